@@ -1,0 +1,128 @@
+//! Two streams of runs in step: the common stretches of equal pieces.
+//!
+//! The program's memory and the file cut the same data into different pieces. [`Zip`] hands out stretches in
+//! which both sides are regular: equal pieces on both, or one long piece against many short ones.
+
+use pario_view::{Cursor, Run};
+
+/// `count` pieces of `len` bytes at `a + i * a_stride` and `b + i * b_stride`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    pub a: i64,
+    pub a_stride: i64,
+    pub b: i64,
+    pub b_stride: i64,
+    pub len: u64,
+    pub count: u64,
+}
+
+/// The common stretches of two cursors, for `left` bytes.
+pub struct Zip<'a> {
+    a: Side<'a>,
+    b: Side<'a>,
+    left: u64,
+}
+
+struct Side<'a> {
+    cursor: &'a mut Cursor,
+    run: Run,
+    /// Bytes gone of the run's first piece.
+    gone: u64,
+    /// Bytes that may still be drawn from the cursor.
+    left: u64,
+}
+
+impl Side<'_> {
+    /// Makes sure of a run; false at the end.
+    fn fill(&mut self) -> bool {
+        if self.run.count == 0 {
+            match self.cursor.next_run(self.left) {
+                Some(run) => {
+                    self.left -= run.len * run.count;
+                    self.run = run;
+                    self.gone = 0;
+                }
+                None => return false,
+            }
+        }
+        true
+    }
+
+    fn rest(&self) -> u64 {
+        self.run.len - self.gone
+    }
+
+    fn at(&self) -> i64 {
+        self.run.offset + self.gone as i64
+    }
+
+    /// Whole pieces, none if the first has been begun.
+    fn whole(&self) -> u64 {
+        if self.gone == 0 { self.run.count } else { 0 }
+    }
+
+    fn take_pieces(&mut self, n: u64) {
+        self.run.offset += n as i64 * self.run.stride;
+        self.run.count -= n;
+        self.gone = 0;
+    }
+
+    fn take_bytes(&mut self, n: u64) {
+        self.gone += n;
+        if self.gone == self.run.len {
+            self.take_pieces(1);
+        }
+    }
+}
+
+impl<'a> Zip<'a> {
+    /// The next `len` bytes of both cursors, or what they both have.
+    pub fn new(a: &'a mut Cursor, b: &'a mut Cursor, len: u64) -> Zip<'a> {
+        let left = len.min(a.remaining()).min(b.remaining());
+        let none = Run { offset: 0, len: 0, stride: 0, count: 0, basic: pario_view::Basic::BYTE };
+        let a = Side { cursor: a, run: none, gone: 0, left };
+        let b = Side { cursor: b, run: none, gone: 0, left };
+        Zip { a, b, left }
+    }
+}
+
+impl Iterator for Zip<'_> {
+    type Item = Stretch;
+
+    fn next(&mut self) -> Option<Stretch> {
+        if self.left == 0 || !self.a.fill() || !self.b.fill() {
+            return None;
+        }
+        let (a, b) = (&mut self.a, &mut self.b);
+        let (at_a, at_b) = (a.at(), b.at());
+        let same = a.run.len == b.run.len;
+        let stretch =
+            |len, count, a_stride, b_stride| Stretch { a: at_a, a_stride, b: at_b, b_stride, len, count };
+        let out = if same && a.whole() > 0 && b.whole() > 0 {
+            let n = a.whole().min(b.whole());
+            let out = stretch(a.run.len, n, a.run.stride, b.run.stride);
+            a.take_pieces(n);
+            b.take_pieces(n);
+            out
+        } else if b.whole() > 0 && a.rest() > b.run.len {
+            let n = b.whole().min(a.rest() / b.run.len);
+            let out = stretch(b.run.len, n, b.run.len as i64, b.run.stride);
+            a.take_bytes(n * b.run.len);
+            b.take_pieces(n);
+            out
+        } else if a.whole() > 0 && b.rest() > a.run.len {
+            let n = a.whole().min(b.rest() / a.run.len);
+            let out = stretch(a.run.len, n, a.run.stride, a.run.len as i64);
+            b.take_bytes(n * a.run.len);
+            a.take_pieces(n);
+            out
+        } else {
+            let len = a.rest().min(b.rest());
+            a.take_bytes(len);
+            b.take_bytes(len);
+            stretch(len, 1, 0, 0)
+        };
+        self.left -= out.len * out.count;
+        Some(out)
+    }
+}

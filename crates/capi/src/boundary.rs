@@ -1,0 +1,152 @@
+//! What every exported function has around it: pass-through, panic boundary, error handling.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+
+use pario_mpi_host::{Host, host};
+use pario_mpiio::{Error, File, Result, env, handles, say};
+use pario_trace::counters;
+use pario_units::ErrorKind;
+
+use crate::errhandler;
+
+/// Who serves MPI-IO in this process.
+pub(crate) enum Mode {
+    /// Pario, with the host's communication.
+    Pario(&'static Host),
+    /// The host itself.
+    PassThrough,
+}
+
+/// Decided at the first call.
+pub(crate) fn mode() -> &'static Mode {
+    static MODE: OnceLock<Mode> = OnceLock::new();
+    MODE.get_or_init(|| match host() {
+        Ok(_) if env().disable => Mode::PassThrough,
+        Ok(host) => {
+            if let Err(e) = host.at_finalize(at_finalize) {
+                say(&format!("no hook at MPI_Finalize ({e}): close every file before it"));
+            }
+            Mode::Pario(host)
+        }
+        Err(unrecognised) => {
+            if !env().disable {
+                say(&format!("{unrecognised}; its own MPI-IO is used"));
+            }
+            Mode::PassThrough
+        }
+    })
+}
+
+/// The host's own function of that name; a line and `None` where it has none.
+pub(crate) fn host_function(name: &'static CStr) -> Option<*const c_void> {
+    let found = match host() {
+        Ok(host) => host.symbol(name),
+        Err(unrecognised) => unrecognised.symbol(name),
+    };
+    if found.is_none() {
+        say(&format!("the host MPI has no function {}", name.to_string_lossy()));
+    }
+    found
+}
+
+/// What a function returns that the host does not have: MPI_ERR_INTERN where the ABI is known.
+pub(crate) fn no_such_function() -> c_int {
+    host().map_or(16, |host| host.class(ErrorKind::Intern))
+}
+
+/// MPI_Finalize has begun: nothing may be left under way, and who asked gets the counters.
+fn at_finalize() {
+    let settled = catch_unwind(|| {
+        pario_mpiio::settle_all();
+        if env().stats
+            && let Ok(host) = host()
+        {
+            let rank = host.world_rank();
+            eprintln!("{}", counters().line(rank));
+        }
+    });
+    if settled.is_err() {
+        say("a bug in Pario was met at MPI_Finalize; please report it with the message above");
+    }
+}
+
+/// Runs `f` on the open file of a handle; a failure goes to that file's error handler.
+pub(crate) fn on_file(
+    host: &'static Host,
+    name: &'static str,
+    handle: usize,
+    f: impl FnOnce(&Arc<File>) -> Result<()>,
+) -> c_int {
+    let file = handles::get(handle);
+    let handler = file.as_deref().map_or_else(|_| errhandler::of_null(host), |f| errhandler::of(host, f));
+    let outcome = guard(|| f(&file?));
+    conclude(host, name, handle, handler, outcome)
+}
+
+/// Runs `f` where no file is open; a failure goes to the error handler of MPI_FILE_NULL.
+pub(crate) fn on_null(host: &'static Host, name: &'static str, f: impl FnOnce() -> Result<()>) -> c_int {
+    let outcome = guard(f);
+    conclude(host, name, host.file_null(), errhandler::of_null(host), outcome)
+}
+
+fn guard(f: impl FnOnce() -> Result<()>) -> Result<()> {
+    counters().calls.add(1);
+    catch_unwind(AssertUnwindSafe(f)).unwrap_or(Err(Error::Usage(
+        ErrorKind::Intern,
+        "a bug in Pario was met; please report it with the message above",
+    )))
+}
+
+fn conclude(host: &'static Host, name: &str, handle: usize, handler: usize, outcome: Result<()>) -> c_int {
+    let Err(error) = outcome else { return 0 };
+    counters().errors.add(1);
+    let class = host.class(error.kind());
+    if env().verbose {
+        say(&format!("rank {}: {name}: {error}", host.world_rank()));
+    }
+    errhandler::invoke(host, handler, handle, class, &|| format!("{name}: {error}"));
+    class
+}
+
+/// Exports functions, each under its MPI_ and its PMPI_ name.
+///
+/// `fn MPI_x, PMPI_x, c"PMPI_x" (args) -> R = |host| body, else value-where-the-host-has-none;`
+///
+/// The body is expanded into both functions: neither may call the other, since a tool in front of Pario may
+/// carry either name.
+macro_rules! export {
+    ($(
+        fn $name:ident, $pname:ident, $symbol:literal $args:tt -> $ret:ty
+            = |$host:ident| $body:expr, else $missing:expr;
+    )+) => {$(
+        $crate::boundary::export!(@one $name, $symbol, $args, $ret, $host, $body, $missing);
+        $crate::boundary::export!(@one $pname, $symbol, $args, $ret, $host, $body, $missing);
+    )+};
+    (@one $name:ident, $symbol:literal, ($($arg:ident : $ty:ty),* $(,)?), $ret:ty,
+     $host:ident, $body:expr, $missing:expr) => {
+        #[unsafe(no_mangle)]
+        #[doc = concat!("The MPI standard's `", stringify!($name), "`.\n\n# Safety\nAs the standard demands.")]
+        pub unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
+            match $crate::boundary::mode() {
+                $crate::boundary::Mode::Pario($host) => $body,
+                $crate::boundary::Mode::PassThrough => {
+                    static THEIRS: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
+                    let theirs = THEIRS.get_or_init(|| {
+                        $crate::boundary::host_function($symbol).map(|function| function as usize)
+                    });
+                    let Some(theirs) = *theirs else { return $missing };
+                    // SAFETY: the host's function of this name has this signature, by the MPI standard;
+                    // handles narrower than a register lie in its low half, as C passes them.
+                    unsafe {
+                        let theirs = std::mem::transmute::<usize, unsafe extern "C" fn($($ty),*) -> $ret>(theirs);
+                        theirs($($arg),*)
+                    }
+                }
+            }
+        }
+    };
+}
+
+pub(crate) use export;

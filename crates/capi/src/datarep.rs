@@ -1,0 +1,133 @@
+//! Registering data representations: the program's functions, wrapped.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
+
+use pario_mpi_host::TypeHandle;
+use pario_mpiio::{Conversion, Error, Result};
+use pario_units::ErrorKind;
+
+use crate::boundary::{export, no_such_function, on_null};
+use crate::control::text;
+
+/// A conversion function with an int count or an MPI_Count; `None` is MPI_CONVERSION_FN_NULL.
+#[derive(Clone, Copy)]
+enum Convert {
+    Small(unsafe extern "C" fn(*mut c_void, usize, c_int, *mut c_void, i64, *mut c_void) -> c_int),
+    Large(unsafe extern "C" fn(*mut c_void, usize, i64, *mut c_void, i64, *mut c_void) -> c_int),
+}
+
+type Extent = unsafe extern "C" fn(usize, *mut isize, *mut c_void) -> c_int;
+
+struct Registered {
+    read: Option<Convert>,
+    write: Option<Convert>,
+    extent: Extent,
+    state: usize,
+}
+
+impl Registered {
+    /// Converts all values; where the function takes an int and there are more, in several calls.
+    fn convert(
+        &self,
+        function: Convert,
+        base: usize,
+        datatype: TypeHandle,
+        items: u64,
+        file: &mut [u8],
+    ) -> std::result::Result<(), i32> {
+        let (user, filebuf, state) =
+            (base as *mut c_void, file.as_mut_ptr().cast::<c_void>(), self.state as *mut c_void);
+        let code = match function {
+            // SAFETY: the program's function, its buffer, and as many values in `file` as it is told.
+            Convert::Large(f) => unsafe { f(user, datatype.raw(), items as i64, filebuf, 0, state) },
+            Convert::Small(f) => match c_int::try_from(items) {
+                // SAFETY: as above.
+                Ok(items) => unsafe { f(user, datatype.raw(), items, filebuf, 0, state) },
+                Err(_) => return Err(-1),
+            },
+        };
+        if code == 0 { Ok(()) } else { Err(code) }
+    }
+}
+
+impl Conversion for Registered {
+    fn extent(&self, predefined: TypeHandle) -> std::result::Result<i64, i32> {
+        let mut extent = 0isize;
+        // SAFETY: the program's function writes one MPI_Aint.
+        let code = unsafe { (self.extent)(predefined.raw(), &mut extent, self.state as *mut c_void) };
+        if code == 0 { Ok(extent as i64) } else { Err(code) }
+    }
+
+    fn converts_reads(&self) -> bool {
+        self.read.is_some()
+    }
+
+    fn converts_writes(&self) -> bool {
+        self.write.is_some()
+    }
+
+    fn read(
+        &self,
+        base: usize,
+        datatype: TypeHandle,
+        items: u64,
+        file: &mut [u8],
+    ) -> std::result::Result<(), i32> {
+        self.read.map_or(Ok(()), |function| self.convert(function, base, datatype, items, file))
+    }
+
+    fn write(
+        &self,
+        base: usize,
+        datatype: TypeHandle,
+        items: u64,
+        file: &mut [u8],
+    ) -> std::result::Result<(), i32> {
+        self.write.map_or(Ok(()), |function| self.convert(function, base, datatype, items, file))
+    }
+}
+
+fn register(
+    name: *const c_char,
+    read: Option<Convert>,
+    write: Option<Convert>,
+    extent: usize,
+    state: *mut c_void,
+) -> Result<()> {
+    let name = text(name, ErrorKind::Arg, "the data representation is a null pointer")?;
+    if extent == 0 {
+        return Err(Error::Usage(ErrorKind::Arg, "the extent function is a null pointer"));
+    }
+    // SAFETY: the program passes a function of this type.
+    let extent = unsafe { std::mem::transmute::<usize, Extent>(extent) };
+    pario_mpiio::register_datarep(&name, Arc::new(Registered { read, write, extent, state: state as usize }))
+}
+
+/// MPI_CONVERSION_FN_NULL: a null pointer in MPICH and Open MPI.
+fn is_null(function: usize) -> bool {
+    function == 0
+}
+
+fn small(function: usize) -> Option<Convert> {
+    // SAFETY: the program passes a function of this type.
+    (!is_null(function)).then(|| Convert::Small(unsafe { std::mem::transmute::<usize, _>(function) }))
+}
+
+fn large(function: usize) -> Option<Convert> {
+    // SAFETY: the program passes a function of this type.
+    (!is_null(function)).then(|| Convert::Large(unsafe { std::mem::transmute::<usize, _>(function) }))
+}
+
+export! {
+    fn MPI_Register_datarep, PMPI_Register_datarep, c"PMPI_Register_datarep"
+        (name: *const c_char, read: usize, write: usize, extent: usize, state: *mut c_void) -> c_int
+        = |host| on_null(host, "MPI_Register_datarep", || {
+            register(name, small(read), small(write), extent, state)
+        }), else no_such_function();
+    fn MPI_Register_datarep_c, PMPI_Register_datarep_c, c"PMPI_Register_datarep_c"
+        (name: *const c_char, read: usize, write: usize, extent: usize, state: *mut c_void) -> c_int
+        = |host| on_null(host, "MPI_Register_datarep_c", || {
+            register(name, large(read), large(write), extent, state)
+        }), else no_such_function();
+}

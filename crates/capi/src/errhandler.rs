@@ -1,0 +1,222 @@
+//! Error handlers of files, and of MPI_FILE_NULL, which governs open and delete and is inherited.
+//!
+//! The host makes the handle of a user's handler; its function and its references are kept here, since only
+//! Pario can call it with a Pario file. References: the program's handle, each file that has it set, each
+//! handle got back; at the last one the host's object is freed.
+
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+use pario_mpi_host::{ErrhandlerHandle, Host};
+use pario_mpiio::{Error, File, Result, handles, say};
+use pario_units::ErrorKind;
+
+use crate::boundary::{export, no_such_function, on_file, on_null};
+use crate::control::put_handle;
+
+/// In which language a handler's function is written, which decides what it is given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Language {
+    /// (MPI_File *, int *, ...)
+    C,
+    /// (INTEGER file, INTEGER code), by reference
+    Fortran,
+}
+
+struct User {
+    function: usize,
+    language: Language,
+    references: usize,
+}
+
+/// The users' handlers by raw handle.
+fn users() -> MutexGuard<'static, HashMap<usize, User>> {
+    static USERS: OnceLock<Mutex<HashMap<usize, User>>> = OnceLock::new();
+    USERS.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// The handler of MPI_FILE_NULL; 0 until one is set.
+static OF_NULL: AtomicUsize = AtomicUsize::new(0);
+
+fn or_default(host: &Host, word: usize) -> usize {
+    if word == 0 { host.constants().handle.errors_return } else { word }
+}
+
+/// The raw handle of MPI_FILE_NULL's handler.
+pub(crate) fn of_null(host: &Host) -> usize {
+    or_default(host, OF_NULL.load(Ordering::Relaxed))
+}
+
+/// The raw handle of a file's handler.
+pub(crate) fn of(host: &Host, file: &File) -> usize {
+    or_default(host, file.edge_word().load(Ordering::Relaxed))
+}
+
+fn retain(raw: usize) {
+    if let Some(user) = users().get_mut(&raw) {
+        user.references += 1;
+    }
+}
+
+fn let_go(host: &'static Host, raw: usize) -> Result<()> {
+    let mut users = users();
+    let Some(user) = users.get_mut(&raw) else { return Ok(()) };
+    user.references -= 1;
+    if user.references > 0 {
+        return Ok(());
+    }
+    users.remove(&raw);
+    drop(users);
+    Ok(host.free_errhandler(host.errhandler(raw))?)
+}
+
+/// A newly opened file takes over the handler of MPI_FILE_NULL.
+pub(crate) fn inherit(host: &'static Host, file: &File) {
+    let raw = of_null(host);
+    retain(raw);
+    file.edge_word().store(raw, Ordering::Relaxed);
+}
+
+/// A closed file lets go of its handler.
+pub(crate) fn release(host: &'static Host, file: &File) {
+    let raw = file.edge_word().swap(0, Ordering::Relaxed);
+    if let Err(e) = let_go(host, raw) {
+        say(&format!("an error handler cannot be freed: {e}"));
+    }
+}
+
+/// Does what the handler says about a failure on the file `handle`.
+pub(crate) fn invoke(
+    host: &'static Host,
+    handler: usize,
+    handle: usize,
+    class: c_int,
+    what: &dyn Fn() -> String,
+) {
+    let fixed = &host.constants().handle;
+    if handler == fixed.errors_return {
+        return;
+    }
+    let user = users().get(&handler).map(|user| (user.function, user.language));
+    match user {
+        Some((function, Language::C)) => call_c(function, handle, class),
+        Some((function, Language::Fortran)) => call_fortran(function, handle, class),
+        None => {
+            say(&format!("rank {}: {}; the error handler says to abort", host.world_rank(), what()));
+            host.abort(host.world(), class);
+        }
+    }
+}
+
+fn call_c(function: usize, mut handle: usize, mut class: c_int) {
+    type Handler = unsafe extern "C" fn(*mut usize, *mut c_int, ...);
+    // SAFETY: the program registered this function as MPI_File_errhandler_function.
+    unsafe { std::mem::transmute::<usize, Handler>(function)(&mut handle, &mut class) };
+}
+
+fn call_fortran(function: usize, handle: usize, mut class: c_int) {
+    let mut number = handles::to_fortran(handle);
+    // SAFETY: the program registered this subroutine for (file, error code), both INTEGER by reference.
+    unsafe {
+        std::mem::transmute::<usize, unsafe extern "C" fn(*mut c_int, *mut c_int)>(function)(
+            &mut number,
+            &mut class,
+        )
+    };
+}
+
+/// Makes a handler of a user's function.
+pub(crate) fn create(host: &'static Host, function: usize, language: Language) -> Result<ErrhandlerHandle> {
+    if function == 0 {
+        return Err(Error::Usage(ErrorKind::Arg, "the error handler function is a null pointer"));
+    }
+    let handle = host.new_file_errhandler()?;
+    users().insert(handle.raw(), User { function, language, references: 1 });
+    Ok(handle)
+}
+
+fn is_file_handler(host: &Host, raw: usize) -> bool {
+    let fixed = &host.constants().handle;
+    raw == fixed.errors_return
+        || raw == fixed.errors_are_fatal
+        || host.constants().errors_abort == Some(raw)
+        || users().contains_key(&raw)
+}
+
+fn set(host: &'static Host, fh: usize, raw: usize) -> c_int {
+    let raw = host.errhandler(raw).raw();
+    let check = || match is_file_handler(host, raw) {
+        true => Ok(()),
+        false => Err(Error::Usage(ErrorKind::Arg, "the error handler is not one for files")),
+    };
+    let swap = |word: &AtomicUsize| {
+        retain(raw);
+        let_go(host, word.swap(raw, Ordering::Relaxed))
+    };
+    if fh == host.file_null() {
+        return on_null(host, "MPI_File_set_errhandler", || check().and_then(|()| swap(&OF_NULL)));
+    }
+    on_file(host, "MPI_File_set_errhandler", fh, |file| check().and_then(|()| swap(file.edge_word())))
+}
+
+fn get(host: &'static Host, fh: usize, out: *mut c_void) -> c_int {
+    let give = |raw: usize| {
+        put_handle(host, out, raw)?;
+        retain(raw);
+        Ok(())
+    };
+    if fh == host.file_null() {
+        return on_null(host, "MPI_File_get_errhandler", || give(of_null(host)));
+    }
+    on_file(host, "MPI_File_get_errhandler", fh, |file| give(of(host, file)))
+}
+
+fn call(host: &'static Host, fh: usize, code: c_int) -> c_int {
+    let what = || format!("MPI_File_call_errhandler with error code {code}");
+    if fh == host.file_null() {
+        return on_null(host, "MPI_File_call_errhandler", || {
+            invoke(host, of_null(host), fh, code, &what);
+            Ok(())
+        });
+    }
+    on_file(host, "MPI_File_call_errhandler", fh, |file| {
+        invoke(host, of(host, file), fh, code, &what);
+        Ok(())
+    })
+}
+
+fn free(host: &'static Host, handler: *mut c_void) -> c_int {
+    let ours = !handler.is_null() && {
+        // SAFETY: not null; the program passes a variable of type MPI_Errhandler.
+        let raw = host.errhandler(unsafe { host.load(handler) }).raw();
+        users().contains_key(&raw)
+    };
+    if !ours {
+        // SAFETY: the program's own argument, handed on.
+        return unsafe { host.errhandler_free_raw(handler) };
+    }
+    on_null(host, "MPI_Errhandler_free", || {
+        // SAFETY: as above.
+        let raw = host.errhandler(unsafe { host.load(handler) }).raw();
+        put_handle(host, handler, host.constants().handle.errhandler_null)?;
+        let_go(host, raw)
+    })
+}
+
+export! {
+    fn MPI_File_create_errhandler, PMPI_File_create_errhandler, c"PMPI_File_create_errhandler"
+        (function: usize, out: *mut c_void) -> c_int
+        = |host| on_null(host, "MPI_File_create_errhandler", || {
+            put_handle(host, out, create(host, function, Language::C)?.raw())
+        }), else no_such_function();
+    fn MPI_File_set_errhandler, PMPI_File_set_errhandler, c"PMPI_File_set_errhandler"
+        (fh: usize, errhandler: usize) -> c_int = |host| set(host, fh, errhandler), else no_such_function();
+    fn MPI_File_get_errhandler, PMPI_File_get_errhandler, c"PMPI_File_get_errhandler"
+        (fh: usize, out: *mut c_void) -> c_int = |host| get(host, fh, out), else no_such_function();
+    fn MPI_File_call_errhandler, PMPI_File_call_errhandler, c"PMPI_File_call_errhandler"
+        (fh: usize, code: c_int) -> c_int = |host| call(host, fh, code), else no_such_function();
+    fn MPI_Errhandler_free, PMPI_Errhandler_free, c"PMPI_Errhandler_free"
+        (errhandler: *mut c_void) -> c_int = |host| free(host, errhandler), else no_such_function();
+}

@@ -1,0 +1,220 @@
+//! The data access functions: blocking, nonblocking and split, with and without offset, small and large
+//! counts. One line of a table each.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use pario_buffer::UserBuffer;
+use pario_mpi_host::Host;
+use pario_mpiio::{Direction, Error, File, Operand, Place, Reach, Result};
+use pario_units::ErrorKind;
+
+use crate::boundary::{export, no_such_function, on_file};
+
+/// Turns the program's (buffer, count, datatype) into an operand.
+fn operand(host: &'static Host, buffer: *const c_void, count: i64, datatype: usize) -> Result<Operand> {
+    let count = u64::try_from(count)
+        .map_err(|_| Error::Value(ErrorKind::Count, "the count must not be negative", count))?;
+    let datatype = crate::control::datatype(host, datatype)?;
+    let layout = host.layout(datatype)?;
+    let pattern = &layout.native;
+    let len = pattern.size().checked_mul(count).filter(|len| *len <= i64::MAX as u64);
+    let len = len.ok_or(Error::Usage(ErrorKind::Count, "the access is larger than the largest file"))?;
+    if buffer.is_null() && len > 0 && pattern.true_lb() == 0 {
+        // MPI_BOTTOM is a null pointer too, but goes with addresses in the datatype.
+        return Err(Error::Usage(ErrorKind::Buffer, "the buffer is a null pointer"));
+    }
+    // SAFETY: the program promises by the MPI standard that its buffer holds count items of the datatype
+    // and stays in place until the access is complete.
+    let memory = unsafe { UserBuffer::new(buffer.cast_mut().cast(), pattern.clone(), count) };
+    if memory.len() != len {
+        return Err(Error::Usage(ErrorKind::Count, "the buffer reaches beyond the address space"));
+    }
+    Ok(Operand { buffer: memory, base: buffer as usize, datatype, count })
+}
+
+/// One blocking access.
+#[derive(Clone, Copy)]
+struct Access {
+    name: &'static str,
+    direction: Direction,
+    place: Place,
+    reach: Reach,
+}
+
+impl Access {
+    fn run(
+        self,
+        host: &'static Host,
+        fh: usize,
+        buffer: *const c_void,
+        count: i64,
+        datatype: usize,
+        status: *mut c_void,
+    ) -> c_int {
+        on_file(host, self.name, fh, |file| {
+            let operand = self.operand(host, file, buffer, count, datatype)?;
+            let bytes = file.access(self.direction, self.place, self.reach, operand)?;
+            // SAFETY: the program's status object, or the host's MPI_STATUS_IGNORE.
+            Ok(unsafe { host.set_status(status, bytes) }?)
+        })
+    }
+
+    fn start(
+        self,
+        host: &'static Host,
+        fh: usize,
+        buffer: *const c_void,
+        count: i64,
+        datatype: usize,
+        request: *mut c_void,
+    ) -> c_int {
+        on_file(host, self.name, fh, |file| {
+            let operand = self.operand(host, file, buffer, count, datatype)?;
+            let ticket = file.start(self.direction, self.place, self.reach, operand)?;
+            // SAFETY: the program's request variable.
+            Ok(unsafe { host.start_request(ticket, request) }?)
+        })
+    }
+
+    fn begin(
+        self,
+        host: &'static Host,
+        fh: usize,
+        buffer: *const c_void,
+        count: i64,
+        datatype: usize,
+    ) -> c_int {
+        on_file(host, self.name, fh, |file| {
+            let operand = self.operand(host, file, buffer, count, datatype)?;
+            file.begin(self.direction, self.place, operand)
+        })
+    }
+
+    fn end(self, host: &'static Host, fh: usize, buffer: *const c_void, status: *mut c_void) -> c_int {
+        on_file(host, self.name, fh, |file| {
+            let bytes = file.end(self.direction, self.place, buffer as usize)?;
+            // SAFETY: the program's status object, or the host's MPI_STATUS_IGNORE.
+            Ok(unsafe { host.set_status(status, bytes) }?)
+        })
+    }
+
+    /// The operand. A rank with a bad one must still come to the meeting of an ordered access, else the
+    /// others wait for ever; it takes part with nothing.
+    fn operand(
+        self,
+        host: &'static Host,
+        file: &Arc<File>,
+        buffer: *const c_void,
+        count: i64,
+        datatype: usize,
+    ) -> Result<Operand> {
+        operand(host, buffer, count, datatype).inspect_err(|_| {
+            if self.place == Place::Ordered {
+                file.attend_ordered();
+            }
+        })
+    }
+}
+
+type Buf = *mut c_void;
+type Out = *mut c_void;
+
+/// `shape name place direction reach;` for each function with an int count and its `_c` twin.
+macro_rules! transfers {
+    ($($shape:ident $name:ident $pname:ident $symbol:literal $name_c:ident $pname_c:ident $symbol_c:literal:
+        $direction:ident $place:ident $reach:ident;)+) => {$(
+        transfers!(@$shape c_int, $name, $pname, $symbol, $direction, $place, $reach);
+        transfers!(@$shape i64, $name_c, $pname_c, $symbol_c, $direction, $place, $reach);
+    )+};
+    (@access $name:ident, $direction:ident, At, $reach:ident, $offset:ident) => {
+        Access { name: stringify!($name), direction: Direction::$direction, place: Place::At($offset), reach: Reach::$reach }
+    };
+    (@access $name:ident, $direction:ident, $place:ident, $reach:ident) => {
+        Access { name: stringify!($name), direction: Direction::$direction, place: Place::$place, reach: Reach::$reach }
+    };
+    (@run $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, At, $reach:ident) => { export! {
+        fn $name, $pname, $symbol (fh: usize, offset: i64, buf: Buf, count: $count, datatype: usize, status: Out) -> c_int
+            = |host| transfers!(@access $name, $direction, At, $reach, offset).run(host, fh, buf, count.into(), datatype, status),
+            else no_such_function();
+    } };
+    (@run $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, $place:ident, $reach:ident) => { export! {
+        fn $name, $pname, $symbol (fh: usize, buf: Buf, count: $count, datatype: usize, status: Out) -> c_int
+            = |host| transfers!(@access $name, $direction, $place, $reach).run(host, fh, buf, count.into(), datatype, status),
+            else no_such_function();
+    } };
+    (@start $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, At, $reach:ident) => { export! {
+        fn $name, $pname, $symbol (fh: usize, offset: i64, buf: Buf, count: $count, datatype: usize, request: Out) -> c_int
+            = |host| transfers!(@access $name, $direction, At, $reach, offset).start(host, fh, buf, count.into(), datatype, request),
+            else no_such_function();
+    } };
+    (@start $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, $place:ident, $reach:ident) => { export! {
+        fn $name, $pname, $symbol (fh: usize, buf: Buf, count: $count, datatype: usize, request: Out) -> c_int
+            = |host| transfers!(@access $name, $direction, $place, $reach).start(host, fh, buf, count.into(), datatype, request),
+            else no_such_function();
+    } };
+    (@begin $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, At, $reach:ident) => { export! {
+        fn $name, $pname, $symbol (fh: usize, offset: i64, buf: Buf, count: $count, datatype: usize) -> c_int
+            = |host| transfers!(@access $name, $direction, At, $reach, offset).begin(host, fh, buf, count.into(), datatype),
+            else no_such_function();
+    } };
+    (@begin $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, $place:ident, $reach:ident) => { export! {
+        fn $name, $pname, $symbol (fh: usize, buf: Buf, count: $count, datatype: usize) -> c_int
+            = |host| transfers!(@access $name, $direction, $place, $reach).begin(host, fh, buf, count.into(), datatype),
+            else no_such_function();
+    } };
+}
+
+transfers! {
+    run MPI_File_read_at PMPI_File_read_at c"PMPI_File_read_at" MPI_File_read_at_c PMPI_File_read_at_c c"PMPI_File_read_at_c": Read At Independent;
+    run MPI_File_read_at_all PMPI_File_read_at_all c"PMPI_File_read_at_all" MPI_File_read_at_all_c PMPI_File_read_at_all_c c"PMPI_File_read_at_all_c": Read At Collective;
+    run MPI_File_read PMPI_File_read c"PMPI_File_read" MPI_File_read_c PMPI_File_read_c c"PMPI_File_read_c": Read Individual Independent;
+    run MPI_File_read_all PMPI_File_read_all c"PMPI_File_read_all" MPI_File_read_all_c PMPI_File_read_all_c c"PMPI_File_read_all_c": Read Individual Collective;
+    run MPI_File_read_shared PMPI_File_read_shared c"PMPI_File_read_shared" MPI_File_read_shared_c PMPI_File_read_shared_c c"PMPI_File_read_shared_c": Read Shared Independent;
+    run MPI_File_read_ordered PMPI_File_read_ordered c"PMPI_File_read_ordered" MPI_File_read_ordered_c PMPI_File_read_ordered_c c"PMPI_File_read_ordered_c": Read Ordered Collective;
+    run MPI_File_write_at PMPI_File_write_at c"PMPI_File_write_at" MPI_File_write_at_c PMPI_File_write_at_c c"PMPI_File_write_at_c": Write At Independent;
+    run MPI_File_write_at_all PMPI_File_write_at_all c"PMPI_File_write_at_all" MPI_File_write_at_all_c PMPI_File_write_at_all_c c"PMPI_File_write_at_all_c": Write At Collective;
+    run MPI_File_write PMPI_File_write c"PMPI_File_write" MPI_File_write_c PMPI_File_write_c c"PMPI_File_write_c": Write Individual Independent;
+    run MPI_File_write_all PMPI_File_write_all c"PMPI_File_write_all" MPI_File_write_all_c PMPI_File_write_all_c c"PMPI_File_write_all_c": Write Individual Collective;
+    run MPI_File_write_shared PMPI_File_write_shared c"PMPI_File_write_shared" MPI_File_write_shared_c PMPI_File_write_shared_c c"PMPI_File_write_shared_c": Write Shared Independent;
+    run MPI_File_write_ordered PMPI_File_write_ordered c"PMPI_File_write_ordered" MPI_File_write_ordered_c PMPI_File_write_ordered_c c"PMPI_File_write_ordered_c": Write Ordered Collective;
+    start MPI_File_iread_at PMPI_File_iread_at c"PMPI_File_iread_at" MPI_File_iread_at_c PMPI_File_iread_at_c c"PMPI_File_iread_at_c": Read At Independent;
+    start MPI_File_iread_at_all PMPI_File_iread_at_all c"PMPI_File_iread_at_all" MPI_File_iread_at_all_c PMPI_File_iread_at_all_c c"PMPI_File_iread_at_all_c": Read At Collective;
+    start MPI_File_iread PMPI_File_iread c"PMPI_File_iread" MPI_File_iread_c PMPI_File_iread_c c"PMPI_File_iread_c": Read Individual Independent;
+    start MPI_File_iread_all PMPI_File_iread_all c"PMPI_File_iread_all" MPI_File_iread_all_c PMPI_File_iread_all_c c"PMPI_File_iread_all_c": Read Individual Collective;
+    start MPI_File_iread_shared PMPI_File_iread_shared c"PMPI_File_iread_shared" MPI_File_iread_shared_c PMPI_File_iread_shared_c c"PMPI_File_iread_shared_c": Read Shared Independent;
+    start MPI_File_iwrite_at PMPI_File_iwrite_at c"PMPI_File_iwrite_at" MPI_File_iwrite_at_c PMPI_File_iwrite_at_c c"PMPI_File_iwrite_at_c": Write At Independent;
+    start MPI_File_iwrite_at_all PMPI_File_iwrite_at_all c"PMPI_File_iwrite_at_all" MPI_File_iwrite_at_all_c PMPI_File_iwrite_at_all_c c"PMPI_File_iwrite_at_all_c": Write At Collective;
+    start MPI_File_iwrite PMPI_File_iwrite c"PMPI_File_iwrite" MPI_File_iwrite_c PMPI_File_iwrite_c c"PMPI_File_iwrite_c": Write Individual Independent;
+    start MPI_File_iwrite_all PMPI_File_iwrite_all c"PMPI_File_iwrite_all" MPI_File_iwrite_all_c PMPI_File_iwrite_all_c c"PMPI_File_iwrite_all_c": Write Individual Collective;
+    start MPI_File_iwrite_shared PMPI_File_iwrite_shared c"PMPI_File_iwrite_shared" MPI_File_iwrite_shared_c PMPI_File_iwrite_shared_c c"PMPI_File_iwrite_shared_c": Write Shared Independent;
+    begin MPI_File_read_at_all_begin PMPI_File_read_at_all_begin c"PMPI_File_read_at_all_begin" MPI_File_read_at_all_begin_c PMPI_File_read_at_all_begin_c c"PMPI_File_read_at_all_begin_c": Read At Collective;
+    begin MPI_File_read_all_begin PMPI_File_read_all_begin c"PMPI_File_read_all_begin" MPI_File_read_all_begin_c PMPI_File_read_all_begin_c c"PMPI_File_read_all_begin_c": Read Individual Collective;
+    begin MPI_File_read_ordered_begin PMPI_File_read_ordered_begin c"PMPI_File_read_ordered_begin" MPI_File_read_ordered_begin_c PMPI_File_read_ordered_begin_c c"PMPI_File_read_ordered_begin_c": Read Ordered Collective;
+    begin MPI_File_write_at_all_begin PMPI_File_write_at_all_begin c"PMPI_File_write_at_all_begin" MPI_File_write_at_all_begin_c PMPI_File_write_at_all_begin_c c"PMPI_File_write_at_all_begin_c": Write At Collective;
+    begin MPI_File_write_all_begin PMPI_File_write_all_begin c"PMPI_File_write_all_begin" MPI_File_write_all_begin_c PMPI_File_write_all_begin_c c"PMPI_File_write_all_begin_c": Write Individual Collective;
+    begin MPI_File_write_ordered_begin PMPI_File_write_ordered_begin c"PMPI_File_write_ordered_begin" MPI_File_write_ordered_begin_c PMPI_File_write_ordered_begin_c c"PMPI_File_write_ordered_begin_c": Write Ordered Collective;
+}
+
+/// The ends of split accesses.
+macro_rules! ends {
+    ($($name:ident $pname:ident $symbol:literal: $direction:ident $place:expr;)+) => { export! {$(
+        fn $name, $pname, $symbol (fh: usize, buf: Buf, status: Out) -> c_int
+            = |host| Access {
+                name: stringify!($name),
+                direction: Direction::$direction,
+                place: $place,
+                reach: Reach::Collective,
+            }.end(host, fh, buf, status),
+            else no_such_function();
+    )+} };
+}
+
+ends! {
+    MPI_File_read_at_all_end PMPI_File_read_at_all_end c"PMPI_File_read_at_all_end": Read Place::At(0);
+    MPI_File_read_all_end PMPI_File_read_all_end c"PMPI_File_read_all_end": Read Place::Individual;
+    MPI_File_read_ordered_end PMPI_File_read_ordered_end c"PMPI_File_read_ordered_end": Read Place::Ordered;
+    MPI_File_write_at_all_end PMPI_File_write_at_all_end c"PMPI_File_write_at_all_end": Write Place::At(0);
+    MPI_File_write_all_end PMPI_File_write_all_end c"PMPI_File_write_all_end": Write Place::Individual;
+    MPI_File_write_ordered_end PMPI_File_write_ordered_end c"PMPI_File_write_ordered_end": Write Place::Ordered;
+}

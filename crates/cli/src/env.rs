@@ -1,0 +1,54 @@
+//! The environment, read once, in one place.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+/// What `pario` wants to know of its environment.
+#[derive(Clone, Debug, Default)]
+pub struct Environment {
+    /// `PATH`: where programs and launchers are.
+    pub path: Vec<PathBuf>,
+    /// `LD_LIBRARY_PATH`: where the loader looks for libraries first.
+    pub library_path: Vec<PathBuf>,
+    /// `LD_PRELOAD`, if set to something.
+    pub preload: Option<OsString>,
+    /// `PARIO_LIB`: the libpario.so to use.
+    pub pario_lib: Option<PathBuf>,
+    /// Names of the variables that ranks on other nodes need, too: Pario's own and ROMIO's hint file.
+    pub for_ranks: Vec<String>,
+    /// Whether the user has said how Open MPI is to treat more ranks than cores.
+    pub says_oversubscribe: bool,
+}
+
+/// Open MPI's variable to allow more ranks than cores: up to version 4, and from version 5 on.
+pub const OVERSUBSCRIBE: [(&str, &str); 2] =
+    [("OMPI_MCA_rmaps_base_oversubscribe", "1"), ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")];
+
+/// Open MPI's variables to let root run it.
+pub const AS_ROOT: [&str; 2] = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
+
+/// Tells the library in the ranks to report its counters at the end.
+pub const STATS: &str = "PARIO_STATS";
+
+impl Environment {
+    /// The environment of this process.
+    pub fn read() -> Environment {
+        let get = |name| std::env::var_os(name).filter(|v: &OsString| !v.is_empty());
+        let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        let mut for_ranks: Vec<String> =
+            names.filter(|n| (n.starts_with("PARIO_") && n != "PARIO_LIB") || n == "ROMIO_HINTS").collect();
+        for_ranks.sort();
+        Environment {
+            path: split(get("PATH").as_deref()),
+            library_path: split(get("LD_LIBRARY_PATH").as_deref()),
+            preload: get("LD_PRELOAD"),
+            pario_lib: get("PARIO_LIB").map(PathBuf::from),
+            for_ranks,
+            says_oversubscribe: OVERSUBSCRIBE.iter().any(|(name, _)| get(name).is_some()),
+        }
+    }
+}
+
+fn split(list: Option<&OsStr>) -> Vec<PathBuf> {
+    list.map(|l| std::env::split_paths(l).filter(|p| !p.as_os_str().is_empty()).collect()).unwrap_or_default()
+}

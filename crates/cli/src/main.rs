@@ -1,0 +1,50 @@
+//! `pario`, the command: arguments in, one subcommand run, an exit code out.
+//!
+//! Each subcommand has a module of its own. Environment variables are read in `env`, signals and exits like
+//! the launcher's are in `signal`, the only module with unsafe code.
+#![deny(unsafe_code)]
+
+mod elf;
+mod env;
+mod hints;
+mod run;
+#[allow(unsafe_code)]
+mod signal;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Fast shared files for MPI programs, without changing them.
+#[derive(Parser)]
+#[command(name = "pario", version, after_help = EXAMPLES, propagate_version = true)]
+struct Pario {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  pario run -n 4 -- ./simulation input.nml    run an MPI program on 4 ranks with Pario's MPI-IO
+  pario run --host-io -n 4 -- ./simulation    the same with the MPI library's own MPI-IO
+  pario hints                                 list the hints that files understand
+  pario hints --check my-hints                try a hint file
+
+'pario COMMAND --help' says more about a command.";
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Arguments),
+    Hints(hints::Arguments),
+}
+
+fn main() -> ExitCode {
+    let env = env::Environment::read();
+    let done = match Pario::parse().command {
+        Command::Run(arguments) => run::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code())),
+        Command::Hints(arguments) => hints::main(&arguments).map_err(|e| (e.to_string(), 2)),
+    };
+    done.unwrap_or_else(|(message, code)| {
+        eprintln!("pario: {message}");
+        ExitCode::from(code)
+    })
+}

@@ -1,0 +1,209 @@
+//! Finding the launcher that belongs to a program's MPI, and speaking its dialect.
+//!
+//! A launcher beside the MPI library comes first, since it is certain to be of the same installation; then the
+//! directories of `PATH`, in order. A name with the family in it (`mpiexec.mpich`) is trusted; a plain
+//! `mpiexec` is asked for its version.
+
+use super::detect::Mpi;
+use super::program::{in_path, is_executable};
+use super::{Error, Family};
+use crate::env::Environment;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A launcher and how it wants to be spoken to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launcher {
+    /// Its file, or just its name where `PATH` leads to it: Open MPI's launcher takes a call by full path as an
+    /// order to use the installation there, which is right only for one that `PATH` does not lead to.
+    pub path: PathBuf,
+    /// Its dialect.
+    pub dialect: Dialect,
+}
+
+/// How a launcher takes the environment of the ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// MPICH's Hydra and its kin: `-genv NAME VALUE`.
+    Hydra,
+    /// Open MPI's: `-x NAME=VALUE`.
+    OpenMpi,
+    /// Any other (such as srun): the ranks are started by `env`.
+    Other,
+}
+
+impl Launcher {
+    /// The launcher for programs of `family` whose library is `mpi`; `named` is the user's choice.
+    pub fn find(
+        family: Family,
+        mpi: Option<&Mpi>,
+        named: Option<&Path>,
+        env: &Environment,
+    ) -> Result<Launcher, Error> {
+        match named {
+            Some(name) => named_launcher(family, name, env),
+            None => {
+                let beside = mpi.and_then(|m| m.file.as_deref()).into_iter().flat_map(bins_beside);
+                let mut dirs = beside.chain(env.path.iter().cloned());
+                let found =
+                    dirs.find_map(|dir| in_directory(family, &dir)).ok_or(Error::NoLauncher(family))?;
+                Ok(Launcher { path: shortest(found.path, env), ..found })
+            }
+        }
+    }
+
+    /// The arguments that start `program` on `ranks` ranks with these variables set in them.
+    pub fn arguments(
+        &self,
+        ranks: u32,
+        set: &[(&str, OsString)],
+        pass_on: &[String],
+        extra: &[OsString],
+    ) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = vec!["-n".into(), ranks.to_string().into()];
+        let joined = |name: &str, value: &OsString| {
+            let mut pair = OsString::from(format!("{name}="));
+            pair.push(value);
+            pair
+        };
+        match self.dialect {
+            Dialect::Hydra => {
+                for (name, value) in set {
+                    arguments.extend(["-genv".into(), name.into(), value.clone()]);
+                }
+                arguments.extend_from_slice(extra);
+            }
+            Dialect::OpenMpi => {
+                for (name, value) in set {
+                    arguments.extend(["-x".into(), joined(name, value)]);
+                }
+                // Open MPI hands the environment to ranks on its own node only.
+                for name in pass_on.iter().filter(|p| set.iter().all(|(s, _)| s != p)) {
+                    arguments.extend(["-x".into(), name.into()]);
+                }
+                arguments.extend_from_slice(extra);
+            }
+            Dialect::Other => {
+                arguments.extend_from_slice(extra);
+                if !set.is_empty() {
+                    arguments.push("env".into());
+                    arguments.extend(set.iter().map(|(name, value)| joined(name, value)));
+                }
+            }
+        }
+        arguments
+    }
+}
+
+fn named_launcher(family: Family, name: &Path, env: &Environment) -> Result<Launcher, Error> {
+    let missing = || Error::NamedLauncher(name.to_owned());
+    let is_path = name.as_os_str().as_encoded_bytes().contains(&b'/');
+    let path = if is_path { Some(name.to_owned()) } else { in_path(name.as_os_str(), env) };
+    let path = path.filter(|p| is_executable(p)).ok_or_else(missing)?;
+    let dialect = ask(&path);
+    match (family, dialect) {
+        (Family::Mpich, Dialect::OpenMpi) | (Family::OpenMpi, Dialect::Hydra) => {
+            Err(Error::WrongLauncher(path, family))
+        }
+        _ => Ok(Launcher { path, dialect }),
+    }
+}
+
+/// The `bin` directories of the installation that the library belongs to: beside the nearest `lib*` directory
+/// above it, both as it was found and with links followed.
+fn bins_beside(library: &Path) -> Vec<PathBuf> {
+    let prefix = |file: &Path| {
+        let is_lib = |dir: &&Path| dir.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"lib"));
+        let lib = file.ancestors().skip(1).find(is_lib)?;
+        Some(lib.parent()?.join("bin"))
+    };
+    let real = library.canonicalize().ok();
+    let mut bins: Vec<_> =
+        [Some(library), real.as_deref()].into_iter().flatten().filter_map(prefix).collect();
+    bins.dedup();
+    bins
+}
+
+fn in_directory(family: Family, dir: &Path) -> Option<Launcher> {
+    let (names, dialect) = match family {
+        Family::Mpich => (["mpiexec.mpich", "mpiexec.hydra"], Dialect::Hydra),
+        Family::OpenMpi => (["mpiexec.openmpi", "orterun"], Dialect::OpenMpi),
+    };
+    let by_name = names.iter().map(|name| dir.join(name)).find(|path| is_executable(path));
+    let by_version = || {
+        let plain = ["mpiexec", "mpirun"].map(|name| dir.join(name));
+        plain.into_iter().find(|path| is_executable(path) && ask(path) == dialect)
+    };
+    by_name.or_else(by_version).map(|path| Launcher { path, dialect })
+}
+
+/// The bare name of a launcher that `PATH` leads to, else its path.
+fn shortest(path: PathBuf, env: &Environment) -> PathBuf {
+    let Some(name) = path.file_name() else { return path };
+    let by_name = in_path(name, env).and_then(|found| found.canonicalize().ok());
+    if by_name.is_some() && by_name == path.canonicalize().ok() { name.into() } else { path }
+}
+
+/// Asks a launcher for its version to learn its dialect.
+fn ask(path: &Path) -> Dialect {
+    let answer = Command::new(path).arg("--version").stdin(Stdio::null()).output();
+    answer.map_or(Dialect::Other, |output| {
+        dialect_of(&(String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr)))
+    })
+}
+
+fn dialect_of(version: &str) -> Dialect {
+    let says = |words: &[&str]| words.iter().any(|w| version.contains(w));
+    if says(&["HYDRA", "Intel(R) MPI"]) {
+        Dialect::Hydra
+    } else if says(&["Open MPI", "OpenRTE", "Open RTE", "PRRTE", "Spectrum MPI"]) {
+        Dialect::OpenMpi
+    } else {
+        Dialect::Other
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(dialect: Dialect) -> Vec<OsString> {
+        let launcher = Launcher { path: "x".into(), dialect };
+        let pass_on = ["PARIO_HINTS".to_owned(), "PARIO_STATS".to_owned()];
+        launcher.arguments(
+            3,
+            &[("LD_PRELOAD", "/p".into()), ("PARIO_STATS", "1".into())],
+            &pass_on,
+            &["-v".into()],
+        )
+    }
+
+    #[test]
+    fn each_dialect_sets_variables_its_way() {
+        let hydra = ["-n", "3", "-genv", "LD_PRELOAD", "/p", "-genv", "PARIO_STATS", "1", "-v"];
+        assert_eq!(arguments(Dialect::Hydra), hydra);
+        let open = ["-n", "3", "-x", "LD_PRELOAD=/p", "-x", "PARIO_STATS=1", "-x", "PARIO_HINTS", "-v"];
+        assert_eq!(arguments(Dialect::OpenMpi), open);
+        assert_eq!(arguments(Dialect::Other), ["-n", "3", "-v", "env", "LD_PRELOAD=/p", "PARIO_STATS=1"]);
+    }
+
+    #[test]
+    fn versions_tell_the_dialect() {
+        assert_eq!(dialect_of("HYDRA build details:\n  Version: 4.0.2"), Dialect::Hydra);
+        assert_eq!(dialect_of("Intel(R) MPI Library for Linux* OS, Version 2021.9"), Dialect::Hydra);
+        assert_eq!(dialect_of("mpiexec.openmpi (OpenRTE) 4.1.4"), Dialect::OpenMpi);
+        assert_eq!(dialect_of("mpirun (Open MPI) 5.0.3"), Dialect::OpenMpi);
+        assert_eq!(dialect_of("slurm 23.11.4"), Dialect::Other);
+    }
+
+    #[test]
+    fn the_launcher_of_an_installation_is_beside_its_library() {
+        assert_eq!(bins_beside(Path::new("/opt/mpi/lib/libmpi.so.40"))[0], Path::new("/opt/mpi/bin"));
+        assert_eq!(
+            bins_beside(Path::new("/opt/intel/mpi/lib/release/libmpi.so.12"))[0],
+            Path::new("/opt/intel/mpi/bin")
+        );
+        assert!(bins_beside(Path::new("/x/libmpi.so.40")).is_empty());
+    }
+}

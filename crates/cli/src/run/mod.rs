@@ -1,0 +1,119 @@
+//! `pario run`: starts an MPI program under its own launcher with Pario's MPI-IO in front of the MPI library's.
+//!
+//! Which MPI the program uses is read from its file (`detect`), the launcher that belongs to it is looked up
+//! (`launcher`), and both with the preload make a command line (`plan`), which is printed or run.
+
+mod cores;
+mod detect;
+mod error;
+mod launcher;
+mod libraries;
+mod plan;
+mod program;
+
+use crate::env::Environment;
+use crate::signal;
+use clap::{Args, ValueEnum};
+pub use error::Error;
+use std::ffi::OsString;
+use std::fmt;
+use std::io::Write;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Run an MPI program with Pario's MPI-IO, unchanged.
+///
+/// Finds out which MPI library the program is linked with, and starts it with that library's launcher and with
+/// libpario.so preloaded in the ranks (not in the launcher). For Python programs, mpi4py's MPI library counts.
+#[derive(Args)]
+#[command(after_help = NOTES, override_usage = "pario run [OPTIONS] [--] PROGRAM [ARGUMENT]...")]
+pub struct Arguments {
+    /// Number of ranks [default: the number of cores]
+    #[arg(short = 'n', long = "ranks", visible_alias = "np", value_name = "N")]
+    ranks: Option<NonZeroU32>,
+    /// The program's MPI, if it cannot be found out or is to be overruled
+    #[arg(long, value_enum, value_name = "FAMILY")]
+    mpi: Option<Family>,
+    /// Leave Pario out: the same run with the MPI library's own MPI-IO
+    #[arg(long)]
+    host_io: bool,
+    /// Have Pario report its counters when the program ends
+    #[arg(long, conflicts_with = "host_io")]
+    stats: bool,
+    /// The launcher to use instead of the one found
+    #[arg(long, value_name = "PATH")]
+    launcher: Option<PathBuf>,
+    /// An argument to hand to the launcher; may be given several times
+    #[arg(long = "launcher-arg", value_name = "ARG", allow_hyphen_values = true)]
+    launcher_args: Vec<OsString>,
+    /// Print the command and its environment instead of running it
+    #[arg(long)]
+    dry_run: bool,
+    /// The program and its arguments
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+const NOTES: &str = "\
+Examples:
+  pario run -n 4 -- ./simulation input.nml
+  pario run -n 4 -- python3 analysis.py
+      run a program with Pario's MPI-IO
+  pario run --host-io -n 4 -- ./simulation
+      the same with the MPI library's own MPI-IO, to compare
+  pario run --dry-run -n 4 -- ./simulation
+      show what would be run
+  pario run --mpi mpich -n 4 -- ./wrapper.sh
+      a script hides the program: say which MPI it uses
+  pario run --launcher srun -n 64 -- ./simulation
+      a launcher that belongs to no MPI library
+  pario run -n 64 --launcher-arg=--hostfile --launcher-arg=nodes -- ./simulation
+      options for the launcher
+
+Environment:
+  PARIO_LIB         the libpario.so to use; else the one beside pario, or in
+                    ../lib/
+  PARIO_HINTS       hints for all files: \"name=value;name=value\"
+  PARIO_HINTS_FILE  a hint file; ROMIO_HINTS works, too
+  LD_PRELOAD        kept: libpario.so comes after what is in it
+  Variables that start with PARIO_ reach ranks on other nodes as well.
+
+With Open MPI, more ranks than cores are allowed, and root may run programs.
+
+SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are handed to the launcher.
+
+Exit code: the launcher's. If a signal killed the launcher, pario ends by the
+same signal. If nothing was started: 127 program or launcher not found, 126
+program or launcher cannot be run, 125 other trouble, 2 wrong arguments.";
+
+/// The two families of MPI libraries, by binary interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Family {
+    /// MPICH and what shares its binary interface: Intel MPI, MVAPICH, Cray MPICH
+    Mpich,
+    /// Open MPI and what descends from it: Spectrum MPI, HPC-X
+    #[value(name = "openmpi")]
+    OpenMpi,
+}
+
+/// Runs the subcommand.
+pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
+    let plan = plan::make(arguments, env)?;
+    if arguments.dry_run {
+        std::io::stdout().lock().write_all(plan.describe().as_bytes()).map_err(Error::Output)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let status =
+        signal::supervise(&mut plan.command()).map_err(|e| Error::Start(plan.launcher().to_owned(), e))?;
+    signal::end_like(status)
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Family::Mpich => "MPICH",
+            Family::OpenMpi => "Open MPI",
+        })
+    }
+}

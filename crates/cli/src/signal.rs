@@ -1,0 +1,112 @@
+//! Runs the launcher as a child: hands signals on to it, waits for it, and ends as it ended.
+//!
+//! A handler passes SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 on to the child. What the kernel sends by
+//! itself, Ctrl-C above all, already reaches every process of the foreground group, the launcher included;
+//! handing that on would be a second Ctrl-C, which launchers take as "kill everything now". A process group
+//! of its own for the launcher would avoid the handler for Ctrl-C, but then the ranks could no longer read
+//! from the terminal. Signals that were ignored from the start (nohup) stay ignored.
+
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, ExitStatus};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::SeqCst};
+
+const FORWARDED: [i32; 5] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
+
+/// The child, while there is one that signals may be sent to.
+static CHILD: AtomicI32 = AtomicI32::new(0);
+/// A bit for each signal that came before there was a child.
+static EARLY: AtomicU64 = AtomicU64::new(0);
+
+/// Runs the command to its end, handing signals on.
+pub fn supervise(command: &mut Command) -> io::Result<ExitStatus> {
+    for signal in FORWARDED {
+        install(signal)?;
+    }
+    let mut child = command.spawn()?;
+    let pid = child.id() as i32;
+    CHILD.store(pid, SeqCst);
+    let early = EARLY.swap(0, SeqCst);
+    for signal in FORWARDED.into_iter().filter(|s| early & (1 << s) != 0) {
+        // SAFETY: plain system call; the child has not been waited for, so the number is still its.
+        unsafe { libc::kill(pid, signal) };
+    }
+    await_end(pid)?;
+    CHILD.store(0, SeqCst);
+    child.wait()
+}
+
+/// Ends this process the way a child ended: with its exit code, or by the signal that killed it.
+pub fn end_like(status: ExitStatus) -> ! {
+    if let Some(code) = status.code() {
+        std::process::exit(code);
+    }
+    let signal = status.signal().unwrap_or(libc::SIGKILL);
+    // SAFETY: plain system calls on this process only. It is made undumpable so that the child's core dump,
+    // if there is one, is the only one.
+    unsafe {
+        libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
+        libc::signal(signal, libc::SIG_DFL);
+        libc::raise(signal);
+    }
+    std::process::exit(128 + signal)
+}
+
+fn install(signal: i32) -> io::Result<()> {
+    // SAFETY: both structures are plain data for which all zeroes is a valid value, and they outlive the
+    // calls; the handler calls only functions that are allowed in one.
+    let failed = unsafe {
+        let mut old: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(signal, std::ptr::null(), &mut old) != 0 {
+            true
+        } else if old.sa_sigaction == libc::SIG_IGN {
+            false
+        } else {
+            let mut new: libc::sigaction = std::mem::zeroed();
+            new.sa_sigaction = hand_on as *const () as usize;
+            new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+            libc::sigemptyset(&mut new.sa_mask);
+            libc::sigaction(signal, &new, std::ptr::null_mut()) != 0
+        }
+    };
+    if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+extern "C" fn hand_on(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
+    let from_kernel = unsafe { (*info).si_code } > 0;
+    if from_kernel {
+        return;
+    }
+    match CHILD.load(SeqCst) {
+        0 => {
+            EARLY.fetch_or(1 << signal, SeqCst);
+        }
+        // SAFETY: kill and errno's location are allowed in handlers; errno is put back as it was found. The
+        // child has not been reaped while CHILD names it, so the number is still its.
+        pid => unsafe {
+            let errno = libc::__errno_location();
+            let before = *errno;
+            libc::kill(pid, signal);
+            *errno = before;
+        },
+    }
+}
+
+/// Waits until the child has ended but leaves it to be reaped, so that its number stays taken meanwhile.
+fn await_end(pid: i32) -> io::Result<()> {
+    loop {
+        // SAFETY: all zeroes is a valid siginfo, and it outlives the call.
+        let done = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            libc::waitid(libc::P_PID, pid as libc::id_t, &mut info, libc::WEXITED | libc::WNOWAIT)
+        };
+        if done == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Compiles test programs with a host's own compilers, once per content.
+//!
+//! A program's name in the cache carries a hash of everything that made it: its source, the headers beside
+//! it, the host, the language and the flags. Concurrent tests may build the same program; each builds under
+//! a private name and renames, so that nobody ever executes half a file.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::files::scratch;
+use crate::host::Host;
+use crate::library::target_dir;
+use crate::process;
+
+/// The language, or the compiler wrapper, of a test program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// C by `mpicc`.
+    C,
+    /// Fortran 77 by `mpif77`.
+    F77,
+    /// Fortran 90 and later by `mpif90`.
+    F90,
+    /// C with parallel HDF5 by `h5pcc`.
+    Hdf5,
+}
+
+impl Kind {
+    fn compiler(self, host: Host) -> Command {
+        let (compiler, flags): (PathBuf, &[&str]) = match self {
+            Kind::C => {
+                (host.mpicc(), &["-std=gnu11", "-O1", "-Wall", "-Werror=implicit-function-declaration"])
+            }
+            Kind::F77 => (host.mpif77(), &["-O1", "-Wall"]),
+            Kind::F90 => (host.mpif90(), &["-O1", "-Wall"]),
+            Kind::Hdf5 => (host.h5pcc(), &["-std=gnu11", "-O1", "-Wall"]),
+        };
+        let mut command = Command::new(compiler);
+        command.args(flags);
+        command
+    }
+}
+
+/// Compiles the program at `source` and gives the path of the executable; panics with the compiler's words.
+#[track_caller]
+pub fn compile(host: Host, source: impl AsRef<Path>, kind: Kind, flags: &[&str]) -> PathBuf {
+    let source = source.as_ref();
+    let source = source.canonicalize().unwrap_or_else(|e| panic!("{}: {e}", source.display()));
+    let mut hash = DefaultHasher::new();
+    (host, kind, flags).hash(&mut hash);
+    for part in inputs(&source) {
+        let text = fs::read(&part).unwrap_or_else(|e| panic!("cannot read {}: {e}", part.display()));
+        (part.file_name(), text).hash(&mut hash);
+    }
+    let stem = source.file_stem().unwrap_or_default().to_string_lossy();
+    let done = cache_dir().join(format!("{stem}-{}-{:016x}", host.name(), hash.finish()));
+    if !done.is_file() {
+        build(host, &source, kind, flags, &done);
+    }
+    done
+}
+
+/// Compiles a program given as text; `name` (with its extension) names it in messages and in the cache.
+#[track_caller]
+pub fn compile_text(host: Host, name: &str, text: &str, kind: Kind, flags: &[&str]) -> PathBuf {
+    let dir = scratch();
+    let source = dir.join(name);
+    fs::write(&source, text).unwrap_or_else(|e| panic!("cannot write {}: {e}", source.display()));
+    compile(host, source, kind, flags)
+}
+
+#[track_caller]
+fn build(host: Host, source: &Path, kind: Kind, flags: &[&str], done: &Path) {
+    let work = scratch(); // module files and objects fall here
+    let made = work.join("program");
+    let mut command = kind.compiler(host);
+    command.current_dir(work.path()).arg("-o").arg(&made).arg(source);
+    if let Some(dir) = source.parent() {
+        command.arg("-I").arg(dir);
+    }
+    command.args(flags);
+    let finished = process::finish(command, Duration::from_secs(120));
+    let built = finished.status.is_some_and(|status| status.success());
+    assert!(built, "cannot compile {}:\n{}{}", source.display(), finished.stdout, finished.stderr);
+    // Copied first: the build directory may lie on another file system than the temporary one.
+    let near = done.with_extension(format!("{}", work.path().file_name().unwrap_or_default().display()));
+    fs::copy(&made, &near)
+        .and_then(|_| fs::rename(&near, done))
+        .expect("the build directory takes new files");
+}
+
+/// The source and the headers in its directory, in a fixed order.
+fn inputs(source: &Path) -> Vec<PathBuf> {
+    let mut parts = vec![source.to_path_buf()];
+    let entries = source.parent().and_then(|dir| fs::read_dir(dir).ok()).into_iter().flatten();
+    let mut headers: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|e| e == "h" || e == "inc"))
+        .collect();
+    headers.sort();
+    parts.append(&mut headers);
+    parts
+}
+
+fn cache_dir() -> PathBuf {
+    let dir = target_dir().join("conformance-programs");
+    fs::create_dir_all(&dir).expect("the build directory takes new directories");
+    dir
+}

@@ -1,0 +1,25 @@
+//! The test harness that runs real MPI programs, with and without Pario in front of their MPI.
+//!
+//! A test compiles a program with a host's own compiler ([`compile`]), starts it under that host's launcher
+//! ([`Run`]), once alone and once with `libpario.so` preloaded into its ranks, and compares what came out.
+//! Everything is bounded: a run that does not end in time is killed with all its processes and reported;
+//! runs share the machine's cores by a counting gate, so that spinning ranks do not starve each other.
+//! Nothing here is part of the product; it is a library only so that several test files can share it.
+
+#![forbid(unsafe_code)]
+
+mod build;
+mod files;
+mod gate;
+mod host;
+mod library;
+mod process;
+mod run;
+mod stats;
+
+pub use build::{Kind, compile, compile_text};
+pub use files::{Scratch, same_bytes, same_file, scratch};
+pub use host::{BOTH, Host};
+pub use library::{libpario, target_dir, workspace_dir};
+pub use run::{Output, Run, Status, execute};
+pub use stats::Stats;

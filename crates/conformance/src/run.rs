@@ -1,0 +1,216 @@
+//! One MPI run: a program, a number of ranks, a host, and whether Pario stands in front of that host.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use crate::gate;
+use crate::host::Host;
+use crate::library::libpario;
+use crate::process::{self, Finished};
+use crate::stats::{self, Stats};
+
+/// A run to be started; set the fields or chain the methods.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// The MPI library and launcher.
+    pub host: Host,
+    /// How many ranks.
+    pub ranks: u32,
+    /// The program each rank executes.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Variables set in the ranks only.
+    pub env: Vec<(String, String)>,
+    /// Whether `libpario.so` is preloaded into the ranks.
+    pub preload: bool,
+    /// The working directory, if not this process's.
+    pub dir: Option<PathBuf>,
+    /// After this long the run is killed and counts as failed.
+    pub timeout: Duration,
+}
+
+impl Run {
+    /// A run of `program` on the host alone, with a minute to end.
+    pub fn new(host: Host, ranks: u32, program: impl AsRef<Path>) -> Run {
+        Run {
+            host,
+            ranks,
+            program: program.as_ref().to_path_buf(),
+            args: Vec::new(),
+            env: Vec::new(),
+            preload: false,
+            dir: None,
+            timeout: Duration::from_secs(60),
+        }
+    }
+
+    /// Adds an argument.
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Run {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// Adds arguments.
+    pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Run {
+        self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Sets a variable in the ranks.
+    pub fn env(mut self, name: &str, value: &str) -> Run {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Puts Pario in front of the host, or not.
+    pub fn preload(mut self, preload: bool) -> Run {
+        self.preload = preload;
+        self
+    }
+
+    /// Sets the working directory.
+    pub fn dir(mut self, dir: impl AsRef<Path>) -> Run {
+        self.dir = Some(dir.as_ref().to_path_buf());
+        self
+    }
+
+    /// Sets the time limit in seconds.
+    pub fn timeout(mut self, seconds: u64) -> Run {
+        self.timeout = Duration::from_secs(seconds);
+        self
+    }
+
+    /// Runs to the end, or to the time limit. `PARIO_STATS=1` is set, so that [`Output::pario_calls`] works.
+    pub fn run(&self) -> Output {
+        let places = gate::enter(self.ranks);
+        let finished = process::finish(self.command(), self.timeout);
+        drop(places);
+        let status = match finished.status {
+            Some(status) => Status::Ended(status),
+            None => Status::TimedOut(self.timeout),
+        };
+        Output { status, stdout: finished.stdout, stderr: finished.stderr, what: self.to_string() }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.host.mpiexec());
+        command.envs(self.host.launch_environment().iter().copied());
+        command.arg("-n").arg(self.ranks.to_string());
+        let mut set = |name: &str, value: &str| {
+            command.args(self.host.rank_variable(name, value));
+        };
+        set("PARIO_STATS", "1");
+        for (name, value) in &self.env {
+            set(name, value);
+        }
+        if self.preload {
+            set("LD_PRELOAD", &libpario().to_string_lossy());
+        }
+        command.arg(&self.program).args(&self.args);
+        if let Some(dir) = &self.dir {
+            command.current_dir(dir);
+        }
+        command
+    }
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let front = if self.preload { "Pario on " } else { "" };
+        write!(f, "{} on {front}{}, {} ranks", self.program.display(), self.host.name(), self.ranks)
+    }
+}
+
+/// Runs a plain command, without a launcher, under the same rules: no input, a time limit, nothing left behind.
+pub fn execute(command: Command, timeout: Duration) -> Output {
+    let what = format!("{command:?}");
+    let places = gate::enter(1);
+    let finished = process::finish(command, timeout);
+    drop(places);
+    Output::of(finished, timeout, what)
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// The launcher ended by itself.
+    Ended(ExitStatus),
+    /// It did not end within this time and was killed.
+    TimedOut(Duration),
+}
+
+/// What came out of a run.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// How it ended.
+    pub status: Status,
+    /// Standard output of all ranks.
+    pub stdout: String,
+    /// Standard error of all ranks and of the launcher.
+    pub stderr: String,
+    what: String,
+}
+
+impl Output {
+    fn of(finished: Finished, timeout: Duration, what: String) -> Output {
+        let status = match finished.status {
+            Some(status) => Status::Ended(status),
+            None => Status::TimedOut(timeout),
+        };
+        Output { status, stdout: finished.stdout, stderr: finished.stderr, what }
+    }
+
+    /// Whether the launcher reported success.
+    pub fn success(&self) -> bool {
+        matches!(self.status, Status::Ended(status) if status.success())
+    }
+
+    /// The exit code, if the launcher ended by itself and not by a signal.
+    pub fn code(&self) -> Option<i32> {
+        match self.status {
+            Status::Ended(status) => status.code(),
+            Status::TimedOut(_) => None,
+        }
+    }
+
+    /// Panics with everything the run said unless it succeeded.
+    #[track_caller]
+    pub fn expect_success(self) -> Output {
+        assert!(self.success(), "{self}");
+        self
+    }
+
+    /// What each rank reported about its use of Pario.
+    pub fn stats(&self) -> Vec<Stats> {
+        stats::parse(&self.stderr)
+    }
+
+    /// `MPI_File_*` calls that reached Pario, over all ranks.
+    pub fn pario_calls(&self) -> u64 {
+        self.stats().iter().map(|stats| stats.calls).sum()
+    }
+}
+
+impl fmt::Display for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ended = match self.status {
+            Status::Ended(status) => status.to_string(),
+            Status::TimedOut(limit) => format!("killed after {} s", limit.as_secs()),
+        };
+        writeln!(f, "{}: {ended}", self.what)?;
+        write!(f, "--- stdout\n{}\n--- stderr\n{}", tail(&self.stdout), tail(&self.stderr))
+    }
+}
+
+/// The last 16 KiB: a failure's cause stands near the end.
+fn tail(text: &str) -> &str {
+    let mut from = text.len().saturating_sub(16 << 10);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    text[from..].trim_end()
+}

@@ -1,0 +1,337 @@
+//! The one table of hints. Adding a hint is adding an entry here; the typed getter, if a room honours it,
+//! goes beside the others in `set.rs`, and the user's page is written anew by running this crate's tests
+//! with `UPDATE_DOCS=1`.
+//!
+//! An entry says honestly what the hint does today: `Active` ones change what Pario does; `Accepted` ones
+//! are checked, kept and returned, and their text says what they are kept for.
+
+use crate::kind::{Form, Kind, Toggle, Value};
+use std::borrow::Cow;
+
+/// Whose vocabulary a hint belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Reserved by the MPI standard.
+    Mpi,
+    /// ROMIO's, the MPI-IO of MPICH.
+    Romio,
+    /// IBM's, of MPI-IO for GPFS.
+    Ibm,
+    /// Pario's own.
+    Pario,
+}
+
+/// What a hint does today.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It is honoured.
+    Active,
+    /// It is checked, kept and returned, and changes nothing else.
+    Accepted,
+}
+
+/// One hint.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its place in the table.
+    pub id: Id,
+    /// Its canonical name.
+    pub name: &'static str,
+    /// Other names it answers to.
+    pub aliases: &'static [&'static str],
+    /// Whose it is.
+    pub family: Family,
+    /// Its type and range.
+    pub kind: Kind,
+    /// Its default. `None`: unset unless somebody sets it.
+    pub default: Option<&'static Value>,
+    /// What it does today.
+    pub status: Status,
+    /// Whether it counts at open only, so that setting it later is ignored.
+    pub fixed_at_open: bool,
+    /// Whether programs must pass the same value on all ranks.
+    pub same_on_all_ranks: bool,
+    /// Whether it is reported to programs but never taken from them.
+    pub read_only: bool,
+    /// What it means, in a paragraph.
+    pub doc: &'static str,
+}
+
+impl Family {
+    /// All families, in the table's order.
+    pub const ALL: [Family; 4] = [Family::Mpi, Family::Romio, Family::Ibm, Family::Pario];
+
+    /// A heading for the family.
+    pub fn title(self) -> &'static str {
+        match self {
+            Family::Mpi => "Reserved by the MPI standard",
+            Family::Romio => "ROMIO",
+            Family::Ibm => "IBM (MPI-IO for GPFS)",
+            Family::Pario => "Pario",
+        }
+    }
+}
+
+impl Status {
+    /// The word for it in tables.
+    pub fn word(self) -> &'static str {
+        match self {
+            Status::Active => "active",
+            Status::Accepted => "accepted",
+        }
+    }
+}
+
+/// All hints: the MPI standard's, ROMIO's, IBM's, Pario's own.
+pub fn table() -> &'static [Entry] {
+    &TABLE
+}
+
+/// The hint of that name or alias. Names count upper and lower case, as info keys do.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    TABLE.iter().find(|e| e.name == name || e.aliases.contains(&name))
+}
+
+impl Id {
+    pub(crate) fn entry(self) -> &'static Entry {
+        &TABLE[self as usize]
+    }
+}
+
+/// Writes the list of ids and the table from one text, so that they cannot disagree.
+macro_rules! hints {
+    ($($id:ident: $name:literal, $family:ident, $kind:expr, $status:ident;
+        $($field:ident = $value:expr),*; $doc:literal;)*) => {
+        /// Which hint.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[allow(missing_docs, reason = "each is the entry of that name in the table")]
+        pub enum Id { $($id),* }
+
+        static TABLE: [Entry; [$(Id::$id),*].len()] = [$(Entry {
+            $($field: $value,)*
+            ..plain(Id::$id, $name, Family::$family, $kind, Status::$status, $doc)
+        }),*];
+    };
+}
+
+const fn plain(
+    id: Id,
+    name: &'static str,
+    family: Family,
+    kind: Kind,
+    status: Status,
+    doc: &'static str,
+) -> Entry {
+    let (fixed_at_open, same_on_all_ranks, read_only) = (false, false, false);
+    Entry {
+        id,
+        name,
+        aliases: &[],
+        family,
+        kind,
+        default: None,
+        status,
+        fixed_at_open,
+        same_on_all_ranks,
+        read_only,
+        doc,
+    }
+}
+
+/// Any positive number of things (nodes, ranks, servers); more than this no machine has.
+const SOME: Kind = Kind::Count { min: 1, max: 1 << 30 };
+/// A buffer that is held in memory.
+const BUFFER: Kind = Kind::Size { min: 1, max: 4 << 30 };
+/// A part of a file.
+const EXTENT: Kind = Kind::Size { min: 1, max: 1 << 40 };
+
+static AUTOMATIC: Value = Value::Toggle(Toggle::Automatic);
+static NO: Value = Value::Switch(false);
+static AUTO: Value = Value::Word("auto");
+static HALF_MIB: Value = Value::Size(512 << 10);
+static MIB_4: Value = Value::Size(4 << 20);
+static MIB_16: Value = Value::Size(16 << 20);
+static ONE_PER_NODE: Value = Value::Text(Cow::Borrowed("*:1"));
+
+hints! {
+    AccessStyle: "access_style", Mpi,
+        Kind::Words(&["read_once", "write_once", "read_mostly", "write_mostly", "sequential",
+            "reverse_sequential", "random"]), Accepted;;
+        "How the file will be accessed until it is closed or the hint is changed. Kept for read-ahead and \
+         caching; no effect on plain files today.";
+    CollectiveBuffering: "collective_buffering", Mpi, Kind::Boolean, Accepted;
+        same_on_all_ranks = true;
+        "Whether collective calls may gather data at a few ranks (aggregators) before they access the file. \
+         Kept for collective buffering; no effect on independent access.";
+    CbBlockSize: "cb_block_size", Mpi, EXTENT, Accepted;
+        same_on_all_ranks = true;
+        "The unit in which aggregators access the file in collective buffering. Kept for collective \
+         buffering; no effect on independent access.";
+    CbBufferSize: "cb_buffer_size", Mpi, BUFFER, Accepted;
+        same_on_all_ranks = true, default = Some(&MIB_16);
+        "The buffer that each aggregator may use in collective buffering; an access that needs more runs in \
+         rounds. Kept for collective buffering; no effect on independent access.";
+    CbNodes: "cb_nodes", Mpi, SOME, Accepted;
+        same_on_all_ranks = true, fixed_at_open = true;
+        "How many ranks act as aggregators in collective buffering; unset means one per node. Kept for \
+         collective buffering; no effect on independent access.";
+    Chunked: "chunked", Mpi, Kind::Numbers, Accepted;
+        same_on_all_ranks = true;
+        "The dimensions of the array in the file, for a file that is read and written in subarrays. Kept \
+         for layout decisions; no effect on plain files today.";
+    ChunkedItem: "chunked_item", Mpi, Kind::Numbers, Accepted;
+        same_on_all_ranks = true;
+        "The size in bytes of an array element, for the hint chunked. Kept with it; no effect on plain \
+         files today.";
+    ChunkedSize: "chunked_size", Mpi, Kind::Numbers, Accepted;
+        same_on_all_ranks = true;
+        "The dimensions of the subarrays, for the hint chunked. Kept with it; no effect on plain files \
+         today.";
+    Filename: "filename", Mpi, Kind::Text(Form::Any), Active;
+        read_only = true;
+        "The name the file was opened under. It is returned for an open file; a value that a program \
+         passes is ignored, as the standard demands.";
+    FilePerm: "file_perm", Mpi, Kind::Mode, Active;
+        same_on_all_ranks = true, fixed_at_open = true;
+        "The permissions, in octal, of a file that the open creates; the umask takes its bits away as \
+         usual. Unset means 0666. It does nothing to a file that exists.";
+    IoNodeList: "io_node_list", Mpi, Kind::Text(Form::Nodes), Accepted;
+        same_on_all_ranks = true, fixed_at_open = true;
+        "The nodes whose storage should hold the file. Kept for files on partitions; no effect on plain \
+         files.";
+    NbProc: "nb_proc", Mpi, SOME, Accepted;
+        same_on_all_ranks = true, fixed_at_open = true;
+        "How many ranks will typically access the file, as asked when it is created. Kept for layout \
+         decisions; no effect on plain files today.";
+    NumIoNodes: "num_io_nodes", Mpi, SOME, Accepted;
+        same_on_all_ranks = true, fixed_at_open = true;
+        "How many I/O nodes the system has, as asked when the file is created. Kept for files on \
+         partitions; no effect on plain files.";
+    StripingFactor: "striping_factor", Mpi, SOME, Accepted;
+        same_on_all_ranks = true, fixed_at_open = true, aliases = &["stripe_count"];
+        "Over how many storage devices a new file is striped; unset leaves it to the file system. Kept for \
+         files on partitions and for striped file systems; no effect on plain files today.";
+    StripingUnit: "striping_unit", Mpi, EXTENT, Accepted;
+        same_on_all_ranks = true, fixed_at_open = true, aliases = &["stripe_size"];
+        "How many consecutive bytes of a new file go to one storage device before the next; unset leaves \
+         it to the file system. Kept for files on partitions and for striped file systems; no effect on \
+         plain files today.";
+
+    CbConfigList: "cb_config_list", Romio, Kind::Text(Form::NodeCounts), Accepted;
+        same_on_all_ranks = true, fixed_at_open = true, default = Some(&ONE_PER_NODE);
+        "On which nodes aggregators may run and how many on each: items such as node7:2, with * for any \
+         node or any number. Kept for collective buffering; no effect on independent access.";
+    CbRead: "romio_cb_read", Romio, Kind::Toggle, Accepted;
+        same_on_all_ranks = true, default = Some(&AUTOMATIC);
+        "Whether collective reads use collective buffering: always, never, or where it pays. Kept for \
+         collective buffering; no effect on independent access.";
+    CbWrite: "romio_cb_write", Romio, Kind::Toggle, Accepted;
+        same_on_all_ranks = true, default = Some(&AUTOMATIC);
+        "Whether collective writes use collective buffering: always, never, or where it pays. Kept for \
+         collective buffering; no effect on independent access.";
+    NoIndepRw: "romio_no_indep_rw", Romio, Kind::Boolean, Accepted;
+        same_on_all_ranks = true, fixed_at_open = true, default = Some(&NO);
+        "A promise that the program makes collective calls only, so that ranks which are not aggregators \
+         need not open the file. Kept for collective buffering; today every rank opens the file.";
+    DsRead: "romio_ds_read", Romio, Kind::Toggle, Active;
+        default = Some(&AUTOMATIC);
+        "Whether a read of scattered pieces reads whole stretches of the file and picks the pieces out of \
+         them (data sieving): always, never, or where it pays.";
+    DsWrite: "romio_ds_write", Romio, Kind::Toggle, Active;
+        default = Some(&AUTOMATIC);
+        "Whether a write of scattered pieces reads whole stretches of the file, puts the pieces into them \
+         and writes them back under a lock (data sieving): always, never, or where it pays.";
+    IndRdBufferSize: "ind_rd_buffer_size", Romio, BUFFER, Active;
+        default = Some(&MIB_4);
+        "The most that data sieving reads at once. A larger buffer means fewer reads of scattered pieces \
+         and more memory per rank.";
+    IndWrBufferSize: "ind_wr_buffer_size", Romio, BUFFER, Active;
+        default = Some(&HALF_MIB);
+        "The most that data sieving reads, changes and writes back at once. A larger buffer means fewer \
+         accesses and a longer hold of the lock on the stretch.";
+    StartIodevice: "start_iodevice", Romio, Kind::Count { min: 0, max: 1 << 30 }, Accepted;
+        same_on_all_ranks = true, fixed_at_open = true;
+        "The storage device, counted from 0, that gets the first stripe of a new file. Kept for files on \
+         partitions and for striped file systems; no effect on plain files today.";
+
+    IoBufferSize: "IBM_io_buffer_size", Ibm, EXTENT, Accepted;
+        same_on_all_ranks = true;
+        "The unit in which blocks of the file are dealt out to I/O agents in data shipping, rounded up to \
+         whole blocks; unset means 16 blocks. Kept for data shipping; no effect on independent access.";
+    LargeblockIo: "IBM_largeblock_io", Ibm, Kind::Boolean, Accepted;
+        same_on_all_ranks = true, default = Some(&NO);
+        "Whether accesses are so large that each rank had better make its own: true turns data shipping \
+         off. Kept for data shipping; no effect on independent access.";
+    SparseAccess: "IBM_sparse_access", Ibm, Kind::Boolean, Accepted;
+        same_on_all_ranks = true, default = Some(&NO);
+        "Whether the accesses of one collective call lie far apart, so that merging them does not pay. \
+         Kept for collective buffering; no effect on independent access.";
+
+    CloseSync: "pario_close_sync", Pario, Kind::OnOff, Active;
+        default = Some(&NO);
+        "Whether closing a file first forces its data to storage, as a call of MPI_File_sync just before \
+         would: slower, and after the close a crash of the machine loses nothing.";
+    FdPartition: "pario_fd_partition", Pario,
+        Kind::Word(&["auto", "even", "aligned", "static-cyclic", "group-cyclic"]), Accepted;
+        same_on_all_ranks = true, default = Some(&AUTO);
+        "How collective buffering splits the accessed region among the aggregators: in even parts, in \
+         parts aligned to the file system's lock unit, in blocks dealt out in turn, the same within groups \
+         of as many aggregators as there are I/O servers, or as suits the file system. Kept for collective \
+         buffering; no effect on independent access.";
+    Strategy: "pario_strategy", Pario,
+        Kind::Word(&["auto", "independent", "two-phase", "data-shipping", "client-directed",
+            "server-directed"]), Accepted;
+        same_on_all_ranks = true, default = Some(&AUTO);
+        "How collective calls move data: each rank by itself, through aggregators, through I/O agents that \
+         own blocks, through the ranks' cache, through the servers' cache, or as suits file and access. \
+         Kept for collective buffering and partitions; today every rank accesses a plain file by itself.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_entry_stands_at_its_id() {
+        for (index, entry) in table().iter().enumerate() {
+            assert_eq!(entry.id as usize, index);
+        }
+    }
+
+    #[test]
+    fn names_and_aliases_are_distinct_and_fit_an_info_key() {
+        let mut seen = HashSet::new();
+        for name in table().iter().flat_map(|e| e.aliases.iter().chain([&e.name])) {
+            assert!(seen.insert(name), "{name} twice");
+            assert!(name.len() < 36, "{name}: Open MPI's info keys hold 35 characters");
+        }
+    }
+
+    #[test]
+    fn every_default_is_a_value_of_its_hint() {
+        for entry in table() {
+            if let Some(value) = entry.default {
+                assert_eq!(
+                    entry.kind.parse(&entry.kind.spell(value)).as_ref(),
+                    Some(value),
+                    "{}",
+                    entry.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn families_stand_together() {
+        let order: Vec<_> = table().iter().map(|e| Family::ALL.iter().position(|&f| f == e.family)).collect();
+        assert!(order.is_sorted());
+    }
+
+    #[test]
+    fn accepted_hints_say_what_they_are_kept_for() {
+        for entry in table().iter().filter(|e| e.status == Status::Accepted) {
+            assert!(entry.doc.contains("Kept "), "{}", entry.name);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Error handlers: host objects that stand for handlers of files.
+//!
+//! The host allots the handle, so that the program can free it with the host's function and the Fortran
+//! layer can convert it; the function to call is kept by whoever made it.
+
+use crate::abi::Family;
+use crate::error::HostError;
+use crate::handles::{ErrhandlerHandle, Host};
+use std::ffi::{c_int, c_void};
+
+impl Host {
+    /// A new error handler object for files. The host never calls it.
+    pub fn new_file_errhandler(&self) -> Result<ErrhandlerHandle, HostError> {
+        let mut raw = 0;
+        // SAFETY: the stub takes the two fixed arguments of the variadic C type; writes one handle.
+        let code = unsafe { (self.f.file_create_errhandler)(stub, &mut raw) };
+        self.check("MPI_File_create_errhandler", code)?;
+        Ok(ErrhandlerHandle(self.handle(raw)))
+    }
+
+    /// Frees an error handler.
+    pub fn free_errhandler(&self, errhandler: ErrhandlerHandle) -> Result<(), HostError> {
+        let mut raw = errhandler.0;
+        // SAFETY: a handle variable of ours, overwritten with the null handle.
+        self.check("MPI_Errhandler_free", unsafe { (self.f.errhandler_free)(&mut raw) })
+    }
+
+    /// The Fortran integer of an error handler. With MPICH the two are the same number.
+    pub fn errhandler_c2f(&self, errhandler: ErrhandlerHandle) -> Result<c_int, HostError> {
+        match (self.family(), self.f.errhandler_c2f) {
+            (Family::Mpich, _) => Ok(errhandler.0 as u32 as c_int),
+            // SAFETY: a handle by value.
+            (_, Some(convert)) => Ok(unsafe { convert(errhandler.0) }),
+            (_, None) => Err(HostError::Missing("MPI_Errhandler_c2f")),
+        }
+    }
+
+    /// The error handler of a Fortran integer.
+    pub fn errhandler_f2c(&self, fortran: c_int) -> Result<ErrhandlerHandle, HostError> {
+        if self.family() == Family::Mpich {
+            return Ok(ErrhandlerHandle(fortran as u32 as usize));
+        }
+        let address = self.symbol(c"PMPI_Errhandler_f2c").ok_or(HostError::Missing("MPI_Errhandler_f2c"))?;
+        // SAFETY: the host's function of this name takes an int and returns a handle, a pointer here.
+        let convert =
+            unsafe { std::mem::transmute::<*const c_void, unsafe extern "C" fn(c_int) -> usize>(address) };
+        // SAFETY: an int by value; the host checks its table.
+        Ok(ErrhandlerHandle(unsafe { convert(fortran) }))
+    }
+
+    /// `MPI_ERRORS_ARE_FATAL`.
+    pub fn errors_are_fatal(&self) -> ErrhandlerHandle {
+        ErrhandlerHandle(self.constants.handle.errors_are_fatal)
+    }
+
+    /// `MPI_ERRORS_RETURN`.
+    pub fn errors_return(&self) -> ErrhandlerHandle {
+        ErrhandlerHandle(self.constants.handle.errors_return)
+    }
+
+    /// `MPI_ERRORS_ABORT`, where the host has it.
+    pub fn errors_abort(&self) -> Option<ErrhandlerHandle> {
+        self.constants.errors_abort.map(ErrhandlerHandle)
+    }
+}
+
+unsafe extern "C" fn stub(_: *mut c_void, _: *mut c_int) {}

@@ -1,0 +1,167 @@
+//! Layouts: what Pario needs of a datatype, computed once per datatype.
+//!
+//! A table from handle to layout answers repeated uses without a host call. An attribute on the datatype
+//! keeps the table right: its delete function runs before the host can reuse the handle, and its copy
+//! function hands the layout to duplicates. Named types never go away and need no attribute.
+
+use crate::callback::guarded;
+use crate::error::HostError;
+use crate::handles::{Host, TypeHandle, host};
+use pario_view::Pattern;
+use std::collections::HashMap;
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+/// The layout of a datatype.
+#[derive(Debug)]
+pub struct Layout {
+    /// Layout in memory, and in a file of native data representation.
+    pub native: Pattern,
+    /// Whether the type is predefined: then it must not be freed.
+    pub named: bool,
+    typed: OnceLock<Pattern>,
+    external: OnceLock<Pattern>,
+}
+
+#[derive(Default)]
+pub(crate) struct Layouts {
+    known: RwLock<HashMap<TypeHandle, Arc<Layout>>>,
+    keyval: OnceLock<c_int>,
+}
+
+impl Layouts {
+    fn get(&self, datatype: TypeHandle) -> Option<Arc<Layout>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).get(&datatype).cloned()
+    }
+
+    fn insert(&self, datatype: TypeHandle, layout: &Arc<Layout>) {
+        self.known.write().unwrap_or_else(PoisonError::into_inner).insert(datatype, layout.clone());
+    }
+
+    fn remove(&self, datatype: TypeHandle) -> Option<Arc<Layout>> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner).remove(&datatype)
+    }
+}
+
+impl Host {
+    /// The layout of a datatype.
+    pub fn layout(&self, datatype: TypeHandle) -> Result<Arc<Layout>, HostError> {
+        if let Some(known) = self.layouts.get(datatype) {
+            return Ok(known);
+        }
+        self.plausible_type(datatype)?;
+        let _quiet = self.quiet();
+        let named = self.is_named(datatype)?;
+        if !named && let Some(copied) = self.attached(datatype)? {
+            self.layouts.insert(datatype, &copied);
+            return Ok(copied);
+        }
+        let native = Pattern::native(&*self.decode_valid(datatype)?)?;
+        let layout = Arc::new(Layout { native, named, typed: OnceLock::new(), external: OnceLock::new() });
+        if !named {
+            self.attach(datatype, &layout)?;
+        }
+        self.layouts.insert(datatype, &layout);
+        Ok(layout)
+    }
+
+    /// The native layout with the basic type of every leaf, for conversions.
+    pub fn typed(&self, datatype: TypeHandle) -> Result<Pattern, HostError> {
+        let layout = self.layout(datatype)?;
+        if let Some(pattern) = layout.typed.get() {
+            return Ok(pattern.clone());
+        }
+        let pattern = Pattern::typed(&*self.decode(datatype)?)?;
+        Ok(layout.typed.get_or_init(|| pattern).clone())
+    }
+
+    /// The layout in a file of external32 representation.
+    pub fn external(&self, datatype: TypeHandle) -> Result<Pattern, HostError> {
+        let layout = self.layout(datatype)?;
+        if let Some(pattern) = layout.external.get() {
+            return Ok(pattern.clone());
+        }
+        let pattern = Pattern::external(&*self.decode(datatype)?)?;
+        Ok(layout.external.get_or_init(|| pattern).clone())
+    }
+
+    /// The layout that an attribute brought along from the original of a duplicate.
+    fn attached(&self, datatype: TypeHandle) -> Result<Option<Arc<Layout>>, HostError> {
+        let mut value: *mut c_void = std::ptr::null_mut();
+        let mut flag = 0;
+        let out = (&raw mut value).cast::<c_void>();
+        // SAFETY: a handle by value; writes one pointer and one int.
+        let code = unsafe { (self.f.type_get_attr)(datatype.0, self.keyval()?, out, &mut flag) };
+        self.check("MPI_Type_get_attr", code)?;
+        if flag == 0 || value.is_null() {
+            return Ok(None);
+        }
+        let layout = value.cast_const().cast::<Layout>();
+        // SAFETY: only `attach` and `copied` set this attribute, to a pointer from `Arc::into_raw` whose
+        // count the attribute holds; we take one of our own.
+        Ok(Some(unsafe {
+            Arc::increment_strong_count(layout);
+            Arc::from_raw(layout)
+        }))
+    }
+
+    fn attach(&self, datatype: TypeHandle, layout: &Arc<Layout>) -> Result<(), HostError> {
+        let keyval = self.keyval()?;
+        let value = Arc::into_raw(layout.clone()).cast_mut().cast::<c_void>();
+        // SAFETY: a handle by value and a pointer that `deleted` takes back.
+        let result =
+            self.check("MPI_Type_set_attr", unsafe { (self.f.type_set_attr)(datatype.0, keyval, value) });
+        if result.is_err() {
+            // SAFETY: the host did not take the pointer.
+            drop(unsafe { Arc::from_raw(value.cast_const().cast::<Layout>()) });
+        }
+        result
+    }
+
+    fn keyval(&self) -> Result<c_int, HostError> {
+        if let Some(&keyval) = self.layouts.keyval.get() {
+            return Ok(keyval);
+        }
+        let mut keyval = 0;
+        // SAFETY: both functions have the signatures that the standard prescribes and are never unloaded.
+        let code = unsafe { (self.f.type_create_keyval)(copied, deleted, &mut keyval, std::ptr::null_mut()) };
+        self.check("MPI_Type_create_keyval", code)?;
+        // Two threads may get here at once; one keyval stays unused.
+        Ok(*self.layouts.keyval.get_or_init(|| keyval))
+    }
+
+    /// How many datatypes have a layout in the table.
+    pub fn known_layouts(&self) -> usize {
+        self.layouts.known.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}
+
+/// Attribute copy function: a duplicate shares the layout.
+unsafe extern "C" fn copied(
+    _: usize,
+    _: c_int,
+    _: *mut c_void,
+    value: *mut c_void,
+    out: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    // SAFETY: the value is one of ours (see `attach`); `out` is a `void **` and `flag` an `int *`.
+    unsafe {
+        Arc::increment_strong_count(value.cast_const().cast::<Layout>());
+        out.cast::<*mut c_void>().write(value);
+        flag.write(1);
+    }
+    0
+}
+
+/// Attribute delete function: the datatype goes, or got another layout.
+unsafe extern "C" fn deleted(datatype: usize, _: c_int, value: *mut c_void, _: *mut c_void) -> c_int {
+    guarded(1, || {
+        if let Ok(host) = host() {
+            drop(host.layouts.remove(host.datatype(datatype)));
+        }
+        // SAFETY: the value is one of ours, and the attribute's count ends here.
+        drop(unsafe { Arc::from_raw(value.cast_const().cast::<Layout>()) });
+        0
+    })
+}

@@ -1,0 +1,42 @@
+//! Small services of the host: types that outlive the program's handle, and who this process is.
+
+use crate::comm::Comm;
+use crate::error::HostError;
+use crate::handles::{Host, TypeHandle};
+use std::ffi::{c_int, c_void};
+
+impl Host {
+    /// `MPI_BYTE`.
+    pub fn byte(&self) -> TypeHandle {
+        TypeHandle(self.constants.handle.byte)
+    }
+
+    /// A datatype of our own equal to `datatype`: a duplicate, or the same if it is a predefined one.
+    pub fn own_type(&self, datatype: TypeHandle) -> Result<TypeHandle, HostError> {
+        if self.layout(datatype)?.named { Ok(datatype) } else { self.type_dup(datatype) }
+    }
+
+    /// Gives back a datatype that [`Host::own_type`] returned.
+    pub fn release_type(&self, datatype: TypeHandle) -> Result<(), HostError> {
+        if self.layout(datatype)?.named { Ok(()) } else { self.type_free(datatype) }
+    }
+
+    /// `MPI_COMM_WORLD`.
+    pub fn world(&'static self) -> Comm {
+        self.comm(self.constants.handle.comm_world)
+    }
+
+    /// This process's rank in `MPI_COMM_WORLD`; 0 if the host does not say.
+    pub fn world_rank(&'static self) -> u32 {
+        self.world().rank().unwrap_or(0)
+    }
+
+    /// The host's own `MPI_Errhandler_free` on the program's argument.
+    ///
+    /// # Safety
+    /// `errhandler` is what the program passed to `MPI_Errhandler_free`.
+    pub unsafe fn errhandler_free_raw(&self, errhandler: *mut c_void) -> c_int {
+        // SAFETY: the caller's.
+        unsafe { (self.f.errhandler_free)(errhandler.cast()) }
+    }
+}

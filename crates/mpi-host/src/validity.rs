@@ -1,0 +1,200 @@
+//! Telling a bad handle from a good one without crashing.
+//!
+//! A program that passes a freed or wrong handle to a file function must get an error class, as it does
+//! from the hosts' own I/O. But the host's datatype functions report errors to the handler of
+//! `MPI_COMM_WORLD`, which aborts by default, and Open MPI follows any pointer. So a handle is first
+//! looked at (MPICH: the kind bits; Open MPI: does the address hold an object of that class?), and
+//! the first calls with it are made while the world's handler returns errors.
+
+use crate::abi::{Family, mpich};
+use crate::comm::Comm;
+use crate::error::HostError;
+use crate::handles::{ErrhandlerHandle, Host, InfoHandle, TypeHandle};
+use pario_units::ErrorKind;
+use std::ffi::CStr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// One kind of host object: how to know one.
+struct Class {
+    what: &'static str,
+    kind: ErrorKind,
+    mpich: u32,
+    openmpi: &'static CStr,
+}
+
+const DATATYPE: Class = Class {
+    what: "datatype",
+    kind: ErrorKind::Type,
+    mpich: mpich::KIND_DATATYPE,
+    openmpi: c"ompi_datatype_t_class",
+};
+const COMM: Class = Class {
+    what: "communicator",
+    kind: ErrorKind::Comm,
+    mpich: mpich::KIND_COMM,
+    openmpi: c"ompi_communicator_t_class",
+};
+const INFO: Class = Class {
+    what: "info object",
+    kind: ErrorKind::Info,
+    mpich: mpich::KIND_INFO,
+    openmpi: c"ompi_info_t_class",
+};
+const ERRHANDLER: Class = Class {
+    what: "error handler",
+    kind: ErrorKind::Arg,
+    mpich: mpich::KIND_ERRHANDLER,
+    openmpi: c"ompi_errhandler_t_class",
+};
+
+impl Host {
+    /// Whether a communicator argument is usable: not null, not freed, as far as that can be told.
+    pub fn check_comm(&self, comm: Comm) -> Result<(), HostError> {
+        self.plausible(comm.raw(), self.constants.handle.comm_null, self.constants.handle.comm_world, &COMM)?;
+        let _quiet = self.quiet();
+        comm.size().map(drop)
+    }
+
+    /// Whether an info argument is usable; `MPI_INFO_NULL` is.
+    pub fn check_info(&self, info: InfoHandle) -> Result<(), HostError> {
+        if self.info_is_null(info) {
+            return Ok(());
+        }
+        self.plausible_info(info)?;
+        let _quiet = self.quiet();
+        let mut keys = 0;
+        // SAFETY: a handle by value; writes one int.
+        self.check("MPI_Info_get_nkeys", unsafe { (self.f.info_get_nkeys)(info.0, &mut keys) })
+    }
+
+    /// Whether an error handler argument can be one.
+    pub fn check_errhandler(&self, errhandler: ErrhandlerHandle) -> Result<(), HostError> {
+        let h = &self.constants.handle;
+        self.plausible(errhandler.0, h.errhandler_null, h.errors_return, &ERRHANDLER)
+    }
+
+    pub(crate) fn plausible_info(&self, info: InfoHandle) -> Result<(), HostError> {
+        let null = self.constants.handle.info_null;
+        self.plausible(info.0, null, null, &INFO)
+    }
+
+    pub(crate) fn plausible_type(&self, datatype: TypeHandle) -> Result<(), HostError> {
+        let h = &self.constants.handle;
+        self.plausible(datatype.0, h.datatype_null, h.byte, &DATATYPE)
+    }
+
+    /// `specimen` is a predefined object of the same kind.
+    fn plausible(&self, raw: usize, null: usize, specimen: usize, class: &Class) -> Result<(), HostError> {
+        let good = raw != 0
+            && raw != null
+            && match self.family() {
+                Family::Mpich => mpich::kind(raw) == Some(class.mpich),
+                Family::OpenMpi => self.is_object(raw, specimen, class.openmpi),
+                // Small values are predefined objects; each kind has its own range of a prefix code.
+                Family::Standard => raw >= 0x1000 || raw.ilog2() == null.ilog2(),
+            };
+        if good { Ok(()) } else { Err(HostError::Handle { what: class.what, kind: class.kind }) }
+    }
+
+    /// Whether Open MPI has an object of this class here. Every object begins with the address of its
+    /// class (in debugging builds: with one magic number); static ones may name a parent class, so the
+    /// first word of a predefined object is accepted, too.
+    fn is_object(&self, raw: usize, specimen: usize, class: &CStr) -> bool {
+        if !raw.is_multiple_of(align_of::<usize>()) {
+            return false;
+        }
+        match first_word(raw) {
+            FirstWord::Is(word) => {
+                let own = self.data(class).is_none_or(|address| word == address);
+                own || matches!(first_word(specimen), FirstWord::Is(w) if w == word)
+            }
+            FirstWord::Unmapped => false,
+            FirstWord::Unknown => true,
+        }
+    }
+
+    /// Makes errors of calls without an object come back to us while the result lives.
+    pub(crate) fn quiet(&self) -> Option<Quiet<'_>> {
+        if !self.initialized() || self.finalized() {
+            return None;
+        }
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let lock = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let h = &self.constants.handle;
+        let saved = [h.comm_world, h.comm_self].map(|comm| self.silence(comm));
+        Some(Quiet { host: self, saved, _lock: lock })
+    }
+
+    fn silence(&self, comm: usize) -> Option<(usize, usize)> {
+        let mut handler = 0;
+        // SAFETY: a predefined communicator; writes one handle into a zeroed word.
+        let code = unsafe { (self.f.comm_get_errhandler)(comm, &mut handler) };
+        self.check("MPI_Comm_get_errhandler", code).ok()?;
+        // SAFETY: handles by value.
+        unsafe { (self.f.comm_set_errhandler)(comm, self.constants.handle.errors_return) };
+        Some((comm, handler))
+    }
+}
+
+/// Restores the error handlers of the predefined communicators when dropped.
+pub(crate) struct Quiet<'a> {
+    host: &'a Host,
+    saved: [Option<(usize, usize)>; 2],
+    _lock: MutexGuard<'static, ()>,
+}
+
+impl Drop for Quiet<'_> {
+    fn drop(&mut self) {
+        for (comm, mut handler) in self.saved.into_iter().flatten() {
+            // SAFETY: handles by value; the second call gives back the reference that the query took.
+            unsafe {
+                (self.host.f.comm_set_errhandler)(comm, self.host.handle(handler));
+                (self.host.f.errhandler_free)(&mut handler);
+            }
+        }
+    }
+}
+
+enum FirstWord {
+    Is(usize),
+    Unmapped,
+    /// The system does not let us ask.
+    Unknown,
+}
+
+/// The word at an address that may not be mapped.
+fn first_word(address: usize) -> FirstWord {
+    let mut word = 0usize;
+    let local = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: size_of::<usize>() };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: size_of::<usize>() };
+    // SAFETY: the system call reads our own memory on our behalf and reports bad addresses instead of
+    // faulting; the destination is `word`.
+    let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+    match read {
+        8 => FirstWord::Is(word),
+        _ if std::io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT) => FirstWord::Unmapped,
+        _ => FirstWord::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unmapped_addresses_are_seen_without_a_fault() {
+        let value = 42usize;
+        assert!(!matches!(first_word((&raw const value) as usize), FirstWord::Unmapped));
+        assert!(!matches!(first_word(8), FirstWord::Is(_)));
+    }
+
+    #[test]
+    fn mpich_handles_tell_their_kind() {
+        assert_eq!(mpich::kind(0x4c00_0405), Some(mpich::KIND_DATATYPE));
+        assert_eq!(mpich::kind(0xcc00_0001), Some(mpich::KIND_DATATYPE));
+        assert_eq!(mpich::kind(0x4400_0000), Some(mpich::KIND_COMM));
+        assert_eq!(mpich::kind(0x0c00_0000), None);
+        assert_eq!(mpich::kind(0x9c00_0000), Some(mpich::KIND_INFO));
+        assert_eq!(mpich::kind(0x5400_0001), Some(mpich::KIND_ERRHANDLER));
+    }
+}

@@ -1,0 +1,295 @@
+//! Everything on an open file that moves no data: view, pointers, size, hints, atomic mode, sync.
+
+use std::sync::Arc;
+
+use pario_mpi_host::TypeHandle;
+use pario_units::{ErrorKind, Offset};
+
+use crate::datarep::Datarep;
+use crate::error::{Error, Result};
+use crate::file::{File, ViewTypes};
+use crate::open::apply_info;
+use crate::team::Same;
+use crate::window::{Window, file_pattern};
+use crate::worker::held;
+
+/// The displacement argument of MPI_File_set_view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Displacement {
+    /// So many bytes.
+    Bytes(i64),
+    /// MPI_DISPLACEMENT_CURRENT: where the shared pointer is.
+    Current,
+}
+
+/// What the program asked for in MPI_File_set_view.
+pub struct ViewRequest {
+    /// Where the view starts.
+    pub disp: Displacement,
+    /// The unit of access, or what is wrong with it.
+    pub etype: Result<TypeHandle>,
+    /// The tile, or what is wrong with it.
+    pub filetype: Result<TypeHandle>,
+    /// The representation's name, or what is wrong with it.
+    pub datarep: Result<String>,
+    /// The hints of the info argument, or what is wrong with it.
+    pub info: Result<Vec<(String, String)>>,
+}
+
+/// The view in force, for MPI_File_get_view.
+pub struct ViewInForce {
+    /// The displacement in bytes.
+    pub disp: i64,
+    /// A datatype that the caller owns (if it is not a named one).
+    pub etype: TypeHandle,
+    /// A datatype that the caller owns (if it is not a named one).
+    pub filetype: TypeHandle,
+    /// The representation's name.
+    pub datarep: String,
+}
+
+/// From where a seek counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whence {
+    /// From the start of the view.
+    Set,
+    /// From the pointer.
+    Current,
+    /// From the end of the file.
+    End,
+}
+
+impl File {
+    /// Sets the view. Collective; one meeting, a second one only if the shared pointer has been used.
+    pub fn set_view(self: &Arc<File>, request: ViewRequest) -> Result<()> {
+        let mine = self.prepare_view(request);
+        let (extent, rep, holes) = match &mine {
+            Ok((window, ..)) => (window.etype_extent, window.rep.fingerprint(), !window.view.is_contiguous()),
+            Err(_) => (0, 0, false),
+        };
+        let same = [
+            Same(extent as u64, "the etype's extent of MPI_File_set_view differs between ranks"),
+            Same(rep, "the data representation of MPI_File_set_view differs between ranks"),
+        ];
+        let mut most = [u64::from(holes && self.amode().write), u64::from(self.shared.touched())];
+        let (window, given, info) = self.team.agree_on(mine, &same, &mut most)?;
+        let host = self.host();
+        let types =
+            ViewTypes { etype: host.own_type(given.etype)?, filetype: host.own_type(given.filetype)? };
+        self.replace_window(window);
+        let old = std::mem::replace(&mut *held(&self.types), types);
+        host.release_type(old.etype)?;
+        host.release_type(old.filetype)?;
+        self.with_hints(|hints| apply_info(hints, &info, self.team.rank == 0));
+        self.set_peers_sieve(most[0] > 0);
+        self.restart_shared(most[1] > 0)
+    }
+
+    /// Checks this rank's arguments and compiles the view; changes nothing.
+    #[allow(clippy::type_complexity, reason = "used once, taken apart at once")]
+    fn prepare_view(&self, request: ViewRequest) -> Result<(Window, ViewTypes, Vec<(String, String)>)> {
+        let disp = self.displacement(request.disp)?;
+        let (etype, filetype) = (request.etype?, request.filetype?);
+        let rep = Datarep::named(&request.datarep?)?;
+        self.no_split()?;
+        let window = Window::new(self.host(), disp, etype, filetype, rep, self.amode().write)?;
+        Ok((window, ViewTypes { etype, filetype }, request.info?))
+    }
+
+    fn displacement(&self, disp: Displacement) -> Result<Offset> {
+        match (disp, self.amode().sequential) {
+            (Displacement::Current, true) => {
+                let window = self.window();
+                let at = window.pos(self.shared_position()?)?;
+                Ok(window.view.select(at).unwrap_or(window.disp))
+            }
+            (Displacement::Bytes(_), true) => Err(Error::Usage(
+                ErrorKind::Arg,
+                "a file opened with MPI_MODE_SEQUENTIAL needs MPI_DISPLACEMENT_CURRENT as displacement",
+            )),
+            (Displacement::Current, false) => Err(Error::Usage(
+                ErrorKind::Arg,
+                "MPI_DISPLACEMENT_CURRENT needs a file opened with MPI_MODE_SEQUENTIAL",
+            )),
+            (Displacement::Bytes(bytes), false) => u64::try_from(bytes)
+                .map(Offset)
+                .map_err(|_| Error::Value(ErrorKind::Arg, "the displacement must not be negative", bytes)),
+        }
+    }
+
+    /// Puts the shared pointer back to the start of the view. Collective.
+    fn restart_shared(&self, used: bool) -> Result<()> {
+        if !used {
+            self.shared.rebase_untouched();
+            return Ok(());
+        }
+        self.team.first_does(|| {
+            self.shared.store(0)?;
+            Ok([])
+        })?;
+        Ok(())
+    }
+
+    /// The view in force; derived datatypes are new ones that the caller frees.
+    pub fn view(&self) -> Result<ViewInForce> {
+        let window = self.window();
+        let types = held(&self.types);
+        Ok(ViewInForce {
+            disp: window.disp.0 as i64,
+            etype: self.host().own_type(types.etype)?,
+            filetype: self.host().own_type(types.filetype)?,
+            datarep: window.rep.name().to_string(),
+        })
+    }
+
+    /// The extent of a datatype in this file's representation.
+    pub fn type_extent(&self, datatype: TypeHandle) -> Result<i64> {
+        Ok(file_pattern(self.host(), datatype, &self.window().rep)?.extent())
+    }
+
+    /// Moves the individual pointer.
+    pub fn seek(&self, offset: i64, whence: Whence) -> Result<()> {
+        self.not_sequential("a file opened with MPI_MODE_SEQUENTIAL cannot be sought")?;
+        let target = self.target(offset, whence, || Ok(self.individual()))?;
+        self.set_individual(target);
+        Ok(())
+    }
+
+    /// Moves the shared pointer. Collective, with equal arguments.
+    pub fn seek_shared(&self, offset: i64, whence: Result<Whence>) -> Result<()> {
+        let code = whence.as_ref().map_or(0, |w| *w as u64);
+        let mine = self.not_sequential("a file opened with MPI_MODE_SEQUENTIAL cannot be sought").and(whence);
+        let same = [
+            Same(offset as u64, "the offset of MPI_File_seek_shared differs between ranks"),
+            Same(code, "the whence of MPI_File_seek_shared differs between ranks"),
+        ];
+        let whence = self.team.agree_on(mine, &same, &mut [])?;
+        self.team.first_does(|| {
+            let target = self.target(offset, whence, || self.shared_position())?;
+            self.shared.store(target as u64)?;
+            Ok([])
+        })?;
+        Ok(())
+    }
+
+    fn target(&self, offset: i64, whence: Whence, current: impl FnOnce() -> Result<i64>) -> Result<i64> {
+        let base = match whence {
+            Whence::Set => 0,
+            Whence::Current => current()?,
+            Whence::End => self.window().end(self.plain().size()?),
+        };
+        base.checked_add(offset).filter(|target| *target >= 0).ok_or(Error::Value(
+            ErrorKind::Arg,
+            "the seek would end before the start or beyond the largest file",
+            offset,
+        ))
+    }
+
+    /// The individual pointer, in etypes.
+    pub fn position(&self) -> Result<i64> {
+        self.not_sequential("a file opened with MPI_MODE_SEQUENTIAL has no individual pointer")?;
+        Ok(self.individual())
+    }
+
+    /// The shared pointer, in etypes, for MPI_File_get_position_shared.
+    pub fn position_shared(&self) -> Result<i64> {
+        self.not_sequential("the position in a file opened with MPI_MODE_SEQUENTIAL cannot be asked for")?;
+        self.shared_position()
+    }
+
+    fn shared_position(&self) -> Result<i64> {
+        i64::try_from(self.shared.load()?)
+            .map_err(|_| Error::Usage(ErrorKind::Arg, "the shared file pointer lies beyond the largest file"))
+    }
+
+    /// The absolute byte in the file of an offset in the view.
+    pub fn byte_offset(&self, etypes: i64) -> Result<i64> {
+        let window = self.window();
+        let at = window.pos(etypes)?;
+        Ok(window.view.select(at).unwrap_or(window.disp).0 as i64)
+    }
+
+    fn not_sequential(&self, text: &'static str) -> Result<()> {
+        match self.amode().sequential {
+            true => Err(Error::Usage(ErrorKind::UnsupportedOperation, text)),
+            false => Ok(()),
+        }
+    }
+
+    fn writable(&self) -> Result<()> {
+        match self.amode().write {
+            true => Ok(()),
+            false => Err(Error::Usage(ErrorKind::ReadOnly, "the file was opened for reading only")),
+        }
+    }
+
+    /// The size of the file in bytes.
+    pub fn size(&self) -> Result<i64> {
+        Ok(self.plain().size()? as i64)
+    }
+
+    /// Cuts or extends the file. Collective, with equal sizes.
+    pub fn set_size(&self, size: i64) -> Result<()> {
+        self.resize(size, "the size of MPI_File_set_size differs between ranks", |size| {
+            self.plain().set_size(size)
+        })
+    }
+
+    /// Makes sure that storage is there for the first `size` bytes. Collective, with equal sizes.
+    pub fn preallocate(&self, size: i64) -> Result<()> {
+        let text = "the size of MPI_File_preallocate differs between ranks";
+        self.resize(size, text, |size| self.plain().preallocate(size))
+    }
+
+    fn resize(
+        &self,
+        size: i64,
+        unequal: &'static str,
+        change: impl FnOnce(u64) -> std::result::Result<(), pario_posix::Error>,
+    ) -> Result<()> {
+        let mine = self
+            .writable()
+            .and(self.not_sequential("the size of a file opened with MPI_MODE_SEQUENTIAL cannot be set"))
+            .and(
+                u64::try_from(size)
+                    .map_err(|_| Error::Value(ErrorKind::Arg, "the size must not be negative", size)),
+            );
+        let size = self.team.agree_on(mine, &[Same(size as u64, unequal)], &mut [])?;
+        self.team.first_does(|| {
+            change(size)?;
+            Ok([])
+        })?;
+        Ok(())
+    }
+
+    /// Forces everything that this rank wrote to storage. Collective; a failure on any rank is known to all.
+    pub fn sync(&self) -> Result<()> {
+        self.quiesce();
+        let mine = self.no_split().and(self.take_late_error()).and_then(|()| match self.amode().write {
+            true => Ok(self.plain().sync()?),
+            // Allowed on a file opened for reading, where there is nothing to force.
+            false => Ok(()),
+        });
+        self.team.agree(mine)
+    }
+
+    /// Turns atomic mode on or off. Collective, with equal flags.
+    pub fn set_atomicity(&self, on: bool) -> Result<()> {
+        let same = [Same(u64::from(on), "the flag of MPI_File_set_atomicity differs between ranks")];
+        self.team.agree_on(Ok(()), &same, &mut [])?;
+        self.set_atomic(on);
+        Ok(())
+    }
+
+    /// Takes hints. Collective.
+    pub fn set_info(&self, info: Result<Vec<(String, String)>>) -> Result<()> {
+        let info = self.team.agree(info)?;
+        self.with_hints(|hints| apply_info(hints, &info, self.team.rank == 0));
+        Ok(())
+    }
+
+    /// Every hint in force with its value, defaults included.
+    pub fn info(&self) -> Vec<(String, String)> {
+        self.with_hints(|hints| hints.in_force().map(|(name, value, _)| (name.to_string(), value)).collect())
+    }
+}

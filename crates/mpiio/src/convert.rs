@@ -1,0 +1,82 @@
+//! Accesses whose values change on their way: external32.
+//!
+//! Values go through a bounded buffer, chunk by chunk. In atomic mode the whole access is one chunk, since
+//! each chunk is locked by itself.
+
+use pario_buffer::convert::{TypedStream, decode, encode};
+use pario_buffer::{UserBuffer, lend};
+use pario_posix::{PlainFile, Tuning};
+use pario_units::{ErrorKind, Pos};
+use pario_view::View;
+
+use crate::error::{Error, Result};
+
+/// File bytes converted at a time.
+const CHUNK: u64 = 1 << 20;
+
+/// Zeroed memory of `len` bytes.
+pub(crate) fn scratch(len: u64) -> Result<Vec<u8>> {
+    let none = || Error::Usage(ErrorKind::NoMem, "no memory is left to convert the access");
+    let len = usize::try_from(len).map_err(|_| none())?;
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(len).map_err(|_| none())?;
+    bytes.resize(len, 0);
+    Ok(bytes)
+}
+
+fn chunk(len: u64, tuning: &Tuning) -> Result<Vec<u8>> {
+    scratch(if tuning.atomic { len } else { len.min(CHUNK) })
+}
+
+/// Writes a typed buffer as external32; returns the bytes of the buffer.
+pub(crate) fn write_external(
+    plain: &PlainFile,
+    view: &View,
+    at: Pos,
+    len: u64,
+    buffer: &UserBuffer,
+    tuning: &Tuning,
+) -> Result<u64> {
+    let mut chunk = chunk(len, tuning)?;
+    let mut values = TypedStream::new(buffer.clone());
+    let mut done = 0;
+    while done < len {
+        let room = chunk.len().min((len - done) as usize);
+        let filled = encode(&mut values, &mut chunk[..room])?;
+        if filled == 0 {
+            return Err(Error::Usage(ErrorKind::Intern, "a datatype has fewer values than its size says"));
+        }
+        lend(&mut chunk[..filled], |memory| {
+            plain.write(view, Pos(at.0 + done), memory, 0, filled as u64, tuning)
+        })?;
+        done += filled as u64;
+    }
+    Ok(buffer.len())
+}
+
+/// Reads external32 into a typed buffer; returns the bytes of the buffer that were filled.
+pub(crate) fn read_external(
+    plain: &PlainFile,
+    view: &View,
+    at: Pos,
+    len: u64,
+    buffer: &UserBuffer,
+    tuning: &Tuning,
+) -> Result<u64> {
+    let mut chunk = chunk(len, tuning)?;
+    let mut values = TypedStream::new(buffer.clone());
+    let mut done = 0;
+    while done < len {
+        let room = chunk.len().min((len - done) as usize);
+        let got = lend(&mut chunk[..room], |memory| {
+            plain.read(view, Pos(at.0 + done), memory, 0, room as u64, tuning)
+        })?;
+        // A value cut by the end of the chunk is read again with the next one.
+        let used = decode(&mut values, &chunk[..got as usize])?;
+        done += used as u64;
+        if used == 0 || got < room as u64 {
+            break; // the end of the file
+        }
+    }
+    Ok(buffer.len() - values.remaining())
+}

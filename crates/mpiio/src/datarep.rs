@@ -1,0 +1,145 @@
+//! Data representations: how values lie in the file.
+//!
+//! `native` and `internal` are the bytes as they are in memory; `external32` is the standard's portable
+//! form; others are registered by the program with functions of its own.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, RwLock};
+
+use pario_mpi_host::TypeHandle;
+use pario_units::ErrorKind;
+
+use crate::error::{Error, Result};
+
+/// A representation that the program registered: its functions, wrapped by the C edge.
+///
+/// An `Err` holds the error code that the program's function returned. The functions may call MPI, so they
+/// run only on the thread that made the MPI call.
+pub trait Conversion: Send + Sync {
+    /// Bytes that one item of a predefined datatype takes in the file.
+    fn extent(&self, predefined: TypeHandle) -> std::result::Result<i64, i32>;
+    /// Whether values have to be converted when they are read; else they are native.
+    fn converts_reads(&self) -> bool;
+    /// Whether values have to be converted when they are written; else they are native.
+    fn converts_writes(&self) -> bool;
+    /// Converts `items` values from `file` to the program's buffer at `base`.
+    fn read(
+        &self,
+        base: usize,
+        datatype: TypeHandle,
+        items: u64,
+        file: &mut [u8],
+    ) -> std::result::Result<(), i32>;
+    /// Converts `items` values from the program's buffer at `base` to `file`.
+    fn write(
+        &self,
+        base: usize,
+        datatype: TypeHandle,
+        items: u64,
+        file: &mut [u8],
+    ) -> std::result::Result<(), i32>;
+}
+
+/// The representation of a view.
+#[derive(Clone)]
+pub enum Datarep {
+    /// As in memory.
+    Native,
+    /// As in memory, with the promise that only this kind of system reads it.
+    Internal,
+    /// The standard's portable representation.
+    External32,
+    /// One that the program registered, with its name.
+    User(String, Arc<dyn Conversion>),
+}
+
+static REGISTERED: RwLock<BTreeMap<String, Arc<dyn Conversion>>> = RwLock::new(BTreeMap::new());
+
+/// The longest name (MPI_MAX_DATAREP_STRING is 128 with every host, the final zero included).
+const LONGEST_NAME: usize = 127;
+
+/// Registers a representation for the rest of the program's life.
+pub fn register(name: &str, conversion: Arc<dyn Conversion>) -> Result<()> {
+    if name.is_empty() || name.len() > LONGEST_NAME {
+        return Err(Error::Usage(ErrorKind::Arg, "a data representation's name has 1 to 127 bytes"));
+    }
+    let mut registered = REGISTERED.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if matches!(name, "native" | "internal" | "external32") || registered.contains_key(name) {
+        return Err(Error::Usage(ErrorKind::DupDatarep, "a data representation of that name exists already"));
+    }
+    registered.insert(name.to_string(), conversion);
+    Ok(())
+}
+
+impl Datarep {
+    /// The representation of that name.
+    pub fn named(name: &str) -> Result<Datarep> {
+        match name {
+            "native" => Ok(Datarep::Native),
+            "internal" => Ok(Datarep::Internal),
+            "external32" => Ok(Datarep::External32),
+            _ => REGISTERED
+                .read()
+                .unwrap_or_else(|poisoned| poisoned.into_inner())
+                .get(name)
+                .map(|conversion| Datarep::User(name.to_string(), conversion.clone()))
+                .ok_or(Error::Usage(
+                    ErrorKind::UnsupportedDatarep,
+                    "that data representation is not native, internal, external32 or a registered one",
+                )),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Datarep::Native => "native",
+            Datarep::Internal => "internal",
+            Datarep::External32 => "external32",
+            Datarep::User(name, _) => name,
+        }
+    }
+
+    /// A number by which ranks compare representations: FNV-1a of the name.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let name = self.name().as_bytes();
+        name.iter()
+            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Nothing;
+    impl Conversion for Nothing {
+        fn extent(&self, _: TypeHandle) -> std::result::Result<i64, i32> {
+            Ok(1)
+        }
+        fn converts_reads(&self) -> bool {
+            false
+        }
+        fn converts_writes(&self) -> bool {
+            false
+        }
+        fn read(&self, _: usize, _: TypeHandle, _: u64, _: &mut [u8]) -> std::result::Result<(), i32> {
+            Ok(())
+        }
+        fn write(&self, _: usize, _: TypeHandle, _: u64, _: &mut [u8]) -> std::result::Result<(), i32> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn names_are_taken_once() {
+        assert_eq!(Datarep::named("mine").err().unwrap().kind(), ErrorKind::UnsupportedDatarep);
+        register("mine", Arc::new(Nothing)).unwrap();
+        assert_eq!(Datarep::named("mine").unwrap().name(), "mine");
+        for taken in ["mine", "native", "internal", "external32"] {
+            assert_eq!(register(taken, Arc::new(Nothing)).unwrap_err().kind(), ErrorKind::DupDatarep);
+        }
+        assert_eq!(register("", Arc::new(Nothing)).unwrap_err().kind(), ErrorKind::Arg);
+        assert_eq!(register(&"x".repeat(128), Arc::new(Nothing)).unwrap_err().kind(), ErrorKind::Arg);
+    }
+}

@@ -1,0 +1,283 @@
+//! An open file: its state, its pointers, and what is under way on it.
+//!
+//! Everything here may be called by several threads at once (MPI_THREAD_MULTIPLE); each lock is held for a
+//! few instructions, never during an access and never while another is taken.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, RwLock};
+
+use pario_hints::Hints;
+use pario_mpi_host::{Host, TypeHandle};
+use pario_posix::{PlainFile, SharedCounter, Tuning};
+use pario_units::ErrorKind;
+
+use crate::access::{Direction, Place};
+use crate::amode::Amode;
+use crate::error::{Error, Result};
+use crate::team::Team;
+use crate::window::Window;
+use crate::worker::{Ticket, held};
+
+/// An open file, as one rank has it.
+pub struct File {
+    pub(crate) team: Team,
+    amode: Amode,
+    raw_amode: i32,
+    pub(crate) path: PathBuf,
+    plain: PlainFile,
+    window: RwLock<Arc<Window>>,
+    pub(crate) types: Mutex<ViewTypes>,
+    /// The individual file pointer, in etypes.
+    pointer: Mutex<i64>,
+    pub(crate) shared: SharedCounter,
+    hints: RwLock<Hints>,
+    atomic: AtomicBool,
+    /// A rank of the team may read, change and write back bytes that are not its own.
+    peers_sieve: AtomicBool,
+    split: Mutex<Option<Split>>,
+    late: Mutex<Option<ErrorKind>>,
+    busy: Arc<Busy>,
+    edge: AtomicUsize,
+}
+
+/// The datatypes of the view in force, kept for MPI_File_get_view. Derived ones are ours to free.
+pub(crate) struct ViewTypes {
+    pub etype: TypeHandle,
+    pub filetype: TypeHandle,
+}
+
+/// A split collective access under way.
+pub(crate) struct Split {
+    pub direction: Direction,
+    pub place: Place,
+    pub base: usize,
+    pub ticket: Arc<Ticket>,
+}
+
+/// What [`File::new`] needs.
+pub(crate) struct Parts {
+    pub team: Team,
+    pub amode: Amode,
+    pub raw_amode: i32,
+    pub path: PathBuf,
+    pub plain: PlainFile,
+    pub shared: SharedCounter,
+    pub hints: Hints,
+    /// Where the individual pointer starts.
+    pub start: i64,
+}
+
+impl File {
+    pub(crate) fn new(parts: Parts) -> File {
+        let byte = parts.team.host.byte();
+        File {
+            team: parts.team,
+            amode: parts.amode,
+            raw_amode: parts.raw_amode,
+            path: parts.path,
+            plain: parts.plain,
+            window: RwLock::new(Arc::new(Window::bytes())),
+            types: Mutex::new(ViewTypes { etype: byte, filetype: byte }),
+            pointer: Mutex::new(parts.start),
+            shared: parts.shared,
+            hints: RwLock::new(parts.hints),
+            atomic: AtomicBool::new(false),
+            peers_sieve: AtomicBool::new(false),
+            split: Mutex::new(None),
+            late: Mutex::new(None),
+            busy: Arc::default(),
+            edge: AtomicUsize::new(0),
+        }
+    }
+
+    /// A word for the C edge, which keeps the file's error handler in it.
+    pub fn edge_word(&self) -> &AtomicUsize {
+        &self.edge
+    }
+
+    /// The mode bits as the program gave them.
+    pub fn raw_amode(&self) -> i32 {
+        self.raw_amode
+    }
+
+    /// Whether atomic mode is on.
+    pub fn atomicity(&self) -> bool {
+        self.atomic.load(Ordering::Relaxed)
+    }
+
+    /// The communicator of the file's ranks, for its group.
+    pub fn comm(&self) -> pario_mpi_host::Comm {
+        self.team.comm()
+    }
+
+    pub(crate) fn host(&self) -> &'static Host {
+        self.team.host
+    }
+
+    pub(crate) fn amode(&self) -> Amode {
+        self.amode
+    }
+
+    pub(crate) fn plain(&self) -> &PlainFile {
+        &self.plain
+    }
+
+    pub(crate) fn window(&self) -> Arc<Window> {
+        self.window.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    pub(crate) fn replace_window(&self, window: Window) {
+        *self.window.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(window);
+        *held(&self.pointer) = 0;
+    }
+
+    pub(crate) fn with_hints<T>(&self, f: impl FnOnce(&mut Hints) -> T) -> T {
+        f(&mut self.hints.write().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
+    pub(crate) fn set_atomic(&self, on: bool) {
+        self.atomic.store(on, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_peers_sieve(&self, on: bool) {
+        self.peers_sieve.store(on, Ordering::Relaxed);
+    }
+
+    /// The typed values that steer an access now.
+    pub(crate) fn tuning(&self) -> Tuning {
+        let hints = self.hints.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        Tuning {
+            read_buffer: hints.ind_rd_buffer_size() as usize,
+            write_buffer: hints.ind_wr_buffer_size() as usize,
+            sieve_read: toggle(hints.ds_read()),
+            sieve_write: toggle(hints.ds_write()),
+            atomic: self.atomicity(),
+            sole: self.team.size == 1 && self.amode.unique_open,
+            peers_sieve: self.peers_sieve.load(Ordering::Relaxed),
+            stagger: (self.team.rank, self.team.size),
+        }
+    }
+
+    /// The individual pointer, in etypes.
+    pub(crate) fn individual(&self) -> i64 {
+        *held(&self.pointer)
+    }
+
+    pub(crate) fn set_individual(&self, etypes: i64) {
+        *held(&self.pointer) = etypes;
+    }
+
+    /// Returns the individual pointer and moves it on.
+    pub(crate) fn claim_individual(&self, etypes: u64) -> Result<i64> {
+        let mut pointer = held(&self.pointer);
+        let start = *pointer;
+        *pointer = start.checked_add_unsigned(etypes).ok_or(BEYOND)?;
+        Ok(start)
+    }
+
+    /// Returns the shared pointer and moves it on.
+    pub(crate) fn claim_shared(&self, etypes: u64) -> Result<i64> {
+        let start = self.shared.fetch_add(etypes)?;
+        i64::try_from(start).map_err(|_| BEYOND)
+    }
+
+    /// Returns where this rank's part starts when all ranks go in order, and moves the shared pointer on by
+    /// the sum. Collective.
+    pub(crate) fn claim_ordered(&self, etypes: u64) -> Result<i64> {
+        let (before, total) = self.team.before_and_total(etypes)?;
+        let [start] = self.team.first_does(|| Ok([self.shared.fetch_add(total)?]))?;
+        start.checked_add(before).and_then(|at| i64::try_from(at).ok()).ok_or(BEYOND)
+    }
+
+    /// Comes to the meeting of an ordered access with nothing, because this rank's arguments are bad.
+    pub fn attend_ordered(&self) {
+        // The caller has its error already; one of the meeting itself would say less.
+        drop(self.claim_ordered(0));
+    }
+
+    pub(crate) fn set_split(&self, split: Split) {
+        *held(&self.split) = Some(split);
+    }
+
+    /// Takes the split access under way if `check` lets it go.
+    pub(crate) fn take_split(&self, check: impl FnOnce(&Split) -> Result<()>) -> Result<Split> {
+        let mut split = held(&self.split);
+        match split.as_ref() {
+            Some(active) => check(active)?,
+            None => {
+                return Err(Error::Usage(
+                    ErrorKind::UnsupportedOperation,
+                    "no split collective access is under way on this file",
+                ));
+            }
+        }
+        Ok(split.take().expect("checked above"))
+    }
+
+    pub(crate) fn no_split(&self) -> Result<()> {
+        match held(&self.split).as_ref() {
+            None => Ok(()),
+            Some(_) => Err(Error::Usage(
+                ErrorKind::UnsupportedOperation,
+                "a split collective access is under way on this file; end it first",
+            )),
+        }
+    }
+
+    /// Keeps the first failure of a nonblocking access for the next sync or close.
+    pub(crate) fn keep_late_error(&self, kind: ErrorKind) {
+        held(&self.late).get_or_insert(kind);
+    }
+
+    pub(crate) fn take_late_error(&self) -> Result<()> {
+        match held(&self.late).take() {
+            Some(kind) => Err(Error::Late(kind)),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts one access as under way until the guard is dropped.
+    pub(crate) fn under_way(&self) -> UnderWay {
+        *held(&self.busy.count) += 1;
+        UnderWay(self.busy.clone())
+    }
+
+    /// Waits until no access is under way. The I/O thread needs nobody else, so this ends.
+    pub(crate) fn quiesce(&self) {
+        let mut count = held(&self.busy.count);
+        while *count > 0 {
+            count = self.busy.idle.wait(count).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+}
+
+const BEYOND: Error = Error::Usage(ErrorKind::Arg, "the file pointer would lie beyond the largest file");
+
+fn toggle(hint: pario_hints::Toggle) -> pario_posix::Toggle {
+    match hint {
+        pario_hints::Toggle::Enable => pario_posix::Toggle::Enable,
+        pario_hints::Toggle::Disable => pario_posix::Toggle::Disable,
+        pario_hints::Toggle::Automatic => pario_posix::Toggle::Auto,
+    }
+}
+
+/// How many accesses are under way.
+#[derive(Default)]
+struct Busy {
+    count: Mutex<usize>,
+    idle: Condvar,
+}
+
+/// One access under way.
+pub(crate) struct UnderWay(Arc<Busy>);
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let mut count = held(&self.0.count);
+        *count -= 1;
+        if *count == 0 {
+            self.0.idle.notify_all();
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! The table of open files: program handles and Fortran numbers to files.
+//!
+//! A handle is a number shaped like a pointer (every MPI's `MPI_File` is one) that is never dereferenced:
+//! bits 0–15 the slot plus one, bits 16–31 the slot's generation, above them a mark. So a stale, foreign or
+//! invented handle is told from an open file without touching memory that may not exist.
+
+use std::sync::{Arc, RwLock};
+
+use pario_units::ErrorKind;
+
+use crate::error::{Error, Result};
+use crate::file::File;
+
+const MARK: usize = 0x5041_5249; // "PARI"
+const MARK_SHIFT: u32 = 32;
+const MOST: usize = 0xffff;
+
+struct Slot {
+    generation: u16,
+    file: Option<Arc<File>>,
+}
+
+static TABLE: RwLock<Vec<Slot>> = RwLock::new(Vec::new());
+
+fn table() -> std::sync::RwLockReadGuard<'static, Vec<Slot>> {
+    TABLE.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn table_mut() -> std::sync::RwLockWriteGuard<'static, Vec<Slot>> {
+    TABLE.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn handle(slot: usize, generation: u16) -> usize {
+    MARK << MARK_SHIFT | usize::from(generation) << 16 | (slot + 1)
+}
+
+fn slot_of(handle: usize) -> Option<(usize, u16)> {
+    if handle >> MARK_SHIFT != MARK {
+        return None;
+    }
+    let slot = (handle & 0xffff).checked_sub(1)?;
+    Some((slot, (handle >> 16) as u16))
+}
+
+/// Puts an open file into the table and returns its handle.
+pub fn insert(file: Arc<File>) -> Result<usize> {
+    let mut slots = table_mut();
+    let free = slots.iter().position(|slot| slot.file.is_none());
+    let slot = match free {
+        Some(slot) => slot,
+        None if slots.len() < MOST => {
+            slots.push(Slot { generation: 0, file: None });
+            slots.len() - 1
+        }
+        None => return Err(Error::Usage(ErrorKind::NoMem, "65535 files are open; close some first")),
+    };
+    slots[slot].file = Some(file);
+    Ok(handle(slot, slots[slot].generation))
+}
+
+/// The open file of a handle.
+pub fn get(raw: usize) -> Result<Arc<File>> {
+    find(raw).ok_or(Error::Usage(ErrorKind::File, "the file handle is not that of an open file"))
+}
+
+fn find(raw: usize) -> Option<Arc<File>> {
+    let (slot, generation) = slot_of(raw)?;
+    let slots = table();
+    let slot = slots.get(slot)?;
+    if slot.generation != generation {
+        return None;
+    }
+    slot.file.clone()
+}
+
+/// Takes a file out of the table; its handle is invalid from now on.
+pub fn remove(raw: usize) {
+    let Some((slot, generation)) = slot_of(raw) else { return };
+    let mut slots = table_mut();
+    if let Some(slot) = slots.get_mut(slot)
+        && slot.generation == generation
+    {
+        slot.file = None;
+        slot.generation = slot.generation.wrapping_add(1);
+    }
+}
+
+/// The Fortran number of an open file; 0 (MPI_FILE_NULL in every host's Fortran) for anything else.
+pub fn to_fortran(raw: usize) -> i32 {
+    match (find(raw), slot_of(raw)) {
+        (Some(_), Some((slot, _))) => slot as i32 + 1,
+        _ => 0,
+    }
+}
+
+/// The handle of a Fortran number, if that is an open file.
+pub fn from_fortran(number: i32) -> Option<usize> {
+    let slot = usize::try_from(number).ok()?.checked_sub(1)?;
+    let slots = table();
+    let entry = slots.get(slot)?;
+    entry.file.as_ref().map(|_| handle(slot, entry.generation))
+}
+
+/// All open files.
+pub(crate) fn all() -> Vec<Arc<File>> {
+    table().iter().filter_map(|slot| slot.file.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_handles_are_told_apart() {
+        for raw in [0, 1, usize::MAX, MARK << MARK_SHIFT, 0x7fff_1234_5678] {
+            assert_eq!(get(raw).err().map(|e| e.kind()), Some(ErrorKind::File), "{raw:#x}");
+            assert_eq!(to_fortran(raw), 0);
+        }
+        assert_eq!(slot_of(handle(7, 9)), Some((7, 9)));
+        assert_eq!(from_fortran(0), None);
+        assert_eq!(from_fortran(-1), None);
+        assert_eq!(from_fortran(i32::MAX), None);
+    }
+}

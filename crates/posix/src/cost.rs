@@ -1,0 +1,222 @@
+//! What calls and bytes cost on one open file, and the choice that follows.
+//!
+//! Five prices in nanoseconds: a read call, a read byte, a write call, a written byte, a lock. They start
+//! from measured constants of the file system's class and follow the times of real operations: the ratio of
+//! measured to predicted time moves each price by its share in the prediction, a sixteenth of the way. One
+//! outlier (a descheduled process) counts at most fourfold, and a price stays within 1/16 and 64 times its
+//! start.
+//!
+//! The choice is made gap by gap. Two neighbouring pieces are joined into one access if the call that saves
+//! costs more than moving the gap and copying the piece through scratch memory; so dense stretches are
+//! sieved and sparse ones are not, within one request.
+
+use crate::filesystem::{FileSystem, FsKind};
+use crate::tuning::Toggle;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Copying a byte between scratch memory that stays in the processor's cache and the program's memory.
+const COPY_BYTE: f64 = 0.08;
+
+/// Scratch windows of a local file stay within the processor's second-level cache: larger ones were
+/// measured two to four times slower with four processes.
+const LOCAL_WINDOW: usize = 128 << 10;
+
+/// The prices at one moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Prices {
+    pub read_call: f64,
+    pub read_byte: f64,
+    pub write_call: f64,
+    pub write_byte: f64,
+    pub lock: f64,
+}
+
+const MEMORY: Prices =
+    Prices { read_call: 300.0, read_byte: 0.08, write_call: 700.0, write_byte: 0.12, lock: 1_000.0 };
+const DISK: Prices =
+    Prices { read_call: 350.0, read_byte: 0.08, write_call: 1_000.0, write_byte: 0.12, lock: 1_000.0 };
+const REMOTE: Prices =
+    Prices { read_call: 20_000.0, read_byte: 0.5, write_call: 20_000.0, write_byte: 0.5, lock: 200_000.0 };
+
+/// The prices of one open file, as learnt so far.
+pub(crate) struct Costs {
+    seed: Prices,
+    window: usize,
+    read_call: AtomicU64,
+    read_byte: AtomicU64,
+    write_call: AtomicU64,
+    write_byte: AtomicU64,
+    lock: AtomicU64,
+}
+
+/// How much work a measured stretch of time was.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Work {
+    pub read_calls: u64,
+    pub read_bytes: u64,
+    pub write_calls: u64,
+    pub write_bytes: u64,
+    pub locks: u64,
+    pub copied: u64,
+}
+
+impl Costs {
+    pub fn new(fs: &FileSystem) -> Costs {
+        let (seed, window) = match fs.kind {
+            FsKind::Tmpfs => (MEMORY, LOCAL_WINDOW),
+            _ if fs.is_local() => (DISK, LOCAL_WINDOW),
+            _ => (REMOTE, usize::MAX),
+        };
+        let cell = |ns: f64| AtomicU64::new(ns.to_bits());
+        Costs {
+            seed,
+            window,
+            read_call: cell(seed.read_call),
+            read_byte: cell(seed.read_byte),
+            write_call: cell(seed.write_call),
+            write_byte: cell(seed.write_byte),
+            lock: cell(seed.lock),
+        }
+    }
+
+    /// The window to use where the caller allows `most` bytes of scratch memory.
+    pub fn window(&self, most: usize) -> u64 {
+        self.window.min(most).max(1) as u64
+    }
+
+    pub fn prices(&self) -> Prices {
+        let get = |cell: &AtomicU64| f64::from_bits(cell.load(Ordering::Relaxed));
+        Prices {
+            read_call: get(&self.read_call),
+            read_byte: get(&self.read_byte),
+            write_call: get(&self.write_call),
+            write_byte: get(&self.write_byte),
+            lock: get(&self.lock),
+        }
+    }
+
+    /// Moves the prices towards what this work really took. A race between threads loses a sample, no more.
+    pub fn learn(&self, work: &Work, took: Duration) {
+        let now = self.prices();
+        let shares = [
+            (&self.read_call, self.seed.read_call, now.read_call, work.read_calls),
+            (&self.read_byte, self.seed.read_byte, now.read_byte, work.read_bytes),
+            (&self.write_call, self.seed.write_call, now.write_call, work.write_calls),
+            (&self.write_byte, self.seed.write_byte, now.write_byte, work.write_bytes),
+            (&self.lock, self.seed.lock, now.lock, work.locks),
+        ];
+        let predicted = work.copied as f64 * COPY_BYTE + shares.iter().map(|s| s.2 * s.3 as f64).sum::<f64>();
+        if predicted <= 0.0 {
+            return;
+        }
+        let ratio = (took.as_nanos() as f64 / predicted).clamp(0.25, 4.0);
+        for (cell, seed, price, count) in shares {
+            let share = price * count as f64 / predicted;
+            let moved = price * (1.0 + (ratio - 1.0) * share / 16.0);
+            cell.store(moved.clamp(seed / 16.0, seed * 64.0).to_bits(), Ordering::Relaxed);
+        }
+    }
+}
+
+/// When to join two pieces across a gap.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct JoinRule {
+    per_gap_byte: f64,
+    per_piece_byte: f64,
+    saved: f64,
+}
+
+impl JoinRule {
+    pub fn for_read(prices: &Prices, toggle: Toggle) -> JoinRule {
+        JoinRule {
+            per_gap_byte: prices.read_byte,
+            per_piece_byte: COPY_BYTE,
+            saved: saved(prices.read_call, toggle),
+        }
+    }
+
+    pub fn for_write(prices: &Prices, toggle: Toggle) -> JoinRule {
+        JoinRule {
+            per_gap_byte: prices.read_byte + prices.write_byte,
+            per_piece_byte: prices.read_byte + COPY_BYTE,
+            saved: saved(prices.write_call, toggle),
+        }
+    }
+
+    /// Whether a gap of `gap` bytes is worth crossing to join `piece` bytes.
+    pub fn joins(&self, gap: u64, piece: u64) -> bool {
+        gap as f64 * self.per_gap_byte + (piece as f64) * self.per_piece_byte < self.saved
+    }
+}
+
+fn saved(call: f64, toggle: Toggle) -> f64 {
+    match toggle {
+        Toggle::Enable => f64::INFINITY,
+        Toggle::Disable => 0.0,
+        Toggle::Auto => call,
+    }
+}
+
+impl Prices {
+    /// Whether to read, modify and write `span` bytes rather than write `pieces` pieces of `data` bytes in all.
+    pub fn modify_pays(&self, span: u64, data: u64, pieces: u64, locked: bool) -> bool {
+        let (span, data, pieces) = (span as f64, data as f64, pieces as f64);
+        let lock = if locked { self.lock } else { 0.0 };
+        let modify = lock
+            + self.read_call
+            + self.write_call
+            + span * (self.read_byte + self.write_byte)
+            + data * COPY_BYTE;
+        modify < pieces * self.write_call + data * self.write_byte
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn costs() -> Costs {
+        Costs::new(&FileSystem::new(FsKind::Tmpfs, 4096))
+    }
+
+    #[test]
+    fn small_gaps_are_joined_and_large_ones_are_not() {
+        let rule = JoinRule::for_read(&costs().prices(), Toggle::Auto);
+        assert!(rule.joins(64, 64) && !rule.joins(1 << 20, 64));
+        assert!(!JoinRule::for_read(&costs().prices(), Toggle::Disable).joins(1, 1));
+        assert!(JoinRule::for_write(&costs().prices(), Toggle::Enable).joins(1 << 40, 1));
+    }
+
+    #[test]
+    fn prices_follow_what_is_measured_within_bounds() {
+        let costs = costs();
+        let work = Work { write_calls: 1000, write_bytes: 1000, ..Work::default() };
+        for _ in 0..2000 {
+            costs.learn(&work, Duration::from_micros(20_000));
+        }
+        let learnt = costs.prices();
+        assert!((15_000.0..21_000.0).contains(&learnt.write_call), "{learnt:?}");
+        assert_eq!(learnt.read_call, MEMORY.read_call);
+        for _ in 0..10_000 {
+            costs.learn(&work, Duration::from_secs(1));
+        }
+        assert_eq!(costs.prices().write_call, MEMORY.write_call * 64.0);
+    }
+
+    #[test]
+    fn dear_calls_make_sieving_pay() {
+        let costs = costs();
+        assert!(costs.prices().modify_pays(128 << 10, 32 << 10, 512, true));
+        assert!(!costs.prices().modify_pays(128 << 10, 32 << 10, 2, true));
+        assert!(!costs.prices().modify_pays(200, 128, 2, true));
+    }
+
+    #[test]
+    fn windows_keep_to_what_the_caller_allows() {
+        assert_eq!(costs().window(16), 16);
+        assert_eq!(costs().window(4 << 20), LOCAL_WINDOW as u64);
+        assert_eq!(Costs::new(&FileSystem::new(FsKind::Lustre, 4096)).window(4 << 20), 4 << 20);
+        assert_eq!(costs().window(0), 1);
+    }
+}

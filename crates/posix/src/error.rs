@@ -1,0 +1,225 @@
+//! What can go wrong with one plain file: what was tried, where, and the system's own number for it.
+
+use pario_units::{ErrorKind, Offset};
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What was being done when the system said no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Opening or creating the file.
+    Open,
+    /// Reading bytes.
+    Read,
+    /// Writing bytes.
+    Write,
+    /// Waiting for a byte-range lock.
+    Lock,
+    /// Asking for the size or the kind of the file.
+    Inspect,
+    /// Setting the size.
+    Resize,
+    /// Reserving space.
+    Preallocate,
+    /// Flushing to the storage.
+    Sync,
+    /// Removing the name.
+    Delete,
+}
+
+impl Action {
+    fn words(self) -> &'static str {
+        match self {
+            Action::Open => "cannot open",
+            Action::Read => "cannot read",
+            Action::Write => "cannot write",
+            Action::Lock => "cannot lock a range of",
+            Action::Inspect => "cannot inspect",
+            Action::Resize => "cannot set the size of",
+            Action::Preallocate => "cannot reserve space for",
+            Action::Sync => "cannot flush",
+            Action::Delete => "cannot delete",
+        }
+    }
+}
+
+/// A failed operation on a plain file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// A system call failed.
+    System {
+        /// What was tried.
+        action: Action,
+        /// On which file.
+        path: Arc<Path>,
+        /// At which byte of it, where that has a meaning.
+        at: Option<Offset>,
+        /// How many leading bytes of the request are certainly done.
+        done: u64,
+        /// The system's error number.
+        errno: i32,
+    },
+    /// A write call accepted no byte and gave no reason.
+    NoProgress {
+        /// The file.
+        path: Arc<Path>,
+        /// Where it stopped.
+        at: Offset,
+        /// How many leading bytes of the request are certainly done.
+        done: u64,
+    },
+    /// The name is a directory, a pipe or a socket.
+    NotAFile {
+        /// The name.
+        path: Arc<Path>,
+    },
+    /// A read on a file opened for writing only.
+    NotReadable {
+        /// The file.
+        path: Arc<Path>,
+    },
+    /// A write on a file opened for reading only.
+    NotWritable {
+        /// The file.
+        path: Arc<Path>,
+    },
+    /// The file system has no byte-range locks, and the operation cannot do without.
+    NoLocks {
+        /// The file.
+        path: Arc<Path>,
+        /// The system's error number.
+        errno: i32,
+    },
+    /// The calling thread holds a lock guard that overlaps the range without covering it.
+    WouldDeadlock {
+        /// The file.
+        path: Arc<Path>,
+        /// Start of the range.
+        at: Offset,
+    },
+    /// The request reaches beyond the largest offset a file can have, or its view shows no byte.
+    OutOfRange {
+        /// The file.
+        path: Arc<Path>,
+        /// Bytes asked for.
+        len: u64,
+    },
+    /// The memory given is shorter than the request.
+    ShortBuffer {
+        /// Bytes asked for.
+        len: u64,
+        /// Bytes that the memory holds from the place given.
+        held: u64,
+    },
+}
+
+impl Error {
+    pub(crate) fn system(action: Action, path: &Arc<Path>, errno: i32) -> Error {
+        Error::System { action, path: path.clone(), at: None, done: 0, errno }
+    }
+
+    /// The kind that the caller can act on.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::System { errno, .. } => ErrorKind::from_errno(*errno),
+            Error::NoProgress { .. } => ErrorKind::Io,
+            Error::NotAFile { .. } => ErrorKind::BadFile,
+            Error::NotReadable { .. } => ErrorKind::Access,
+            Error::NotWritable { .. } => ErrorKind::ReadOnly,
+            Error::NoLocks { .. } => ErrorKind::UnsupportedOperation,
+            Error::WouldDeadlock { .. } => ErrorKind::Intern,
+            Error::OutOfRange { .. } => ErrorKind::Arg,
+            Error::ShortBuffer { .. } => ErrorKind::Buffer,
+        }
+    }
+
+    /// How many leading bytes of the request are certainly in the file (or in the memory, for a read).
+    pub fn done(&self) -> u64 {
+        match self {
+            Error::System { done, .. } | Error::NoProgress { done, .. } => *done,
+            _ => 0,
+        }
+    }
+
+    /// The system's error number, where there is one.
+    pub fn errno(&self) -> Option<i32> {
+        match self {
+            Error::System { errno, .. } | Error::NoLocks { errno, .. } => Some(*errno),
+            _ => None,
+        }
+    }
+
+    /// The same error after `more` leading bytes that were done before the failing part began.
+    pub(crate) fn after(mut self, more: u64) -> Error {
+        if let Error::System { done, .. } | Error::NoProgress { done, .. } = &mut self {
+            *done += more;
+        }
+        self
+    }
+
+    /// The same error where nothing is known about the leading bytes.
+    pub(crate) fn with_nothing_done(mut self) -> Error {
+        if let Error::System { done, .. } | Error::NoProgress { done, .. } = &mut self {
+            *done = 0;
+        }
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::System { action, path, at, errno, .. } => {
+                write!(f, "{} {}", action.words(), path.display())?;
+                if let Some(at) = at {
+                    write!(f, " at byte {at}")?;
+                }
+                write!(f, ": {}", std::io::Error::from_raw_os_error(*errno))
+            }
+            Error::NoProgress { path, at, .. } => {
+                write!(f, "cannot write {} at byte {at}: the system accepted no byte", path.display())
+            }
+            Error::NotAFile { path } => {
+                write!(f, "{} is not a file; name a regular file", path.display())
+            }
+            Error::NotReadable { path } => write!(f, "{} is open for writing only", path.display()),
+            Error::NotWritable { path } => write!(f, "{} is open for reading only", path.display()),
+            Error::NoLocks { path, errno } => write!(
+                f,
+                "the file system of {} has no byte-range locks, so atomic mode cannot be had there: {}",
+                path.display(),
+                std::io::Error::from_raw_os_error(*errno)
+            ),
+            Error::WouldDeadlock { path, at } => write!(
+                f,
+                "{} at byte {at}: this thread holds a lock that overlaps the range but does not cover it",
+                path.display()
+            ),
+            Error::OutOfRange { path, len } => {
+                write!(f, "{len} bytes from there do not fit any file ({})", path.display())
+            }
+            Error::ShortBuffer { len, held } => {
+                write!(f, "{len} bytes asked for, but the memory holds {held}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_where_and_why() {
+        let path: Arc<Path> = Arc::from(Path::new("/data/x"));
+        let e =
+            Error::System { action: Action::Write, path, at: Some(Offset(42)), done: 7, errno: libc::ENOSPC };
+        assert_eq!(e.to_string(), "cannot write /data/x at byte 42: No space left on device (os error 28)");
+        assert_eq!((e.kind(), e.done(), e.errno()), (ErrorKind::NoSpace, 7, Some(28)));
+        assert_eq!(e.clone().after(3).done(), 10);
+        assert_eq!(e.with_nothing_done().done(), 0);
+    }
+}

@@ -1,0 +1,152 @@
+//! Reading: straight where the file is contiguous, sieved where joining pieces across gaps is cheaper.
+//!
+//! A sieved window is read once into scratch memory and its pieces are gathered into the program's memory in
+//! one pass. A read is short only at the end of the file: it returns the number of leading bytes of the
+//! request that lie below it and leaves the memory of the others alone.
+
+use crate::cost::JoinRule;
+use crate::error::{Action, Error};
+use crate::file::PlainFile;
+use crate::meter::Meter;
+use crate::request::{Mover, Request, next_stretch, next_strip};
+use crate::segments::{Limit, Segment, Segments};
+use crate::tuning::Tuning;
+use pario_buffer::UserBuffer;
+use pario_units::{Offset, Pos};
+use pario_view::{Cursor, View};
+
+impl PlainFile {
+    /// Reads `len` bytes of the view from `at` into the memory's data bytes from `buf_at`. Returns how many
+    /// there were: fewer only at the end of the file.
+    pub fn read(
+        &self,
+        view: &View,
+        at: Pos,
+        buf: &UserBuffer,
+        buf_at: u64,
+        len: u64,
+        tune: &Tuning,
+    ) -> Result<u64, Error> {
+        self.check_read()?;
+        if len == 0 {
+            return Ok(0);
+        }
+        let request = Request { view, at, buf, buf_at, len };
+        let bounds = request.check(self)?;
+        if !tune.atomic {
+            return self.read_unlocked(&request, tune);
+        }
+        let guard = self.lock_range(bounds, false, true)?;
+        let got = self.read_unlocked(&request, tune)?;
+        self.unlock(guard, got)?;
+        Ok(got)
+    }
+
+    /// Reads bytes at an offset; returns how many there were before the end of the file.
+    pub fn read_bytes(&self, at: Offset, to: &mut [u8]) -> Result<u64, Error> {
+        self.check_read()?;
+        self.pipe().read_slice(to, at.0).map_err(|stop| self.stopped(Action::Read, at.0, stop))
+    }
+
+    fn read_unlocked(&self, request: &Request<'_>, tune: &Tuning) -> Result<u64, Error> {
+        let window = self.costs.window(tune.read_buffer);
+        let mut copy = request.cursor();
+        let first = copy.clone().next_piece(request.len).map_or(0, |piece| piece.len);
+        let alone = first == request.len;
+        let meter = Meter::new(&self.costs, self.timed(!alone));
+        let mut mover = Mover::new(self, request.buf, window, meter);
+        let got = if alone {
+            read_pieces(&mut mover, &mut copy, request.buf_at, request.len)
+        } else {
+            self.read_segments(&mut mover, copy, request, tune)
+        };
+        mover.meter.finish();
+        got
+    }
+
+    fn read_segments(
+        &self,
+        mover: &mut Mover<'_>,
+        mut copy: Cursor,
+        request: &Request<'_>,
+        tune: &Tuning,
+    ) -> Result<u64, Error> {
+        let rule = || JoinRule::for_read(&self.costs.prices(), tune.sieve_read);
+        let mut plan = copy.clone();
+        let mut segments = Segments::new(|| next_strip(&mut plan), rule(), Limit::Span(mover.window));
+        let mut done = 0;
+        while let Some(segment) = segments.next() {
+            let mem = request.buf_at + done;
+            let got = if segment.stretches == 1 {
+                read_pieces(mover, &mut copy, mem, segment.data)
+            } else {
+                self.sieve(mover, &mut copy, mem, &segment)
+            };
+            let got = got.map_err(|error| error.after(done))?;
+            done += got;
+            if got < segment.data {
+                break;
+            }
+            if mover.meter.lap() {
+                segments.set_rule(rule());
+            }
+        }
+        Ok(done)
+    }
+
+    /// Reads a whole window and takes its pieces out.
+    fn sieve(
+        &self,
+        mover: &mut Mover<'_>,
+        copy: &mut Cursor,
+        mem: u64,
+        segment: &Segment,
+    ) -> Result<u64, Error> {
+        let span = segment.hi - segment.lo;
+        let mut scratch = self.scratch(span)?;
+        let window = scratch.bytes(span as usize);
+        let got = self.pipe().read_slice(window, segment.lo);
+        let got = got.map_err(|stop| self.stopped(Action::Read, segment.lo, stop).with_nothing_done())?;
+        mover.meter.read(span);
+        let visible = if got == span {
+            segment.data
+        } else {
+            bytes_below(copy.clone(), segment.data, segment.lo + got)
+        };
+        mover.meter.copied(visible);
+        mover.buf.gather(mem, visible, copy, window, Offset(segment.lo));
+        Ok(visible)
+    }
+
+    /// Whether to time this operation: always if it is long, else one in eight.
+    pub(crate) fn timed(&self, long: bool) -> bool {
+        let count = self.operations.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        long || count.is_multiple_of(8)
+    }
+}
+
+/// Reads the next `len` bytes of the stream piece by piece, up to the end of the file.
+fn read_pieces(mover: &mut Mover<'_>, copy: &mut Cursor, mem: u64, len: u64) -> Result<u64, Error> {
+    let mut done = 0;
+    while let Some(stretch) = next_stretch(copy, len - done) {
+        let want = stretch.end - stretch.start;
+        let got = mover.read_stretch(stretch, mem + done).map_err(|error| error.after(done))?;
+        done += got;
+        if got < want {
+            break;
+        }
+    }
+    Ok(done)
+}
+
+/// How many of the next `len` stream bytes, which ascend, lie below `end`.
+fn bytes_below(mut cursor: Cursor, len: u64, end: u64) -> u64 {
+    let mut count = 0;
+    while let Some(stretch) = next_stretch(&mut cursor, len - count) {
+        count += end.clamp(stretch.start, stretch.end) - stretch.start;
+        if end < stretch.end {
+            break;
+        }
+    }
+    count
+}

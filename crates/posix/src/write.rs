@@ -1,0 +1,263 @@
+//! Writing: straight where the file is contiguous; across gaps either piece by piece or by reading,
+//! modifying and writing back a window.
+//!
+//! Writing a window back puts old bytes over the gaps, so a byte that somebody else wrote there in the
+//! meantime would be undone. This is the protocol that excludes it; "process" locks are entries in this
+//! process's own table, "kernel" ones hold against other processes as well:
+//!
+//! | access | lock | range | when |
+//! |---|---|---|---|
+//! | read | none | | |
+//! | read, atomic mode | kernel, shared | bounds of the request | always |
+//! | write of pieces | process, shared | bounds of a batch | `sole`, or no peer sieves |
+//! | write of pieces | kernel, shared | bounds of a batch | otherwise |
+//! | sieved window | process, exclusive | the window | `sole` |
+//! | sieved window | kernel, exclusive | the window | otherwise |
+//! | write, atomic mode | kernel, exclusive | bounds of the request | always; the locks above lie inside it |
+//!
+//! - A window excludes every other write to its range, by threads and by processes, from before it is read
+//!   until it is written: nobody's bytes can be undone, and bytes it found beyond the end of the file are
+//!   still beyond the end (or its own) when it writes zeros there. A window ends at the last byte of its own
+//!   data, so the file never grows beyond what was asked for.
+//! - Pieces only ever touch their own bytes; they share.
+//! - Where the file system has no locks, windows are sieved only by a `sole` owner; everybody else writes
+//!   pieces, and pieces need no lock against pieces.
+//! - A process holds one lock at a time, so nobody waits in a circle.
+//!
+//! Windows lie on a grid of file offsets, so those of different processes coincide, and each process begins
+//! its sweep at its own share of the request, so that they do not all stand at the same window.
+
+use crate::cost::JoinRule;
+use crate::error::{Action, Error};
+use crate::file::PlainFile;
+use crate::meter::Meter;
+use crate::request::{Mover, Request, next_stretch, next_strip};
+use crate::segments::{Limit, Segment, Segments};
+use crate::tuning::{Toggle, Tuning};
+use pario_buffer::UserBuffer;
+use pario_units::{Offset, Pos};
+use pario_view::{Cursor, View};
+use std::ops::Range;
+
+/// A batch of pieces under one lock has at most this many bytes between its ends, unless it is one piece.
+const BATCH_SPAN: u64 = 4 << 20;
+
+impl PlainFile {
+    /// Writes `len` bytes of the memory's data from `buf_at` to the view from `at`: all of them, or an error
+    /// that says how many leading ones are certainly done.
+    pub fn write(
+        &self,
+        view: &View,
+        at: Pos,
+        buf: &UserBuffer,
+        buf_at: u64,
+        len: u64,
+        tune: &Tuning,
+    ) -> Result<u64, Error> {
+        self.check_write()?;
+        if len == 0 {
+            return Ok(0);
+        }
+        let request = Request { view, at, buf, buf_at, len };
+        let bounds = request.check(self)?;
+        if !tune.atomic {
+            self.write_inside(&request, bounds, tune)?;
+            return Ok(len);
+        }
+        let guard = self.lock_range(bounds.clone(), true, true)?;
+        self.write_inside(&request, bounds, tune)?;
+        self.unlock(guard, len)?;
+        Ok(len)
+    }
+
+    /// Writes bytes at an offset, safely beside processes that sieve.
+    pub fn write_bytes(&self, at: Offset, from: &[u8]) -> Result<(), Error> {
+        self.write_bytes_tuned(at, from, &Tuning::default())
+    }
+
+    /// Writes bytes at an offset under these settings.
+    pub fn write_bytes_tuned(&self, at: Offset, from: &[u8], tune: &Tuning) -> Result<(), Error> {
+        self.check_write()?;
+        let len = from.len() as u64;
+        let outside = || Error::OutOfRange { path: self.path.clone(), len };
+        let end = at.checked_add(len).ok_or_else(outside)?;
+        if len == 0 {
+            return Ok(());
+        }
+        let (guard, _) = match tune.atomic {
+            true => (self.lock_range(at.0..end.0, true, true)?, true),
+            false => self.lock_unless_refused(at.0..end.0, false, pieces_need_kernel(tune))?,
+        };
+        self.pipe().write_slice(from, at.0).map_err(|stop| self.stopped(Action::Write, at.0, stop))?;
+        self.unlock(guard, len)
+    }
+
+    fn write_inside(&self, request: &Request<'_>, bounds: Range<u64>, tune: &Tuning) -> Result<(), Error> {
+        let split = self.first_to_write(request, bounds, tune);
+        if split == 0 {
+            return self.sweep(request, tune);
+        }
+        let (front, back) = (request.part(0, split), request.part(split, request.len - split));
+        self.sweep(&back, tune).map_err(Error::with_nothing_done)?;
+        self.sweep(&front, tune)
+    }
+
+    /// Which byte of the request to begin with, so that processes do not meet at the same locks: this
+    /// process's share of the range, at a window's border.
+    fn first_to_write(&self, request: &Request<'_>, bounds: Range<u64>, tune: &Tuning) -> u64 {
+        let (rank, size) = (u64::from(tune.stagger.0), u64::from(tune.stagger.1).max(1));
+        let sieves = tune.sieve_write != Toggle::Disable && self.can_sieve_writes();
+        if tune.sole
+            || rank % size == 0
+            || !sieves
+            || request.view.is_contiguous()
+            || !request.view.is_monotone()
+        {
+            return 0;
+        }
+        let window = self.costs.window(tune.write_buffer);
+        let share = (bounds.end - bounds.start) / size * (rank % size);
+        let border = (bounds.start + share).next_multiple_of(window);
+        if border >= bounds.end {
+            return 0;
+        }
+        let first = request.view.rank(Offset(border)).0.saturating_sub(request.at.0);
+        if first < request.len { first } else { 0 }
+    }
+
+    /// Writes the request from its first byte to its last.
+    fn sweep(&self, request: &Request<'_>, tune: &Tuning) -> Result<(), Error> {
+        let window = self.costs.window(tune.write_buffer);
+        let copy = request.cursor();
+        let first = copy.clone().next_piece(request.len).map_or(0, |piece| piece.len);
+        let alone = first == request.len;
+        let meter = Meter::new(&self.costs, self.timed(!alone));
+        let mover = Mover::new(self, request.buf, window, meter);
+        let mut sweep = Sweep { mover, copy, tune, mem: request.buf_at, done: 0, batch: None };
+        let result = sweep.run(request);
+        sweep.mover.meter.finish();
+        result.map_err(|error| error.after(sweep.done))
+    }
+}
+
+/// Whether a write of pieces has to lock sieving processes out.
+fn pieces_need_kernel(tune: &Tuning) -> bool {
+    tune.peers_sieve && !tune.sole
+}
+
+/// Pieces that wait to be written under one lock.
+#[derive(Clone, Copy)]
+struct Batch {
+    lo: u64,
+    hi: u64,
+    data: u64,
+}
+
+/// One pass over the windows of a request.
+struct Sweep<'a> {
+    mover: Mover<'a>,
+    copy: Cursor,
+    tune: &'a Tuning,
+    /// Where in the memory the request begins.
+    mem: u64,
+    /// Bytes written: everything that `copy` has passed.
+    done: u64,
+    batch: Option<Batch>,
+}
+
+impl Sweep<'_> {
+    fn run(&mut self, request: &Request<'_>) -> Result<(), Error> {
+        let file = self.mover.file;
+        // Sieving is out of the question where the file cannot be read or locked.
+        let possible = file.readable() && (self.tune.sole || file.can_sieve_writes());
+        let toggle = if possible { self.tune.sieve_write } else { Toggle::Disable };
+        let rule = || JoinRule::for_write(&file.costs.prices(), toggle);
+        let mut plan = request.cursor();
+        let mut segments = Segments::new(|| next_strip(&mut plan), rule(), Limit::Grid(self.mover.window));
+        while let Some(segment) = segments.next() {
+            if self.modify_pays(&segment, toggle) {
+                self.flush()?;
+                self.modify(&segment)?;
+            } else {
+                self.add(&segment)?;
+            }
+            if self.mover.meter.lap() {
+                segments.set_rule(rule());
+            }
+        }
+        self.flush()
+    }
+
+    fn modify_pays(&self, segment: &Segment, toggle: Toggle) -> bool {
+        let (span, prices) = (segment.hi - segment.lo, self.mover.file.costs.prices());
+        segment.stretches > 1
+            && (toggle == Toggle::Enable
+                || prices.modify_pays(span, segment.data, segment.stretches, !self.tune.sole))
+    }
+
+    /// Reads the window, puts the pieces in, writes it back.
+    fn modify(&mut self, segment: &Segment) -> Result<(), Error> {
+        let (file, kernel) = (self.mover.file, !self.tune.sole);
+        let (guard, held) = file.lock_unless_refused(segment.lo..segment.hi, true, kernel)?;
+        if !held {
+            drop(guard);
+            return self.add(segment);
+        }
+        let span = segment.hi - segment.lo;
+        let mut scratch = file.scratch(span)?;
+        let window = scratch.bytes(span as usize);
+        let got = file.pipe().read_slice(window, segment.lo);
+        let got = got.map_err(|stop| file.stopped(Action::Read, segment.lo, stop).with_nothing_done())?;
+        window[got as usize..].fill(0);
+        self.mover.buf.scatter(
+            self.mem + self.done,
+            segment.data,
+            &mut self.copy,
+            window,
+            Offset(segment.lo),
+        );
+        let put = file.pipe().write_slice(window, segment.lo);
+        put.map_err(|stop| file.stopped(Action::Write, segment.lo, stop).with_nothing_done())?;
+        file.unlock(guard, 0)?;
+        self.done += segment.data;
+        self.mover.meter.read(span);
+        self.mover.meter.wrote(span);
+        self.mover.meter.copied(segment.data);
+        self.mover.meter.locked();
+        Ok(())
+    }
+
+    /// Puts a segment's pieces into the batch, which is written first if they do not belong together.
+    fn add(&mut self, segment: &Segment) -> Result<(), Error> {
+        let fresh = Batch { lo: segment.lo, hi: segment.hi, data: segment.data };
+        let Some(batch) = self.batch else {
+            self.batch = Some(fresh);
+            return Ok(());
+        };
+        let (lo, hi) = (batch.lo.min(fresh.lo), batch.hi.max(fresh.hi));
+        if hi - lo > BATCH_SPAN {
+            self.flush()?;
+            self.batch = Some(fresh);
+        } else {
+            self.batch = Some(Batch { lo, hi, data: batch.data + fresh.data });
+        }
+        Ok(())
+    }
+
+    /// Writes the batch piece by piece under one lock.
+    fn flush(&mut self) -> Result<(), Error> {
+        let Some(batch) = self.batch.take() else { return Ok(()) };
+        let (file, kernel) = (self.mover.file, pieces_need_kernel(self.tune));
+        let (guard, held) = file.lock_unless_refused(batch.lo..batch.hi, false, kernel)?;
+        if kernel && held {
+            self.mover.meter.locked();
+        }
+        let end = self.done + batch.data;
+        while let Some(stretch) = next_stretch(&mut self.copy, end - self.done) {
+            let len = stretch.end - stretch.start;
+            self.mover.write_stretch(stretch, self.mem + self.done)?;
+            self.done += len;
+        }
+        file.unlock(guard, 0)
+    }
+}

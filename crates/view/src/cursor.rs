@@ -1,0 +1,385 @@
+//! Walking the pieces of a tiled pattern in order, as strided runs.
+//!
+//! A cursor holds the path from the root to the leaf it stands at. Moving on costs amortised constant time;
+//! starting anywhere is one descent. Runs come out whole: a run is cut only at the caller's limit, and
+//! pieces that touch across the seam of two tiles or parts come out as one. For that the cursor always
+//! knows one run more than it has handed out.
+
+use crate::datatype::Basic;
+use crate::node::{Facts, Id, Kind, Unit};
+use crate::pattern::Pattern;
+
+/// Equal pieces at equal distances.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Where the first piece begins.
+    pub offset: i64,
+    /// Bytes of each piece.
+    pub len: u64,
+    /// Distance of the pieces' beginnings.
+    pub stride: i64,
+    /// Number of pieces.
+    pub count: u64,
+    /// What the bytes are; [`Basic::BYTE`] unless the pattern is typed.
+    pub basic: Basic,
+}
+
+/// Contiguous bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Where they begin.
+    pub offset: i64,
+    /// How many.
+    pub len: u64,
+}
+
+const NO_RUN: Run = Run { offset: 0, len: 0, stride: 0, count: 0, basic: Basic::BYTE };
+
+/// Copies of a pattern's root, as simple as they can be put.
+#[derive(Clone, Copy, Debug)]
+struct Tiling {
+    base: i64,
+    count: u64,
+    stride: i64,
+    child: Id,
+}
+
+/// A node on the path: which of its children comes next, and where its origin lies.
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    node: Id,
+    next: u64,
+    /// Copies done of the current item of a list of copies.
+    done: u64,
+    base: i64,
+}
+
+/// A place in the data stream of a tiled pattern.
+#[derive(Clone, Debug)]
+pub struct Cursor {
+    pattern: Pattern,
+    tiling: Tiling,
+    tile: u64,
+    path: Vec<Frame>,
+    /// The run being handed out, of whose first piece `skip` bytes are gone; and the one after it.
+    run: Run,
+    skip: u64,
+    ahead: Run,
+    left: u64,
+}
+
+impl Run {
+    fn end(&self) -> i64 {
+        self.offset + (self.count as i64 - 1) * self.stride + self.len as i64
+    }
+}
+
+impl Cursor {
+    /// The data stream of `count` instances of a pattern from its byte `at`; offsets are relative to the
+    /// buffer origin. The stream ends early where offsets would leave 64 bits: see [`Cursor::remaining`].
+    pub fn over(pattern: &Pattern, count: u64, at: u64) -> Cursor {
+        Cursor::tiled(pattern, 0, count, at, u64::MAX)
+    }
+
+    /// At most `len` bytes of the stream of `count` tiles that begin at `origin`.
+    pub(crate) fn tiled(pattern: &Pattern, origin: i64, count: u64, at: u64, len: u64) -> Cursor {
+        let mut cursor = Cursor {
+            pattern: pattern.clone(),
+            tiling: Tiling { base: 0, count: 0, stride: 0, child: 0 },
+            tile: 0,
+            path: Vec::new(),
+            run: NO_RUN,
+            skip: 0,
+            ahead: NO_RUN,
+            left: 0,
+        };
+        if let Some(facts) = pattern.facts() {
+            cursor.start(facts, origin, count, at, len);
+        }
+        cursor
+    }
+
+    /// Bytes still to come.
+    pub fn remaining(&self) -> u64 {
+        self.left
+    }
+
+    /// The basic type of the next byte; `None` at the end.
+    pub fn basic(&self) -> Option<Basic> {
+        (self.left > 0).then_some(self.run.basic)
+    }
+
+    /// The next pieces, at most `limit` bytes of data in all. Never splits a piece except at the limit.
+    pub fn next_run(&mut self, limit: u64) -> Option<Run> {
+        let limit = limit.min(self.left);
+        if limit == 0 {
+            return None;
+        }
+        if self.run.count == 1 || self.skip > 0 {
+            return Some(self.first_piece(limit));
+        }
+        let fits = limit / self.run.len;
+        if fits == 0 {
+            return Some(self.first_piece(limit));
+        }
+        // Keep back the last piece if the next run continues it.
+        let whole = self.run.count - u64::from(self.touches());
+        let count = fits.min(whole);
+        let out = Run { count, ..self.run };
+        self.left -= count * out.len;
+        self.run.count -= count;
+        if self.run.count == 0 {
+            self.step();
+        } else {
+            self.run.offset += count as i64 * self.run.stride;
+            self.merge();
+        }
+        Some(out)
+    }
+
+    /// The next piece, or as much of it as `limit` allows.
+    pub fn next_piece(&mut self, limit: u64) -> Option<Piece> {
+        let limit = limit.min(self.left);
+        if limit == 0 {
+            return None;
+        }
+        let run = self.first_piece(limit);
+        Some(Piece { offset: run.offset, len: run.len })
+    }
+
+    /// Up to `limit` bytes of the current piece.
+    fn first_piece(&mut self, limit: u64) -> Run {
+        let (rest, basic) = (self.run.len - self.skip, self.run.basic);
+        let offset = self.run.offset + self.skip as i64;
+        let len = rest.min(limit);
+        self.left -= len;
+        if len < rest {
+            self.skip += len;
+        } else {
+            self.skip = 0;
+            self.run.count -= 1;
+            if self.run.count == 0 {
+                self.step();
+            } else {
+                self.run.offset += self.run.stride;
+                self.merge();
+            }
+        }
+        Run { offset, len, stride: 0, count: 1, basic }
+    }
+
+    fn touches(&self) -> bool {
+        self.ahead.count > 0 && self.ahead.offset == self.run.end() && self.ahead.basic == self.run.basic
+    }
+
+    /// Goes on to the next run.
+    fn step(&mut self) {
+        self.run = self.ahead;
+        if self.run.count > 0 {
+            self.ahead = self.produce();
+            self.merge();
+        }
+    }
+
+    /// Joins the last piece of this run with those that continue it.
+    fn merge(&mut self) {
+        while self.run.count == 1 && self.touches() {
+            self.run.len += self.ahead.len;
+            self.ahead.count -= 1;
+            self.ahead.offset += self.ahead.stride;
+            if self.ahead.count == 0 {
+                self.ahead = self.produce();
+            }
+        }
+    }
+
+    fn start(&mut self, facts: &Facts, origin: i64, count: u64, at: u64, len: u64) {
+        let extent = self.pattern.extent();
+        let base = i128::from(origin) + i128::from(self.pattern.disp());
+        let count = count.min(tiles_that_fit(facts, base, extent));
+        let total = u128::from(count) * u128::from(facts.size);
+        let total = total.min(i64::MAX as u128) as u64;
+        if at >= total {
+            return;
+        }
+        let nodes = self.pattern.nodes();
+        let mut tiling = Tiling { base: base as i64, count, stride: extent, child: self.pattern.root() };
+        while let Kind::Rep { count, stride, child } = nodes[tiling.child as usize].kind {
+            let Some(all) = tiling.count.checked_mul(count) else {
+                break;
+            };
+            if tiling.count > 1 && i128::from(stride) * i128::from(count) != i128::from(tiling.stride) {
+                break;
+            }
+            tiling = Tiling { count: all, stride, child, ..tiling };
+        }
+        self.tiling = tiling;
+        self.left = len.min(total - at);
+        self.seek(at);
+    }
+
+    /// Stands at byte `at` of the stream.
+    fn seek(&mut self, at: u64) {
+        let size = self.pattern.nodes()[self.tiling.child as usize].facts.size;
+        self.tile = at / size;
+        let skip = match &self.pattern.nodes()[self.tiling.child as usize].kind {
+            Kind::Block { .. } => at % size,
+            _ => {
+                let base = self.tiling.base + self.tile as i64 * self.tiling.stride;
+                self.tile += 1;
+                self.descend(base, at % size)
+            }
+        };
+        self.run = self.produce();
+        self.skip = skip;
+        self.ahead = self.produce();
+        self.merge();
+    }
+
+    /// Builds the path to byte `at` of the tiling's child and returns how far into a piece it lies.
+    fn descend(&mut self, mut base: i64, mut at: u64) -> u64 {
+        let nodes = self.pattern.nodes();
+        let mut node = self.tiling.child;
+        loop {
+            match &nodes[node as usize].kind {
+                Kind::Block { .. } => return at,
+                Kind::Rep { stride, child, .. } => {
+                    let size = nodes[*child as usize].facts.size;
+                    let i = at / size;
+                    at %= size;
+                    let leaf = matches!(nodes[*child as usize].kind, Kind::Block { .. });
+                    self.path.push(Frame { node, next: i + u64::from(!leaf), done: 0, base });
+                    base += i as i64 * stride;
+                    node = *child;
+                }
+                Kind::Seq { parts } => {
+                    let i = parts.partition_point(|p| p.before <= at) - 1;
+                    let part = &parts[i];
+                    at -= part.before;
+                    let leaf = matches!(nodes[part.child as usize].kind, Kind::Block { .. });
+                    self.path.push(Frame { node, next: i as u64 + u64::from(!leaf), done: 0, base });
+                    base += part.disp;
+                    node = part.child;
+                }
+                Kind::Irregular { list, piece } => {
+                    let unit = piece.size(nodes);
+                    let i = list.at_unit(at / unit);
+                    at -= list.before(i) * unit;
+                    match *piece {
+                        Unit::Bytes(_) => {
+                            self.path.push(Frame { node, next: i, done: 0, base });
+                            return at;
+                        }
+                        Unit::Copies { child, step } => {
+                            let k = at / unit;
+                            at %= unit;
+                            let leaf = matches!(nodes[child as usize].kind, Kind::Block { .. });
+                            self.path.push(Frame { node, next: i, done: k + u64::from(!leaf), base });
+                            base += list.disp(i) + k as i64 * step;
+                            node = child;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The run at the end of the path, moving the path on; an empty one at the end of all tiles.
+    fn produce(&mut self) -> Run {
+        let nodes = self.pattern.nodes();
+        loop {
+            let Some(frame) = self.path.last_mut() else {
+                let Tiling { base, count, stride, child } = self.tiling;
+                if self.tile >= count {
+                    return NO_RUN;
+                }
+                let (i, base) = (self.tile, base + self.tile as i64 * stride);
+                if let Kind::Block { len, basic } = nodes[child as usize].kind {
+                    self.tile = count;
+                    return strided(base, len, stride, count - i, basic);
+                }
+                self.tile += 1;
+                self.path.push(Frame { node: child, next: 0, done: 0, base });
+                continue;
+            };
+            let (next, base) = (frame.next, frame.base);
+            let enter = match &nodes[frame.node as usize].kind {
+                Kind::Block { len, basic } => {
+                    let run = strided(base, *len, 0, 1, *basic);
+                    self.path.pop();
+                    return run;
+                }
+                Kind::Rep { count, stride, child } if next < *count => {
+                    let at = base + next as i64 * stride;
+                    if let Kind::Block { len, basic } = nodes[*child as usize].kind {
+                        frame.next = *count;
+                        return strided(at, len, *stride, count - next, basic);
+                    }
+                    frame.next += 1;
+                    Some((*child, at))
+                }
+                Kind::Seq { parts } => parts.get(next as usize).map(|part| {
+                    frame.next += 1;
+                    (part.child, base + part.disp)
+                }),
+                Kind::Irregular { list, piece } if next < list.count() => {
+                    let (disp, len) = list.piece(next);
+                    let at = base + disp;
+                    match *piece {
+                        Unit::Bytes(basic) => {
+                            frame.next += 1;
+                            return strided(at, len, 0, 1, basic);
+                        }
+                        Unit::Copies { .. } if frame.done >= len => {
+                            frame.next += 1;
+                            frame.done = 0;
+                            continue;
+                        }
+                        Unit::Copies { child, step } => {
+                            let at = at + frame.done as i64 * step;
+                            if let Kind::Block { len: bytes, basic } = nodes[child as usize].kind {
+                                let count = len - frame.done;
+                                frame.done = len;
+                                return strided(at, bytes, step, count, basic);
+                            }
+                            frame.done += 1;
+                            Some((child, at))
+                        }
+                    }
+                }
+                _ => None,
+            };
+            match enter {
+                Some((child, base)) => match nodes[child as usize].kind {
+                    Kind::Block { len, basic } => return strided(base, len, 0, 1, basic),
+                    _ => self.path.push(Frame { node: child, next: 0, done: 0, base }),
+                },
+                None => {
+                    self.path.pop();
+                }
+            }
+        }
+    }
+}
+
+/// A run; pieces that touch are one piece.
+fn strided(offset: i64, len: u64, stride: i64, count: u64, basic: Basic) -> Run {
+    if count > 1 && stride == len as i64 {
+        return Run { offset, len: len * count, stride: 0, count: 1, basic };
+    }
+    Run { offset, len, stride, count, basic }
+}
+
+/// How many tiles lie wholly within 64-bit offsets.
+fn tiles_that_fit(facts: &Facts, base: i128, extent: i64) -> u64 {
+    let (lo, hi) = (base + i128::from(facts.lo), base + i128::from(facts.hi));
+    if lo < i128::from(i64::MIN) || hi > i128::from(i64::MAX) {
+        return 0;
+    }
+    let more = match extent {
+        0 => return u64::MAX,
+        e if e > 0 => (i128::from(i64::MAX) - hi) / i128::from(e),
+        e => (i128::from(i64::MIN) - lo) / i128::from(e),
+    };
+    u64::try_from(more + 1).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,140 @@
+//! The allowed edges between our crates, and a check that no `Cargo.toml` has another.
+//!
+//! This table and the map in `ARCHITECTURE.md` say the same; a new edge is a decision, not an accident.
+
+use std::path::Path;
+
+use crate::place;
+use crate::program::{Outcome, at};
+
+/// A crate (directory in `crates`, package `pario-…`) and the crates of ours that it may depend on.
+const EDGES: &[(&str, &[&str])] = &[
+    ("units", &[]),
+    ("hints", &["units"]),
+    ("trace", &["units"]),
+    ("view", &["units"]),
+    ("buffer", &["units", "view"]),
+    ("posix", &["units", "view", "buffer"]),
+    ("mpi-host", &["units", "view"]),
+    ("mpiio", &["units", "hints", "trace", "view", "buffer", "posix", "mpi-host"]),
+    ("capi", &["mpiio", "mpi-host", "units"]),
+    ("cli", &["units", "hints", "trace"]),
+    ("model", &["units", "view"]),
+    ("conformance", &["model", "units", "view"]),
+];
+
+/// What any crate may use in its own tests besides its allowed edges.
+const IN_TESTS: &[&str] = &["model"];
+
+/// One line per edge that is not allowed, and per crate that this table does not know.
+pub fn check() -> Outcome<Vec<String>> {
+    let mut complaints = Vec::new();
+    for name in crates()? {
+        let manifest = place::root().join("crates").join(&name).join("Cargo.toml");
+        let text = at(&manifest, std::fs::read_to_string(&manifest))?;
+        match EDGES.iter().find(|(known, _)| *known == name) {
+            Some((_, allowed)) => complaints.extend(forbidden(&name, &text, allowed)),
+            None => complaints.push(format!("crates/{name}: not in the table of xtask/src/edges.rs")),
+        }
+    }
+    Ok(complaints)
+}
+
+/// The names of all crates, sorted.
+pub fn crates() -> Outcome<Vec<String>> {
+    let dir = place::root().join("crates");
+    let mut names = Vec::new();
+    for entry in at(&dir, std::fs::read_dir(&dir))? {
+        let path = at(&dir, entry)?.path();
+        if path.join("Cargo.toml").is_file() {
+            names.extend(path.file_name().and_then(|name| name.to_str()).map(String::from));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn forbidden(name: &str, manifest: &str, allowed: &[&str]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for (section, dependency) in our_dependencies(manifest) {
+        let in_tests = section.ends_with("dev-dependencies") && IN_TESTS.contains(&dependency.as_str());
+        if !allowed.contains(&dependency.as_str()) && !in_tests {
+            complaints
+                .push(format!("crates/{name}/Cargo.toml: [{section}] {name} → {dependency} is not allowed"));
+        }
+    }
+    complaints
+}
+
+/// (section, crate) of each dependency on a crate of ours. Enough TOML for the ways cargo lets one write it:
+/// a key in a `…dependencies` section, or a `[…dependencies.pario-x]` section.
+fn our_dependencies(manifest: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut section = String::new();
+    for line in manifest.lines().map(str::trim) {
+        if let Some(header) = line.strip_prefix('[') {
+            section = header.trim_end_matches(']').to_string();
+            if let Some((outer, package)) = section.rsplit_once('.') {
+                let outer = outer.to_string();
+                found.extend(ours(package).map(|name| (outer, name)));
+            }
+        } else if section.ends_with("dependencies") {
+            let key = line.split(['=', '.', ' ']).next().unwrap_or_default();
+            found.extend(ours(key).map(|name| (section.clone(), name)));
+        }
+    }
+    found
+}
+
+fn ours(package: &str) -> Option<String> {
+    package.trim_matches('"').strip_prefix("pario-").map(String::from)
+}
+
+/// The crate that a file belongs to.
+pub fn owner(path: &Path) -> Option<String> {
+    let crates = place::root().join("crates");
+    let inside = path.strip_prefix(crates).ok()?;
+    inside.components().next().and_then(|first| first.as_os_str().to_str()).map(String::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANIFEST: &str = "\
+[package]
+name = \"pario-view\"
+[dependencies]
+pario-units.workspace = true
+pario-posix = { path = \"../posix\" }
+libc.workspace = true
+[target.'cfg(unix)'.dependencies.pario-buffer]
+path = \"../buffer\"
+[dev-dependencies]
+pario-model.workspace = true
+pario-capi.workspace = true
+";
+
+    #[test]
+    fn every_way_of_writing_a_dependency_is_seen() {
+        let found: Vec<String> = our_dependencies(MANIFEST).into_iter().map(|(_, name)| name).collect();
+        assert_eq!(found, ["units", "posix", "buffer", "model", "capi"]);
+    }
+
+    #[test]
+    fn only_unlisted_edges_are_forbidden() {
+        let complaints = forbidden("view", MANIFEST, &["units"]);
+        assert_eq!(complaints.len(), 3, "{complaints:?}");
+        assert!(complaints.iter().all(|line| !line.contains("model") && !line.contains("→ units")));
+    }
+
+    #[test]
+    fn the_table_has_no_cycle() {
+        let position = |name: &str| EDGES.iter().position(|(known, _)| *known == name);
+        for (index, (name, allowed)) in EDGES.iter().enumerate() {
+            for dependency in *allowed {
+                assert!(position(dependency) < Some(index), "{name} comes before {dependency}");
+            }
+        }
+    }
+}

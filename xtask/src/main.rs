@@ -1,0 +1,64 @@
+//! The one door for developers: `cargo xtask setup | demo | test | tidy | bench`.
+//!
+//! Only the standard library is used, so that this program builds in a moment and needs nothing. Each
+//! subcommand is one module; all of them start programs through [`program`] and time their steps with
+//! [`stages`].
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod demo;
+mod edges;
+mod host;
+mod numbers;
+mod place;
+mod program;
+mod rooms;
+mod setup;
+mod source;
+mod stages;
+mod test;
+mod text;
+mod tidy;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+usage: cargo xtask <command>
+
+  setup            install or build whatever the other commands need
+  demo             a C program on both MPIs, with and without Pario: same bytes, times side by side
+  test [ARG…]      everything CI runs; ARGs go to `cargo nextest run`
+  tidy             formatting, lints, docs, licences, edges between crates, unsafe, file sizes
+  bench [NAME]     a measurement by name; without a name, the list of them
+  help             this text";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (command, rest) = match arguments.split_first() {
+        Some((command, rest)) => (command.as_str(), rest),
+        None => ("help", [].as_slice()),
+    };
+    let outcome = match command {
+        "setup" => setup::everything(),
+        "demo" => demo::run(rest),
+        "test" => test::run(rest),
+        "tidy" => tidy::run(),
+        "bench" => bench::run(rest),
+        "help" | "-h" | "--help" => {
+            println!("{HELP}");
+            Ok(())
+        }
+        unknown => {
+            eprintln!("xtask: no command `{unknown}`\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask {command}: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}

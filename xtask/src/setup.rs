@@ -1,0 +1,31 @@
+//! Makes sure of what the other commands need, and installs nothing that is there already.
+//!
+//! Three kinds of things: packages of the system, cargo subcommands, and an mpi4py per host MPI. As root on
+//! Debian or Ubuntu missing packages are installed; elsewhere the one line to run is printed and the command
+//! fails, because changing somebody's system needs somebody's word.
+
+mod cargo_tools;
+mod packages;
+mod python;
+
+pub use cargo_tools::{cargo_deny, cargo_nextest};
+pub use python::{mpi4py, mpi4py_source};
+
+use crate::host::HOSTS;
+use crate::program::Outcome;
+
+/// What `demo` and `bench` need: compilers and both MPIs.
+pub fn compilers_and_mpis() -> Outcome {
+    packages::install(packages::Need::Run)
+}
+
+/// All that `test` needs.
+pub fn everything() -> Outcome {
+    packages::install(packages::Need::Test)?;
+    cargo_nextest()?;
+    for host in HOSTS {
+        println!("mpi4py for {}: {}", host.label, mpi4py(host)?.display());
+    }
+    println!("mpi4py's own tests: {}", mpi4py_source()?.display());
+    Ok(())
+}

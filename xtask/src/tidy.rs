@@ -1,0 +1,62 @@
+//! The state of the house: formatting, lints, documentation, dependencies, and the rules of
+//! `ARCHITECTURE.md` that a program can check.
+
+use crate::edges;
+use crate::program::{self, Failure, Outcome};
+use crate::rooms;
+use crate::setup;
+use crate::stages::Stages;
+use crate::text;
+
+/// All checks.
+pub fn run() -> Outcome {
+    let mut stages = Stages::default();
+    cheap(&mut stages);
+    stages.stage("documentation", documentation);
+    if stages.stage("cargo-deny", setup::cargo_deny) {
+        stages.stage("licences, bans, sources", || {
+            program::run(program::cargo().args(["deny", "check", "licenses", "bans", "sources"]))
+        });
+        stages.stage("advisories", advisories);
+    }
+    stages.finish()
+}
+
+/// The checks that `cargo xtask test` runs as well.
+pub fn cheap(stages: &mut Stages) {
+    stages.stage("format", || program::run(program::cargo().args(["fmt", "--all", "--check"])));
+    stages.stage("edges between crates", || report(edges::check()?));
+    stages.stage("unsafe only in its rooms", || report(rooms::check()?));
+    stages.stage("texts", || report(text::check()?));
+    stages.stage("clippy", || {
+        let mut clippy = program::cargo();
+        clippy.args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+        program::run(&mut clippy)
+    });
+}
+
+fn documentation() -> Outcome {
+    let mut doc = program::cargo();
+    doc.args(["doc", "--no-deps", "--workspace"]).env("RUSTDOCFLAGS", "-D warnings");
+    program::run(&mut doc)
+}
+
+/// Known holes in the dependencies. The database of them comes over the network; where it cannot be had,
+/// that is said and nothing fails, because nothing was found either.
+fn advisories() -> Outcome {
+    if !program::capture(program::cargo().args(["deny", "fetch", "db"]))?.status.success() {
+        println!("advisories: NOT CHECKED, their database cannot be fetched from here");
+        return Ok(());
+    }
+    program::run(program::cargo().args(["deny", "check", "advisories"]))
+}
+
+fn report(complaints: Vec<String>) -> Outcome {
+    for complaint in &complaints {
+        println!("{complaint}");
+    }
+    match complaints.len() {
+        0 => Ok(()),
+        n => Err(Failure::new(format!("{n} to put right"))),
+    }
+}
