@@ -2,7 +2,8 @@
 //!
 //! The host makes the handle of a user's handler; its function and its references are kept here, since only
 //! Pario can call it with a Pario file. References: the program's handle, each file that has it set, each
-//! handle got back; at the last one the host's object is freed.
+//! handle got back; at the last one the host's object is freed. A predefined handler got back from a file may
+//! be freed by the program like any other, but the host never counted it: such frees end here.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -35,6 +36,12 @@ struct User {
 fn users() -> MutexGuard<'static, HashMap<usize, User>> {
     static USERS: OnceLock<Mutex<HashMap<usize, User>>> = OnceLock::new();
     USERS.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// How many handles of each predefined handler were given out by MPI_File_get_errhandler and not freed.
+fn given() -> MutexGuard<'static, HashMap<usize, usize>> {
+    static GIVEN: OnceLock<Mutex<HashMap<usize, usize>>> = OnceLock::new();
+    GIVEN.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// The handler of MPI_FILE_NULL; 0 until one is set.
@@ -164,7 +171,11 @@ fn set(host: &'static Host, fh: usize, raw: usize) -> c_int {
 fn get(host: &'static Host, fh: usize, out: *mut c_void) -> c_int {
     let give = |raw: usize| {
         put_handle(host, out, raw)?;
-        retain(raw);
+        if users().contains_key(&raw) {
+            retain(raw);
+        } else {
+            *given().entry(raw).or_default() += 1;
+        }
         Ok(())
     };
     if fh == host.file_null() {
@@ -188,20 +199,22 @@ fn call(host: &'static Host, fh: usize, code: c_int) -> c_int {
 }
 
 fn free(host: &'static Host, handler: *mut c_void) -> c_int {
-    let ours = !handler.is_null() && {
-        // SAFETY: not null; the program passes a variable of type MPI_Errhandler.
-        let raw = host.errhandler(unsafe { host.load(handler) }).raw();
-        users().contains_key(&raw)
-    };
-    if !ours {
+    if handler.is_null() {
         // SAFETY: the program's own argument, handed on.
         return unsafe { host.errhandler_free_raw(handler) };
     }
-    on_null(host, "MPI_Errhandler_free", || {
+    // SAFETY: not null; the program passes a variable of type MPI_Errhandler.
+    let raw = host.errhandler(unsafe { host.load(handler) }).raw();
+    let user = users().contains_key(&raw);
+    let was_given =
+        !user && given().get_mut(&raw).is_some_and(|n| n.checked_sub(1).map(|less| *n = less).is_some());
+    if !user && !was_given {
         // SAFETY: as above.
-        let raw = host.errhandler(unsafe { host.load(handler) }).raw();
+        return unsafe { host.errhandler_free_raw(handler) };
+    }
+    on_null(host, "MPI_Errhandler_free", || {
         put_handle(host, handler, host.constants().handle.errhandler_null)?;
-        let_go(host, raw)
+        if user { let_go(host, raw) } else { Ok(()) }
     })
 }
 

@@ -1,0 +1,112 @@
+//! Opening, sizes, space, deleting; what each kind of open may do.
+
+mod fixture;
+
+use fixture::*;
+use pario_posix::{How, PlainFile, Tuning, delete};
+use pario_units::{ErrorKind, Offset, Pos};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+fn kind_of(result: Result<PlainFile, pario_posix::Error>) -> ErrorKind {
+    match result {
+        Ok(_) => panic!("it opened"),
+        Err(error) => error.kind(),
+    }
+}
+
+#[test]
+fn opens_that_must_fail_say_why() {
+    let path = TempPath::new();
+    let new = How { write: true, create: true, exclusive: true, ..How::default() };
+    assert_eq!(kind_of(PlainFile::open(&path.0, &How::default())), ErrorKind::NoSuchFile);
+    PlainFile::open(&path.0, &new).unwrap();
+    assert_eq!(kind_of(PlainFile::open(&path.0, &new)), ErrorKind::FileExists);
+    let dir = std::env::temp_dir();
+    assert_eq!(kind_of(PlainFile::open(&dir, &How::default())), ErrorKind::BadFile);
+    assert_eq!(kind_of(PlainFile::open(&dir, &both())), ErrorKind::BadFile);
+    assert_eq!(kind_of(PlainFile::open(&path.0.join("x"), &both())), ErrorKind::BadFile);
+    assert_eq!(kind_of(PlainFile::open(Path::new("nul\0byte"), &both())), ErrorKind::NoSuchFile);
+}
+
+#[test]
+fn a_pipe_is_refused_without_waiting_for_its_other_end() {
+    let path = TempPath::new();
+    let name = std::ffi::CString::new(path.0.to_str().unwrap()).unwrap();
+    // SAFETY: the name is a C string that outlives the call.
+    assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+    assert_eq!(kind_of(PlainFile::open(&path.0, &How::default())), ErrorKind::BadFile);
+    assert_eq!(kind_of(PlainFile::open(&path.0, &both())), ErrorKind::BadFile);
+}
+
+#[test]
+fn permissions_of_a_new_file_are_those_asked_for() {
+    let path = TempPath::new();
+    PlainFile::open(&path.0, &How { mode: 0o600, ..both() }).unwrap();
+    assert_eq!(std::fs::metadata(&path.0).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn each_direction_needs_its_mode() {
+    let path = TempPath::with(b"abc");
+    let mut bytes = [0; 3];
+    let reader = PlainFile::open(&path.0, &How::default()).unwrap();
+    let writer = PlainFile::open(&path.0, &How { read: false, write: true, ..How::default() }).unwrap();
+    assert_eq!(reader.write_bytes(Offset(0), b"x").unwrap_err().kind(), ErrorKind::ReadOnly);
+    assert_eq!(reader.set_size(0).unwrap_err().kind(), ErrorKind::ReadOnly);
+    assert_eq!(writer.read_bytes(Offset(0), &mut bytes).unwrap_err().kind(), ErrorKind::Access);
+    assert!(writer.can_sieve_writes());
+    reader.sync().unwrap();
+    assert_eq!(reader.read_bytes(Offset(1), &mut bytes).unwrap(), 2);
+    assert_eq!(&bytes[..2], b"bc");
+}
+
+#[test]
+fn preallocation_grows_never_shrinks_never_changes() {
+    let path = TempPath::with(b"hello");
+    let file = open(&path.0);
+    file.preallocate(100_000).unwrap();
+    assert_eq!(file.size().unwrap(), 100_000);
+    assert!(std::fs::metadata(&path.0).unwrap().blocks() * 512 >= 100_000);
+    file.preallocate(10).unwrap();
+    file.preallocate(0).unwrap();
+    assert_eq!(file.size().unwrap(), 100_000);
+    assert_eq!(&path.bytes()[..6], b"hello\0");
+    file.set_size(3).unwrap();
+    assert_eq!(path.bytes(), b"hel");
+}
+
+#[test]
+fn deleting_takes_files_and_not_directories() {
+    let path = TempPath::with(b"");
+    delete(&path.0).unwrap();
+    assert_eq!(delete(&path.0).unwrap_err().kind(), ErrorKind::NoSuchFile);
+    std::fs::create_dir(&path.0).unwrap();
+    assert_eq!(delete(&path.0).unwrap_err().kind(), ErrorKind::BadFile);
+    std::fs::remove_dir(&path.0).unwrap();
+}
+
+#[test]
+fn a_guard_lets_its_thread_in_and_keeps_what_sticks_out() {
+    let path = TempPath::with(&[1; 100]);
+    let file = open(&path.0);
+    let guard = file.lock(Offset(10)..Offset(50), true).unwrap();
+    file.write_bytes(Offset(20), &[2; 10]).unwrap();
+    assert_eq!(file.write_bytes(Offset(45), &[3; 10]).unwrap_err().kind(), ErrorKind::Intern);
+    drop(guard);
+    file.write_bytes(Offset(45), &[3; 10]).unwrap();
+}
+
+#[test]
+fn nothing_is_a_fine_amount() {
+    let path = TempPath::with(b"abc");
+    let file = open(&path.0);
+    let memory = whole(4);
+    let empty = Layout { pieces: vec![], extent: 0 };
+    for tune in [Tuning::default(), Tuning { atomic: true, ..Tuning::default() }] {
+        assert_eq!(file.read(&empty.view(0), Pos(0), &memory.buffer, 0, 0, &tune).unwrap(), 0);
+        assert_eq!(file.write(&empty.view(0), Pos(0), &memory.buffer, 4, 0, &tune).unwrap(), 0);
+        let error = file.read(&empty.view(0), Pos(0), &memory.buffer, 0, 1, &tune).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Arg);
+    }
+}
