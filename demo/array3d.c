@@ -6,14 +6,17 @@
  *
  * usage: array3d FILE EDGE REPEATS
  *
- * Prints one line; times are in seconds, of the slowest rank, averaged over the repeats:
+ * Prints one line; times are in seconds, from the first rank's start to the last rank's end, averaged over the
+ * repeats. (So it has to run on one machine, where all ranks have the same clock.)
  *   array3d ranks=4 edge=256 repeats=3 bytes=67108864 write=0.1 read=0.1 total=0.2
  * "total" is the time from open to close, of the write and of the read together. The exit code is 1 if a
  * value read is not the value written.
  */
+#define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 enum { DIMS = 3 };
 
@@ -26,6 +29,19 @@ static void check(int code, const char *what) {
     MPI_Error_string(code, text, &length);
     fprintf(stderr, "array3d: rank %d: %s: %s\n", rank, what, text);
     MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* From the first rank's start to the last rank's end. Collective. */
+static double span(double start, double end) {
+    double mine[2] = {-start, end}, all[2];
+    MPI_Allreduce(mine, all, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return all[1] + all[0];
 }
 
 /* One rank's share of the array. */
@@ -80,23 +96,30 @@ static void expect_count(MPI_Status *status, const struct block *b, const char *
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Opens the file with the block as view, moves all data once and closes. Returns the time of the move. */
-static double move(const char *path, const struct block *b, MPI_Datatype view, int *data, int write) {
+struct times {
+    double move, total;
+};
+
+/* Opens the file with the block as view, moves all data once and closes. */
+static struct times move(const char *path, const struct block *b, MPI_Datatype view, int *data, int write) {
     MPI_File file;
     MPI_Status status;
+    MPI_Barrier(MPI_COMM_WORLD);
+    double before = now();
     int mode = write ? MPI_MODE_CREATE | MPI_MODE_WRONLY : MPI_MODE_RDONLY;
     check(MPI_File_open(MPI_COMM_WORLD, path, mode, MPI_INFO_NULL, &file), "open");
     check(MPI_File_set_view(file, 0, MPI_INT, view, "native", MPI_INFO_NULL), "set_view");
     MPI_Barrier(MPI_COMM_WORLD);
-    double start = MPI_Wtime();
+    double start = now();
     if (write)
         check(MPI_File_write_all(file, data, b->count, MPI_INT, &status), "write_all");
     else
         check(MPI_File_read_all(file, data, b->count, MPI_INT, &status), "read_all");
-    double took = MPI_Wtime() - start;
+    double end = now();
     expect_count(&status, b, write ? "write_all" : "read_all");
     check(MPI_File_close(&file), "close");
-    return took;
+    double after = now();
+    return (struct times){span(start, end), span(before, after)};
 }
 
 int main(int argc, char **argv) {
@@ -119,28 +142,24 @@ int main(int argc, char **argv) {
     int *data = malloc((size_t)b.count * sizeof *data);
     if (!data) check(MPI_ERR_NO_MEM, "malloc");
 
-    double mine[DIMS] = {0, 0, 0}, slowest[DIMS]; /* write, read, total */
+    double written = 0, read = 0, total = 0;
     long wrong = 0, wrong_anywhere;
     for (int repeat = 0; repeat < repeats; repeat++) {
         fill(&b, data, repeat);
-        MPI_Barrier(MPI_COMM_WORLD);
-        double start = MPI_Wtime();
-        mine[0] += move(path, &b, view, data, 1) / repeats;
-        double written = MPI_Wtime();
+        struct times out = move(path, &b, view, data, 1);
         for (int i = 0; i < b.count; i++) data[i] = -1;
-        MPI_Barrier(MPI_COMM_WORLD);
-        double again = MPI_Wtime();
-        mine[1] += move(path, &b, view, data, 0) / repeats;
-        mine[2] += (written - start + MPI_Wtime() - again) / repeats;
+        struct times in = move(path, &b, view, data, 0);
+        written += out.move / repeats;
+        read += in.move / repeats;
+        total += (out.total + in.total) / repeats;
         wrong += mismatches(&b, data, repeat);
     }
-    MPI_Reduce(mine, slowest, DIMS, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
     MPI_Allreduce(&wrong, &wrong_anywhere, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
     if (rank == 0 && wrong_anywhere)
         fprintf(stderr, "array3d: %ld values read differ from those written\n", wrong_anywhere);
     if (rank == 0)
         printf("array3d ranks=%d edge=%d repeats=%d bytes=%lld write=%.6f read=%.6f total=%.6f\n", ranks, edge,
-               repeats, (long long)edge * edge * edge * (long long)sizeof(int), slowest[0], slowest[1], slowest[2]);
+               repeats, (long long)edge * edge * edge * (long long)sizeof(int), written, read, total);
     free(data);
     MPI_Type_free(&view);
     MPI_Finalize();

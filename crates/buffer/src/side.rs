@@ -62,7 +62,8 @@ impl Side<'_> {
     }
 
     fn take_pieces(&mut self, n: u64) {
-        self.run.offset += n as i64 * self.run.stride;
+        // Past the last piece the offset means nothing and may leave 64 bits.
+        self.run.offset = self.run.offset.wrapping_add((n as i64).wrapping_mul(self.run.stride));
         self.run.count -= n;
         self.gone = 0;
     }

@@ -41,7 +41,10 @@ impl UserBuffer {
     /// [`pack`](Self::pack) and [`scatter`](Self::scatter), to write for [`unpack`](Self::unpack) and
     /// [`gather`](Self::gather), with nobody else writing it meanwhile.
     pub unsafe fn new(base: *mut u8, pattern: Pattern, count: u64) -> UserBuffer {
-        let len = Cursor::over(&pattern, count, 0).remaining();
+        let len = match pattern.is_contiguous() {
+            true => pattern.size().saturating_mul(count).min(i64::MAX as u64),
+            false => Cursor::over(&pattern, count, 0).remaining(),
+        };
         UserBuffer { base, pattern, count, len }
     }
 
@@ -67,8 +70,8 @@ impl UserBuffer {
 
     /// Address and length, if the data lies in one piece.
     pub fn as_contiguous(&self) -> Option<(*mut u8, u64)> {
-        if self.len == 0 {
-            return Some((self.base, 0));
+        if self.len == 0 || self.pattern.is_contiguous() {
+            return Some((self.base, self.len));
         }
         let piece = self.cursor(0).next_piece(u64::MAX)?;
         (piece.len == self.len).then(|| (self.address(piece.offset), self.len))
@@ -181,7 +184,8 @@ impl UserBuffer {
         let mut done = 0;
         for s in Zip::new(&mut user, file, len) {
             let first = i128::from(s.b) - i128::from(origin.0);
-            let last = first + i128::from(s.b_stride) * (i128::from(s.count) - 1);
+            let reach = if s.count == 1 { 0 } else { i128::from(s.b_stride) * (i128::from(s.count) - 1) };
+            let last = first + reach;
             let end = first.max(last) + i128::from(s.len);
             assert!(
                 first.min(last) >= 0 && end <= window as i128,

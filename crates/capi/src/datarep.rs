@@ -13,9 +13,12 @@ use crate::control::text;
 /// A conversion function with an int count or an MPI_Count; `None` is MPI_CONVERSION_FN_NULL.
 #[derive(Clone, Copy)]
 enum Convert {
-    Small(unsafe extern "C" fn(*mut c_void, usize, c_int, *mut c_void, i64, *mut c_void) -> c_int),
-    Large(unsafe extern "C" fn(*mut c_void, usize, i64, *mut c_void, i64, *mut c_void) -> c_int),
+    Small(SmallFunction),
+    Large(LargeFunction),
 }
+
+type SmallFunction = unsafe extern "C" fn(*mut c_void, usize, c_int, *mut c_void, i64, *mut c_void) -> c_int;
+type LargeFunction = unsafe extern "C" fn(*mut c_void, usize, i64, *mut c_void, i64, *mut c_void) -> c_int;
 
 type Extent = unsafe extern "C" fn(usize, *mut isize, *mut c_void) -> c_int;
 
@@ -27,7 +30,7 @@ struct Registered {
 }
 
 impl Registered {
-    /// Converts all values; where the function takes an int and there are more, in several calls.
+    /// Converts all values in one call.
     fn convert(
         &self,
         function: Convert,
@@ -44,7 +47,8 @@ impl Registered {
             Convert::Small(f) => match c_int::try_from(items) {
                 // SAFETY: as above.
                 Ok(items) => unsafe { f(user, datatype.raw(), items, filebuf, 0, state) },
-                Err(_) => return Err(-1),
+                // More values than an int counts need MPI_Register_datarep_c.
+                Err(_) => return Err(c_int::MAX),
             },
         };
         if code == 0 { Ok(()) } else { Err(code) }
@@ -105,18 +109,14 @@ fn register(
 }
 
 /// MPI_CONVERSION_FN_NULL: a null pointer in MPICH and Open MPI.
-fn is_null(function: usize) -> bool {
-    function == 0
-}
-
 fn small(function: usize) -> Option<Convert> {
-    // SAFETY: the program passes a function of this type.
-    (!is_null(function)).then(|| Convert::Small(unsafe { std::mem::transmute::<usize, _>(function) }))
+    // SAFETY: not null; the program passes a function of this type.
+    (function != 0).then(|| Convert::Small(unsafe { std::mem::transmute::<usize, SmallFunction>(function) }))
 }
 
 fn large(function: usize) -> Option<Convert> {
-    // SAFETY: the program passes a function of this type.
-    (!is_null(function)).then(|| Convert::Large(unsafe { std::mem::transmute::<usize, _>(function) }))
+    // SAFETY: not null; the program passes a function of this type.
+    (function != 0).then(|| Convert::Large(unsafe { std::mem::transmute::<usize, LargeFunction>(function) }))
 }
 
 export! {

@@ -34,7 +34,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// A run of `program` on the host alone, with a minute to end.
+    /// A run of `program` on the host alone, with two minutes to end.
     pub fn new(host: Host, ranks: u32, program: impl AsRef<Path>) -> Run {
         Run {
             host,
@@ -44,7 +44,7 @@ impl Run {
             env: Vec::new(),
             preload: false,
             dir: None,
-            timeout: Duration::from_secs(60),
+            timeout: Duration::from_secs(120),
         }
     }
 
@@ -120,8 +120,10 @@ impl Run {
 
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let front = if self.preload { "Pario on " } else { "" };
-        write!(f, "{} on {front}{}, {} ranks", self.program.display(), self.host.name(), self.ranks)
+        let front = if self.preload { " with Pario" } else { "" };
+        let words: Vec<_> = self.args.iter().map(|arg| arg.to_string_lossy()).collect();
+        let (program, args) = (self.program.display(), words.join(" "));
+        write!(f, "{program} {args}: {} ranks on {}{front}", self.ranks, self.host.name())
     }
 }
 

@@ -48,7 +48,7 @@ fn suite(host: Host, ranks: u32, preload: bool, options: &[&str]) -> (Vec<Outcom
     let run = Run::new(host, ranks, python(host)).arg(script).arg(test_directory()).arg(dir.path());
     // The tests' own files fall into the scratch directory.
     let run = run.args(options).env("TMPDIR", &dir.path().to_string_lossy());
-    let output = run.dir(dir.path()).preload(preload).timeout(90).run();
+    let output = run.dir(dir.path()).preload(preload).timeout(180).run();
     let outcomes = (0..ranks).map(|rank| record(&dir.join(format!("rank-{rank}.txt")))).collect();
     (outcomes, output)
 }

@@ -12,11 +12,7 @@ use pario_conformance::{BOTH, Host, libpario, scratch};
 use table::passes;
 
 /// Functions besides `MPI_File_*` that have to be in front of the host's own.
-const MORE: [&str; 3] = [
-    "MPI_Register_datarep",
-    "MPI_Register_datarep_c",
-    "MPI_Errhandler_free",
-];
+const MORE: [&str; 3] = ["MPI_Register_datarep", "MPI_Register_datarep_c", "MPI_Errhandler_free"];
 
 /// Fortran ways to make a file's error handler: they take a Fortran procedure, so no C function stands behind
 /// them. Every mangling that a Fortran compiler may ask for.
@@ -85,20 +81,11 @@ fn headers_name_the_whole_chapter() {
 #[test]
 fn library_exports_every_name() {
     let symbols = stdout_of(Command::new("nm").args(["-D", "--defined-only"]).arg(libpario()));
-    let exported: BTreeSet<&str> = symbols
-        .lines()
-        .filter_map(|line| line.split_whitespace().nth(2))
-        .collect();
-    let mut missing: Vec<String> = wanted()
-        .into_iter()
-        .filter(|name| !exported.contains(name.as_str()))
-        .collect();
-    missing.extend(
-        FORTRAN
-            .into_iter()
-            .filter(|name| !exported.contains(name))
-            .map(String::from),
-    );
+    let exported: BTreeSet<&str> =
+        symbols.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
+    let mut missing: Vec<String> =
+        wanted().into_iter().filter(|name| !exported.contains(name.as_str())).collect();
+    missing.extend(FORTRAN.into_iter().filter(|name| !exported.contains(name)).map(String::from));
     assert!(missing.is_empty(), "not exported: {missing:?}");
 }
 
@@ -111,11 +98,7 @@ fn every_name_works(host: Host, ranks: u32) {
         .map(String::from)
         .collect();
     let missed: Vec<String> = wanted().difference(&called).cloned().collect();
-    assert!(
-        missed.is_empty(),
-        "not called, or not in Pario, on {}: {missed:?}",
-        host.name()
-    );
+    assert!(missed.is_empty(), "not called, or not in Pario, on {}: {missed:?}", host.name());
 }
 
 #[test]

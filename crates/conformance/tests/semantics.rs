@@ -25,11 +25,7 @@ fn clauses(program: &str, ranks: &[u32], clauses: &[&str]) {
 
 #[test]
 fn views() {
-    clauses(
-        "views",
-        &[1, 2, 4],
-        &["1", "2", "2b", "3", "4", "5", "6", "9", "14", "15"],
-    );
+    clauses("views", &[1, 2, 4], &["1", "2", "2b", "3", "4", "5", "6", "9", "14", "15"]);
 }
 
 #[test]
@@ -39,20 +35,12 @@ fn pointers() {
 
 #[test]
 fn opens() {
-    clauses(
-        "opens",
-        &[1, 2, 4],
-        &["11", "12", "16", "17", "21", "22", "27", "open", "handles"],
-    );
+    clauses("opens", &[1, 2, 4], &["11", "12", "16", "17", "21", "22", "27", "open", "handles"]);
 }
 
 #[test]
 fn collective() {
-    clauses(
-        "collective",
-        &[1, 2, 4],
-        &["19", "24", "requests", "interleaved"],
-    );
+    clauses("collective", &[1, 2, 4], &["19", "24", "requests", "interleaved"]);
 }
 
 #[test]

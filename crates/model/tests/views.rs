@@ -63,7 +63,7 @@ fn check_any(t: &Datatype, disp: u64, at: u64, len: u64, size: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(6000))]
+    #![proptest_config(ProptestConfig { cases: 80, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn rank_and_select_are_inverse(t in arb_file_type(), disp in 0..50u64) {
@@ -85,10 +85,9 @@ proptest! {
 
 #[test]
 fn generated_file_types_make_views() {
-    for seed in 0..10000 {
+    for seed in 0..150 {
         let mut rng = Rng::new(seed);
         let t = file_type(&mut rng, 2);
-let pp = Pattern::native(&t).unwrap(); if seed < 3000 { eprintln!("STAT {} {}", pp.pieces().min(20), {let d=format!("{pp:?}"); if d.contains("Irregular") {"irr"} else if d.contains("Seq") {"seq"} else if d.contains("Rep") {"rep"} else {"blk"}}); }
         check_monotone(&t, rng.below(40));
         check_any(&t, rng.below(40), rng.below(300), rng.below(300), rng.below(900));
     }

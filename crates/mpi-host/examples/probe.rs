@@ -282,3 +282,14 @@ unsafe extern "C" fn probe_start(polls: c_longlong, bytes: c_longlong, out: *mut
 extern "C" fn probe_alive() -> c_longlong {
     ALIVE.load(Ordering::Relaxed)
 }
+
+#[unsafe(no_mangle)]
+extern "C" fn probe_poll() {
+    the_host().poll_requests();
+}
+
+/// Shows a datatype as decoded, for a failing test.
+#[unsafe(no_mangle)]
+extern "C" fn probe_show(raw: usize) {
+    eprintln!("{:?}", the_host().decode(the_host().datatype(raw)));
+}

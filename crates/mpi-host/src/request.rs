@@ -35,6 +35,8 @@ struct Request {
     /// The request handle; set before the host can call us.
     handle: AtomicUsize,
     completed: AtomicBool,
+    /// Freed by the program while pending (MPICH).
+    abandoned: AtomicBool,
     bytes: AtomicU64,
 }
 
@@ -80,6 +82,7 @@ impl Host {
             op,
             handle: AtomicUsize::new(0),
             completed: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
             bytes: AtomicU64::new(0),
         });
         let polled = self.f.grequest_start_polled.or(self.f.grequest_start_polled_x);
@@ -107,26 +110,38 @@ impl Host {
         request.handle.store(handle, Ordering::Relaxed);
         // SAFETY: the caller's.
         unsafe { self.store(out, handle) };
+        progress::sweep();
         if request.poll() {
             return Ok(());
         }
         match (self.family(), self.f.progress_register) {
-            (Family::Mpich, _) if polled.is_some() => {}
+            (Family::Mpich, _) if polled.is_some() => progress::watch(request),
             (Family::OpenMpi, Some(register)) if progress::hooked(register) => progress::watch(request),
             _ => request.wait(),
         }
         Ok(())
     }
+
+    /// Looks at all pending operations. Only MPICH's `MPI_Request_get_status` needs it: it does not call
+    /// the poll function, so a program that loops over it would never see its request complete.
+    pub fn poll_requests(&self) {
+        progress::poll();
+    }
 }
 
-/// The operations that Open MPI's progress engine looks at.
+/// The pending operations, for those who look at all of them: Open MPI's progress engine, and
+/// [`Host::poll_requests`].
 mod progress {
     use super::*;
     use crate::functions::Progress;
+    use std::collections::BTreeMap;
 
-    static WATCHED: Mutex<Vec<Arc<Request>>> = Mutex::new(Vec::new());
-    /// Length of the list, so that the idle path is one load.
+    /// Keyed by address, so that one can be taken out.
+    static WATCHED: Mutex<BTreeMap<usize, Arc<Request>>> = Mutex::new(BTreeMap::new());
+    /// Requests in the table or being polled, so that the idle path is one load.
     static COUNT: AtomicUsize = AtomicUsize::new(0);
+    /// Requests in the table that the program has freed.
+    static ABANDONED: AtomicUsize = AtomicUsize::new(0);
     /// Somebody is polling; an operation that calls MPI comes back here.
     static BUSY: AtomicBool = AtomicBool::new(false);
 
@@ -139,12 +154,40 @@ mod progress {
     }
 
     pub(super) fn watch(request: Arc<Request>) {
-        WATCHED.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         COUNT.fetch_add(1, Ordering::Release);
+        table().insert(Arc::as_ptr(&request) as usize, request);
+    }
+
+    /// Takes out a request that was completed by its own poll or wait function.
+    pub(super) fn forget(request: &Arc<Request>) {
+        if table().remove(&(Arc::as_ptr(request) as usize)).is_some() {
+            COUNT.fetch_sub(1, Ordering::Release);
+        }
+    }
+
+    /// A pending request was freed by the program; it stays in the table until it is done.
+    pub(super) fn abandon(request: &Request) {
+        request.abandoned.store(true, Ordering::Release);
+        ABANDONED.fetch_add(1, Ordering::Release);
+    }
+
+    /// Completes abandoned requests whose operation is done.
+    pub(super) fn sweep() {
+        if ABANDONED.load(Ordering::Acquire) > 0 {
+            poll();
+        }
+    }
+
+    fn table() -> std::sync::MutexGuard<'static, BTreeMap<usize, Arc<Request>>> {
+        WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Called by Open MPI; returns how many requests completed.
     unsafe extern "C" fn progress() -> c_int {
+        poll()
+    }
+
+    pub(super) fn poll() -> c_int {
         if COUNT.load(Ordering::Acquire) == 0 || BUSY.swap(true, Ordering::Acquire) {
             return 0;
         }
@@ -153,20 +196,20 @@ mod progress {
         completed
     }
 
-    /// Polls every watched request, outside the lock: completing one may run code of the program.
+    /// Polls every request outside the lock: completing one may run code of the program.
     fn poll_all() -> c_int {
-        let lock = || WATCHED.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut requests = std::mem::take(&mut *lock());
+        let mut requests = std::mem::take(&mut *table());
         let before = requests.len();
-        requests.retain(|request| !request.poll());
+        let mut given_up = 0;
+        requests.retain(|_, request| {
+            let done = request.poll();
+            given_up += usize::from(done && request.abandoned.load(Ordering::Acquire));
+            !done
+        });
         let completed = before - requests.len();
+        ABANDONED.fetch_sub(given_up, Ordering::Release);
         COUNT.fetch_sub(completed, Ordering::Release);
-        let mut list = lock();
-        if list.is_empty() {
-            *list = requests; // keeps the allocation
-        } else {
-            list.append(&mut requests);
-        }
+        table().append(&mut requests);
         completed as c_int
     }
 }
@@ -202,9 +245,12 @@ unsafe extern "C" fn freed(state: *mut c_void) -> c_int {
     guarded(intern(), || {
         // SAFETY: the host's count of the Arc ends here.
         let request = unsafe { Arc::from_raw(state.cast_const().cast::<Request>()) };
-        if request.host.family() == Family::Mpich {
-            // MPI_Request_free on a pending request: with MPICH nobody would look at it again.
-            request.wait();
+        if request.completed.load(Ordering::Acquire) {
+            progress::forget(&request);
+        } else {
+            // MPI_Request_free on a pending request. Open MPI calls us later, when it is complete; MPICH
+            // at once, under a lock that forbids completing it here, and never looks at it again.
+            progress::abandon(&request);
         }
         request.host.constants.error.success
     })

@@ -53,8 +53,9 @@ fn compile(host: HostMpi, source: &Path, program: &Path, more: &[&str]) {
 }
 
 fn run(host: HostMpi, ranks: u32, program: &Path, args: &[&str]) -> String {
-    let mut exec = Command::new(host.run[0]);
-    exec.args(&host.run[1..]).arg(ranks.to_string()).arg(program).args(args);
+    // A hang is a failure, not an endless test.
+    let mut exec = Command::new("timeout");
+    exec.arg("120").args(host.run).arg(ranks.to_string()).arg(program).args(args);
     output(exec.env("OMPI_MCA_btl_vader_single_copy_mechanism", "none"))
 }
 
@@ -121,7 +122,9 @@ fn constants_are_those_of_the_header() {
     for host in [MPICH, OPENMPI] {
         let constants = Constants::of(host.family);
         let types: Vec<&str> = constants.named.iter().map(|t| t.0).collect();
-        let mut text = String::from("#include \"probe.h\"\nint main(void)\n{\n    int bad = 0;\n");
+        // Without a call to MPI the program would not be linked with it.
+        let mut text = String::from("#include \"probe.h\"\nint main(int argc, char **argv)\n{\n    int bad = 0;\n");
+        text += "    MPI_Init(&argc, &argv);\n";
         for (name, _) in constants.all().into_iter().filter(|c| !absent(host, c.0)) {
             // Optional types are macros that a build may lack; the rest must be there.
             match types.contains(&name) {
@@ -129,7 +132,7 @@ fn constants_are_those_of_the_header() {
                 false => text += &format!("    SAME({name})\n"),
             }
         }
-        text += "    printf(\"%d differ\\n\", bad);\n    return bad != 0;\n}\n";
+        text += "    printf(\"%d differ\\n\", bad);\n    MPI_Finalize();\n    return bad != 0;\n}\n";
         let source = scratch(host, "constants.c");
         std::fs::write(&source, text).unwrap();
         let program = scratch(host, "constants");

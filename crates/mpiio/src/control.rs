@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pario_mpi_host::TypeHandle;
+use pario_posix::Tuning;
 use pario_units::{ErrorKind, Offset};
 
 use crate::datarep::Datarep;
@@ -80,8 +81,8 @@ impl File {
         let old = std::mem::replace(&mut *held(&self.types), types);
         host.release_type(old.etype)?;
         host.release_type(old.filetype)?;
-        self.with_hints(|hints| apply_info(hints, &info, self.team.rank == 0));
-        self.set_peers_sieve(most[0] > 0);
+        self.change_hints(|hints| apply_info(hints, &info, self.team.rank == 0));
+        self.retune(|now| Tuning { peers_sieve: most[0] > 0, ..now });
         self.restart_shared(most[1] > 0)
     }
 
@@ -277,19 +278,19 @@ impl File {
     pub fn set_atomicity(&self, on: bool) -> Result<()> {
         let same = [Same(u64::from(on), "the flag of MPI_File_set_atomicity differs between ranks")];
         self.team.agree_on(Ok(()), &same, &mut [])?;
-        self.set_atomic(on);
+        self.retune(|now| Tuning { atomic: on, ..now });
         Ok(())
     }
 
     /// Takes hints. Collective.
     pub fn set_info(&self, info: Result<Vec<(String, String)>>) -> Result<()> {
         let info = self.team.agree(info)?;
-        self.with_hints(|hints| apply_info(hints, &info, self.team.rank == 0));
+        self.change_hints(|hints| apply_info(hints, &info, self.team.rank == 0));
         Ok(())
     }
 
     /// Every hint in force with its value, defaults included.
     pub fn info(&self) -> Vec<(String, String)> {
-        self.with_hints(|hints| hints.in_force().map(|(name, value, _)| (name.to_string(), value)).collect())
+        self.hints(|hints| hints.in_force().map(|(name, value, _)| (name.to_string(), value)).collect())
     }
 }

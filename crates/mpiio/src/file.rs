@@ -4,7 +4,7 @@
 //! few instructions, never during an access and never while another is taken.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Condvar, Mutex, RwLock};
 
 use pario_hints::Hints;
@@ -32,9 +32,8 @@ pub struct File {
     pointer: Mutex<i64>,
     pub(crate) shared: SharedCounter,
     hints: RwLock<Hints>,
-    atomic: AtomicBool,
-    /// A rank of the team may read, change and write back bytes that are not its own.
-    peers_sieve: AtomicBool,
+    /// What steers an access now: made of hints, view and atomic mode whenever one of them changes.
+    tuning: RwLock<Tuning>,
     split: Mutex<Option<Split>>,
     late: Mutex<Option<ErrorKind>>,
     busy: Arc<Busy>,
@@ -71,6 +70,9 @@ pub(crate) struct Parts {
 impl File {
     pub(crate) fn new(parts: Parts) -> File {
         let byte = parts.team.host.byte();
+        let sole = parts.team.size == 1 && parts.amode.unique_open;
+        let stagger = (parts.team.rank, parts.team.size);
+        let tuning = Tuning { atomic: false, sole, peers_sieve: false, stagger, ..by_hints(&parts.hints) };
         File {
             team: parts.team,
             amode: parts.amode,
@@ -82,8 +84,7 @@ impl File {
             pointer: Mutex::new(parts.start),
             shared: parts.shared,
             hints: RwLock::new(parts.hints),
-            atomic: AtomicBool::new(false),
-            peers_sieve: AtomicBool::new(false),
+            tuning: RwLock::new(tuning),
             split: Mutex::new(None),
             late: Mutex::new(None),
             busy: Arc::default(),
@@ -103,7 +104,7 @@ impl File {
 
     /// Whether atomic mode is on.
     pub fn atomicity(&self) -> bool {
-        self.atomic.load(Ordering::Relaxed)
+        self.tuning().atomic
     }
 
     /// The communicator of the file's ranks, for its group.
@@ -132,31 +133,26 @@ impl File {
         *held(&self.pointer) = 0;
     }
 
-    pub(crate) fn with_hints<T>(&self, f: impl FnOnce(&mut Hints) -> T) -> T {
-        f(&mut self.hints.write().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    pub(crate) fn hints<T>(&self, f: impl FnOnce(&Hints) -> T) -> T {
+        f(&self.hints.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 
-    pub(crate) fn set_atomic(&self, on: bool) {
-        self.atomic.store(on, Ordering::Relaxed);
-    }
-
-    pub(crate) fn set_peers_sieve(&self, on: bool) {
-        self.peers_sieve.store(on, Ordering::Relaxed);
+    pub(crate) fn change_hints(&self, f: impl FnOnce(&mut Hints)) {
+        let mut hints = self.hints.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        f(&mut hints);
+        let Tuning { read_buffer, write_buffer, sieve_read, sieve_write, .. } = by_hints(&hints);
+        drop(hints);
+        self.retune(|now| Tuning { read_buffer, write_buffer, sieve_read, sieve_write, ..now });
     }
 
     /// The typed values that steer an access now.
     pub(crate) fn tuning(&self) -> Tuning {
-        let hints = self.hints.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        Tuning {
-            read_buffer: hints.ind_rd_buffer_size() as usize,
-            write_buffer: hints.ind_wr_buffer_size() as usize,
-            sieve_read: toggle(hints.ds_read()),
-            sieve_write: toggle(hints.ds_write()),
-            atomic: self.atomicity(),
-            sole: self.team.size == 1 && self.amode.unique_open,
-            peers_sieve: self.peers_sieve.load(Ordering::Relaxed),
-            stagger: (self.team.rank, self.team.size),
-        }
+        *self.tuning.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub(crate) fn retune(&self, f: impl FnOnce(Tuning) -> Tuning) {
+        let mut tuning = self.tuning.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *tuning = f(*tuning);
     }
 
     /// The individual pointer, in etypes.
@@ -253,6 +249,17 @@ impl File {
 }
 
 const BEYOND: Error = Error::Usage(ErrorKind::Arg, "the file pointer would lie beyond the largest file");
+
+/// What the hints say; the rest is the default.
+fn by_hints(hints: &Hints) -> Tuning {
+    Tuning {
+        read_buffer: hints.ind_rd_buffer_size() as usize,
+        write_buffer: hints.ind_wr_buffer_size() as usize,
+        sieve_read: toggle(hints.ds_read()),
+        sieve_write: toggle(hints.ds_write()),
+        ..Tuning::default()
+    }
+}
 
 fn toggle(hint: pario_hints::Toggle) -> pario_posix::Toggle {
     match hint {

@@ -161,7 +161,7 @@ pub fn close(handle: usize) -> Result<()> {
 
 impl File {
     fn must_sync_at_close(&self) -> bool {
-        self.amode().write && self.with_hints(|hints| hints.close_sync())
+        self.amode().write && self.hints(Hints::close_sync)
     }
 
     /// Removes what the open file left behind, and the file itself if it was to be deleted. All ranks have

@@ -1,7 +1,8 @@
 //! Interleaved strided access by several processes: which strategy is how fast.
 //!
 //! `cargo run --release -p pario-posix --example strided -- [ranks [MiB [directory...]]]`
-//! prints MB/s of all ranks together, medians of five: rank r owns every `ranks`-th piece of the file.
+//! prints MB/s of all ranks together and, behind the stroke, MB per second of processor time (which a busy
+//! machine disturbs less), medians of five: rank r owns every `ranks`-th piece of the file.
 //! "new" writes begin with an empty file, "old" ones and reads with a full one in the page cache.
 
 use pario_buffer::UserBuffer;
@@ -28,12 +29,12 @@ fn main() {
     let places = if given.is_empty() { vec!["/dev/shm", "/tmp"] } else { given };
     for place in places {
         println!("{place}: {ranks} ranks, {} MiB, MB/s", total >> 20);
-        println!("{:>8} {:>10} {:>9} {:>9} {:>9}", "piece", "", "pieces", "sieve", "auto");
+        println!("{:>8} {:>10} {:>13} {:>13} {:>13}", "piece", "", "pieces", "sieve", "auto");
         for piece in PIECES {
             for kind in ["write-new", "write-old", "read"] {
                 let speed = |toggle| measure(Path::new(place), kind, toggle, piece, ranks, total);
                 let [pieces, sieve, auto] = ["disable", "enable", "auto"].map(speed);
-                println!("{piece:>8} {kind:>10} {pieces:>9.0} {sieve:>9.0} {auto:>9.0}");
+                println!("{piece:>8} {kind:>10} {pieces:>13} {sieve:>13} {auto:>13}");
             }
         }
     }
@@ -45,8 +46,8 @@ struct Peer {
     done: ChildStdout,
 }
 
-/// The median speed of one setting.
-fn measure(place: &Path, kind: &str, toggle: &str, piece: u64, ranks: u64, total: u64) -> f64 {
+/// The median speeds of one setting, by the clock and by processor time.
+fn measure(place: &Path, kind: &str, toggle: &str, piece: u64, ranks: u64, total: u64) -> String {
     let path = place.join(format!("pario-strided-{}", std::process::id()));
     std::fs::write(&path, vec![1; total as usize]).expect("the directory is writable");
     let start = |rank: u64| {
@@ -62,30 +63,45 @@ fn measure(place: &Path, kind: &str, toggle: &str, piece: u64, ranks: u64, total
     };
     let mut peers: Vec<Peer> = (0..ranks).map(start).collect();
     wait_all(&mut peers);
-    let mut times: Vec<f64> = (0..ROUNDS)
+    let (mut times, mut burnt): (Vec<f64>, Vec<f64>) = (0..ROUNDS)
         .map(|_| {
             if kind == "write-new" {
                 std::fs::File::create(&path).expect("an empty file");
             }
             let begin = Instant::now();
             peers.iter_mut().for_each(|peer| peer.go.write_all(b"g").expect("a living peer"));
-            wait_all(&mut peers);
-            begin.elapsed().as_secs_f64()
+            let burnt = wait_all(&mut peers);
+            (begin.elapsed().as_secs_f64(), burnt as f64 / 1e9)
         })
-        .collect();
+        .unzip();
     for peer in &mut peers {
         peer.go.write_all(b"q").expect("a living peer");
         peer.child.wait().expect("a peer that ends");
     }
     std::fs::remove_file(&path).expect("own file");
-    times.sort_by(f64::total_cmp);
-    total as f64 / times[ROUNDS / 2] / 1e6
+    let speed = |list: &mut Vec<f64>| {
+        list.sort_by(f64::total_cmp);
+        total as f64 / list[ROUNDS / 2] / 1e6
+    };
+    format!("{:.0} |{:5.0}", speed(&mut times), speed(&mut burnt))
 }
 
-fn wait_all(peers: &mut [Peer]) {
-    for peer in peers {
-        peer.done.read_exact(&mut [0]).expect("a living peer");
-    }
+/// Waits until all are done; returns the nanoseconds of processor time they used together.
+fn wait_all(peers: &mut [Peer]) -> u64 {
+    let mut answer = [0; 8];
+    let mut each = |peer: &mut Peer| {
+        peer.done.read_exact(&mut answer).expect("a living peer");
+        u64::from_ne_bytes(answer)
+    };
+    peers.iter_mut().map(&mut each).sum()
+}
+
+/// The processor time this process has used, in nanoseconds.
+fn processor_time() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure outlives the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// One process: an access for every `g` on standard input, an answer after each.
@@ -106,10 +122,15 @@ fn rank(args: &[String]) {
     let mut memory = vec![rank as u8; len as usize];
     // SAFETY: the vector holds `len` bytes and outlives the buffer.
     let buffer = unsafe { UserBuffer::new(memory.as_mut_ptr(), Pattern::block(len), 1) };
-    let mut go = [0];
+    let (mut go, mut before) = ([0], processor_time());
     loop {
-        std::io::stdout().write_all(b"d").and_then(|()| std::io::stdout().flush()).expect("a parent");
+        let used = processor_time() - before;
+        std::io::stdout()
+            .write_all(&used.to_ne_bytes())
+            .and_then(|()| std::io::stdout().flush())
+            .expect("a parent");
         std::io::stdin().read_exact(&mut go).expect("a parent");
+        before = processor_time();
         match (go[0], args[1].as_str()) {
             (b'q', _) => return,
             (_, "read") => file.read(&view, Pos(0), &buffer, 0, len, &tune).expect("a read"),

@@ -1,16 +1,19 @@
 //! What calls and bytes cost on one open file, and the choice that follows.
 //!
 //! Five prices in nanoseconds: a read call, a read byte, a write call, a written byte, a lock. They start
-//! from measured constants of the file system's class and follow the times of real operations: the ratio of
-//! measured to predicted time moves each price by its share in the prediction, a sixteenth of the way. One
-//! outlier (a descheduled process) counts at most fourfold, and a price stays within 1/16 and 64 times its
-//! start.
+//! from measured constants of the file system's class and follow the times of real operations. Locks are
+//! timed by themselves. The rest of a measured time is either mostly calls or mostly bytes, as predicted; only
+//! the prices of that part move, an eighth of the way to what would explain the time. So the price of a call
+//! is learnt where there are many small ones, that of a byte where there are few large ones, and neither
+//! disturbs the other. One outlier (a descheduled process) counts at most fourfold, and a price stays within
+//! 1/16 and 64 times its start.
 //!
 //! The choice is made gap by gap. Two neighbouring pieces are joined into one access if the call that saves
 //! costs more than moving the gap and copying the piece through scratch memory; so dense stretches are
 //! sieved and sparse ones are not, within one request.
 
 use crate::filesystem::{FileSystem, FsKind};
+use crate::meter::Clock;
 use crate::tuning::Toggle;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -33,9 +36,10 @@ pub(crate) struct Prices {
 }
 
 const MEMORY: Prices =
-    Prices { read_call: 300.0, read_byte: 0.08, write_call: 700.0, write_byte: 0.12, lock: 1_000.0 };
+    Prices { read_call: 350.0, read_byte: 0.15, write_call: 800.0, write_byte: 0.15, lock: 1_000.0 };
+/// ext4 takes 1 µs for a small write to a new file and up to 8 where the page cache holds large pages.
 const DISK: Prices =
-    Prices { read_call: 350.0, read_byte: 0.08, write_call: 1_000.0, write_byte: 0.12, lock: 1_000.0 };
+    Prices { read_call: 350.0, read_byte: 0.08, write_call: 2_000.0, write_byte: 0.12, lock: 1_000.0 };
 const REMOTE: Prices =
     Prices { read_call: 20_000.0, read_byte: 0.5, write_call: 20_000.0, write_byte: 0.5, lock: 200_000.0 };
 
@@ -43,6 +47,7 @@ const REMOTE: Prices =
 pub(crate) struct Costs {
     seed: Prices,
     window: usize,
+    clock: Clock,
     read_call: AtomicU64,
     read_byte: AtomicU64,
     write_call: AtomicU64,
@@ -57,21 +62,24 @@ pub(crate) struct Work {
     pub read_bytes: u64,
     pub write_calls: u64,
     pub write_bytes: u64,
-    pub locks: u64,
     pub copied: u64,
+    pub locks: u64,
+    /// What the locks took, on the wall.
+    pub lock_time: Duration,
 }
 
 impl Costs {
     pub fn new(fs: &FileSystem) -> Costs {
-        let (seed, window) = match fs.kind {
-            FsKind::Tmpfs => (MEMORY, LOCAL_WINDOW),
-            _ if fs.is_local() => (DISK, LOCAL_WINDOW),
-            _ => (REMOTE, usize::MAX),
+        let (seed, window, clock) = match fs.kind {
+            FsKind::Tmpfs => (MEMORY, LOCAL_WINDOW, Clock::Processor),
+            _ if fs.is_local() => (DISK, LOCAL_WINDOW, Clock::Processor),
+            _ => (REMOTE, usize::MAX, Clock::Wall),
         };
         let cell = |ns: f64| AtomicU64::new(ns.to_bits());
         Costs {
             seed,
             window,
+            clock,
             read_call: cell(seed.read_call),
             read_byte: cell(seed.read_byte),
             write_call: cell(seed.write_call),
@@ -83,6 +91,11 @@ impl Costs {
     /// The window to use where the caller allows `most` bytes of scratch memory.
     pub fn window(&self, most: usize) -> u64 {
         self.window.min(most).max(1) as u64
+    }
+
+    /// What the work on this file is measured by.
+    pub fn clock(&self) -> Clock {
+        self.clock
     }
 
     pub fn prices(&self) -> Prices {
@@ -99,24 +112,39 @@ impl Costs {
     /// Moves the prices towards what this work really took. A race between threads loses a sample, no more.
     pub fn learn(&self, work: &Work, took: Duration) {
         let now = self.prices();
-        let shares = [
-            (&self.read_call, self.seed.read_call, now.read_call, work.read_calls),
-            (&self.read_byte, self.seed.read_byte, now.read_byte, work.read_bytes),
-            (&self.write_call, self.seed.write_call, now.write_call, work.write_calls),
-            (&self.write_byte, self.seed.write_byte, now.write_byte, work.write_bytes),
-            (&self.lock, self.seed.lock, now.lock, work.locks),
-        ];
-        let predicted = work.copied as f64 * COPY_BYTE + shares.iter().map(|s| s.2 * s.3 as f64).sum::<f64>();
-        if predicted <= 0.0 {
-            return;
+        if work.locks > 0 {
+            let each = work.lock_time.as_nanos() as f64 / work.locks as f64;
+            move_by(&self.lock, self.seed.lock, each / now.lock);
         }
-        let ratio = (took.as_nanos() as f64 / predicted).clamp(0.25, 4.0);
-        for (cell, seed, price, count) in shares {
-            let share = price * count as f64 / predicted;
-            let moved = price * (1.0 + (ratio - 1.0) * share / 16.0);
-            cell.store(moved.clamp(seed / 16.0, seed * 64.0).to_bits(), Ordering::Relaxed);
+        // Waiting for locks takes no processor time.
+        let waited = if self.clock == Clock::Wall { work.lock_time } else { Duration::ZERO };
+        let rest = took.saturating_sub(waited).as_nanos() as f64;
+        let calls = now.read_call * work.read_calls as f64 + now.write_call * work.write_calls as f64;
+        let bytes = now.read_byte * work.read_bytes as f64 + now.write_byte * work.write_bytes as f64;
+        let copies = COPY_BYTE * work.copied as f64;
+        if calls > bytes + copies {
+            let ratio = (rest - bytes - copies) / calls;
+            move_if(work.read_calls, &self.read_call, self.seed.read_call, ratio);
+            move_if(work.write_calls, &self.write_call, self.seed.write_call, ratio);
+        } else if bytes > 0.0 {
+            let ratio = (rest - calls - copies) / bytes;
+            move_if(work.read_bytes, &self.read_byte, self.seed.read_byte, ratio);
+            move_if(work.write_bytes, &self.write_byte, self.seed.write_byte, ratio);
         }
     }
+}
+
+fn move_if(count: u64, cell: &AtomicU64, seed: f64, ratio: f64) {
+    if count > 0 {
+        move_by(cell, seed, ratio);
+    }
+}
+
+/// Moves a price an eighth of the way to `ratio` times itself.
+fn move_by(cell: &AtomicU64, seed: f64, ratio: f64) {
+    let price = f64::from_bits(cell.load(Ordering::Relaxed));
+    let moved = price * (1.0 + (ratio.clamp(0.25, 4.0) - 1.0) / 8.0);
+    cell.store(moved.clamp(seed / 16.0, seed * 64.0).to_bits(), Ordering::Relaxed);
 }
 
 /// When to join two pieces across a gap.
@@ -202,6 +230,38 @@ mod tests {
             costs.learn(&work, Duration::from_secs(1));
         }
         assert_eq!(costs.prices().write_call, MEMORY.write_call * 64.0);
+    }
+
+    #[test]
+    fn windows_do_not_teach_the_price_of_small_calls() {
+        let costs = costs();
+        let window = 128 << 10;
+        let work = Work {
+            read_calls: 1,
+            read_bytes: window,
+            write_calls: 1,
+            write_bytes: window,
+            ..Work::default()
+        };
+        for _ in 0..100 {
+            costs.learn(&work, Duration::from_micros(200));
+        }
+        let learnt = costs.prices();
+        assert_eq!((learnt.read_call, learnt.write_call), (MEMORY.read_call, MEMORY.write_call));
+        assert!((1.2..1.7).contains(&(learnt.read_byte + learnt.write_byte)), "{learnt:?}");
+    }
+
+    #[test]
+    fn waiting_for_locks_makes_locks_dear_and_nothing_else() {
+        let costs = costs();
+        let (locks, lock_time) = (10, Duration::from_micros(500));
+        let work = Work { locks, lock_time, ..Work::default() };
+        for _ in 0..200 {
+            costs.learn(&work, lock_time);
+        }
+        let learnt = costs.prices();
+        assert!((45_000.0..50_001.0).contains(&learnt.lock), "{learnt:?}");
+        assert_eq!(Prices { lock: MEMORY.lock, ..learnt }, MEMORY);
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl PlainFile {
         let mut copy = request.cursor();
         let first = copy.clone().next_piece(request.len).map_or(0, |piece| piece.len);
         let alone = first == request.len;
-        let meter = Meter::new(&self.costs, self.timed(!alone));
+        let meter = Meter::new(&self.costs, self.timed(request.len));
         let mut mover = Mover::new(self, request.buf, window, meter);
         let got = if alone {
             read_pieces(&mut mover, &mut copy, request.buf_at, request.len)
@@ -118,10 +118,10 @@ impl PlainFile {
         Ok(visible)
     }
 
-    /// Whether to time this operation: always if it is long, else one in eight.
-    pub(crate) fn timed(&self, long: bool) -> bool {
+    /// Whether to time this operation: always if it is large, else one in eight.
+    pub(crate) fn timed(&self, len: u64) -> bool {
         let count = self.operations.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        long || count.is_multiple_of(8)
+        len >= 256 << 10 || count.is_multiple_of(8)
     }
 }
 

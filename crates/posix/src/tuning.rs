@@ -13,7 +13,7 @@ pub enum Toggle {
 }
 
 /// The settings of one access.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
     /// Most bytes of scratch memory for a read.
     pub read_buffer: usize,

@@ -129,9 +129,7 @@ impl PlainFile {
     fn sweep(&self, request: &Request<'_>, tune: &Tuning) -> Result<(), Error> {
         let window = self.costs.window(tune.write_buffer);
         let copy = request.cursor();
-        let first = copy.clone().next_piece(request.len).map_or(0, |piece| piece.len);
-        let alone = first == request.len;
-        let meter = Meter::new(&self.costs, self.timed(!alone));
+        let meter = Meter::new(&self.costs, self.timed(request.len));
         let mover = Mover::new(self, request.buf, window, meter);
         let mut sweep = Sweep { mover, copy, tune, mem: request.buf_at, done: 0, batch: None };
         let result = sweep.run(request);
@@ -198,7 +196,8 @@ impl Sweep<'_> {
     /// Reads the window, puts the pieces in, writes it back.
     fn modify(&mut self, segment: &Segment) -> Result<(), Error> {
         let (file, kernel) = (self.mover.file, !self.tune.sole);
-        let (guard, held) = file.lock_unless_refused(segment.lo..segment.hi, true, kernel)?;
+        let range = segment.lo..segment.hi;
+        let (guard, held) = self.mover.meter.lock(|| file.lock_unless_refused(range, true, kernel))?;
         if !held {
             drop(guard);
             return self.add(segment);
@@ -223,7 +222,6 @@ impl Sweep<'_> {
         self.mover.meter.read(span);
         self.mover.meter.wrote(span);
         self.mover.meter.copied(segment.data);
-        self.mover.meter.locked();
         Ok(())
     }
 
@@ -248,10 +246,8 @@ impl Sweep<'_> {
     fn flush(&mut self) -> Result<(), Error> {
         let Some(batch) = self.batch.take() else { return Ok(()) };
         let (file, kernel) = (self.mover.file, pieces_need_kernel(self.tune));
-        let (guard, held) = file.lock_unless_refused(batch.lo..batch.hi, false, kernel)?;
-        if kernel && held {
-            self.mover.meter.locked();
-        }
+        let (guard, _) =
+            self.mover.meter.lock(|| file.lock_unless_refused(batch.lo..batch.hi, false, kernel))?;
         let end = self.done + batch.data;
         while let Some(stretch) = next_stretch(&mut self.copy, end - self.done) {
             let len = stretch.end - stretch.start;

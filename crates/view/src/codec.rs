@@ -29,7 +29,7 @@
 use crate::datatype::{self, Basic};
 use crate::error::Error;
 use crate::lower::Lowered;
-use crate::node::{Id, Kind, Node, Unit, check_depth, fit};
+use crate::node::{Id, Kind, Node, Unit};
 use crate::pattern::{Pattern, ViewHash};
 
 const VERSION: u8 = 1;
@@ -184,17 +184,12 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Pattern, Error> {
     if !input.bytes.is_empty() {
         return Err(Error::Encoding("bytes after the end"));
     }
-    check_depth(&nodes)?;
-    match nodes.last() {
-        Some(root) => {
-            fit(i128::from(disp) + i128::from(root.facts.lo))?;
-            fit(i128::from(disp) + i128::from(root.facts.hi))?;
-        }
-        None if disp != 0 => return Err(Error::Encoding("a displacement of nothing")),
-        None => {}
+    if nodes.is_empty() && disp != 0 {
+        return Err(Error::Encoding("a displacement of nothing"));
     }
-    fit(i128::from(lb) + i128::from(extent))?;
-    let pattern = Pattern::from_lowered(Lowered { nodes: nodes.into_boxed_slice(), disp, lb, extent });
+    let lowered = Lowered { nodes: nodes.into_boxed_slice(), disp, lb, extent };
+    lowered.check()?;
+    let pattern = Pattern::from_lowered(lowered);
     if encode(&pattern) != bytes || !canonical_order(&pattern) {
         return Err(Error::Encoding("not the canonical form"));
     }
@@ -316,7 +311,7 @@ impl Input<'_> {
         let mut parts = Vec::with_capacity(n);
         let mut disp = 0i64;
         for _ in 0..n {
-            disp = disp.checked_add(self.signed()?).ok_or(Error::TooLarge)?;
+            disp = disp.wrapping_add(self.signed()?); // differences may need 65 bits
             parts.push((disp, self.child(nodes)?));
         }
         if n < 2 || parts[0].0 != 0 {
@@ -336,7 +331,7 @@ impl Input<'_> {
         let mut items = Vec::with_capacity(n);
         let (mut disp, mut total) = (0i64, 0u64);
         for _ in 0..n {
-            disp = disp.checked_add(self.signed()?).ok_or(Error::TooLarge)?;
+            disp = disp.wrapping_add(self.signed()?); // differences may need 65 bits
             let len = if uniform > 0 { uniform } else { self.unsigned()? };
             let whole = match piece {
                 Unit::Bytes(basic) => len % u64::from(basic.native) == 0,

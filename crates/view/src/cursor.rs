@@ -54,6 +54,15 @@ struct Frame {
     base: i64,
 }
 
+/// Pieces of an irregular list, unpacked in groups.
+#[derive(Clone, Debug, Default)]
+struct Group {
+    items: Vec<(i64, u64)>,
+    next: usize,
+    base: i64,
+    basic: Basic,
+}
+
 /// A place in the data stream of a tiled pattern.
 #[derive(Clone, Debug)]
 pub struct Cursor {
@@ -61,6 +70,7 @@ pub struct Cursor {
     tiling: Tiling,
     tile: u64,
     path: Vec<Frame>,
+    group: Group,
     /// The run being handed out, of whose first piece `skip` bytes are gone; and the one after it.
     run: Run,
     skip: u64,
@@ -70,7 +80,7 @@ pub struct Cursor {
 
 impl Run {
     fn end(&self) -> i64 {
-        self.offset + (self.count as i64 - 1) * self.stride + self.len as i64
+        along(self.offset, self.count - 1, self.stride).wrapping_add(self.len as i64)
     }
 }
 
@@ -88,6 +98,7 @@ impl Cursor {
             tiling: Tiling { base: 0, count: 0, stride: 0, child: 0 },
             tile: 0,
             path: Vec::new(),
+            group: Group::default(),
             run: NO_RUN,
             skip: 0,
             ahead: NO_RUN,
@@ -100,6 +111,7 @@ impl Cursor {
     }
 
     /// Bytes still to come.
+    #[inline]
     pub fn remaining(&self) -> u64 {
         self.left
     }
@@ -110,6 +122,7 @@ impl Cursor {
     }
 
     /// The next pieces, at most `limit` bytes of data in all. Never splits a piece except at the limit.
+    #[inline]
     pub fn next_run(&mut self, limit: u64) -> Option<Run> {
         let limit = limit.min(self.left);
         if limit == 0 {
@@ -131,13 +144,14 @@ impl Cursor {
         if self.run.count == 0 {
             self.step();
         } else {
-            self.run.offset += count as i64 * self.run.stride;
+            self.run.offset = along(self.run.offset, count, self.run.stride);
             self.merge();
         }
         Some(out)
     }
 
     /// The next piece, or as much of it as `limit` allows.
+    #[inline]
     pub fn next_piece(&mut self, limit: u64) -> Option<Piece> {
         let limit = limit.min(self.left);
         if limit == 0 {
@@ -148,6 +162,7 @@ impl Cursor {
     }
 
     /// Up to `limit` bytes of the current piece.
+    #[inline]
     fn first_piece(&mut self, limit: u64) -> Run {
         let (rest, basic) = (self.run.len - self.skip, self.run.basic);
         let offset = self.run.offset + self.skip as i64;
@@ -168,11 +183,13 @@ impl Cursor {
         Run { offset, len, stride: 0, count: 1, basic }
     }
 
+    #[inline]
     fn touches(&self) -> bool {
         self.ahead.count > 0 && self.ahead.offset == self.run.end() && self.ahead.basic == self.run.basic
     }
 
     /// Goes on to the next run.
+    #[inline]
     fn step(&mut self) {
         self.run = self.ahead;
         if self.run.count > 0 {
@@ -182,11 +199,12 @@ impl Cursor {
     }
 
     /// Joins the last piece of this run with those that continue it.
+    #[inline]
     fn merge(&mut self) {
         while self.run.count == 1 && self.touches() {
             self.run.len += self.ahead.len;
             self.ahead.count -= 1;
-            self.ahead.offset += self.ahead.stride;
+            self.ahead.offset = along(self.ahead.offset, 1, self.ahead.stride);
             if self.ahead.count == 0 {
                 self.ahead = self.produce();
             }
@@ -225,7 +243,7 @@ impl Cursor {
         let skip = match &self.pattern.nodes()[self.tiling.child as usize].kind {
             Kind::Block { .. } => at % size,
             _ => {
-                let base = self.tiling.base + self.tile as i64 * self.tiling.stride;
+                let base = along(self.tiling.base, self.tile, self.tiling.stride);
                 self.tile += 1;
                 self.descend(base, at % size)
             }
@@ -249,7 +267,7 @@ impl Cursor {
                     at %= size;
                     let leaf = matches!(nodes[*child as usize].kind, Kind::Block { .. });
                     self.path.push(Frame { node, next: i + u64::from(!leaf), done: 0, base });
-                    base += i as i64 * stride;
+                    base = along(base, i, *stride);
                     node = *child;
                 }
                 Kind::Seq { parts } => {
@@ -275,7 +293,7 @@ impl Cursor {
                             at %= unit;
                             let leaf = matches!(nodes[child as usize].kind, Kind::Block { .. });
                             self.path.push(Frame { node, next: i, done: k + u64::from(!leaf), base });
-                            base += list.disp(i) + k as i64 * step;
+                            base = along(base + list.disp(i), k, step);
                             node = child;
                         }
                     }
@@ -285,7 +303,16 @@ impl Cursor {
     }
 
     /// The run at the end of the path, moving the path on; an empty one at the end of all tiles.
+    #[inline]
     fn produce(&mut self) -> Run {
+        if let Some(&(disp, len)) = self.group.items.get(self.group.next) {
+            self.group.next += 1;
+            return Run { offset: self.group.base + disp, len, stride: 0, count: 1, basic: self.group.basic };
+        }
+        self.follow_path()
+    }
+
+    fn follow_path(&mut self) -> Run {
         let nodes = self.pattern.nodes();
         loop {
             let Some(frame) = self.path.last_mut() else {
@@ -293,7 +320,7 @@ impl Cursor {
                 if self.tile >= count {
                     return NO_RUN;
                 }
-                let (i, base) = (self.tile, base + self.tile as i64 * stride);
+                let (i, base) = (self.tile, along(base, self.tile, stride));
                 if let Kind::Block { len, basic } = nodes[child as usize].kind {
                     self.tile = count;
                     return strided(base, len, stride, count - i, basic);
@@ -310,7 +337,7 @@ impl Cursor {
                     return run;
                 }
                 Kind::Rep { count, stride, child } if next < *count => {
-                    let at = base + next as i64 * stride;
+                    let at = along(base, next, *stride);
                     if let Kind::Block { len, basic } = nodes[*child as usize].kind {
                         frame.next = *count;
                         return strided(at, len, *stride, count - next, basic);
@@ -322,30 +349,31 @@ impl Cursor {
                     frame.next += 1;
                     (part.child, base + part.disp)
                 }),
-                Kind::Irregular { list, piece } if next < list.count() => {
+                Kind::Irregular { list, piece: Unit::Bytes(basic) } if next < list.count() => {
+                    let first = list.unpack(next, &mut self.group.items);
+                    let i = (next - first) as usize;
+                    frame.next = first + self.group.items.len() as u64;
+                    (self.group.next, self.group.base, self.group.basic) = (i + 1, base, *basic);
+                    let (disp, len) = self.group.items[i];
+                    return strided(base + disp, len, 0, 1, *basic);
+                }
+                Kind::Irregular { list, piece: Unit::Copies { child, step } } if next < list.count() => {
+                    let (child, step) = (*child, *step);
                     let (disp, len) = list.piece(next);
                     let at = base + disp;
-                    match *piece {
-                        Unit::Bytes(basic) => {
-                            frame.next += 1;
-                            return strided(at, len, 0, 1, basic);
-                        }
-                        Unit::Copies { .. } if frame.done >= len => {
-                            frame.next += 1;
-                            frame.done = 0;
-                            continue;
-                        }
-                        Unit::Copies { child, step } => {
-                            let at = at + frame.done as i64 * step;
-                            if let Kind::Block { len: bytes, basic } = nodes[child as usize].kind {
-                                let count = len - frame.done;
-                                frame.done = len;
-                                return strided(at, bytes, step, count, basic);
-                            }
-                            frame.done += 1;
-                            Some((child, at))
-                        }
+                    if frame.done >= len {
+                        frame.next += 1;
+                        frame.done = 0;
+                        continue;
                     }
+                    let at = along(at, frame.done, step);
+                    if let Kind::Block { len: bytes, basic } = nodes[child as usize].kind {
+                        let count = len - frame.done;
+                        frame.done = len;
+                        return strided(at, bytes, step, count, basic);
+                    }
+                    frame.done += 1;
+                    Some((child, at))
                 }
                 _ => None,
             };
@@ -360,6 +388,12 @@ impl Cursor {
             }
         }
     }
+}
+
+/// The place of the `i`th of things `stride` apart. The place fits 64 bits wherever a byte lies; the product
+/// alone may not (from far below 0 to far above), and the step past the last byte need not.
+fn along(base: i64, i: u64, stride: i64) -> i64 {
+    base.wrapping_add((i as i64).wrapping_mul(stride))
 }
 
 /// A run; pieces that touch are one piece.

@@ -75,6 +75,12 @@ impl Basic {
     pub const BYTE: Basic = Basic { kind: Kind::Bytes, native: 1, external: 1 };
 }
 
+impl Default for Basic {
+    fn default() -> Basic {
+        Basic::BYTE
+    }
+}
+
 /// What the bits of a basic type mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {

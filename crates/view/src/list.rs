@@ -104,6 +104,27 @@ impl List {
         (0..self.n).map(|i| self.piece(i))
     }
 
+    /// Unpacks the group of pieces that `i < n` belongs to, and returns the number of its first.
+    pub fn unpack(&self, i: u64, out: &mut Vec<(i64, u64)>) -> u64 {
+        let c = i as usize / CHUNK;
+        let (chunk, n) = (&self.chunks[c], self.len_of(c));
+        out.clear();
+        let mut at = chunk.bit;
+        for _ in 0..n {
+            out.push((chunk.base.wrapping_add_unsigned(self.bits(at, chunk.disp_bits)), self.uniform));
+            at += u64::from(chunk.disp_bits);
+        }
+        if self.uniform == 0 {
+            let mut end = self.chunks.get(c + 1).map_or(self.total, |next| next.before) - chunk.before;
+            for j in (0..n).rev() {
+                let begin = self.bits(at + j as u64 * u64::from(chunk.len_bits), chunk.len_bits);
+                out[j].1 = end - begin;
+                end = begin;
+            }
+        }
+        (c * CHUNK) as u64
+    }
+
     /// The piece that holds unit `at < total`.
     pub fn at_unit(&self, at: u64) -> u64 {
         if let Some(i) = at.checked_div(self.uniform) {
@@ -146,6 +167,7 @@ impl List {
         self.bits(lens + j as u64 * u64::from(chunk.len_bits), chunk.len_bits)
     }
 
+    #[inline]
     fn bits(&self, at: u64, width: u8) -> u64 {
         if width == 0 {
             return 0;
@@ -208,6 +230,11 @@ mod tests {
     fn check(items: &[(i64, u64)]) -> List {
         let list = List::new(items);
         assert!(list.iter().eq(items.iter().copied()));
+        let mut group = Vec::new();
+        for i in 0..items.len() {
+            let first = list.unpack(i as u64, &mut group) as usize;
+            assert_eq!(group[i - first], items[i]);
+        }
         let mut unit = 0;
         for (i, item) in items.iter().enumerate() {
             for u in [unit, unit + item.1 - 1] {

@@ -36,16 +36,26 @@ pub(crate) struct Lowered {
     pub extent: i64,
 }
 
-/// Nesting of constructors, at most.
-const MAX_NESTING: u32 = 512;
-
 pub(crate) fn lower(t: &Datatype, mode: Mode) -> Result<Lowered, Error> {
     let mut walk = Walk { mode, build: Builder::default(), seen: HashMap::new() };
-    let layout = walk.node(t, 0)?;
+    let layout = walk.tree(t)?;
     let nodes = walk.build.finish(layout.at.map(|at| at.1))?;
-    check_depth(&nodes)?;
-    let extent = layout.extent()?;
-    Ok(Lowered { nodes, disp: layout.at.map_or(0, |at| at.0), lb: layout.lb, extent })
+    let lowered =
+        Lowered { nodes, disp: layout.at.map_or(0, |at| at.0), lb: layout.lb, extent: layout.extent()? };
+    lowered.check()?;
+    Ok(lowered)
+}
+
+impl Lowered {
+    /// Checks that every byte has a 64-bit displacement from the origin, and that the depth is limited.
+    pub fn check(&self) -> Result<(), Error> {
+        check_depth(&self.nodes)?;
+        if let Some(root) = self.nodes.last() {
+            fit(i128::from(self.disp) + i128::from(root.facts.lo))?;
+            fit(i128::from(self.disp) + i128::from(root.facts.hi))?;
+        }
+        fit(i128::from(self.lb) + i128::from(self.extent)).map(|_| ())
+    }
 }
 
 /// One instance of a type: where its bytes are (if it has any) and its bounds.
@@ -69,26 +79,35 @@ impl Layout {
 struct Walk {
     mode: Mode,
     build: Builder,
-    /// Shared subtrees are lowered once.
+    /// What has been lowered; shared subtrees are lowered once.
     seen: HashMap<*const Datatype, Layout>,
 }
 
 impl Walk {
-    fn shared(&mut self, t: &Arc<Datatype>, depth: u32) -> Result<Layout, Error> {
-        let key = Arc::as_ptr(t);
-        if let Some(&layout) = self.seen.get(&key) {
-            return Ok(layout);
+    /// Lowers a tree, children first, on a stack of its own: programs may nest types as deep as they like.
+    fn tree(&mut self, root: &Datatype) -> Result<Layout, Error> {
+        let mut stack = vec![(root, false)];
+        while let Some((t, ready)) = stack.pop() {
+            if self.seen.contains_key(&std::ptr::from_ref(t)) {
+                continue;
+            }
+            if ready {
+                let layout = self.node(t)?;
+                self.seen.insert(t, layout);
+            } else {
+                stack.push((t, true));
+                each_child(&t.shape, |child| stack.push((child, false)));
+            }
         }
-        let layout = self.node(t, depth + 1)?;
-        self.seen.insert(key, layout);
-        Ok(layout)
+        self.lowered(root)
     }
 
-    fn node(&mut self, t: &Datatype, depth: u32) -> Result<Layout, Error> {
-        if depth > MAX_NESTING {
-            return Err(Error::TooDeep);
-        }
-        let mut layout = self.shape(&t.shape, depth)?;
+    fn lowered(&self, t: &Datatype) -> Result<Layout, Error> {
+        self.seen.get(&std::ptr::from_ref(t)).copied().ok_or(Error::Invalid("a type that contains itself"))
+    }
+
+    fn node(&mut self, t: &Datatype) -> Result<Layout, Error> {
+        let mut layout = self.shape(&t.shape)?;
         if self.mode != Mode::External {
             layout.lb = t.lb;
             layout.ub = fit(i128::from(t.lb) + i128::from(t.extent))?;
@@ -96,57 +115,57 @@ impl Walk {
         Ok(layout)
     }
 
-    fn shape(&mut self, shape: &Shape, depth: u32) -> Result<Layout, Error> {
+    fn shape(&mut self, shape: &Shape) -> Result<Layout, Error> {
         match shape {
             Shape::Basic(basic) => self.leaf(*basic),
             Shape::Pair(first, second, disp) => self.pair(*first, *second, *disp),
-            Shape::Dup(child) => self.shared(child, depth),
+            Shape::Dup(child) => self.lowered(child),
             Shape::Contiguous { count, child } => {
-                let child = self.shared(child, depth)?;
+                let child = self.lowered(child)?;
                 let stride = child.extent()?;
                 self.grid(child, &[(*count, stride)])
             }
             Shape::Vector { count, blocklen, stride, child } => {
-                let child = self.shared(child, depth)?;
+                let child = self.lowered(child)?;
                 let extent = child.extent()?;
                 let stride = if *count > 1 { fit_wide(i128::from(*stride), extent)? } else { 0 };
                 self.grid(child, &[(*blocklen, extent), (*count, stride)])
             }
             Shape::Hvector { count, blocklen, stride, child } => {
-                let child = self.shared(child, depth)?;
+                let child = self.lowered(child)?;
                 let extent = child.extent()?;
                 self.grid(child, &[(*blocklen, extent), (*count, *stride)])
             }
             Shape::Indexed { blocks, child } => {
-                let child = self.shared(child, depth)?;
+                let child = self.lowered(child)?;
                 let unit = child.extent()?;
                 self.indexed(child, blocks.iter().copied(), unit)
             }
             Shape::Hindexed { blocks, child } => {
-                let child = self.shared(child, depth)?;
+                let child = self.lowered(child)?;
                 self.indexed(child, blocks.iter().copied(), 1)
             }
             Shape::IndexedBlock { blocklen, disps, child } => {
-                let child = self.shared(child, depth)?;
+                let child = self.lowered(child)?;
                 let unit = child.extent()?;
                 self.indexed(child, disps.iter().map(|&d| (*blocklen, d)), unit)
             }
             Shape::HindexedBlock { blocklen, disps, child } => {
-                let child = self.shared(child, depth)?;
+                let child = self.lowered(child)?;
                 self.indexed(child, disps.iter().map(|&d| (*blocklen, d)), 1)
             }
-            Shape::Struct { fields } => self.record(fields, depth),
+            Shape::Struct { fields } => self.record(fields),
             Shape::Subarray { sizes, subsizes, starts, order, child } => {
-                let child = self.shared(child, depth)?;
+                let child = self.lowered(child)?;
                 self.subarray(child, sizes, subsizes, starts, *order)
             }
             Shape::Darray { size, rank, gsizes, distribs, dargs, psizes, order, child } => {
-                let child = self.shared(child, depth)?;
+                let child = self.lowered(child)?;
                 let deal = Deal { size: *size, rank: *rank, gsizes, distribs, dargs, psizes };
                 self.darray(child, &deal, *order)
             }
             Shape::Resized { lb, extent, child } => {
-                let child = self.shared(child, depth)?;
+                let child = self.lowered(child)?;
                 let ub = fit(i128::from(*lb) + i128::from(*extent))?;
                 Ok(Layout { at: child.at, lb: *lb, ub, marked: true })
             }
@@ -231,11 +250,11 @@ impl Walk {
         Ok(bounds.around(at))
     }
 
-    fn record(&mut self, fields: &[(u64, i64, Arc<Datatype>)], depth: u32) -> Result<Layout, Error> {
+    fn record(&mut self, fields: &[(u64, i64, Arc<Datatype>)]) -> Result<Layout, Error> {
         let mut bounds = Bounds::default();
         let mut parts = Vec::with_capacity(fields.len());
         for (len, disp, child) in fields {
-            let child = self.shared(child, depth)?;
+            let child = self.lowered(child)?;
             if *len == 0 {
                 continue;
             }
@@ -313,6 +332,24 @@ impl Walk {
     }
 }
 
+fn each_child<'a>(shape: &'a Shape, mut see: impl FnMut(&'a Datatype)) {
+    match shape {
+        Shape::Basic(_) | Shape::Pair(..) => {}
+        Shape::Struct { fields } => fields.iter().for_each(|field| see(&field.2)),
+        Shape::Dup(child)
+        | Shape::Contiguous { child, .. }
+        | Shape::Vector { child, .. }
+        | Shape::Hvector { child, .. }
+        | Shape::Indexed { child, .. }
+        | Shape::Hindexed { child, .. }
+        | Shape::IndexedBlock { child, .. }
+        | Shape::HindexedBlock { child, .. }
+        | Shape::Subarray { child, .. }
+        | Shape::Darray { child, .. }
+        | Shape::Resized { child, .. } => see(child),
+    }
+}
+
 /// How far the last of `count >= 1` copies lies from the first.
 fn reach(count: u64, stride: i64) -> Result<i128, Error> {
     fit_wide(i128::from(count) - 1, stride).map(i128::from)
@@ -384,6 +421,9 @@ impl Deal<'_> {
             (Distrib::Cyclic, DistArg::Default) => 1,
         };
         let nothing = Share { first: 0, block: 0, period: 0, whole: 0, tail: 0 };
+        if n == 0 {
+            return Ok(nothing);
+        }
         let (Some(first), Some(period)) = (block.checked_mul(coord), block.checked_mul(procs)) else {
             // Beyond any array: only the first process can have something, and it has everything.
             return Ok(if coord == 0 {
@@ -392,7 +432,7 @@ impl Deal<'_> {
                 nothing
             });
         };
-        if block == 0 || first >= n {
+        if first >= n {
             return Ok(nothing);
         }
         let mine = n - first;

@@ -266,4 +266,4 @@ pub(crate) fn check_depth(nodes: &[Node]) -> Result<(), Error> {
 }
 
 /// Levels of a graph, at most; descents recurse in a few places, so this bounds the stack.
-pub(crate) const MAX_DEPTH: u32 = 2048;
+pub(crate) const MAX_DEPTH: u32 = 512;

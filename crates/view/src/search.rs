@@ -228,11 +228,12 @@ fn beyond_in_copies(nodes: &[Node], copies: Copies, from: u64, x: i128) -> Optio
     if first >= count {
         return None;
     }
+    let position = |i: u64, found: u64| i.checked_mul(facts.size)?.checked_add(found);
     if let Some(found) = first_beyond(nodes, child, from % facts.size, x - place(first)) {
-        return Some(first * facts.size + found);
+        return position(first, found);
     }
     // The first later copy that reaches beyond: hi + i * stride > x.
-    let mut i = first + 1;
+    let mut i = first.checked_add(1)?;
     if i128::from(facts.hi) + place(i) <= x {
         if stride <= 0 {
             return None;
@@ -243,8 +244,7 @@ fn beyond_in_copies(nodes: &[Node], copies: Copies, from: u64, x: i128) -> Optio
     if i >= count {
         return None;
     }
-    let found = first_beyond(nodes, child, 0, x - place(i))?;
-    u64::try_from(u128::from(i) * u128::from(facts.size) + u128::from(found)).ok()
+    position(i, first_beyond(nodes, child, 0, x - place(i))?)
 }
 
 /// The same in endless copies of a root.

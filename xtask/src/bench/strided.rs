@@ -23,8 +23,8 @@ pub fn run() -> Outcome {
     setup::compilers_and_mpis()?;
     test::release_build()?;
     println!(
-        "\n{RANKS} ranks, {MIB_PER_RANK} MiB each, {TURNS} starts per contender taking turns; milliseconds of \
-         the slowest rank,\nmedian (min–max); ratio = Pario / host, below 1 Pario is faster"
+        "\n{RANKS} ranks, {MIB_PER_RANK} MiB each, {TURNS} starts per contender taking turns; milliseconds \
+         from the first rank's\nstart to the last rank's end, median (min–max); ratio = Pario / host, below 1 Pario is faster"
     );
     let programs = place::target().join("bench");
     for (label, dir) in places() {

@@ -154,9 +154,12 @@ int main(int argc, char **argv)
     settle(file);
     if (me == 0) digest(argv[1]);
     MUST(MPI_Barrier(MPI_COMM_WORLD));
-    /* from here on without a digest: MPICH 4.0.2 leaves stray bytes in the holes of such a view */
-    far_tiles(file);
-    if (argc > 2 && strcmp(argv[2], "counts") == 0) far_counts(file);
+    /* Not for the hosts alone: MPICH 4.0.2 leaves stray bytes in the holes of such a view and cannot decode
+     * types of more than 2^31 elements; Open MPI 4.1.4 now and then reads short. */
+    if (argc > 2 && strcmp(argv[2], "all") == 0) {
+        far_tiles(file);
+        far_counts(file);
+    }
     MUST(MPI_File_set_size(file, 9 * GIB + 5));
     MUST(MPI_File_get_size(file, &size));
     EQUAL(size, 9 * GIB + 5);

@@ -30,6 +30,7 @@ static void split_collectives(void)
         SAME(data[i], rank + i * ranks);
     FAILS(MPI_File_read_all_end(fh, data, &st));
     /* Two handles at once, overlapping in time. */
+    barrier();
     for (int i = 0; i < 8; i++)
         data[i] = -(rank + i * ranks);
     OK(MPI_File_write_at_all_begin(fh, 0, data, 8, MPI_INT));

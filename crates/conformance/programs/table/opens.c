@@ -179,7 +179,7 @@ static void hints(void)
         MPI_Info_get_nthkey(first, i, key);
         CHECK(hint(first, key, value), "%s has no value", key);
     }
-    const char *usual[] = {"cb_buffer_size", "cb_nodes", "romio_cb_read", "romio_cb_write", "romio_ds_read",
+    const char *usual[] = {"cb_buffer_size", "romio_cb_read", "romio_cb_write", "romio_ds_read",
                            "romio_ds_write", "ind_rd_buffer_size", "ind_wr_buffer_size"};
     for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
         CHECK(hint(first, usual[i], value) && value[0], "%s is not among the hints", usual[i]);

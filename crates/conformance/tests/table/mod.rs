@@ -7,20 +7,14 @@ use pario_conformance::{Host, Kind, Output, Run, Scratch, compile, scratch, work
 /// The executable of a table program for this host.
 #[track_caller]
 pub fn program(host: Host, name: &str) -> PathBuf {
-    let source = workspace_dir()
-        .join("crates/conformance/programs/table")
-        .join(name)
-        .with_extension("c");
+    let source = workspace_dir().join("crates/conformance/programs/table").join(name).with_extension("c");
     compile(host, source, Kind::C, &["-ldl"])
 }
 
 /// A run of a table program under Pario; its files go into `dir`.
 #[track_caller]
 pub fn table_run(host: Host, ranks: u32, name: &str, dir: &Scratch) -> Run {
-    Run::new(host, ranks, program(host, name))
-        .arg(dir.path())
-        .preload(true)
-        .timeout(120)
+    Run::new(host, ranks, program(host, name)).arg(dir.path()).preload(true).timeout(120)
 }
 
 /// Panics with the failed checks unless the program came to its end and every check held.
@@ -28,11 +22,7 @@ pub fn table_run(host: Host, ranks: u32, name: &str, dir: &Scratch) -> Run {
 pub fn all_hold(output: &Output) {
     let failed: Vec<&str> = output.stdout.lines().filter(|l| l.starts_with("FAIL")).collect();
     let ended = output.stdout.lines().any(|l| l == "done, 0 failed");
-    assert!(
-        failed.is_empty() && ended && output.success(),
-        "{}\n{output}",
-        failed.join("\n")
-    );
+    assert!(failed.is_empty() && ended && output.success(), "{}\n{output}", failed.join("\n"));
 }
 
 /// Runs the program in a fresh directory, with these arguments more, and sees that all holds.

@@ -21,6 +21,8 @@ int probe_errhandler(MPI_Errhandler *out);
 int probe_at_finalize(void);
 int probe_start(long long polls, long long bytes, MPI_Request *out);
 long long probe_alive(void);
+void probe_poll(void);
+void probe_show(MPI_Datatype t);
 
 #define CHECK(what)                                                                                \
     do {                                                                                           \

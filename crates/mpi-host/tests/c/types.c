@@ -18,20 +18,30 @@ static MPI_Datatype named(void)
 {
     MPI_Datatype all[] = {MPI_BYTE, MPI_CHAR, MPI_SIGNED_CHAR, MPI_UNSIGNED_CHAR, MPI_SHORT, MPI_UNSIGNED_SHORT,
         MPI_INT, MPI_UNSIGNED, MPI_LONG, MPI_UNSIGNED_LONG, MPI_LONG_LONG, MPI_UNSIGNED_LONG_LONG, MPI_FLOAT,
-        MPI_DOUBLE, MPI_LONG_DOUBLE, MPI_WCHAR, MPI_PACKED, MPI_C_BOOL, MPI_INT8_T, MPI_INT16_T, MPI_INT32_T,
+        MPI_DOUBLE, MPI_WCHAR, MPI_PACKED, MPI_C_BOOL, MPI_INT8_T, MPI_INT16_T, MPI_INT32_T,
         MPI_INT64_T, MPI_UINT8_T, MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T, MPI_AINT, MPI_OFFSET, MPI_COUNT,
-        MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_C_LONG_DOUBLE_COMPLEX, MPI_FLOAT_INT, MPI_DOUBLE_INT,
-        MPI_LONG_INT, MPI_2INT, MPI_SHORT_INT, MPI_LONG_DOUBLE_INT, MPI_INTEGER, MPI_REAL, MPI_DOUBLE_PRECISION,
+        MPI_C_FLOAT_COMPLEX, MPI_C_DOUBLE_COMPLEX, MPI_FLOAT_INT, MPI_DOUBLE_INT,
+        MPI_LONG_INT, MPI_2INT, MPI_SHORT_INT, MPI_INTEGER, MPI_REAL, MPI_DOUBLE_PRECISION,
         MPI_COMPLEX, MPI_DOUBLE_COMPLEX, MPI_LOGICAL, MPI_CHARACTER, MPI_CXX_BOOL, MPI_CXX_DOUBLE_COMPLEX,
-        MPI_INTEGER4, MPI_REAL8};
+        MPI_INTEGER4, MPI_REAL8,
+#ifndef MPICH /* moves the 10 bytes of a long double that mean something */
+        MPI_LONG_DOUBLE, MPI_C_LONG_DOUBLE_COMPLEX, MPI_LONG_DOUBLE_INT,
+#endif
+    };
     return all[upto(sizeof all / sizeof *all)];
 }
 
 static MPI_Datatype make(int depth);
 static void drop(MPI_Datatype *t)
 {
-    int i, a, d, combiner;
+    int combiner;
+#if MPI_VERSION >= 4
+    MPI_Count i, a, c, d;
+    MPI_Type_get_envelope_c(*t, &i, &a, &c, &d, &combiner);
+#else
+    int i, a, d;
     MPI_Type_get_envelope(*t, &i, &a, &d, &combiner);
+#endif
     if (combiner != MPI_COMBINER_NAMED && combiner != MPI_COMBINER_F90_REAL
         && combiner != MPI_COMBINER_F90_INTEGER && combiner != MPI_COMBINER_F90_COMPLEX)
         MPI_Type_free(t);
@@ -82,7 +92,10 @@ static MPI_Datatype darray(MPI_Datatype child, int large)
     }
 #endif
     (void) large;
-    MPI_Type_create_darray(size, rank, n, g, how, arg, p, order, child, &t);
+    /* Open MPI 4.1 refuses a darray of which this rank has nothing. */
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (MPI_Type_create_darray(size, rank, n, g, how, arg, p, order, child, &t)) MPI_Type_dup(child, &t);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     return t;
 }
 
@@ -117,12 +130,16 @@ static MPI_Datatype structure(int depth, int large)
     MPI_Aint at[4];
     MPI_Datatype t, child[4];
     for (int f = 0; f < n; f++) {
-        len[f] = span(0, 3);
+        /* No empty members: MPICH 4.0 divides by zero when it sends them. */
+        len[f] = span(1, 3);
         at[f] = span(-64, 512);
         if (f > 0 && upto(3) == 0)
             MPI_Type_dup(child[f - 1], &child[f]);
         else
             child[f] = make(depth - 1);
+        MPI_Count size;
+        MPI_Type_size_x(child[f], &size);
+        if (size == 0) drop(&child[f]), child[f] = MPI_SHORT;
     }
 #if MPI_VERSION >= 4
     if (large) {
@@ -151,6 +168,9 @@ static MPI_Datatype simple(MPI_Datatype child, int kind, int large)
     }
 #endif
     (void) large;
+#ifdef OPEN_MPI /* 4.1 takes a vector of adjacent blocks going down for one going up */
+    if (stride == -len) stride--;
+#endif
     if (kind == 0) MPI_Type_contiguous(count, child, &t);
     if (kind == 1) MPI_Type_vector(count, len, stride, child, &t);
     if (kind == 2) MPI_Type_create_hvector(count, len, stride * 11, child, &t);
@@ -193,8 +213,8 @@ static int compare(MPI_Datatype t, int number)
 
     long long facts[7];
     CHECK(probe_facts(t, facts) == 0);
-    if (facts[0] != size || facts[1] != low || facts[2] != extent
-        || (size > 0 && (facts[3] != tlow || facts[4] != tlow + textent))) {
+    /* Not compared: true bounds. MPICH 4.0 reports too wide ones for some nested types. */
+    if (facts[0] != size || facts[1] != low || facts[2] != extent) {
         fprintf(stderr, "type %d: ours size %lld lb %lld extent %lld true %lld..%lld; host %lld %lld %lld %lld..%lld\n",
             number, facts[0], facts[1], facts[2], facts[3], facts[4], (long long) size, (long long) low,
             (long long) extent, (long long) tlow, (long long) (tlow + textent));
@@ -212,6 +232,9 @@ static int compare(MPI_Datatype t, int number)
         if (got != size * count || bytes != got || memcmp(sent, ours, got)) {
             fprintf(stderr, "type %d: %lld bytes, host moved %d of %lld, typed %d\n", number, bytes, got,
                 (long long) size * count, typed);
+            probe_show(t);
+            for (int b = 0; b < got; b++)
+                if (sent[b] != ours[b]) fprintf(stderr, "byte %d: %d, host %d\n", b, ours[b], sent[b]), b = got;
             abort();
         }
     }
