@@ -8,8 +8,8 @@
  *   separate:    each rank has a region of its own, in which every second piece is its data and the rest gap
  *
  * Each measurement has a new file; start-up, open, set_view and close are not in the times. Prints a line per
- * measurement: seconds from the first rank's start to the last rank's end (on one machine all ranks have the same
- * clock), and 1 if all data read was right:
+ * measurement: seconds from the first rank's start to the last rank's end (on one machine all ranks have the
+ * same clock) of write and read, and 1 if all data read was right:
  *   strided interleaved 64 0.012345 0.012345 1
  */
 #define _POSIX_C_SOURCE 200809L
@@ -107,7 +107,8 @@ int main(int argc, char **argv) {
     if (!data) check(MPI_ERR_NO_MEM, "malloc");
     memset(data, 1, bytes);
     for (int interleaved = 1; interleaved >= 0; interleaved--)
-        for (int piece = SMALLEST; piece <= LARGEST; piece *= 4) measure(argv[1], interleaved, piece, bytes, data);
+        for (int piece = SMALLEST; piece <= LARGEST; piece *= 4)
+            measure(argv[1], interleaved, piece, bytes, data);
     free(data);
     MPI_Finalize();
     return 0;

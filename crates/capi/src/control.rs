@@ -19,7 +19,9 @@ pub(crate) fn datatype(host: &'static Host, raw: usize) -> Result<TypeHandle> {
 
 /// An info argument, as pairs.
 pub(crate) fn info(host: &'static Host, raw: usize) -> Result<Vec<(String, String)>> {
-    Ok(host.info_pairs(host.info(raw))?)
+    let handle = host.info(raw);
+    host.check_info(handle)?;
+    Ok(host.info_pairs(handle)?)
 }
 
 /// A C string argument.

@@ -16,4 +16,5 @@ mod datarep;
 mod errhandler;
 mod fortran;
 mod open;
+mod request;
 mod transfer;

@@ -55,6 +55,7 @@ fn intracomm(host: &'static Host, raw: usize) -> Result<Comm> {
     if host.comm_is_null(comm) {
         return Err(Error::Usage(ErrorKind::Comm, "the communicator is MPI_COMM_NULL"));
     }
+    host.check_comm(comm)?;
     match comm.is_inter()? {
         true => Err(Error::Usage(ErrorKind::Comm, "a file cannot be opened on an intercommunicator")),
         false => Ok(comm),

@@ -1,11 +1,13 @@
 //! Datatypes: decoding a handle into the tree of its constructors.
 //!
 //! The host is asked for envelope and contents of every node, through the large-count forms where it has
-//! them. Bounds are the host's own at each node, so markers and alignment need no guessing. Each distinct
-//! handle is decoded once per call (a type that uses a child twice at every level would otherwise take
-//! exponential time); the child handles that the host hands out are given back when the whole tree is
-//! done, so that no handle value can be reused while it is still a key.
+//! them. Bounds are the host's own at each node, so markers and alignment need no guessing. MPICH hands
+//! out the same handle for the same child, so each handle is decoded once per call (a type that uses a
+//! child twice at every level would otherwise take exponential time) and given back when the whole tree
+//! is done, so that no handle value is reused while it is still a key. Open MPI hands out a fresh copy each
+//! time, which is given back at once. The number of nodes is bounded for such hosts.
 
+use crate::abi::Family;
 use crate::error::HostError;
 use crate::handles::{Host, TypeHandle};
 use crate::named;
@@ -16,6 +18,8 @@ use std::sync::Arc;
 
 /// How deep constructors may nest. Decoding is recursive and runs on the program's stack.
 const DEPTH: usize = 256;
+/// How many derived nodes one datatype may have. About a microsecond each; real types have a handful.
+const NODES: usize = 1 << 20;
 
 impl Host {
     /// The tree of constructors of a datatype.
@@ -47,13 +51,13 @@ impl Host {
         datatype: TypeHandle,
         size_of: Option<&mut dyn FnMut(TypeHandle) -> u32>,
     ) -> Result<Arc<Datatype>, HostError> {
-        let mut decoder = Decoder { host: self, done: HashMap::new(), borrowed: Vec::new(), size_of };
+        let mut decoder =
+            Decoder { host: self, left: NODES, done: HashMap::new(), borrowed: Vec::new(), size_of };
         decoder.node(datatype, DEPTH).map(|decoded| decoded.tree)
     }
 
-    /// Whether the type is predefined (named, or one of `MPI_Type_create_f90_*`
-    /// or `MPI_Type_get_value_index`), so that it must not be
-    /// freed and needs no duplicate.
+    /// Whether the type is predefined (named, or one of `MPI_Type_create_f90_*` or
+    /// `MPI_Type_get_value_index`), so that it must not be freed and needs no duplicate.
     pub fn is_named(&self, datatype: TypeHandle) -> Result<bool, HostError> {
         if self.named.get(datatype).is_some() {
             return Ok(true);
@@ -237,6 +241,8 @@ impl Numbers {
 
 struct Decoder<'a, 's> {
     host: &'a Host,
+    /// How many more derived nodes may be decoded.
+    left: usize,
     /// Tells the file size of predefined types, where it is not external32's.
     size_of: Option<&'s mut dyn FnMut(TypeHandle) -> u32>,
     done: HashMap<TypeHandle, Decoded>,
@@ -263,7 +269,7 @@ impl Decoder<'_, '_> {
     }
 
     fn fresh(&mut self, datatype: TypeHandle, depth: usize) -> Result<(Datatype, bool), HostError> {
-        if depth == 0 {
+        if depth == 0 || self.left == 0 {
             return Err(HostError::View(pario_view::Error::TooDeep));
         }
         if self.host.named.get(datatype).is_some() {
@@ -273,6 +279,7 @@ impl Decoder<'_, '_> {
         if envelope.combiner == self.host.constants.combiner.named {
             return Ok((self.named(datatype)?, true));
         }
+        self.left -= 1;
         let contents = self.host.contents(datatype, &envelope)?;
         let children = self.children(&contents.types, depth - 1)?;
         let (lb, extent) = self.host.extents(datatype)?;
@@ -316,10 +323,26 @@ impl Decoder<'_, '_> {
                 }
             };
             if !predefined {
-                self.borrowed.push(child);
+                self.give_back(child);
             }
         }
         result.map(|()| trees)
+    }
+
+    /// Frees a handle that the host handed out, now or when the tree is done.
+    fn give_back(&mut self, child: TypeHandle) {
+        self.borrowed.push(child);
+        if self.host.family() == Family::OpenMpi {
+            self.done.remove(&child);
+            self.free_borrowed();
+        }
+    }
+
+    fn free_borrowed(&mut self) {
+        for child in self.borrowed.drain(..) {
+            // A child that cannot be freed is a bug of the host; the worst outcome is one leaked handle.
+            let _ = self.host.type_free(child);
+        }
     }
 
     fn shape(
@@ -460,9 +483,6 @@ impl Decoder<'_, '_> {
 
 impl Drop for Decoder<'_, '_> {
     fn drop(&mut self) {
-        for child in self.borrowed.drain(..) {
-            // A child that cannot be freed is a bug of the host; the worst outcome is one leaked handle.
-            let _ = self.host.type_free(child);
-        }
+        self.free_borrowed();
     }
 }

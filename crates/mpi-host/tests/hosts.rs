@@ -123,7 +123,8 @@ fn constants_are_those_of_the_header() {
         let constants = Constants::of(host.family);
         let types: Vec<&str> = constants.named.iter().map(|t| t.0).collect();
         // Without a call to MPI the program would not be linked with it.
-        let mut text = String::from("#include \"probe.h\"\nint main(int argc, char **argv)\n{\n    int bad = 0;\n");
+        let mut text =
+            String::from("#include \"probe.h\"\nint main(int argc, char **argv)\n{\n    int bad = 0;\n");
         text += "    MPI_Init(&argc, &argv);\n";
         for (name, _) in constants.all().into_iter().filter(|c| !absent(host, c.0)) {
             // Optional types are macros that a build may lack; the rest must be there.

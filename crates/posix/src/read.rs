@@ -8,7 +8,7 @@ use crate::cost::JoinRule;
 use crate::error::{Action, Error};
 use crate::file::PlainFile;
 use crate::meter::Meter;
-use crate::request::{Mover, Request, next_stretch, next_strip};
+use crate::request::{Mover, Place, Request, next_stretch, next_strip};
 use crate::segments::{Limit, Segment, Segments};
 use crate::tuning::Tuning;
 use pario_buffer::UserBuffer;
@@ -32,12 +32,12 @@ impl PlainFile {
             return Ok(0);
         }
         let request = Request { view, at, buf, buf_at, len };
-        let bounds = request.check(self)?;
+        let place = request.locate(self)?;
         if !tune.atomic {
-            return self.read_unlocked(&request, tune);
+            return self.read_unlocked(&request, place, tune);
         }
-        let guard = self.lock_range(bounds, false, true)?;
-        let got = self.read_unlocked(&request, tune)?;
+        let guard = self.lock_range(place.bounds(), false, true)?;
+        let got = self.read_unlocked(&request, place, tune)?;
         self.unlock(guard, got)?;
         Ok(got)
     }
@@ -48,17 +48,13 @@ impl PlainFile {
         self.pipe().read_slice(to, at.0).map_err(|stop| self.stopped(Action::Read, at.0, stop))
     }
 
-    fn read_unlocked(&self, request: &Request<'_>, tune: &Tuning) -> Result<u64, Error> {
+    fn read_unlocked(&self, request: &Request<'_>, place: Place, tune: &Tuning) -> Result<u64, Error> {
         let window = self.costs.window(tune.read_buffer);
-        let mut copy = request.cursor();
-        let first = copy.clone().next_piece(request.len).map_or(0, |piece| piece.len);
-        let alone = first == request.len;
         let meter = Meter::new(&self.costs, self.timed(request.len));
         let mut mover = Mover::new(self, request.buf, window, meter);
-        let got = if alone {
-            read_pieces(&mut mover, &mut copy, request.buf_at, request.len)
-        } else {
-            self.read_segments(&mut mover, copy, request, tune)
+        let got = match place {
+            Place::Stretch(range) => mover.read_stretch(range, request.buf_at),
+            Place::Pieces(_) => self.read_segments(&mut mover, request, tune),
         };
         mover.meter.finish();
         got
@@ -67,12 +63,11 @@ impl PlainFile {
     fn read_segments(
         &self,
         mover: &mut Mover<'_>,
-        mut copy: Cursor,
         request: &Request<'_>,
         tune: &Tuning,
     ) -> Result<u64, Error> {
         let rule = || JoinRule::for_read(&self.costs.prices(), tune.sieve_read);
-        let mut plan = copy.clone();
+        let (mut plan, mut copy) = (request.cursor(), request.cursor());
         let mut segments = Segments::new(|| next_strip(&mut plan), rule(), Limit::Span(mover.window));
         let mut done = 0;
         while let Some(segment) = segments.next() {
@@ -118,10 +113,10 @@ impl PlainFile {
         Ok(visible)
     }
 
-    /// Whether to time this operation: always if it is large, else one in eight.
+    /// Whether to time this operation: always if it is large, else one in 32.
     pub(crate) fn timed(&self, len: u64) -> bool {
         let count = self.operations.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        len >= 256 << 10 || count.is_multiple_of(8)
+        len >= 256 << 10 || count.is_multiple_of(32)
     }
 }
 

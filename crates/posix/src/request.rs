@@ -21,20 +21,47 @@ pub(crate) struct Request<'a> {
     pub len: u64,
 }
 
+/// The bytes of the file that a request touches.
+pub(crate) enum Place {
+    /// All of this range.
+    Stretch(Range<u64>),
+    /// Pieces within these bounds.
+    Pieces(Range<u64>),
+}
+
+impl Place {
+    pub fn bounds(&self) -> Range<u64> {
+        match self {
+            Place::Stretch(range) | Place::Pieces(range) => range.clone(),
+        }
+    }
+}
+
 impl<'a> Request<'a> {
-    /// The bounds in the file of a request that is not empty, or the error that it deserves.
-    pub fn check(&self, file: &PlainFile) -> Result<Range<u64>, Error> {
+    /// Where in the file a request that is not empty lies, or the error that it deserves.
+    pub fn locate(&self, file: &PlainFile) -> Result<Place, Error> {
         let held = self.buf.len().saturating_sub(self.buf_at);
         if held < self.len {
             return Err(Error::ShortBuffer { len: self.len, held });
         }
-        let outside = || Error::OutOfRange { path: file.path.clone(), len: self.len };
-        self.at.checked_add(self.len).ok_or_else(outside)?;
-        let (lo, hi) = self.view.bounds(self.at, self.len).ok_or_else(outside)?;
-        if hi.0 > i64::MAX as u64 || self.view.cursor(self.at, self.len).remaining() != self.len {
-            return Err(outside());
+        self.place().ok_or_else(|| Error::OutOfRange { path: file.path.clone(), len: self.len })
+    }
+
+    fn place(&self) -> Option<Place> {
+        self.at.checked_add(self.len)?;
+        if self.view.is_contiguous() {
+            let start = self.view.disp().checked_add(self.at.0)?;
+            return Some(Place::Stretch(start.0..start.checked_add(self.len)?.0));
         }
-        Ok(lo.0..hi.0)
+        let (lo, hi) = self.view.bounds(self.at, self.len)?;
+        let mut cursor = self.cursor();
+        if cursor.remaining() != self.len {
+            return None;
+        }
+        match cursor.next_piece(self.len)? {
+            piece if piece.len == self.len => Some(Place::Stretch(lo.0..hi.0)),
+            _ => Some(Place::Pieces(lo.0..hi.0)),
+        }
     }
 
     /// The part of it that is the `len` bytes after the first `skip`.

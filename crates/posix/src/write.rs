@@ -31,7 +31,7 @@ use crate::cost::JoinRule;
 use crate::error::{Action, Error};
 use crate::file::PlainFile;
 use crate::meter::Meter;
-use crate::request::{Mover, Request, next_stretch, next_strip};
+use crate::request::{Mover, Place, Request, next_stretch, next_strip};
 use crate::segments::{Limit, Segment, Segments};
 use crate::tuning::{Toggle, Tuning};
 use pario_buffer::UserBuffer;
@@ -59,13 +59,13 @@ impl PlainFile {
             return Ok(0);
         }
         let request = Request { view, at, buf, buf_at, len };
-        let bounds = request.check(self)?;
+        let place = request.locate(self)?;
         if !tune.atomic {
-            self.write_inside(&request, bounds, tune)?;
+            self.write_inside(&request, place, tune)?;
             return Ok(len);
         }
-        let guard = self.lock_range(bounds.clone(), true, true)?;
-        self.write_inside(&request, bounds, tune)?;
+        let guard = self.lock_range(place.bounds(), true, true)?;
+        self.write_inside(&request, place, tune)?;
         self.unlock(guard, len)?;
         Ok(len)
     }
@@ -92,7 +92,11 @@ impl PlainFile {
         self.unlock(guard, len)
     }
 
-    fn write_inside(&self, request: &Request<'_>, bounds: Range<u64>, tune: &Tuning) -> Result<(), Error> {
+    fn write_inside(&self, request: &Request<'_>, place: Place, tune: &Tuning) -> Result<(), Error> {
+        let bounds = match place {
+            Place::Stretch(range) => return self.write_straight(request, range, tune),
+            Place::Pieces(bounds) => bounds,
+        };
         let split = self.first_to_write(request, bounds, tune);
         if split == 0 {
             return self.sweep(request, tune);
@@ -100,6 +104,17 @@ impl PlainFile {
         let (front, back) = (request.part(0, split), request.part(split, request.len - split));
         self.sweep(&back, tune).map_err(Error::with_nothing_done)?;
         self.sweep(&front, tune)
+    }
+
+    fn write_straight(&self, request: &Request<'_>, range: Range<u64>, tune: &Tuning) -> Result<(), Error> {
+        let window = self.costs.window(tune.write_buffer);
+        let (guard, _) = self.lock_unless_refused(range.clone(), false, pieces_need_kernel(tune))?;
+        let meter = Meter::new(&self.costs, self.timed(request.len));
+        let mut mover = Mover::new(self, request.buf, window, meter);
+        let put = mover.write_stretch(range, request.buf_at);
+        mover.meter.finish();
+        put?;
+        self.unlock(guard, request.len)
     }
 
     /// Which byte of the request to begin with, so that processes do not meet at the same locks: this

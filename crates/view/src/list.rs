@@ -58,6 +58,7 @@ impl List {
             }
             total += sum;
         }
+        bits.words.push(0); // so that every number can be read from two words
         let words = bits.words.into_boxed_slice();
         List { n: items.len() as u64, total, uniform, chunks: chunks.into_boxed_slice(), words }
     }
@@ -172,11 +173,11 @@ impl List {
         if width == 0 {
             return 0;
         }
+        // Always two words, the second shifted in two steps so that none of it is 64: a branch on whether the
+        // number straddles them would be mispredicted all the time.
         let (word, shift) = ((at / 64) as usize, (at % 64) as u32);
-        let mut value = self.words[word] >> shift;
-        if shift + u32::from(width) > 64 {
-            value |= self.words[word + 1] << (64 - shift);
-        }
+        let pair = &self.words[word..word + 2];
+        let value = pair[0] >> shift | pair[1] << 1 << (63 - shift);
         value & (u64::MAX >> (64 - u32::from(width)))
     }
 }

@@ -13,12 +13,22 @@ int PMPI_Get_library_version(char *text, int *length)
 }
 int MPI_Get_library_version(char *, int *) __attribute__((weak, alias("PMPI_Get_library_version")));
 
+static int initialized;
+
 int PMPI_Init(int *argc, char ***argv)
 {
     (void)argc, (void)argv;
+    initialized = 1;
     return 0;
 }
 int MPI_Init(int *, char ***) __attribute__((weak, alias("PMPI_Init")));
+
+int PMPI_Initialized(int *flag)
+{
+    *flag = initialized;
+    return 0;
+}
+int MPI_Initialized(int *) __attribute__((weak, alias("PMPI_Initialized")));
 
 int PMPI_Finalize(void)
 {

@@ -1,0 +1,25 @@
+//! Asking a request without completing it.
+//!
+//! The hosts' Test and Wait functions look at Pario's requests by themselves. MPICH's
+//! `MPI_Request_get_status` does not, so a program that asks in a loop would never see its access end.
+
+use std::ffi::{c_int, c_void};
+
+use crate::boundary::{export, host_function, no_such_function};
+
+export! {
+    fn MPI_Request_get_status, PMPI_Request_get_status, c"PMPI_Request_get_status"
+        (request: usize, flag: *mut c_int, status: *mut c_void) -> c_int
+        = |host| {
+            host.poll_requests();
+            ask_host(request, flag, status)
+        },
+        else no_such_function();
+}
+
+fn ask_host(request: usize, flag: *mut c_int, status: *mut c_void) -> c_int {
+    type Ask = unsafe extern "C" fn(usize, *mut c_int, *mut c_void) -> c_int;
+    let Some(theirs) = host_function(c"PMPI_Request_get_status") else { return no_such_function() };
+    // SAFETY: the host's function of this name, with the program's own arguments.
+    unsafe { std::mem::transmute::<*const c_void, Ask>(theirs)(request, flag, status) }
+}
