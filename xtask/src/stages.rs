@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::program::{Failure, Outcome};
 
-/// The steps so far, with how long each took and whether it passed.
+/// The steps so far, with how long each took and how it ended.
 #[derive(Default)]
 pub struct Stages {
     done: Vec<Stage>,
@@ -13,7 +13,24 @@ pub struct Stages {
 struct Stage {
     name: &'static str,
     took: Duration,
-    passed: bool,
+    end: End,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+impl End {
+    fn word(self) -> &'static str {
+        match self {
+            End::Passed => "ok",
+            End::Failed => "FAILED",
+            End::Skipped => "skipped",
+        }
+    }
 }
 
 impl Stages {
@@ -23,25 +40,31 @@ impl Stages {
         let start = Instant::now();
         let outcome = step();
         let took = start.elapsed();
-        let passed = outcome.is_ok();
+        let end = if outcome.is_ok() { End::Passed } else { End::Failed };
         match outcome {
             Ok(()) => println!("== {name}: ok, {:.1} s", took.as_secs_f64()),
             Err(failure) => println!("== {name}: FAILED after {:.1} s: {failure}", took.as_secs_f64()),
         }
-        self.done.push(Stage { name, took, passed });
-        passed
+        self.done.push(Stage { name, took, end });
+        end == End::Passed
+    }
+
+    /// Notes a step that cannot be taken here. It fails nothing, but it is seen.
+    pub fn skip(&mut self, name: &'static str, why: &str) {
+        println!("\n== {name}: SKIPPED: {why}");
+        self.done.push(Stage { name, took: Duration::ZERO, end: End::Skipped });
     }
 
     /// Shows the times and fails if any step failed.
     pub fn finish(self) -> Outcome {
         println!();
         for stage in &self.done {
-            let word = if stage.passed { "ok" } else { "FAILED" };
-            println!("{:>8.1} s  {:<6}  {}", stage.took.as_secs_f64(), word, stage.name);
+            println!("{:>8.1} s  {:<7}  {}", stage.took.as_secs_f64(), stage.end.word(), stage.name);
         }
         let total: Duration = self.done.iter().map(|stage| stage.took).sum();
         println!("{:>8.1} s  in all", total.as_secs_f64());
-        let failed: Vec<&str> = self.done.iter().filter(|stage| !stage.passed).map(|s| s.name).collect();
+        let failed = self.done.iter().filter(|stage| stage.end == End::Failed);
+        let failed: Vec<&str> = failed.map(|stage| stage.name).collect();
         if failed.is_empty() { Ok(()) } else { Err(Failure::new(format!("failed: {}", failed.join(", ")))) }
     }
 }

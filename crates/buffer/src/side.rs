@@ -23,54 +23,66 @@ pub struct Zip<'a> {
     left: u64,
 }
 
+/// The run that a cursor gave last. Its numbers are fields of their own: copied as a struct right after they
+/// were written one by one they would stall the processor.
 struct Side<'a> {
     cursor: &'a mut Cursor,
-    run: Run,
-    /// Bytes gone of the run's first piece.
+    offset: i64,
+    stride: i64,
+    len: u64,
+    count: u64,
+    /// Bytes gone of the first piece.
     gone: u64,
     /// Bytes that may still be drawn from the cursor.
     left: u64,
 }
 
-impl Side<'_> {
+impl<'a> Side<'a> {
+    fn new(cursor: &'a mut Cursor, left: u64) -> Side<'a> {
+        Side { cursor, offset: 0, stride: 0, len: 0, count: 0, gone: 0, left }
+    }
+
     /// Makes sure of a run; false at the end.
+    #[inline]
     fn fill(&mut self) -> bool {
-        if self.run.count == 0 {
-            match self.cursor.next_run(self.left) {
-                Some(run) => {
-                    self.left -= run.len * run.count;
-                    self.run = run;
-                    self.gone = 0;
-                }
-                None => return false,
-            }
+        if self.count > 0 {
+            return true;
         }
+        let Some(Run { offset, len, stride, count, .. }) = self.cursor.next_run(self.left) else {
+            return false;
+        };
+        self.offset = offset;
+        self.stride = stride;
+        self.len = len;
+        self.count = count;
+        self.gone = 0;
+        self.left -= len * count;
         true
     }
 
     fn rest(&self) -> u64 {
-        self.run.len - self.gone
+        self.len - self.gone
     }
 
     fn at(&self) -> i64 {
-        self.run.offset + self.gone as i64
+        self.offset + self.gone as i64
     }
 
     /// Whole pieces, none if the first has been begun.
     fn whole(&self) -> u64 {
-        if self.gone == 0 { self.run.count } else { 0 }
+        if self.gone == 0 { self.count } else { 0 }
     }
 
     fn take_pieces(&mut self, n: u64) {
         // Past the last piece the offset means nothing and may leave 64 bits.
-        self.run.offset = self.run.offset.wrapping_add((n as i64).wrapping_mul(self.run.stride));
-        self.run.count -= n;
+        self.offset = self.offset.wrapping_add((n as i64).wrapping_mul(self.stride));
+        self.count -= n;
         self.gone = 0;
     }
 
     fn take_bytes(&mut self, n: u64) {
         self.gone += n;
-        if self.gone == self.run.len {
+        if self.gone == self.len {
             self.take_pieces(1);
         }
     }
@@ -80,41 +92,39 @@ impl<'a> Zip<'a> {
     /// The next `len` bytes of both cursors, or what they both have.
     pub fn new(a: &'a mut Cursor, b: &'a mut Cursor, len: u64) -> Zip<'a> {
         let left = len.min(a.remaining()).min(b.remaining());
-        let none = Run { offset: 0, len: 0, stride: 0, count: 0, basic: pario_view::Basic::BYTE };
-        let a = Side { cursor: a, run: none, gone: 0, left };
-        let b = Side { cursor: b, run: none, gone: 0, left };
-        Zip { a, b, left }
+        Zip { a: Side::new(a, left), b: Side::new(b, left), left }
     }
 }
 
 impl Iterator for Zip<'_> {
     type Item = Stretch;
 
+    #[inline]
     fn next(&mut self) -> Option<Stretch> {
         if self.left == 0 || !self.a.fill() || !self.b.fill() {
             return None;
         }
         let (a, b) = (&mut self.a, &mut self.b);
         let (at_a, at_b) = (a.at(), b.at());
-        let same = a.run.len == b.run.len;
+        let same = a.len == b.len;
         let stretch =
             |len, count, a_stride, b_stride| Stretch { a: at_a, a_stride, b: at_b, b_stride, len, count };
         let out = if same && a.whole() > 0 && b.whole() > 0 {
             let n = a.whole().min(b.whole());
-            let out = stretch(a.run.len, n, a.run.stride, b.run.stride);
+            let out = stretch(a.len, n, a.stride, b.stride);
             a.take_pieces(n);
             b.take_pieces(n);
             out
-        } else if b.whole() > 0 && a.rest() > b.run.len {
-            let n = b.whole().min(a.rest() / b.run.len);
-            let out = stretch(b.run.len, n, b.run.len as i64, b.run.stride);
-            a.take_bytes(n * b.run.len);
+        } else if b.whole() > 0 && a.rest() > b.len {
+            let n = b.whole().min(a.rest() / b.len);
+            let out = stretch(b.len, n, b.len as i64, b.stride);
+            a.take_bytes(n * b.len);
             b.take_pieces(n);
             out
-        } else if a.whole() > 0 && b.rest() > a.run.len {
-            let n = a.whole().min(b.rest() / a.run.len);
-            let out = stretch(a.run.len, n, a.run.stride, a.run.len as i64);
-            b.take_bytes(n * a.run.len);
+        } else if a.whole() > 0 && b.rest() > a.len {
+            let n = a.whole().min(b.rest() / a.len);
+            let out = stretch(a.len, n, a.stride, a.len as i64);
+            b.take_bytes(n * a.len);
             a.take_pieces(n);
             out
         } else {

@@ -36,7 +36,10 @@ impl Mount {
 
     fn make_read_only(&self) {
         let mut remount = Command::new("mount");
-        assert!(done(remount.args(["-o", "remount,ro"]).arg(&self.dir)), "a mounted file system can be remounted");
+        assert!(
+            done(remount.args(["-o", "remount,ro"]).arg(&self.dir)),
+            "a mounted file system can be remounted"
+        );
     }
 }
 
@@ -134,7 +137,8 @@ fn rubbish_in_a_hint_file_is_told_once_and_changes_nothing() {
     for host in BOTH {
         let dir = scratch();
         let file = dir.join("hints");
-        let text = b"cb_buffer_size 64Q\n\xff\xfe\x00 rubbish of many words\nromio_cb_write perhaps\nlonely\n\
+        let text =
+            b"cb_buffer_size 64Q\n\xff\xfe\x00 rubbish of many words\nromio_cb_write perhaps\nlonely\n\
                      ind_rd_buffer_size 2097152\n";
         std::fs::write(&file, text).expect("a scratch directory takes new files");
         let plain = hint_run(host, &dir, &[]);

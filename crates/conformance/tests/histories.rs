@@ -3,7 +3,8 @@
 //! Each script is a long history of views, pointers, sizes and accesses of every kind on one file. The program
 //! `history.c` plays it on 1 to 4 ranks with Pario in front; what each rank read, every pointer, every count
 //! and the final file must be what the model says. Seeds are fixed; `PARIO_HISTORY_SEED` chooses others and
-//! `PARIO_HISTORY_COUNT` more. The script of a failed history is kept and named.
+//! `PARIO_HISTORY_COUNT` more; fewer `PARIO_HISTORY_STEPS` give a prefix of the same history, to find the first
+//! wrong step. The script of a failed history is kept and named.
 
 mod history;
 mod table;
@@ -15,8 +16,8 @@ use history::{Script, script};
 use pario_conformance::{Host, scratch, target_dir};
 use table::{all_hold, table_run};
 
-/// Calls of one history, roughly: a step is one to a dozen.
-const STEPS: usize = 60;
+/// Steps of one history; a step is one to a dozen calls.
+const STEPS: u64 = 60;
 /// Most datatypes of one launch; the program has room for as many.
 const TYPES: usize = 4096;
 
@@ -28,8 +29,9 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 fn play(host: Host, ranks: u32, count: u64) {
     let first = number("PARIO_HISTORY_SEED", 1000 * u64::from(ranks));
     let count = number("PARIO_HISTORY_COUNT", count);
+    let steps = number("PARIO_HISTORY_STEPS", STEPS) as usize;
     let scripts: Vec<(u64, Script)> = (first..first + count)
-        .map(|seed| (seed, script(seed, ranks as usize, &format!("history-{seed}"), STEPS, 0)))
+        .map(|seed| (seed, script(seed, ranks as usize, &format!("history-{seed}"), steps)))
         .collect();
     for (seed, script) in &scripts {
         let types = script.text.lines().filter(|line| line.starts_with("* type ")).count();
@@ -55,7 +57,8 @@ fn play(host: Host, ranks: u32, count: u64) {
         let file = fs::read(dir.join(format!("history-{seed}"))).unwrap_or_default();
         if file != script.world.file {
             let first = file.iter().zip(&script.world.file).position(|(a, b)| a != b);
-            let got = format!("a file of {} bytes, first wrong at {first:?}", file.len());
+            let wrong = file.iter().zip(&script.world.file).filter(|(a, b)| a != b).count();
+            let got = format!("a file of {} bytes, {wrong} of them wrong, first at {first:?}", file.len());
             let want = format!("a file of {} bytes", script.world.file.len());
             differs(*seed, script, &where_from, 0, &got, &want, &output.stderr);
         }

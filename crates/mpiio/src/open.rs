@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use pario_hints::{Hints, Outcome, Source};
 use pario_mpi_host::{Comm, Host};
-use pario_posix::{How, PlainFile, SharedCounter, counter, node};
+use pario_posix::counter::{Page, Place};
+use pario_posix::{How, PlainFile, SharedCounter, node};
 use pario_trace::counters;
 use pario_units::ErrorKind;
 
@@ -39,11 +40,7 @@ pub fn open(host: &'static Host, comm: Comm, request: OpenRequest) -> Result<Arc
     match open_with(&team, request) {
         Ok((plain, amode, raw_amode, path, hints, meeting)) => {
             counters().opens.add(1);
-            let place = match meeting.one_node {
-                true => counter::Place::memory(meeting.id),
-                false => counter::Place::beside(&path, meeting.id),
-            };
-            let shared = SharedCounter::new(place, meeting.start);
+            let shared = SharedCounter::new(meeting.place, meeting.start);
             let start = meeting.start as i64;
             Ok(Arc::new(File::new(Parts { team, amode, raw_amode, path, plain, shared, hints, start })))
         }
@@ -56,12 +53,10 @@ pub fn open(host: &'static Host, comm: Comm, request: OpenRequest) -> Result<Arc
 
 /// What the ranks learned from each other while opening.
 struct Meeting {
-    /// Names this open file among all; drawn by rank 0.
-    id: u128,
     /// Where the pointers start, in bytes.
     start: u64,
-    /// All ranks share one node's memory.
-    one_node: bool,
+    /// Where the shared pointer lies.
+    place: Place,
 }
 
 type Opened = (PlainFile, Amode, i32, PathBuf, Hints, Meeting);
@@ -91,25 +86,39 @@ fn open_with(team: &Team, request: OpenRequest) -> Result<Opened> {
         exclusive: false,
         mode: hints.file_perm().unwrap_or(0o666),
     };
+    let node = node::node_key();
     let mut first = None;
-    let [high, low, start] = team.first_does(|| {
+    // Kept until all ranks have mapped the page, or have failed.
+    let mut page_name = None;
+    let mut page = None;
+    let [high, low, start, first_node] = team.first_does(|| {
         let how = How { create: amode.create, exclusive: amode.exclusive, ..how };
         let plain = PlainFile::open(&path, &how)?;
         let start = if amode.append { plain.size()? } else { 0 };
         first = Some(plain);
         let id = node::random_id().map_err(|_| NO_RANDOM)?;
-        Ok([(id >> 64) as u64, id as u64, start])
+        if team.size > 1 {
+            (page, page_name) = Page::create(id).ok().unzip();
+        }
+        Ok([(id >> 64) as u64, id as u64, start, node])
     })?;
+    let id = u128::from(high) << 64 | u128::from(low);
+    if team.rank > 0 && node == first_node {
+        page = Page::open(id).ok();
+    }
     let mine = match first {
         Some(plain) => Ok(plain),
         None => PlainFile::open(&path, &how).map_err(Error::from),
     };
-    let node = node::node_key();
-    let mut most = [node, !node];
-    let plain = team.agree_on(mine, &[], &mut most)?;
-    let id = u128::from(high) << 64 | u128::from(low);
-    let meeting = Meeting { id, start, one_node: most[0] == !most[1] };
-    Ok((plain, amode, raw_amode, path, hints, meeting))
+    let mut without_page = [u64::from(page.is_none())];
+    let plain = team.agree_on(mine, &[], &mut without_page)?;
+    drop(page_name);
+    let place = match page {
+        _ if team.size == 1 => Place::own(),
+        Some(page) if without_page[0] == 0 => Place::Memory(page),
+        _ => Place::beside(&path, id),
+    };
+    Ok((plain, amode, raw_amode, path, hints, Meeting { start, place }))
 }
 
 const NO_RANDOM: Error = Error::Usage(ErrorKind::Intern, "/dev/urandom cannot be read");

@@ -1,14 +1,16 @@
 //! A counter that all ranks of one open file share: the shared file pointer of plain files.
 //!
-//! Nobody is asked and nothing is sent. The counter is a file whose name all ranks know (from an id that
-//! one rank drew at open), made by whoever uses it first and full of zeros until then:
-//! - ranks of one node map a page of shared memory and add atomically;
-//! - ranks of several nodes lock and change eight bytes of a hidden file beside the data file.
+//! Where it lies depends on who shares it:
+//! - one rank alone keeps it to itself;
+//! - ranks of one node map a page of shared memory and add atomically. The page's name is gone once all
+//!   have mapped it, so nothing is left behind however the program ends;
+//! - ranks of several nodes lock and change eight bytes of a hidden file beside the data file, which is made
+//!   by whoever uses it first.
 //!
 //! The value is the cell plus a base that all ranks know, so that a start other than zero needs no
 //! first writer.
 //!
-//! Format of the cell, both places: 8 bytes, the value as u64 in native byte order, at offset 0.
+//! Format of the cell in memory and in the file: 8 bytes, the value as u64 in native byte order, at offset 0.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -18,26 +20,27 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pario_units::ErrorKind;
 
 const PAGE: usize = 4096;
 
 /// Where the cell of a counter lies.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Place {
-    /// In shared memory of one node, under this name.
-    Memory(PathBuf),
+    /// With its only user.
+    Own(AtomicU64),
+    /// In memory that the ranks of one node share.
+    Memory(Page),
     /// In a file that all nodes see, changed under a lock.
     File(PathBuf),
 }
 
 impl Place {
-    /// Shared memory for an open file with this id.
-    pub fn memory(id: u128) -> Place {
-        let dir = if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" };
-        Place::Memory(Path::new(dir).join(format!("pario-pointer-{id:032x}")))
+    /// With its only user.
+    pub fn own() -> Place {
+        Place::Own(AtomicU64::new(0))
     }
 
     /// A hidden file beside `data` for an open file with this id.
@@ -46,12 +49,6 @@ impl Place {
         // A file name has at most 255 bytes; the id alone keeps the name unique.
         let short: String = name.chars().take(40).collect();
         Place::File(data.with_file_name(format!(".{short}.pario-pointer-{id:032x}")))
-    }
-
-    fn path(&self) -> &Path {
-        match self {
-            Place::Memory(path) | Place::File(path) => path,
-        }
     }
 }
 
@@ -87,24 +84,25 @@ impl std::error::Error for CounterError {}
 pub struct SharedCounter {
     place: Place,
     base: AtomicU64,
-    cell: Mutex<Option<Cell>>,
-}
-
-#[derive(Debug)]
-enum Cell {
-    Mapped(Page),
-    Locked(File),
+    touched: AtomicBool,
+    /// The cell's file, if it lies in one and has been used.
+    file: Mutex<Option<File>>,
 }
 
 impl SharedCounter {
-    /// A counter that starts at `base`. Nothing is created before the first use.
+    /// A counter that starts at `base`.
     pub fn new(place: Place, base: u64) -> SharedCounter {
-        SharedCounter { place, base: AtomicU64::new(base), cell: Mutex::new(None) }
+        SharedCounter {
+            place,
+            base: AtomicU64::new(base),
+            touched: AtomicBool::new(false),
+            file: Mutex::new(None),
+        }
     }
 
-    /// Whether this rank has used the cell, so that it may exist.
+    /// Whether this rank has used the cell.
     pub fn touched(&self) -> bool {
-        self.lock().is_some()
+        self.touched.load(Ordering::Relaxed)
     }
 
     /// Adds `n` and returns the value before.
@@ -128,57 +126,52 @@ impl SharedCounter {
         self.base.store(0, Ordering::Relaxed);
     }
 
-    /// Removes the cell. One rank does this when no rank uses the counter any more.
+    /// Removes what would outlive the counter. One rank does this when no rank uses it any more.
     pub fn remove(&self) -> Result<(), CounterError> {
-        match std::fs::remove_file(self.place.path()) {
-            Err(e) if e.kind() != io::ErrorKind::NotFound => Err(self.error(e)),
+        let Place::File(path) = &self.place else { return Ok(()) };
+        match std::fs::remove_file(path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(CounterError { path: path.clone(), source })
+            }
             _ => Ok(()),
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Cell>> {
-        self.cell.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
     /// Replaces the cell by `f` of it and returns the value before.
     fn change(&self, f: impl Fn(u64) -> u64) -> Result<u64, CounterError> {
-        let mut guard = self.lock();
-        if guard.is_none() {
-            *guard = Some(Cell::open(&self.place).map_err(|e| self.error(e))?);
-        }
-        let before = match guard.as_ref().expect("opened above") {
-            Cell::Mapped(page) => page
-                .word()
-                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |cell| Some(f(cell)))
-                .unwrap_or_else(|cell| cell),
-            Cell::Locked(file) => change_locked(file, f).map_err(|e| self.error(e))?,
+        self.touched.store(true, Ordering::Relaxed);
+        let before = match &self.place {
+            Place::Own(word) => change_word(word, f),
+            Place::Memory(page) => change_word(page.word(), f),
+            Place::File(path) => {
+                self.change_file(path, f).map_err(|source| CounterError { path: path.clone(), source })?
+            }
         };
         Ok(self.base.load(Ordering::Relaxed).wrapping_add(before))
     }
 
-    fn error(&self, source: io::Error) -> CounterError {
-        CounterError { path: self.place.path().to_path_buf(), source }
+    fn change_file(&self, path: &Path, f: impl Fn(u64) -> u64) -> io::Result<u64> {
+        let mut file = self.file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if file.is_none() {
+            *file = Some(open_private(path, true)?);
+        }
+        change_locked(file.as_ref().expect("opened above"), f)
     }
 }
 
-impl Cell {
-    fn open(place: &Place) -> io::Result<Cell> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(place.path())?;
-        match place {
-            Place::Memory(_) => {
-                file.set_len(PAGE as u64)?; // zeros at first; no change if it has its length already
-                Page::map(&file).map(Cell::Mapped)
-            }
-            Place::File(_) => Ok(Cell::Locked(file)),
-        }
-    }
+fn change_word(word: &AtomicU64, f: impl Fn(u64) -> u64) -> u64 {
+    word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |cell| Some(f(cell))).unwrap_or_else(|cell| cell)
+}
+
+fn open_private(path: &Path, create: bool) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(create)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)
 }
 
 /// Reads, changes and writes the eight bytes under an exclusive lock of the open file description.
@@ -219,14 +212,44 @@ fn lock_cell(file: &File, kind: i32) -> io::Result<()> {
 
 /// One page of memory shared by the ranks of a node.
 #[derive(Debug)]
-struct Page(NonNull<u8>);
+pub struct Page(NonNull<u8>);
 
 // SAFETY: the page is only ever used through the atomic word at its start.
 unsafe impl Send for Page {}
 // SAFETY: as above.
 unsafe impl Sync for Page {}
 
+/// The name of a page, there until this is dropped.
+#[derive(Debug)]
+pub struct PageName(PathBuf);
+
+impl Drop for PageName {
+    fn drop(&mut self) {
+        // Nothing can be done about a name that cannot be removed, and nobody will meet it again.
+        drop(std::fs::remove_file(&self.0));
+    }
+}
+
+fn page_path(id: u128) -> PathBuf {
+    let dir = if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" };
+    Path::new(dir).join(format!("pario-pointer-{id:032x}"))
+}
+
 impl Page {
+    /// Makes the page of this id, full of zeros; others can map it as long as the name lives.
+    pub fn create(id: u128) -> io::Result<(Page, PageName)> {
+        let path = page_path(id);
+        let file = open_private(&path, true)?;
+        let name = PageName(path);
+        file.set_len(PAGE as u64)?;
+        Ok((Page::map(&file)?, name))
+    }
+
+    /// Maps the page of this id, which another rank of this node made.
+    pub fn open(id: u128) -> io::Result<Page> {
+        Page::map(&open_private(&page_path(id), false)?)
+    }
+
     fn map(file: &File) -> io::Result<Page> {
         // SAFETY: a fresh mapping of an open file; no existing memory is touched.
         let at = unsafe {
@@ -261,40 +284,54 @@ impl Drop for Page {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::random_id;
 
-    fn places() -> Vec<Place> {
-        let id = crate::node::random_id().unwrap();
+    /// For each kind of place, one for each of `n` ranks.
+    fn places(n: usize) -> Vec<Vec<Place>> {
+        let id = random_id().unwrap();
+        let (first, name) = Page::create(id).unwrap();
+        let mut memory = vec![Place::Memory(first)];
+        memory.extend((1..n).map(|_| Place::Memory(Page::open(id).unwrap())));
+        drop(name);
+        assert!(Page::open(id).is_err(), "the name is gone");
         let data = std::env::temp_dir().join("some data file");
-        vec![Place::memory(id), Place::beside(&data, id)]
+        vec![memory, (0..n).map(|_| Place::beside(&data, id)).collect()]
+    }
+
+    fn counters(places: Vec<Place>, base: u64) -> Vec<SharedCounter> {
+        places.into_iter().map(|place| SharedCounter::new(place, base)).collect()
     }
 
     #[test]
     fn ranks_share_one_counter() {
-        for place in places() {
-            let a = SharedCounter::new(place.clone(), 10);
-            let b = SharedCounter::new(place, 10);
+        for places in places(2) {
+            let ranks = counters(places, 10);
+            let (a, b) = (&ranks[0], &ranks[1]);
             assert!(!a.touched());
             assert_eq!(a.fetch_add(5).unwrap(), 10);
             assert_eq!(b.fetch_add(1).unwrap(), 15);
             assert_eq!(a.load().unwrap(), 16);
             b.store(3).unwrap();
             assert_eq!(a.load().unwrap(), 3);
+            assert!(a.touched() && b.touched());
             a.remove().unwrap();
             a.remove().unwrap();
         }
+        let alone = SharedCounter::new(Place::own(), 7);
+        assert_eq!((alone.fetch_add(2).unwrap(), alone.load().unwrap()), (7, 9));
     }
 
     #[test]
     fn threads_lose_no_addition() {
-        for place in places() {
-            let counters: Vec<_> = (0..4).map(|_| SharedCounter::new(place.clone(), 0)).collect();
+        for places in places(4) {
+            let ranks = counters(places, 0);
             std::thread::scope(|scope| {
-                for counter in &counters {
-                    scope.spawn(|| (0..200).for_each(|_| drop(counter.fetch_add(3).unwrap())));
+                for counter in &ranks {
+                    scope.spawn(|| (0..200).for_each(|_| assert!(counter.fetch_add(3).is_ok())));
                 }
             });
-            assert_eq!(counters[0].load().unwrap(), 4 * 200 * 3);
-            counters[0].remove().unwrap();
+            assert_eq!(ranks[0].load().unwrap(), 4 * 200 * 3);
+            ranks[0].remove().unwrap();
         }
     }
 

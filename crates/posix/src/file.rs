@@ -205,7 +205,8 @@ impl PlainFile {
     }
 
     /// Locks a range against other processes and other threads; waits for it. While the guard lives, this
-    /// thread may access the range as usual; an access that sticks out of it is refused if it needs a lock.
+    /// thread may access the range as usual; an access that sticks out of it is refused if it needs a lock. An
+    /// access elsewhere may wait for a second lock: whoever does that takes ranges in ascending order.
     pub fn lock(&self, range: Range<Offset>, exclusive: bool) -> Result<RangeGuard<'_>, Error> {
         self.lock_range(range.start.0..range.end.0, exclusive, true)
     }

@@ -122,12 +122,7 @@ impl PlainFile {
     fn first_to_write(&self, request: &Request<'_>, bounds: Range<u64>, tune: &Tuning) -> u64 {
         let (rank, size) = (u64::from(tune.stagger.0), u64::from(tune.stagger.1).max(1));
         let sieves = tune.sieve_write != Toggle::Disable && self.can_sieve_writes();
-        if tune.sole
-            || rank % size == 0
-            || !sieves
-            || request.view.is_contiguous()
-            || !request.view.is_monotone()
-        {
+        if tune.sole || rank % size == 0 || !sieves || !request.view.is_monotone() {
             return 0;
         }
         let window = self.costs.window(tune.write_buffer);

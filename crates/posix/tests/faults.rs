@@ -41,7 +41,7 @@ impl Faulty {
             Some((k, errno)) if k == call => return Err(Errno(errno)),
             _ => {}
         }
-        if self.interrupt > 0 && call % self.interrupt != 0 {
+        if self.interrupt > 0 && !call.is_multiple_of(self.interrupt) {
             return Err(Errno(libc::EINTR));
         }
         if write && self.stall.is_some_and(|from| call >= from) {
@@ -80,7 +80,7 @@ impl Syscalls for Faulty {
         let call = self.locks.fetch_add(1, Relaxed);
         match self.refuse_locks {
             Some((after, errno)) if call >= after => Err(Errno(errno)),
-            _ if self.interrupt > 0 && call % 2 == 0 => Err(Errno(libc::EINTR)),
+            _ if self.interrupt > 0 && call.is_multiple_of(2) => Err(Errno(libc::EINTR)),
             _ => Linux.lock(fd, op, start, len),
         }
     }

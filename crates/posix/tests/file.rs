@@ -3,7 +3,7 @@
 mod fixture;
 
 use fixture::*;
-use pario_posix::{How, PlainFile, Tuning, delete};
+use pario_posix::{How, PlainFile, Toggle, Tuning, delete};
 use pario_units::{ErrorKind, Offset, Pos};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -109,4 +109,29 @@ fn nothing_is_a_fine_amount() {
         let error = file.read(&empty.view(0), Pos(0), &memory.buffer, 0, 1, &tune).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Arg);
     }
+}
+
+/// Where reading is forbidden the file still opens, and pieces are written one by one.
+#[test]
+fn a_file_that_may_only_be_written_is_not_sieved() {
+    let path = TempPath::with(&[7; 300]);
+    std::fs::set_permissions(&path.0, std::fs::Permissions::from_mode(0o222)).unwrap();
+    let how = How { read: false, write: true, ..How::default() };
+    // The superuser may read everything; as nobody, for files and this thread only, he may not.
+    // SAFETY: changes an identity of this thread, no memory.
+    let before = unsafe { libc::setfsuid(65534) };
+    let opened = PlainFile::open(&path.0, &how);
+    // SAFETY: as above.
+    unsafe { libc::setfsuid(before as libc::uid_t) };
+    let file = opened.unwrap();
+    assert!(!file.can_sieve_writes());
+    let mut memory = whole(50);
+    memory.fill(|_| 9);
+    let tune = Tuning { sieve_write: Toggle::Enable, ..Tuning::default() };
+    for tune in [tune, Tuning { atomic: true, ..tune }, Tuning { sole: true, ..tune }] {
+        file.write(&strided(0, 10, 30, 1).view(0), Pos(0), &memory.buffer, 0, 50, &tune).unwrap();
+    }
+    std::fs::set_permissions(&path.0, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let expected: Vec<u8> = (0..300).map(|i| if i % 30 < 10 && i < 150 { 9 } else { 7 }).collect();
+    assert_eq!(path.bytes(), expected);
 }

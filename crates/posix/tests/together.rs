@@ -55,7 +55,12 @@ fn processes_lose_nothing() {
     if let Ok(part) = std::env::var("PARIO_TEST_WRITER") {
         let numbers: Vec<u64> = part.split(' ').take(2).map(|n| n.parse().unwrap()).collect();
         let path = part.splitn(3, ' ').nth(2).unwrap();
-        return write_as(&open(Path::new(path)), numbers[0], numbers[1], &tuning(numbers[0], numbers[1]));
+        return write_as(
+            &open_lingering(Path::new(path)),
+            numbers[0],
+            numbers[1],
+            &tuning(numbers[0], numbers[1]),
+        );
     }
     let (path, size) = (TempPath::with(&[]), 5);
     let start = |rank| {
@@ -77,7 +82,7 @@ fn processes_lose_nothing() {
 fn threads_on_one_handle_lose_nothing() {
     for sole in [false, true] {
         let (path, size) = (TempPath::with(&[]), 4);
-        let file = open(&path.0);
+        let file = open_lingering(&path.0);
         std::thread::scope(|scope| {
             for rank in 0..size {
                 let file = &file;
@@ -95,13 +100,13 @@ fn atomic_requests_are_seen_whole() {
     let layout = strided(5, 7, 31, 1);
     let (len, atomic) =
         (7 * 100, Tuning { atomic: true, write_buffer: 256, read_buffer: 256, ..Tuning::default() });
-    let handles = [open(&path.0), open(&path.0)];
+    let handles = [open_lingering(&path.0), open_lingering(&path.0)];
     std::thread::scope(|scope| {
         for (number, file) in handles.iter().enumerate() {
             for toggle in [Toggle::Enable, Toggle::Disable] {
                 let (layout, atomic) = (&layout, &atomic);
                 scope.spawn(move || {
-                    let tune = Tuning { sieve_write: toggle, sieve_read: toggle, ..atomic.clone() };
+                    let tune = Tuning { sieve_write: toggle, sieve_read: toggle, ..*atomic };
                     for round in 0..30 {
                         let mut memory = whole(len);
                         memory.fill(|_| (round * 4 + number) as u8);
@@ -120,7 +125,7 @@ fn atomic_requests_are_seen_whole() {
 #[test]
 fn bytes_beyond_the_end_survive_a_neighbours_window() {
     let path = TempPath::with(&[]);
-    let (sieving, plain) = (open(&path.0), open(&path.0));
+    let (sieving, plain) = (open_lingering(&path.0), open(&path.0));
     let rounds = 400u64;
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -71,6 +71,8 @@ pub struct Cursor {
     tile: u64,
     path: Vec<Frame>,
     group: Group,
+    /// The run has the group's basic type.
+    in_group: bool,
     /// The run being handed out, of whose first piece `skip` bytes are gone; and the one after it.
     run: Run,
     skip: u64,
@@ -99,6 +101,7 @@ impl Cursor {
             tile: 0,
             path: Vec::new(),
             group: Group::default(),
+            in_group: false,
             run: NO_RUN,
             skip: 0,
             ahead: NO_RUN,
@@ -191,7 +194,21 @@ impl Cursor {
     /// Goes on to the next run.
     #[inline]
     fn step(&mut self) {
+        // Within a group nothing touches and everything has one type: move the numbers, not the structs.
+        if self.in_group
+            && let Some(&(disp, len)) = self.group.items.get(self.group.next)
+        {
+            self.group.next += 1;
+            (self.run.offset, self.run.len, self.run.count) = (self.ahead.offset, self.ahead.len, 1);
+            (self.ahead.offset, self.ahead.len) = (self.group.base + disp, len);
+            return;
+        }
+        self.step_anywhere();
+    }
+
+    fn step_anywhere(&mut self) {
         self.run = self.ahead;
+        self.in_group = false;
         if self.run.count > 0 {
             self.ahead = self.produce();
             self.merge();
@@ -209,6 +226,8 @@ impl Cursor {
                 self.ahead = self.produce();
             }
         }
+        // While the group has items left, what is ahead was drawn from it.
+        self.in_group = self.run.basic == self.ahead.basic;
     }
 
     fn start(&mut self, facts: &Facts, origin: i64, count: u64, at: u64, len: u64) {

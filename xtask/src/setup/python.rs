@@ -77,7 +77,8 @@ pub fn mpi4py_source() -> Outcome<PathBuf> {
 
 fn pip(python: &Path) -> Command {
     let mut command = Command::new(python);
-    command.args(["-m", "pip", "--quiet", "--disable-pip-version-check", "--no-cache-dir"]);
+    // Twice quiet: errors only.
+    command.args(["-m", "pip", "-qq", "--disable-pip-version-check", "--no-cache-dir"]);
     command
 }
 

@@ -45,8 +45,8 @@ struct Writer {
 
 const ALL: &str = "*";
 
-/// The script of this seed. `name` is the file's, `first_type` the first datatype number that is free.
-pub fn script(seed: u64, ranks: usize, name: &str, steps: usize, first_type: usize) -> Script {
+/// The script of this seed on a file of this name; fewer steps give a prefix of it.
+pub fn script(seed: u64, ranks: usize, name: &str, steps: usize) -> Script {
     let mut writer = Writer {
         rng: Rng::new(seed),
         ranks,
@@ -54,7 +54,7 @@ pub fn script(seed: u64, ranks: usize, name: &str, steps: usize, first_type: usi
         text: String::new(),
         views: Views::Same,
         atomic: false,
-        next_type: first_type,
+        next_type: 0,
         next_id: 1,
     };
     writer.line(ALL, &format!("script {name}"));
@@ -222,8 +222,10 @@ impl Writer {
                 false => file_type(&mut self.rng, depth),
             };
             let bytes = expand(&made, Representation::Native).bytes();
-            let count = (1 + self.rng.below(4)) * if bytes.len() as u64 % etype == 0 { 1 } else { etype };
-            let fits = !bytes.is_empty() && bytes.len() as u64 * count <= 3000 && (0..4000).contains(&made.extent);
+            let count =
+                (1 + self.rng.below(4)) * if (bytes.len() as u64).is_multiple_of(etype) { 1 } else { etype };
+            let fits =
+                !bytes.is_empty() && bytes.len() as u64 * count <= 3000 && (0..4000).contains(&made.extent);
             if fits && can_be_made(&made) && (writes || apart(&bytes, made.extent, count)) {
                 return (made, count);
             }
@@ -240,7 +242,15 @@ impl Writer {
         self.put(rank, writes, pointer, form, &datatype, count)
     }
 
-    fn put(&mut self, rank: usize, writes: bool, pointer: Pointer, form: char, t: &Datatype, count: u64) -> u64 {
+    fn put(
+        &mut self,
+        rank: usize,
+        writes: bool,
+        pointer: Pointer,
+        form: char,
+        t: &Datatype,
+        count: u64,
+    ) -> u64 {
         let (memory, origin) = laid_out(t, count);
         let type_id = self.make_type(t);
         let id = self.next_id;
@@ -314,6 +324,8 @@ impl Writer {
             self.line(ALL, &format!("sseek {whence} {}", to as i64 - base as i64));
             self.world.seek_shared(to);
         }
+        // Nobody writes before all have looked for the end of the file.
+        self.line(ALL, "barrier");
     }
 
     fn everyone_reads(&mut self) {

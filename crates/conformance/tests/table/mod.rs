@@ -14,7 +14,7 @@ pub fn program(host: Host, name: &str) -> PathBuf {
 /// A run of a table program under Pario; its files go into `dir`.
 #[track_caller]
 pub fn table_run(host: Host, ranks: u32, name: &str, dir: &Scratch) -> Run {
-    Run::new(host, ranks, program(host, name)).arg(dir.path()).preload(true).timeout(120)
+    Run::new(host, ranks, program(host, name)).arg(dir.path()).preload(true).timeout(180)
 }
 
 /// Panics with the failed checks unless the program came to its end and every check held.
