@@ -17,7 +17,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("posix", &["units", "view", "buffer"]),
     ("mpi-host", &["units", "view"]),
     ("mpiio", &["units", "hints", "trace", "view", "buffer", "posix", "mpi-host"]),
-    ("capi", &["mpiio", "mpi-host", "units"]),
+    ("capi", &["mpiio", "mpi-host", "buffer", "trace", "units"]),
     ("cli", &["units", "hints", "trace"]),
     ("model", &["units", "view"]),
     ("conformance", &["model", "units", "view"]),

@@ -2,11 +2,10 @@
 //! counts. One line of a table each.
 
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
 
 use pario_buffer::UserBuffer;
 use pario_mpi_host::Host;
-use pario_mpiio::{Direction, Error, File, Operand, Place, Reach, Result};
+use pario_mpiio::{Direction, Error, Operand, Place, Reach, Result};
 use pario_units::ErrorKind;
 
 use crate::boundary::{export, no_such_function, on_file};
@@ -53,7 +52,7 @@ impl Access {
         status: *mut c_void,
     ) -> c_int {
         on_file(host, self.name, fh, |file| {
-            let operand = self.operand(host, file, buffer, count, datatype)?;
+            let operand = operand(host, buffer, count, datatype);
             let bytes = file.access(self.direction, self.place, self.reach, operand)?;
             // SAFETY: the program's status object, or the host's MPI_STATUS_IGNORE.
             Ok(unsafe { host.set_status(status, bytes) }?)
@@ -70,7 +69,7 @@ impl Access {
         request: *mut c_void,
     ) -> c_int {
         on_file(host, self.name, fh, |file| {
-            let operand = self.operand(host, file, buffer, count, datatype)?;
+            let operand = operand(host, buffer, count, datatype);
             let ticket = file.start(self.direction, self.place, self.reach, operand)?;
             // SAFETY: the program's request variable.
             Ok(unsafe { host.start_request(ticket, request) }?)
@@ -86,7 +85,7 @@ impl Access {
         datatype: usize,
     ) -> c_int {
         on_file(host, self.name, fh, |file| {
-            let operand = self.operand(host, file, buffer, count, datatype)?;
+            let operand = operand(host, buffer, count, datatype);
             file.begin(self.direction, self.place, operand)
         })
     }
@@ -96,23 +95,6 @@ impl Access {
             let bytes = file.end(self.direction, self.place, buffer as usize)?;
             // SAFETY: the program's status object, or the host's MPI_STATUS_IGNORE.
             Ok(unsafe { host.set_status(status, bytes) }?)
-        })
-    }
-
-    /// The operand. A rank with a bad one must still come to the meeting of an ordered access, else the
-    /// others wait for ever; it takes part with nothing.
-    fn operand(
-        self,
-        host: &'static Host,
-        file: &Arc<File>,
-        buffer: *const c_void,
-        count: i64,
-        datatype: usize,
-    ) -> Result<Operand> {
-        operand(host, buffer, count, datatype).inspect_err(|_| {
-            if self.place == Place::Ordered {
-                file.attend_ordered();
-            }
         })
     }
 }

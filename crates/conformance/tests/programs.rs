@@ -112,12 +112,12 @@ fn pario_only(host: Host, name: &str, ranks: u32) {
 
 #[test]
 fn huge_views_mpich() {
-    pario_only(Host::Mpich, "huge_views.c", 1);
+    pario_only(Host::Mpich, "huge_views.c", 2);
 }
 
 #[test]
 fn huge_views_openmpi() {
-    pario_only(Host::OpenMpi, "huge_views.c", 1);
+    pario_only(Host::OpenMpi, "huge_views.c", 2);
 }
 
 #[test]

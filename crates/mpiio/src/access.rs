@@ -85,17 +85,20 @@ enum Coder {
 
 impl File {
     /// A blocking access; returns the bytes of the program's buffer that were moved.
+    ///
+    /// Of a collective access all ranks learn whether all succeeded, so a rank whose own arguments are bad
+    /// comes with its error instead of an operand.
     pub fn access(
         self: &Arc<File>,
         d: Direction,
         place: Place,
         reach: Reach,
-        operand: Operand,
+        operand: Result<Operand>,
     ) -> Result<u64> {
-        let job = self.job(d, place, reach, operand)?;
+        let job = self.job(d, place, reach, operand);
         match reach {
-            Reach::Independent => job.run(),
-            Reach::Collective => job.run_collectively(),
+            Reach::Independent => job?.run(),
+            Reach::Collective => self.access_collectively(job),
         }
     }
 
@@ -105,7 +108,7 @@ impl File {
         d: Direction,
         place: Place,
         reach: Reach,
-        operand: Operand,
+        operand: Result<Operand>,
     ) -> Result<Arc<Ticket>> {
         let job = self.job(d, place, reach, operand)?;
         let file = self.clone();
@@ -116,10 +119,10 @@ impl File {
         }))
     }
 
-    /// Begins a split collective access.
-    pub fn begin(self: &Arc<File>, d: Direction, place: Place, operand: Operand) -> Result<()> {
-        let base = operand.base;
-        let job = self.job(d, place, Reach::Collective, operand)?;
+    /// Begins a split collective access. It is under way on all ranks or on none.
+    pub fn begin(self: &Arc<File>, d: Direction, place: Place, operand: Result<Operand>) -> Result<()> {
+        let job = self.team.agree(self.job(d, place, Reach::Collective, operand))?;
+        let base = job.operand.base;
         let ticket = self.launch(job, |_| ());
         self.set_split(Split { direction: d, place: split_kind(place), base, ticket });
         Ok(())
@@ -141,8 +144,16 @@ impl File {
                 ));
             }
             Ok(())
-        })?;
-        split.ticket.take()
+        });
+        self.team.agree(split.and_then(|split| split.ticket.take()))
+    }
+
+    /// The entry of collective accesses: every rank of the file comes through here with its job.
+    ///
+    /// Each rank does its own part; merging the parts of all ranks belongs in this place and changes nothing
+    /// for the callers.
+    fn access_collectively(&self, job: Result<Job>) -> Result<u64> {
+        self.team.agree(job.and_then(Job::run))
     }
 
     fn launch(self: &Arc<File>, job: Job, then: impl FnOnce(&Result<u64>) + Send + 'static) -> Arc<Ticket> {
@@ -163,9 +174,15 @@ impl File {
     }
 
     /// Checks the arguments, finds the place and moves the pointer.
-    fn job(self: &Arc<File>, d: Direction, place: Place, reach: Reach, operand: Operand) -> Result<Job> {
+    fn job(
+        self: &Arc<File>,
+        d: Direction,
+        place: Place,
+        reach: Reach,
+        operand: Result<Operand>,
+    ) -> Result<Job> {
         let window = self.window();
-        let checked = self.check(d, place, reach, &window, operand);
+        let checked = operand.and_then(|operand| self.check(d, place, reach, &window, operand));
         let etypes = checked.as_ref().map_or(0, |(_, len, _)| len / window.etype_size);
         // Ordered access is a meeting of all ranks, so a rank whose arguments are bad comes too.
         let start = match place {
@@ -271,14 +288,6 @@ fn split_kind(place: Place) -> Place {
 }
 
 impl Job {
-    /// The entry of collective accesses: every rank of the file comes through here with its job.
-    ///
-    /// Each rank does its own part; merging the parts of all ranks belongs in this place and changes nothing
-    /// for the callers.
-    fn run_collectively(self) -> Result<u64> {
-        self.run()
-    }
-
     /// Moves the bytes; returns how many bytes of the program's buffer.
     fn run(self) -> Result<u64> {
         let counters = counters();

@@ -186,12 +186,6 @@ impl File {
         start.checked_add(before).and_then(|at| i64::try_from(at).ok()).ok_or(BEYOND)
     }
 
-    /// Comes to the meeting of an ordered access with nothing, because this rank's arguments are bad.
-    pub fn attend_ordered(&self) {
-        // The caller has its error already; one of the meeting itself would say less.
-        drop(self.claim_ordered(0));
-    }
-
     pub(crate) fn set_split(&self, split: Split) {
         *held(&self.split) = Some(split);
     }

@@ -160,9 +160,10 @@ static inline long long slurp(const char *name, void *bytes, size_t size)
     return (long long)got;
 }
 
-/* Rank 0 makes the file hold these bytes; all ranks go on when it does. */
+/* Rank 0 makes the file hold these bytes, when all ranks are there; they go on when it does. */
 static inline void spit(const char *name, const void *bytes, size_t size)
 {
+    barrier();
     if (rank == 0) {
         int fd = open(path(name), O_RDWR | O_CREAT | O_TRUNC, 0644);
         CHECK(fd >= 0, "cannot make %s: %s", path(name), strerror(errno));

@@ -42,6 +42,7 @@ static void far_offsets(void)
     SAME(shared_position(fh), 6 * GIB + 4 * ranks);
     OK(MPI_File_read_at(fh, 6 * GIB + 4 * rank, back, 1, MPI_INT, &st));
     SAME(back[0], 77 + rank);
+    barrier();
     OK(MPI_File_set_size(fh, 0));
     /* Tiles 3 GiB apart, from 5 GiB on. */
     MPI_Datatype tile;
@@ -64,6 +65,7 @@ static void far_offsets(void)
     SAME(back[1], data[3]);
     MPI_Type_free(&tile);
     /* 2^30 pieces in one filetype. */
+    barrier();
     OK(MPI_File_set_size(fh, 0));
     MPI_Type_vector(1 << 30, 1, 2 * ranks, MPI_INT, &tile);
     MPI_Type_commit(&tile);

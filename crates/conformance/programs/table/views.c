@@ -247,6 +247,7 @@ static void seek_end_in_views(void)
               position(fh), cases[i].etypes);
         OK(MPI_File_seek(fh, 3, MPI_SEEK_END));
         SAME(position(fh), cases[i].etypes + 3);
+        barrier();
     }
     OK(MPI_File_seek_shared(fh, -1, MPI_SEEK_END));
     SAME(shared_position(fh), 200);
