@@ -18,9 +18,6 @@ use table::{all_hold, table_run};
 
 /// Steps of one history; a step is one to a dozen calls.
 const STEPS: u64 = 60;
-/// Most datatypes of one launch; the program has room for as many.
-const TYPES: usize = 4096;
-
 fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
@@ -33,10 +30,6 @@ fn play(host: Host, ranks: u32, count: u64) {
     let scripts: Vec<(u64, Script)> = (first..first + count)
         .map(|seed| (seed, script(seed, ranks as usize, &format!("history-{seed}"), steps)))
         .collect();
-    for (seed, script) in &scripts {
-        let types = script.text.lines().filter(|line| line.starts_with("* type ")).count();
-        assert!(types <= TYPES, "seed {seed} needs {types} datatypes");
-    }
     let dir = scratch();
     let text: String = scripts.iter().map(|(_, script)| script.text.as_str()).collect();
     fs::write(dir.join("script"), text).expect("a scratch directory takes new files");

@@ -40,7 +40,7 @@ fn opens() {
 
 #[test]
 fn collective() {
-    clauses("collective", &[1, 2, 4], &["19", "24", "requests", "interleaved"]);
+    clauses("collective", &[1, 2, 4], &["19", "24", "requests", "memory", "interleaved"]);
 }
 
 #[test]
@@ -64,6 +64,11 @@ fn one_write_beyond_two_gibibytes() {
         let output = passes(host, 1, "large", &["write"]);
         assert!(output.stdout.contains("ok clause 25c:"), "{output}");
     }
+}
+
+#[test]
+fn threads() {
+    clauses("threads", &[1, 2], &["threads"]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What calls and bytes cost on one open file, and the choice that follows.
+//! What calls and bytes cost on one file system, and the choice that follows.
 //!
 //! Five prices in nanoseconds: a read call, a read byte, a write call, a written byte, a lock. They start
 //! from measured constants of the file system's class and follow the times of real operations. Locks are
@@ -15,7 +15,9 @@
 use crate::filesystem::{FileSystem, FsKind};
 use crate::meter::Clock;
 use crate::tuning::Toggle;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Copying a byte between scratch memory that stays in the processor's cache and the program's memory.
@@ -44,13 +46,14 @@ pub(crate) struct Prices {
 
 const MEMORY: Prices =
     Prices { read_call: 350.0, read_byte: 0.15, write_call: 800.0, write_byte: 0.15, lock: 1_000.0 };
-/// ext4 takes 1 µs for a small write to a new file and up to 8 where the page cache holds large pages.
+/// ext4 takes 1 µs for a small write to a new file, 3 for one that needs a new page, and up to 8 where the
+/// page cache holds large pages.
 const DISK: Prices =
-    Prices { read_call: 350.0, read_byte: 0.08, write_call: 2_000.0, write_byte: 0.12, lock: 1_000.0 };
+    Prices { read_call: 350.0, read_byte: 0.08, write_call: 2_500.0, write_byte: 0.12, lock: 1_000.0 };
 const REMOTE: Prices =
     Prices { read_call: 20_000.0, read_byte: 0.5, write_call: 20_000.0, write_byte: 0.5, lock: 200_000.0 };
 
-/// The prices of one open file, as learnt so far.
+/// The prices of one file system, as learnt so far by all files that this process had open on it.
 pub(crate) struct Costs {
     seed: Prices,
     window: usize,
@@ -93,6 +96,13 @@ impl Costs {
             write_byte: cell(seed.write_byte),
             lock: cell(seed.lock),
         }
+    }
+
+    /// The prices of the file system on this device, shared by all files on it.
+    pub fn of_device(device: u64, fs: &FileSystem) -> Arc<Costs> {
+        static KNOWN: Mutex<BTreeMap<u64, Arc<Costs>>> = Mutex::new(BTreeMap::new());
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        known.entry(device).or_insert_with(|| Arc::new(Costs::new(fs))).clone()
     }
 
     /// The window to use where the caller allows `most` bytes of scratch memory.

@@ -47,7 +47,7 @@ pub struct PlainFile {
     /// The descriptor can read, whatever the program asked for.
     readable: bool,
     fs: FileSystem,
-    pub(crate) costs: Costs,
+    pub(crate) costs: Arc<Costs>,
     pub(crate) operations: AtomicU32,
     table: Table,
     kernel_locks: AtomicU8,
@@ -74,13 +74,16 @@ impl PlainFile {
         let path: Arc<Path> = Arc::from(path);
         let failed = |action, errno: Errno| Error::system(action, &path, errno.0);
         let (fd, readable) = open_descriptor(&path, how).map_err(|errno| failed(Action::Open, errno))?;
-        check_is_file(&fd, &path)?;
-        let fs = match fs {
-            Some(fs) => fs,
-            None => FileSystem::of(fd.as_raw_fd()).map_err(|errno| failed(Action::Inspect, errno))?,
+        let device = check_is_file(&fd, &path)?;
+        let (fs, costs) = match fs {
+            Some(fs) => (fs, Arc::new(Costs::new(&fs))),
+            None => {
+                let fs = FileSystem::of(fd.as_raw_fd()).map_err(|errno| failed(Action::Inspect, errno))?;
+                (fs, Costs::of_device(device, &fs))
+            }
         };
         Ok(PlainFile {
-            costs: Costs::new(&fs),
+            costs,
             path,
             fd,
             sys,
@@ -197,6 +200,21 @@ impl PlainFile {
             at += part;
         }
         Ok(())
+    }
+
+    /// Whether nothing was ever written in this range, so that it need not be read to know it is zeros: it
+    /// lies beyond the end, or (if `ask`) the file system says that it is a hole.
+    pub(crate) fn is_hole(&self, range: &Range<u64>, ask: bool) -> Result<bool, Error> {
+        if self.size()? <= range.start {
+            return Ok(true);
+        }
+        if !ask || !self.fs.tells_holes() {
+            return Ok(false);
+        }
+        Ok(match self.sys.seek(self.raw(), range.start, false) {
+            Ok(data) => data >= range.end,
+            Err(errno) => errno == Errno(libc::ENXIO), // nothing from here to the end
+        })
     }
 
     /// Flushes data and metadata to the storage.
@@ -325,7 +343,8 @@ fn open_once(name: &CString, flags: i32, mode: u32) -> Result<OwnedFd, Errno> {
     }
 }
 
-fn check_is_file(fd: &OwnedFd, path: &Arc<Path>) -> Result<(), Error> {
+/// Refuses what is not a file; returns the device that it lies on.
+fn check_is_file(fd: &OwnedFd, path: &Arc<Path>) -> Result<u64, Error> {
     // SAFETY: all-zero is a valid stat, which the call fills.
     let mut stat: libc::stat64 = unsafe { std::mem::zeroed() };
     // SAFETY: the structure outlives the call.
@@ -334,7 +353,7 @@ fn check_is_file(fd: &OwnedFd, path: &Arc<Path>) -> Result<(), Error> {
     }
     match stat.st_mode & libc::S_IFMT {
         libc::S_IFDIR | libc::S_IFIFO | libc::S_IFSOCK => Err(Error::NotAFile { path: path.clone() }),
-        _ => Ok(()),
+        _ => Ok(stat.st_dev),
     }
 }
 

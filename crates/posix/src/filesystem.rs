@@ -74,6 +74,11 @@ impl FileSystem {
         Ok(FileSystem::recognise(facts.f_type as i64, facts.f_bsize as i64))
     }
 
+    /// Whether it tells holes from data exactly, data that is still in memory included.
+    pub(crate) fn tells_holes(&self) -> bool {
+        matches!(self.kind, FsKind::Ext4 | FsKind::Xfs | FsKind::Tmpfs)
+    }
+
     /// Whether its bytes come from this host's own page cache, so that calls are cheap.
     pub fn is_local(&self) -> bool {
         match self.kind {

@@ -141,10 +141,25 @@ impl PlainFile {
         let copy = request.cursor();
         let meter = Meter::new(&self.costs, self.timed(request.len));
         let mover = Mover::new(self, request.buf, window, meter);
-        let mut sweep = Sweep { mover, copy, tune, mem: request.buf_at, done: 0, batch: None };
+        let mut sweep = Sweep { mover, copy, tune, mem: request.buf_at, done: 0, batch: None, holes: true };
         let result = sweep.run(request);
         sweep.mover.meter.finish();
         result.map_err(|error| error.after(sweep.done))
+    }
+}
+
+/// Puts zeros between the pieces of a window that holds nothing yet; the pieces themselves come anyway.
+fn clear_gaps(window: &mut [u8], mut pieces: Cursor, segment: &Segment) {
+    let (mut left, mut clear_from) = (segment.data, 0);
+    while let Some(run) = pieces.next_run(left) {
+        left -= run.len * run.count;
+        // The pieces of a window ascend, from its first byte to its last.
+        let (first, len) = ((run.offset as u64 - segment.lo) as usize, run.len as usize);
+        for i in 0..run.count as usize {
+            let start = first + i * run.stride as usize;
+            window[clear_from..start].fill(0);
+            clear_from = start + len;
+        }
     }
 }
 
@@ -171,6 +186,9 @@ struct Sweep<'a> {
     /// Bytes written: everything that `copy` has passed.
     done: u64,
     batch: Option<Batch>,
+    /// All windows so far were holes. Asking costs a lock inside the kernel that writers hold, so it ends
+    /// with the first window that holds data.
+    holes: bool,
 }
 
 impl Sweep<'_> {
@@ -215,9 +233,20 @@ impl Sweep<'_> {
         let span = segment.hi - segment.lo;
         let mut scratch = file.scratch(span)?;
         let window = scratch.bytes(span as usize);
-        let got = file.pipe().read_slice(window, segment.lo);
-        let got = got.map_err(|stop| file.stopped(Action::Read, segment.lo, stop).with_nothing_done())?;
-        window[got as usize..].fill(0);
+        let hole = file.is_hole(&(segment.lo..segment.hi), self.holes)?;
+        self.holes &= hole;
+        let got = match hole {
+            true => 0,
+            false => {
+                self.mover.meter.read(span);
+                let got = file.pipe().read_slice(window, segment.lo);
+                got.map_err(|stop| file.stopped(Action::Read, segment.lo, stop).with_nothing_done())?
+            }
+        };
+        match got {
+            0 => clear_gaps(window, self.copy.clone(), segment),
+            _ => window[got as usize..].fill(0),
+        }
         self.mover.buf.scatter(
             self.mem + self.done,
             segment.data,
@@ -229,7 +258,6 @@ impl Sweep<'_> {
         put.map_err(|stop| file.stopped(Action::Write, segment.lo, stop).with_nothing_done())?;
         file.unlock(guard, 0)?;
         self.done += segment.data;
-        self.mover.meter.read(span);
         self.mover.meter.wrote(span);
         self.mover.meter.copied(segment.data);
         Ok(())

@@ -73,6 +73,14 @@ static void names_and_modes(void)
     FAILS(open_as("file", at_fault() ? 0 : MPI_MODE_RDWR, &fh));
     if (ranks > 1) /* one rank looks for another file, which is not there */
         FAILS(open_as(at_fault() ? "absent" : "file", MPI_MODE_RDWR, &fh));
+    if (ranks > 1) { /* a communicator between two groups has no files */
+        MPI_Comm half, between;
+        MPI_Comm_split(MPI_COMM_WORLD, rank > 0, rank, &half);
+        MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, rank > 0 ? 0 : 1, 1, &between);
+        GIVES(MPI_File_open(between, path("file"), MPI_MODE_RDWR, MPI_INFO_NULL, &fh), MPI_ERR_COMM);
+        MPI_Comm_free(&between);
+        MPI_Comm_free(&half);
+    }
     OK(open_as("file", MPI_MODE_RDWR, &fh)); /* and then all is well */
     OK(MPI_File_close(&fh));
     SAME(size_on_disk("file"), 40);

@@ -184,6 +184,52 @@ static void requests(void)
     END_CLAUSE();
 }
 
+/* Memory by absolute addresses, pairs, and the bounds of odd datatypes. */
+static void odd_memory(void)
+{
+    int a[3] = {1, 2, 3}, b[5] = {4, 5, 6, 7, 8}, got[8] = {0};
+    struct { double value; int index; } pairs[2] = {{1.5, 7}, {-2.5, 9}}, back[2] = {{0, 0}, {0, 0}};
+    MPI_Status st;
+    CLAUSE("memory", "MPI_BOTTOM with absolute addresses, pair datatypes and negative strides work as buffers");
+    MPI_File fh = open_all("odd", MPI_MODE_RDWR | MPI_MODE_CREATE);
+    int lengths[] = {3, 5};
+    MPI_Aint at[2];
+    MPI_Datatype parts[] = {MPI_INT, MPI_INT}, absolute;
+    MPI_Get_address(a, &at[0]);
+    MPI_Get_address(b, &at[1]);
+    MPI_Type_create_struct(2, lengths, at, parts, &absolute);
+    MPI_Type_commit(&absolute);
+    MPI_Offset mine = rank * 100;
+    OK(MPI_File_write_at_all(fh, mine, MPI_BOTTOM, 1, absolute, &st));
+    SAME(count_of(&st, MPI_INT), 8);
+    OK(MPI_File_read_at(fh, mine, got, 8, MPI_INT, &st));
+    for (int i = 0; i < 8; i++)
+        SAME(got[i], i + 1);
+    memset(a, 0, sizeof a);
+    memset(b, 0, sizeof b);
+    OK(MPI_File_read_at_all(fh, mine, MPI_BOTTOM, 1, absolute, &st));
+    SAME(a[2], 3);
+    SAME(b[4], 8);
+    MPI_Type_free(&absolute);
+    OK(MPI_File_write_at(fh, mine + 40, pairs, 2, MPI_DOUBLE_INT, &st));
+    SAME(count_of(&st, MPI_DOUBLE_INT), 2);
+    OK(MPI_File_read_at(fh, mine + 40, back, 2, MPI_DOUBLE_INT, &st));
+    CHECK(back[1].value == -2.5 && back[1].index == 9, "pairs do not come back");
+    double value = 0;
+    OK(MPI_File_read_at(fh, mine + 52, &value, 1, MPI_DOUBLE, &st)); /* 12 bytes a pair: no padding */
+    CHECK(value == -2.5, "the second pair does not follow the first");
+    MPI_Datatype backwards;
+    MPI_Type_create_hvector(5, 1, -(MPI_Aint)sizeof(int), MPI_INT, &backwards);
+    MPI_Type_commit(&backwards);
+    OK(MPI_File_write_at_all(fh, mine, b + 4, 1, backwards, &st));
+    OK(MPI_File_read_at_all(fh, mine, got, 5, MPI_INT, &st));
+    for (int i = 0; i < 5; i++)
+        SAME(got[i], 8 - i);
+    MPI_Type_free(&backwards);
+    OK(MPI_File_close(&fh));
+    END_CLAUSE();
+}
+
 /* Large and small pieces, every rank another share, with and without the collective machinery. */
 static void interleaved(void)
 {
@@ -244,6 +290,7 @@ int main(int argc, char **argv)
     split_collectives();
     nothing_at_all();
     requests();
+    odd_memory();
     interleaved();
     return finish();
 }

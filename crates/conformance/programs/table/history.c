@@ -4,7 +4,7 @@
  * What it saw goes to the file `out.RANK`, a line an access: number, error class, bytes, digest of the whole
  * buffer. The writer of the script knows what must stand there. Verbs:
  *   script NAME                 a new script, on the file NAME
- *   type ID SPEC                makes a datatype; see parse_type
+ *   type ID SPEC                makes a datatype, see parse_type; the one that had the number is freed
  *   open AMODE N KEY VALUE ...  collective; AMODE of the letters r w b (both) c (create) a (append)
  *   view DISP ETYPE FILETYPE    collective
  *   seek WHENCE OFFSET          WHENCE is s, c or e
@@ -18,7 +18,7 @@
  */
 #include "check.h"
 
-enum { TYPES = 4096, PENDING = 64 };
+enum { TYPES = 64, PENDING = 64 };
 
 static MPI_Datatype types[TYPES];
 static MPI_File fh = MPI_FILE_NULL;
@@ -59,6 +59,15 @@ static MPI_Datatype basic(const char *name)
 
 static MPI_Datatype parse_type(void);
 
+/* Frees a datatype, unless it is a named one: handles are used again soon, for other datatypes. */
+static void release(MPI_Datatype *type)
+{
+    int a, b, c, combiner;
+    MPI_Type_get_envelope(*type, &a, &b, &c, &combiner);
+    if (combiner != MPI_COMBINER_NAMED)
+        MPI_Type_free(type);
+}
+
 static int *ints(int n)
 {
     int *list = malloc(sizeof(int) * (size_t)(n + 1));
@@ -82,6 +91,7 @@ static MPI_Datatype parse_blocks(const char *kind)
         MPI_Type_create_hindexed(n, lengths, bytes, child, &made);
     else
         MPI_Type_indexed(n, lengths, where, child, &made);
+    release(&child);
     free(lengths);
     free(where);
     free(bytes);
@@ -102,6 +112,7 @@ static MPI_Datatype parse_equal_blocks(const char *kind)
         MPI_Type_create_hindexed_block(n, length, bytes, child, &made);
     else
         MPI_Type_create_indexed_block(n, length, where, child, &made);
+    release(&child);
     free(where);
     free(bytes);
     return made;
@@ -119,6 +130,8 @@ static MPI_Datatype parse_struct(void)
         parts[i] = parse_type();
     }
     MPI_Type_create_struct(n, lengths, bytes, parts, &made);
+    for (int i = 0; i < n; i++)
+        release(&parts[i]);
     free(lengths);
     free(bytes);
     free(parts);
@@ -130,6 +143,7 @@ static MPI_Datatype parse_subarray(void)
     int n = small(), *sizes = ints(n), *subsizes = ints(n), *starts = ints(n), c = word()[0] == 'C';
     MPI_Datatype child = parse_type(), made;
     MPI_Type_create_subarray(n, sizes, subsizes, starts, c ? MPI_ORDER_C : MPI_ORDER_FORTRAN, child, &made);
+    release(&child);
     free(sizes);
     free(subsizes);
     free(starts);
@@ -148,6 +162,7 @@ static MPI_Datatype parse_darray(void)
     MPI_Datatype child = parse_type(), made;
     MPI_Type_create_darray(size, who, n, sizes, dist, args, grid, c ? MPI_ORDER_C : MPI_ORDER_FORTRAN, child,
                            &made);
+    release(&child);
     free(sizes);
     free(dist);
     free(args);
@@ -155,44 +170,47 @@ static MPI_Datatype parse_darray(void)
     return made;
 }
 
-/* A datatype in prefix notation: a constructor's name, its arguments, its child. Datatypes are few: none of
- * the inner ones is freed. */
+/* A constructor with one child and few numbers. */
+static MPI_Datatype parse_simple(const char *kind)
+{
+    MPI_Aint n[3] = {0};
+    int numbers = strcmp(kind, "dup") == 0 ? 0 : strcmp(kind, "contiguous") == 0 ? 1
+                : strcmp(kind, "resized") == 0 ? 2 : 3;
+    for (int i = 0; i < numbers; i++)
+        n[i] = number();
+    MPI_Datatype child = parse_type(), made = MPI_DATATYPE_NULL;
+    if (strcmp(kind, "dup") == 0)
+        MPI_Type_dup(child, &made);
+    else if (strcmp(kind, "contiguous") == 0)
+        MPI_Type_contiguous((int)n[0], child, &made);
+    else if (strcmp(kind, "resized") == 0)
+        MPI_Type_create_resized(child, n[0], n[1], &made);
+    else if (strcmp(kind, "vector") == 0)
+        MPI_Type_vector((int)n[0], (int)n[1], (int)n[2], child, &made);
+    else if (strcmp(kind, "hvector") == 0)
+        MPI_Type_create_hvector((int)n[0], (int)n[1], n[2], child, &made);
+    release(&child);
+    return made;
+}
+
+/* A datatype in prefix notation: a constructor's name, its arguments, its child. */
 static MPI_Datatype parse_type(void)
 {
     char *kind = word();
-    MPI_Datatype made = basic(kind);
-    if (made != MPI_DATATYPE_NULL)
-        return made;
-    if (strcmp(kind, "dup") == 0) {
-        MPI_Type_dup(parse_type(), &made);
-    } else if (strcmp(kind, "contiguous") == 0) {
-        int n = small();
-        MPI_Type_contiguous(n, parse_type(), &made);
-    } else if (strcmp(kind, "vector") == 0) {
-        int n = small(), length = small(), stride = small();
-        MPI_Type_vector(n, length, stride, parse_type(), &made);
-    } else if (strcmp(kind, "hvector") == 0) {
-        int n = small(), length = small();
-        MPI_Aint stride = number();
-        MPI_Type_create_hvector(n, length, stride, parse_type(), &made);
-    } else if (strcmp(kind, "indexed") == 0 || strcmp(kind, "hindexed") == 0) {
-        made = parse_blocks(kind);
-    } else if (strcmp(kind, "indexed_block") == 0 || strcmp(kind, "hindexed_block") == 0) {
-        made = parse_equal_blocks(kind);
-    } else if (strcmp(kind, "struct") == 0) {
-        made = parse_struct();
-    } else if (strcmp(kind, "subarray") == 0) {
-        made = parse_subarray();
-    } else if (strcmp(kind, "darray") == 0) {
-        made = parse_darray();
-    } else if (strcmp(kind, "resized") == 0) {
-        MPI_Aint lb = number(), extent = number();
-        MPI_Type_create_resized(parse_type(), lb, extent, &made);
-    } else {
-        fprintf(stderr, "no datatype constructor %s\n", kind);
-        MPI_Abort(MPI_COMM_WORLD, 3);
-    }
-    return made;
+    MPI_Datatype named = basic(kind);
+    if (named != MPI_DATATYPE_NULL)
+        return named;
+    if (strcmp(kind, "indexed") == 0 || strcmp(kind, "hindexed") == 0)
+        return parse_blocks(kind);
+    if (strcmp(kind, "indexed_block") == 0 || strcmp(kind, "hindexed_block") == 0)
+        return parse_equal_blocks(kind);
+    if (strcmp(kind, "struct") == 0)
+        return parse_struct();
+    if (strcmp(kind, "subarray") == 0)
+        return parse_subarray();
+    if (strcmp(kind, "darray") == 0)
+        return parse_darray();
+    return parse_simple(kind);
 }
 
 /* ---- accesses -------------------------------------------------------------------------------------- */
@@ -357,6 +375,8 @@ static void line(char *verb)
         fprintf(out, "script %s\n", file);
     } else if (strcmp(verb, "type") == 0) {
         int id = small();
+        if (types[id])
+            release(&types[id]);
         types[id] = parse_type();
         MPI_Type_commit(&types[id]);
     } else if (strcmp(verb, "open") == 0) {

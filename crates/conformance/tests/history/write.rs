@@ -44,6 +44,8 @@ struct Writer {
 }
 
 const ALL: &str = "*";
+/// Datatype numbers, used in turn; the program frees a datatype when its number comes again.
+const TYPES: usize = 64;
 
 /// The script of this seed on a file of this name; fewer steps give a prefix of it.
 pub fn script(seed: u64, ranks: usize, name: &str, steps: usize) -> Script {
@@ -135,7 +137,7 @@ impl Writer {
 
     fn make_type(&mut self, datatype: &Datatype) -> usize {
         let id = self.next_type;
-        self.next_type += 1;
+        self.next_type = (id + 1) % TYPES;
         self.line(ALL, &format!("type {id} {}", spec(datatype)));
         id
     }
@@ -168,7 +170,7 @@ impl Writer {
                 _ => self.of_etypes(etype),
             };
             let bytes = expand(&made, Representation::Native).bytes();
-            if !bytes.is_empty() && made.extent > 0 && made.extent <= 2000 {
+            if can_be_made(&made) && !bytes.is_empty() && (1..=2000).contains(&made.extent) {
                 return made;
             }
         }
