@@ -4,6 +4,7 @@
 //! `MPI_Request_get_status` does not, so a program that asks in a loop would never see its access end.
 
 use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
 
 use crate::boundary::{export, host_function, no_such_function};
 
@@ -19,7 +20,9 @@ export! {
 
 fn ask_host(request: usize, flag: *mut c_int, status: *mut c_void) -> c_int {
     type Ask = unsafe extern "C" fn(usize, *mut c_int, *mut c_void) -> c_int;
-    let Some(theirs) = host_function(c"PMPI_Request_get_status") else { return no_such_function() };
+    static THEIRS: OnceLock<Option<usize>> = OnceLock::new();
+    let find = || host_function(c"PMPI_Request_get_status").map(|function| function as usize);
+    let Some(theirs) = *THEIRS.get_or_init(find) else { return no_such_function() };
     // SAFETY: the host's function of this name, with the program's own arguments.
-    unsafe { std::mem::transmute::<*const c_void, Ask>(theirs)(request, flag, status) }
+    unsafe { std::mem::transmute::<usize, Ask>(theirs)(request, flag, status) }
 }

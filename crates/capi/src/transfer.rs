@@ -4,35 +4,46 @@
 use std::ffi::{c_int, c_void};
 
 use pario_buffer::UserBuffer;
-use pario_mpi_host::Host;
+use pario_mpi_host::{Host, Pending};
 use pario_mpiio::{Direction, Error, Operand, Place, Reach, Result};
 use pario_units::ErrorKind;
 
 use crate::boundary::{export, no_such_function, on_file};
 
-/// Turns the program's (buffer, count, datatype) into an operand.
-fn operand(host: &'static Host, buffer: *const c_void, count: i64, datatype: usize) -> Result<Operand> {
-    let count = u64::try_from(count)
-        .map_err(|_| Error::Value(ErrorKind::Count, "the count must not be negative", count))?;
-    let datatype = crate::control::datatype(host, datatype)?;
-    let layout = host.layout(datatype)?;
-    let pattern = &layout.native;
-    let len = pattern.size().checked_mul(count).filter(|len| *len <= i64::MAX as u64);
-    let len = len.ok_or(Error::Usage(ErrorKind::Count, "the access is larger than the largest file"))?;
-    if buffer.is_null() && len > 0 && pattern.true_lb() == 0 {
-        // MPI_BOTTOM is a null pointer too, but goes with addresses in the datatype.
-        return Err(Error::Usage(ErrorKind::Buffer, "the buffer is a null pointer"));
-    }
-    // SAFETY: the program promises by the MPI standard that its buffer holds count items of the datatype
-    // and stays in place until the access is complete.
-    let memory = unsafe { UserBuffer::new(buffer.cast_mut().cast(), pattern.clone(), count) };
-    if memory.len() != len {
-        return Err(Error::Usage(ErrorKind::Count, "the buffer reaches beyond the address space"));
-    }
-    Ok(Operand { buffer: memory, base: buffer as usize, datatype, count })
+/// The program's memory as it names it.
+#[derive(Clone, Copy)]
+struct Named {
+    buffer: *const c_void,
+    count: i64,
+    datatype: usize,
 }
 
-/// One blocking access.
+impl Named {
+    /// Checks it and makes an operand of it.
+    fn operand(self, host: &'static Host) -> Result<Operand> {
+        let Named { buffer, count, datatype } = self;
+        let count = u64::try_from(count)
+            .map_err(|_| Error::Value(ErrorKind::Count, "the count must not be negative", count))?;
+        let datatype = crate::control::datatype(host, datatype)?;
+        let layout = host.layout(datatype)?;
+        let pattern = &layout.native;
+        let len = pattern.size().checked_mul(count).filter(|len| *len <= i64::MAX as u64);
+        let len = len.ok_or(Error::Usage(ErrorKind::Count, "the access is larger than the largest file"))?;
+        if buffer.is_null() && len > 0 && pattern.true_lb() == 0 {
+            // MPI_BOTTOM is a null pointer too, but goes with addresses in the datatype.
+            return Err(Error::Usage(ErrorKind::Buffer, "the buffer is a null pointer"));
+        }
+        // SAFETY: the program promises by the MPI standard that its buffer holds count items of the datatype
+        // and stays in place until the access is complete.
+        let memory = unsafe { UserBuffer::new(buffer.cast_mut().cast(), pattern.clone(), count) };
+        if memory.len() != len {
+            return Err(Error::Usage(ErrorKind::Count, "the buffer reaches beyond the address space"));
+        }
+        Ok(Operand { buffer: memory, base: buffer as usize, datatype, count })
+    }
+}
+
+/// What one function of the chapter does.
 #[derive(Clone, Copy)]
 struct Access {
     name: &'static str,
@@ -42,55 +53,32 @@ struct Access {
 }
 
 impl Access {
-    fn run(
-        self,
-        host: &'static Host,
-        fh: usize,
-        buffer: *const c_void,
-        count: i64,
-        datatype: usize,
-        status: *mut c_void,
-    ) -> c_int {
+    fn run(self, host: &'static Host, fh: usize, memory: Named, status: Out) -> c_int {
         on_file(host, self.name, fh, |file| {
-            let operand = operand(host, buffer, count, datatype);
-            let bytes = file.access(self.direction, self.place, self.reach, operand)?;
+            let bytes = file.access(self.direction, self.place, self.reach, memory.operand(host))?;
             // SAFETY: the program's status object, or the host's MPI_STATUS_IGNORE.
             Ok(unsafe { host.set_status(status, bytes) }?)
         })
     }
 
-    fn start(
-        self,
-        host: &'static Host,
-        fh: usize,
-        buffer: *const c_void,
-        count: i64,
-        datatype: usize,
-        request: *mut c_void,
-    ) -> c_int {
+    fn start(self, host: &'static Host, fh: usize, memory: Named, request: Out) -> c_int {
         on_file(host, self.name, fh, |file| {
-            let operand = operand(host, buffer, count, datatype);
-            let ticket = file.start(self.direction, self.place, self.reach, operand)?;
+            let ticket = file.start(self.direction, self.place, self.reach, memory.operand(host))?;
             // SAFETY: the program's request variable.
-            Ok(unsafe { host.start_request(ticket, request) }?)
+            let started = unsafe { host.start_request(ticket.clone(), request) };
+            if started.is_err() {
+                // Without a request the program takes its memory back when this call returns.
+                ticket.wait();
+            }
+            Ok(started?)
         })
     }
 
-    fn begin(
-        self,
-        host: &'static Host,
-        fh: usize,
-        buffer: *const c_void,
-        count: i64,
-        datatype: usize,
-    ) -> c_int {
-        on_file(host, self.name, fh, |file| {
-            let operand = operand(host, buffer, count, datatype);
-            file.begin(self.direction, self.place, operand)
-        })
+    fn begin(self, host: &'static Host, fh: usize, memory: Named) -> c_int {
+        on_file(host, self.name, fh, |file| file.begin(self.direction, self.place, memory.operand(host)))
     }
 
-    fn end(self, host: &'static Host, fh: usize, buffer: *const c_void, status: *mut c_void) -> c_int {
+    fn end(self, host: &'static Host, fh: usize, buffer: *const c_void, status: Out) -> c_int {
         on_file(host, self.name, fh, |file| {
             let bytes = file.end(self.direction, self.place, buffer as usize)?;
             // SAFETY: the program's status object, or the host's MPI_STATUS_IGNORE.
@@ -101,6 +89,12 @@ impl Access {
 
 type Buf = *mut c_void;
 type Out = *mut c_void;
+
+macro_rules! named {
+    ($buffer:ident, $count:ident, $datatype:ident) => {
+        Named { buffer: $buffer, count: $count.into(), datatype: $datatype }
+    };
+}
 
 /// `shape name place direction reach;` for each function with an int count and its `_c` twin.
 macro_rules! transfers {
@@ -117,32 +111,32 @@ macro_rules! transfers {
     };
     (@run $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, At, $reach:ident) => { export! {
         fn $name, $pname, $symbol (fh: usize, offset: i64, buf: Buf, count: $count, datatype: usize, status: Out) -> c_int
-            = |host| transfers!(@access $name, $direction, At, $reach, offset).run(host, fh, buf, count.into(), datatype, status),
+            = |host| transfers!(@access $name, $direction, At, $reach, offset).run(host, fh, named!(buf, count, datatype), status),
             else no_such_function();
     } };
     (@run $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, $place:ident, $reach:ident) => { export! {
         fn $name, $pname, $symbol (fh: usize, buf: Buf, count: $count, datatype: usize, status: Out) -> c_int
-            = |host| transfers!(@access $name, $direction, $place, $reach).run(host, fh, buf, count.into(), datatype, status),
+            = |host| transfers!(@access $name, $direction, $place, $reach).run(host, fh, named!(buf, count, datatype), status),
             else no_such_function();
     } };
     (@start $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, At, $reach:ident) => { export! {
         fn $name, $pname, $symbol (fh: usize, offset: i64, buf: Buf, count: $count, datatype: usize, request: Out) -> c_int
-            = |host| transfers!(@access $name, $direction, At, $reach, offset).start(host, fh, buf, count.into(), datatype, request),
+            = |host| transfers!(@access $name, $direction, At, $reach, offset).start(host, fh, named!(buf, count, datatype), request),
             else no_such_function();
     } };
     (@start $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, $place:ident, $reach:ident) => { export! {
         fn $name, $pname, $symbol (fh: usize, buf: Buf, count: $count, datatype: usize, request: Out) -> c_int
-            = |host| transfers!(@access $name, $direction, $place, $reach).start(host, fh, buf, count.into(), datatype, request),
+            = |host| transfers!(@access $name, $direction, $place, $reach).start(host, fh, named!(buf, count, datatype), request),
             else no_such_function();
     } };
     (@begin $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, At, $reach:ident) => { export! {
         fn $name, $pname, $symbol (fh: usize, offset: i64, buf: Buf, count: $count, datatype: usize) -> c_int
-            = |host| transfers!(@access $name, $direction, At, $reach, offset).begin(host, fh, buf, count.into(), datatype),
+            = |host| transfers!(@access $name, $direction, At, $reach, offset).begin(host, fh, named!(buf, count, datatype)),
             else no_such_function();
     } };
     (@begin $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, $place:ident, $reach:ident) => { export! {
         fn $name, $pname, $symbol (fh: usize, buf: Buf, count: $count, datatype: usize) -> c_int
-            = |host| transfers!(@access $name, $direction, $place, $reach).begin(host, fh, buf, count.into(), datatype),
+            = |host| transfers!(@access $name, $direction, $place, $reach).begin(host, fh, named!(buf, count, datatype)),
             else no_such_function();
     } };
 }

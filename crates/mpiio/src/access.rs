@@ -321,7 +321,7 @@ impl Job {
                     lend(&mut staged, |memory| plain.read(view, self.at, memory, 0, self.len, &tuning))?;
                 // Values of one access are of one size only where the datatype is; a short read then
                 // gives the values that came whole.
-                let items = if got == self.len { *items } else { whole_items(*items, got, self.len) };
+                let items = if got == self.len { *items } else { scaled(*items, got, self.len) };
                 let Operand { base, datatype, .. } = self.operand;
                 conversion.read(base, datatype, items, &mut staged).map_err(Error::UserFunction)?;
                 Ok(if got == self.len { buffer.len() } else { scaled(buffer.len(), got, self.len) })
@@ -345,10 +345,6 @@ impl Job {
             }
         }
     }
-}
-
-fn whole_items(items: u64, got: u64, len: u64) -> u64 {
-    scaled(items, got, len)
 }
 
 /// `n · got / len`, rounded down.

@@ -160,7 +160,7 @@ static void one_rank_fails_to_access(void)
     OK(MPI_Register_datarep("refused", refuse, refuse, int_extent, NULL));
     OK(MPI_File_set_view(fh, 0, MPI_INT, MPI_INT, "refused", MPI_INFO_NULL));
     ONE_AT_FAULT(MPI_File_read_at_all(fh, rank, &value, 1, MPI_INT, &st), MPI_ERR_CONVERSION);
-    ONE_AT_FAULT(MPI_File_write_at_all(fh, rank, &value, 1, MPI_INT, &st), MPI_ERR_CONVERSION);
+    ONE_AT_FAULT(MPI_File_write_at_all(fh, rank, &value, bad, MPI_INT, &st), MPI_ERR_CONVERSION);
     OK(MPI_File_set_view(fh, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
     OK(MPI_File_read_at_all(fh, 4 * rank, &value, 1, MPI_INT, &st)); /* and then all is well */
     SAME(value, rank);
