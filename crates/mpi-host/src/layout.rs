@@ -10,6 +10,7 @@ use crate::handles::{Host, TypeHandle, host};
 use pario_view::Pattern;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 /// The layout of a datatype.
@@ -25,8 +26,27 @@ pub struct Layout {
 
 #[derive(Default)]
 pub(crate) struct Layouts {
-    known: RwLock<HashMap<TypeHandle, Arc<Layout>>>,
+    known: RwLock<HashMap<TypeHandle, Arc<Layout>, BuildHasherDefault<HandleHasher>>>,
     keyval: OnceLock<c_int>,
+}
+
+/// Handles are few and come from the host, so a multiplication mixes them well enough; the standard
+/// library's hash was a sixth of all instructions of a small access.
+#[derive(Default)]
+struct HandleHasher(u64);
+
+impl Hasher for HandleHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_usize(usize::from(*byte)));
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.0 = (self.0 ^ word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl Layouts {
