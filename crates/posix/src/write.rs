@@ -42,6 +42,9 @@ use std::ops::Range;
 /// A batch of pieces under one lock has at most this many bytes between its ends, unless it is one piece.
 const BATCH_SPAN: u64 = 4 << 20;
 
+/// Pieces of at least this many bytes are worth clearing around.
+const CLEAR_AROUND: u64 = 512;
+
 impl PlainFile {
     /// Writes `len` bytes of the memory's data from `buf_at` to the view from `at`: all of them, or an error
     /// that says how many leading ones are certainly done.
@@ -243,9 +246,10 @@ impl Sweep<'_> {
                 got.map_err(|stop| file.stopped(Action::Read, segment.lo, stop).with_nothing_done())?
             }
         };
-        match got {
-            0 => clear_gaps(window, self.copy.clone(), segment),
-            _ => window[got as usize..].fill(0),
+        // Zeros only where no piece comes, unless the pieces are so small that one sweep is cheaper.
+        match got == 0 && segment.data / segment.stretches >= CLEAR_AROUND {
+            true => clear_gaps(window, self.copy.clone(), segment),
+            false => window[got as usize..].fill(0),
         }
         self.mover.buf.scatter(
             self.mem + self.done,
