@@ -13,14 +13,14 @@ use crate::float80;
 use crate::user::UserBuffer;
 
 /// A place in a typed buffer.
-pub struct TypedStream {
-    buffer: UserBuffer,
+pub struct TypedStream<'a> {
+    buffer: &'a UserBuffer,
     cursor: Cursor,
 }
 
-impl TypedStream {
+impl<'a> TypedStream<'a> {
     /// The values of a buffer, from the first. Its pattern has to come from [`Pattern::typed`].
-    pub fn new(buffer: UserBuffer) -> TypedStream {
+    pub fn new(buffer: &'a UserBuffer) -> TypedStream<'a> {
         let cursor = buffer.cursor(0);
         TypedStream { buffer, cursor }
     }
@@ -44,7 +44,7 @@ pub fn external_size(typed: &Pattern, count: u64) -> Result<u64, Error> {
 
 /// Writes the next values to `dst` and returns the bytes written: `dst` is full, but for less than one value,
 /// or the stream is done. After an error the stream's place is undefined.
-pub fn encode(stream: &mut TypedStream, dst: &mut [u8]) -> Result<usize, Error> {
+pub fn encode(stream: &mut TypedStream<'_>, dst: &mut [u8]) -> Result<usize, Error> {
     let mut done = 0;
     while let Some(values) = next_values(stream, dst.len() - done)? {
         for i in 0..values.pieces {
@@ -61,7 +61,7 @@ pub fn encode(stream: &mut TypedStream, dst: &mut [u8]) -> Result<usize, Error> 
 
 /// Reads the next values from `src` and returns the bytes used: all but less than one value, or the stream is
 /// done. After an error the stream's place is undefined.
-pub fn decode(stream: &mut TypedStream, src: &[u8]) -> Result<usize, Error> {
+pub fn decode(stream: &mut TypedStream<'_>, src: &[u8]) -> Result<usize, Error> {
     let mut done = 0;
     while let Some(values) = next_values(stream, src.len() - done)? {
         for i in 0..values.pieces {
@@ -110,13 +110,13 @@ impl Values {
         self.external * self.per_piece
     }
 
-    fn piece(&self, stream: &TypedStream, i: u64) -> *mut u8 {
+    fn piece(&self, stream: &TypedStream<'_>, i: u64) -> *mut u8 {
         stream.buffer.address(self.offset + i as i64 * self.stride)
     }
 }
 
 /// The next values that take at most `room` bytes in external32.
-fn next_values(stream: &mut TypedStream, room: usize) -> Result<Option<Values>, Error> {
+fn next_values(stream: &mut TypedStream<'_>, room: usize) -> Result<Option<Values>, Error> {
     let Some(basic) = stream.cursor.basic() else { return Ok(None) };
     let change = change_of(basic)?;
     let fit = room as u64 / u64::from(basic.external);
@@ -282,17 +282,18 @@ mod tests {
     fn known_byte_strings() {
         let mut out = [0; 64];
         let mut longs = [1i64, -2, 0x0102_0304];
-        let mut stream = TypedStream::new(buffer(&mut longs, LONG));
+        let memory = buffer(&mut longs, LONG);
+        let mut stream = TypedStream::new(&memory);
         assert_eq!(encode(&mut stream, &mut out), Ok(12));
         assert_eq!(&out[..12], b"\x00\x00\x00\x01\xff\xff\xff\xfe\x01\x02\x03\x04");
         assert!(stream.is_done());
 
         let mut doubles = [1.5f64, -0.0];
-        assert_eq!(encode(&mut TypedStream::new(buffer(&mut doubles, DOUBLE)), &mut out), Ok(16));
+        assert_eq!(encode(&mut TypedStream::new(&buffer(&mut doubles, DOUBLE)), &mut out), Ok(16));
         assert_eq!(&out[..16], b"\x3f\xf8\0\0\0\0\0\0\x80\0\0\0\0\0\0\0");
 
         let mut chars = ['A' as u32, 0xfffe];
-        assert_eq!(encode(&mut TypedStream::new(buffer(&mut chars, WIDE)), &mut out), Ok(4));
+        assert_eq!(encode(&mut TypedStream::new(&buffer(&mut chars, WIDE)), &mut out), Ok(4));
         assert_eq!(&out[..4], b"\0A\xff\xfe");
     }
 
@@ -302,10 +303,10 @@ mod tests {
         let mut value = [0u8; 16];
         value[7..10].copy_from_slice(&[0xc0, 0x00, 0xc0]); // -3
         let mut out = [0; 16];
-        assert_eq!(encode(&mut TypedStream::new(buffer(&mut value, LONG_DOUBLE)), &mut out), Ok(16));
+        assert_eq!(encode(&mut TypedStream::new(&buffer(&mut value, LONG_DOUBLE)), &mut out), Ok(16));
         assert_eq!(out, *b"\xc0\x00\x80\0\0\0\0\0\0\0\0\0\0\0\0\0");
         let mut back = [0xffu8; 16];
-        assert_eq!(decode(&mut TypedStream::new(buffer(&mut back, LONG_DOUBLE)), &out), Ok(16));
+        assert_eq!(decode(&mut TypedStream::new(&buffer(&mut back, LONG_DOUBLE)), &out), Ok(16));
         assert_eq!(back, value);
     }
 
@@ -314,15 +315,15 @@ mod tests {
         let mut out = [0; 64];
         for bad in [i64::from(i32::MAX) + 1, i64::from(i32::MIN) - 1] {
             let mut data = [bad];
-            let result = encode(&mut TypedStream::new(buffer(&mut data, LONG)), &mut out);
+            let result = encode(&mut TypedStream::new(&buffer(&mut data, LONG)), &mut out);
             assert_eq!(result, Err(Error::DoesNotFit(LONG)));
         }
         let mut data = [0x1_0000u32];
-        let result = encode(&mut TypedStream::new(buffer(&mut data, WIDE)), &mut out);
+        let result = encode(&mut TypedStream::new(&buffer(&mut data, WIDE)), &mut out);
         assert_eq!(result, Err(Error::DoesNotFit(WIDE)));
         let odd = Basic { kind: Kind::Float, native: 8, external: 4 };
         let mut data = [0f64];
-        let result = encode(&mut TypedStream::new(buffer(&mut data, odd)), &mut out);
+        let result = encode(&mut TypedStream::new(&buffer(&mut data, odd)), &mut out);
         assert_eq!(result, Err(Error::Unsupported(odd)));
     }
 
@@ -335,7 +336,7 @@ mod tests {
         assert_eq!(external_size(&typed, 1), Ok(300));
         // SAFETY: the vector outlives the buffer.
         let user = unsafe { UserBuffer::new(data.as_mut_ptr().cast(), typed.clone(), 1) };
-        let mut stream = TypedStream::new(user);
+        let mut stream = TypedStream::new(&user);
         let mut file = Vec::new();
         let mut chunk = [0; 7 * 4 + 3];
         while !stream.is_done() {
@@ -347,7 +348,7 @@ mod tests {
         let mut back = vec![0i64; 100];
         // SAFETY: the vector outlives the buffer.
         let user = unsafe { UserBuffer::new(back.as_mut_ptr().cast(), typed, 1) };
-        let mut stream = TypedStream::new(user);
+        let mut stream = TypedStream::new(&user);
         let mut at = 0;
         while !stream.is_done() {
             let end = (at + 33).min(file.len());

@@ -4,9 +4,9 @@ use pario_view::Pattern;
 
 use crate::UserBuffer;
 
-/// Lets `f` use a slice as a buffer. The buffer must not be kept beyond `f`.
+/// Lets `f` use a slice as a buffer. It cannot be kept beyond `f`: a buffer cannot be copied.
 pub fn lend<R>(bytes: &mut [u8], f: impl FnOnce(&UserBuffer) -> R) -> R {
-    // SAFETY: the slice is exclusively ours for the time of `f`, and nobody keeps the buffer (see above).
+    // SAFETY: the slice is exclusively ours for the time of `f`, which cannot keep what it gets by reference.
     let buffer = unsafe { UserBuffer::new(bytes.as_mut_ptr(), Pattern::block(bytes.len() as u64), 1) };
     f(&buffer)
 }
@@ -14,7 +14,7 @@ pub fn lend<R>(bytes: &mut [u8], f: impl FnOnce(&UserBuffer) -> R) -> R {
 impl UserBuffer {
     /// The same memory under another description of the same datatype: one that keeps basic types, say.
     /// `None` if the description is of another size or reaches beyond the memory of this one.
-    pub fn described_by(&self, pattern: &Pattern) -> Option<UserBuffer> {
+    pub fn described_by(self, pattern: &Pattern) -> Option<UserBuffer> {
         let facts = |p: &Pattern| (p.size(), p.true_lb(), p.true_ub(), p.extent());
         (facts(pattern) == facts(self.pattern())).then(|| self.with_pattern(pattern.clone()))
     }
@@ -39,9 +39,9 @@ mod tests {
     #[test]
     fn only_an_equal_description_is_taken() {
         let mut bytes = [0; 8];
-        lend(&mut bytes, |buffer| {
-            assert!(buffer.described_by(&Pattern::block(8)).is_some());
-            assert!(buffer.described_by(&Pattern::block(9)).is_none());
-        });
+        // SAFETY: the bytes outlive both buffers.
+        let buffer = |bytes: &mut [u8]| unsafe { UserBuffer::new(bytes.as_mut_ptr(), Pattern::block(8), 1) };
+        assert!(buffer(&mut bytes).described_by(&Pattern::block(8)).is_some());
+        assert!(buffer(&mut bytes).described_by(&Pattern::block(9)).is_none());
     }
 }

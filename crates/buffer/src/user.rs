@@ -9,7 +9,7 @@ use crate::side::Zip;
 /// The program's memory: `count` instances of a pattern, tiled by its extent from a base address.
 ///
 /// The data stream of a buffer is its bytes in typemap order; positions below count in that stream.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct UserBuffer {
     base: *mut u8,
     pattern: Pattern,
@@ -211,8 +211,8 @@ impl UserBuffer {
         done
     }
 
-    pub(crate) fn with_pattern(&self, pattern: Pattern) -> UserBuffer {
-        UserBuffer { pattern, ..self.clone() }
+    pub(crate) fn with_pattern(self, pattern: Pattern) -> UserBuffer {
+        UserBuffer { pattern, ..self }
     }
 
     pub(crate) fn address(&self, offset: i64) -> *mut u8 {

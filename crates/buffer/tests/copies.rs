@@ -123,7 +123,7 @@ proptest! {
         }
         let before = memory.bytes.clone();
         let mut file = Vec::new();
-        let mut stream = TypedStream::new(buffer.clone());
+        let mut stream = TypedStream::new(&buffer);
         let mut piece = vec![0; chunk];
         while !stream.is_done() {
             let n = encode(&mut stream, &mut piece).unwrap();
@@ -134,7 +134,7 @@ proptest! {
         for &i in &memory.data {
             memory.bytes[i] = 0;
         }
-        let mut stream = TypedStream::new(buffer);
+        let mut stream = TypedStream::new(&buffer);
         let mut at = 0;
         while !stream.is_done() {
             let end = (at + chunk).min(file.len());

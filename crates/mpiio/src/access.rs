@@ -255,11 +255,12 @@ impl File {
             Datarep::External32 => {
                 let len = file_bytes(host.external(operand.datatype)?.size())?;
                 let typed = host.typed(operand.datatype)?;
-                let buffer = operand.buffer.described_by(&typed).ok_or(Error::Usage(
+                let Operand { buffer, base, datatype, count } = operand;
+                let buffer = buffer.described_by(&typed).ok_or(Error::Usage(
                     ErrorKind::Intern,
                     "two layouts of one datatype differ; please report this with the datatype",
                 ))?;
-                Ok((Operand { buffer, ..operand }, len, Coder::External))
+                Ok((Operand { buffer, base, datatype, count }, len, Coder::External))
             }
             Datarep::User(_, conversion) => {
                 let converts = match d {

@@ -38,7 +38,7 @@ pub(crate) fn write_external(
     tuning: &Tuning,
 ) -> Result<u64> {
     let mut chunk = chunk(len, tuning)?;
-    let mut values = TypedStream::new(buffer.clone());
+    let mut values = TypedStream::new(buffer);
     let mut done = 0;
     while done < len {
         let room = chunk.len().min((len - done) as usize);
@@ -64,7 +64,7 @@ pub(crate) fn read_external(
     tuning: &Tuning,
 ) -> Result<u64> {
     let mut chunk = chunk(len, tuning)?;
-    let mut values = TypedStream::new(buffer.clone());
+    let mut values = TypedStream::new(buffer);
     let mut done = 0;
     while done < len {
         let room = chunk.len().min((len - done) as usize);

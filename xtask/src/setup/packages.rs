@@ -26,10 +26,12 @@ const fn package(name: &'static str, need: Need, why: &'static str) -> Package {
 
 const PACKAGES: &[Package] = &[
     package("gcc", Need::Run, "C programs of the demo, the benches and the tests"),
+    package("libc6-dev", Need::Run, "headers for them"),
     package("mpich", Need::Run, "host MPI: mpiexec.mpich"),
     package("libmpich-dev", Need::Run, "host MPI: mpicc.mpich, mpif90.mpich"),
     package("openmpi-bin", Need::Run, "host MPI: mpiexec.openmpi"),
     package("libopenmpi-dev", Need::Run, "host MPI: mpicc.openmpi, mpif90.openmpi"),
+    package("binutils", Need::Test, "`nm` and `readelf`: what the library exports and needs"),
     package("gfortran", Need::Test, "Fortran entry points are tried from mpif.h, mpi and mpi_f08"),
     package("libhdf5-mpich-dev", Need::Test, "HDF5 above MPI-IO, MPICH"),
     package("libhdf5-openmpi-dev", Need::Test, "HDF5 above MPI-IO, Open MPI"),
@@ -38,7 +40,6 @@ const PACKAGES: &[Package] = &[
     package("python3-dev", Need::Test, "builds mpi4py from source"),
     package("python3-mpi4py", Need::Test, "what python3-h5py-mpi is used with"),
     package("python3-h5py-mpi", Need::Test, "h5py above HDF5 above MPI-IO"),
-    package("iproute2", Need::Test, "`ip` and `ss`: which network names and sockets a test has"),
 ];
 
 /// Installs the missing packages, or says what to run.
