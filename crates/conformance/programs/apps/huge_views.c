@@ -71,7 +71,8 @@ static void through(MPI_File file, int plain, MPI_Offset at, int salt)
 static void together(const char *name, MPI_Datatype vector)
 {
     int64_t data[N], got[N];
-    const MPI_Offset at = 99999500;
+    /* Within the first tile: the first piece of one rank's next tile is the last of the other's first. */
+    const MPI_Offset at = 99998000;
     MPI_File file;
     MPI_Status status;
     MUST(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
