@@ -166,7 +166,7 @@ impl File {
         counters().background.add(1);
         let guard = self.under_way();
         worker::submit(Box::new(move || {
-            let outcome = job.run();
+            let outcome = worker::guarded(|| job.run());
             then(&outcome);
             drop(guard);
             outcome

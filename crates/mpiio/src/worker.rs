@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 /// Accesses waiting for the I/O thread, at most.
 const QUEUE: usize = 256;
 
-/// One piece of work: does the access and returns the bytes moved.
+/// One piece of work: does the access and returns the bytes moved. It does not panic: see [`guarded`].
 pub(crate) type Work = Box<dyn FnOnce() -> Result<u64> + Send>;
 
 /// The receipt for one access under way.
@@ -95,7 +95,7 @@ struct Worker {
 /// Hands `work` to the I/O thread. Where no thread can be started the work is done here and now.
 pub(crate) fn submit(work: Work) -> Arc<Ticket> {
     let Some(worker) = worker() else {
-        return Ticket::finished(guarded(work));
+        return Ticket::finished(work());
     };
     let ticket = Ticket::new();
     let mut queue = held(&worker.queue);
@@ -134,12 +134,13 @@ impl Worker {
             };
             self.emptied.notify_one();
             drop(queue);
-            ticket.finish(guarded(work));
+            ticket.finish(work());
         }
     }
 }
 
-fn guarded(work: Work) -> Result<u64> {
+/// Does `work`; a panic in it becomes an error, so that whoever waits is told and the I/O thread lives on.
+pub(crate) fn guarded(work: impl FnOnce() -> Result<u64>) -> Result<u64> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Error::Usage(
         ErrorKind::Intern,
         "Pario's I/O thread met a bug in Pario; please report it with the message above",
@@ -181,7 +182,7 @@ mod tests {
         let failed = submit(Box::new(|| Err(Error::Usage(ErrorKind::Io, "injected"))));
         assert_eq!(failed.wait(), 0);
         assert_eq!(failed.take().unwrap_err().kind(), ErrorKind::Io);
-        let panicked = submit(Box::new(|| panic!("injected")));
+        let panicked = submit(Box::new(|| guarded(|| panic!("injected"))));
         assert_eq!(panicked.take().unwrap_err().kind(), ErrorKind::Intern);
         assert_eq!(submit(Box::new(|| Ok(7))).take().unwrap(), 7);
     }
