@@ -49,7 +49,7 @@ impl PlainFile {
     }
 
     fn read_unlocked(&self, request: &Request<'_>, place: Place, tune: &Tuning) -> Result<u64, Error> {
-        let window = self.costs.window(tune.read_buffer);
+        let window = self.costs.read_window(tune.read_buffer);
         let meter = Meter::new(&self.costs, self.timed(request.len));
         let mut mover = Mover::new(self, request.buf, window, meter);
         let got = match place {

@@ -110,7 +110,7 @@ impl PlainFile {
     }
 
     fn write_straight(&self, request: &Request<'_>, range: Range<u64>, tune: &Tuning) -> Result<(), Error> {
-        let window = self.costs.window(tune.write_buffer);
+        let window = self.costs.write_window(tune.write_buffer);
         let (guard, _) = self.lock_unless_refused(range.clone(), false, pieces_need_kernel(tune))?;
         let meter = Meter::new(&self.costs, self.timed(request.len));
         let mut mover = Mover::new(self, request.buf, window, meter);
@@ -128,7 +128,7 @@ impl PlainFile {
         if tune.sole || rank % size == 0 || !sieves || !request.view.is_monotone() {
             return 0;
         }
-        let window = self.costs.window(tune.write_buffer);
+        let window = self.costs.write_window(tune.write_buffer);
         let share = (bounds.end - bounds.start) / size * (rank % size);
         let border = (bounds.start + share).next_multiple_of(window);
         if border >= bounds.end {
@@ -140,7 +140,7 @@ impl PlainFile {
 
     /// Writes the request from its first byte to its last.
     fn sweep(&self, request: &Request<'_>, tune: &Tuning) -> Result<(), Error> {
-        let window = self.costs.window(tune.write_buffer);
+        let window = self.costs.write_window(tune.write_buffer);
         let copy = request.cursor();
         let meter = Meter::new(&self.costs, self.timed(request.len));
         let mover = Mover::new(self, request.buf, window, meter);
