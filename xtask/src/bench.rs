@@ -1,6 +1,7 @@
 //! Measurements, by name. Each compares Pario with the host MPIs on the same machine, in turns, and prints
 //! what came out.
 
+mod collective;
 mod strided;
 mod view;
 
@@ -9,29 +10,46 @@ use crate::program::{Failure, Outcome};
 struct Bench {
     name: &'static str,
     about: &'static str,
-    run: fn() -> Outcome,
+    /// Gets the arguments after the name.
+    run: fn(&[String]) -> Outcome,
 }
 
 const BENCHES: &[Bench] = &[
-    Bench { name: "view", about: "copying strided memory: Pario's pack beside MPI_Pack", run: view::run },
+    Bench {
+        name: "view",
+        about: "copying strided memory: Pario's pack beside MPI_Pack",
+        run: |arguments| none(arguments).and_then(|()| view::run()),
+    },
     Bench {
         name: "strided",
         about: "independent strided writes and reads, 4 ranks: Pario beside the host's MPI-IO",
-        run: strided::run,
+        run: |arguments| none(arguments).and_then(|()| strided::run()),
+    },
+    Bench {
+        name: "collective",
+        about: "collective writes and reads of many patterns: Pario beside ROMIO and OMPIO; --help",
+        run: collective::run,
     },
 ];
 
 /// Runs the bench of that name; lists them when there is none.
 pub fn run(arguments: &[String]) -> Outcome {
-    let [name] = arguments else {
+    let Some((name, rest)) = arguments.split_first() else {
         println!("usage: cargo xtask bench <name>\n");
         for bench in BENCHES {
-            println!("  {:<10}{}", bench.name, bench.about);
+            println!("  {:<12}{}", bench.name, bench.about);
         }
         return Ok(());
     };
     match BENCHES.iter().find(|bench| bench.name == name) {
-        Some(bench) => (bench.run)(),
+        Some(bench) => (bench.run)(rest),
         None => Err(Failure::new(format!("no bench `{name}`; `cargo xtask bench` lists them"))),
+    }
+}
+
+fn none(arguments: &[String]) -> Outcome {
+    match arguments {
+        [] => Ok(()),
+        [first, ..] => Err(Failure::new(format!("`{first}`: this bench takes no arguments"))),
     }
 }

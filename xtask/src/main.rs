@@ -30,7 +30,7 @@ usage: cargo xtask <command>
   demo             a C program on both MPIs, with and without Pario: same bytes, times side by side
   test [ARG…]      everything CI runs; ARGs go to `cargo nextest run`
   tidy             formatting, lints, docs, licences, edges between crates, unsafe, file sizes
-  bench [NAME]     a measurement by name; without a name, the list of them
+  bench [NAME …]   a measurement by name; without a name, the list of them
   help             this text";
 
 fn main() -> ExitCode {

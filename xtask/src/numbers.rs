@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Times of one thing measured several times, in seconds.
+/// Times of one thing measured several times, in seconds; or ratios of such times.
 #[derive(Debug, Default, Clone)]
 pub struct Times {
     sorted: Vec<f64>,
@@ -29,6 +29,22 @@ impl Times {
 
     pub fn max(&self) -> f64 {
         self.sorted.last().copied().unwrap_or(f64::NAN)
+    }
+
+    /// Quartile 1 (a quarter lies below) to 3, between the nearest measurements.
+    pub fn quartile(&self, which: u32) -> f64 {
+        let Some(last) = self.sorted.len().checked_sub(1) else { return f64::NAN };
+        let at = last as f64 * f64::from(which) / 4.0;
+        let below = self.sorted[at.floor() as usize];
+        below + (self.sorted[at.ceil() as usize] - below) * at.fract()
+    }
+
+    /// `median (quartiles)` of ratios.
+    pub fn as_ratio(&self) -> String {
+        match self.sorted.len() {
+            0 => "–".to_string(),
+            _ => format!("{:.2} ({:.2}–{:.2})", self.median(), self.quartile(1), self.quartile(3)),
+        }
     }
 }
 
@@ -57,5 +73,15 @@ mod tests {
         assert_eq!(times.to_string(), "3.00 (1.00–10.00)");
         times.add(0.005);
         assert!((times.median() - 0.004).abs() < 1e-12);
+    }
+
+    #[test]
+    fn quartiles_lie_between_measurements() {
+        let mut ratios = Times::default();
+        assert_eq!(ratios.as_ratio(), "–");
+        for ratio in [4.0, 1.0, 3.0, 2.0] {
+            ratios.add(ratio);
+        }
+        assert_eq!(ratios.as_ratio(), "2.50 (1.75–3.25)");
     }
 }

@@ -26,3 +26,9 @@ pub fn library() -> PathBuf {
 pub fn binary() -> PathBuf {
     target().join("release/pario")
 }
+
+/// Directories to measure file access in, of this process alone: in memory, and on the disk of the build.
+pub fn scratch() -> [(&'static str, PathBuf); 2] {
+    let name = format!("pario-bench-{}", std::process::id());
+    [("/dev/shm", Path::new("/dev/shm").join(&name)), ("disk", target().join(name))]
+}

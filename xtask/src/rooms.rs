@@ -9,7 +9,7 @@ use crate::program::{Outcome, at};
 use crate::source::{self, code_only, shown};
 
 /// Crates whose work needs it: the program's memory, system calls, the host's C functions, our C symbols.
-const ROOMS: &[&str] = &["buffer", "posix", "mpi-host", "capi"];
+const ROOMS: &[&str] = &["buffer", "posix", "shm", "mpi-host", "capi"];
 
 /// Single files in crates that are otherwise free of it. Such a crate says `deny`, and the file `allow`.
 const FILES: &[&str] = &["crates/cli/src/signal.rs"];

@@ -12,6 +12,13 @@ pub fn lend<R>(bytes: &mut [u8], f: impl FnOnce(&UserBuffer) -> R) -> R {
 }
 
 impl UserBuffer {
+    /// A buffer of memory that nobody else will ever use.
+    pub fn of(memory: &'static mut [u8]) -> UserBuffer {
+        let pattern = Pattern::block(memory.len() as u64);
+        // SAFETY: the memory is valid for ever and was exclusively the caller's.
+        unsafe { UserBuffer::new(memory.as_mut_ptr(), pattern, 1) }
+    }
+
     /// The same memory under another description of the same datatype: one that keeps basic types, say.
     /// `None` if the description is of another size or reaches beyond the memory of this one.
     pub fn described_by(self, pattern: &Pattern) -> Option<UserBuffer> {

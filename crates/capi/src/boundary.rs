@@ -3,10 +3,11 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use pario_mpi_host::{Host, host};
-use pario_mpiio::{Error, File, Result, env, handles, say};
-use pario_trace::counters;
+use pario_mpiio::{Error, File, Result, env, handles, say, tracing};
+use pario_trace::{Op, StatsTo, counters};
 use pario_units::ErrorKind;
 
 use crate::errhandler;
@@ -60,7 +61,8 @@ pub(crate) fn no_such_function() -> c_int {
 fn at_finalize() {
     let settled = catch_unwind(|| {
         pario_mpiio::settle_all();
-        if env().stats
+        tracing::finish();
+        if env().stats != StatsTo::Off
             && let Ok(host) = host()
         {
             let rank = host.world_rank();
@@ -81,14 +83,41 @@ pub(crate) fn on_file(
 ) -> c_int {
     let file = handles::get(handle);
     let handler = file.as_deref().map_or_else(|_| errhandler::of_null(host), |f| errhandler::of(host, f));
+    let traced = env().trace.is_some().then(|| (Instant::now(), file.as_ref().ok().cloned()));
     let outcome = guard(|| f(&file?));
+    if let Some((start, file)) = traced {
+        trace(host, name, file.as_deref(), start, &outcome);
+    }
     conclude(host, name, handle, handler, outcome)
 }
 
 /// Runs `f` where no file is open; a failure goes to the error handler of MPI_FILE_NULL.
 pub(crate) fn on_null(host: &'static Host, name: &'static str, f: impl FnOnce() -> Result<()>) -> c_int {
+    let start = Instant::now();
     let outcome = guard(f);
+    trace(host, name, None, start, &outcome);
     conclude(host, name, host.file_null(), errhandler::of_null(host), outcome)
+}
+
+/// Records a call that moves no data; accesses are recorded where their offsets are known.
+fn trace(host: &'static Host, name: &str, file: Option<&File>, start: Instant, outcome: &Result<()>) {
+    let (op, collective) = match name {
+        "MPI_File_open" => (Op::Open, true),
+        "MPI_File_close" => (Op::Close, true),
+        "MPI_File_delete" => (Op::Delete, false),
+        "MPI_File_sync" => (Op::Sync, true),
+        "MPI_File_set_view" => (Op::SetView, true),
+        "MPI_File_set_size" => (Op::SetSize, true),
+        "MPI_File_preallocate" => (Op::Preallocate, true),
+        "MPI_File_set_info" => (Op::SetInfo, true),
+        "MPI_File_set_atomicity" => (Op::SetAtomicity, true),
+        "MPI_File_get_size" => (Op::GetSize, false),
+        "MPI_File_seek" | "MPI_File_seek_shared" => (Op::Seek, name.ends_with("shared")),
+        _ => return,
+    };
+    let failure = outcome.as_ref().err();
+    let class = failure.map_or(0, |e| host.class(e.kind()));
+    tracing::control(op, collective, file.map(File::trace_id), start, failure, class);
 }
 
 fn guard(f: impl FnOnce() -> Result<()>) -> Result<()> {

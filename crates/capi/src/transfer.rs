@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 
 use pario_buffer::UserBuffer;
-use pario_mpi_host::{Host, Pending};
+use pario_mpi_host::Host;
 use pario_mpiio::{Direction, Error, Operand, Place, Reach, Result};
 use pario_units::ErrorKind;
 

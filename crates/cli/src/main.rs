@@ -10,6 +10,7 @@ mod hints;
 mod run;
 #[allow(unsafe_code)]
 mod signal;
+mod trace;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -28,6 +29,7 @@ Examples:
   pario run --host-io -n 4 -- ./simulation    the same with the MPI library's own MPI-IO
   pario hints                                 list the hints that files understand
   pario hints --check my-hints                try a hint file
+  pario trace summary                         what a run with PARIO_TRACE=all did, in numbers
 
 'pario COMMAND --help' says more about a command.";
 
@@ -35,6 +37,7 @@ Examples:
 enum Command {
     Run(run::Arguments),
     Hints(hints::Arguments),
+    Trace(trace::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
     let done = match Pario::parse().command {
         Command::Run(arguments) => run::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code())),
         Command::Hints(arguments) => hints::main(&arguments).map_err(|e| (e.to_string(), 2)),
+        Command::Trace(arguments) => trace::main(&arguments).map_err(|e| (e.to_string(), 2)),
     };
     done.unwrap_or_else(|(message, code)| {
         eprintln!("pario: {message}");

@@ -39,11 +39,11 @@ fn one_hint_is_explained() {
 
 #[test]
 fn a_hint_file_is_checked_line_by_line() {
-    let good = file("good-hints", b"# fine\ncb_nodes 4\nromio_only_hint 1\n");
+    let good = file("good-hints", b"# fine\nnb_proc 4\nromio_only_hint 1\n");
     let output = hints(&["--check", &good]);
     assert_eq!(output.status.code(), Some(0));
     let said = String::from_utf8(output.stdout).expect("text");
-    assert_eq!(said.lines().next(), Some("   2: accepted  cb_nodes = 4 (no effect yet)"));
+    assert_eq!(said.lines().next(), Some("   2: accepted  nb_proc = 4 (no effect yet)"));
     assert!(said.contains("   3: unknown   romio_only_hint"), "{said}");
 
     let bad = file("bad-hints", b"ind_rd_buffer_size -1\n\xff\xfe\n");

@@ -1,7 +1,7 @@
 //! Compiles test programs with a host's own compilers, once per content.
 //!
-//! A program's name in the cache carries a hash of everything that made it: its source, the headers beside
-//! it, the host, the language and the flags. Concurrent tests may build the same program; each builds under
+//! A program's name in the cache carries a hash of everything that made it: its source, the files that it
+//! includes, the host, the language and the flags. Concurrent tests may build the same program; each builds under
 //! a private name and renames, so that nobody ever executes half a file.
 
 use std::fs;
@@ -26,6 +26,8 @@ pub enum Kind {
     F90,
     /// C with parallel HDF5 by `h5pcc`.
     Hdf5,
+    /// A shared library in C, without MPI, by `cc`: something to preload.
+    Library,
 }
 
 impl Kind {
@@ -37,6 +39,7 @@ impl Kind {
             Kind::F77 => (host.mpif77(), &["-O1", "-Wall"]),
             Kind::F90 => (host.mpif90(), &["-O1", "-Wall"]),
             Kind::Hdf5 => (host.h5pcc(), &["-std=gnu11", "-O1", "-Wall"]),
+            Kind::Library => ("cc".into(), &["-std=gnu11", "-O1", "-Wall", "-shared", "-fPIC"]),
         };
         let mut command = Command::new(compiler);
         command.args(flags);
@@ -92,16 +95,20 @@ fn build(host: Host, source: &Path, kind: Kind, flags: &[&str], done: &Path) {
         .expect("the build directory takes new files");
 }
 
-/// The source and the headers in its directory, in a fixed order.
+/// The source and what it includes by a name in quotes, directly and indirectly, each once.
 fn inputs(source: &Path) -> Vec<PathBuf> {
     let mut parts = vec![source.to_path_buf()];
-    let entries = source.parent().and_then(|dir| fs::read_dir(dir).ok()).into_iter().flatten();
-    let mut headers: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|e| e == "h" || e == "inc"))
-        .collect();
-    headers.sort();
-    parts.append(&mut headers);
+    let mut next = 0;
+    while let Some(part) = parts.get(next).cloned() {
+        next += 1;
+        let text = fs::read_to_string(&part).unwrap_or_default();
+        let names = text.lines().filter_map(|line| line.strip_prefix("#include \"")?.split('"').next());
+        for included in names.filter_map(|name| part.parent()?.join(name).canonicalize().ok()) {
+            if !parts.contains(&included) {
+                parts.push(included);
+            }
+        }
+    }
     parts
 }
 

@@ -20,17 +20,26 @@ pub fn target_dir() -> PathBuf {
 
 /// The library under test: `PARIO_LIB`, or the newer of the release and debug builds beside this program.
 pub fn libpario() -> PathBuf {
-    if let Some(path) = std::env::var_os("PARIO_LIB") {
+    built("PARIO_LIB", "libpario.so", "pario-capi")
+}
+
+/// The command-line program under test: `PARIO_BIN`, or the newer of the builds beside this program.
+pub fn pario() -> PathBuf {
+    built("PARIO_BIN", "pario", "pario-cli")
+}
+
+fn built(variable: &str, name: &str, package: &str) -> PathBuf {
+    if let Some(path) = std::env::var_os(variable) {
         let path = PathBuf::from(path);
-        assert!(path.is_file(), "PARIO_LIB={} is not a file", path.display());
+        assert!(path.is_file(), "{variable}={} is not a file", path.display());
         return path.canonicalize().expect("an existing file has a canonical path");
     }
-    let built = ["release", "debug"].map(|profile| target_dir().join(profile).join("libpario.so"));
+    let built = ["release", "debug"].map(|profile| target_dir().join(profile).join(name));
     let newest = built.iter().filter_map(|path| Some((path.metadata().ok()?.modified().ok()?, path))).max();
     match newest {
         Some((_, path)) => path.clone(),
         None => panic!(
-            "no libpario.so in {}: run `cargo build --release -p pario-capi` or set PARIO_LIB",
+            "no {name} in {}: run `cargo build --release -p {package}` or set {variable}",
             target_dir().display()
         ),
     }

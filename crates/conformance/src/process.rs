@@ -9,7 +9,7 @@ use std::fs::{self, File};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::files::scratch;
 
@@ -22,6 +22,8 @@ pub(crate) struct Finished {
     pub status: Option<ExitStatus>,
     pub stdout: String,
     pub stderr: String,
+    /// Processes that outlived the command by the time of grace and were killed then.
+    pub left: usize,
 }
 
 /// Runs `command` with no input; kills it and all its descendants after `timeout`.
@@ -41,12 +43,13 @@ fn finish_marked(mut command: Command, timeout: Duration, mark: &str) -> Finishe
         Err(e) => panic!("cannot start {}: {e}", command.get_program().display()),
     };
     let status = wait(child, timeout);
+    let left = if status.is_some() { outlived(mark) } else { 0 };
     clear(mark);
     let text = |name: &str| {
         let bytes = fs::read(logs.join(name)).expect("the log was created above");
         String::from_utf8_lossy(&bytes).into_owned()
     };
-    Finished { status, stdout: text("stdout"), stderr: text("stderr") }
+    Finished { status, stdout: text("stdout"), stderr: text("stderr"), left }
 }
 
 fn wait(mut child: Child, timeout: Duration) -> Option<ExitStatus> {
@@ -68,6 +71,19 @@ fn wait(mut child: Child, timeout: Duration) -> Option<ExitStatus> {
     }
     let status = waiter.join().expect("waiting does not panic");
     in_time.then_some(status)
+}
+
+/// How many processes of a run are still there a while after its launcher, which may have just told them to
+/// end.
+fn outlived(mark: &str) -> usize {
+    let start = Instant::now();
+    loop {
+        let left = marked(mark).len();
+        if left == 0 || start.elapsed() > GRACE {
+            return left;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 /// Kills what is left of a run, and what that forks meanwhile.

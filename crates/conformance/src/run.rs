@@ -27,6 +27,10 @@ pub struct Run {
     pub env: Vec<(String, String)>,
     /// Whether `libpario.so` is preloaded into the ranks.
     pub preload: bool,
+    /// A library to be preloaded before it.
+    pub shim: Option<PathBuf>,
+    /// The node that each rank takes itself to be on; empty: the one node that it is on.
+    pub nodes: Vec<u32>,
     /// The working directory, if not this process's.
     pub dir: Option<PathBuf>,
     /// After this long the run is killed and counts as failed.
@@ -43,6 +47,8 @@ impl Run {
             args: Vec::new(),
             env: Vec::new(),
             preload: false,
+            shim: None,
+            nodes: Vec::new(),
             dir: None,
             timeout: Duration::from_secs(120),
         }
@@ -72,6 +78,18 @@ impl Run {
         self
     }
 
+    /// Puts a library of the test's own in front of the C library, and of Pario.
+    pub fn shim(mut self, shim: impl AsRef<Path>) -> Run {
+        self.shim = Some(shim.as_ref().to_path_buf());
+        self
+    }
+
+    /// Lets rank `r` believe that it runs on the node `nodes[r]`.
+    pub fn nodes(mut self, nodes: &[u32]) -> Run {
+        self.nodes = nodes.to_vec();
+        self
+    }
+
     /// Sets the working directory.
     pub fn dir(mut self, dir: impl AsRef<Path>) -> Run {
         self.dir = Some(dir.as_ref().to_path_buf());
@@ -89,11 +107,7 @@ impl Run {
         let places = gate::enter(self.ranks);
         let finished = process::finish(self.command(), self.timeout);
         drop(places);
-        let status = match finished.status {
-            Some(status) => Status::Ended(status),
-            None => Status::TimedOut(self.timeout),
-        };
-        Output { status, stdout: finished.stdout, stderr: finished.stderr, what: self.to_string() }
+        Output::of(finished, self.timeout, self.to_string())
     }
 
     fn command(&self) -> Command {
@@ -107,8 +121,18 @@ impl Run {
         for (name, value) in &self.env {
             set(name, value);
         }
-        if self.preload {
-            set("LD_PRELOAD", &libpario().to_string_lossy());
+        let preloaded: Vec<PathBuf> =
+            self.shim.clone().into_iter().chain(self.preload.then(libpario)).collect();
+        if !preloaded.is_empty() {
+            set(
+                "LD_PRELOAD",
+                &preloaded.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>().join(":"),
+            );
+        }
+        if !self.nodes.is_empty() {
+            let nodes: Vec<String> = self.nodes.iter().map(u32::to_string).collect();
+            set("PARIO_TEST_NODES", &nodes.join(" "));
+            command.args(["sh", "-c", ON_ITS_NODE]);
         }
         command.arg(&self.program).args(&self.args);
         if let Some(dir) = &self.dir {
@@ -118,12 +142,28 @@ impl Run {
     }
 }
 
+/// Starts its arguments with the name of a node that the rank finds at its place in `PARIO_TEST_NODES`.
+const ON_ITS_NODE: &str = r#"
+    program=$0 rank=${PMI_RANK:-$OMPI_COMM_WORLD_RANK} i=0
+    for node in $PARIO_TEST_NODES; do
+        [ "$i" -ne "$rank" ] || export PARIO_NODE="node$node"
+        i=$((i + 1))
+    done
+    exec "$program" "$@""#;
+
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let front = if self.preload { " with Pario" } else { "" };
         let words: Vec<_> = self.args.iter().map(|arg| arg.to_string_lossy()).collect();
         let (program, args) = (self.program.display(), words.join(" "));
-        write!(f, "{program} {args}: {} ranks on {}{front}", self.ranks, self.host.name())
+        write!(f, "{program} {args}: {} ranks on {}{front}", self.ranks, self.host.name())?;
+        if !self.nodes.is_empty() {
+            write!(f, ", on nodes {:?}", self.nodes)?;
+        }
+        for (name, value) in &self.env {
+            write!(f, ", {name}={value}")?;
+        }
+        Ok(())
     }
 }
 
@@ -154,6 +194,8 @@ pub struct Output {
     pub stdout: String,
     /// Standard error of all ranks and of the launcher.
     pub stderr: String,
+    /// Processes that the launcher left behind and that had to be killed.
+    pub left: usize,
     what: String,
 }
 
@@ -163,7 +205,8 @@ impl Output {
             Some(status) => Status::Ended(status),
             None => Status::TimedOut(timeout),
         };
-        Output { status, stdout: finished.stdout, stderr: finished.stderr, what }
+        let Finished { stdout, stderr, left, .. } = finished;
+        Output { status, stdout, stderr, left, what }
     }
 
     /// Whether the launcher reported success.

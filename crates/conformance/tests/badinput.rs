@@ -6,49 +6,14 @@
 
 mod table;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use pario_conformance::{BOTH, Host, Output, Scratch, scratch};
+use pario_conformance::{BOTH, Host, Mount, Output, Scratch, scratch};
 use table::{all_hold, passes, table_run};
-
-/// A file system in memory, mounted for one test.
-struct Mount {
-    dir: PathBuf,
-}
 
 fn done(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
-}
-
-impl Mount {
-    /// `None`: this process may not mount.
-    fn tmpfs(dir: &Path, size: &str) -> Option<Mount> {
-        std::fs::create_dir(dir).expect("a scratch directory takes new directories");
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={size},mode=0755"), "tmpfs"]);
-        if done(mount.arg(dir)) {
-            return Some(Mount { dir: dir.to_path_buf() });
-        }
-        eprintln!("skipped: no right to mount a file system");
-        None
-    }
-
-    fn make_read_only(&self) {
-        let mut remount = Command::new("mount");
-        assert!(
-            done(remount.args(["-o", "remount,ro"]).arg(&self.dir)),
-            "a mounted file system can be remounted"
-        );
-    }
-}
-
-impl Drop for Mount {
-    fn drop(&mut self) {
-        if !done(Command::new("umount").arg(&self.dir)) {
-            eprintln!("cannot unmount {}", self.dir.display());
-        }
-    }
 }
 
 /// Runs `badinput` in one of its worlds, with its files in `dir`.
@@ -83,7 +48,7 @@ fn a_full_disk_is_no_space() {
         for ranks in [1, 2] {
             let dir = scratch();
             let Some(mount) = Mount::tmpfs(&dir.join("small"), "1m") else { return };
-            all_hold(&world(host, ranks, &mount.dir, "full"));
+            all_hold(&world(host, ranks, mount.path(), "full"));
         }
     }
 }
@@ -112,9 +77,9 @@ fn a_read_only_file_system_is_read_only() {
         let dir = scratch();
         let Some(mount) = Mount::tmpfs(&dir.join("fixed"), "1m") else { return };
         let ints: Vec<u8> = (0..10i32).flat_map(i32::to_ne_bytes).collect();
-        std::fs::write(mount.dir.join("file"), ints).expect("the new file system takes a file");
+        std::fs::write(mount.path().join("file"), ints).expect("the new file system takes a file");
         mount.make_read_only();
-        all_hold(&world(host, 2, &mount.dir, "rofs"));
+        all_hold(&world(host, 2, mount.path(), "rofs"));
     }
 }
 

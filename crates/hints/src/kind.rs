@@ -10,6 +10,8 @@ use std::borrow::Cow;
 const LONGEST_TEXT: usize = 1023;
 /// The longest list of numbers or words; more dimensions than this no array has.
 const LONGEST_LIST: usize = 64;
+/// MPI counts ranks in a C `int`.
+const HIGHEST_RANK: u64 = i32::MAX as u64;
 
 /// Three ways to treat an optimisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,6 +90,8 @@ pub enum Kind {
     Words(&'static [&'static str]),
     /// One or more positive numbers, with commas between them.
     Numbers,
+    /// One or more ranks, counted from 0, with commas between them; the same may come again.
+    Ranks,
     /// Text of this form.
     Text(Form),
 }
@@ -121,6 +125,11 @@ impl Kind {
                 let all = text.split(',').map(|n| parse_whole(n.trim()).filter(|&n| n > 0));
                 let all = all.collect::<Option<Vec<_>>>()?;
                 (all.len() <= LONGEST_LIST).then_some(Value::Numbers(all))
+            }
+            Kind::Ranks => {
+                let all = text.split(',').map(|n| parse_whole(n.trim()).filter(|&n| n <= HIGHEST_RANK));
+                let all = all.collect::<Option<Vec<_>>>()?;
+                (text.len() <= LONGEST_TEXT).then_some(Value::Numbers(all))
             }
             Kind::Text(form) => form.allows(text).then(|| Value::Text(Cow::Owned(text.to_owned()))),
         }
@@ -160,6 +169,7 @@ impl Kind {
             Kind::Word(words) => format!("one of {}", words.join(", ")),
             Kind::Words(words) => format!("one or more of {}, with commas between them", words.join(", ")),
             Kind::Numbers => "positive whole numbers with commas between them".to_owned(),
+            Kind::Ranks => "ranks, counted from 0, with commas between them".to_owned(),
             Kind::Text(Form::Any) => "text".to_owned(),
             Kind::Text(Form::Nodes) => "node names with commas between them".to_owned(),
             Kind::Text(Form::NodeCounts) => {
@@ -180,6 +190,7 @@ impl Kind {
             Kind::Word(_) => "word",
             Kind::Words(_) => "list of words",
             Kind::Numbers => "list of integers",
+            Kind::Ranks => "list of ranks",
             Kind::Text(_) => "text",
         }
     }
@@ -338,6 +349,14 @@ mod tests {
             assert!(kind.parse(bad).is_none(), "{bad}");
         }
         assert!(Kind::Text(Form::Any).parse(&"x".repeat(2000)).is_none());
+    }
+
+    #[test]
+    fn ranks_count_from_0_and_may_repeat() {
+        assert_eq!(Kind::Ranks.parse(" 0,2, 0,1"), Some(Value::Numbers(vec![0, 2, 0, 1])));
+        for bad in ["", "-1", "0,,1", "0;1", "2147483648", "0-3", "all"] {
+            assert_eq!(Kind::Ranks.parse(bad), None, "{bad}");
+        }
     }
 
     #[test]

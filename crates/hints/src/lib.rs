@@ -18,6 +18,7 @@ mod kind;
 mod set;
 mod sources;
 mod table;
+mod typed;
 
 pub use doc::{markdown, wrap};
 pub use kind::{Form, Kind, Toggle, Value};

@@ -4,7 +4,7 @@
 //! A value from a stronger source replaces one from a weaker, never the other way round, in whatever order
 //! they are applied; of two from the same source the later one stays.
 
-use crate::kind::{Toggle, Value};
+use crate::kind::Value;
 use crate::table::{Entry, Id, find, table};
 use pario_units::ErrorKind;
 use std::borrow::Cow;
@@ -128,39 +128,6 @@ impl Hints {
         self.store(Id::Filename, Source::Default, Value::Text(Cow::Owned(name.to_owned())));
     }
 
-    /// Permission bits of a file that is created; `None` means 0666. The umask applies to either.
-    pub fn file_perm(&self) -> Option<u32> {
-        match self.value(Id::FilePerm) {
-            Some(&Value::Mode(bits)) => Some(bits),
-            _ => None,
-        }
-    }
-
-    /// Bytes of the buffer for sieving independent reads.
-    pub fn ind_rd_buffer_size(&self) -> u64 {
-        self.number(Id::IndRdBufferSize)
-    }
-
-    /// Bytes of the buffer for sieving independent writes.
-    pub fn ind_wr_buffer_size(&self) -> u64 {
-        self.number(Id::IndWrBufferSize)
-    }
-
-    /// Whether independent reads of scattered pieces read whole stretches.
-    pub fn ds_read(&self) -> Toggle {
-        self.toggle(Id::DsRead)
-    }
-
-    /// Whether independent writes of scattered pieces read, change and write back whole stretches.
-    pub fn ds_write(&self) -> Toggle {
-        self.toggle(Id::DsWrite)
-    }
-
-    /// Whether closing the file first forces its data to storage.
-    pub fn close_sync(&self) -> bool {
-        matches!(self.value(Id::CloseSync), Some(Value::Switch(true)))
-    }
-
     fn store(&mut self, id: Id, source: Source, value: Value) -> Outcome {
         match self.set.iter_mut().find(|s| s.id == id) {
             Some(old) if old.source > source => return Outcome::Ignored(Ignored::Overridden(old.source)),
@@ -175,25 +142,14 @@ impl Hints {
         Some((entry.kind.spell(self.value(entry.id)?), source))
     }
 
-    fn value(&self, id: Id) -> Option<&Value> {
+    pub(crate) fn value(&self, id: Id) -> Option<&Value> {
         let own = self.set.iter().find(|s| s.id == id).map(|s| &s.value);
         own.or(id.entry().default)
     }
 
-    // The two below are for hints whose table entry has a default of the right kind, which a test checks.
-
-    fn number(&self, id: Id) -> u64 {
-        match self.value(id) {
-            Some(&(Value::Size(n) | Value::Count(n))) => n,
-            other => unreachable!("{id:?} is a number with a default, not {other:?}"),
-        }
-    }
-
-    fn toggle(&self, id: Id) -> Toggle {
-        match self.value(id) {
-            Some(&Value::Toggle(t)) => t,
-            other => unreachable!("{id:?} is a toggle with a default, not {other:?}"),
-        }
+    /// Whether anybody has set it.
+    pub(crate) fn is_set(&self, id: Id) -> bool {
+        self.set.iter().any(|s| s.id == id)
     }
 }
 
@@ -249,36 +205,6 @@ pub(crate) fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn defaults_are_romios() {
-        let hints = Hints::new();
-        assert_eq!(hints.ind_rd_buffer_size(), 4 << 20);
-        assert_eq!(hints.ind_wr_buffer_size(), 512 << 10);
-        assert_eq!((hints.ds_read(), hints.ds_write()), (Toggle::Automatic, Toggle::Automatic));
-        assert_eq!((hints.file_perm(), hints.close_sync()), (None, false));
-        assert_eq!(hints.get("cb_buffer_size"), Some(("16777216".to_owned(), Source::Default)));
-        assert_eq!(hints.get("cb_nodes"), None);
-    }
-
-    #[test]
-    fn strings_become_typed_values() {
-        let mut hints = Hints::new();
-        for (name, value) in [
-            ("ind_rd_buffer_size", "64M"),
-            ("ind_wr_buffer_size", "1k"),
-            ("romio_ds_read", "disable"),
-            ("romio_ds_write", "enable"),
-            ("file_perm", "0600"),
-            ("pario_close_sync", "enable"),
-        ] {
-            assert_eq!(hints.apply(Source::Info, name, value), Outcome::Accepted, "{name}");
-        }
-        assert_eq!((hints.ind_rd_buffer_size(), hints.ind_wr_buffer_size()), (64 << 20, 1024));
-        assert_eq!((hints.ds_read(), hints.ds_write()), (Toggle::Disable, Toggle::Enable));
-        assert_eq!((hints.file_perm(), hints.close_sync()), (Some(0o600), true));
-        assert_eq!(hints.apply(Source::Info, "nc_align_size", "1"), Outcome::Unknown);
-    }
 
     #[test]
     fn the_stronger_source_wins_in_any_order() {

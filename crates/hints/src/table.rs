@@ -1,5 +1,5 @@
 //! The one table of hints. Adding a hint is adding an entry here; the typed getter, if a room honours it,
-//! goes beside the others in `set.rs`, and the user's page is written anew by running this crate's tests
+//! goes beside the others in `typed.rs`, and the user's page is written anew by running this crate's tests
 //! with `UPDATE_DOCS=1`.
 //!
 //! An entry says honestly what the hint does today: `Active` ones change what Pario does; `Accepted` ones
@@ -145,9 +145,15 @@ const BUFFER: Kind = Kind::Size { min: 1, max: 4 << 30 };
 /// A part of a file.
 const EXTENT: Kind = Kind::Size { min: 1, max: 1 << 40 };
 
+/// How a region is dealt out.
+const PARTITIONING: Kind = Kind::Word(&["auto", "even", "aligned", "static-cyclic", "group-cyclic"]);
+/// A number of blocks to prefetch.
+const PREFETCHES: Kind = Kind::Count { min: 0, max: 1024 };
+
 static AUTOMATIC: Value = Value::Toggle(Toggle::Automatic);
 static NO: Value = Value::Switch(false);
 static AUTO: Value = Value::Word("auto");
+static FOUR: Value = Value::Count(4);
 static HALF_MIB: Value = Value::Size(512 << 10);
 static MIB_4: Value = Value::Size(4 << 20);
 static MIB_16: Value = Value::Size(16 << 20);
@@ -159,22 +165,24 @@ hints! {
             "reverse_sequential", "random"]), Accepted;;
         "How the file will be accessed until it is closed or the hint is changed. Kept for read-ahead and \
          caching; no effect on plain files today.";
-    CollectiveBuffering: "collective_buffering", Mpi, Kind::Boolean, Accepted;
+    CollectiveBuffering: "collective_buffering", Mpi, Kind::Boolean, Active;
         same_on_all_ranks = true;
         "Whether collective calls may gather data at a few ranks (aggregators) before they access the file. \
-         Kept for collective buffering; no effect on independent access.";
+         false does as romio_cb_read and romio_cb_write with disable, for whichever of the two is not set; \
+         true leaves the choice to them.";
     CbBlockSize: "cb_block_size", Mpi, EXTENT, Accepted;
         same_on_all_ranks = true;
-        "The unit in which aggregators access the file in collective buffering. Kept for collective \
-         buffering; no effect on independent access.";
-    CbBufferSize: "cb_buffer_size", Mpi, BUFFER, Accepted;
+        "The unit in which aggregators access the file in collective buffering. Kept for programs that ask \
+         for it back; Pario goes by the file system's lock unit, which striping_unit can set.";
+    CbBufferSize: "cb_buffer_size", Mpi, BUFFER, Active;
         same_on_all_ranks = true, default = Some(&MIB_16);
-        "The buffer that each aggregator may use in collective buffering; an access that needs more runs in \
-         rounds. Kept for collective buffering; no effect on independent access.";
-    CbNodes: "cb_nodes", Mpi, SOME, Accepted;
+        "The most that each aggregator takes of the file at once in collective buffering; an access that \
+         needs more runs in rounds.";
+    CbNodes: "cb_nodes", Mpi, SOME, Active;
         same_on_all_ranks = true, fixed_at_open = true;
-        "How many ranks act as aggregators in collective buffering; unset means one per node. Kept for \
-         collective buffering; no effect on independent access.";
+        "How many ranks act as aggregators in collective buffering; there are fewer where cb_config_list \
+         allows fewer. Unset means as many as it allows, or, where the number of I/O servers is known, the \
+         largest such number that divides the number of servers or is a multiple of it.";
     Chunked: "chunked", Mpi, Kind::Numbers, Accepted;
         same_on_all_ranks = true;
         "The dimensions of the array in the file, for a file that is read and written in subarrays. Kept \
@@ -207,32 +215,39 @@ hints! {
         same_on_all_ranks = true, fixed_at_open = true;
         "How many I/O nodes the system has, as asked when the file is created. Kept for files on \
          partitions; no effect on plain files.";
-    StripingFactor: "striping_factor", Mpi, SOME, Accepted;
+    StripingFactor: "striping_factor", Mpi, SOME, Active;
         same_on_all_ranks = true, fixed_at_open = true, aliases = &["stripe_count"];
-        "Over how many storage devices a new file is striped; unset leaves it to the file system. Kept for \
-         files on partitions and for striped file systems; no effect on plain files today.";
-    StripingUnit: "striping_unit", Mpi, EXTENT, Accepted;
+        "Over how many storage devices the file is striped. A new file on Lustre is created so; everywhere \
+         it is taken as the number of I/O servers in collective buffering, instead of what the file system \
+         says. Unset leaves both to the file system.";
+    StripingUnit: "striping_unit", Mpi, EXTENT, Active;
         same_on_all_ranks = true, fixed_at_open = true, aliases = &["stripe_size"];
-        "How many consecutive bytes of a new file go to one storage device before the next; unset leaves \
-         it to the file system. Kept for files on partitions and for striped file systems; no effect on \
-         plain files today.";
+        "How many consecutive bytes of the file go to one storage device before the next. A new file on \
+         Lustre is created so; everywhere it is taken as the unit of locking in collective buffering, \
+         instead of what the file system says. Unset leaves both to the file system.";
 
-    CbConfigList: "cb_config_list", Romio, Kind::Text(Form::NodeCounts), Accepted;
+    CbConfigList: "cb_config_list", Romio, Kind::Text(Form::NodeCounts), Active;
         same_on_all_ranks = true, fixed_at_open = true, default = Some(&ONE_PER_NODE);
         "On which nodes aggregators may run and how many on each: items such as node7:2, with * for any \
-         node or any number. Kept for collective buffering; no effect on independent access.";
-    CbRead: "romio_cb_read", Romio, Kind::Toggle, Accepted;
+         node or any number; a node alone means one. A node counts for the first item that names it, and \
+         items further left are preferred. As long as neither this nor cb_nodes is set, Pario may use more \
+         ranks of a node than the one that the default speaks of, where that is faster. A list that allows \
+         no rank at all counts as *:1.";
+    CbRead: "romio_cb_read", Romio, Kind::Toggle, Active;
         same_on_all_ranks = true, default = Some(&AUTOMATIC);
-        "Whether collective reads use collective buffering: always, never, or where it pays. Kept for \
-         collective buffering; no effect on independent access.";
-    CbWrite: "romio_cb_write", Romio, Kind::Toggle, Accepted;
+        "Whether collective reads use collective buffering: always, never, or where it pays. While it is \
+         not set, collective_buffering, IBM_largeblock_io and IBM_sparse_access can disable and \
+         romio_no_indep_rw can enable it. A pario_strategy other than auto counts more.";
+    CbWrite: "romio_cb_write", Romio, Kind::Toggle, Active;
         same_on_all_ranks = true, default = Some(&AUTOMATIC);
-        "Whether collective writes use collective buffering: always, never, or where it pays. Kept for \
-         collective buffering; no effect on independent access.";
-    NoIndepRw: "romio_no_indep_rw", Romio, Kind::Boolean, Accepted;
+        "Whether collective writes use collective buffering: always, never, or where it pays. While it is \
+         not set, collective_buffering, IBM_largeblock_io and IBM_sparse_access can disable and \
+         romio_no_indep_rw can enable it. A pario_strategy other than auto counts more.";
+    NoIndepRw: "romio_no_indep_rw", Romio, Kind::Boolean, Active;
         same_on_all_ranks = true, fixed_at_open = true, default = Some(&NO);
-        "A promise that the program makes collective calls only, so that ranks which are not aggregators \
-         need not open the file. Kept for collective buffering; today every rank opens the file.";
+        "A promise that the program makes collective calls only: true enables collective buffering for reads \
+         and writes, unless another hint disables it, and lets ranks that are not aggregators leave the \
+         file unopened until they need it.";
     DsRead: "romio_ds_read", Romio, Kind::Toggle, Active;
         default = Some(&AUTOMATIC);
         "Whether a read of scattered pieces reads whole stretches of the file and picks the pieces out of \
@@ -249,42 +264,62 @@ hints! {
         default = Some(&HALF_MIB);
         "The most that data sieving reads, changes and writes back at once. A larger buffer means fewer \
          accesses and a longer hold of the lock on the stretch.";
-    StartIodevice: "start_iodevice", Romio, Kind::Count { min: 0, max: 1 << 30 }, Accepted;
+    StartIodevice: "start_iodevice", Romio, Kind::Count { min: 0, max: 1 << 30 }, Active;
         same_on_all_ranks = true, fixed_at_open = true;
-        "The storage device, counted from 0, that gets the first stripe of a new file. Kept for files on \
-         partitions and for striped file systems; no effect on plain files today.";
+        "The storage device, counted from 0, that gets the first stripe of a new file on Lustre; unset \
+         leaves it to the file system. No effect elsewhere.";
 
-    IoBufferSize: "IBM_io_buffer_size", Ibm, EXTENT, Accepted;
+    IoBufferSize: "IBM_io_buffer_size", Ibm, EXTENT, Active;
         same_on_all_ranks = true;
-        "The unit in which blocks of the file are dealt out to I/O agents in data shipping, rounded up to \
-         whole blocks; unset means 16 blocks. Kept for data shipping; no effect on independent access.";
-    LargeblockIo: "IBM_largeblock_io", Ibm, Kind::Boolean, Accepted;
+        "The unit in which the file is dealt out to I/O agents in data shipping, rounded up to whole blocks \
+         of the file system; unset means 16 blocks. See pario_strategy.";
+    LargeblockIo: "IBM_largeblock_io", Ibm, Kind::Boolean, Active;
         same_on_all_ranks = true, default = Some(&NO);
-        "Whether accesses are so large that each rank had better make its own: true turns data shipping \
-         off. Kept for data shipping; no effect on independent access.";
-    SparseAccess: "IBM_sparse_access", Ibm, Kind::Boolean, Accepted;
+        "Whether accesses are so large that each rank had better make its own. true turns data shipping off, \
+         even if pario_strategy asks for it, and disables collective buffering for reads or writes whose \
+         romio_cb_ hint is not set.";
+    SparseAccess: "IBM_sparse_access", Ibm, Kind::Boolean, Active;
         same_on_all_ranks = true, default = Some(&NO);
-        "Whether the accesses of one collective call lie far apart, so that merging them does not pay. \
-         Kept for collective buffering; no effect on independent access.";
+        "Whether the accesses of one collective call lie far apart, so that merging them does not pay. true \
+         disables collective buffering for reads or writes whose romio_cb_ hint is not set.";
 
+    Agents: "pario_agents", Pario, Kind::Ranks, Active;
+        same_on_all_ranks = true, fixed_at_open = true;
+        "Which ranks are I/O agents in data shipping, such as 0,2,0,1: blocks are dealt to them in this \
+         order, and a rank that comes twice gets twice as many. Ranks that the file is not open on are passed \
+         over. Unset means the aggregators.";
     CloseSync: "pario_close_sync", Pario, Kind::OnOff, Active;
         default = Some(&NO);
         "Whether closing a file first forces its data to storage, as a call of MPI_File_sync just before \
          would: slower, and after the close a crash of the machine loses nothing.";
-    FdPartition: "pario_fd_partition", Pario,
-        Kind::Word(&["auto", "even", "aligned", "static-cyclic", "group-cyclic"]), Accepted;
+    FdPartition: "pario_fd_partition", Pario, PARTITIONING, Active;
         same_on_all_ranks = true, default = Some(&AUTO);
-        "How collective buffering splits the accessed region among the aggregators: in even parts, in \
-         parts aligned to the file system's lock unit, in blocks dealt out in turn, the same within groups \
-         of as many aggregators as there are I/O servers, or as suits the file system. Kept for collective \
-         buffering; no effect on independent access.";
+        "How collective buffering deals the accessed region out to the aggregators: in even parts, in parts \
+         aligned to the file system's lock unit, in blocks of that unit dealt out in turn, the same within \
+         groups of as many aggregators as there are I/O servers, or as suits the file system. It counts for \
+         writes, and for reads unless pario_fd_partition_read is set.";
+    FdPartitionRead: "pario_fd_partition_read", Pario, PARTITIONING, Active;
+        same_on_all_ranks = true;
+        "The same as pario_fd_partition, for reads only. Unset means as pario_fd_partition, whose auto \
+         chooses even or aligned parts for reads.";
+    MaxAcc: "pario_max_acc", Pario, PREFETCHES, Active;
+        default = Some(&FOUR), aliases = &["max_acc"];
+        "How many of the blocks that guided prefetch has asked for an I/O agent accesses before it asks for \
+         more; 0 turns guided prefetch off. It concerns data shipping with irregular accesses.";
+    MaxPre: "pario_max_pre", Pario, PREFETCHES, Active;
+        default = Some(&FOUR), aliases = &["max_pre"];
+        "How many blocks guided prefetch asks for ahead of an I/O agent's accesses. It concerns data \
+         shipping with irregular accesses; regular ones are left to the file system's own read-ahead.";
     Strategy: "pario_strategy", Pario,
         Kind::Word(&["auto", "independent", "two-phase", "data-shipping", "client-directed",
-            "server-directed"]), Accepted;
+            "server-directed"]), Active;
         same_on_all_ranks = true, default = Some(&AUTO);
-        "How collective calls move data: each rank by itself, through aggregators, through I/O agents that \
-         own blocks, through the ranks' cache, through the servers' cache, or as suits file and access. \
-         Kept for collective buffering and partitions; today every rank accesses a plain file by itself.";
+        "How data moves between ranks and file. independent: each rank by itself. two-phase: collective \
+         calls through aggregators. data-shipping: all calls through I/O agents that own the file's blocks \
+         in turn, see IBM_io_buffer_size and pario_agents. auto: as suits file and access, within what the \
+         hints on collective buffering say. client-directed and server-directed, through the cache of the \
+         ranks or of the servers, belong to files on partitions; on a plain file they mean auto, and a line \
+         on standard error says so.";
 }
 
 #[cfg(test)]

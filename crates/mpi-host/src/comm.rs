@@ -83,12 +83,16 @@ impl Comm {
         let mut raw = 0;
         // SAFETY: a handle by value; writes one handle into a zeroed word.
         self.host.check("MPI_Comm_dup", unsafe { (self.host.f.comm_dup)(self.raw, &mut raw) })?;
-        let copy = Comm::new(self.host, self.host.handle(raw));
+        Comm::new(self.host, self.host.handle(raw)).quiet()
+    }
+
+    /// A communicator that we made, with errors returned to us.
+    pub(crate) fn quiet(self) -> Result<OwnedComm, HostError> {
         let quiet = self.host.constants.handle.errors_return;
         // SAFETY: handles by value.
-        let code = unsafe { (self.host.f.comm_set_errhandler)(copy.raw, quiet) };
+        let code = unsafe { (self.host.f.comm_set_errhandler)(self.raw, quiet) };
         self.host.check("MPI_Comm_set_errhandler", code)?;
-        Ok(OwnedComm(copy))
+        Ok(OwnedComm(self))
     }
 
     /// Writes a new handle of the communicator's group to a C out-argument.
@@ -174,7 +178,7 @@ impl Comm {
         Ok(all)
     }
 
-    fn byte(self) -> usize {
+    pub(crate) fn byte(self) -> usize {
         self.host.constants.handle.byte
     }
 }

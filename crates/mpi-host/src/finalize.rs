@@ -3,6 +3,7 @@
 //! `MPI_Finalize` first deletes the attributes of `MPI_COMM_SELF` (MPI-4, 11.2.4), so an attribute with a
 //! delete function is a hook that needs no interposing.
 
+use crate::attached::not_copied;
 use crate::callback::guarded;
 use crate::error::HostError;
 use crate::handles::Host;
@@ -41,20 +42,6 @@ impl Host {
         let code = unsafe { (self.f.comm_set_attr)(me, keyval, std::ptr::null_mut()) };
         self.check("MPI_Comm_set_attr", code)
     }
-}
-
-/// Attribute copy function: duplicates of `MPI_COMM_SELF` do not inherit the hook.
-unsafe extern "C" fn not_copied(
-    _: usize,
-    _: c_int,
-    _: *mut c_void,
-    _: *mut c_void,
-    _: *mut c_void,
-    flag: *mut c_int,
-) -> c_int {
-    // SAFETY: the host passes an `int *`.
-    unsafe { flag.write(0) };
-    0
 }
 
 /// Attribute delete function.

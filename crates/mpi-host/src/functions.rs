@@ -77,12 +77,19 @@ functions! {
         comm_get_errhandler = "PMPI_Comm_get_errhandler"(H, HOut);
         comm_set_errhandler = "PMPI_Comm_set_errhandler"(H, H);
         comm_create_keyval = "PMPI_Comm_create_keyval"(CopyAttr, DeleteAttr, Int, Void);
+        comm_get_attr = "PMPI_Comm_get_attr"(H, c_int, Void, Int);
         comm_set_attr = "PMPI_Comm_set_attr"(H, c_int, Void);
         barrier = "PMPI_Barrier"(H);
         bcast = "PMPI_Bcast"(Void, c_int, H, c_int, H);
         allreduce = "PMPI_Allreduce"(In, Void, c_int, H, H, H);
         scan = "PMPI_Scan"(In, Void, c_int, H, H, H);
         allgather = "PMPI_Allgather"(In, c_int, H, Void, c_int, H, H);
+        comm_split = "PMPI_Comm_split"(H, c_int, c_int, HOut);
+        isend = "PMPI_Isend"(In, c_int, H, c_int, c_int, H, HOut);
+        irecv = "PMPI_Irecv"(Void, c_int, H, c_int, c_int, H, HOut);
+        iallgatherv = "PMPI_Iallgatherv"(In, c_int, H, Void, *const c_int, *const c_int, H, H, HOut);
+        test = "PMPI_Test"(HOut, Int, Void);
+        iprobe = "PMPI_Iprobe"(c_int, c_int, H, Int, Void);
 
         type_get_envelope = "PMPI_Type_get_envelope"(H, Int, Int, Int, Int);
         type_get_contents = "PMPI_Type_get_contents"(H, c_int, c_int, c_int, Int, Long, Void);

@@ -14,6 +14,7 @@
 //! back by the host stops panics; nothing is freed behind the program's back.
 
 mod abi;
+mod attached;
 mod callback;
 mod comm;
 mod datatype;
@@ -25,6 +26,7 @@ mod functions;
 mod handles;
 mod info;
 mod layout;
+mod message;
 mod named;
 mod owned;
 mod request;
@@ -32,11 +34,13 @@ mod status;
 mod validity;
 
 pub use abi::{Combiners, Constants, ErrorClasses, Family, Handles, Numbers};
+pub use attached::Attachment;
 pub use comm::{Comm, OwnedComm, Reduce};
 pub use error::HostError;
 pub use find::Unrecognised;
 pub use handles::{ErrhandlerHandle, Host, InfoHandle, TypeHandle, host};
 pub use layout::Layout;
+pub use message::{LONGEST, Message};
 pub use request::Pending;
 
 #[cfg(not(all(target_pointer_width = "64", target_endian = "little", target_os = "linux")))]

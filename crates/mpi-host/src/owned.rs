@@ -31,6 +31,11 @@ impl Host {
         self.world().rank().unwrap_or(0)
     }
 
+    /// The number of processes in `MPI_COMM_WORLD`; 1 if the host does not say.
+    pub fn world_size(&'static self) -> u32 {
+        self.world().size().unwrap_or(1)
+    }
+
     /// The host's own `MPI_Errhandler_free` on the program's argument.
     ///
     /// # Safety

@@ -7,14 +7,17 @@
 use std::sync::Arc;
 
 use pario_buffer::{UserBuffer, lend};
-use pario_mpi_host::TypeHandle;
+use pario_exchange::Job as Task;
+use pario_mpi_host::{Pending, TypeHandle};
 use pario_trace::counters;
-use pario_units::{ErrorKind, Pos};
+use pario_units::ErrorKind;
 
+use crate::collective::Ground;
 use crate::convert;
 use crate::datarep::{Conversion, Datarep};
 use crate::error::{Error, Result};
 use crate::file::{File, Split};
+use crate::tracing::Traced;
 use crate::window::{Window, file_pattern};
 use crate::worker::{self, Ticket};
 
@@ -40,6 +43,26 @@ pub enum Place {
     Ordered,
 }
 
+impl Place {
+    /// A number for each kind, below 16.
+    pub(crate) fn number(self) -> u32 {
+        match self {
+            Place::At(_) => 0,
+            Place::Individual => 1,
+            Place::Shared => 2,
+            Place::Ordered => 3,
+        }
+    }
+}
+
+/// When the program gets control back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    Blocking,
+    Split,
+    Nonblocking,
+}
+
 /// Who takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
@@ -62,19 +85,13 @@ pub struct Operand {
 }
 
 /// One access, complete: it needs the host MPI no more, unless the program's own functions convert.
-struct Job {
-    file: Arc<File>,
-    window: Arc<Window>,
-    direction: Direction,
-    at: Pos,
-    /// Bytes in the file.
-    len: u64,
-    operand: Operand,
-    coder: Coder,
+pub(crate) struct Job {
+    pub task: Task,
+    pub ground: Ground,
 }
 
 /// How values change on their way.
-enum Coder {
+pub(crate) enum Coder {
     /// Not at all.
     Plain,
     /// To and from external32; the buffer's pattern is typed.
@@ -95,35 +112,66 @@ impl File {
         reach: Reach,
         operand: Result<Operand>,
     ) -> Result<u64> {
+        let traced = Traced::begin(d, place, reach, Pace::Blocking);
         let job = self.job(d, place, reach, operand);
-        match reach {
-            Reach::Independent => job?.run(),
-            Reach::Collective => self.access_collectively(job),
+        let traced = with_place(traced, &job);
+        let outcome = match reach {
+            Reach::Independent => job.and_then(Job::run),
+            Reach::Collective => self.access_collectively(d, place, job),
+        };
+        if let Some(traced) = traced {
+            traced.end(&self.trace_id, &outcome);
         }
+        outcome
     }
 
-    /// Starts an access; the ticket tells when it is done. A late failure is reported by sync or close.
+    /// Starts an access; what is returned tells when it is done. A late failure is reported by sync or close.
     pub fn start(
         self: &Arc<File>,
         d: Direction,
         place: Place,
         reach: Reach,
         operand: Result<Operand>,
-    ) -> Result<Arc<Ticket>> {
-        let job = self.job(d, place, reach, operand)?;
+    ) -> Result<Arc<dyn Pending>> {
+        let traced = Traced::begin(d, place, reach, Pace::Nonblocking);
+        let job = self.job(d, place, reach, operand);
+        let traced = with_place(traced, &job);
         let file = self.clone();
-        Ok(self.launch(job, move |outcome| {
+        let then = move |outcome: &Result<u64>| {
+            if let Some(traced) = traced {
+                traced.end(&file.trace_id, outcome);
+            }
             if let Err(e) = outcome {
                 file.keep_late_error(e.kind());
             }
-        }))
+        };
+        match (reach, job) {
+            (Reach::Collective, job) => self.start_collectively(d, place, job, then),
+            (Reach::Independent, Ok(job)) => Ok(self.launch(job, then)),
+            (Reach::Independent, Err(e)) => {
+                // Told now, so not again later.
+                let outcome = Err(e);
+                if let Some(traced) = Traced::begin(d, place, reach, Pace::Nonblocking) {
+                    traced.end(&self.trace_id, &outcome);
+                }
+                outcome.map(|_: u64| unreachable!("an error"))
+            }
+        }
     }
 
     /// Begins a split collective access. It is under way on all ranks or on none.
     pub fn begin(self: &Arc<File>, d: Direction, place: Place, operand: Result<Operand>) -> Result<()> {
-        let job = self.team.agree(self.job(d, place, Reach::Collective, operand))?;
-        let base = job.operand.base;
-        let ticket = self.launch(job, |_| ());
+        let traced = Traced::begin(d, place, Reach::Collective, Pace::Split);
+        let job = self.job(d, place, Reach::Collective, operand);
+        let traced = with_place(traced, &job);
+        let base = job.as_ref().map_or(0, |job| job.ground.base);
+        let file = self.clone();
+        let then = move |outcome: &Result<u64>| {
+            if let Some(traced) = traced {
+                traced.end(&file.trace_id, outcome);
+            }
+        };
+        let ticket = self.begin_collectively(d, place, job, then)?;
         self.set_split(Split { direction: d, place: split_kind(place), base, ticket });
         Ok(())
     }
@@ -148,16 +196,13 @@ impl File {
         self.team.agree(split.and_then(|split| split.ticket.take()))
     }
 
-    /// The entry of collective accesses: every rank of the file comes through here with its job.
-    ///
-    /// Each rank does its own part; merging the parts of all ranks belongs in this place and changes nothing
-    /// for the callers.
-    fn access_collectively(&self, job: Result<Job>) -> Result<u64> {
-        self.team.agree(job.and_then(Job::run))
-    }
-
-    fn launch(self: &Arc<File>, job: Job, then: impl FnOnce(&Result<u64>) + Send + 'static) -> Arc<Ticket> {
-        if matches!(job.coder, Coder::User(..)) {
+    /// Has an access done by the I/O thread.
+    pub(crate) fn launch(
+        self: &Arc<File>,
+        job: Job,
+        then: impl FnOnce(&Result<u64>) + Send + 'static,
+    ) -> Arc<Ticket> {
+        if matches!(job.ground.coder, Coder::User(..)) {
             // The program's functions may call MPI: only this thread may run them.
             let outcome = job.run();
             then(&outcome);
@@ -199,7 +244,9 @@ impl File {
             "the access ends beyond the largest file",
             start,
         ))?;
-        Ok(Job { file: self.clone(), window, direction: d, at, len, operand, coder })
+        let Operand { buffer, base, datatype, .. } = operand;
+        let task = Task { write: d == Direction::Write, view: window.view.clone(), at, len, buffer };
+        Ok(Job { task, ground: Ground { file: self.clone(), coder, base, datatype } })
     }
 
     fn check(
@@ -280,6 +327,13 @@ impl File {
     }
 }
 
+fn with_place(traced: Option<Traced>, job: &Result<Job>) -> Option<Traced> {
+    match job {
+        Ok(job) => traced.map(|traced| traced.at(&job.task)),
+        Err(_) => traced,
+    }
+}
+
 /// Split accesses are paired by kind, not by offset.
 fn split_kind(place: Place) -> Place {
     match place {
@@ -290,58 +344,62 @@ fn split_kind(place: Place) -> Place {
 
 impl Job {
     /// Moves the bytes; returns how many bytes of the program's buffer.
-    fn run(self) -> Result<u64> {
-        let counters = counters();
-        let moved = match self.direction {
-            Direction::Read => {
-                counters.reads.add(1);
-                let moved = self.read()?;
-                counters.read_bytes.add(moved);
-                moved
-            }
-            Direction::Write => {
-                counters.writes.add(1);
-                let moved = self.write()?;
-                counters.written_bytes.add(moved);
-                moved
-            }
-        };
+    pub fn run(self) -> Result<u64> {
+        let (counters, stats) = (counters(), &self.ground.file.stats);
+        let moved = self.ground.run(&self.task)?;
+        if self.task.write {
+            counters.writes.add(1);
+            counters.written_bytes.add(moved);
+            stats.independent_writes.add(1);
+            stats.written_bytes.add(moved);
+        } else {
+            counters.reads.add(1);
+            counters.read_bytes.add(moved);
+            stats.independent_reads.add(1);
+            stats.read_bytes.add(moved);
+        }
         Ok(moved)
     }
+}
 
-    fn read(&self) -> Result<u64> {
-        let (view, buffer) = (&self.window.view, &self.operand.buffer);
+impl Ground {
+    /// Moves the bytes of one access by this rank alone.
+    pub(crate) fn run(&self, task: &Task) -> Result<u64> {
+        if task.write { self.write(task) } else { self.read(task) }
+    }
+
+    fn read(&self, task: &Task) -> Result<u64> {
+        let Task { view, at, len, buffer, .. } = task;
         let tuning = self.file.tuning();
-        let plain = self.file.plain();
+        let plain = self.file.plain()?;
         match &self.coder {
-            Coder::Plain => Ok(plain.read(view, self.at, buffer, 0, self.len, &tuning)?),
-            Coder::External => convert::read_external(plain, view, self.at, self.len, buffer, &tuning),
+            Coder::Plain => Ok(plain.read(view, *at, buffer, 0, *len, &tuning)?),
+            Coder::External => convert::read_external(plain, view, *at, *len, buffer, &tuning),
             Coder::User(conversion, items) => {
-                let mut staged = convert::scratch(self.len)?;
-                let got =
-                    lend(&mut staged, |memory| plain.read(view, self.at, memory, 0, self.len, &tuning))?;
+                let mut staged = convert::scratch(*len)?;
+                let got = lend(&mut staged, |memory| plain.read(view, *at, memory, 0, *len, &tuning))?;
                 // Values of one access are of one size only where the datatype is; a short read then
                 // gives the values that came whole.
-                let items = if got == self.len { *items } else { scaled(*items, got, self.len) };
-                let Operand { base, datatype, .. } = self.operand;
-                conversion.read(base, datatype, items, &mut staged).map_err(Error::UserFunction)?;
-                Ok(if got == self.len { buffer.len() } else { scaled(buffer.len(), got, self.len) })
+                let items = if got == *len { *items } else { scaled(*items, got, *len) };
+                conversion.read(self.base, self.datatype, items, &mut staged).map_err(Error::UserFunction)?;
+                Ok(if got == *len { buffer.len() } else { scaled(buffer.len(), got, *len) })
             }
         }
     }
 
-    fn write(&self) -> Result<u64> {
-        let (view, buffer) = (&self.window.view, &self.operand.buffer);
+    fn write(&self, task: &Task) -> Result<u64> {
+        let Task { view, at, len, buffer, .. } = task;
         let tuning = self.file.tuning();
-        let plain = self.file.plain();
+        let plain = self.file.plain()?;
         match &self.coder {
-            Coder::Plain => Ok(plain.write(view, self.at, buffer, 0, self.len, &tuning)?),
-            Coder::External => convert::write_external(plain, view, self.at, self.len, buffer, &tuning),
+            Coder::Plain => Ok(plain.write(view, *at, buffer, 0, *len, &tuning)?),
+            Coder::External => convert::write_external(plain, view, *at, *len, buffer, &tuning),
             Coder::User(conversion, items) => {
-                let mut staged = convert::scratch(self.len)?;
-                let Operand { base, datatype, .. } = self.operand;
-                conversion.write(base, datatype, *items, &mut staged).map_err(Error::UserFunction)?;
-                lend(&mut staged, |memory| plain.write(view, self.at, memory, 0, self.len, &tuning))?;
+                let mut staged = convert::scratch(*len)?;
+                conversion
+                    .write(self.base, self.datatype, *items, &mut staged)
+                    .map_err(Error::UserFunction)?;
+                lend(&mut staged, |memory| plain.write(view, *at, memory, 0, *len, &tuning))?;
                 Ok(buffer.len())
             }
         }

@@ -9,7 +9,7 @@ use pario_units::{ErrorKind, Offset};
 use crate::datarep::Datarep;
 use crate::error::{Error, Result};
 use crate::file::{File, ViewTypes};
-use crate::open::apply_info;
+use crate::open::{UNEQUAL_HINTS, apply_info, common_digest, develop};
 use crate::team::Same;
 use crate::window::{Window, file_pattern};
 use crate::worker::held;
@@ -68,7 +68,12 @@ impl File {
             Ok((window, ..)) => (window.etype_extent, window.rep.fingerprint(), !window.view.is_contiguous()),
             Err(_) => (0, 0, false),
         };
+        let hints = match &mine {
+            Ok((_, _, info)) => develop(|| self.digest_with(info)),
+            Err(_) => 0,
+        };
         let same = [
+            Same(hints, UNEQUAL_HINTS),
             Same(extent as u64, "the etype's extent of MPI_File_set_view differs between ranks"),
             Same(rep, "the data representation of MPI_File_set_view differs between ranks"),
         ];
@@ -77,6 +82,7 @@ impl File {
         let host = self.host();
         let types =
             ViewTypes { etype: host.own_type(given.etype)?, filetype: host.own_type(given.filetype)? };
+        self.team.share_view(&window.view)?;
         self.replace_window(window);
         let old = std::mem::replace(&mut *held(&self.types), types);
         host.release_type(old.etype)?;
@@ -177,7 +183,7 @@ impl File {
         let base = match whence {
             Whence::Set => 0,
             Whence::Current => current()?,
-            Whence::End => self.window().end(self.plain().size()?),
+            Whence::End => self.window().end(self.plain()?.size()?),
         };
         base.checked_add(offset).filter(|target| *target >= 0).ok_or(Error::Value(
             ErrorKind::Arg,
@@ -226,28 +232,23 @@ impl File {
 
     /// The size of the file in bytes.
     pub fn size(&self) -> Result<i64> {
-        Ok(self.plain().size()? as i64)
+        Ok(self.plain()?.size()? as i64)
     }
 
     /// Cuts or extends the file. Collective, with equal sizes.
     pub fn set_size(&self, size: i64) -> Result<()> {
         self.resize(size, "the size of MPI_File_set_size differs between ranks", |size| {
-            self.plain().set_size(size)
+            Ok(self.plain()?.set_size(size)?)
         })
     }
 
     /// Makes sure that storage is there for the first `size` bytes. Collective, with equal sizes.
     pub fn preallocate(&self, size: i64) -> Result<()> {
         let text = "the size of MPI_File_preallocate differs between ranks";
-        self.resize(size, text, |size| self.plain().preallocate(size))
+        self.resize(size, text, |size| Ok(self.plain()?.preallocate(size)?))
     }
 
-    fn resize(
-        &self,
-        size: i64,
-        unequal: &'static str,
-        change: impl FnOnce(u64) -> std::result::Result<(), pario_posix::Error>,
-    ) -> Result<()> {
+    fn resize(&self, size: i64, unequal: &'static str, change: impl FnOnce(u64) -> Result<()>) -> Result<()> {
         let mine = self
             .writable()
             .and(self.not_sequential("the size of a file opened with MPI_MODE_SEQUENTIAL cannot be set"))
@@ -267,11 +268,19 @@ impl File {
     pub fn sync(&self) -> Result<()> {
         self.quiesce();
         let mine = self.no_split().and(self.take_late_error()).and_then(|()| match self.amode().write {
-            true => Ok(self.plain().sync()?),
+            true => self.sync_mine(),
             // Allowed on a file opened for reading, where there is nothing to force.
             false => Ok(()),
         });
         self.team.agree(mine)
+    }
+
+    /// Forces what this rank wrote to storage, if it has the file open at all.
+    pub(crate) fn sync_mine(&self) -> Result<()> {
+        match self.opened() {
+            Some(plain) => Ok(plain.sync()?),
+            None => Ok(()),
+        }
     }
 
     /// Turns atomic mode on or off. Collective, with equal flags.
@@ -284,9 +293,17 @@ impl File {
 
     /// Takes hints. Collective.
     pub fn set_info(&self, info: Result<Vec<(String, String)>>) -> Result<()> {
-        let info = self.team.agree(info)?;
+        let digest = info.as_ref().map_or(0, |info| develop(|| self.digest_with(info)));
+        let info = self.team.agree_on(info, &[Same(digest, UNEQUAL_HINTS)], &mut [])?;
         self.change_hints(|hints| apply_info(hints, &info, self.team.rank == 0));
         Ok(())
+    }
+
+    /// A digest of the common hints as they would be with these.
+    fn digest_with(&self, info: &[(String, String)]) -> u64 {
+        let mut hints = self.hints(Clone::clone);
+        apply_info(&mut hints, info, false);
+        common_digest(&hints)
     }
 
     /// Every hint in force with its value, defaults included.

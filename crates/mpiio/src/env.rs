@@ -3,14 +3,24 @@
 use std::sync::{Once, OnceLock};
 
 use pario_hints::{Complaint, Hints};
+use pario_posix::{FileSystem, FsKind, Striping, node};
+use pario_trace::{Setup, StatsTo};
 
 /// What the environment says.
 #[derive(Debug)]
 pub struct Env {
     /// `PARIO_DISABLE=1`: hand every call to the host's own MPI-IO.
     pub disable: bool,
-    /// `PARIO_STATS=1`: print the counters at MPI_Finalize.
-    pub stats: bool,
+    /// `PARIO_STATS=1|json|json:FILE`: report on each file when it is closed, and the counters at MPI_Finalize.
+    pub stats: StatsTo,
+    /// `PARIO_TRACE=errors|all[,min=OFFSET][,dir=DIR]`: record operations.
+    pub trace: Option<Setup>,
+    /// `PARIO_DEVELOP=1`: check more of what must be equal on all ranks.
+    pub develop: bool,
+    /// `PARIO_NODE`: ranks with different values count as being on different nodes; for tests.
+    node: Option<String>,
+    /// `PARIO_PRETEND_FS=KIND[,stripe=BYTES][,count=N]`: take files to be on that file system; for tests.
+    pub pretend: Option<FileSystem>,
     /// `PARIO_VERBOSE=1`: print a line for every call that fails.
     pub verbose: bool,
     hints: Hints,
@@ -40,8 +50,47 @@ impl Env {
         };
         let (hints, found) = pario_hints::load(var, text.as_deref());
         complaints.extend(found.iter().map(Complaint::to_string));
-        let (disable, stats, verbose) = (on("PARIO_DISABLE"), on("PARIO_STATS"), on("PARIO_VERBOSE"));
-        Env { disable, stats, verbose, hints, complaints }
+        let stats = StatsTo::parse(&var("PARIO_STATS").unwrap_or_default()).unwrap_or_else(|refused| {
+            complaints.push(refused.to_string());
+            StatsTo::Off
+        });
+        let trace = Setup::parse(&var("PARIO_TRACE").unwrap_or_default()).unwrap_or_else(|refused| {
+            complaints.push(refused.to_string());
+            None
+        });
+        let trace = trace.map(|setup| Setup { job: var("PARIO_JOB").unwrap_or_default(), ..setup });
+        let pretend = var("PARIO_PRETEND_FS").and_then(|text| {
+            let found = pretended(&text);
+            if found.is_none() {
+                complaints.push(format!("PARIO_PRETEND_FS={text} is not understood"));
+            }
+            found
+        });
+        Env {
+            disable: on("PARIO_DISABLE"),
+            stats,
+            trace,
+            develop: on("PARIO_DEVELOP"),
+            node: var("PARIO_NODE"),
+            pretend,
+            verbose: on("PARIO_VERBOSE"),
+            hints,
+            complaints,
+        }
+    }
+
+    /// A number equal on the ranks of one node.
+    pub(crate) fn node_key(&self) -> u64 {
+        let named = self.node.as_deref().unwrap_or_default();
+        named.bytes().fold(node::node_key(), |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3).rotate_left(7)
+        })
+    }
+
+    /// The name of this node's host.
+    pub(crate) fn host_name(&self) -> String {
+        let real = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        self.node.clone().unwrap_or_else(real).trim().to_owned()
     }
 
     /// The hints that hold for every file, before the program's own.
@@ -54,6 +103,29 @@ impl Env {
         static SAID: Once = Once::new();
         SAID.call_once(|| self.complaints.iter().for_each(|line| say(line)));
     }
+}
+
+/// The file system that a test asks to pretend.
+fn pretended(text: &str) -> Option<FileSystem> {
+    let mut parts = text.split(',');
+    let kind = match parts.next()? {
+        "lustre" => FsKind::Lustre,
+        "gpfs" => FsKind::Gpfs,
+        "beegfs" => FsKind::BeeGfs,
+        "nfs" => FsKind::Nfs,
+        "xfs" => FsKind::Xfs,
+        "ext4" => FsKind::Ext4,
+        _ => return None,
+    };
+    let (mut unit, mut count) = (1 << 20, None);
+    for part in parts {
+        match part.split_once('=')? {
+            ("stripe", value) => unit = value.parse().ok()?,
+            ("count", value) => count = Some(value.parse().ok()?),
+            _ => return None,
+        }
+    }
+    Some(FileSystem::pretend(kind, 4096, Some(Striping { unit, count })))
 }
 
 /// One line to the user.
@@ -74,7 +146,7 @@ mod tests {
             "ROMIO_HINTS" => Some("/no/such/file".into()),
             _ => None,
         });
-        assert!(env.stats && !env.verbose && !env.disable);
+        assert!(env.stats == StatsTo::Text && !env.verbose && !env.disable && !env.develop);
         assert_eq!(env.hints().ind_rd_buffer_size(), 1 << 20);
         assert_eq!(env.complaints.len(), 2, "{:?}", env.complaints);
         assert!(env.complaints[0].contains("/no/such/file"));

@@ -23,8 +23,13 @@ pub enum Error {
     UserFunction(i32),
     /// The shared file pointer cannot be reached.
     Counter(pario_posix::CounterError),
-    /// The same failure, seen first on another rank or by an earlier nonblocking access.
-    Elsewhere(ErrorKind),
+    /// This rank's part was fine; that of another rank of the same collective call was not.
+    Elsewhere {
+        /// Which rank of the file's communicator.
+        rank: u32,
+        /// What failed there.
+        kind: ErrorKind,
+    },
     /// An earlier nonblocking access on this file failed with this kind.
     Late(ErrorKind),
 }
@@ -39,7 +44,25 @@ impl Error {
             Error::View(_) => ErrorKind::Type,
             Error::Convert(_) | Error::UserFunction(_) => ErrorKind::Conversion,
             Error::Counter(e) => e.kind(),
-            Error::Elsewhere(kind) | Error::Late(kind) => *kind,
+            Error::Elsewhere { kind, .. } | Error::Late(kind) => *kind,
+        }
+    }
+}
+
+impl Error {
+    /// The operating system's number for it, 0 where it has none.
+    pub fn errno(&self) -> i32 {
+        match self {
+            Error::Storage(e) => e.errno().unwrap_or(0),
+            _ => 0,
+        }
+    }
+
+    /// The offset in the file at which the storage failed.
+    pub(crate) fn at(&self) -> Option<u64> {
+        match self {
+            Error::Storage(e) => e.at().map(|offset| offset.0),
+            _ => None,
         }
     }
 }
@@ -57,7 +80,9 @@ impl fmt::Display for Error {
                 write!(f, "the data representation's function returned error {code}")
             }
             Error::Counter(e) => e.fmt(f),
-            Error::Elsewhere(kind) => write!(f, "another rank of this collective call failed ({kind:?})"),
+            Error::Elsewhere { rank, kind } => {
+                write!(f, "rank {rank} of this collective call failed ({kind:?}); its own message says why")
+            }
             Error::Late(kind) => write!(f, "an earlier nonblocking access to this file failed ({kind:?})"),
         }
     }

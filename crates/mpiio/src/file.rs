@@ -3,29 +3,33 @@
 //! Everything here may be called by several threads at once (MPI_THREAD_MULTIPLE); each lock is held for a
 //! few instructions, never during an access and never while another is taken.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Condvar, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use pario_hints::Hints;
 use pario_mpi_host::{Host, TypeHandle};
-use pario_posix::{PlainFile, SharedCounter, Tuning};
+use pario_posix::{How, Linux, PlainFile, SharedCounter, Tuning};
+use pario_trace::{FileId, FileStats};
 use pario_units::ErrorKind;
 
 use crate::access::{Direction, Place};
 use crate::amode::Amode;
+use crate::busy::{Busy, UnderWay};
+use crate::env::env;
 use crate::error::{Error, Result};
+use crate::settings::{Collective, Facts};
 use crate::team::Team;
 use crate::window::Window;
 use crate::worker::{Ticket, held};
 
 /// An open file, as one rank has it.
 pub struct File {
-    pub(crate) team: Team,
+    pub(crate) team: Arc<Team>,
     amode: Amode,
     raw_amode: i32,
     pub(crate) path: PathBuf,
-    plain: PlainFile,
+    plain: Lazy,
     window: RwLock<Arc<Window>>,
     pub(crate) types: Mutex<ViewTypes>,
     /// The individual file pointer, in etypes.
@@ -34,6 +38,10 @@ pub struct File {
     hints: RwLock<Hints>,
     /// What steers an access now: made of hints, view and atomic mode whenever one of them changes.
     tuning: RwLock<Tuning>,
+    facts: Facts,
+    collective: RwLock<Arc<Collective>>,
+    pub(crate) stats: FileStats,
+    pub(crate) trace_id: FileId,
     split: Mutex<Option<Split>>,
     late: Mutex<Option<ErrorKind>>,
     busy: Arc<Busy>,
@@ -56,11 +64,12 @@ pub(crate) struct Split {
 
 /// What [`File::new`] needs.
 pub(crate) struct Parts {
-    pub team: Team,
+    pub team: Arc<Team>,
     pub amode: Amode,
     pub raw_amode: i32,
     pub path: PathBuf,
-    pub plain: PlainFile,
+    pub plain: Lazy,
+    pub facts: Facts,
     pub shared: SharedCounter,
     pub hints: Hints,
     /// Where the individual pointer starts.
@@ -73,7 +82,12 @@ impl File {
         let sole = parts.team.size == 1 && parts.amode.unique_open;
         let stagger = (parts.team.rank, parts.team.size);
         let tuning = Tuning { atomic: false, sole, peers_sieve: false, stagger, ..by_hints(&parts.hints) };
+        let collective = Arc::new(Collective::new(&parts.hints, &parts.facts, &parts.team));
         File {
+            facts: parts.facts,
+            collective: RwLock::new(collective),
+            stats: FileStats::default(),
+            trace_id: FileId::new(&parts.path),
             team: parts.team,
             amode: parts.amode,
             raw_amode: parts.raw_amode,
@@ -95,6 +109,11 @@ impl File {
     /// A word for the C edge, which keeps the file's error handler in it.
     pub fn edge_word(&self) -> &AtomicUsize {
         &self.edge
+    }
+
+    /// The file's name in traces.
+    pub fn trace_id(&self) -> &FileId {
+        &self.trace_id
     }
 
     /// The mode bits as the program gave them.
@@ -120,8 +139,19 @@ impl File {
         self.amode
     }
 
-    pub(crate) fn plain(&self) -> &PlainFile {
-        &self.plain
+    /// The plain file, opened now if it has not been.
+    pub(crate) fn plain(&self) -> Result<&Arc<PlainFile>> {
+        self.plain.get()
+    }
+
+    /// The plain file if it has been opened.
+    pub(crate) fn opened(&self) -> Option<&Arc<PlainFile>> {
+        self.plain.opened()
+    }
+
+    /// How collective accesses are done now.
+    pub(crate) fn collective(&self) -> Arc<Collective> {
+        self.collective.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
     pub(crate) fn window(&self) -> Arc<Window> {
@@ -141,6 +171,8 @@ impl File {
         let mut hints = self.hints.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         f(&mut hints);
         let Tuning { read_buffer, write_buffer, sieve_read, sieve_write, .. } = by_hints(&hints);
+        let collective = Arc::new(Collective::new(&hints, &self.facts, &self.team));
+        *self.collective.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = collective;
         drop(hints);
         self.retune(|now| Tuning { read_buffer, write_buffer, sieve_read, sieve_write, ..now });
     }
@@ -229,16 +261,12 @@ impl File {
 
     /// Counts one access as under way until the guard is dropped.
     pub(crate) fn under_way(&self) -> UnderWay {
-        *held(&self.busy.count) += 1;
-        UnderWay(self.busy.clone())
+        self.busy.begin()
     }
 
-    /// Waits until no access is under way. The I/O thread needs nobody else, so this ends.
+    /// Waits until no access is under way.
     pub(crate) fn quiesce(&self) {
-        let mut count = held(&self.busy.count);
-        while *count > 0 {
-            count = self.busy.idle.wait(count).unwrap_or_else(|poisoned| poisoned.into_inner());
-        }
+        self.busy.wait();
     }
 }
 
@@ -263,22 +291,41 @@ fn toggle(hint: pario_hints::Toggle) -> pario_posix::Toggle {
     }
 }
 
-/// How many accesses are under way.
-#[derive(Default)]
-struct Busy {
-    count: Mutex<usize>,
-    idle: Condvar,
+/// A plain file that may be opened late: a program that promises to make collective calls only does not need
+/// it on ranks that are not aggregators.
+pub(crate) struct Lazy {
+    path: PathBuf,
+    how: How,
+    file: OnceLock<Arc<PlainFile>>,
 }
 
-/// One access under way.
-pub(crate) struct UnderWay(Arc<Busy>);
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        let mut count = held(&self.0.count);
-        *count -= 1;
-        if *count == 0 {
-            self.0.idle.notify_all();
+impl Lazy {
+    pub fn new(path: PathBuf, how: How, file: Option<PlainFile>) -> Lazy {
+        let lazy = Lazy { path, how, file: OnceLock::new() };
+        if let Some(file) = file {
+            lazy.file.get_or_init(|| Arc::new(file));
         }
+        lazy
     }
+
+    pub fn get(&self) -> Result<&Arc<PlainFile>> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let file = open_plain(&self.path, &self.how)?;
+        Ok(self.file.get_or_init(|| Arc::new(file)))
+    }
+
+    /// The file if it is open.
+    pub fn opened(&self) -> Option<&Arc<PlainFile>> {
+        self.file.get()
+    }
+}
+
+/// Opens a plain file, on the file system that a test asks to pretend if it does.
+pub(crate) fn open_plain(path: &Path, how: &How) -> Result<PlainFile> {
+    Ok(match env().pretend {
+        Some(fs) => PlainFile::open_with(path, how, Arc::new(Linux), Some(fs))?,
+        None => PlainFile::open(path, how)?,
+    })
 }

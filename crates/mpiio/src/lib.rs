@@ -7,6 +7,8 @@
 
 mod access;
 mod amode;
+mod busy;
+mod collective;
 mod control;
 mod convert;
 mod datarep;
@@ -15,7 +17,10 @@ mod error;
 mod file;
 pub mod handles;
 mod open;
+mod settings;
 mod team;
+pub mod tracing;
+mod wait;
 mod window;
 mod worker;
 

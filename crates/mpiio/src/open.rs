@@ -2,19 +2,21 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use pario_hints::{Hints, Outcome, Source};
 use pario_mpi_host::{Comm, Host};
-use pario_posix::counter::{Page, Place};
-use pario_posix::{How, PlainFile, SharedCounter, node};
-use pario_trace::counters;
+use pario_posix::counter::Place;
+use pario_posix::{How, SharedCounter, StripingRequest, node};
+use pario_trace::{FileReport, StatsTo, counters};
 use pario_units::ErrorKind;
 
 use crate::amode::{Amode, AmodeBits};
 use crate::env::{env, say};
 use crate::error::{Error, Result};
-use crate::file::{File, Parts};
+use crate::file::{File, Lazy, Parts, open_plain};
 use crate::handles;
+use crate::settings::{Collective, Facts};
 use crate::team::{Same, Team};
 use crate::worker::held;
 
@@ -36,39 +38,35 @@ pub struct OpenRequest {
 /// Opens a file on all ranks of `comm`. Collective; three short meetings: equal arguments, rank 0 has
 /// created or opened it, everybody has.
 pub fn open(host: &'static Host, comm: Comm, request: OpenRequest) -> Result<Arc<File>> {
-    let team = Team::new(host, comm)?;
+    let team = Team::join(host, comm)?;
     match open_with(&team, request) {
-        Ok((plain, amode, raw_amode, path, hints, meeting)) => {
+        Ok(parts) => {
             counters().opens.add(1);
-            let shared = SharedCounter::new(meeting.place, meeting.start);
-            let start = meeting.start as i64;
-            Ok(Arc::new(File::new(Parts { team, amode, raw_amode, path, plain, shared, hints, start })))
+            let file = Arc::new(File::new(parts));
+            file.team.share_view(&file.window().view)?;
+            Ok(file)
         }
         Err(e) => {
-            team.disband()?;
+            team.leave();
             Err(e)
         }
     }
 }
 
-/// What the ranks learned from each other while opening.
-struct Meeting {
-    /// Where the pointers start, in bytes.
-    start: u64,
-    /// Where the shared pointer lies.
-    place: Place,
-}
-
-type Opened = (PlainFile, Amode, i32, PathBuf, Hints, Meeting);
-
-fn open_with(team: &Team, request: OpenRequest) -> Result<Opened> {
+fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<Parts> {
     let raw_amode = request.raw_amode;
     let checked = (|| {
         let amode = request.bits.check()?;
         let path = plain_path(&request.name?)?;
         Ok((amode, path, request.info?))
     })();
-    let same = [Same(raw_amode as u32 as u64, "the access mode of MPI_File_open differs between ranks")];
+    let same = [
+        Same(raw_amode as u32 as u64, "the access mode of MPI_File_open differs between ranks"),
+        Same(
+            develop(|| checked.as_ref().map_or(0, |(_, path, _): &Checked| path_digest(path))),
+            "the file name of MPI_File_open differs between ranks",
+        ),
+    ];
     let (amode, path, info) = team.agree_on(checked, &same, &mut [])?;
 
     let mut hints = env().hints();
@@ -77,6 +75,12 @@ fn open_with(team: &Team, request: OpenRequest) -> Result<Opened> {
         env().complain_once();
     }
     apply_info(&mut hints, &info, team.rank == 0);
+    if team.rank == 0 && matches!(hints.strategy(), "client-directed" | "server-directed") {
+        say(&format!(
+            "hint pario_strategy={}: this needs a partition; on a plain file it means auto",
+            hints.strategy()
+        ));
+    }
     hints.seal();
 
     let how = How {
@@ -85,43 +89,94 @@ fn open_with(team: &Team, request: OpenRequest) -> Result<Opened> {
         create: false,
         exclusive: false,
         mode: hints.file_perm().unwrap_or(0o666),
+        striping: None,
     };
-    let node = node::node_key();
     let mut first = None;
-    // Kept until all ranks have mapped the page, or have failed.
-    let mut page_name = None;
-    let mut page = None;
-    let [high, low, start, first_node] = team.first_does(|| {
-        let how = How { create: amode.create, exclusive: amode.exclusive, ..how };
-        let plain = PlainFile::open(&path, &how)?;
-        let start = if amode.append { plain.size()? } else { 0 };
-        first = Some(plain);
-        let id = node::random_id().map_err(|_| NO_RANDOM)?;
-        if team.size > 1 {
-            (page, page_name) = Page::create(id).ok().unzip();
+    let words = team.first_does(|| {
+        let (striping, word) = (striping(&hints), team.shared_word());
+        let how = How { create: amode.create, exclusive: amode.exclusive, striping, ..how.clone() };
+        let plain = open_plain(&path, &how)?;
+        if let Some(line) = plain.striping_outcome().complaint() {
+            say(&format!("{}: {line}", path.display()));
         }
-        Ok([(id >> 64) as u64, id as u64, start, node])
+        let start = if amode.append { plain.size()? } else { 0 };
+        let id = node::random_id().map_err(|_| NO_RANDOM)?;
+        word.word().store(0, Ordering::SeqCst);
+        let [kind, block, stripe, servers] = Facts::of(&plain).words();
+        first = Some(plain);
+        Ok([(id >> 64) as u64, id as u64, start, kind, block, stripe, servers])
     })?;
+    let [high, low, start, kind, block, stripe, servers] = words;
     let id = u128::from(high) << 64 | u128::from(low);
-    if team.rank > 0 && node == first_node {
-        page = Page::open(id).ok();
-    }
+    let facts = Facts::from_words([kind, block, stripe, servers]);
+    let collective = Collective::new(&hints, &facts, team);
+    let later = hints.no_indep_rw() && !collective.write.aggregators.contains(&team.rank);
     let mine = match first {
-        Some(plain) => Ok(plain),
-        None => PlainFile::open(&path, &how).map_err(Error::from),
+        Some(plain) => Ok(Some(plain)),
+        None if later => Ok(None),
+        None => open_plain(&path, &how).map(Some),
     };
-    let mut without_page = [u64::from(page.is_none())];
-    let plain = team.agree_on(mine, &[], &mut without_page)?;
-    drop(page_name);
-    let place = match page {
-        _ if team.size == 1 => Place::own(),
-        Some(page) if without_page[0] == 0 => Place::Memory(page),
+    let same = [Same(develop(|| common_digest(&hints)), UNEQUAL_HINTS)];
+    let plain = team.agree_on(mine, &same, &mut [])?;
+    let place = match team.size {
+        1 => Place::own(),
+        _ if team.is_on_one_node() => Place::Memory(team.shared_word()),
         _ => Place::beside(&path, id),
     };
-    Ok((plain, amode, raw_amode, path, hints, Meeting { start, place }))
+    Ok(Parts {
+        team: team.clone(),
+        amode,
+        raw_amode,
+        plain: Lazy::new(path.clone(), how, plain),
+        path,
+        facts,
+        shared: SharedCounter::new(place, start),
+        hints,
+        start: start as i64,
+    })
 }
 
 const NO_RANDOM: Error = Error::Usage(ErrorKind::Intern, "/dev/urandom cannot be read");
+pub(crate) const UNEQUAL_HINTS: &str = "hints that must be the same on all ranks differ";
+
+/// How a new file shall be striped, if the hints say anything about it.
+fn striping(hints: &Hints) -> Option<StripingRequest> {
+    let (unit, count, first) = (hints.striping_unit(), hints.striping_factor(), hints.start_iodevice());
+    let asked = unit.is_some() || count.is_some() || first.is_some();
+    asked.then_some(StripingRequest { unit, count, first })
+}
+
+/// A digest that ranks compare in develop mode only.
+pub(crate) fn develop(digest: impl FnOnce() -> u64) -> u64 {
+    if env().develop { digest() } else { 0 }
+}
+
+fn path_digest(path: &Path) -> u64 {
+    digest(path.as_os_str().as_encoded_bytes())
+}
+
+/// The arguments of an open, if they are good.
+type Checked = (Amode, PathBuf, Vec<(String, String)>);
+
+/// A digest of the hints in force that must be the same on all ranks.
+pub(crate) fn common_digest(hints: &Hints) -> u64 {
+    let common = |name: &str| pario_hints::find(name).is_some_and(|entry| entry.same_on_all_ranks);
+    let mut text = String::new();
+    for (name, value, _) in hints.in_force().filter(|(name, ..)| common(name)) {
+        text.push_str(name);
+        text.push('=');
+        text.push_str(&value);
+        text.push(';');
+    }
+    digest(text.as_bytes())
+}
+
+/// FNV-1a: the same in every process.
+fn digest(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+}
 
 /// Takes the hints of an info object; a refusal is told once, by rank 0.
 pub(crate) fn apply_info(hints: &mut Hints, info: &[(String, String)], speak: bool) {
@@ -161,16 +216,39 @@ pub fn close(handle: usize) -> Result<()> {
     let mine = file
         .take_late_error()
         .and(unfinished.unwrap_or(Ok(0)).map(drop))
-        .and_then(|()| if file.must_sync_at_close() { Ok(file.plain().sync()?) } else { Ok(()) });
+        .and_then(|()| if file.must_sync_at_close() { file.sync_mine() } else { Ok(()) });
     let mut used_pointer = [u64::from(file.shared.touched())];
     let outcome = file.team.agree_on(mine, &[], &mut used_pointer);
     let outcome = outcome.and(file.leave_nothing(used_pointer[0] > 0));
-    outcome.and(file.free_view_types()).and(file.team.disband())
+    let outcome = outcome.and(file.free_view_types()).and(file.report());
+    file.team.clone().leave();
+    outcome
 }
 
 impl File {
     fn must_sync_at_close(&self) -> bool {
         self.amode().write && self.hints(Hints::close_sync)
+    }
+
+    /// Reports what was done to the file, if the user wants to know. Collective.
+    fn report(&self) -> Result<()> {
+        let to = &env().stats;
+        if *to == StatsTo::Off {
+            return Ok(());
+        }
+        let numbers = self.stats.numbers();
+        let (sums, peaks) = match self.team.size {
+            1 => (numbers.clone(), numbers),
+            _ => self.team.sums_and_peaks(&numbers)?,
+        };
+        if self.team.rank == 0 {
+            let path = self.path.to_string_lossy();
+            let report = FileReport::reduced(&path, self.team.size, &sums, &peaks, self.stats.decisions());
+            if let Err(e) = to.deliver(&report) {
+                say(&format!("the statistics of {path} cannot be written: {e}"));
+            }
+        }
+        Ok(())
     }
 
     /// Removes what the open file left behind, and the file itself if it was to be deleted. All ranks have

@@ -1,35 +1,156 @@
 //! The ranks that opened a file together, and how they agree.
 //!
-//! Every collective call that is not a data access ends in one reduction in which all ranks learn whether
+//! A team has a duplicate of the program's communicator and, on each node, a table of shared memory. Every
+//! collective call that is not a data access is one meeting at the tables, in which all ranks learn whether
 //! anyone failed, whether what must be equal is equal, and the largest of what each reports. So no rank
-//! returns early, and none waits for one that has given up.
+//! returns early, and none waits for one that has given up. On one node a meeting does not call the host MPI.
+//!
+//! Founding a team takes a few operations of the host. When its file is closed it stays with the program's
+//! communicator, and the next open on that communicator takes it over.
 
-use std::sync::Mutex;
+use std::any::Any;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
-use pario_mpi_host::{Comm, Host, OwnedComm, Reduce};
+use pario_exchange::{CELL, Coverage, Meeting, Messages, Node, Seat, Seating, Shape};
+use pario_mpi_host::{Comm, Host, Message, OwnedComm, Reduce};
+use pario_posix::counter::Word;
+use pario_posix::node;
 use pario_units::ErrorKind;
+use pario_view::View;
 
+use crate::busy::{Busy, UnderWay};
+use crate::collective::Flight;
+use crate::env::env;
 use crate::error::{Error, Result};
-use crate::worker::held;
+use crate::wait::Wait;
+use crate::worker::{Worker, held};
 
-/// The ranks of one open file: a duplicate of the communicator that the program gave.
+/// The ranks of one open file.
 pub(crate) struct Team {
     pub host: &'static Host,
     comm: Comm,
-    owned: Mutex<Option<OwnedComm>>,
+    /// A communicator of the nodes' leaders, where there are several nodes and this rank leads one.
+    leaders: Option<Comm>,
+    owned: Mutex<Vec<OwnedComm>>,
     pub rank: u32,
     pub size: u32,
+    seat: Mutex<Seat>,
+    node: Arc<Node>,
+    seating: Arc<Seating>,
+    /// Processes of this node's ranks.
+    pids: Vec<u32>,
+    /// Host names of the nodes.
+    pub names: Vec<String>,
+    pub coverage: Arc<Coverage>,
+    /// Views of other ranks, by their hash.
+    pub views: Mutex<HashMap<u128, Arc<View>>>,
+    worker: OnceLock<Option<Worker>>,
+    /// Collective accesses that the worker has to do.
+    busy: Arc<Busy>,
+    /// Collective accesses that are stepped from the program's MPI calls, in order.
+    flights: Mutex<VecDeque<Box<Flight>>>,
+    pool: Weak<Pool>,
 }
 
 /// A value that must be the same on all ranks, and what to say when it is not.
 pub(crate) struct Same(pub u64, pub &'static str);
 
+/// Teams of a communicator that have no file at the moment.
+#[derive(Default)]
+struct Pool(Mutex<Vec<Arc<Team>>>);
+
+/// Communicators of teams that are gone. Freeing is left to the next call that may.
+static GONE: Mutex<Vec<OwnedComm>> = Mutex::new(Vec::new());
+
+/// The largest window that a table has room for, unless the environment asks for more. Only what is used
+/// costs memory.
+const CAPACITY: u64 = 16 << 20;
+
+/// The same where all of it has to be reserved.
+const SMALL_CAPACITY: usize = 1 << 20;
+
 impl Team {
-    /// Duplicates the communicator; collective.
-    pub fn new(host: &'static Host, comm: Comm) -> Result<Team> {
+    /// The team of all ranks of a communicator, for one file; collective.
+    pub fn join(host: &'static Host, comm: Comm) -> Result<Arc<Team>> {
+        for gone in std::mem::take(&mut *held(&GONE)) {
+            gone.free()?;
+        }
+        let known = comm.attached()?.and_then(|any: Arc<dyn Any + Send + Sync>| any.downcast::<Pool>().ok());
+        let pool = match known {
+            Some(pool) => pool,
+            None => {
+                let pool = Arc::new(Pool::default());
+                comm.attach(pool.clone())?;
+                pool
+            }
+        };
+        let idle = held(&pool.0).pop();
+        match idle {
+            Some(team) => Ok(team),
+            None => Ok(Arc::new(Team::found(host, comm, Arc::downgrade(&pool))?)),
+        }
+    }
+
+    /// Gives the team back when its file is closed.
+    pub fn leave(self: Arc<Team>) {
+        if self.node.is_broken() {
+            return;
+        }
+        if let Some(pool) = self.pool.upgrade() {
+            held(&pool.0).push(self);
+        }
+    }
+
+    fn found(host: &'static Host, comm: Comm, pool: Weak<Pool>) -> Result<Team> {
         let owned = comm.dup()?;
         let comm = *owned;
-        Ok(Team { host, comm, owned: Mutex::new(Some(owned)), rank: comm.rank()?, size: comm.size()? })
+        let (rank, size) = (comm.rank()?, comm.size()?);
+        let people = Person::gather(comm)?;
+        let shared = Seating::by_key(&people.iter().map(|p| p.node).collect::<Vec<_>>());
+        let capacity = env().hints().cb_buffer_size().max(CAPACITY) as usize;
+        let (seating, node) = match table(comm, rank, &shared, capacity, people[rank as usize].random)? {
+            Some(node) => (shared, node),
+            None => {
+                // Some rank cannot reach its node's memory, so everybody is a node of his own.
+                let shape = Shape { ranks: size, locals: 1, capacity };
+                (Seating { node_of: (0..size).collect() }, Node::private(shape).map_err(no_memory)?)
+            }
+        };
+        let (seating, node) = (Arc::new(seating), Arc::new(node));
+        let mut all = vec![owned];
+        let leads = |rank: u32| seating.ranks_of(seating.node_of[rank as usize]).next() == Some(rank);
+        let leaders = match seating.nodes() {
+            0 | 1 => None,
+            _ => comm.split(leads(rank).then_some(0))?,
+        };
+        let leaders = leaders.map(|owned| {
+            let comm = *owned;
+            all.push(owned);
+            comm
+        });
+        let my_node = seating.node_of[rank as usize];
+        let person = |rank: u32| &people[rank as usize];
+        let first_of = |node| seating.ranks_of(node).next().unwrap_or(0);
+        Ok(Team {
+            host,
+            comm,
+            leaders,
+            owned: Mutex::new(all),
+            rank,
+            size,
+            seat: Mutex::new(Seat::new(node.clone(), rank, seating.clone())),
+            node,
+            pids: seating.ranks_of(my_node).map(|rank| person(rank).pid).collect(),
+            names: (0..seating.nodes()).map(|node| person(first_of(node)).name.clone()).collect(),
+            coverage: Arc::new(Coverage::new(people[0].random)),
+            seating,
+            views: Mutex::default(),
+            worker: OnceLock::new(),
+            busy: Arc::default(),
+            flights: Mutex::default(),
+            pool,
+        })
     }
 
     /// The communicator of this team, for the group of a file.
@@ -37,40 +158,126 @@ impl Team {
         self.comm
     }
 
-    /// Gives the communicator back; collective.
-    pub fn disband(&self) -> Result<()> {
-        match held(&self.owned).take() {
-            Some(owned) => Ok(owned.free()?),
-            None => Ok(()),
+    /// Where the ranks are.
+    pub fn seating(&self) -> &Seating {
+        &self.seating
+    }
+
+    /// Whether all ranks share memory.
+    pub fn is_on_one_node(&self) -> bool {
+        self.seating.nodes() == 1
+    }
+
+    /// The largest window that the table has room for.
+    pub fn capacity(&self) -> u64 {
+        self.node.shape().capacity as u64
+    }
+
+    /// A word that the ranks of a node share.
+    pub fn shared_word(&self) -> Arc<dyn Word> {
+        Arc::new(TableWord(self.node.clone()))
+    }
+
+    /// The seat, for one collective call at a time.
+    pub fn seat(&self) -> MutexGuard<'_, Seat> {
+        held(&self.seat)
+    }
+
+    /// A way to wait for the others. `may_call`: this thread may call the host MPI.
+    pub fn wait(&self, may_call: bool) -> Wait<'_> {
+        let host = may_call.then_some(self.host);
+        Wait::new(&self.node, &self.pids, self.is_on_one_node(), host)
+    }
+
+    /// The thread for collective accesses in the background, where they need no call of the host.
+    pub fn worker(&self) -> Option<&Worker> {
+        self.worker.get_or_init(|| Worker::start("pario-collective")).as_ref()
+    }
+
+    /// Counts a collective access of the worker until the result is dropped.
+    pub fn take_up(&self) -> UnderWay {
+        self.busy.begin()
+    }
+
+    /// Queues a collective access to be stepped by [`Team::advance`].
+    pub fn queue(&self, flight: Box<Flight>) {
+        held(&self.flights).push_back(flight);
+        self.advance();
+    }
+
+    /// Goes on with queued accesses. Called from within itself, by way of the host, it does nothing.
+    pub fn advance(&self) {
+        let Ok(mut flights) = self.flights.try_lock() else { return };
+        while let Some(flight) = flights.front_mut() {
+            if !flight.step() {
+                return;
+            }
+            flights.pop_front();
         }
     }
 
-    /// All ranks learn whether all succeeded, in one reduction.
+    /// Waits for the collective accesses in the background: all calls of a file are in order.
+    pub fn idle(&self) -> Result<()> {
+        self.busy.wait();
+        let mut wait = self.wait(true);
+        loop {
+            self.advance();
+            if held(&self.flights).is_empty() {
+                return Ok(());
+            }
+            wait.for_a_change()?;
+        }
+    }
+
+    /// This rank cannot go on in the middle of something: nobody shall wait for it.
+    pub fn break_up(&self) {
+        self.node.break_up();
+    }
+
+    /// Everybody's words, in rank order; at most [`CELL`] each. Collective.
+    fn meet(&self, words: &[u64]) -> Result<Vec<[u64; CELL]>> {
+        self.idle()?;
+        let mut seat = self.seat();
+        let mut wire = self.wire();
+        let mut meeting = Meeting::come(&mut seat, words);
+        let mut wait = self.wait(true);
+        while !meeting.step(&seat, &mut wire)? {
+            wait.for_a_change()?;
+        }
+        Ok((0..self.size).map(|rank| meeting.words(&seat, rank)).collect())
+    }
+
+    /// Messages to other nodes.
+    pub fn wire(&self) -> Wire<'_> {
+        Wire { team: self }
+    }
+
+    /// All ranks learn whether all succeeded, in one meeting.
     pub fn agree<T>(&self, mine: Result<T>) -> Result<T> {
         self.agree_on(mine, &[], &mut [])
     }
 
     /// As [`Team::agree`]; besides, the values of `same` must be equal everywhere (else
     /// [`ErrorKind::NotSame`]), and each word of `most` becomes the largest that any rank gave.
-    ///
-    /// Equality needs no second reduction: the largest of `x` and of `!x` tell the largest and smallest.
     pub fn agree_on<T>(&self, mine: Result<T>, same: &[Same], most: &mut [u64]) -> Result<T> {
         if self.size == 1 {
             return mine;
         }
-        let code = mine.as_ref().map_or_else(|e| e.kind().code(), |_| 0);
-        let mut words = vec![code];
-        words.extend(same.iter().flat_map(|Same(value, _)| [*value, !*value]));
+        let mut words = vec![mine.as_ref().map_or_else(|e| e.kind().code(), |_| 0)];
+        words.extend(same.iter().map(|Same(value, _)| *value));
         words.extend_from_slice(most);
-        self.comm.allreduce_u64(&mut words, Reduce::Max)?;
-        let (pairs, rest) = words[1..].split_at(2 * same.len());
-        most.copy_from_slice(rest);
-        let mine = mine?;
-        if let Some(kind) = ErrorKind::from_code(words[0]) {
-            return Err(Error::Elsewhere(kind));
+        let all = self.meet(&words)?;
+        let values = &all[0][1..1 + same.len()];
+        for (i, word) in most.iter_mut().enumerate() {
+            *word = all.iter().map(|words| words[1 + same.len() + i]).max().unwrap_or(*word);
         }
-        for (pair, Same(_, text)) in pairs.chunks_exact(2).zip(same) {
-            if pair[0] != !pair[1] {
+        let mine = mine?;
+        let failed = (0..).zip(&all).find_map(|(rank, words)| Some((rank, ErrorKind::from_code(words[0])?)));
+        if let Some((rank, kind)) = failed {
+            return Err(Error::Elsewhere { rank, kind });
+        }
+        for (i, (value, Same(_, text))) in values.iter().zip(same).enumerate() {
+            if all.iter().any(|words| words[1 + i] != *value) {
                 return Err(Error::Usage(ErrorKind::NotSame, text));
             }
         }
@@ -83,18 +290,13 @@ impl Team {
         if self.size == 1 {
             return mine;
         }
-        let code = mine.as_ref().map_or_else(|e| e.kind().code(), |_| 0);
-        let mut bytes = Vec::with_capacity(8 * (N + 1));
-        bytes.extend_from_slice(&code.to_ne_bytes());
-        for word in mine.as_ref().unwrap_or(&[0; N]) {
-            bytes.extend_from_slice(&word.to_ne_bytes());
-        }
-        self.comm.bcast(&mut bytes, 0)?;
+        let mut words = vec![mine.as_ref().map_or_else(|e| e.kind().code(), |_| 0)];
+        words.extend_from_slice(mine.as_ref().unwrap_or(&[0; N]));
+        let all = self.meet(&words)?;
         mine?;
-        let word = |i: usize| u64::from_ne_bytes(bytes[8 * i..8 * i + 8].try_into().expect("eight bytes"));
-        match ErrorKind::from_code(word(0)) {
-            Some(kind) => Err(Error::Elsewhere(kind)),
-            None => Ok(std::array::from_fn(|i| word(i + 1))),
+        match ErrorKind::from_code(all[0][0]) {
+            Some(kind) => Err(Error::Elsewhere { rank: 0, kind }),
+            None => Ok(std::array::from_fn(|i| all[0][i + 1])),
         }
     }
 
@@ -103,9 +305,202 @@ impl Team {
         if self.size == 1 {
             return Ok((0, n));
         }
-        let upto = self.comm.scan_sum_u64(n)?;
-        let mut total = upto.to_ne_bytes();
-        self.comm.bcast(&mut total, self.size - 1)?;
-        Ok((upto - n, u64::from_ne_bytes(total)))
+        let all = self.meet(&[n])?;
+        let before = all[..self.rank as usize].iter().map(|words| words[0]);
+        let (before, total) = (sum(before), sum(all.iter().map(|words| words[0])));
+        Ok((before, total))
+    }
+
+    /// The sum and the largest over all ranks of each number. Collective.
+    pub fn sums_and_peaks(&self, numbers: &[u64]) -> Result<(Vec<u64>, Vec<u64>)> {
+        let (mut sums, mut peaks) = (Vec::new(), Vec::new());
+        for part in numbers.chunks(CELL) {
+            let all = self.meet(part)?;
+            for i in 0..part.len() {
+                sums.push(sum(all.iter().map(|words| words[i])));
+                peaks.push(all.iter().map(|words| words[i]).max().unwrap_or(0));
+            }
+        }
+        Ok((sums, peaks))
+    }
+
+    /// Makes the view of each rank known to all, where nodes have to know them: by its hash if everybody has
+    /// met it before, else whole. Collective.
+    pub fn share_view(&self, view: &Arc<View>) -> Result<()> {
+        if self.is_on_one_node() {
+            return Ok(());
+        }
+        let hash = u128::from_le_bytes(view.hash().0);
+        let all = self.meet(&[(hash >> 64) as u64, hash as u64])?;
+        let hashes = all.iter().map(|words| u128::from(words[0]) << 64 | u128::from(words[1]));
+        let mut known = std::mem::take(&mut *held(&self.views));
+        known.insert(hash, view.clone());
+        let mut missing = [u64::from(hashes.clone().any(|hash| !known.contains_key(&hash)))];
+        self.agree_on(Ok(()), &[], &mut missing)?;
+        if known.len() > VIEWS {
+            let current: Vec<u128> = hashes.collect();
+            known.retain(|hash, _| current.contains(hash));
+        }
+        if missing[0] > 0 {
+            for bytes in self.share_bytes(&view.to_bytes())? {
+                let view = View::from_bytes(&bytes)?;
+                known.insert(u128::from_le_bytes(view.hash().0), Arc::new(view));
+            }
+        }
+        *held(&self.views) = known;
+        Ok(())
+    }
+
+    /// Everybody's bytes, of any length, in rank order; calls of the host MPI. Collective.
+    fn share_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let lengths = self.comm.allgather_u64(&[mine.len() as u64])?;
+        let longest = lengths.iter().copied().max().unwrap_or(0) as usize;
+        let mut padded = mine.to_vec();
+        padded.resize(longest, 0);
+        let all = self.comm.allgather(&padded)?;
+        let part = |(rank, len): (usize, &u64)| all[rank * longest..rank * longest + *len as usize].to_vec();
+        Ok(lengths.iter().enumerate().map(part).collect())
+    }
+}
+
+/// Views of other ranks that are kept for later.
+const VIEWS: usize = 256;
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        held(&GONE).append(&mut held(&self.owned));
+    }
+}
+
+fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::wrapping_add)
+}
+
+fn no_memory(_: std::io::Error) -> Error {
+    Error::Usage(ErrorKind::NoMem, "no memory for the table at which ranks meet")
+}
+
+/// What ranks tell each other when they found a team.
+struct Person {
+    node: u64,
+    pid: u32,
+    random: u64,
+    name: String,
+}
+
+/// Bytes of a host name that are told.
+const NAME: usize = 64;
+
+impl Person {
+    fn gather(comm: Comm) -> Result<Vec<Person>> {
+        let name = env().host_name();
+        let mut mine = Vec::with_capacity(24 + NAME);
+        let random =
+            node::random_id().map_err(|_| Error::Usage(ErrorKind::Intern, "/dev/urandom cannot be read"))?;
+        for word in [env().node_key(), u64::from(std::process::id()), random as u64] {
+            mine.extend_from_slice(&word.to_ne_bytes());
+        }
+        mine.extend(name.bytes().take(NAME));
+        mine.resize(24 + NAME, 0);
+        let all = comm.allgather(&mine)?;
+        let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
+        Ok(all
+            .chunks_exact(24 + NAME)
+            .map(|one| Person {
+                node: word(&one[..8]),
+                pid: word(&one[8..16]) as u32,
+                random: word(&one[16..24]),
+                name: String::from_utf8_lossy(&one[24..]).trim_end_matches('\0').to_owned(),
+            })
+            .collect())
+    }
+}
+
+/// The table of this rank's node, made by its leader and opened by the others; `None`, on all ranks, if that
+/// cannot be had everywhere. Collective.
+fn table(comm: Comm, rank: u32, seating: &Seating, capacity: usize, random: u64) -> Result<Option<Node>> {
+    let locals = seating.ranks_of(seating.node_of[rank as usize]).count() as u32;
+    let shape = Shape { ranks: seating.node_of.len() as u32, locals, capacity };
+    if locals == 1 && seating.nodes() == shape.ranks {
+        return Ok(Some(Node::private(shape).map_err(no_memory)?));
+    }
+    if let Some(node) = table_made_by(comm, rank, seating, shape, &|| Node::create(shape))? {
+        return Ok(Some(node));
+    }
+    // All of it is reserved at once, so it is small.
+    let shape = Shape { capacity: capacity.min(SMALL_CAPACITY), ..shape };
+    table_made_by(comm, rank, seating, shape, &|| Node::create_named(shape, random))
+}
+
+fn table_made_by(
+    comm: Comm,
+    rank: u32,
+    seating: &Seating,
+    shape: Shape,
+    make: &dyn Fn() -> std::io::Result<Node>,
+) -> Result<Option<Node>> {
+    let leader = seating.ranks_of(seating.node_of[rank as usize]).next().unwrap_or(rank);
+    let made = match rank == leader {
+        true => make().ok(),
+        false => None,
+    };
+    let ticket = made.as_ref().and_then(|node| node.ticket().ok());
+    let mine = ticket.map_or([0; 4], |t| [1, u64::from(t.pid), u64::from(t.fd), t.inode]);
+    let all = comm.allgather_u64(&mine)?;
+    let mut node = made.or_else(|| {
+        let [known, pid, fd, inode] = all.as_chunks::<4>().0.get(leader as usize)?;
+        let ticket = pario_exchange::Ticket { pid: *pid as u32, fd: *fd as u32, inode: *inode };
+        (*known == 1).then(|| Node::open(&ticket, shape).ok())?
+    });
+    let mut missing = [u64::from(node.is_none())];
+    comm.allreduce_u64(&mut missing, Reduce::Max)?;
+    if let Some(node) = &mut node {
+        node.close_door();
+    }
+    Ok(if missing[0] == 0 { node } else { None })
+}
+
+/// The spare word of a table.
+struct TableWord(Arc<Node>);
+
+impl Word for TableWord {
+    fn word(&self) -> &std::sync::atomic::AtomicU64 {
+        self.0.spare()
+    }
+}
+
+/// Messages of one rank to other nodes, by the host MPI.
+pub(crate) struct Wire<'a> {
+    team: &'a Team,
+}
+
+/// The tag of the messages of a collective access.
+const TAG: u16 = 1;
+
+impl Messages for Wire<'_> {
+    type Error = Error;
+    type Transfer = Message;
+
+    fn gather(&mut self, mine: &[u64]) -> Result<Message> {
+        let Some(leaders) = self.team.leaders else {
+            return Err(Error::Usage(ErrorKind::Intern, "only the leaders of nodes exchange words"));
+        };
+        let seating = &self.team.seating;
+        let lengths: Vec<usize> =
+            (0..seating.nodes()).map(|node| seating.ranks_of(node).count() * CELL * 8).collect();
+        let bytes = mine.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        Ok(leaders.start_allgather(bytes, &lengths)?)
+    }
+
+    fn send(&mut self, to: u32, bytes: Vec<u8>) -> Result<Message> {
+        Ok(self.team.comm.send(to, TAG, bytes)?)
+    }
+
+    fn receive(&mut self, from: u32, len: usize) -> Result<Message> {
+        Ok(self.team.comm.receive(from, TAG, len)?)
+    }
+
+    fn test(&mut self, transfer: &mut Message) -> Result<Option<Vec<u8>>> {
+        Ok(transfer.test()?)
     }
 }

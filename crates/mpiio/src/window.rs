@@ -1,5 +1,7 @@
 //! What a handle sees of its file: the view that is in force, in bytes of the file.
 
+use std::sync::Arc;
+
 use pario_mpi_host::{Host, TypeHandle};
 use pario_units::{ErrorKind, Offset, Pos};
 use pario_view::{Pattern, View};
@@ -12,7 +14,7 @@ pub(crate) struct Window {
     /// The displacement that the program gave (or that MPI_DISPLACEMENT_CURRENT stood for).
     pub disp: Offset,
     /// Which bytes of the file, in which order.
-    pub view: View,
+    pub view: Arc<View>,
     /// Bytes of one etype in the file.
     pub etype_size: u64,
     /// Extent of one etype in the file, equal on all ranks by the standard.
@@ -26,7 +28,7 @@ impl Window {
     pub fn bytes() -> Window {
         Window {
             disp: Offset(0),
-            view: View::contiguous(Offset(0)),
+            view: Arc::new(View::contiguous(Offset(0))),
             etype_size: 1,
             etype_extent: 1,
             rep: Datarep::Native,
@@ -62,7 +64,7 @@ impl Window {
         }
         Ok(Window {
             disp,
-            view: View::new(disp, tile),
+            view: Arc::new(View::new(disp, tile)),
             etype_size: unit.size(),
             etype_extent: unit.extent(),
             rep,

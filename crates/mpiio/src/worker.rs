@@ -1,14 +1,17 @@
-//! The I/O thread: nonblocking and split accesses run here, so that the program can compute meanwhile.
+//! Threads for accesses in the background, so that the program can compute meanwhile.
 //!
-//! One thread per process, started by the first such access, asleep when there is nothing to do. It never
-//! calls MPI (a program may have asked for MPI_THREAD_SINGLE); whoever waits is told through a [`Ticket`].
-//! The queue is bounded: when it is full the caller waits for room, which needs nobody but this thread.
+//! Independent accesses have one thread per process; collective ones, which wait for other ranks, have one
+//! per open file, so that two files never wait for each other. A thread is started by the first such access,
+//! asleep when there is nothing to do, and never calls MPI (a program may have asked for MPI_THREAD_SINGLE).
+//! Whoever waits is told through a [`Ticket`], and lets the host MPI do its work meanwhile: another rank may
+//! need that to come to the access. The queue is bounded: when it is full the caller waits for room.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
 
-use pario_mpi_host::Pending;
+use pario_mpi_host::{Pending, host};
 use pario_units::ErrorKind;
 
 use crate::error::{Error, Result};
@@ -33,16 +36,17 @@ enum Slot {
 }
 
 impl Ticket {
-    fn new() -> Arc<Ticket> {
-        Arc::new(Ticket { slot: Mutex::new(Slot::Running), done: Condvar::new() })
-    }
-
     /// A ticket for work that is done already.
     pub(crate) fn finished(outcome: Result<u64>) -> Arc<Ticket> {
         Arc::new(Ticket { slot: Mutex::new(Slot::Done(outcome)), done: Condvar::new() })
     }
 
-    fn finish(&self, outcome: Result<u64>) {
+    /// A ticket for work that somebody else will finish.
+    pub(crate) fn running() -> Arc<Ticket> {
+        Arc::new(Ticket { slot: Mutex::new(Slot::Running), done: Condvar::new() })
+    }
+
+    pub(crate) fn finish(&self, outcome: Result<u64>) {
         *held(&self.slot) = Slot::Done(outcome);
         self.done.notify_all();
     }
@@ -61,11 +65,24 @@ impl Ticket {
     fn until_done(&self) -> MutexGuard<'_, Slot> {
         let mut slot = held(&self.slot);
         while matches!(*slot, Slot::Running) {
-            slot = self.done.wait(slot).unwrap_or_else(|poisoned| poisoned.into_inner());
+            slot = nap(&self.done, slot);
         }
         slot
     }
 }
+
+/// Waits for a moment, or until told; then lets the host do its work. Only for threads inside an MPI call.
+pub(crate) fn nap<'a, T>(told: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    let (guard, over) = told.wait_timeout(guard, NAP).unwrap_or_else(|poisoned| poisoned.into_inner());
+    if over.timed_out()
+        && let Ok(host) = host()
+    {
+        host.poke();
+    }
+    guard
+}
+
+const NAP: Duration = Duration::from_millis(1);
 
 impl Pending for Ticket {
     fn poll(&self) -> Option<u64> {
@@ -86,54 +103,76 @@ fn bytes_of(slot: &Slot) -> u64 {
     }
 }
 
-struct Worker {
-    queue: Mutex<VecDeque<(Work, Arc<Ticket>)>>,
+/// A thread and its queue. The thread ends when this is dropped, after what is queued.
+pub(crate) struct Worker(Arc<Queue>);
+
+#[derive(Default)]
+struct Queue {
+    entries: Mutex<Entries>,
     filled: Condvar,
     emptied: Condvar,
 }
 
-/// Hands `work` to the I/O thread. Where no thread can be started the work is done here and now.
-pub(crate) fn submit(work: Work) -> Arc<Ticket> {
-    let Some(worker) = worker() else {
-        return Ticket::finished(work());
-    };
-    let ticket = Ticket::new();
-    let mut queue = held(&worker.queue);
-    while queue.len() >= QUEUE {
-        queue = worker.emptied.wait(queue).unwrap_or_else(|poisoned| poisoned.into_inner());
-    }
-    queue.push_back((work, ticket.clone()));
-    worker.filled.notify_one();
-    ticket
+#[derive(Default)]
+struct Entries {
+    waiting: VecDeque<(Work, Arc<Ticket>)>,
+    closed: bool,
 }
 
-fn worker() -> Option<&'static Worker> {
-    static WORKER: OnceLock<Option<&'static Worker>> = OnceLock::new();
-    *WORKER.get_or_init(|| {
-        let worker: &'static Worker = Box::leak(Box::new(Worker {
-            queue: Mutex::new(VecDeque::new()),
-            filled: Condvar::new(),
-            emptied: Condvar::new(),
-        }));
-        let spawned = std::thread::Builder::new().name("pario-io".into()).spawn(move || worker.run());
-        spawned.is_ok().then_some(worker)
-    })
+/// Hands `work` to the thread for independent accesses. Where no thread can be started the work is done here
+/// and now.
+pub(crate) fn submit(work: Work) -> Arc<Ticket> {
+    static WORKER: OnceLock<Option<Worker>> = OnceLock::new();
+    match WORKER.get_or_init(|| Worker::start("pario-io")) {
+        Some(worker) => worker.submit(work),
+        None => Ticket::finished(work()),
+    }
 }
 
 impl Worker {
-    fn run(&self) -> ! {
+    /// Starts a thread; `None` where that is not possible.
+    pub fn start(name: &str) -> Option<Worker> {
+        let queue = Arc::new(Queue::default());
+        let theirs = queue.clone();
+        let spawned = std::thread::Builder::new().name(name.into()).spawn(move || theirs.run());
+        spawned.is_ok().then_some(Worker(queue))
+    }
+
+    /// Queues `work`; waits for room first if need be.
+    pub fn submit(&self, work: Work) -> Arc<Ticket> {
+        let ticket = Ticket::running();
+        let mut entries = held(&self.0.entries);
+        while entries.waiting.len() >= QUEUE {
+            entries = nap(&self.0.emptied, entries);
+        }
+        entries.waiting.push_back((work, ticket.clone()));
+        self.0.filled.notify_one();
+        ticket
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        held(&self.0.entries).closed = true;
+        self.0.filled.notify_one();
+    }
+}
+
+impl Queue {
+    fn run(&self) {
         loop {
-            let mut queue = held(&self.queue);
+            let mut entries = held(&self.entries);
             let (work, ticket) = loop {
-                match queue.pop_front() {
+                match entries.waiting.pop_front() {
                     Some(entry) => break entry,
+                    None if entries.closed => return,
                     None => {
-                        queue = self.filled.wait(queue).unwrap_or_else(|poisoned| poisoned.into_inner());
+                        entries = self.filled.wait(entries).unwrap_or_else(|poisoned| poisoned.into_inner());
                     }
                 }
             };
             self.emptied.notify_one();
-            drop(queue);
+            drop(entries);
             ticket.finish(work());
         }
     }
@@ -143,7 +182,7 @@ impl Worker {
 pub(crate) fn guarded(work: impl FnOnce() -> Result<u64>) -> Result<u64> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Error::Usage(
         ErrorKind::Intern,
-        "Pario's I/O thread met a bug in Pario; please report it with the message above",
+        "a background access met a bug in Pario; please report it with the message above",
     )))
 }
 

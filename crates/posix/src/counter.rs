@@ -2,8 +2,7 @@
 //!
 //! Where it lies depends on who shares it:
 //! - one rank alone keeps it to itself;
-//! - ranks of one node map a page of shared memory and add atomically. The page's name is gone once all
-//!   have mapped it, so nothing is left behind however the program ends;
+//! - ranks of one node add atomically to a word of memory that they share;
 //! - ranks of several nodes lock and change eight bytes of a hidden file beside the data file, which is made
 //!   by whoever uses it first.
 //!
@@ -18,21 +17,23 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::ptr::NonNull;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use pario_units::ErrorKind;
 
-const PAGE: usize = 4096;
+/// A word, zero at first, in memory that all its users share.
+pub trait Word: Send + Sync {
+    /// The word.
+    fn word(&self) -> &AtomicU64;
+}
 
 /// Where the cell of a counter lies.
-#[derive(Debug)]
 pub enum Place {
     /// With its only user.
     Own(AtomicU64),
     /// In memory that the ranks of one node share.
-    Memory(Page),
+    Memory(Arc<dyn Word>),
     /// In a file that all nodes see, changed under a lock.
     File(PathBuf),
 }
@@ -80,7 +81,6 @@ impl fmt::Display for CounterError {
 impl std::error::Error for CounterError {}
 
 /// The counter of one open file, as one rank sees it.
-#[derive(Debug)]
 pub struct SharedCounter {
     place: Place,
     base: AtomicU64,
@@ -142,7 +142,7 @@ impl SharedCounter {
         self.touched.store(true, Ordering::Relaxed);
         let before = match &self.place {
             Place::Own(word) => change_word(word, f),
-            Place::Memory(page) => change_word(page.word(), f),
+            Place::Memory(shared) => change_word(shared.word(), f),
             Place::File(path) => {
                 self.change_file(path, f).map_err(|source| CounterError { path: path.clone(), source })?
             }
@@ -210,90 +210,24 @@ fn lock_cell(file: &File, kind: i32) -> io::Result<()> {
     }
 }
 
-/// One page of memory shared by the ranks of a node.
-#[derive(Debug)]
-pub struct Page(NonNull<u8>);
-
-// SAFETY: the page is only ever used through the atomic word at its start.
-unsafe impl Send for Page {}
-// SAFETY: as above.
-unsafe impl Sync for Page {}
-
-/// The name of a page, there until this is dropped.
-#[derive(Debug)]
-pub struct PageName(PathBuf);
-
-impl Drop for PageName {
-    fn drop(&mut self) {
-        // Nothing can be done about a name that cannot be removed, and nobody will meet it again.
-        drop(std::fs::remove_file(&self.0));
-    }
-}
-
-fn page_path(id: u128) -> PathBuf {
-    let dir = if Path::new("/dev/shm").is_dir() { "/dev/shm" } else { "/tmp" };
-    Path::new(dir).join(format!("pario-pointer-{id:032x}"))
-}
-
-impl Page {
-    /// Makes the page of this id, full of zeros; others can map it as long as the name lives.
-    pub fn create(id: u128) -> io::Result<(Page, PageName)> {
-        let path = page_path(id);
-        let file = open_private(&path, true)?;
-        let name = PageName(path);
-        file.set_len(PAGE as u64)?;
-        Ok((Page::map(&file)?, name))
-    }
-
-    /// Maps the page of this id, which another rank of this node made.
-    pub fn open(id: u128) -> io::Result<Page> {
-        Page::map(&open_private(&page_path(id), false)?)
-    }
-
-    fn map(file: &File) -> io::Result<Page> {
-        // SAFETY: a fresh mapping of an open file; no existing memory is touched.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                PAGE,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        NonNull::new(at.cast()).map(Page).ok_or_else(|| io::Error::other("mmap gave address 0"))
-    }
-
-    fn word(&self) -> &AtomicU64 {
-        // SAFETY: the mapping is page-aligned, lives as long as self, and is used only atomically.
-        unsafe { AtomicU64::from_ptr(self.0.as_ptr().cast()) }
-    }
-}
-
-impl Drop for Page {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made by `map` with this length and is not used afterwards.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), PAGE) };
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::node::random_id;
 
+    struct Local(AtomicU64);
+
+    impl Word for Local {
+        fn word(&self) -> &AtomicU64 {
+            &self.0
+        }
+    }
+
     /// For each kind of place, one for each of `n` ranks.
     fn places(n: usize) -> Vec<Vec<Place>> {
         let id = random_id().unwrap();
-        let (first, name) = Page::create(id).unwrap();
-        let mut memory = vec![Place::Memory(first)];
-        memory.extend((1..n).map(|_| Place::Memory(Page::open(id).unwrap())));
-        drop(name);
-        assert!(Page::open(id).is_err(), "the name is gone");
+        let shared: Arc<dyn Word> = Arc::new(Local(AtomicU64::new(0)));
+        let memory = (0..n).map(|_| Place::Memory(shared.clone())).collect();
         let data = std::env::temp_dir().join("some data file");
         vec![memory, (0..n).map(|_| Place::beside(&data, id)).collect()]
     }

@@ -142,6 +142,15 @@ impl Error {
         }
     }
 
+    /// Where in the file it happened, where that is known.
+    pub fn at(&self) -> Option<Offset> {
+        match self {
+            Error::System { at, .. } => *at,
+            Error::NoProgress { at, .. } | Error::WouldDeadlock { at, .. } => Some(*at),
+            _ => None,
+        }
+    }
+
     /// The system's error number, where there is one.
     pub fn errno(&self) -> Option<i32> {
         match self {

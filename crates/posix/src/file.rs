@@ -1,47 +1,27 @@
-//! An open plain file: opening, size, space, flushing, locks, deleting. Data access is in `read` and `write`.
+//! An open plain file: size, space, flushing, locks, what to expect. Data access is in `read`, `write` and
+//! `window`.
 
 use crate::cost::Costs;
 use crate::error::{Action, Error};
-use crate::filesystem::FileSystem;
-use crate::locks::{RangeGuard, Refusal, Table, Want, means_unsupported};
+use crate::filesystem::{FileSystem, FsKind};
+use crate::locks::{Claim, Handle, OwnedRange, RangeGuard, Refusal, Want, means_unsupported};
+use crate::lustre;
+use crate::open::{self, How};
 use crate::scratch::Scratch;
-use crate::sys::{Errno, Linux, Syscalls, errno};
+use crate::striping::{Striping, StripingOutcome};
+use crate::sys::{Advice, Errno, Linux, Syscalls};
 use crate::transfer::{Pipe, Stop};
 use pario_units::Offset;
-use std::ffi::CString;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::RawFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
-/// How to open a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct How {
-    /// The program will read.
-    pub read: bool,
-    /// The program will write.
-    pub write: bool,
-    /// Make the file if there is none.
-    pub create: bool,
-    /// With `create`: fail if there is one.
-    pub exclusive: bool,
-    /// Permission bits of a new file, before the process's mask.
-    pub mode: u32,
-}
-
-impl Default for How {
-    fn default() -> How {
-        How { read: true, write: false, create: false, exclusive: false, mode: 0o666 }
-    }
-}
-
 /// One open plain file. Any number of threads may use it at once.
 pub struct PlainFile {
     pub(crate) path: Arc<Path>,
-    fd: OwnedFd,
-    sys: Arc<dyn Syscalls>,
+    pub(crate) handle: Arc<Handle>,
     may_read: bool,
     may_write: bool,
     /// The descriptor can read, whatever the program asked for.
@@ -49,7 +29,7 @@ pub struct PlainFile {
     fs: FileSystem,
     pub(crate) costs: Arc<Costs>,
     pub(crate) operations: AtomicU32,
-    table: Table,
+    outcome: StripingOutcome,
     kernel_locks: AtomicU8,
 }
 
@@ -73,26 +53,28 @@ impl PlainFile {
     ) -> Result<PlainFile, Error> {
         let path: Arc<Path> = Arc::from(path);
         let failed = |action, errno: Errno| Error::system(action, &path, errno.0);
-        let (fd, readable) = open_descriptor(&path, how).map_err(|errno| failed(Action::Open, errno))?;
-        let device = check_is_file(&fd, &path)?;
+        let opened =
+            open::open(&path, how, &*sys, fs.as_ref()).map_err(|errno| failed(Action::Open, errno))?;
+        let device = open::check_is_file(&opened.fd, &path)?;
+        let handle = Handle::new(path.clone(), sys, opened.fd);
         let (fs, costs) = match fs {
             Some(fs) => (fs, Arc::new(Costs::new(&fs))),
             None => {
-                let fs = FileSystem::of(fd.as_raw_fd()).map_err(|errno| failed(Action::Inspect, errno))?;
+                let fs = handle.sys.file_system(handle.raw());
+                let fs = fs.map_err(|errno| failed(Action::Inspect, errno))?;
                 (fs, Costs::of_device(device, &fs))
             }
         };
         Ok(PlainFile {
             costs,
             path,
-            fd,
-            sys,
+            handle: Arc::new(handle),
             may_read: how.read,
             may_write: how.write,
-            readable,
+            readable: opened.readable,
             fs,
             operations: AtomicU32::new(0),
-            table: Table::default(),
+            outcome: opened.outcome,
             kernel_locks: AtomicU8::new(UNKNOWN),
         })
     }
@@ -107,6 +89,26 @@ impl PlainFile {
         self.fs
     }
 
+    /// How the file is spread over the servers of its file system; `None` where that has no meaning or cannot
+    /// be found out. Asks the file system each time.
+    pub fn striping(&self) -> Option<Striping> {
+        match self.fs.kind {
+            _ if self.fs.striping.is_some() => self.fs.striping,
+            FsKind::Lustre => {
+                let mut layout = vec![0; lustre::LARGEST_LAYOUT];
+                let len = self.handle.sys.attribute(self.raw(), lustre::LAYOUT, &mut layout).ok()?;
+                lustre::striping(layout.get(..len)?)
+            }
+            FsKind::Gpfs | FsKind::BeeGfs => Some(Striping { unit: self.fs.block, count: None }),
+            _ => None,
+        }
+    }
+
+    /// What became of the striping that was asked for when the file was opened.
+    pub fn striping_outcome(&self) -> StripingOutcome {
+        self.outcome
+    }
+
     /// Whether writes can be sieved at all: that needs reading, which the permissions may not allow.
     pub fn can_sieve_writes(&self) -> bool {
         self.may_write && self.readable && self.kernel_locks.load(Ordering::Relaxed) != REFUSED
@@ -117,7 +119,7 @@ impl PlainFile {
     }
 
     pub(crate) fn pipe(&self) -> Pipe<'_> {
-        Pipe { sys: &*self.sys, fd: self.fd.as_raw_fd() }
+        Pipe { sys: &*self.handle.sys, fd: self.raw() }
     }
 
     pub(crate) fn check_read(&self) -> Result<(), Error> {
@@ -148,13 +150,14 @@ impl PlainFile {
 
     /// The size in bytes.
     pub fn size(&self) -> Result<u64, Error> {
-        self.sys.size(self.raw()).map_err(|errno| self.failed(Action::Inspect, errno))
+        self.handle.sys.size(self.raw()).map_err(|errno| self.failed(Action::Inspect, errno))
     }
 
     /// Sets the size: cuts the file, or extends it with a hole.
     pub fn set_size(&self, size: u64) -> Result<(), Error> {
         self.check_write()?;
-        retry(|| self.sys.truncate(self.raw(), size)).map_err(|errno| self.failed(Action::Resize, errno))
+        retry(|| self.handle.sys.truncate(self.raw(), size))
+            .map_err(|errno| self.failed(Action::Resize, errno))
     }
 
     /// Makes sure that the first `size` bytes have space. Grows a shorter file to `size`, never shrinks one,
@@ -165,8 +168,8 @@ impl PlainFile {
             return Ok(());
         }
         // Space first and size afterwards, so that a full disk leaves the size alone.
-        let reserved = retry(|| self.sys.allocate(self.raw(), true, 0, size))
-            .and_then(|()| retry(|| self.sys.allocate(self.raw(), false, 0, size)));
+        let reserved = retry(|| self.handle.sys.allocate(self.raw(), true, 0, size))
+            .and_then(|()| retry(|| self.handle.sys.allocate(self.raw(), false, 0, size)));
         match reserved {
             Ok(()) => Ok(()),
             Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS)) => self.fill_holes(size),
@@ -181,8 +184,8 @@ impl PlainFile {
         let mut at = 0;
         while at < old.min(size) {
             // Where holes cannot be told from data, all is data and there is nothing to fill.
-            let hole = self.sys.seek(self.raw(), at, true).unwrap_or(old).min(size);
-            let data = self.sys.seek(self.raw(), hole, false).unwrap_or(old).min(size);
+            let hole = self.handle.sys.seek(self.raw(), at, true).unwrap_or(old).min(size);
+            let data = self.handle.sys.seek(self.raw(), hole, false).unwrap_or(old).min(size);
             self.write_zeros(hole.min(old)..data.min(old))?;
             at = data.max(at + 1);
         }
@@ -202,16 +205,21 @@ impl PlainFile {
         Ok(())
     }
 
-    /// Whether nothing was ever written in this range, so that it need not be read to know it is zeros: it
-    /// lies beyond the end, or (if `ask`) the file system says that it is a hole.
-    pub(crate) fn is_hole(&self, range: &Range<u64>, ask: bool) -> Result<bool, Error> {
+    /// Whether nothing was ever written in this range, so that it need not be read to know it is zeros.
+    /// `false` also where the file system cannot tell.
+    pub fn is_hole(&self, range: Range<Offset>) -> Result<bool, Error> {
+        self.lacks_data(&(range.start.0..range.end.0), true)
+    }
+
+    /// Whether the range lies beyond the end, or (if `ask`) the file system says that it is a hole.
+    pub(crate) fn lacks_data(&self, range: &Range<u64>, ask: bool) -> Result<bool, Error> {
         if self.size()? <= range.start {
             return Ok(true);
         }
         if !ask || !self.fs.tells_holes() {
             return Ok(false);
         }
-        Ok(match self.sys.seek(self.raw(), range.start, false) {
+        Ok(match self.handle.sys.seek(self.raw(), range.start, false) {
             Ok(data) => data >= range.end,
             Err(errno) => errno == Errno(libc::ENXIO), // nothing from here to the end
         })
@@ -219,7 +227,32 @@ impl PlainFile {
 
     /// Flushes data and metadata to the storage.
     pub fn sync(&self) -> Result<(), Error> {
-        retry(|| self.sys.sync(self.raw())).map_err(|errno| self.failed(Action::Sync, errno))
+        retry(|| self.handle.sys.sync(self.raw())).map_err(|errno| self.failed(Action::Sync, errno))
+    }
+
+    /// Asks the system to get a range into memory before it is read. `false`: it was refused.
+    pub fn prefetch(&self, range: Range<Offset>) -> bool {
+        self.advise(Advice::Soon, range)
+    }
+
+    /// Tells the system that a range is not needed in memory any more. `false`: it does not care.
+    pub fn release(&self, range: Range<Offset>) -> bool {
+        self.advise(Advice::Done, range)
+    }
+
+    /// Tells the system that the file will be read in ascending order.
+    pub fn expect_sequential(&self) -> bool {
+        self.advise(Advice::Sequential, Offset(0)..Offset(i64::MAX as u64))
+    }
+
+    /// Tells the system that the file will be read in no order.
+    pub fn expect_random(&self) -> bool {
+        self.advise(Advice::Random, Offset(0)..Offset(i64::MAX as u64))
+    }
+
+    fn advise(&self, advice: Advice, range: Range<Offset>) -> bool {
+        let Some(len) = range.end.0.checked_sub(range.start.0).filter(|len| *len > 0) else { return false };
+        self.handle.sys.advise(self.raw(), advice, range.start.0, len).is_ok()
     }
 
     /// Locks a range against other processes and other threads; waits for it. While the guard lives, this
@@ -229,25 +262,59 @@ impl PlainFile {
         self.lock_range(range.start.0..range.end.0, exclusive, true)
     }
 
+    /// Locks a range as [`PlainFile::lock`] does, with a guard that borrows nothing. It is let go before
+    /// waiting for another process; a second one is taken at higher offsets only.
+    pub fn lock_owned(&self, range: Range<Offset>, exclusive: bool) -> Result<OwnedRange, Error> {
+        let claim = self.take(range.start.0..range.end.0, exclusive, true)?;
+        Ok(OwnedRange::new(self.handle.clone(), claim))
+    }
+
+    /// The same if it can be had at once; `None` if somebody else holds a part of the range.
+    pub fn try_lock_owned(&self, range: Range<Offset>, exclusive: bool) -> Result<Option<OwnedRange>, Error> {
+        let want = self.want(range.start.0..range.end.0, exclusive, true);
+        let at = range.start;
+        match self.handle.take(want, false) {
+            Err(Refusal::Busy) => Ok(None),
+            taken => {
+                let claim = self.taken(taken, true, at)?;
+                Ok(Some(OwnedRange::new(self.handle.clone(), claim)))
+            }
+        }
+    }
+
     pub(crate) fn lock_range(
         &self,
         range: Range<u64>,
         exclusive: bool,
         kernel: bool,
     ) -> Result<RangeGuard<'_>, Error> {
+        let claim = self.take(range, exclusive, kernel)?;
+        Ok(RangeGuard::new(&self.handle, claim))
+    }
+
+    fn take(&self, range: Range<u64>, exclusive: bool, kernel: bool) -> Result<Claim, Error> {
+        let at = Offset(range.start);
+        self.taken(self.handle.take(self.want(range, exclusive, kernel), true), kernel, at)
+    }
+
+    fn want(&self, range: Range<u64>, exclusive: bool, kernel: bool) -> Want {
         // A range of no bytes is locked as one byte: the kernel would take it for one without end.
         let range = range.start..range.end.max(range.start.saturating_add(1));
-        let at = Offset(range.start);
         // A shared lock needs a descriptor that can read.
-        let exclusive = exclusive || (kernel && !self.readable);
-        match self.table.take(&*self.sys, self.raw(), Want { range, exclusive, kernel }) {
-            Ok(guard) => {
+        Want { range, exclusive: exclusive || (kernel && !self.readable), kernel }
+    }
+
+    /// Learns from how a lock was given or refused.
+    fn taken(&self, result: Result<Claim, Refusal>, kernel: bool, at: Offset) -> Result<Claim, Error> {
+        match result {
+            Ok(claim) => {
                 if kernel {
                     self.kernel_locks.store(WORKING, Ordering::Relaxed);
                 }
-                Ok(guard)
+                Ok(claim)
             }
             Err(Refusal::OwnThread) => Err(Error::WouldDeadlock { path: self.path.clone(), at }),
+            Err(Refusal::Busy) => Err(self.lock_failed(Errno(libc::EAGAIN), at)),
             Err(Refusal::System(errno)) => Err(self.lock_failed(errno, at)),
         }
     }
@@ -287,7 +354,7 @@ impl PlainFile {
     }
 
     fn raw(&self) -> RawFd {
-        self.fd.as_raw_fd()
+        self.handle.raw()
     }
 }
 
@@ -299,70 +366,4 @@ fn retry(mut call: impl FnMut() -> Result<(), Errno>) -> Result<(), Errno> {
             result => return result,
         }
     }
-}
-
-/// Opens and says whether the descriptor can read. A file for writing only is opened for reading too where
-/// that is allowed, so that writes can be sieved.
-fn open_descriptor(path: &Path, how: &How) -> Result<(OwnedFd, bool), Errno> {
-    let mut flags = libc::O_CLOEXEC;
-    if how.create {
-        flags |= libc::O_CREAT;
-        if how.exclusive {
-            flags |= libc::O_EXCL;
-        }
-    }
-    let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno(libc::ENOENT))?;
-    if !how.write {
-        return open_once(&name, flags | libc::O_RDONLY, how.mode).map(|fd| (fd, true));
-    }
-    match open_once(&name, flags | libc::O_RDWR, how.mode) {
-        Ok(fd) => Ok((fd, true)),
-        Err(Errno(libc::EACCES | libc::EPERM)) if !how.read => {
-            open_once(&name, flags | libc::O_WRONLY, how.mode).map(|fd| (fd, false))
-        }
-        Err(errno) => Err(errno),
-    }
-}
-
-fn open_once(name: &CString, flags: i32, mode: u32) -> Result<OwnedFd, Errno> {
-    // Opening a pipe would wait for its other end; without waiting, it is seen and refused. Only a file
-    // that another process is giving up a lease on says "again", and for that one waiting is right.
-    let mut wait = libc::O_NONBLOCK;
-    loop {
-        // SAFETY: the name is a C string that outlives the call.
-        let fd = unsafe { libc::open64(name.as_ptr(), flags | wait, mode as libc::c_uint) };
-        if fd >= 0 {
-            // SAFETY: a fresh descriptor that nobody else owns.
-            return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
-        }
-        match errno() {
-            Errno(libc::EINTR) => {}
-            Errno(libc::EWOULDBLOCK) if wait != 0 => wait = 0,
-            errno => return Err(errno),
-        }
-    }
-}
-
-/// Refuses what is not a file; returns the device that it lies on.
-fn check_is_file(fd: &OwnedFd, path: &Arc<Path>) -> Result<u64, Error> {
-    // SAFETY: all-zero is a valid stat, which the call fills.
-    let mut stat: libc::stat64 = unsafe { std::mem::zeroed() };
-    // SAFETY: the structure outlives the call.
-    if unsafe { libc::fstat64(fd.as_raw_fd(), &mut stat) } != 0 {
-        return Err(Error::system(Action::Inspect, path, errno().0));
-    }
-    match stat.st_mode & libc::S_IFMT {
-        libc::S_IFDIR | libc::S_IFIFO | libc::S_IFSOCK => Err(Error::NotAFile { path: path.clone() }),
-        _ => Ok(stat.st_dev),
-    }
-}
-
-/// Removes a file's name.
-pub fn delete(path: &Path) -> Result<(), Error> {
-    let Err(error) = std::fs::remove_file(path) else { return Ok(()) };
-    let path: Arc<Path> = Arc::from(path);
-    if path.is_dir() {
-        return Err(Error::NotAFile { path });
-    }
-    Err(Error::system(Action::Delete, &path, error.raw_os_error().unwrap_or(libc::ENOENT)))
 }

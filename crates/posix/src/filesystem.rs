@@ -1,7 +1,6 @@
 //! Which file system a file lies on, by the number `statfs` gives, and what follows from that.
 
-use crate::sys::{Errno, errno};
-use std::os::fd::RawFd;
+use crate::striping::Striping;
 
 /// The file systems that are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,12 +36,20 @@ pub struct FileSystem {
     pub kind: FsKind,
     /// Its preferred block size in bytes, at least 1.
     pub block: u64,
+    /// What every file is said to be striped like, where the file system is only a pretended one.
+    pub(crate) striping: Option<Striping>,
 }
 
 impl FileSystem {
-    /// A file system made of these facts (also how tests pretend to be on another one).
+    /// A file system made of these facts.
     pub fn new(kind: FsKind, block: u64) -> FileSystem {
-        FileSystem { kind, block: block.max(1) }
+        FileSystem::pretend(kind, block, None)
+    }
+
+    /// A file system that a test wants to be on, whose files are all striped like this.
+    pub fn pretend(kind: FsKind, block: u64, striping: Option<Striping>) -> FileSystem {
+        let striping = striping.map(|s| Striping { unit: s.unit.max(1), ..s });
+        FileSystem { kind, block: block.max(1), striping }
     }
 
     /// The file system that `statfs` describes by type and block size.
@@ -62,16 +69,6 @@ impl FileSystem {
             _ => FsKind::Other(f_type),
         };
         FileSystem::new(kind, u64::try_from(block).unwrap_or(1))
-    }
-
-    pub(crate) fn of(fd: RawFd) -> Result<FileSystem, Errno> {
-        // SAFETY: all-zero is a valid statfs, which the call fills.
-        let mut facts: libc::statfs64 = unsafe { std::mem::zeroed() };
-        // SAFETY: the structure outlives the call.
-        if unsafe { libc::fstatfs64(fd, &mut facts) } != 0 {
-            return Err(errno());
-        }
-        Ok(FileSystem::recognise(facts.f_type as i64, facts.f_bsize as i64))
     }
 
     /// Whether it tells holes from data exactly, data that is still in memory included.
@@ -103,20 +100,21 @@ impl FileSystem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::{Linux, Syscalls};
 
     #[test]
     fn numbers_become_names() {
         assert_eq!(FileSystem::recognise(0xEF53, 4096), FileSystem::new(FsKind::Ext4, 4096));
         assert_eq!(FileSystem::recognise(0x9123_683Eu32 as i32 as i64, 4096).kind, FsKind::Btrfs);
         assert_eq!(FileSystem::recognise(0x0BD0_0BD0, 1 << 20).kind, FsKind::Lustre);
-        assert_eq!(FileSystem::recognise(7, -1), FileSystem { kind: FsKind::Other(7), block: 1 });
+        assert_eq!(FileSystem::recognise(7, -1), FileSystem::new(FsKind::Other(7), 1));
         assert!(!FileSystem::new(FsKind::Nfs, 1).is_local());
     }
 
     #[test]
     fn the_file_system_here_has_blocks() {
         let file = std::fs::File::open("/proc/self/exe").unwrap();
-        let fs = FileSystem::of(std::os::fd::AsRawFd::as_raw_fd(&file)).unwrap();
+        let fs = Linux.file_system(std::os::fd::AsRawFd::as_raw_fd(&file)).unwrap();
         assert!(fs.block >= 1);
     }
 }

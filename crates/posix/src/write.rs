@@ -13,6 +13,8 @@
 //! | write of pieces | kernel, shared | bounds of a batch | otherwise |
 //! | sieved window | process, exclusive | the window | `sole` |
 //! | sieved window | kernel, exclusive | the window | otherwise |
+//! | full window of an aggregator | as a write of pieces | the window | |
+//! | window of an aggregator with gaps | as a sieved window | the window | |
 //! | write, atomic mode | kernel, exclusive | bounds of the request | always; the locks above lie inside it |
 //!
 //! - A window excludes every other write to its range, by threads and by processes, from before it is read
@@ -23,6 +25,12 @@
 //! - Where the file system has no locks, windows are sieved only by a `sole` owner; everybody else writes
 //!   pieces, and pieces need no lock against pieces.
 //! - A process holds one lock at a time, so nobody waits in a circle.
+//! - An aggregator holds the lock of a window with gaps while other ranks fill it. That cannot end in a circle:
+//!   such locks are tried for, never waited for; they are taken only when all ranks are in the access; and
+//!   the ranks fill windows without needing anything of the program's own threads. Where they would (accesses
+//!   that are stepped from the program's MPI calls), windows with gaps are not used at all.
+//! - Locks keep out only those who lock. A window with gaps is safe beside writes through the same open if
+//!   these know of it: `peers_sieve` must be true for every rank that may write while an aggregator modifies.
 //!
 //! Windows lie on a grid of file offsets, so those of different processes coincide, and each process begins
 //! its sweep at its own share of the request, so that they do not all stand at the same window.
@@ -236,20 +244,15 @@ impl Sweep<'_> {
         let span = segment.hi - segment.lo;
         let mut scratch = file.scratch(span)?;
         let window = scratch.bytes(span as usize);
-        let hole = file.is_hole(&(segment.lo..segment.hi), self.holes)?;
-        self.holes &= hole;
-        let got = match hole {
-            true => 0,
-            false => {
-                self.mover.meter.read(span);
-                let got = file.pipe().read_slice(window, segment.lo);
-                got.map_err(|stop| file.stopped(Action::Read, segment.lo, stop).with_nothing_done())?
-            }
-        };
+        let got = file.read_old(&(segment.lo..segment.hi), window, self.holes)?;
+        if got > 0 {
+            self.holes = false;
+            self.mover.meter.read(span);
+        }
         // Zeros only where no piece comes, unless the pieces are so small that one sweep is cheaper.
         match got == 0 && segment.data / segment.stretches >= CLEAR_AROUND {
             true => clear_gaps(window, self.copy.clone(), segment),
-            false => window[got as usize..].fill(0),
+            false => window[got..].fill(0),
         }
         self.mover.buf.scatter(
             self.mem + self.done,
@@ -258,8 +261,7 @@ impl Sweep<'_> {
             window,
             Offset(segment.lo),
         );
-        let put = file.pipe().write_slice(window, segment.lo);
-        put.map_err(|stop| file.stopped(Action::Write, segment.lo, stop).with_nothing_done())?;
+        file.write_back(segment.lo, window)?;
         file.unlock(guard, 0)?;
         self.done += segment.data;
         self.mover.meter.wrote(span);

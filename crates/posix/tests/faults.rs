@@ -76,21 +76,13 @@ impl Syscalls for Faulty {
         unsafe { self.pwrite(fd, first.iov_base.cast(), first.iov_len, at) }
     }
 
-    fn lock(&self, fd: RawFd, op: LockOp, start: u64, len: u64) -> Result<(), Errno> {
+    fn lock(&self, fd: RawFd, op: LockOp, wait: bool, start: u64, len: u64) -> Result<(), Errno> {
         let call = self.locks.fetch_add(1, Relaxed);
         match self.refuse_locks {
             Some((after, errno)) if call >= after => Err(Errno(errno)),
             _ if self.interrupt > 0 && call.is_multiple_of(2) => Err(Errno(libc::EINTR)),
-            _ => Linux.lock(fd, op, start, len),
+            _ => Linux.lock(fd, op, wait, start, len),
         }
-    }
-
-    fn size(&self, fd: RawFd) -> Result<u64, Errno> {
-        Linux.size(fd)
-    }
-
-    fn truncate(&self, fd: RawFd, size: u64) -> Result<(), Errno> {
-        Linux.truncate(fd, size)
     }
 
     fn allocate(&self, fd: RawFd, keep_size: bool, at: u64, len: u64) -> Result<(), Errno> {
@@ -98,14 +90,6 @@ impl Syscalls for Faulty {
             true => Err(Errno(libc::EOPNOTSUPP)),
             false => Linux.allocate(fd, keep_size, at, len),
         }
-    }
-
-    fn seek(&self, fd: RawFd, at: u64, hole: bool) -> Result<u64, Errno> {
-        Linux.seek(fd, at, hole)
-    }
-
-    fn sync(&self, fd: RawFd) -> Result<(), Errno> {
-        Linux.sync(fd)
     }
 }
 
@@ -280,4 +264,22 @@ fn space_is_reserved_by_zeros_where_the_system_cannot() {
     assert_eq!(path.bytes(), expected);
     file.preallocate(10).unwrap();
     assert_eq!(file.size().unwrap(), 150_000);
+}
+
+#[test]
+fn a_lock_can_be_tried_for_and_is_no_obstacle_for_its_holder() {
+    let path = TempPath::with(&[7; 100]);
+    let (one, two) = (open(&path.0), open(&path.0));
+    let held = one.try_lock_owned(Offset(0)..Offset(50), true).unwrap().unwrap();
+    assert!(two.try_lock_owned(Offset(49)..Offset(60), false).unwrap().is_none());
+    assert!(two.try_lock_owned(Offset(50)..Offset(60), true).unwrap().is_some());
+    one.write_bytes(Offset(10), b"inside").unwrap();
+    two.write_locked(Offset(16), b" on behalf of").unwrap();
+    assert_eq!(&path.bytes()[10..29], b"inside on behalf of");
+    held.release().unwrap();
+    assert!(two.try_lock_owned(Offset(49)..Offset(60), false).unwrap().is_some());
+    let (refusing, _) =
+        open_faulty(&path, Faulty { refuse_locks: Some((0, libc::ENOLCK)), ..Faulty::default() });
+    let error = refusing.try_lock_owned(Offset(0)..Offset(1), true).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::UnsupportedOperation);
 }

@@ -3,10 +3,12 @@
 mod fixture;
 
 use fixture::*;
-use pario_posix::{How, PlainFile, Toggle, Tuning, delete};
+use pario_posix::{Advice, Errno, How, Linux, PlainFile, Syscalls, Toggle, Tuning, delete};
 use pario_units::{ErrorKind, Offset, Pos};
+use std::os::fd::RawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 fn kind_of(result: Result<PlainFile, pario_posix::Error>) -> ErrorKind {
     match result {
@@ -134,4 +136,46 @@ fn a_file_that_may_only_be_written_is_not_sieved() {
     std::fs::set_permissions(&path.0, std::fs::Permissions::from_mode(0o600)).unwrap();
     let expected: Vec<u8> = (0..300).map(|i| if i % 30 < 10 && i < 150 { 9 } else { 7 }).collect();
     assert_eq!(path.bytes(), expected);
+}
+
+#[test]
+fn holes_and_the_end_are_known_without_reading() {
+    let path = TempPath::with(&[]);
+    let file = open(&path.0);
+    file.write_bytes(Offset(1 << 20), b"data").unwrap();
+    assert!(file.is_hole(Offset(2 << 20)..Offset(3 << 20)).unwrap());
+    assert!(!file.is_hole(Offset(0)..Offset((1 << 20) + 1)).unwrap());
+    assert!(!file.is_hole(Offset(1 << 20)..Offset(2 << 20)).unwrap());
+}
+
+/// A system that takes some advice and remembers all of it.
+#[derive(Default)]
+struct Advised(Mutex<Vec<(Advice, u64, u64)>>);
+
+impl Syscalls for Advised {
+    fn advise(&self, fd: RawFd, advice: Advice, at: u64, len: u64) -> Result<(), Errno> {
+        self.0.lock().unwrap().push((advice, at, len));
+        if advice == Advice::Soon { Err(Errno(libc::EINVAL)) } else { Linux.advise(fd, advice, at, len) }
+    }
+}
+
+#[test]
+fn advice_reaches_the_system_and_refusals_come_back() {
+    let path = TempPath::with(&[7; 100]);
+    let real = open(&path.0);
+    assert!(real.prefetch(Offset(0)..Offset(100)) && real.release(Offset(0)..Offset(100)));
+    assert!(!real.prefetch(Offset(5)..Offset(5)), "there is nothing to fetch");
+    assert!(!real.prefetch(Offset(u64::MAX - 1)..Offset(u64::MAX)));
+    let system = Arc::new(Advised::default());
+    let file = PlainFile::open_with(&path.0, &both(), system.clone(), None).unwrap();
+    assert!(!file.prefetch(Offset(10)..Offset(30)));
+    assert!(file.release(Offset(10)..Offset(30)) && file.expect_random() && file.expect_sequential());
+    let all = i64::MAX as u64;
+    let expected = [
+        (Advice::Soon, 10, 20),
+        (Advice::Done, 10, 20),
+        (Advice::Random, 0, all),
+        (Advice::Sequential, 0, all),
+    ];
+    assert_eq!(*system.0.lock().unwrap(), expected);
 }

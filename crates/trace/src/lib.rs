@@ -1,98 +1,30 @@
-//! Counters: what this process has asked of Pario, declared in one typed place.
+//! What was done: counters of a process, statistics of a file, and traces of single operations.
 //!
-//! A counter is one relaxed atomic addition, so counting is always on; printing is the reader's choice
-//! (`PARIO_STATS=1` prints [`Counters::line`] when the program calls `MPI_Finalize`).
+//! - [`Counters`]: a few numbers per process, always on.
+//! - [`FileStats`]: numbers and decisions per open file, always on; the ranks' numbers are folded into a
+//!   [`FileReport`] when the file is closed (`PARIO_STATS`).
+//! - [`Recorder`]: a record per operation in a file per task, agent and server (`PARIO_TRACE`);
+//!   [`read`] gets the records back. The file format is in the module `format`.
+//!
+//! The room knows neither MPI nor the environment: whoever calls hands in the strings of variables, the rank
+//! and the numbers of an error.
 #![forbid(unsafe_code)]
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+mod counters;
+mod event;
+mod format;
+mod json;
+mod reader;
+mod recorder;
+mod report;
+mod setup;
+mod stats;
 
-macro_rules! counters {
-    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// The counters of one process.
-        #[derive(Debug, Default)]
-        pub struct Counters { $($(#[doc = $doc])+ pub $name: Counter,)+ }
-
-        impl Counters {
-            const fn new() -> Counters {
-                Counters { $($name: Counter::new(),)+ }
-            }
-
-            /// Name and value of every counter, in the order of declaration.
-            pub fn values(&self) -> Vec<(&'static str, u64)> {
-                vec![$((stringify!($name), self.$name.get()),)+]
-            }
-        }
-    };
-}
-
-counters! {
-    /// Calls of MPI-IO functions that Pario served.
-    calls,
-    /// Files opened.
-    opens,
-    /// Bytes delivered to the program by reads.
-    read_bytes,
-    /// Bytes accepted from the program by writes.
-    written_bytes,
-    /// Read accesses.
-    reads,
-    /// Write accesses.
-    writes,
-    /// Accesses handed to the I/O thread (nonblocking and split ones).
-    background,
-    /// Calls that ended in an error.
-    errors,
-}
-
-/// One number that only grows.
-#[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
-
-impl Counter {
-    const fn new() -> Counter {
-        Counter(AtomicU64::new(0))
-    }
-
-    /// Adds `n`.
-    pub fn add(&self, n: u64) {
-        self.0.fetch_add(n, Relaxed);
-    }
-
-    /// The value now.
-    pub fn get(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
-
-static COUNTERS: Counters = Counters::new();
-
-/// The counters of this process.
-pub fn counters() -> &'static Counters {
-    &COUNTERS
-}
-
-impl Counters {
-    /// All counters as one line for people and for scripts: `pario: stats rank=R name=value ...`.
-    pub fn line(&self, rank: u32) -> String {
-        let mut line = format!("pario: stats rank={rank}");
-        for (name, value) in self.values() {
-            line.push_str(&format!(" {name}={value}"));
-        }
-        line
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_line_names_every_counter() {
-        let counters = Counters::default();
-        counters.opens.add(2);
-        counters.read_bytes.add(40);
-        let line = counters.line(3);
-        assert!(line.starts_with("pario: stats rank=3 calls=0 opens=2 read_bytes=40 "), "{line}");
-        assert_eq!(counters.values().len(), 8);
-    }
-}
+pub use counters::{Counter, Counters, counters};
+pub use event::{Actor, Call, Event, Op, Pace, Place, Record, kind_word, size_word};
+pub use format::Header;
+pub use reader::{Ending, ReadError, Reader, read};
+pub use recorder::{FileId, Recorder};
+pub use report::{FileReport, StatsTo};
+pub use setup::{DEFAULT_DIR, Mode, Refused, Setup};
+pub use stats::{Choice, Decisions, FileNumbers, FileStats, Peak};

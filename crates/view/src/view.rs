@@ -4,6 +4,7 @@ use pario_units::{Offset, Pos};
 
 use crate::codec;
 use crate::cursor::Cursor;
+use crate::error::Error;
 use crate::pattern::{Pattern, ViewHash};
 use crate::search;
 
@@ -71,6 +72,24 @@ impl View {
     /// Content hash over displacement and tile.
     pub fn hash(&self) -> ViewHash {
         codec::hash_at(self.disp.0, self.tile.hash())
+    }
+
+    /// The view as bytes: the displacement (8 bytes, little-endian), then the tile.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.disp.0.to_le_bytes().to_vec();
+        bytes.extend(self.tile.to_bytes());
+        bytes
+    }
+
+    /// The view of [`View::to_bytes`]; any other bytes are refused.
+    pub fn from_bytes(bytes: &[u8]) -> Result<View, Error> {
+        let (disp, tile) =
+            bytes.split_first_chunk::<8>().ok_or(Error::Encoding("a view needs a displacement"))?;
+        let disp = u64::from_le_bytes(*disp);
+        if disp > i64::MAX as u64 {
+            return Err(Error::Encoding("a displacement beyond the largest file"));
+        }
+        Ok(View { disp: Offset(disp), tile: Pattern::from_bytes(tile)? })
     }
 
     /// The file offset of the view byte at a position, so at a tile's boundary that of the next tile's first

@@ -6,7 +6,7 @@
 //! not the device's.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::host::{HOSTS, Host};
 use crate::numbers::Times;
@@ -27,7 +27,7 @@ pub fn run() -> Outcome {
          from the first rank's\nstart to the last rank's end, median (min–max); ratio = Pario / host, below 1 Pario is faster"
     );
     let programs = place::target().join("bench");
-    for (label, dir) in places() {
+    for (label, dir) in place::scratch() {
         for host in HOSTS {
             let strided = host.compile("xtask/bench/strided.c", &programs)?;
             at(&dir, std::fs::create_dir_all(&dir))?;
@@ -37,11 +37,6 @@ pub fn run() -> Outcome {
         }
     }
     Ok(())
-}
-
-fn places() -> [(&'static str, PathBuf); 2] {
-    let name = format!("pario-bench-{}", std::process::id());
-    [("/dev/shm", Path::new("/dev/shm").join(&name)), ("disk", place::target().join(name))]
 }
 
 /// What is measured, in the order in which it is shown.

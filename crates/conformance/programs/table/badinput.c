@@ -181,6 +181,8 @@ static void one_rank_at_fault_later(void)
     CHECK(!bad || class_of(code) == MPI_ERR_COUNT, "iread_at_all gave %s", class_name(code));
     if (code == MPI_SUCCESS)
         MPI_Wait(&request, &st);
+    code = MPI_File_sync(fh); /* those whose own arguments were good hear of it here, and so do all */
+    CHECK(class_of(code) == (ranks > 1 ? MPI_ERR_COUNT : MPI_SUCCESS), "sync gave %s", class_name(code));
     code = MPI_File_read_at_all_begin(fh, 0, &value, bad ? -1 : 1, MPI_INT);
     CHECK(!bad || class_of(code) == MPI_ERR_COUNT, "read_at_all_begin gave %s", class_name(code));
     if (code == MPI_SUCCESS)

@@ -1,0 +1,55 @@
+//! Runs `programs/patterns`: the host's own MPI-IO once, Pario under several settings, and compares the files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pario_conformance::{Host, Kind, Run, compile, same_file, scratch, workspace_dir};
+
+/// Under what a program runs with Pario.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Setting {
+    /// Hints for every file, as `PARIO_HINTS` has them.
+    pub hints: &'static str,
+    /// The node of each rank; empty: all on one.
+    pub nodes: &'static [u32],
+}
+
+/// No hints, one node.
+#[allow(dead_code)] // not every test file needs it
+pub const PLAIN: Setting = Setting { hints: "", nodes: &[] };
+
+fn program(host: Host) -> PathBuf {
+    let source = workspace_dir().join("crates/conformance/programs/patterns/patterns.c");
+    compile(host, source, Kind::C, &[])
+}
+
+fn run(host: Host, ranks: u32, who: &str, dir: &Path, specs: &[&str]) -> Run {
+    fs::create_dir(dir).expect("a scratch directory takes new directories");
+    Run::new(host, ranks, program(host)).arg(who).arg(dir).args(specs.iter().copied()).timeout(60)
+}
+
+/// Every spec passes on the host alone and under each setting, and all files are equal byte for byte.
+///
+/// A spec with `ours=1` is beyond the hosts; its files are compared between the settings.
+#[track_caller]
+pub fn compare(host: Host, ranks: u32, specs: &[&str], settings: &[Setting]) {
+    let dir = scratch();
+    let alone = run(host, ranks, "host", &dir.join("host"), specs).run().expect_success();
+    assert!(alone.stdout.contains("passed") && alone.pario_calls() == 0, "{alone}");
+    for (index, setting) in settings.iter().enumerate() {
+        let mine = dir.join(index.to_string());
+        let mut run = run(host, ranks, "pario", &mine, specs).preload(true).nodes(setting.nodes);
+        if !setting.hints.is_empty() {
+            run = run.env("PARIO_HINTS", setting.hints);
+        }
+        let output = run.run().expect_success();
+        assert!(output.stdout.contains("passed"), "{output}");
+        assert!(!output.stderr.contains("pario: hint"), "a hint was refused: {output}");
+        assert_eq!(output.stats().len(), ranks as usize, "not every rank reported: {output}");
+        assert!(output.stats().iter().all(|rank| rank.calls > 0), "calls went past Pario: {output}");
+        for (number, spec) in specs.iter().enumerate() {
+            let first = if spec.contains("ours=1") { dir.join("0") } else { dir.join("host") };
+            same_file(first.join(number.to_string()), mine.join(number.to_string()));
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Moving the bytes of one access through windows (or straight to the file).
+//!
+//! An aggregator's domain is a *lane* of windows, one a round. A rank visits all lanes in turn and goes on in
+//! each as far as its slots allow, so nobody waits in one lane while there is work in another. In a lane of
+//! its own node a rank copies into or out of the window itself; to a lane of another node it sends, or from
+//! there it receives. The aggregator besides stands in for the ranks of other nodes.
+
+use std::sync::Arc;
+
+use pario_domain::Partition;
+
+use crate::access::Job;
+use crate::claim::Claim;
+use crate::coverage::Coverage;
+use crate::part::Want;
+use crate::seat::Seat;
+use crate::tally::Tally;
+use crate::world::World;
+
+mod away;
+mod host;
+mod lane;
+mod local;
+
+use away::Away;
+use host::Host;
+use lane::Lane;
+use local::Local;
+
+/// The second phase of an access.
+pub(crate) struct Moving<W: World> {
+    direct: bool,
+    lanes: Vec<Course<W>>,
+    /// Which lane to visit first.
+    first: usize,
+    plan: Plan,
+    moved: u64,
+    error: Option<W::Error>,
+}
+
+/// What holds for all lanes.
+pub(crate) struct Plan {
+    pub write: bool,
+    /// Every byte is written exactly once: nothing needs to be announced.
+    pub covered: bool,
+    /// Whether this rank may access the file.
+    pub accesses: bool,
+    /// Whether all ranks of this node may.
+    pub all_access: bool,
+    /// How many arrivals complete a window of this node.
+    pub expected: u64,
+    pub coverage: Arc<Coverage>,
+}
+
+/// One lane and this rank's part in it.
+struct Course<W: World> {
+    lane: Lane,
+    role: Role<W>,
+    over: bool,
+}
+
+enum Role<W: World> {
+    Local(Local<W>, Option<Host<W>>),
+    Away(Away<W>),
+}
+
+/// What a visit works with.
+pub(crate) struct Visit<'a, W: World> {
+    pub seat: &'a Seat,
+    pub world: &'a mut W,
+    pub plan: &'a Plan,
+    pub job: Option<&'a Job>,
+    pub tally: &'a mut Tally,
+    pub moved: &'a mut u64,
+    pub error: &'a mut Option<W::Error>,
+}
+
+impl<'a, W: World> Visit<'a, W> {
+    /// This rank's own wish.
+    pub fn want(&self) -> Option<Want<'a>> {
+        let job = self.job?;
+        (job.len > 0).then_some(Want { view: &job.view, at: job.at.0, len: job.len })
+    }
+
+    /// Keeps the first failure of this rank.
+    pub fn failed(&mut self, error: W::Error) {
+        self.error.get_or_insert(error);
+    }
+}
+
+impl<W: World> Moving<W> {
+    /// Every rank by itself.
+    pub fn direct() -> Moving<W> {
+        let coverage = Arc::new(Coverage::new(0));
+        let plan =
+            Plan { write: false, covered: false, accesses: true, all_access: true, expected: 0, coverage };
+        Moving { direct: true, lanes: Vec::new(), first: 0, plan, moved: 0, error: None }
+    }
+
+    /// Through windows.
+    #[allow(clippy::too_many_arguments, reason = "the parts of Way::Windows, taken apart by the one caller")]
+    pub fn windows(
+        claims: Vec<Claim>,
+        partition: &Partition,
+        window: u64,
+        covered: bool,
+        aggregators: &[u32],
+        coverage: Arc<Coverage>,
+        seat: &Seat,
+        world: &mut W,
+    ) -> Result<Moving<W>, W::Error> {
+        let is_local = |rank: &u32| seat.local_index(*rank).is_some();
+        let local_aggregators = aggregators.iter().copied().filter(|rank| is_local(rank)).count();
+        let write = claims[0].call.write;
+        let plan = Plan {
+            write,
+            covered,
+            accesses: aggregators.contains(&seat.rank),
+            all_access: local_aggregators == seat.locals.len(),
+            expected: seat.locals.len() as u64 + u64::from(!seat.is_alone()),
+            coverage,
+        };
+        let mut lanes = Vec::new();
+        let mut first = 0;
+        for (index, owner) in (0..).zip(aggregators) {
+            let lane = Lane::new(partition.domain(index), window);
+            if lane.rounds() == 0 {
+                continue;
+            }
+            if *owner <= seat.rank {
+                first = lanes.len();
+            }
+            let role = match seat.local_index(*owner) {
+                Some(place) => {
+                    let host = match *owner == seat.rank && !seat.is_alone() {
+                        true => Some(Host::new(&claims, &lane, seat, world)?),
+                        false => None,
+                    };
+                    Role::Local(Local::new(place, seat.turns[place as usize], *owner == seat.rank), host)
+                }
+                None => Role::Away(Away::new(*owner)),
+            };
+            lanes.push(Course { lane, role, over: false });
+        }
+        Ok(Moving { direct: false, lanes, first, plan, moved: 0, error: None })
+    }
+
+    /// Goes as far as possible; whether that was to the end.
+    pub fn step(
+        &mut self,
+        job: Option<&Job>,
+        seat: &Seat,
+        world: &mut W,
+        tally: &mut Tally,
+    ) -> Result<bool, W::Error> {
+        if self.direct {
+            if let Some(job) = job {
+                match tally.timed(|| world.direct(job)) {
+                    Ok(moved) => self.moved = moved,
+                    Err(e) => self.error = Some(e),
+                }
+            }
+            return Ok(true);
+        }
+        let Moving { lanes, plan, moved, error, first, .. } = self;
+        let mut visit = Visit { seat, world, plan, job, tally, moved, error };
+        let count = lanes.len();
+        loop {
+            let (mut progress, mut left) = (false, false);
+            for i in 0..count {
+                let course = &mut lanes[(*first + i) % count];
+                if !course.over {
+                    progress |= course.visit(&mut visit)?;
+                    left |= !course.over;
+                }
+            }
+            if !left {
+                return Ok(true);
+            }
+            if !progress {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// The result of this rank's part. All its lanes are over.
+    pub fn finish(&mut self, seat: &mut Seat) -> Result<u64, W::Error> {
+        for course in &self.lanes {
+            if let Role::Local(local, _) = &course.role {
+                seat.turns[local.place as usize] += course.lane.rounds();
+            }
+        }
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => Ok(self.moved),
+        }
+    }
+}
+
+impl<W: World> Course<W> {
+    /// Goes on by one round at most in each part played; whether anything was done.
+    fn visit(&mut self, visit: &mut Visit<'_, W>) -> Result<bool, W::Error> {
+        let lane = &self.lane;
+        let mut progress;
+        match &mut self.role {
+            Role::Local(local, host) => {
+                progress = local.visit(lane, visit);
+                self.over = local.is_over(lane, visit);
+                if let Some(host) = host {
+                    progress |= host.visit(lane, local, visit)?;
+                    self.over &= host.is_over(lane);
+                }
+            }
+            Role::Away(away) => {
+                progress = away.visit(lane, visit)?;
+                self.over = away.is_over(lane);
+            }
+        }
+        progress |= self.over;
+        Ok(progress)
+    }
+}

@@ -1,0 +1,161 @@
+//! From the claims of all ranks to what each does: computed alike by everybody, without another word.
+
+use crate::claim::Claim;
+use crate::coverage::{Coverage, plus};
+use pario_domain::{Method, Partition};
+use pario_units::ErrorKind;
+
+/// How collective accesses of one direction move data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// As the accesses suggest.
+    Auto,
+    /// Every rank by itself.
+    Direct,
+    /// Through windows, whatever the accesses look like.
+    Windows,
+}
+
+/// What steers the accesses of one direction; the same on all ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How to move data.
+    pub strategy: Strategy,
+    /// How the region is dealt out.
+    pub method: Method,
+    /// The file system's lock unit.
+    pub unit: u64,
+    /// How many I/O servers it has.
+    pub servers: u32,
+    /// The largest window, at most the table's capacity.
+    pub window: u64,
+    /// The ranks that aggregate, in order, all different.
+    pub aggregators: Vec<u32>,
+    /// Pieces of at least this many bytes had better go straight to the file.
+    pub direct_piece: u64,
+}
+
+impl Settings {
+    /// A number that hardly two different settings share.
+    pub fn digest(&self) -> u64 {
+        let words = [
+            self.strategy as u64,
+            self.method as u64,
+            self.unit,
+            u64::from(self.servers),
+            self.window,
+            self.direct_piece,
+        ];
+        let ranks = self.aggregators.iter().map(|rank| u64::from(*rank));
+        // FNV-1a over words: fixed, and the same in every process.
+        words.into_iter().chain(ranks).fold(0xcbf2_9ce4_8422_2325, |hash: u64, word| {
+            (hash ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23)
+        })
+    }
+}
+
+/// What came of the claims.
+#[derive(Clone, Debug)]
+pub enum Way {
+    /// Somebody cannot take part, so nobody does anything.
+    Refused {
+        /// What is wrong.
+        kind: ErrorKind,
+        /// With which rank first.
+        rank: u32,
+    },
+    /// No rank has a byte to move.
+    Nothing,
+    /// Every rank accesses the file by itself.
+    Direct(Choice),
+    /// Through windows.
+    Windows {
+        /// Who gets which part of the region.
+        partition: Partition,
+        /// Bytes of a window.
+        window: u64,
+        /// Every byte of the region is written by exactly one rank.
+        covered: bool,
+        /// Why.
+        choice: Choice,
+    },
+}
+
+/// Why a way was chosen, for those who look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// In words.
+    pub why: &'static str,
+}
+
+/// The way that these claims ask for.
+pub fn plan(claims: &[Claim], settings: &Settings, coverage: &Coverage) -> Way {
+    if let Some((rank, kind)) = (0..).zip(claims).find_map(|(rank, c)| Some((rank, c.error?))) {
+        return Way::Refused { kind, rank };
+    }
+    if let Some(rank) = claims.iter().position(|c| c.call != claims[0].call) {
+        return Way::Refused { kind: ErrorKind::NotSame, rank: rank as u32 };
+    }
+    let busy: Vec<&Claim> = claims.iter().filter(|c| c.bytes > 0).collect();
+    let (Some(lo), Some(hi)) = (busy.iter().map(|c| c.lo).min(), busy.iter().map(|c| c.hi).max()) else {
+        return Way::Nothing;
+    };
+    let why = match choose(claims, &busy, hi - lo, settings) {
+        Ok(why) => why,
+        Err(why) => return Way::Direct(Choice { why }),
+    };
+    let Settings { method, unit, servers, window, .. } = *settings;
+    let partition = Partition::new(method, lo..hi, settings.aggregators.len() as u32, unit, servers);
+    let covered = claims[0].call.write && {
+        let bytes = busy.iter().fold(0u64, |sum, c| sum.saturating_add(c.bytes));
+        bytes == hi - lo && busy.iter().fold(0, |sum, c| plus(sum, c.print)) == coverage.range(lo..hi)
+    };
+    if claims[0].call.write && !covered && busy.iter().any(|c| c.no_locks) {
+        return Way::Direct(Choice { why: "holes, in a nonblocking access of several nodes" });
+    }
+    Way::Windows { partition, window, covered, choice: Choice { why } }
+}
+
+/// Why windows, or (as an error) why not.
+fn choose(
+    claims: &[Claim],
+    busy: &[&Claim],
+    span: u64,
+    settings: &Settings,
+) -> Result<&'static str, &'static str> {
+    if claims.iter().any(|c| c.settings != claims[0].settings) {
+        return Err("the hints differ between ranks");
+    }
+    if busy.iter().any(|c| c.alone) {
+        return Err("atomic mode, a converted representation, or a view out of order");
+    }
+    match settings.strategy {
+        Strategy::Direct => return Err("by hint"),
+        Strategy::Windows => return Ok("by hint"),
+        Strategy::Auto => {}
+    }
+    if busy.len() == 1 {
+        return Err("only one rank has data");
+    }
+    if !interleaved(busy) {
+        return Err("the ranks' ranges do not interleave");
+    }
+    let bytes = busy.iter().fold(0u64, |sum, c| sum.saturating_add(c.bytes));
+    let pieces: u64 = busy.iter().map(|c| c.pieces).sum::<u64>().max(1);
+    if bytes / pieces >= settings.direct_piece {
+        return Err("the pieces are large");
+    }
+    if bytes < span / 8 {
+        return Err("the pieces lie far apart");
+    }
+    Ok("small interleaved pieces")
+}
+
+/// Whether some rank's range overlaps another's.
+fn interleaved(busy: &[&Claim]) -> bool {
+    let mut ranges: Vec<(u64, u64)> = busy.iter().map(|c| (c.lo, c.hi)).collect();
+    if !ranges.is_sorted() {
+        ranges.sort_unstable();
+    }
+    ranges.windows(2).any(|pair| pair[1].0 < pair[0].1)
+}

@@ -1,0 +1,80 @@
+//! Something of ours on a communicator: found again with the same communicator, dropped when it is freed.
+
+use crate::callback::guarded;
+use crate::comm::Comm;
+use crate::error::HostError;
+use crate::handles::Host;
+use std::any::Any;
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, OnceLock};
+
+/// What can be attached.
+pub type Attachment = Arc<dyn Any + Send + Sync>;
+
+impl Comm {
+    /// What was attached to this communicator. Duplicates of it do not inherit it.
+    pub fn attached(self) -> Result<Option<Attachment>, HostError> {
+        let host = self.host();
+        let (mut value, mut flag) = (std::ptr::null_mut::<c_void>(), 0);
+        let keyval = host.attachment_keyval()?;
+        // SAFETY: a handle by value; writes a pointer and an int.
+        let code = unsafe { (host.f.comm_get_attr)(self.raw(), keyval, (&raw mut value).cast(), &mut flag) };
+        host.check("MPI_Comm_get_attr", code)?;
+        if flag == 0 || value.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: only `attach` sets this attribute, to a box that lives until the attribute is deleted.
+        Ok(Some(unsafe { &*value.cast::<Attachment>() }.clone()))
+    }
+
+    /// Attaches something, in place of what was attached before.
+    pub fn attach(self, what: Attachment) -> Result<(), HostError> {
+        let host = self.host();
+        let keyval = host.attachment_keyval()?;
+        let value = Box::into_raw(Box::new(what));
+        // SAFETY: a handle by value; the box is the host's until it calls `dropped`.
+        let code = unsafe { (host.f.comm_set_attr)(self.raw(), keyval, value.cast()) };
+        host.check("MPI_Comm_set_attr", code).inspect_err(|_| {
+            // SAFETY: the host did not take it.
+            drop(unsafe { Box::from_raw(value) });
+        })
+    }
+}
+
+impl Host {
+    fn attachment_keyval(&self) -> Result<c_int, HostError> {
+        static KEYVAL: OnceLock<c_int> = OnceLock::new();
+        if let Some(keyval) = KEYVAL.get() {
+            return Ok(*keyval);
+        }
+        let mut keyval = 0;
+        // SAFETY: both functions have the signatures that the standard prescribes and are never unloaded.
+        let code =
+            unsafe { (self.f.comm_create_keyval)(not_copied, dropped, &mut keyval, std::ptr::null_mut()) };
+        self.check("MPI_Comm_create_keyval", code)?;
+        Ok(*KEYVAL.get_or_init(|| keyval))
+    }
+}
+
+/// Attribute copy function: duplicates do not inherit.
+pub(crate) unsafe extern "C" fn not_copied(
+    _: usize,
+    _: c_int,
+    _: *mut c_void,
+    _: *mut c_void,
+    _: *mut c_void,
+    flag: *mut c_int,
+) -> c_int {
+    // SAFETY: the host passes an `int *`.
+    unsafe { flag.write(0) };
+    0
+}
+
+/// Attribute delete function.
+unsafe extern "C" fn dropped(_: usize, _: c_int, value: *mut c_void, _: *mut c_void) -> c_int {
+    guarded(1, || {
+        // SAFETY: the box that `attach` gave to the host, given back once.
+        drop(unsafe { Box::from_raw(value.cast::<Attachment>()) });
+        0
+    })
+}

@@ -1,0 +1,440 @@
+//! Collective accesses: the exchange machine with a real file and real ranks, and its three drivers.
+//!
+//! A blocking call steps the machine and waits in between. A split access is brought by its begin to where
+//! all arguments are known to be good, and from there on runs in the background until its end. A nonblocking
+//! one runs in the background altogether; where several nodes take part it is stepped from within the
+//! program's own MPI calls instead, because only its thread may call MPI.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pario_exchange::{self as exchange, Access, Call, Claim, Messages, Outcome, Step, Way, World};
+use pario_mpi_host::{Message, Pending, TypeHandle};
+use pario_posix::{OwnedRange, Tuning};
+use pario_trace::{Choice, counters};
+use pario_units::{ErrorKind, Offset};
+use pario_view::View;
+
+use crate::access::{Coder, Direction, Job, Pace, Place, Reach};
+use crate::error::{Error, Result};
+use crate::file::File;
+use crate::tracing::Traced;
+use crate::worker::{Ticket, Worker, held};
+
+/// The file and the other ranks, as the machine sees them.
+pub(crate) struct Ground {
+    pub file: Arc<File>,
+    pub coder: Coder,
+    pub base: usize,
+    pub datatype: TypeHandle,
+}
+
+impl Messages for Ground {
+    type Error = Error;
+    type Transfer = Message;
+
+    fn gather(&mut self, mine: &[u64]) -> Result<Message> {
+        self.file.stats.host_calls.add(1);
+        self.file.team.wire().gather(mine)
+    }
+
+    fn send(&mut self, to: u32, bytes: Vec<u8>) -> Result<Message> {
+        self.file.stats.host_calls.add(1);
+        self.file.team.wire().send(to, bytes)
+    }
+
+    fn receive(&mut self, from: u32, len: usize) -> Result<Message> {
+        self.file.stats.host_calls.add(1);
+        self.file.team.wire().receive(from, len)
+    }
+
+    fn test(&mut self, transfer: &mut Message) -> Result<Option<Vec<u8>>> {
+        Ok(transfer.test()?)
+    }
+}
+
+impl World for Ground {
+    /// Nothing where the file system has no locks, or nobody else can have the file open.
+    type Guard = Option<OwnedRange>;
+
+    fn kind(error: &Error) -> ErrorKind {
+        error.kind()
+    }
+
+    fn read(&mut self, at: u64, to: &mut [u8]) -> Result<usize> {
+        Ok(self.file.plain()?.read_window(Offset(at), to)? as usize)
+    }
+
+    fn write(&mut self, at: u64, from: &[u8], locked: bool) -> Result<()> {
+        let plain = self.file.plain()?;
+        let written = match locked {
+            true => plain.write_locked(Offset(at), from),
+            false => plain.write_bytes_tuned(Offset(at), from, &self.file.tuning()),
+        };
+        Ok(written?)
+    }
+
+    fn is_hole(&mut self, range: Range<u64>) -> Result<bool> {
+        Ok(self.file.plain()?.is_hole(Offset(range.start)..Offset(range.end))?)
+    }
+
+    fn try_lock(&mut self, range: Range<u64>) -> Result<Option<Option<OwnedRange>>> {
+        if self.file.tuning().sole {
+            return Ok(Some(None));
+        }
+        match self.file.plain()?.try_lock_owned(Offset(range.start)..Offset(range.end), true) {
+            Ok(guard) => Ok(guard.map(Some)),
+            Err(pario_posix::Error::NoLocks { .. }) => Ok(Some(None)),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    fn direct(&mut self, job: &exchange::Job) -> Result<u64> {
+        self.run(job)
+    }
+
+    fn view_of(&mut self, rank: u32, hash: u128) -> Result<Arc<View>> {
+        held(&self.file.team.views).get(&hash).cloned().ok_or(Error::Value(
+            ErrorKind::Intern,
+            "the view of another rank is not known here",
+            i64::from(rank),
+        ))
+    }
+}
+
+/// One collective access under way on this rank.
+pub(crate) struct Operation {
+    access: Access<Ground>,
+    ground: Ground,
+    write: bool,
+    /// What is wrong with this rank's arguments; the others are told.
+    refusal: Option<Error>,
+}
+
+impl Operation {
+    pub fn new(file: &Arc<File>, d: Direction, place: Place, pace: Pace, job: Result<Job>) -> Operation {
+        let write = d == Direction::Write;
+        let call = Call { write, form: place.number() | (pace as u32) << 4 };
+        let settings = file.collective().of(write).clone();
+        let coverage = file.team.coverage.clone();
+        let digest = settings.digest();
+        let (claim, task, ground, refusal) = match job {
+            Ok(Job { task, ground }) => {
+                let unreadable = write && file.opened().is_some_and(|plain| !plain.can_sieve_writes());
+                let alone = file.tuning().atomic || unreadable || !matches!(ground.coder, Coder::Plain);
+                let cover = write.then_some(&*coverage);
+                let claim = Claim::access(call, digest, &task.view, task.at, task.len, alone, cover);
+                let no_locks = pace == Pace::Nonblocking && !file.team.is_on_one_node();
+                let claim = Claim { no_locks, ..claim };
+                (claim, Some(task), ground, None)
+            }
+            Err(e) => {
+                let datatype = file.team.host.byte();
+                let ground = Ground { file: file.clone(), coder: Coder::Plain, base: 0, datatype };
+                (Claim::failed(call, digest, e.kind()), None, ground, Some(e))
+            }
+        };
+        file.stats.pieces.add(claim.pieces);
+        Operation { access: Access::new(claim, task, settings, coverage), ground, write, refusal }
+    }
+
+    /// Whether the program's own functions take part, which only its own thread may call.
+    fn is_bound_to_thread(&self) -> bool {
+        matches!(self.ground.coder, Coder::User(..))
+    }
+
+    /// Goes on as far as possible.
+    fn step(&mut self) -> Result<Step<Error>> {
+        let file = self.ground.file.clone();
+        let mut seat = file.team.seat();
+        let step = self.access.step(&mut seat, &mut self.ground);
+        if matches!(step, Ok(Step::Agreed)) && self.write {
+            self.beware_of_holes();
+        }
+        step
+    }
+
+    /// Where aggregators may read, change and write back, every writer of the file has to know it.
+    fn beware_of_holes(&self) {
+        if matches!(self.access.way, Some(Way::Windows { covered: false, .. })) {
+            self.ground.file.retune(|now| Tuning { peers_sieve: true, ..now });
+        }
+    }
+
+    /// Goes on, waiting for the others, until all are known to agree (`None`) or to the end.
+    fn run(&mut self, may_call: bool, until_agreed: bool) -> Option<Result<u64>> {
+        let file = self.ground.file.clone();
+        let mut wait = file.team.wait(may_call);
+        loop {
+            let waited = match self.step() {
+                Ok(Step::Done(outcome)) => return Some(self.conclude(outcome)),
+                Ok(Step::Agreed) if until_agreed => return None,
+                Ok(Step::Agreed) => Ok(()),
+                Ok(Step::Waiting) => wait.for_a_change(),
+                Err(e) => {
+                    file.team.break_up();
+                    Err(e)
+                }
+            };
+            if let Err(e) = waited {
+                return Some(Err(e));
+            }
+        }
+    }
+
+    fn conclude(&mut self, outcome: Outcome<Error>) -> Result<u64> {
+        let file = &self.ground.file;
+        let result = match outcome {
+            Outcome::Moved(bytes) => Ok(bytes),
+            Outcome::Failed(e) => Err(e),
+            Outcome::FailedElsewhere(rank, kind) => Err(Error::Elsewhere { rank, kind }),
+            Outcome::Refused(rank, kind) => Err(match self.refusal.take() {
+                Some(mine) => mine,
+                None if kind == ErrorKind::NotSame => {
+                    Error::Usage(kind, "the ranks of the file are in different collective calls")
+                }
+                None => Error::Elsewhere { rank, kind },
+            }),
+        };
+        file.count(self.write, &self.access, &result);
+        result
+    }
+}
+
+impl File {
+    /// A blocking collective access.
+    pub(crate) fn access_collectively(
+        self: &Arc<File>,
+        d: Direction,
+        place: Place,
+        job: Result<Job>,
+    ) -> Result<u64> {
+        if self.team.size == 1 {
+            return self.alone(d, job);
+        }
+        self.team.idle()?;
+        let mut operation = Operation::new(self, d, place, Pace::Blocking, job);
+        operation.run(true, false).unwrap_or(Ok(0))
+    }
+
+    /// Begins a split access: all ranks' arguments are good, or it fails on all. The rest is in the background
+    /// where it can be.
+    pub(crate) fn begin_collectively(
+        self: &Arc<File>,
+        d: Direction,
+        place: Place,
+        job: Result<Job>,
+        then: impl FnOnce(&Result<u64>) + Send + 'static,
+    ) -> Result<Arc<Ticket>> {
+        self.team.idle()?;
+        let job = match (self.team.size, job) {
+            (1, Ok(job)) => return Ok(self.launch(job, then)),
+            (_, job) => job,
+        };
+        let mut operation = Operation::new(self, d, place, Pace::Split, job);
+        match operation.run(true, true) {
+            // Over already: nothing to do, or refused.
+            Some(outcome) => {
+                then(&outcome);
+                outcome.map(|bytes| Ticket::finished(Ok(bytes)))
+            }
+            None => Ok(self.continue_in_background(operation, then)),
+        }
+    }
+
+    /// Starts a nonblocking collective access. Bad arguments are told at once, here; the other ranks learn of
+    /// them with their requests.
+    pub(crate) fn start_collectively(
+        self: &Arc<File>,
+        d: Direction,
+        place: Place,
+        job: Result<Job>,
+        then: impl FnOnce(&Result<u64>) + Send + 'static,
+    ) -> Result<Arc<dyn Pending>> {
+        let (job, refusal) = match job {
+            Ok(job) if self.team.size == 1 => return Ok(self.launch(job, then)),
+            Ok(job) => (Ok(job), None),
+            Err(e) => (Err(Error::Late(e.kind())), Some(e)),
+        };
+        let operation = Operation::new(self, d, place, Pace::Nonblocking, job);
+        if let Some(e) = refusal {
+            // Who is told now is not told again later.
+            let outcome = Err(e);
+            if let Some(traced) = Traced::begin(d, place, Reach::Collective, Pace::Nonblocking) {
+                traced.end(&self.trace_id, &outcome);
+            }
+            if self.team.size > 1 {
+                self.start_operation(operation, |_| ());
+            }
+            return outcome.map(|_: u64| unreachable!("an error"));
+        }
+        Ok(self.start_operation(operation, then))
+    }
+
+    fn start_operation(
+        self: &Arc<File>,
+        operation: Operation,
+        then: impl FnOnce(&Result<u64>) + Send + 'static,
+    ) -> Arc<dyn Pending> {
+        match self.thread_for(&operation).is_some() {
+            true => self.continue_in_background(operation, then),
+            false => self.step_from_calls(operation, Box::new(then)),
+        }
+    }
+
+    /// The thread that can do an operation without calling the host.
+    fn thread_for(&self, operation: &Operation) -> Option<&Worker> {
+        match self.team.is_on_one_node() && !operation.is_bound_to_thread() {
+            true => self.team.worker(),
+            false => None,
+        }
+    }
+
+    /// Has the rest of an operation done: by the team's thread if that needs no call of the host, else here.
+    fn continue_in_background(
+        self: &Arc<File>,
+        mut operation: Operation,
+        then: impl FnOnce(&Result<u64>) + Send + 'static,
+    ) -> Arc<Ticket> {
+        let Some(thread) = self.thread_for(&operation) else {
+            let outcome = operation.run(true, false).unwrap_or(Ok(0));
+            then(&outcome);
+            return Ticket::finished(outcome);
+        };
+        counters().background.add(1);
+        let busy = self.team.take_up();
+        let guard = self.under_way();
+        thread.submit(Box::new(move || {
+            let outcome = crate::worker::guarded(|| operation.run(false, false).unwrap_or(Ok(0)));
+            then(&outcome);
+            drop((operation, busy, guard));
+            outcome
+        }))
+    }
+
+    /// Queues an operation to be stepped whenever the program is inside an MPI call that looks at it.
+    fn step_from_calls(self: &Arc<File>, operation: Operation, then: Then) -> Arc<dyn Pending> {
+        counters().background.add(1);
+        let ticket = Ticket::running();
+        let flight = Flight { operation, ticket: ticket.clone(), then: Some(then) };
+        self.team.queue(Box::new(flight));
+        Arc::new(Stepped { file: self.clone(), ticket })
+    }
+
+    /// A collective access of a file with one rank.
+    fn alone(self: &Arc<File>, d: Direction, job: Result<Job>) -> Result<u64> {
+        let job = job?;
+        let stats = &self.stats;
+        match d {
+            Direction::Read => stats.collective_reads.add(1),
+            Direction::Write => stats.collective_writes.add(1),
+        }
+        stats.decide(
+            d == Direction::Write,
+            Choice {
+                strategy: "independent",
+                partitioning: "",
+                aggregators: 1,
+                why: "the file has one rank".into(),
+            },
+        );
+        job.run()
+    }
+
+    /// Puts what an access took into the file's statistics.
+    fn count(&self, write: bool, access: &Access<Ground>, result: &Result<u64>) {
+        let (stats, tally) = (&self.stats, &access.tally);
+        let counters = counters();
+        let moved = *result.as_ref().unwrap_or(&0);
+        if write {
+            stats.collective_writes.add(1);
+            stats.written_bytes.add(moved);
+            counters.writes.add(1);
+            counters.written_bytes.add(moved);
+        } else {
+            stats.collective_reads.add(1);
+            stats.read_bytes.add(moved);
+            counters.reads.add(1);
+            counters.read_bytes.add(moved);
+        }
+        stats.rounds.add(tally.windows);
+        stats.messages.add(tally.messages);
+        stats.message_bytes.add(tally.message_bytes);
+        stats.copied_bytes.add(tally.copied);
+        stats.rmw.add(tally.rmw);
+        stats.lock_requests.add(tally.locks);
+        stats.io_ns.add(tally.io.as_nanos() as u64);
+        stats.exchange_ns.add(access.elapsed.saturating_sub(tally.io).as_nanos() as u64);
+        stats.errors.add(u64::from(result.is_err()));
+        let collective = self.collective();
+        let settings = collective.of(write);
+        match &access.way {
+            Some(Way::Windows { window, choice, .. }) => {
+                let aggregators = settings.aggregators.len() as u32;
+                stats.window_bytes.see(2 * window * u64::from(aggregators));
+                let (strategy, partitioning) = (collective.word, settings.method.word());
+                stats.decide(write, Choice { strategy, partitioning, aggregators, why: choice.why.into() });
+            }
+            Some(Way::Direct(choice)) => {
+                let (strategy, partitioning, aggregators) = ("independent", "", self.team.size);
+                stats.decide(write, Choice { strategy, partitioning, aggregators, why: choice.why.into() });
+            }
+            Some(Way::Nothing | Way::Refused { .. }) | None => {}
+        }
+    }
+}
+
+/// What is done with the outcome.
+type Then = Box<dyn FnOnce(&Result<u64>) + Send>;
+
+/// An operation that is stepped from the program's MPI calls.
+pub(crate) struct Flight {
+    operation: Operation,
+    ticket: Arc<Ticket>,
+    then: Option<Then>,
+}
+
+impl Flight {
+    /// Goes on as far as possible; true once it is over.
+    pub fn step(&mut self) -> bool {
+        let outcome = match self.operation.step() {
+            Ok(Step::Done(outcome)) => self.operation.conclude(outcome),
+            Ok(Step::Agreed) => return self.step(),
+            Ok(Step::Waiting) => return false,
+            Err(e) => {
+                self.operation.ground.file.team.break_up();
+                Err(e)
+            }
+        };
+        if let Some(then) = self.then.take() {
+            then(&outcome);
+        }
+        self.ticket.finish(outcome);
+        true
+    }
+}
+
+/// The request for such an operation.
+struct Stepped {
+    file: Arc<File>,
+    ticket: Arc<Ticket>,
+}
+
+impl Pending for Stepped {
+    fn poll(&self) -> Option<u64> {
+        self.file.team.advance();
+        self.ticket.poll()
+    }
+
+    fn wait(&self) -> u64 {
+        let mut wait = self.file.team.wait(true);
+        loop {
+            if let Some(bytes) = self.poll() {
+                return bytes;
+            }
+            if wait.for_a_change().is_err() {
+                return 0;
+            }
+        }
+    }
+}

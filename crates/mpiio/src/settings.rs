@@ -1,0 +1,174 @@
+//! How collective accesses of a file are done, as hints and file system have it.
+
+use std::sync::Arc;
+
+use pario_domain::{ConfigList, Method, Protocol, Wanted, auto, choose};
+use pario_exchange::{Settings, Strategy};
+use pario_hints::{Hints, Toggle};
+use pario_posix::{FsKind, PlainFile};
+
+use crate::team::Team;
+
+/// What the ranks have to know alike about the file system; rank 0 tells the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// How it keeps writers apart.
+    pub protocol: Protocol,
+    /// Whether the bytes are in this host's page cache.
+    pub local: bool,
+    /// Its block.
+    pub block: u64,
+    /// Bytes of a stripe, 0 if it has none.
+    pub stripe: u64,
+    /// How many servers, 0 if unknown.
+    pub servers: u32,
+}
+
+impl Facts {
+    /// Of an open file.
+    pub fn of(file: &PlainFile) -> Facts {
+        let fs = file.filesystem();
+        let protocol = match fs.kind {
+            FsKind::Lustre => Protocol::Servers,
+            FsKind::Gpfs => Protocol::Tokens,
+            _ => Protocol::Local,
+        };
+        let striping = file.striping();
+        Facts {
+            protocol,
+            local: fs.is_local(),
+            block: fs.block,
+            stripe: striping.map_or(0, |s| s.unit),
+            servers: striping.and_then(|s| s.count).unwrap_or(0),
+        }
+    }
+
+    pub fn words(self) -> [u64; 4] {
+        let protocol = match self.protocol {
+            Protocol::Local => 0,
+            Protocol::Servers => 1,
+            Protocol::Tokens => 2,
+        };
+        [protocol | u64::from(self.local) << 8, self.block, self.stripe, u64::from(self.servers)]
+    }
+
+    pub fn from_words([kind, block, stripe, servers]: [u64; 4]) -> Facts {
+        let protocol = match kind & 0xff {
+            1 => Protocol::Servers,
+            2 => Protocol::Tokens,
+            _ => Protocol::Local,
+        };
+        Facts { protocol, local: kind >> 8 != 0, block: block.max(1), stripe, servers: servers as u32 }
+    }
+}
+
+/// The settings of both directions.
+pub(crate) struct Collective {
+    pub read: Arc<Settings>,
+    pub write: Arc<Settings>,
+    /// The strategy's word, for reports.
+    pub word: &'static str,
+}
+
+/// On a local file system windows this large stay in the processor's cache between the copy into them and
+/// the write of them.
+const LOCAL_WINDOW: u64 = 512 << 10;
+
+/// On a local file system pieces of this size are as cheap to access one by one.
+const LOCAL_PIECE_READ: u64 = 32 << 10;
+const LOCAL_PIECE_WRITE: u64 = 32 << 10;
+
+/// Elsewhere every call is a message, so windows pay until pieces are very large.
+const REMOTE_PIECE: u64 = 4 << 20;
+
+impl Collective {
+    pub fn new(hints: &Hints, facts: &Facts, team: &Team) -> Collective {
+        let ships = ships(hints);
+        let direction = |write: bool| {
+            let (cb, wish) = match write {
+                true => (hints.cb_write(), hints.fd_partition()),
+                false => (hints.cb_read(), hints.fd_partition_read()),
+            };
+            let aggregators = aggregators(hints, facts, team, ships);
+            let method = match wish.and_then(Method::from_word) {
+                Some(method) => method,
+                None if ships => Method::StaticCyclic,
+                None => auto(facts.protocol, write),
+            };
+            let window = hints.cb_buffer_size().min(team.capacity());
+            let piece = if write { LOCAL_PIECE_WRITE } else { LOCAL_PIECE_READ };
+            Arc::new(Settings {
+                strategy: strategy(hints, cb, ships),
+                method,
+                unit: if ships { shipping_unit(hints, facts) } else { unit(hints, facts) },
+                servers: hints.striping_factor().unwrap_or(facts.servers).max(1),
+                window: if facts.local { window.min(LOCAL_WINDOW) } else { window },
+                aggregators,
+                direct_piece: if facts.local { piece } else { REMOTE_PIECE },
+            })
+        };
+        let word = if ships { "data-shipping" } else { "two-phase" };
+        Collective { read: direction(false), write: direction(true), word }
+    }
+
+    pub fn of(&self, write: bool) -> &Arc<Settings> {
+        if write { &self.write } else { &self.read }
+    }
+}
+
+/// Whether the ranks' accesses are shipped to agents that own blocks.
+pub(crate) fn ships(hints: &Hints) -> bool {
+    hints.strategy() == "data-shipping" && !hints.largeblock_io()
+}
+
+/// The agents' blocks: whole blocks of the file system.
+pub(crate) fn shipping_unit(hints: &Hints, facts: &Facts) -> u64 {
+    let block = if facts.stripe > 0 { facts.stripe } else { facts.block };
+    hints.io_buffer_size().unwrap_or(16 * block).next_multiple_of(block)
+}
+
+fn unit(hints: &Hints, facts: &Facts) -> u64 {
+    let known = if facts.stripe > 0 { facts.stripe } else { facts.block };
+    hints.striping_unit().unwrap_or(known).max(1)
+}
+
+fn strategy(hints: &Hints, cb: Toggle, ships: bool) -> Strategy {
+    match hints.strategy() {
+        "independent" => Strategy::Direct,
+        "two-phase" => Strategy::Windows,
+        "data-shipping" if ships => Strategy::Windows,
+        "data-shipping" => Strategy::Direct,
+        _ => match cb {
+            Toggle::Enable => Strategy::Windows,
+            Toggle::Disable => Strategy::Direct,
+            Toggle::Automatic => Strategy::Auto,
+        },
+    }
+}
+
+fn aggregators(hints: &Hints, facts: &Facts, team: &Team, ships: bool) -> Vec<u32> {
+    if ships && let Some(agents) = agents(hints, team) {
+        let mut distinct = agents;
+        distinct.sort_unstable();
+        distinct.dedup();
+        return distinct;
+    }
+    let cb_nodes = hints.cb_nodes();
+    let (list, asked) = hints.cb_config_list();
+    // Ranks of one node stand in for each other in shared memory, so on a local file system all may.
+    let list = match asked {
+        true => list,
+        false if cb_nodes.is_some() || facts.local => "*:*",
+        false => "*:1",
+    };
+    let config = ConfigList::parse(list).unwrap_or_default();
+    let servers = hints.striping_factor().or((facts.servers > 0).then_some(facts.servers));
+    let servers = if facts.local { None } else { servers };
+    choose(&team.seating().node_of, &team.names, &Wanted { cb_nodes, config: &config, servers })
+}
+
+/// The agents that the user named, those that exist; `None` if there are none.
+pub(crate) fn agents(hints: &Hints, team: &Team) -> Option<Vec<u32>> {
+    let named: Vec<u32> = hints.agents()?.into_iter().filter(|rank| *rank < team.size).collect();
+    (!named.is_empty()).then_some(named)
+}

@@ -1,0 +1,122 @@
+//! Records of what the program's calls did, for `PARIO_TRACE`.
+//!
+//! A rank records its own failures. That another rank's failure reached it, or that an earlier failure of its
+//! own is told again by sync or close, is not a failure of its own, so each failure stands in one record.
+
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use pario_exchange::Job as Task;
+use pario_mpi_host::host;
+use pario_trace::{Actor, Call, FileId, Op, Record, Recorder};
+
+use crate::access::{Direction, Pace, Place, Reach};
+use crate::env::{env, say};
+use crate::error::{Error, Result};
+
+/// The recorder of this task, if the user asked for one.
+pub fn recorder() -> Option<&'static Recorder> {
+    static RECORDER: OnceLock<Option<Recorder>> = OnceLock::new();
+    let recorder = RECORDER.get_or_init(|| {
+        let setup = env().trace.as_ref()?;
+        let host = host().ok()?;
+        Some(Recorder::start(setup, Actor::Task, host.world_rank(), host.world_size()))
+    });
+    recorder.as_ref()
+}
+
+/// Writes out what is recorded; at the end of the program.
+pub fn finish() {
+    if let Some(recorder) = recorder()
+        && let Err(e) = recorder.finish()
+    {
+        say(&format!("the trace is incomplete: {e}"));
+    }
+}
+
+/// Records a call that moves no data.
+pub fn control(
+    op: Op,
+    collective: bool,
+    file: Option<&FileId>,
+    start: Instant,
+    failure: Option<&Error>,
+    class: i32,
+) {
+    let Some(recorder) = recorder() else { return };
+    if failure.is_some_and(is_echo) {
+        return;
+    }
+    let call = Call { collective, ..Call::from(op) };
+    let (errno, kind) = (failure.map_or(0, Error::errno), failure.map(Error::kind));
+    recorder.record(&Record { errno, kind, class, ..Record::new(call, file, start) });
+    if op == Op::Close {
+        // A failure to write has been told by the recorder itself.
+        let _ = recorder.flush();
+    }
+}
+
+/// A data access that is being traced.
+pub(crate) struct Traced {
+    call: Call,
+    start: Instant,
+    offset: u64,
+    end: u64,
+    len: u64,
+}
+
+impl Traced {
+    /// `None` where nothing is traced.
+    pub fn begin(d: Direction, place: Place, reach: Reach, pace: Pace) -> Option<Traced> {
+        recorder()?;
+        let op = if d == Direction::Write { Op::Write } else { Op::Read };
+        let place = match place {
+            Place::At(_) => pario_trace::Place::At,
+            Place::Individual => pario_trace::Place::Individual,
+            Place::Shared => pario_trace::Place::Shared,
+            Place::Ordered => pario_trace::Place::Ordered,
+        };
+        let pace = match pace {
+            Pace::Blocking => pario_trace::Pace::Blocking,
+            Pace::Split => pario_trace::Pace::Split,
+            Pace::Nonblocking => pario_trace::Pace::Nonblocking,
+        };
+        let call = Call { op, place, collective: reach == Reach::Collective, pace };
+        Some(Traced { call, start: Instant::now(), offset: 0, end: 0, len: 0 })
+    }
+
+    /// Where the access is.
+    pub fn at(mut self, task: &Task) -> Traced {
+        if let Some((lo, hi)) = task.view.bounds(task.at, task.len) {
+            (self.offset, self.end) = (lo.0, hi.0);
+        }
+        self.len = task.buffer.len();
+        self
+    }
+
+    /// Records how it ended.
+    pub fn end(self, file: &FileId, outcome: &Result<u64>) {
+        let Some(recorder) = recorder() else { return };
+        if outcome.as_ref().err().is_some_and(is_echo) {
+            return;
+        }
+        let failure = outcome.as_ref().err();
+        let class = failure.map_or(0, |e| host().map_or(0, |host| host.class(e.kind())));
+        let offset = failure.and_then(Error::at).unwrap_or(self.offset);
+        recorder.record(&Record {
+            offset,
+            end: self.end.max(offset),
+            len: self.len,
+            moved: *outcome.as_ref().unwrap_or(&0),
+            errno: failure.map_or(0, Error::errno),
+            kind: failure.map(Error::kind),
+            class,
+            ..Record::new(self.call, Some(file), self.start)
+        });
+    }
+}
+
+/// Whether this is a failure that is on record elsewhere.
+fn is_echo(error: &Error) -> bool {
+    matches!(error, Error::Elsewhere { .. } | Error::Late(_))
+}

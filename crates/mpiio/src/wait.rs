@@ -1,0 +1,87 @@
+//! Waiting for other ranks.
+//!
+//! A rank that waits sleeps on its node's table, so that others have the processor. Where every rank of the
+//! node has a processor of its own it looks again for a moment first. While it waits it lets the host MPI
+//! bring its messages forward: a rank that it waits for may itself be waiting for one of them. And now and
+//! then it makes sure that the others are still alive.
+
+use std::time::{Duration, Instant};
+
+use pario_exchange::Node;
+use pario_mpi_host::Host;
+use pario_units::ErrorKind;
+
+use crate::error::{Error, Result};
+
+/// One wait, however often it is resumed.
+pub(crate) struct Wait<'a> {
+    node: &'a Node,
+    pids: &'a [u32],
+    /// Nobody outside this node is waited for.
+    here: bool,
+    host: Option<&'a Host>,
+    spins: u32,
+    seen: u32,
+    /// When to see next whether the others live.
+    check: Option<Instant>,
+}
+
+/// How often to look again before sleeping, where there are processors enough: some 20 microseconds.
+const SPINS: u32 = 600;
+/// How long to sleep before letting the host do its work.
+const NAP: Duration = Duration::from_millis(1);
+/// The same where messages of the host are waited for.
+const SHORT_NAP: Duration = Duration::from_micros(50);
+/// How often to see whether the others live.
+const CHECK: Duration = Duration::from_secs(1);
+
+impl<'a> Wait<'a> {
+    pub fn new(node: &'a Node, pids: &'a [u32], here: bool, host: Option<&'a Host>) -> Wait<'a> {
+        let spins = if pids.len() <= cores() { SPINS } else { 0 };
+        Wait { node, pids, here, host, spins, seen: node.event(), check: None }
+    }
+
+    /// Returns when something has changed since the last time, or it is worth a look for another reason.
+    pub fn for_a_change(&mut self) -> Result<()> {
+        for _ in 0..self.spins {
+            if self.node.event() != self.seen {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        if self.node.event() == self.seen {
+            self.node.sleep(self.seen, if self.here { NAP } else { SHORT_NAP });
+            if self.node.event() == self.seen {
+                self.in_vain()?;
+            }
+        }
+        if self.node.is_broken() {
+            return Err(GONE);
+        }
+        self.seen = self.node.event();
+        Ok(())
+    }
+
+    fn in_vain(&mut self) -> Result<()> {
+        if let Some(host) = self.host {
+            host.poke();
+        }
+        let now = Instant::now();
+        match self.check {
+            Some(when) if now < when => return Ok(()),
+            Some(_) if !self.pids.iter().all(|pid| pario_exchange::is_alive(*pid)) => self.node.break_up(),
+            // The first time only sets the clock.
+            Some(_) | None => {}
+        }
+        self.check = Some(now + CHECK);
+        Ok(())
+    }
+}
+
+const GONE: Error =
+    Error::Usage(ErrorKind::OtherRank, "another rank of this node died in the middle of a collective call");
+
+fn cores() -> usize {
+    static CORES: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *CORES.get_or_init(pario_exchange::cores)
+}

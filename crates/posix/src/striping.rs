@@ -1,0 +1,80 @@
+//! How a file is spread over the servers of a parallel file system: what is known of it, and asking for it
+//! when a file is made.
+
+use std::fmt;
+
+/// How a file is spread over servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Striping {
+    /// Bytes on one server before the next one's begin; at least 1.
+    pub unit: u64,
+    /// How many servers take turns, where that is known.
+    pub count: Option<u32>,
+}
+
+/// How a new file shall be spread; what is not said is left to the file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct StripingRequest {
+    /// Bytes on one server before the next one's begin. Brought to what the file system can do.
+    pub unit: Option<u64>,
+    /// How many servers take turns; `u32::MAX` stands for all there are.
+    pub count: Option<u32>,
+    /// The number of the first server.
+    pub first: Option<u32>,
+}
+
+/// What became of a [`StripingRequest`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StripingOutcome {
+    /// Nothing was asked for, or nothing was to be made.
+    NotAsked,
+    /// The file was made so.
+    Applied,
+    /// The file was there already: its striping stays as it is.
+    Existing,
+    /// The file system has no striping that could be asked for.
+    NotHere,
+    /// The file system said no, with this error number; it made the file in its own way.
+    Refused(i32),
+}
+
+impl StripingOutcome {
+    /// The line that the user deserves, where the file system refused.
+    pub fn complaint(self) -> Option<String> {
+        matches!(self, StripingOutcome::Refused(_)).then(|| self.to_string())
+    }
+}
+
+impl fmt::Display for StripingOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StripingOutcome::NotAsked => f.write_str("no striping hints"),
+            StripingOutcome::Applied => f.write_str("striping hints applied"),
+            StripingOutcome::Existing => {
+                f.write_str("striping hints not applied: the file was there already")
+            }
+            StripingOutcome::NotHere => {
+                f.write_str("striping hints not applied: the file system lays files out by itself")
+            }
+            StripingOutcome::Refused(errno) => write!(
+                f,
+                "striping hints not applied: {}; the file has the file system's default striping",
+                std::io::Error::from_raw_os_error(*errno)
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_refusal_is_worth_a_line() {
+        use StripingOutcome::*;
+        assert!([NotAsked, Applied, Existing, NotHere].iter().all(|outcome| outcome.complaint().is_none()));
+        let line = Refused(libc::EPERM).complaint().unwrap();
+        assert!(line.starts_with("striping hints not applied: Operation not permitted"), "{line}");
+        assert!(!line.contains('\n'));
+    }
+}

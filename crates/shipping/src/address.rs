@@ -1,0 +1,100 @@
+//! Where an agent can be reached, in a form that ranks exchange when they open a file.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::SocketAddr as UnixAddr;
+
+/// An agent's address: a name on its own node, and perhaps one for other nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The node it is on.
+    pub(crate) node: u64,
+    /// What its Unix socket's name is made of.
+    pub(crate) id: u128,
+    /// Where other nodes find it.
+    pub(crate) tcp: Option<SocketAddr>,
+}
+
+impl Address {
+    /// Bytes of an encoded address.
+    pub const BYTES: usize = 48;
+
+    /// An address, or that there is none, as bytes of one length:
+    ///
+    /// ```text
+    ///  0  1  version = 1, 0 if there is no address (then all is 0)
+    ///  1  1  0 no TCP, 4 or 6 the version of the IP address
+    ///  2  2  TCP port
+    ///  4  4  zero
+    ///  8  8  node
+    /// 16 16  id of the Unix socket, whose abstract name is "pario-agent-" and the id in 32 hex digits
+    /// 32 16  IP address; one of version 4 is the first 4 bytes
+    /// ```
+    pub fn encode(address: Option<&Address>) -> [u8; Address::BYTES] {
+        let mut out = [0; Address::BYTES];
+        let Some(address) = address else { return out };
+        out[0] = 1;
+        out[8..16].copy_from_slice(&address.node.to_le_bytes());
+        out[16..32].copy_from_slice(&address.id.to_le_bytes());
+        if let Some(tcp) = address.tcp {
+            out[2..4].copy_from_slice(&tcp.port().to_le_bytes());
+            match tcp.ip() {
+                IpAddr::V4(ip) => {
+                    out[1] = 4;
+                    out[32..36].copy_from_slice(&ip.octets());
+                }
+                IpAddr::V6(ip) => {
+                    out[1] = 6;
+                    out[32..].copy_from_slice(&ip.octets());
+                }
+            }
+        }
+        out
+    }
+
+    /// The reverse; `None` also for bytes that are no address.
+    pub fn decode(bytes: &[u8; Address::BYTES]) -> Option<Address> {
+        let port = u16::from_le_bytes([bytes[2], bytes[3]]);
+        let high: [u8; 16] = bytes[32..].try_into().ok()?;
+        let ip: Option<IpAddr> = match bytes[1] {
+            0 => None,
+            4 => Some(Ipv4Addr::new(high[0], high[1], high[2], high[3]).into()),
+            6 => Some(Ipv6Addr::from(high).into()),
+            _ => return None,
+        };
+        (bytes[0] == 1).then_some(Address {
+            node: u64::from_le_bytes(bytes[8..16].try_into().ok()?),
+            id: u128::from_le_bytes(bytes[16..32].try_into().ok()?),
+            tcp: ip.map(|ip| SocketAddr::new(ip, port)),
+        })
+    }
+
+    pub(crate) fn unix(&self) -> io::Result<UnixAddr> {
+        UnixAddr::from_abstract_name(format!("pario-agent-{:032x}", self.id))
+    }
+}
+
+/// The address of this node that other nodes most likely reach: the one its own packets to others bear.
+pub fn ip_of_this_node() -> Option<IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    // An address that belongs to nobody (RFC 5737). Connecting only chooses a route; nothing is sent.
+    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_unspecified())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_travel_as_bytes() {
+        let mut address = Address { node: 7, id: 3 << 90, tcp: None };
+        for tcp in [None, Some("127.0.0.1:80"), Some("[2001:db8::7]:65535")] {
+            address.tcp = tcp.map(|text| text.parse().unwrap());
+            assert_eq!(Address::decode(&Address::encode(Some(&address))), Some(address));
+        }
+        assert_eq!(Address::decode(&Address::encode(None)), None);
+        assert_eq!(Address::decode(&[9; Address::BYTES]), None);
+    }
+}

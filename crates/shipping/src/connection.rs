@@ -1,0 +1,73 @@
+//! A shipper's connection to one agent, and which views the agent knows through it.
+
+use std::io::Read;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pario_view::{View, ViewHash};
+
+use crate::address::Address;
+use crate::error::Error;
+use crate::frame::{self, Hello, Request, SLOTS, WELCOME};
+use crate::stream::{Input, Stream, input};
+
+/// One connection.
+pub struct Connection {
+    pub rank: u32,
+    pub stream: Arc<Stream>,
+    pub input: Input,
+    /// What the agent keeps for this connection, and when it was used last.
+    views: Vec<(ViewHash, u64)>,
+    uses: u64,
+}
+
+impl Connection {
+    /// Connects from `node` to the agent of a rank, and shows the secret.
+    pub fn open(
+        rank: u32,
+        address: &Address,
+        node: u64,
+        hello: Hello,
+        deadline: Duration,
+    ) -> Result<Connection, Error> {
+        let failed = |cause| Error::connection(rank, cause, deadline);
+        let stream = Arc::new(Stream::connect(address, node, deadline).map_err(failed)?);
+        let mut input = input(&stream);
+        stream.send(&hello.to_bytes()).map_err(failed)?;
+        let mut welcome = [0; WELCOME];
+        input.read_exact(&mut welcome).map_err(failed)?;
+        match frame::is_refusal(&welcome) {
+            Some(false) => Ok(Connection { rank, stream, input, views: Vec::new(), uses: 0 }),
+            Some(true) => Err(Error::Refused { rank }),
+            None => Err(Error::Garbled { rank, what: "not an agent, or one of another version" }),
+        }
+    }
+
+    /// Makes sure that the agent knows a view; returns its slot, and whether the view had to be sent.
+    pub fn introduce(
+        &mut self,
+        view: &View,
+        hash: ViewHash,
+        deadline: Duration,
+    ) -> Result<(u8, bool), Error> {
+        self.uses += 1;
+        if let Some(slot) = self.views.iter().position(|known| known.0 == hash) {
+            self.views[slot].1 = self.uses;
+            return Ok((slot as u8, false));
+        }
+        let slot = match self.views.len() {
+            SLOTS => (0..SLOTS).min_by_key(|&slot| self.views[slot].1).unwrap_or(0),
+            free => free,
+        };
+        let rank = self.rank;
+        let bytes = frame::view_to_bytes(view);
+        let header = Request::View { slot: slot as u8, body: bytes.len() as u32 }.to_bytes();
+        let sent = self.stream.send(&[&header[..], &bytes].concat());
+        sent.map_err(|cause| Error::connection(rank, cause, deadline))?;
+        match self.views.get_mut(slot) {
+            Some(known) => *known = (hash, self.uses),
+            None => self.views.push((hash, self.uses)),
+        }
+        Ok((slot as u8, true))
+    }
+}

@@ -1,0 +1,299 @@
+//! One piece of shared memory.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Memory shared by processes.
+///
+/// Its words and bytes are addressed by offsets, checked at each use: a wrong one is a bug and panics.
+#[derive(Debug)]
+pub struct Segment {
+    base: NonNull<u8>,
+    len: usize,
+    /// How others can open it, until the door is closed.
+    door: Door,
+}
+
+#[derive(Debug)]
+enum Door {
+    Closed,
+    /// A descriptor that others of the same user find in `/proc`.
+    Descriptor(OwnedFd),
+    /// A name in the memory file system, gone when this is dropped.
+    Name(Name),
+}
+
+#[derive(Debug)]
+struct Name(u64);
+
+impl Name {
+    fn path(&self) -> CString {
+        CString::new(format!("/dev/shm/pario-{:016x}", self.0)).expect("digits and slashes")
+    }
+}
+
+impl Name {
+    /// The path, of a name that is not ours to remove.
+    fn forget(self) -> CString {
+        std::mem::ManuallyDrop::new(self).path()
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        // SAFETY: the name is a C string that outlives the call. What cannot be removed nobody will meet again.
+        unsafe { libc::unlink(self.path().as_ptr()) };
+    }
+}
+
+/// How another process of the node finds a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// Who holds the descriptor.
+    pub pid: u32,
+    /// The descriptor there.
+    pub fd: u32,
+    /// The number of the memory file, so that a descriptor that means something else by now is refused. With
+    /// process 0: the number in its name.
+    pub inode: u64,
+}
+
+// SAFETY: the memory is reached through atomics and through `bytes`, whose callers keep apart.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// New memory, all zero.
+    pub fn create(len: usize) -> io::Result<Segment> {
+        // SAFETY: the name is a C string that outlives the call.
+        let fd = unsafe { libc::memfd_create(c"pario".as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a fresh descriptor that nobody else owns.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let size = i64::try_from(len).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        // The limit on file sizes holds for memory files too, and a signal would come with the error.
+        if largest_file() < len as u64 {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
+        // SAFETY: no memory involved.
+        if unsafe { libc::ftruncate64(fd.as_raw_fd(), size) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let base = map(fd.as_raw_fd(), libc::MAP_SHARED, len)?;
+        Ok(Segment { base, len, door: Door::Descriptor(fd) })
+    }
+
+    /// New memory, all zero, with a name until the door is closed: for processes that may not look into each
+    /// other's descriptors. `id` is a random number. All of it is reserved at once, since running out of the
+    /// memory file system's space later would be fatal.
+    pub fn create_named(len: usize, id: u64) -> io::Result<Segment> {
+        if largest_file() < len as u64 {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
+        let path = Name(id).forget();
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+        let fd = open(&path, flags)?;
+        let name = Name(id);
+        // SAFETY: no memory involved.
+        let reserved = unsafe { libc::posix_fallocate64(fd.as_raw_fd(), 0, len as i64) };
+        if reserved != 0 {
+            return Err(io::Error::from_raw_os_error(reserved));
+        }
+        let base = map(fd.as_raw_fd(), libc::MAP_SHARED, len)?;
+        Ok(Segment { base, len, door: Door::Name(name) })
+    }
+
+    /// Memory for this process alone, all zero.
+    pub fn private(len: usize) -> io::Result<Segment> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        Ok(Segment { base: map(-1, flags, len)?, len, door: Door::Closed })
+    }
+
+    /// Lets nobody else open it any more.
+    pub fn close_door(&mut self) {
+        self.door = Door::Closed;
+    }
+
+    /// What another process of this node needs to open it. Only the maker has one.
+    pub fn ticket(&self) -> io::Result<Ticket> {
+        match &self.door {
+            Door::Closed => Err(io::Error::from_raw_os_error(libc::EBADF)),
+            Door::Descriptor(fd) => {
+                let (inode, _) = stat(fd)?;
+                Ok(Ticket { pid: std::process::id(), fd: fd.as_raw_fd() as u32, inode })
+            }
+            Door::Name(name) => Ok(Ticket { pid: 0, fd: 0, inode: name.0 }),
+        }
+    }
+
+    /// The memory that another process of this node made.
+    pub fn open(ticket: &Ticket) -> io::Result<Segment> {
+        let flags = libc::O_RDWR | libc::O_CLOEXEC;
+        let fd = match ticket.pid {
+            0 => open(&Name(ticket.inode).forget(), flags | libc::O_NOFOLLOW)?,
+            pid => {
+                let path = format!("/proc/{pid}/fd/{}", ticket.fd);
+                open(&CString::new(path).expect("digits and slashes"), flags)?
+            }
+        };
+        let (inode, len) = stat(&fd)?;
+        if ticket.pid != 0 && inode != ticket.inode {
+            return Err(io::Error::from_raw_os_error(libc::ESTALE));
+        }
+        let base = map(fd.as_raw_fd(), libc::MAP_SHARED, len)?;
+        Ok(Segment { base, len, door: Door::Closed })
+    }
+
+    /// Bytes of it.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The 64-bit word at a byte offset that is a multiple of 8.
+    pub fn word(&self, at: usize) -> &AtomicU64 {
+        assert!(at.is_multiple_of(8) && at < self.len && self.len - at >= 8, "word at {at} of {}", self.len);
+        // SAFETY: inside the mapping, aligned (a mapping starts at a page), atomic like all uses of it.
+        unsafe { &*self.base.as_ptr().add(at).cast() }
+    }
+
+    /// The 32-bit word at a byte offset that is a multiple of 8.
+    pub fn half(&self, at: usize) -> &AtomicU32 {
+        assert!(at.is_multiple_of(8) && at < self.len && self.len - at >= 8, "word at {at} of {}", self.len);
+        // SAFETY: as in `word`.
+        unsafe { &*self.base.as_ptr().add(at).cast() }
+    }
+
+    /// Lets `f` use `len` bytes from `at` on. Others may use them too: whoever calls this follows a
+    /// protocol in which no byte is read by one while another writes it.
+    pub fn bytes<R>(&self, at: usize, len: usize, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        assert!(at <= self.len && self.len - at >= len, "{len} bytes at {at} of {}", self.len);
+        // SAFETY: inside the mapping; the protocol of the caller keeps writers apart.
+        f(unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(at), len) })
+    }
+
+    /// Gives the pages of a range back to the system; they read as zeros afterwards.
+    pub fn forget(&self, at: usize, len: usize) {
+        assert!(at <= self.len && self.len - at >= len, "{len} bytes at {at} of {}", self.len);
+        // SAFETY: inside the mapping. Failing costs nothing but the memory.
+        unsafe { libc::madvise(self.base.as_ptr().add(at).cast(), len, libc::MADV_REMOVE) };
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if self.len > 0 {
+            // SAFETY: our own mapping, used by nobody in this process any more.
+            unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+        }
+    }
+}
+
+fn open(name: &CString, flags: i32) -> io::Result<OwnedFd> {
+    // SAFETY: the name is a C string that outlives the call.
+    let fd = unsafe { libc::open(name.as_ptr(), flags, 0o600) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn map(fd: RawFd, flags: i32, len: usize) -> io::Result<NonNull<u8>> {
+    if len == 0 {
+        return Ok(NonNull::dangling());
+    }
+    let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping at a place of the kernel's choice.
+    let base = unsafe { libc::mmap(std::ptr::null_mut(), len, access, flags, fd, 0) };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    NonNull::new(base.cast()).ok_or(io::Error::from_raw_os_error(libc::ENOMEM))
+}
+
+/// The process's limit on file sizes.
+fn largest_file() -> u64 {
+    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure outlives the call.
+    match unsafe { libc::getrlimit64(libc::RLIMIT_FSIZE, &mut limit) } {
+        0 => limit.rlim_cur,
+        _ => u64::MAX,
+    }
+}
+
+/// Inode number and size.
+fn stat(fd: &OwnedFd) -> io::Result<(u64, usize)> {
+    // SAFETY: all-zero is a valid stat, which the call fills.
+    let mut stat: libc::stat64 = unsafe { std::mem::zeroed() };
+    // SAFETY: the structure outlives the call.
+    if unsafe { libc::fstat64(fd.as_raw_fd(), &mut stat) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((stat.st_ino, usize::try_from(stat.st_size).unwrap_or(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn two_mappings_see_the_same_memory() {
+        let one = Segment::create(8192).unwrap();
+        let two = Segment::open(&one.ticket().unwrap()).unwrap();
+        assert_eq!(two.len(), 8192);
+        one.word(8).store(7, Ordering::Release);
+        one.bytes(4096, 5, |bytes| bytes.copy_from_slice(b"hello"));
+        assert_eq!(two.word(8).load(Ordering::Acquire), 7);
+        assert_eq!(two.bytes(4096, 5, |bytes| bytes.to_vec()), b"hello");
+        assert!(two.ticket().is_err(), "only the maker's descriptor is kept");
+    }
+
+    #[test]
+    fn private_memory_and_a_closed_door_have_no_ticket() {
+        let mut one = Segment::create(4096).unwrap();
+        one.close_door();
+        assert!(one.ticket().is_err());
+        let private = Segment::private(1 << 40).unwrap();
+        private.word(1 << 39).store(1, Ordering::Relaxed);
+        assert!(private.ticket().is_err());
+    }
+
+    #[test]
+    fn a_name_is_there_until_the_door_is_closed() {
+        let id = u64::from(std::process::id()) << 20 | 77;
+        let mut one = Segment::create_named(8192, id).unwrap();
+        assert!(Segment::create_named(8192, id).is_err(), "never somebody else's");
+        let ticket = one.ticket().unwrap();
+        let two = Segment::open(&ticket).unwrap();
+        one.word(0).store(5, Ordering::Relaxed);
+        assert_eq!(two.word(0).load(Ordering::Relaxed), 5);
+        one.close_door();
+        assert!(Segment::open(&ticket).is_err());
+    }
+
+    #[test]
+    fn a_stale_ticket_is_refused() {
+        let one = Segment::create(4096).unwrap();
+        let ticket = one.ticket().unwrap();
+        assert!(Segment::open(&Ticket { inode: ticket.inode + 1, ..ticket }).is_err());
+        assert!(Segment::open(&Ticket { fd: 99_999, ..ticket }).is_err());
+    }
+
+    #[test]
+    #[should_panic(expected = "word at 4096")]
+    fn words_beyond_the_end_are_bugs() {
+        Segment::create(4096).unwrap().word(4096);
+    }
+}

@@ -1,0 +1,367 @@
+//! What a trace speaks of: who did which call, on which bytes, with which result.
+//!
+//! A [`Record`] is what a recorder is handed, an [`Event`] what a reader gives back. Every word that is
+//! written to a file as a number is declared here, number and word side by side.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pario_units::ErrorKind;
+
+use crate::recorder::FileId;
+
+/// An enum of words that have a number in a trace file; unknown numbers become the last word.
+macro_rules! words {
+    ($(#[doc = $doc:literal])+ $name:ident:
+     $($(#[doc = $about:literal])+ $word:ident = $code:literal $text:literal,)+
+     else $last:ident) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $name { $($(#[doc = $about])+ $word,)+ }
+
+        impl $name {
+            /// Every word.
+            pub const ALL: &'static [$name] = &[$($name::$word,)+];
+
+            /// As people and scripts read it.
+            pub fn word(self) -> &'static str {
+                match self { $($name::$word => $text,)+ }
+            }
+
+            pub(crate) fn code(self) -> u8 {
+                match self { $($name::$word => $code,)+ }
+            }
+
+            pub(crate) fn from_code(code: u8) -> $name {
+                match code { $($code => $name::$word,)+ _ => $name::$last }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.word())
+            }
+        }
+    };
+}
+
+words! {
+    /// Who did it. Each actor writes a trace file of its own.
+    Actor:
+    /// A rank of the program, in its own calls.
+    Task = 0 "task",
+    /// The part of a rank that serves other ranks' data shipping.
+    Agent = 1 "agent",
+    /// A storage server.
+    Server = 2 "server",
+    else Server
+}
+
+words! {
+    /// What was done.
+    Op:
+    /// Opened a file.
+    Open = 1 "open",
+    /// Closed it.
+    Close = 2 "close",
+    /// Deleted a file by name.
+    Delete = 3 "delete",
+    /// Read data.
+    Read = 4 "read",
+    /// Wrote data.
+    Write = 5 "write",
+    /// Brought data to storage.
+    Sync = 6 "sync",
+    /// Set a view.
+    SetView = 7 "set_view",
+    /// Set the size.
+    SetSize = 8 "set_size",
+    /// Asked for space.
+    Preallocate = 9 "preallocate",
+    /// Set hints.
+    SetInfo = 10 "set_info",
+    /// Switched atomic mode.
+    SetAtomicity = 11 "set_atomicity",
+    /// Moved a file pointer.
+    Seek = 12 "seek",
+    /// Asked for the size.
+    GetSize = 13 "get_size",
+    /// Took a lock.
+    Lock = 14 "lock",
+    /// Gave a lock back.
+    Unlock = 15 "unlock",
+    /// Asked for data ahead of its use.
+    Prefetch = 16 "prefetch",
+    /// Gave up what was prefetched.
+    Release = 17 "release",
+    /// Something that a later version of the format knows.
+    Other = 255 "other",
+    else Other
+}
+
+impl Op {
+    /// Whether the operation is on a range of bytes, so that the smallest offset of a trace applies to it.
+    pub fn on_bytes(self) -> bool {
+        matches!(self, Op::Read | Op::Write | Op::Lock | Op::Unlock | Op::Prefetch | Op::Release)
+    }
+}
+
+words! {
+    /// Where a read or write starts.
+    Place:
+    /// No question, or not known.
+    Unsaid = 0 "",
+    /// At an explicit offset.
+    At = 1 "at",
+    /// At the individual file pointer.
+    Individual = 2 "individual",
+    /// At the shared file pointer.
+    Shared = 3 "shared",
+    /// At the shared file pointer, in the order of the ranks.
+    Ordered = 4 "ordered",
+    else Unsaid
+}
+
+words! {
+    /// When the caller gets control back.
+    Pace:
+    /// When it is done.
+    Blocking = 0 "blocking",
+    /// At once; a request tells when it is done.
+    Nonblocking = 1 "nonblocking",
+    /// At once; a second collective call waits.
+    Split = 2 "split",
+    else Blocking
+}
+
+/// One function of MPI-IO, or an operation of Pario's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Call {
+    /// What is done.
+    pub op: Op,
+    /// Where it starts.
+    pub place: Place,
+    /// Whether all ranks of the file take part.
+    pub collective: bool,
+    /// When control comes back.
+    pub pace: Pace,
+}
+
+impl From<Op> for Call {
+    /// A blocking operation of one rank.
+    fn from(op: Op) -> Call {
+        Call { op, place: Place::Unsaid, collective: false, pace: Pace::Blocking }
+    }
+}
+
+impl Call {
+    /// The same for all ranks together.
+    pub fn collective(self) -> Call {
+        Call { collective: true, ..self }
+    }
+
+    /// The place, the reach and the pace in one byte: bits 0–2, bit 3, bits 4–5.
+    pub(crate) fn manner(self) -> u8 {
+        self.place.code() | u8::from(self.collective) << 3 | self.pace.code() << 4
+    }
+
+    pub(crate) fn from_codes(op: u8, manner: u8) -> Call {
+        Call {
+            op: Op::from_code(op),
+            place: Place::from_code(manner & 7),
+            collective: manner & 8 != 0,
+            pace: Pace::from_code(manner >> 4 & 3),
+        }
+    }
+
+    /// The name of the MPI function without its `MPI_File_`, or the operation's word.
+    pub fn name(self) -> String {
+        let mut name = String::new();
+        if matches!(self.op, Op::Read | Op::Write) {
+            name.push_str(if self.pace == Pace::Nonblocking { "i" } else { "" });
+            name.push_str(self.op.word());
+            match self.place {
+                Place::At => name.push_str("_at"),
+                Place::Shared => name.push_str("_shared"),
+                Place::Ordered => name.push_str("_ordered"),
+                Place::Unsaid | Place::Individual => (),
+            }
+            let said = matches!(self.place, Place::Ordered);
+            name.push_str(if self.collective && !said { "_all" } else { "" });
+            name.push_str(if self.pace == Pace::Split { "_begin" } else { "" });
+        } else {
+            name.push_str(self.op.word());
+        }
+        name
+    }
+}
+
+/// One operation, for a recorder.
+#[derive(Clone, Copy, Debug)]
+pub struct Record<'a> {
+    /// What was called.
+    pub call: Call,
+    /// On which file.
+    pub file: Option<&'a FileId>,
+    /// The first byte of the file that was asked for.
+    pub offset: u64,
+    /// One past the last byte of the file that was asked for.
+    pub end: u64,
+    /// Bytes asked for; less than `end - offset` where there are gaps between them.
+    pub len: u64,
+    /// Bytes that moved.
+    pub moved: u64,
+    /// When it began.
+    pub start: Instant,
+    /// How long it took.
+    pub took: Duration,
+    /// The operating system's error number, 0 for none.
+    pub errno: i32,
+    /// What went wrong.
+    pub kind: Option<ErrorKind>,
+    /// The MPI error class that the caller got, 0 for success.
+    pub class: i32,
+    /// The rank on whose behalf an agent or server worked.
+    pub on_behalf_of: Option<u32>,
+}
+
+impl<'a> Record<'a> {
+    /// A success without data that began at `start` and ends now; the other fields are set by name.
+    pub fn new(call: impl Into<Call>, file: Option<&'a FileId>, start: Instant) -> Record<'a> {
+        Record {
+            call: call.into(),
+            file,
+            offset: 0,
+            end: 0,
+            len: 0,
+            moved: 0,
+            start,
+            took: start.elapsed(),
+            errno: 0,
+            kind: None,
+            class: 0,
+            on_behalf_of: None,
+        }
+    }
+
+    /// Whether it failed or moved less than was asked.
+    pub fn is_wrong(&self) -> bool {
+        self.moved < self.len || self.errno != 0 || self.kind.is_some() || self.class != 0
+    }
+}
+
+/// One operation, from a reader.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// What was called.
+    pub call: Call,
+    /// On which file.
+    pub file: Option<Arc<str>>,
+    /// The first byte of the file that was asked for.
+    pub offset: u64,
+    /// One past the last byte of the file that was asked for.
+    pub end: u64,
+    /// Bytes asked for.
+    pub len: u64,
+    /// Bytes that moved.
+    pub moved: u64,
+    /// When it began, in nanoseconds since 1970 (UTC).
+    pub start_ns: u64,
+    /// How long it took, in nanoseconds.
+    pub took_ns: u64,
+    /// The operating system's error number, 0 for none.
+    pub errno: i32,
+    /// What went wrong.
+    pub kind: Option<ErrorKind>,
+    /// The MPI error class that the caller got, 0 for success.
+    pub class: i32,
+    /// The rank on whose behalf an agent or server worked.
+    pub on_behalf_of: Option<u32>,
+}
+
+impl Event {
+    /// Whether it failed.
+    pub fn is_failed(&self) -> bool {
+        self.errno != 0 || self.kind.is_some() || self.class != 0
+    }
+
+    /// Whether it moved less than was asked.
+    pub fn is_short(&self) -> bool {
+        self.moved < self.len
+    }
+
+    /// When it was over, in nanoseconds since 1970 (UTC).
+    pub fn end_ns(&self) -> u64 {
+        self.start_ns.saturating_add(self.took_ns)
+    }
+}
+
+/// An error kind as one word: `no-such-file`, `io`.
+pub fn kind_word(kind: ErrorKind) -> String {
+    let mut word = String::new();
+    for c in format!("{kind:?}").chars() {
+        if c.is_ascii_uppercase() && !word.is_empty() {
+            word.push('-');
+        }
+        word.push(c.to_ascii_lowercase());
+    }
+    word
+}
+
+/// Bytes for people: a number and a unit.
+pub fn size_word(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let (mut value, mut unit) = (bytes as f64 / 1024.0, 0);
+    // 1023.95 would be rounded to 1024.0.
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_have_the_standard_names() {
+        let call = |op, place, collective, pace| Call { op, place, collective, pace }.name();
+        assert_eq!(call(Op::Write, Place::At, true, Pace::Blocking), "write_at_all");
+        assert_eq!(call(Op::Write, Place::Individual, true, Pace::Nonblocking), "iwrite_all");
+        assert_eq!(call(Op::Read, Place::Ordered, true, Pace::Split), "read_ordered_begin");
+        assert_eq!(call(Op::Read, Place::Shared, false, Pace::Blocking), "read_shared");
+        assert_eq!(Call::from(Op::SetView).collective().name(), "set_view");
+    }
+
+    #[test]
+    fn calls_survive_their_numbers() {
+        for &op in Op::ALL {
+            for &place in Place::ALL {
+                for &pace in Pace::ALL {
+                    for collective in [false, true] {
+                        let call = Call { op, place, collective, pace };
+                        assert_eq!(Call::from_codes(op.code(), call.manner()), call);
+                    }
+                }
+            }
+        }
+        assert_eq!(Op::from_code(200), Op::Other);
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        let sizes = [0, 1023, 1024, 1_048_575, 1 << 20, 3 << 39, u64::MAX].map(size_word);
+        assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "1.0 MiB", "1.0 MiB", "1.5 TiB", "16384.0 PiB"]);
+    }
+
+    #[test]
+    fn kinds_are_words() {
+        assert_eq!(kind_word(ErrorKind::NoSuchFile), "no-such-file");
+        assert_eq!(kind_word(ErrorKind::Io), "io");
+    }
+}

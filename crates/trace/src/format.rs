@@ -1,0 +1,321 @@
+//! The trace file, version 1, byte by byte. All numbers are little-endian.
+//!
+//! A file is a header and then entries, each with its own size, so that a reader can skip what it does not
+//! know and a later version can add fields at the end of the header or of any entry.
+//!
+//! ```text
+//! header
+//!   0  8  magic "PARIOTRC"
+//!   8  4  version, 1; a reader refuses any other
+//!  12  2  size of the header, texts included (at least 48)
+//!  14  1  actor: 0 task, 1 agent, 2 server
+//!  15  1  mode: 0 errors, 1 all
+//!  16  4  rank in the world
+//!  20  4  ranks of the world
+//!  24  8  the moment from which times in this file count: nanoseconds since 1970 (UTC)
+//!  32  8  smallest offset: reads and writes wholly below it were left out
+//!  40  4  process id
+//!  44  2  length of the host's name
+//!  46  2  length of the job's word
+//!  48     host's name, job's word (UTF-8)
+//!
+//! every entry
+//!   0  2  size of the entry, these two bytes included (at least 4)
+//!   2  1  tag
+//!
+//! tag 1, a file's name; stands before the first operation that refers to it
+//!   3  1  0
+//!   4  4  number of the file
+//!   8     name, as the program gave it (bytes)
+//!
+//! tag 2, an operation (72 bytes)
+//!   3  1  what was done (the numbers of `Op`)
+//!   4  1  how: bits 0-2 place, bit 3 collective, bits 4-5 pace
+//!   5  1  what went wrong: 0 nothing, else the code of the error kind
+//!   6  2  0
+//!   8  4  number of the file, 0 for none
+//!  12  4  MPI error class, 0 for success (the host MPI's number)
+//!  16  4  errno, 0 for none
+//!  20  4  1 + the rank on whose behalf it was done, 0 for the actor itself
+//!  24  8  first byte asked for
+//!  32  8  one past the last byte asked for
+//!  40  8  bytes asked for
+//!  48  8  bytes moved
+//!  56  8  start, in nanoseconds from the header's moment, by a clock that never steps
+//!  64  8  duration in nanoseconds
+//!
+//! tag 3, the trailer (32 bytes); the last entry of a process that finished
+//!   3  5  0
+//!   8  8  operations in the file
+//!  16  8  operations lost because the file could not be written
+//!  24  8  end, in nanoseconds from the header's moment
+//!
+//! tag 4, a gap (16 bytes): operations were lost before this place
+//!   3  5  0
+//!   8  8  operations lost from the start of the file to here
+//! ```
+
+use crate::event::{Actor, Call};
+use crate::setup::Mode;
+
+pub(crate) const MAGIC: [u8; 8] = *b"PARIOTRC";
+pub(crate) const VERSION: u32 = 1;
+pub(crate) const HEADER: usize = 48;
+pub(crate) const OPERATION: usize = 72;
+const NAME: usize = 8;
+const TRAILER: usize = 32;
+const GAP: usize = 16;
+/// Longer texts are cut: a path is at most 4096 bytes on Linux.
+pub(crate) const LONGEST_NAME: usize = 4096;
+const LONGEST_TEXT: usize = 255;
+
+/// Whose trace a file is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Who recorded.
+    pub actor: Actor,
+    /// What was recorded.
+    pub mode: Mode,
+    /// The rank in the world.
+    pub rank: u32,
+    /// Ranks of the world.
+    pub ranks: u32,
+    /// When recording began, in nanoseconds since 1970 (UTC).
+    pub began_ns: u64,
+    /// Reads and writes wholly below this offset were left out.
+    pub min: u64,
+    /// The process.
+    pub pid: u32,
+    /// The host it ran on.
+    pub host: String,
+    /// The job's word, empty where none was known.
+    pub job: String,
+}
+
+impl Header {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let (host, job) = (cut(&self.host), cut(&self.job));
+        let mut bytes = Vec::with_capacity(HEADER + host.len() + job.len());
+        bytes.extend(MAGIC);
+        bytes.extend(VERSION.to_le_bytes());
+        bytes.extend(((HEADER + host.len() + job.len()) as u16).to_le_bytes());
+        bytes.push(self.actor.code());
+        bytes.push(match self.mode {
+            Mode::Errors => 0,
+            Mode::All => 1,
+        });
+        bytes.extend(self.rank.to_le_bytes());
+        bytes.extend(self.ranks.to_le_bytes());
+        bytes.extend(self.began_ns.to_le_bytes());
+        bytes.extend(self.min.to_le_bytes());
+        bytes.extend(self.pid.to_le_bytes());
+        bytes.extend((host.len() as u16).to_le_bytes());
+        bytes.extend((job.len() as u16).to_le_bytes());
+        bytes.extend(host.as_bytes());
+        bytes.extend(job.as_bytes());
+        bytes
+    }
+
+    /// The header of which `fixed` is the start and `texts` the rest; `None` where they do not fit together.
+    pub(crate) fn decode(fixed: &[u8; HEADER], texts: &[u8]) -> Option<Header> {
+        let host = usize::from(u16_at(fixed, 44));
+        let job = usize::from(u16_at(fixed, 46));
+        Some(Header {
+            actor: Actor::from_code(fixed[14]),
+            mode: if fixed[15] == 0 { Mode::Errors } else { Mode::All },
+            rank: u32_at(fixed, 16),
+            ranks: u32_at(fixed, 20),
+            began_ns: u64_at(fixed, 24),
+            min: u64_at(fixed, 32),
+            pid: u32_at(fixed, 40),
+            host: String::from_utf8_lossy(texts.get(..host)?).into_owned(),
+            job: String::from_utf8_lossy(texts.get(host..host + job)?).into_owned(),
+        })
+    }
+}
+
+fn cut(text: &str) -> &str {
+    let mut end = text.len().min(LONGEST_TEXT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// An operation as it stands in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Operation {
+    pub call: Call,
+    pub kind: u8,
+    pub file: u32,
+    pub class: i32,
+    pub errno: i32,
+    pub behalf: u32,
+    pub offset: u64,
+    pub end: u64,
+    pub len: u64,
+    pub moved: u64,
+    pub start_ns: u64,
+    pub took_ns: u64,
+}
+
+impl Operation {
+    pub fn encode(&self) -> [u8; OPERATION] {
+        let mut bytes = [0; OPERATION];
+        bytes[0] = OPERATION as u8;
+        bytes[2] = 2;
+        bytes[3] = self.call.op.code();
+        bytes[4] = self.call.manner();
+        bytes[5] = self.kind;
+        bytes[8..12].copy_from_slice(&self.file.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.class.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.errno.to_le_bytes());
+        bytes[20..24].copy_from_slice(&self.behalf.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.offset.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.end.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.len.to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.moved.to_le_bytes());
+        bytes[56..64].copy_from_slice(&self.start_ns.to_le_bytes());
+        bytes[64..72].copy_from_slice(&self.took_ns.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Operation {
+        Operation {
+            call: Call::from_codes(bytes[3], bytes[4]),
+            kind: bytes[5],
+            file: u32_at(bytes, 8),
+            class: u32_at(bytes, 12) as i32,
+            errno: u32_at(bytes, 16) as i32,
+            behalf: u32_at(bytes, 20),
+            offset: u64_at(bytes, 24),
+            end: u64_at(bytes, 32),
+            len: u64_at(bytes, 40),
+            moved: u64_at(bytes, 48),
+            start_ns: u64_at(bytes, 56),
+            took_ns: u64_at(bytes, 64),
+        }
+    }
+}
+
+/// What an entry says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    Name { file: u32, name: Vec<u8> },
+    Operation(Operation),
+    Trailer { kept: u64, lost: u64 },
+    Gap { lost: u64 },
+    Unknown,
+}
+
+impl Entry {
+    /// Reads an entry from all of its bytes; `None` if they are too few for its tag.
+    pub fn decode(bytes: &[u8]) -> Option<Entry> {
+        let fits = |least: usize| (bytes.len() >= least).then_some(());
+        match *bytes.get(2)? {
+            1 => fits(NAME).map(|()| Entry::Name { file: u32_at(bytes, 4), name: bytes[NAME..].to_vec() }),
+            2 => fits(OPERATION).map(|()| Entry::Operation(Operation::decode(bytes))),
+            3 => fits(TRAILER).map(|()| Entry::Trailer { kept: u64_at(bytes, 8), lost: u64_at(bytes, 16) }),
+            4 => fits(GAP).map(|()| Entry::Gap { lost: u64_at(bytes, 8) }),
+            _ => Some(Entry::Unknown),
+        }
+    }
+}
+
+/// The start of an entry of `size` bytes: the size, the tag, a zero.
+fn head(size: usize, tag: u8) -> [u8; 4] {
+    let [low, high] = (size as u16).to_le_bytes();
+    [low, high, tag, 0]
+}
+
+pub(crate) fn name(file: u32, name: &[u8], into: &mut Vec<u8>) {
+    let name = &name[..name.len().min(LONGEST_NAME)];
+    into.extend(head(NAME + name.len(), 1));
+    into.extend(file.to_le_bytes());
+    into.extend(name);
+}
+
+pub(crate) fn trailer(kept: u64, lost: u64, end_ns: u64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(TRAILER);
+    bytes.extend(head(TRAILER, 3));
+    bytes.extend([0; 4]);
+    [kept, lost, end_ns].iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+    bytes
+}
+
+pub(crate) fn gap(lost: u64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(GAP);
+    bytes.extend(head(GAP, 4));
+    bytes.extend([0; 4]);
+    bytes.extend(lost.to_le_bytes());
+    bytes
+}
+
+pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Op;
+
+    #[test]
+    fn the_bytes_are_those_of_the_table() {
+        let operation = Operation {
+            call: Call::from(Op::Write).collective(),
+            kind: 10,
+            file: 7,
+            class: 36,
+            errno: 28,
+            behalf: 4,
+            offset: 0x0102,
+            end: 0x0304,
+            len: 5,
+            moved: 6,
+            start_ns: 7,
+            took_ns: 8,
+        };
+        let bytes = operation.encode();
+        assert_eq!(bytes[..12], [72, 0, 2, 5, 8, 10, 0, 0, 7, 0, 0, 0]);
+        assert_eq!((bytes[12], bytes[16], bytes[20], bytes[24], bytes[25]), (36, 28, 4, 2, 1));
+        assert_eq!(Entry::decode(&bytes), Some(Entry::Operation(operation)));
+
+        let mut named = Vec::new();
+        name(7, b"out", &mut named);
+        assert_eq!(named, [11, 0, 1, 0, 7, 0, 0, 0, b'o', b'u', b't']);
+        assert_eq!(trailer(1, 2, 3).len(), TRAILER);
+        assert_eq!(Entry::decode(&gap(9)), Some(Entry::Gap { lost: 9 }));
+        assert_eq!(Entry::decode(&[4, 0, 77, 0]), Some(Entry::Unknown));
+        assert_eq!(Entry::decode(&bytes[..71]), None);
+    }
+
+    #[test]
+    fn a_header_survives_and_long_texts_are_cut() {
+        let mut header = Header {
+            actor: Actor::Agent,
+            mode: Mode::All,
+            rank: 3,
+            ranks: 8,
+            began_ns: 1 << 60,
+            min: 42,
+            pid: 99,
+            host: "node".to_owned(),
+            job: "j1".to_owned(),
+        };
+        let bytes = header.encode();
+        let fixed: &[u8; HEADER] = bytes.first_chunk().unwrap();
+        assert_eq!(Header::decode(fixed, &bytes[HEADER..]).as_ref(), Some(&header));
+        assert_eq!(Header::decode(fixed, &bytes[HEADER..bytes.len() - 1]), None);
+        header.job = "ä".repeat(200);
+        assert_eq!(usize::from(u16_at(&header.encode(), 46)), 254);
+    }
+}

@@ -1,0 +1,220 @@
+//! A trace file read back, entry by entry, whatever its bytes are.
+//!
+//! A reader trusts nothing: a file that is cut off or damaged gives the whole entries before that place, and
+//! [`Reader::ending`] says how it ended. Memory goes to the names of files only.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pario_units::ErrorKind;
+
+use crate::event::Event;
+use crate::format::{self, Entry, HEADER, Header, MAGIC, Operation, VERSION};
+
+/// Opens a trace file.
+pub fn read(path: &Path) -> Result<Reader<BufReader<File>>, ReadError> {
+    let file = File::open(path).map_err(|e| ReadError::Unreadable(path.to_owned(), e))?;
+    Reader::new(BufReader::with_capacity(64 << 10, file), path)
+}
+
+/// Why a file gives no trace.
+#[derive(Debug)]
+pub enum ReadError {
+    /// It cannot be read.
+    Unreadable(PathBuf, io::Error),
+    /// It is no trace file.
+    NotATrace(PathBuf),
+    /// It was written by another version of Pario.
+    Version(PathBuf, u32),
+}
+
+impl ReadError {
+    /// What kind of error this is.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            ReadError::Unreadable(_, e) => e.raw_os_error().map_or(ErrorKind::Io, ErrorKind::from_errno),
+            ReadError::NotATrace(_) | ReadError::Version(..) => ErrorKind::BadFile,
+        }
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Unreadable(path, e) => write!(f, "{} cannot be read: {e}", path.display()),
+            ReadError::NotATrace(path) => write!(f, "{} is not a trace file of Pario", path.display()),
+            ReadError::Version(path, version) => write!(
+                f,
+                "{} has version {version} of the trace format; this program reads version {VERSION}",
+                path.display()
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+/// How a trace file ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// With its trailer: the process finished its trace.
+    Finished,
+    /// Without a trailer, after a whole entry: the process did not finish.
+    Unfinished,
+    /// Within an entry that begins at this byte: the process was stopped while it wrote.
+    Torn(u64),
+    /// With bytes, from this one on, that are no entry.
+    Damaged(u64),
+    /// Where reading failed.
+    Unreadable(String),
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ending::Finished => write!(f, "complete"),
+            Ending::Unfinished => write!(f, "ends without trailer: the process did not finish"),
+            Ending::Torn(at) => write!(f, "ends within the entry at byte {at}: the process did not finish"),
+            Ending::Damaged(at) => write!(f, "is damaged from byte {at} on; what follows is not shown"),
+            Ending::Unreadable(why) => write!(f, "could not be read to its end: {why}"),
+        }
+    }
+}
+
+/// The operations of a trace file, in the order in which they were recorded.
+#[derive(Debug)]
+pub struct Reader<R> {
+    header: Header,
+    input: R,
+    at: u64,
+    names: HashMap<u32, Arc<str>>,
+    entry: Vec<u8>,
+    given: u64,
+    lost: u64,
+    ending: Option<Ending>,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the header; `path` is for error messages.
+    pub fn new(mut input: R, path: &Path) -> Result<Reader<R>, ReadError> {
+        let unreadable = |e| ReadError::Unreadable(path.to_owned(), e);
+        let not_a_trace = || ReadError::NotATrace(path.to_owned());
+        let mut fixed = [0; HEADER];
+        let got = fill(&mut input, &mut fixed).map_err(unreadable)?;
+        if got < HEADER || fixed[..8] != MAGIC {
+            return Err(not_a_trace());
+        }
+        let version = format::u32_at(&fixed, 8);
+        if version != VERSION {
+            return Err(ReadError::Version(path.to_owned(), version));
+        }
+        let size = usize::from(format::u16_at(&fixed, 12));
+        let mut texts = vec![0; size.checked_sub(HEADER).ok_or_else(not_a_trace)?];
+        let got = fill(&mut input, &mut texts).map_err(unreadable)?;
+        let header = Header::decode(&fixed, &texts[..got]).ok_or_else(not_a_trace)?;
+        let (names, entry) = (HashMap::new(), Vec::new());
+        Ok(Reader { header, input, at: size as u64, names, entry, given: 0, lost: 0, ending: None })
+    }
+
+    /// Whose trace it is.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// How the file ends; known when all operations have been read.
+    pub fn ending(&self) -> Option<&Ending> {
+        self.ending.as_ref()
+    }
+
+    /// Operations that are missing because they could not be written, as far as the file has been read.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// The next entry, or how the file ends.
+    fn next_entry(&mut self) -> Result<Entry, Ending> {
+        let unreadable = |e: io::Error| Ending::Unreadable(e.to_string());
+        let mut size = [0; 2];
+        match fill(&mut self.input, &mut size).map_err(unreadable)? {
+            0 => return Err(Ending::Unfinished),
+            1 => return Err(Ending::Torn(self.at)),
+            _ => (),
+        }
+        self.entry.clear();
+        self.entry.extend(size);
+        self.entry.resize(usize::from(u16::from_le_bytes(size)).max(2), 0);
+        let got = fill(&mut self.input, &mut self.entry[2..]).map_err(unreadable)?;
+        if got + 2 < self.entry.len() {
+            return Err(Ending::Torn(self.at));
+        }
+        let entry = Entry::decode(&self.entry).ok_or(Ending::Damaged(self.at))?;
+        self.at += self.entry.len() as u64;
+        Ok(entry)
+    }
+
+    fn event(&self, operation: &Operation) -> Event {
+        let number = operation.file;
+        let named = || self.names.get(&number).cloned().unwrap_or_else(|| format!("file {number}").into());
+        Event {
+            call: operation.call,
+            file: (number != 0).then(named),
+            offset: operation.offset,
+            end: operation.end,
+            len: operation.len,
+            moved: operation.moved,
+            start_ns: self.header.began_ns.saturating_add(operation.start_ns),
+            took_ns: operation.took_ns,
+            errno: operation.errno,
+            // A kind that a later version knows is some error all the same.
+            kind: (operation.kind != 0)
+                .then(|| ErrorKind::from_code(u64::from(operation.kind)).unwrap_or(ErrorKind::Io)),
+            class: operation.class,
+            on_behalf_of: operation.behalf.checked_sub(1),
+        }
+    }
+}
+
+impl<R: Read> Iterator for Reader<R> {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        while self.ending.is_none() {
+            match self.next_entry() {
+                Ok(Entry::Operation(operation)) => {
+                    self.given += 1;
+                    return Some(self.event(&operation));
+                }
+                Ok(Entry::Name { file, name }) => {
+                    self.names.insert(file, String::from_utf8_lossy(&name).into());
+                }
+                Ok(Entry::Gap { lost }) => self.lost = lost,
+                Ok(Entry::Trailer { kept, lost }) => {
+                    self.lost = lost;
+                    let whole = kept == self.given;
+                    self.ending = Some(if whole { Ending::Finished } else { Ending::Damaged(self.at) });
+                }
+                Ok(Entry::Unknown) => (),
+                Err(ending) => self.ending = Some(ending),
+            }
+        }
+        None
+    }
+}
+
+/// Fills as much as there is; fewer bytes than asked for mean the end of the input.
+fn fill(input: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
+    let mut got = 0;
+    while got < into.len() {
+        match input.read(&mut into[got..]) {
+            Ok(0) => break,
+            Ok(n) => got += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => (),
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(got)
+}

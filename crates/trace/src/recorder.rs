@@ -1,0 +1,335 @@
+//! A recorder: operations in, one trace file out.
+//!
+//! [`Recorder::record`] puts a record of fixed size into a bounded buffer, under a lock that is free in
+//! ordinary programs; whoever fills the buffer writes it to the file. In mode `errors` every record is
+//! written at once, and the file is made with the first one. A process that is killed loses at most what its
+//! buffer held, and only in mode `all`.
+//!
+//! The file always ends with whole entries: what could not be written is cut off, counted, said once on
+//! standard error, and noted in the file as soon as it can be written again.
+//!
+//! Nothing is kept per file: a [`FileId`] holds the name, and the recorder writes it before its first use.
+//! A file of an earlier job is never touched: the next free name is taken (`task-3.ptrace`,
+//! `task-3.2.ptrace`, …).
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::event::{Actor, Record};
+use crate::format::{self, Header, LONGEST_NAME, OPERATION, Operation};
+use crate::setup::{Mode, Setup};
+
+/// What a recorder holds back before it writes.
+const BUFFER: usize = 64 << 10;
+/// Jobs that may leave traces in one directory before it has to be tidied up.
+const MOST_JOBS: u32 = 10_000;
+
+static NEXT_FILE: AtomicU32 = AtomicU32::new(1);
+static NEXT_EPOCH: AtomicU64 = AtomicU64::new(1);
+
+/// A file that records speak of: its name, and a number that stands for it in the trace.
+#[derive(Debug)]
+pub struct FileId {
+    number: u32,
+    name: Box<[u8]>,
+    /// The epoch of the recorder that last wrote the name.
+    written: AtomicU64,
+}
+
+impl FileId {
+    /// For each open, or each other use, of a file of that name.
+    pub fn new(path: impl AsRef<Path>) -> FileId {
+        let name = path.as_ref().as_os_str().as_bytes();
+        let name = name[..name.len().min(LONGEST_NAME)].into();
+        FileId { number: NEXT_FILE.fetch_add(1, Relaxed), name, written: AtomicU64::new(0) }
+    }
+}
+
+/// Records the operations of one task, agent or server.
+#[derive(Debug)]
+pub struct Recorder {
+    mode: Mode,
+    min: u64,
+    origin: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    header: Header,
+    dir: PathBuf,
+    output: Option<Output>,
+    buffer: Vec<u8>,
+    /// Operations in the buffer.
+    waiting: u64,
+    /// Operations in the file.
+    kept: u64,
+    lost: u64,
+    /// How many lost operations the file knows of.
+    lost_noted: u64,
+    /// Names written in another epoch have to be written again; a failed write begins a new one.
+    epoch: u64,
+    complained: bool,
+}
+
+#[derive(Debug)]
+struct Output {
+    file: File,
+    /// Where the next entry goes; a trailer may lie there already.
+    end: u64,
+}
+
+impl Recorder {
+    /// Begins to record. That the file cannot be made is said on standard error and fails nothing.
+    pub fn start(setup: &Setup, actor: Actor, rank: u32, ranks: u32) -> Recorder {
+        let origin = Instant::now();
+        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let header = Header {
+            actor,
+            mode: setup.mode,
+            rank,
+            ranks,
+            began_ns: nanoseconds(wall),
+            min: setup.min,
+            pid: std::process::id(),
+            host: host.trim().to_owned(),
+            job: setup.job.clone(),
+        };
+        let mut state = State {
+            header,
+            // The program may change its directory before the file is made.
+            dir: std::path::absolute(&setup.dir).unwrap_or_else(|_| setup.dir.clone()),
+            output: None,
+            buffer: Vec::with_capacity(BUFFER),
+            waiting: 0,
+            kept: 0,
+            lost: 0,
+            lost_noted: 0,
+            epoch: NEXT_EPOCH.fetch_add(1, Relaxed),
+            complained: false,
+        };
+        if setup.mode == Mode::All {
+            // A failure has been said on standard error; the next flush tries again.
+            let _ = state.flush();
+        }
+        Recorder { mode: setup.mode, min: setup.min, origin, state: Mutex::new(state) }
+    }
+
+    /// A file to speak of in records.
+    pub fn file(&self, path: impl AsRef<Path>) -> FileId {
+        FileId::new(path)
+    }
+
+    /// Keeps the record if the mode asks for it.
+    pub fn record(&self, record: &Record) {
+        if self.mode == Mode::Errors && !record.is_wrong() {
+            return;
+        }
+        if record.call.op.on_bytes() && record.end <= self.min && record.offset < self.min {
+            return;
+        }
+        let operation = Operation {
+            call: record.call,
+            kind: record.kind.map_or(0, |kind| kind.code() as u8),
+            file: record.file.map_or(0, |file| file.number),
+            class: record.class,
+            errno: record.errno,
+            behalf: record.on_behalf_of.map_or(0, |rank| rank.saturating_add(1)),
+            offset: record.offset,
+            end: record.end,
+            len: record.len,
+            moved: record.moved,
+            start_ns: nanoseconds(record.start.saturating_duration_since(self.origin)),
+            took_ns: nanoseconds(record.took),
+        };
+        let mut state = self.lock();
+        state.add(&operation, record.file);
+        if self.mode == Mode::Errors {
+            // A failure has been counted and said; the program's call is not to fail for it.
+            let _ = state.flush();
+        }
+    }
+
+    /// Writes what is in the buffer; good to call where a file is closed.
+    pub fn flush(&self) -> io::Result<()> {
+        self.lock().flush()
+    }
+
+    /// Writes what is left and the trailer. An error if any record was lost. Recording may go on afterwards;
+    /// then this has to be called again.
+    pub fn finish(&self) -> io::Result<()> {
+        let mut state = self.lock();
+        if state.header.mode == Mode::Errors && state.waiting == 0 && state.kept + state.lost == 0 {
+            return Ok(());
+        }
+        let flushed = state.flush();
+        let trailer = format::trailer(state.kept, state.lost, nanoseconds(self.origin.elapsed()));
+        let written = match &state.output {
+            Some(output) => output.file.write_all_at(&trailer, output.end),
+            None => Ok(()),
+        };
+        match state.lost {
+            0 => flushed.and(written),
+            lost => Err(io::Error::other(format!("{lost} operations are missing from the trace"))),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // What failed has been said on standard error.
+        let _ = self.finish();
+    }
+}
+
+impl State {
+    fn add(&mut self, operation: &Operation, file: Option<&FileId>) {
+        let room = OPERATION + file.map_or(0, |file| file.name.len() + 8);
+        if self.buffer.len() + room > BUFFER {
+            // A failure has been counted and said.
+            let _ = self.flush();
+        }
+        if let Some(file) = file
+            && file.written.load(Relaxed) != self.epoch
+        {
+            file.written.store(self.epoch, Relaxed);
+            format::name(file.number, &file.name, &mut self.buffer);
+        }
+        self.buffer.extend_from_slice(&operation.encode());
+        self.waiting += 1;
+    }
+
+    /// Empties the buffer: into the file, or into the count of what was lost.
+    fn flush(&mut self) -> io::Result<()> {
+        if self.buffer.is_empty() && self.output.as_ref().is_some_and(|output| output.end > 0) {
+            return Ok(());
+        }
+        let written = self.write();
+        match &written {
+            Ok(()) => self.kept += self.waiting,
+            Err(e) => {
+                self.lost += self.waiting;
+                self.epoch = NEXT_EPOCH.fetch_add(1, Relaxed);
+                self.complain(e);
+            }
+        }
+        self.buffer.clear();
+        self.waiting = 0;
+        written
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        if self.output.is_none() {
+            self.output = Some(Output { file: create(&self.dir, &self.header)?, end: 0 });
+        }
+        let Some(output) = &mut self.output else { return Ok(()) };
+        let mut first = if output.end == 0 { self.header.encode() } else { Vec::new() };
+        if self.lost > self.lost_noted {
+            first.extend(format::gap(self.lost));
+        }
+        output.append(&first, &self.buffer)?;
+        self.lost_noted = self.lost;
+        Ok(())
+    }
+
+    fn complain(&mut self, error: &io::Error) {
+        if !std::mem::replace(&mut self.complained, true) {
+            let (actor, rank, dir) = (self.header.actor, self.header.rank, self.dir.display());
+            // Standard error may be closed; there is nobody left to tell.
+            let _ = writeln!(
+                io::stderr(),
+                "pario: the trace of {actor} {rank} in {dir} cannot be written and misses operations: {error}"
+            );
+        }
+    }
+}
+
+impl Output {
+    /// All of both, or nothing.
+    fn append(&mut self, first: &[u8], second: &[u8]) -> io::Result<()> {
+        let middle = self.end + first.len() as u64;
+        let written = self
+            .file
+            .write_all_at(first, self.end)
+            .and_then(|()| self.file.write_all_at(second, middle))
+            .inspect_err(|_| {
+                // If even this fails, readers stop at the torn entry and say so.
+                let _ = self.file.set_len(self.end);
+            });
+        if written.is_ok() {
+            self.end = middle + second.len() as u64;
+        }
+        written
+    }
+}
+
+/// A new file under the first free name.
+fn create(dir: &Path, header: &Header) -> io::Result<File> {
+    std::fs::create_dir_all(dir)?;
+    let (actor, rank) = (header.actor, header.rank);
+    for job in 1..=MOST_JOBS {
+        let name = match job {
+            1 => format!("{actor}-{rank}.ptrace"),
+            _ => format!("{actor}-{rank}.{job}.ptrace"),
+        };
+        match OpenOptions::new().write(true).create_new(true).open(dir.join(name)) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => (),
+            other => return other,
+        }
+    }
+    Err(io::Error::other("too many traces of earlier jobs are there; name another directory"))
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    time.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(time.subsec_nanos()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Op;
+    use crate::reader::{Ending, read};
+
+    /// A write that fails in mid-file, which from outside only a full disk could bring about.
+    #[test]
+    fn what_cannot_be_written_leaves_a_gap_and_no_torn_entry() {
+        let dir = std::env::temp_dir().join(format!("pario-trace-gap-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&dir);
+        let setup = Setup { mode: Mode::Errors, min: 0, dir: dir.clone(), job: String::new() };
+        let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
+        let file = recorder.file("out.dat");
+        let record = |len| {
+            let call = Record::new(Op::Write, Some(&file), Instant::now());
+            recorder.record(&Record { end: len, len, ..call });
+        };
+        record(1);
+        let path = dir.join("task-0.ptrace");
+        let swap = |file| {
+            let mut state = recorder.lock();
+            std::mem::replace(&mut state.output.as_mut().expect("a file").file, file)
+        };
+        let good = swap(File::open(&path).expect("for reading"));
+        record(2);
+        record(3);
+        swap(good);
+        record(4);
+        assert!(recorder.finish().unwrap_err().to_string().contains("2 operations"));
+
+        let mut reader = read(&path).expect("a trace");
+        let events: Vec<_> = reader.by_ref().map(|e| (e.len, e.file.unwrap().to_string())).collect();
+        assert_eq!(events, [(1, "out.dat".to_owned()), (4, "out.dat".to_owned())]);
+        assert_eq!((reader.lost(), reader.ending()), (2, Some(&Ending::Finished)));
+        std::fs::remove_dir_all(&dir).expect("removed");
+    }
+}

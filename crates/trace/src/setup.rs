@@ -1,0 +1,168 @@
+//! The two settings of this room, as a user writes them: what to trace, and where.
+//!
+//! The strings come from the environment, which is read elsewhere; here they become typed values once.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use pario_units::ErrorKind;
+
+/// Where traces go if `PARIO_TRACE` names no directory.
+pub const DEFAULT_DIR: &str = "pario-trace";
+
+/// Which operations are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Those that failed or moved less than was asked.
+    Errors,
+    /// All of them.
+    All,
+}
+
+impl Mode {
+    /// The word a user writes.
+    pub fn word(self) -> &'static str {
+        match self {
+            Mode::Errors => "errors",
+            Mode::All => "all",
+        }
+    }
+}
+
+/// What `PARIO_TRACE` asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Which operations are recorded.
+    pub mode: Mode,
+    /// Reads and writes that touch no byte at this offset or above are left out.
+    pub min: u64,
+    /// The directory of the trace files; made if it is not there.
+    pub dir: PathBuf,
+    /// A word that is the same on all ranks of a job and differs between jobs; empty where none is known.
+    pub job: String,
+}
+
+impl Setup {
+    /// Reads `errors|all[,min=OFFSET][,dir=DIR]`. Nothing, `0` and `off` ask for no trace.
+    ///
+    /// ```
+    /// let setup = pario_trace::Setup::parse("errors,min=64k,dir=/tmp/t").unwrap().unwrap();
+    /// assert_eq!(setup.min, 65536);
+    /// assert!(pario_trace::Setup::parse("everything").is_err());
+    /// ```
+    pub fn parse(text: &str) -> Result<Option<Setup>, Refused> {
+        let mut parts = text.split(',').map(str::trim);
+        let mode = match parts.next() {
+            Some("errors") => Mode::Errors,
+            Some("all") => Mode::All,
+            Some("" | "0" | "off") if parts.next().is_none() => return Ok(None),
+            word => return Err(Refused::trace(text, format!("'{}' is no mode", word.unwrap_or_default()))),
+        };
+        let mut setup = Setup { mode, min: 0, dir: PathBuf::from(DEFAULT_DIR), job: String::new() };
+        for part in parts {
+            match part.split_once('=') {
+                Some(("min", value)) => {
+                    setup.min = bytes(value)
+                        .ok_or_else(|| Refused::trace(text, format!("min={value} is no file offset")))?;
+                }
+                Some(("dir", "")) => {
+                    return Err(Refused::trace(text, "dir= names no directory".to_owned()));
+                }
+                Some(("dir", value)) => setup.dir = PathBuf::from(value),
+                _ => return Err(Refused::trace(text, format!("'{part}' is not known"))),
+            }
+        }
+        Ok(Some(setup))
+    }
+}
+
+/// A count of bytes as people write it: digits, then K, M, G or T for a power of 1024.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match &text[digits.len()..] {
+        "" => 0,
+        "k" | "K" => 10,
+        "m" | "M" => 20,
+        "g" | "G" => 30,
+        "t" | "T" => 40,
+        _ => return None,
+    };
+    let number = digits.parse::<u64>().ok()?.checked_mul(1 << shift)?;
+    (number <= i64::MAX as u64).then_some(number)
+}
+
+/// A setting that was not understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    variable: &'static str,
+    text: String,
+    why: String,
+    form: &'static str,
+}
+
+impl Refused {
+    fn trace(text: &str, why: String) -> Refused {
+        let form = "errors|all[,min=OFFSET][,dir=DIR]";
+        Refused { variable: "PARIO_TRACE", text: text.to_owned(), why, form }
+    }
+
+    pub(crate) fn stats(text: &str, why: String) -> Refused {
+        Refused { variable: "PARIO_STATS", text: text.to_owned(), why, form: "1|json|json:FILE" }
+    }
+
+    /// What kind of error this is.
+    pub fn kind(&self) -> ErrorKind {
+        ErrorKind::Arg
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Refused { variable, text, why, form } = self;
+        write!(f, "{variable}={text:?} is ignored: {why}; write {variable}={form}")
+    }
+}
+
+impl std::error::Error for Refused {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setup(text: &str) -> Setup {
+        Setup::parse(text).unwrap().unwrap()
+    }
+
+    #[test]
+    fn every_part_is_understood() {
+        let plain = setup("errors");
+        assert_eq!((plain.mode, plain.min, plain.dir.to_str()), (Mode::Errors, 0, Some("pario-trace")));
+        let full = setup("all,min=1M,dir=/scratch/my trace");
+        assert_eq!((full.mode, full.min, full.dir.to_str()), (Mode::All, 1 << 20, Some("/scratch/my trace")));
+        assert_eq!(setup("all, dir=x, min=7").min, 7);
+        for off in ["", "0", "off", " "] {
+            assert_eq!(Setup::parse(off), Ok(None), "{off:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused_in_one_line() {
+        let wrong = [
+            "yes",
+            "all;min=4",
+            "all,min=-1",
+            "all,min=4Q",
+            "all,min=",
+            "all,dir=",
+            "errors,x",
+            "0,min=4",
+            "all,min=9999999999G",
+            "all,min=ä",
+        ];
+        for text in wrong {
+            let line = Setup::parse(text).unwrap_err().to_string();
+            assert!(line.contains("PARIO_TRACE") && line.contains("errors|all"), "{line}");
+            assert!(!line.contains('\n'), "{line}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! What was done to one open file: numbers and decisions, always counted.
+//!
+//! Every number is declared once, below; a number is either a sum or a peak, which decides how the numbers of
+//! several ranks become one. Adding is one relaxed atomic operation.
+
+use std::borrow::Cow;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::counters::Counter;
+
+/// One number that is the largest ever seen.
+#[derive(Debug, Default)]
+pub struct Peak(AtomicU64);
+
+impl Peak {
+    /// Sees `n`.
+    pub fn see(&self, n: u64) {
+        self.0.fetch_max(n, Relaxed);
+    }
+
+    /// The largest so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// The total over ranks: of a counter the sum, of a peak the largest.
+trait Total {
+    fn total(sum: u64, largest: u64) -> u64;
+}
+
+impl Total for Counter {
+    fn total(sum: u64, _: u64) -> u64 {
+        sum
+    }
+}
+
+impl Total for Peak {
+    fn total(_: u64, largest: u64) -> u64 {
+        largest
+    }
+}
+
+macro_rules! file_stats {
+    ($($(#[doc = $doc:literal])+ $name:ident: $type:ty,)+) => {
+        /// The numbers of one open file on one rank, and what was decided for it.
+        #[derive(Debug, Default)]
+        pub struct FileStats {
+            $($(#[doc = $doc])+ pub $name: $type,)+
+            decisions: Mutex<Decisions>,
+        }
+
+        /// The numbers of a [`FileStats`] at one moment, or of several ranks together.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct FileNumbers { $($(#[doc = $doc])+ pub $name: u64,)+ }
+
+        impl FileStats {
+            /// The numbers now, in the order of declaration: what a rank sends to be folded into a report.
+            pub fn numbers(&self) -> Vec<u64> {
+                vec![$(self.$name.get(),)+]
+            }
+        }
+
+        impl FileNumbers {
+            /// Name and value of each number, in the order of declaration.
+            pub fn values(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name),)+]
+            }
+
+            /// Numbers in the order of declaration; missing ones are 0.
+            pub(crate) fn of(numbers: &[u64]) -> FileNumbers {
+                let mut numbers = numbers.iter().copied();
+                FileNumbers { $($name: numbers.next().unwrap_or(0),)+ }
+            }
+
+            /// The totals over ranks, from the sums over ranks and the largest of each.
+            pub(crate) fn totals(sums: &FileNumbers, largest: &FileNumbers) -> FileNumbers {
+                FileNumbers { $($name: <$type as Total>::total(sums.$name, largest.$name),)+ }
+            }
+        }
+    };
+}
+
+file_stats! {
+    /// Collective reads this rank took part in.
+    collective_reads: Counter,
+    /// Collective writes this rank took part in.
+    collective_writes: Counter,
+    /// Reads of this rank alone.
+    independent_reads: Counter,
+    /// Writes of this rank alone.
+    independent_writes: Counter,
+    /// Bytes delivered to the program.
+    read_bytes: Counter,
+    /// Bytes accepted from the program.
+    written_bytes: Counter,
+    /// Contiguous pieces of the file that accesses consisted of.
+    pieces: Counter,
+    /// Rounds of exchange and file access this rank took part in.
+    rounds: Counter,
+    /// Messages sent to other nodes.
+    messages: Counter,
+    /// Bytes in them.
+    message_bytes: Counter,
+    /// Operations of the host MPI.
+    host_calls: Counter,
+    /// Bytes copied between program, buffers and messages.
+    copied_bytes: Counter,
+    /// Nanoseconds in the exchange between ranks.
+    exchange_ns: Counter,
+    /// Nanoseconds in file access.
+    io_ns: Counter,
+    /// Windows that were read, changed and written back.
+    rmw: Counter,
+    /// Requests for locks.
+    lock_requests: Counter,
+    /// The most memory in the windows that the ranks of a node share.
+    window_bytes: Peak,
+    /// Calls that ended in an error.
+    errors: Counter,
+}
+
+/// How an access is done, and why so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The strategy's word: `two-phase`, `independent`, …
+    pub strategy: &'static str,
+    /// The partitioning's word: `even`, `aligned`, …; empty where there are no file domains.
+    pub partitioning: &'static str,
+    /// How many ranks access the file for all.
+    pub aggregators: u32,
+    /// The reason, as an ending of "because".
+    pub why: Cow<'static, str>,
+}
+
+impl Choice {
+    fn is_like(&self, other: &Choice) -> bool {
+        let parts = |c: &Choice| (c.strategy, c.partitioning, c.aggregators);
+        parts(self) == parts(other)
+    }
+}
+
+/// The choices made for a file, by direction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decisions {
+    /// For reads: each different choice and how often it was made, the latest last.
+    pub read: Vec<(Choice, u64)>,
+    /// For writes.
+    pub write: Vec<(Choice, u64)>,
+}
+
+/// Different choices that are kept per direction; the one that was not made for longest goes first.
+const MOST_CHOICES: usize = 16;
+
+impl FileStats {
+    /// Keeps a choice; of the same choices made for different reasons the last reason stays.
+    pub fn decide(&self, write: bool, choice: Choice) {
+        let mut decisions = self.decisions.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let made = if write { &mut decisions.write } else { &mut decisions.read };
+        let count = match made.iter().rposition(|(known, _)| known.is_like(&choice)) {
+            Some(place) if place + 1 == made.len() => {
+                let (last, count) = &mut made[place];
+                last.why = choice.why;
+                *count += 1;
+                return;
+            }
+            Some(place) => made.remove(place).1,
+            None => 0,
+        };
+        if made.len() == MOST_CHOICES {
+            made.remove(0);
+        }
+        made.push((choice, count + 1));
+    }
+
+    /// The choices so far.
+    pub fn decisions(&self) -> Decisions {
+        self.decisions.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(aggregators: u32, why: &'static str) -> Choice {
+        Choice { strategy: "two-phase", partitioning: "aligned", aggregators, why: why.into() }
+    }
+
+    #[test]
+    fn numbers_come_in_the_order_of_their_names() {
+        let stats = FileStats::default();
+        stats.collective_reads.add(1);
+        stats.errors.add(7);
+        stats.window_bytes.see(9);
+        stats.window_bytes.see(4);
+        let numbers = stats.numbers();
+        let named = FileNumbers::of(&numbers);
+        assert_eq!((named.collective_reads, named.errors, named.window_bytes), (1, 7, 9));
+        assert_eq!(named.values().into_iter().map(|(_, n)| n).collect::<Vec<_>>(), numbers);
+        assert_eq!(FileNumbers::of(&[]), FileNumbers::default());
+    }
+
+    #[test]
+    fn choices_are_counted_and_the_latest_is_last() {
+        let stats = FileStats::default();
+        stats.decide(true, choice(2, "a"));
+        stats.decide(true, choice(4, "b"));
+        stats.decide(true, choice(2, "c"));
+        stats.decide(true, choice(2, "d"));
+        let decisions = stats.decisions();
+        assert_eq!(decisions.write, [(choice(4, "b"), 1), (choice(2, "d"), 3)]);
+        assert!(decisions.read.is_empty());
+    }
+
+    #[test]
+    fn the_number_of_choices_is_bounded() {
+        let stats = FileStats::default();
+        (0..100).for_each(|n| stats.decide(false, choice(n, "x")));
+        let read = stats.decisions().read;
+        assert_eq!((read.len(), read[0].0.aggregators, read[15].0.aggregators), (16, 84, 99));
+    }
+}

@@ -1,0 +1,89 @@
+//! Readers and arbitrary bytes: whatever a file holds, whole entries come out and nothing breaks.
+
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use pario_trace::{Actor, Ending, Op, ReadError, Reader, Record, Recorder, Setup};
+use proptest::prelude::*;
+
+/// A good trace of ten operations on two files.
+fn good() -> &'static [u8] {
+    static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
+    BYTES.get_or_init(|| {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("good");
+        let _ = std::fs::remove_dir_all(&dir);
+        let setup = Setup::parse("all").expect("good").expect("a trace");
+        let recorder = Recorder::start(&Setup { dir: dir.clone(), ..setup }, Actor::Task, 0, 1);
+        let files = [recorder.file("a"), recorder.file("b")];
+        for n in 0..10 {
+            let record = Record::new(Op::Read, Some(&files[n % 2]), Instant::now());
+            recorder.record(&Record { offset: n as u64, end: n as u64 + 8, len: 8, moved: 8, ..record });
+        }
+        recorder.finish().expect("written");
+        std::fs::read(dir.join("task-0.ptrace")).expect("read back")
+    })
+}
+
+/// Operations and end of a file with these bytes.
+fn read(bytes: &[u8]) -> Result<(Vec<u64>, Ending), ReadError> {
+    let mut reader = Reader::new(bytes, Path::new("test"))?;
+    let offsets = reader.by_ref().map(|event| event.offset).collect();
+    Ok((offsets, reader.ending().expect("an end").clone()))
+}
+
+#[test]
+fn other_files_and_other_versions_are_refused_by_name() {
+    for bytes in [&b""[..], b"PARIOTRC", &[0; 100]] {
+        assert!(matches!(read(bytes), Err(ReadError::NotATrace(_))));
+    }
+    let mut newer = good().to_vec();
+    newer[8] = 2;
+    let error = read(&newer).unwrap_err();
+    assert!(error.to_string().contains("version 2"), "{error}");
+}
+
+#[test]
+fn entries_of_later_versions_are_skipped_and_longer_ones_read() {
+    let bytes = good();
+    let header = usize::from(u16::from_le_bytes([bytes[12], bytes[13]]));
+    let name = header + usize::from(bytes[header]);
+    let mut later = bytes[..name].to_vec();
+    later.extend([6, 0, 99, 0, 1, 2]);
+    later.push(bytes[name] + 8);
+    later.extend(&bytes[name + 1..name + 72]);
+    later.extend([0; 8]);
+    later.extend(&bytes[name + 72..]);
+    assert_eq!(read(&later).unwrap(), ((0..10).collect(), Ending::Finished));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn a_cut_file_gives_its_whole_entries(cut in 0usize..2000) {
+        let cut = cut.min(good().len());
+        if let Ok((offsets, ending)) = read(&good()[..cut]) {
+            prop_assert_eq!(&offsets, &(0..offsets.len() as u64).collect::<Vec<_>>());
+            prop_assert_eq!(ending == Ending::Finished, cut == good().len());
+        }
+    }
+
+    #[test]
+    fn random_bytes_break_nothing(bytes in prop::collection::vec(any::<u8>(), 0..500)) {
+        let _ = read(&bytes);
+        let mut after_header = good()[..usize::from(good()[12])].to_vec();
+        after_header.extend(bytes);
+        prop_assert!(read(&after_header).is_ok());
+    }
+
+    #[test]
+    fn changed_bytes_break_nothing(changes in prop::collection::vec((0usize..2000, any::<u8>()), 1..20)) {
+        let mut bytes = good().to_vec();
+        for (at, byte) in changes {
+            let at = at % bytes.len();
+            bytes[at] = byte;
+        }
+        let _ = read(&bytes);
+    }
+}

@@ -1,0 +1,181 @@
+//! Recorders and readers together: what goes in comes out, and what does not is accounted for.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use pario_trace::{Actor, Call, Ending, Event, FileId, Mode, Op, Pace, Place, Record, Recorder, Setup, read};
+use pario_units::ErrorKind;
+
+fn setup(test: &str, text: &str) -> Setup {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = std::fs::remove_dir_all(&dir);
+    let setup = Setup::parse(text).expect("a good setting").expect("a trace");
+    Setup { dir, ..setup }
+}
+
+fn events(path: PathBuf) -> (Vec<Event>, Ending, u64) {
+    let mut reader = read(&path).expect("a trace");
+    let events = reader.by_ref().collect();
+    (events, reader.ending().expect("an end").clone(), reader.lost())
+}
+
+fn write(file: &FileId, offset: u64, len: u64, moved: u64) -> Record<'_> {
+    Record { offset, end: offset + len, len, moved, ..Record::new(Op::Write, Some(file), Instant::now()) }
+}
+
+#[test]
+fn every_field_comes_back() {
+    let setup = Setup { job: "job 7".to_owned(), ..setup("fields", "all") };
+    let recorder = Recorder::start(&setup, Actor::Agent, 3, 8);
+    let file = recorder.file("dir/out \u{e4}.dat");
+    let call = Call { op: Op::Read, place: Place::At, collective: true, pace: Pace::Split };
+    recorder.record(&Record {
+        offset: 10,
+        end: 500,
+        len: 200,
+        moved: 100,
+        took: Duration::from_micros(17),
+        errno: 28,
+        kind: Some(ErrorKind::NoSpace),
+        class: 36,
+        on_behalf_of: Some(0),
+        ..Record::new(call, Some(&file), Instant::now())
+    });
+    recorder.record(&Record::new(Op::Open, None, Instant::now()));
+    recorder.finish().expect("written");
+
+    let path = setup.dir.join("agent-3.ptrace");
+    let header = read(&path).expect("a trace").header().clone();
+    assert_eq!((header.actor, header.mode, header.rank, header.ranks), (Actor::Agent, Mode::All, 3, 8));
+    assert_eq!((header.job.as_str(), header.pid), ("job 7", std::process::id()));
+    let (events, ending, lost) = events(path);
+    assert_eq!((events.len(), ending, lost), (2, Ending::Finished, 0));
+    let first = &events[0];
+    assert_eq!((first.call, first.file.as_deref()), (call, Some("dir/out \u{e4}.dat")));
+    assert_eq!((first.offset, first.end, first.len, first.moved), (10, 500, 200, 100));
+    assert_eq!((first.errno, first.kind, first.class), (28, Some(ErrorKind::NoSpace), 36));
+    assert_eq!((first.took_ns, first.on_behalf_of), (17_000, Some(0)));
+    assert!(first.start_ns >= header.began_ns && first.is_failed() && first.is_short());
+    assert_eq!((events[1].file.as_deref(), events[1].on_behalf_of), (None, None));
+}
+
+#[test]
+fn mode_errors_keeps_the_failed_and_the_short_only_and_makes_no_file_without_them() {
+    let setup = setup("errors", "errors");
+    let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
+    let file = recorder.file("f");
+    recorder.record(&write(&file, 0, 5, 5));
+    recorder.finish().expect("nothing to do");
+    assert!(!setup.dir.exists());
+    recorder.record(&write(&file, 1, 5, 4));
+    recorder.record(&Record { errno: 5, ..write(&file, 2, 5, 5) });
+    recorder.record(&Record { class: 32, ..write(&file, 3, 5, 5) });
+    recorder.record(&Record { kind: Some(ErrorKind::OtherRank), ..write(&file, 4, 5, 5) });
+    // Not finished: each record is in the file all the same.
+    let (events, ending, _) = events(setup.dir.join("task-0.ptrace"));
+    assert_eq!(events.iter().map(|e| e.offset).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert_eq!(ending, Ending::Unfinished);
+    assert!(ending.to_string().contains("without trailer"));
+}
+
+#[test]
+fn accesses_below_the_smallest_offset_are_left_out() {
+    let setup = setup("min", "all,min=100");
+    let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
+    let file = recorder.file("f");
+    for (offset, len) in [(0, 100), (50, 51), (99, 0), (100, 0), (200, 5)] {
+        recorder.record(&write(&file, offset, len, len));
+    }
+    recorder.record(&Record::new(Op::Close, Some(&file), Instant::now()));
+    recorder.finish().expect("written");
+    let (events, ..) = events(setup.dir.join("task-0.ptrace"));
+    let kept: Vec<_> = events.iter().map(|e| (e.call.op.word(), e.offset)).collect();
+    assert_eq!(kept, [("write", 50), ("write", 100), ("write", 200), ("close", 0)]);
+}
+
+#[test]
+fn a_second_job_leaves_the_first_ones_trace_alone() {
+    let setup = setup("jobs", "all");
+    for job in 1..=3u64 {
+        let recorder = Recorder::start(&setup, Actor::Task, 5, 6);
+        recorder.record(&write(&recorder.file("f"), job, 1, 1));
+    }
+    for (name, job) in [("task-5.ptrace", 1), ("task-5.2.ptrace", 2), ("task-5.3.ptrace", 3)] {
+        let (events, ending, _) = events(setup.dir.join(name));
+        assert_eq!((events.len(), events[0].offset, ending), (1, job, Ending::Finished));
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_costs_records_but_they_are_counted() {
+    let setup = setup("no-directory", "errors");
+    std::fs::write(&setup.dir, "in the way").expect("a file");
+    let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
+    let file = recorder.file("f");
+    recorder.record(&write(&file, 0, 2, 1));
+    assert!(recorder.finish().is_err());
+    std::fs::remove_file(&setup.dir).expect("out of the way");
+    recorder.record(&write(&file, 7, 2, 1));
+    assert!(recorder.finish().unwrap_err().to_string().contains("1 operations"));
+    let (events, ending, lost) = events(setup.dir.join("task-0.ptrace"));
+    assert_eq!((events.len(), events[0].offset, ending, lost), (1, 7, Ending::Finished, 1));
+    assert_eq!(events[0].file.as_deref(), Some("f"));
+}
+
+#[test]
+fn recording_may_go_on_after_finish() {
+    let setup = setup("again", "all");
+    let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
+    let file = recorder.file("f");
+    for offset in 0..3 {
+        recorder.record(&write(&file, offset, 1, 1));
+        recorder.finish().expect("written");
+        let (events, ending, _) = events(setup.dir.join("task-0.ptrace"));
+        assert_eq!((events.len() as u64, ending), (offset + 1, Ending::Finished));
+    }
+}
+
+#[test]
+fn threads_share_a_recorder_and_many_buffers_are_filled() {
+    let setup = setup("threads", "all");
+    let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
+    let long = recorder.file("n".repeat(5000));
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let (recorder, long) = (&recorder, &long);
+            scope.spawn(move || {
+                let file = recorder.file(format!("file {thread}"));
+                for n in 0..3000 {
+                    recorder.record(&write(&file, thread << 32 | n, 8, 8));
+                    recorder.record(&write(long, n, 8, 8));
+                }
+            });
+        }
+    });
+    recorder.finish().expect("written");
+    let (events, ending, _) = events(setup.dir.join("task-0.ptrace"));
+    assert_eq!((events.len(), ending), (24_000, Ending::Finished));
+    for thread in 0..4u64 {
+        let name = format!("file {thread}");
+        let mine = events.iter().filter(|e| e.file.as_deref() == Some(&name)).map(|e| e.offset);
+        assert!(mine.eq((0..3000).map(|n| thread << 32 | n)));
+    }
+    assert_eq!(events.iter().filter(|e| e.file.as_deref().is_some_and(|f| f.len() == 4096)).count(), 12_000);
+}
+
+#[test]
+fn two_recorders_may_speak_of_one_file() {
+    let setup = setup("two", "all");
+    let task = Recorder::start(&setup, Actor::Task, 0, 1);
+    let agent = Recorder::start(&setup, Actor::Agent, 0, 1);
+    let file = task.file("shared");
+    for n in 0..4 {
+        task.record(&write(&file, n, 1, 1));
+        agent.record(&write(&file, n, 1, 1));
+    }
+    task.finish().and(agent.finish()).expect("written");
+    for name in ["task-0.ptrace", "agent-0.ptrace"] {
+        let (events, ..) = events(setup.dir.join(name));
+        assert!(events.len() == 4 && events.iter().all(|e| e.file.as_deref() == Some("shared")));
+    }
+}
