@@ -373,7 +373,10 @@ impl Ground {
         let tuning = self.file.tuning();
         let plain = self.file.plain()?;
         match &self.coder {
-            Coder::Plain => Ok(plain.read(view, *at, buffer, 0, *len, &tuning)?),
+            Coder::Plain => match self.file.shipment().filter(|_| !tuning.atomic) {
+                Some(shipment) => Ok(shipment.shipper.read(view, *at, buffer, 0, *len, &tuning)?),
+                None => Ok(plain.read(view, *at, buffer, 0, *len, &tuning)?),
+            },
             Coder::External => convert::read_external(plain, view, *at, *len, buffer, &tuning),
             Coder::User(conversion, items) => {
                 let mut staged = convert::scratch(*len)?;
@@ -392,7 +395,10 @@ impl Ground {
         let tuning = self.file.tuning();
         let plain = self.file.plain()?;
         match &self.coder {
-            Coder::Plain => Ok(plain.write(view, *at, buffer, 0, *len, &tuning)?),
+            Coder::Plain => match self.file.shipment().filter(|_| !tuning.atomic) {
+                Some(shipment) => Ok(shipment.shipper.write(view, *at, buffer, 0, *len, &tuning)?),
+                None => Ok(plain.write(view, *at, buffer, 0, *len, &tuning)?),
+            },
             Coder::External => convert::write_external(plain, view, *at, *len, buffer, &tuning),
             Coder::User(conversion, items) => {
                 let mut staged = convert::scratch(*len)?;

@@ -77,7 +77,9 @@ impl File {
             Same(extent as u64, "the etype's extent of MPI_File_set_view differs between ranks"),
             Same(rep, "the data representation of MPI_File_set_view differs between ranks"),
         ];
-        let mut most = [u64::from(holes && self.amode().write), u64::from(self.shared.touched())];
+        let reships = mine.as_ref().is_ok_and(|(_, _, info)| self.reships_for(info));
+        let mut most =
+            [u64::from(holes && self.amode().write), u64::from(self.shared.touched()), u64::from(reships)];
         let (window, given, info) = self.team.agree_on(mine, &same, &mut most)?;
         let host = self.host();
         let types =
@@ -89,6 +91,9 @@ impl File {
         host.release_type(old.filetype)?;
         self.change_hints(|hints| apply_info(hints, &info, self.team.rank == 0));
         self.retune(|now| Tuning { peers_sieve: most[0] > 0, ..now });
+        if most[2] > 0 {
+            self.reship()?;
+        }
         self.restart_shared(most[1] > 0)
     }
 
@@ -288,15 +293,28 @@ impl File {
         let same = [Same(u64::from(on), "the flag of MPI_File_set_atomicity differs between ranks")];
         self.team.agree_on(Ok(()), &same, &mut [])?;
         self.retune(|now| Tuning { atomic: on, ..now });
-        Ok(())
+        // Agents that have the whole file locked would be in the way of the locks of atomic mode.
+        let differs = self.hints(|hints| self.shipping_differs(hints));
+        if differs { self.reship() } else { Ok(()) }
     }
 
     /// Takes hints. Collective.
     pub fn set_info(&self, info: Result<Vec<(String, String)>>) -> Result<()> {
         let digest = info.as_ref().map_or(0, |info| develop(|| self.digest_with(info)));
-        let info = self.team.agree_on(info, &[Same(digest, UNEQUAL_HINTS)], &mut [])?;
+        let mut reships = [u64::from(info.as_ref().is_ok_and(|info| self.reships_for(info)))];
+        let info = self.team.agree_on(info, &[Same(digest, UNEQUAL_HINTS)], &mut reships)?;
         self.change_hints(|hints| apply_info(hints, &info, self.team.rank == 0));
-        Ok(())
+        if reships[0] > 0 { self.reship() } else { Ok(()) }
+    }
+
+    /// Whether data shipping would change with these hints.
+    fn reships_for(&self, info: &[(String, String)]) -> bool {
+        if info.is_empty() {
+            return false;
+        }
+        let mut hints = self.hints(Clone::clone);
+        apply_info(&mut hints, info, false);
+        self.shipping_differs(&hints)
     }
 
     /// A digest of the common hints as they would be with these.

@@ -23,6 +23,8 @@ pub enum Error {
     UserFunction(i32),
     /// The shared file pointer cannot be reached.
     Counter(pario_posix::CounterError),
+    /// Data shipping failed.
+    Shipping(pario_shipping::Error),
     /// This rank's part was fine; that of another rank of the same collective call was not.
     Elsewhere {
         /// Which rank of the file's communicator.
@@ -44,6 +46,7 @@ impl Error {
             Error::View(_) => ErrorKind::Type,
             Error::Convert(_) | Error::UserFunction(_) => ErrorKind::Conversion,
             Error::Counter(e) => e.kind(),
+            Error::Shipping(e) => e.kind(),
             Error::Elsewhere { kind, .. } | Error::Late(kind) => *kind,
         }
     }
@@ -54,6 +57,7 @@ impl Error {
     pub fn errno(&self) -> i32 {
         match self {
             Error::Storage(e) => e.errno().unwrap_or(0),
+            Error::Shipping(e) => e.errno().unwrap_or(0),
             _ => 0,
         }
     }
@@ -62,6 +66,7 @@ impl Error {
     pub(crate) fn at(&self) -> Option<u64> {
         match self {
             Error::Storage(e) => e.at().map(|offset| offset.0),
+            Error::Shipping(e) => e.at().map(|offset| offset.0),
             _ => None,
         }
     }
@@ -80,6 +85,7 @@ impl fmt::Display for Error {
                 write!(f, "the data representation's function returned error {code}")
             }
             Error::Counter(e) => e.fmt(f),
+            Error::Shipping(e) => e.fmt(f),
             Error::Elsewhere { rank, kind } => {
                 write!(f, "rank {rank} of this collective call failed ({kind:?}); its own message says why")
             }
@@ -101,6 +107,7 @@ macro_rules! from {
 from! {
     pario_posix::Error => Storage,
     pario_posix::CounterError => Counter,
+    pario_shipping::Error => Shipping,
     pario_mpi_host::HostError => Host,
     pario_view::Error => View,
     pario_buffer::convert::Error => Convert,

@@ -19,6 +19,7 @@ use crate::busy::{Busy, UnderWay};
 use crate::env::env;
 use crate::error::{Error, Result};
 use crate::settings::{Collective, Facts};
+use crate::shipment::Shipment;
 use crate::team::Team;
 use crate::window::Window;
 use crate::worker::{Ticket, held};
@@ -40,6 +41,7 @@ pub struct File {
     tuning: RwLock<Tuning>,
     facts: Facts,
     collective: RwLock<Arc<Collective>>,
+    pub(crate) shipping: Mutex<Option<Arc<Shipment>>>,
     pub(crate) stats: FileStats,
     pub(crate) trace_id: FileId,
     split: Mutex<Option<Split>>,
@@ -86,6 +88,7 @@ impl File {
         File {
             facts: parts.facts,
             collective: RwLock::new(collective),
+            shipping: Mutex::new(None),
             stats: FileStats::default(),
             trace_id: FileId::new(&parts.path),
             team: parts.team,
@@ -147,6 +150,11 @@ impl File {
     /// The plain file if it has been opened.
     pub(crate) fn opened(&self) -> Option<&Arc<PlainFile>> {
         self.plain.opened()
+    }
+
+    /// What is known about the file system.
+    pub(crate) fn facts(&self) -> Facts {
+        self.facts
     }
 
     /// How collective accesses are done now.

@@ -18,6 +18,7 @@ mod file;
 pub mod handles;
 mod open;
 mod settings;
+mod shipment;
 mod team;
 pub mod tracing;
 mod wait;

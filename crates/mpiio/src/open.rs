@@ -16,7 +16,7 @@ use crate::env::{env, say};
 use crate::error::{Error, Result};
 use crate::file::{File, Lazy, Parts, open_plain};
 use crate::handles;
-use crate::settings::{Collective, Facts};
+use crate::settings::{Collective, Facts, ships};
 use crate::team::{Same, Team};
 use crate::worker::held;
 
@@ -40,10 +40,15 @@ pub struct OpenRequest {
 pub fn open(host: &'static Host, comm: Comm, request: OpenRequest) -> Result<Arc<File>> {
     let team = Team::join(host, comm)?;
     match open_with(&team, request) {
-        Ok(parts) => {
+        Ok((parts, ship)) => {
             counters().opens.add(1);
             let file = Arc::new(File::new(parts));
             file.team.share_view(&file.window().view)?;
+            if ship && let Err(e) = file.reship() {
+                drop(file.stop_shipping());
+                file.team.clone().leave();
+                return Err(e);
+            }
             Ok(file)
         }
         Err(e) => {
@@ -53,7 +58,8 @@ pub fn open(host: &'static Host, comm: Comm, request: OpenRequest) -> Result<Arc
     }
 }
 
-fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<Parts> {
+/// What the file is made of, and whether some rank wants data shipping.
+fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
     let raw_amode = request.raw_amode;
     let checked = (|| {
         let amode = request.bits.check()?;
@@ -117,13 +123,14 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<Parts> {
         None => open_plain(&path, &how).map(Some),
     };
     let same = [Same(develop(|| common_digest(&hints)), UNEQUAL_HINTS)];
-    let plain = team.agree_on(mine, &same, &mut [])?;
+    let mut ship = [u64::from(ships(&hints) && team.size > 1)];
+    let plain = team.agree_on(mine, &same, &mut ship)?;
     let place = match team.size {
         1 => Place::own(),
         _ if team.is_on_one_node() => Place::Memory(team.shared_word()),
         _ => Place::beside(&path, id),
     };
-    Ok(Parts {
+    let parts = Parts {
         team: team.clone(),
         amode,
         raw_amode,
@@ -133,7 +140,8 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<Parts> {
         shared: SharedCounter::new(place, start),
         hints,
         start: start as i64,
-    })
+    };
+    Ok((parts, ship[0] > 0))
 }
 
 const NO_RANDOM: Error = Error::Usage(ErrorKind::Intern, "/dev/urandom cannot be read");
@@ -219,7 +227,9 @@ pub fn close(handle: usize) -> Result<()> {
         .and_then(|()| if file.must_sync_at_close() { file.sync_mine() } else { Ok(()) });
     let mut used_pointer = [u64::from(file.shared.touched())];
     let outcome = file.team.agree_on(mine, &[], &mut used_pointer);
-    let outcome = outcome.and(file.leave_nothing(used_pointer[0] > 0));
+    // All ranks have come here, so no agent is needed any more.
+    let stopped = file.stop_shipping();
+    let outcome = outcome.and(stopped).and(file.leave_nothing(used_pointer[0] > 0));
     let outcome = outcome.and(file.free_view_types()).and(file.report());
     file.team.clone().leave();
     outcome

@@ -351,6 +351,14 @@ impl Team {
         Ok(())
     }
 
+    /// Everybody's `N` bytes, a multiple of 8 and few, in rank order. Collective.
+    pub fn share_words<const N: usize>(&self, mine: &[u8; N]) -> Result<Vec<[u8; N]>> {
+        let words: Vec<u64> = mine.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+        let all = self.meet(&words)?;
+        let bytes = |words: &[u64; CELL]| std::array::from_fn(|i| words[i / 8].to_ne_bytes()[i % 8]);
+        Ok(all.iter().map(bytes).collect())
+    }
+
     /// Everybody's bytes, of any length, in rank order; calls of the host MPI. Collective.
     fn share_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
         let lengths = self.comm.allgather_u64(&[mine.len() as u64])?;

@@ -84,21 +84,13 @@ fn mean(results: &[Measured], direction: Direction, hosts: &[usize], pario: usiz
 }
 
 pub fn show(results: &[Measured]) {
-    println!("aims");
+    match absent(results) {
+        labels if labels.is_empty() => println!("aims"),
+        labels => println!("aims, as far as they can be seen without {}", labels.join(", ")),
+    }
     for pario in PARIOS {
         for direction in DIRECTIONS {
-            let ratio = mean(results, direction, &[ROMIO, OMPIO], pario);
-            let strict = mean(results, direction, &[ROMIO, OMPIO, ROMIO_IN_OPEN_MPI], pario);
-            if !ratio.is_nan() {
-                println!(
-                    "  {} {} {}s: {ratio:.2} x the better host as geometric mean, aim {MEAN} \
-                     ({strict:.2} with {} among the hosts)",
-                    verdict(ratio, MEAN),
-                    CONTENDERS[pario].label,
-                    direction.label(),
-                    CONTENDERS[ROMIO_IN_OPEN_MPI].label,
-                );
-            }
+            show_mean(results, direction, pario);
         }
     }
     for pair in ROMIO_PAIRS {
@@ -110,6 +102,32 @@ pub fn show(results: &[Measured]) {
         }
     }
     show_everywhere(results);
+}
+
+/// Those the aims speak of that did not take part.
+fn absent(results: &[Measured]) -> Vec<&'static str> {
+    let took_part =
+        |contender: &usize| results.iter().all(|result| result.job.contenders.contains(contender));
+    let absent = [ROMIO, OMPIO].into_iter().chain(PARIOS).filter(|contender| !took_part(contender));
+    absent.map(|contender| CONTENDERS[contender].label).collect()
+}
+
+fn show_mean(results: &[Measured], direction: Direction, pario: usize) {
+    let ratio = mean(results, direction, &[ROMIO, OMPIO], pario);
+    if ratio.is_nan() {
+        return;
+    }
+    print!(
+        "  {} {} {}s: {ratio:.2} x the better host as geometric mean, aim {MEAN}",
+        verdict(ratio, MEAN),
+        CONTENDERS[pario].label,
+        direction.label(),
+    );
+    if mean(results, direction, &[ROMIO_IN_OPEN_MPI], pario).is_nan() {
+        return println!();
+    }
+    let strict = mean(results, direction, &[ROMIO, OMPIO, ROMIO_IN_OPEN_MPI], pario);
+    println!(" ({strict:.2} with {} among the hosts)", CONTENDERS[ROMIO_IN_OPEN_MPI].label);
 }
 
 fn show_everywhere(results: &[Measured]) {

@@ -30,14 +30,14 @@ pub fn show(programs: &Programs, job: &Job, dir: &Path) -> Outcome {
             "\n{} ranks, {}: copies per byte and host-MPI operations",
             job.ranks, CONTENDERS[pario].label
         );
-        println!("per rank and collective call{:>20}{:>28}", "write_all", "read_all");
+        println!("per rank and collective call{:>24}{:>32}", "write_all", "read_all");
         for pattern in &job.patterns {
             print!("{pattern:<20}");
             for direction in DIRECTIONS {
                 let key = (pattern.clone(), direction.label());
                 match once.get(&key).zip(several.get(&key)) {
-                    Some((once, several)) => print!("{:>28}", several.beyond(once)),
-                    None => print!("{:>28}", "–"),
+                    Some((once, several)) => print!("{:>32}", several.beyond(once)),
+                    None => print!("{:>32}", "–"),
                 }
             }
             println!();

@@ -1,0 +1,141 @@
+//! Data shipping: independent accesses go to the I/O agents that own the blocks they touch.
+//!
+//! The ranks that are agents start threads for it, everybody learns their addresses, and from then on an
+//! access of one rank needs nobody's calls. It begins with the open, ends with the close, and begins anew
+//! where hints change the blocks or the agents. A file opened with MPI_MODE_UNIQUE_OPEN is in
+//! file-partitioning mode: the agents lock it once for as long as they live.
+
+use std::sync::Arc;
+
+use pario_posix::{Tuning, node};
+use pario_shipping::{Address, Agent, Limits, Map, Service, Shipper, Team, ip_of_this_node};
+use pario_units::ErrorKind;
+
+use crate::env::env;
+use crate::error::{Error, Result};
+use crate::file::File;
+use crate::settings::{agents, shipping_unit, ships};
+use crate::team::Same;
+use crate::worker::held;
+
+/// Who owns which blocks, and how they lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    unit: u64,
+    agents: Vec<u32>,
+    partitioned: bool,
+}
+
+/// Data shipping under way.
+pub(crate) struct Shipment {
+    terms: Terms,
+    pub shipper: Shipper,
+    agent: Option<Agent>,
+}
+
+impl Terms {
+    fn digest(&self) -> u64 {
+        let words = [self.unit, u64::from(self.partitioned)];
+        let agents = self.agents.iter().map(|rank| u64::from(*rank));
+        words.into_iter().chain(agents).fold(0xcbf2_9ce4_8422_2325, |hash: u64, word| {
+            (hash ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23)
+        })
+    }
+}
+
+impl File {
+    /// Data shipping, where it is on.
+    pub(crate) fn shipment(&self) -> Option<Arc<Shipment>> {
+        held(&self.shipping).clone()
+    }
+
+    /// The terms that these hints ask for.
+    fn terms(&self, hints: &pario_hints::Hints) -> Option<Terms> {
+        if self.team.size == 1 || !ships(hints) {
+            return None;
+        }
+        let unit = shipping_unit(hints, &self.facts());
+        let agents = agents(hints, &self.team).unwrap_or_else(|| self.collective().write.aggregators.clone());
+        Some(Terms { unit, agents, partitioned: self.amode().unique_open && !self.atomicity() })
+    }
+
+    /// Whether data shipping has to change for these hints.
+    pub(crate) fn shipping_differs(&self, hints: &pario_hints::Hints) -> bool {
+        self.terms(hints) != self.shipment().map(|now| now.terms.clone())
+    }
+
+    /// Starts, stops or restarts data shipping as the hints in force ask for. Collective.
+    pub(crate) fn reship(&self) -> Result<()> {
+        let terms = self.hints(|hints| self.terms(hints));
+        let same = [Same(
+            terms.as_ref().map_or(0, Terms::digest),
+            "the hints for data shipping differ between ranks",
+        )];
+        // Nobody is in an access any more when all have come here.
+        self.team.agree_on(Ok(()), &same, &mut [])?;
+        let stopped = self.stop_shipping();
+        self.team.agree(stopped)?;
+        let Some(terms) = terms else { return Ok(()) };
+        let [high, low] = self.team.first_does(|| {
+            let secret = node::random_id()
+                .map_err(|_| Error::Usage(ErrorKind::Intern, "/dev/urandom cannot be read"))?;
+            Ok([(secret >> 64) as u64, secret as u64])
+        })?;
+        let secret = u128::from(high) << 64 | u128::from(low);
+        let started = self.start_agent(&terms, secret);
+        let address = match &started {
+            Ok(agent) => Address::encode(agent.as_ref().map(Agent::address).as_ref()),
+            Err(_) => Address::encode(None),
+        };
+        let addresses = self.team.share_words(&address)?;
+        let agent = self.team.agree(started)?;
+        let team = Team {
+            map: Map::new(terms.unit, terms.agents.clone())?,
+            addresses: addresses.iter().map(Address::decode).collect(),
+            rank: self.team.rank,
+            node: env().node_key(),
+            secret,
+            partitioned: terms.partitioned,
+            limits: Limits::default(),
+        };
+        let shipper = Shipper::new(team, self.plain()?.clone())?;
+        if terms.partitioned {
+            self.retune(|now| Tuning { sole: true, ..now });
+        }
+        *held(&self.shipping) = Some(Arc::new(Shipment { terms, shipper, agent }));
+        Ok(())
+    }
+
+    fn start_agent(&self, terms: &Terms, secret: u128) -> Result<Option<Agent>> {
+        if !terms.agents.contains(&self.team.rank) {
+            return Ok(None);
+        }
+        let tcp = if self.team.is_on_one_node() { None } else { ip_of_this_node() };
+        let service = Service {
+            file: self.plain()?.clone(),
+            map: Map::new(terms.unit, terms.agents.clone())?,
+            rank: self.team.rank,
+            secret,
+            tuning: Tuning { peers_sieve: true, ..self.tuning() },
+            partitioned: terms.partitioned,
+            tcp,
+            limits: Limits::default(),
+        };
+        Ok(Some(Agent::start(service)?))
+    }
+
+    /// Ends data shipping on this rank. No rank is in an access.
+    pub(crate) fn stop_shipping(&self) -> Result<()> {
+        let Some(shipment) = held(&self.shipping).take() else { return Ok(()) };
+        if shipment.terms.partitioned {
+            self.retune(|now| Tuning { sole: false, ..now });
+        }
+        let counts = shipment.shipper.counts();
+        self.stats.messages.add(counts.messages);
+        self.stats.message_bytes.add(counts.shipped);
+        match Arc::into_inner(shipment).and_then(|shipment| shipment.agent) {
+            Some(agent) => Ok(agent.stop()?),
+            None => Ok(()),
+        }
+    }
+}
