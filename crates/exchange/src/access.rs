@@ -149,15 +149,16 @@ impl<W: World> Access<W> {
             }
             Way::Direct(_) => {
                 // On the next step, so that who wants to can hand that over to another thread.
-                self.state = State::Moving(Box::new(Moving::direct()));
+                self.state = State::Moving(Box::new(Moving::direct(self.coverage.clone())));
                 Step::Agreed
             }
-            Way::Windows { partition, window, covered, .. } => {
+            Way::Windows { partition, window, covered, one_writer, .. } => {
                 let moving = Moving::windows(
                     claims,
                     partition,
                     *window,
                     *covered,
+                    *one_writer,
                     &self.settings.aggregators,
                     self.coverage.clone(),
                     seat,

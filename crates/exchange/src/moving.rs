@@ -6,6 +6,7 @@
 //! there it receives. The aggregator besides stands in for the ranks of other nodes.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use pario_domain::Partition;
 
@@ -47,6 +48,8 @@ pub(crate) struct Plan {
     pub accesses: bool,
     /// Whether all ranks of this node may.
     pub all_access: bool,
+    /// Full windows are left to whichever rank is writing already.
+    pub one_writer: bool,
     /// How many arrivals complete a window of this node.
     pub expected: u64,
     pub coverage: Arc<Coverage>,
@@ -90,10 +93,16 @@ impl<'a, W: World> Visit<'a, W> {
 
 impl<W: World> Moving<W> {
     /// Every rank by itself.
-    pub fn direct() -> Moving<W> {
-        let coverage = Arc::new(Coverage::new(0));
-        let plan =
-            Plan { write: false, covered: false, accesses: true, all_access: true, expected: 0, coverage };
+    pub fn direct(coverage: Arc<Coverage>) -> Moving<W> {
+        let plan = Plan {
+            write: false,
+            covered: false,
+            accesses: true,
+            all_access: true,
+            one_writer: false,
+            expected: 0,
+            coverage,
+        };
         Moving { direct: true, lanes: Vec::new(), first: 0, plan, moved: 0, error: None }
     }
 
@@ -104,6 +113,7 @@ impl<W: World> Moving<W> {
         partition: &Partition,
         window: u64,
         covered: bool,
+        one_writer: bool,
         aggregators: &[u32],
         coverage: Arc<Coverage>,
         seat: &Seat,
@@ -112,11 +122,13 @@ impl<W: World> Moving<W> {
         let is_local = |rank: &u32| seat.local_index(*rank).is_some();
         let local_aggregators = aggregators.iter().copied().filter(|rank| is_local(rank)).count();
         let write = claims[0].call.write;
+        let all_access = local_aggregators == seat.locals.len();
         let plan = Plan {
             write,
             covered,
             accesses: aggregators.contains(&seat.rank),
-            all_access: local_aggregators == seat.locals.len(),
+            all_access,
+            one_writer: one_writer && write && all_access,
             expected: seat.locals.len() as u64 + u64::from(!seat.is_alone()),
             coverage,
         };
@@ -173,6 +185,9 @@ impl<W: World> Moving<W> {
                     progress |= course.visit(&mut visit)?;
                     left |= !course.over;
                 }
+                if plan.one_writer && seat.node.full().load(Relaxed) > 0 {
+                    progress |= write_full(lanes, &mut visit);
+                }
             }
             if !left {
                 return Ok(true);
@@ -195,6 +210,22 @@ impl<W: World> Moving<W> {
             None => Ok(self.moved),
         }
     }
+}
+
+/// Writes full windows until there are none, unless some rank does that already: it will look again after
+/// it has said that it is done.
+fn write_full<W: World>(lanes: &mut [Course<W>], visit: &mut Visit<'_, W>) -> bool {
+    let node = visit.seat.node.clone();
+    let mut progress = false;
+    while node.full().load(SeqCst) > 0 && node.writer().swap(1, SeqCst) == 0 {
+        for course in &mut *lanes {
+            if let Role::Local(local, _) = &mut course.role {
+                progress |= local.write_full(&course.lane, visit);
+            }
+        }
+        node.writer().store(0, SeqCst);
+    }
+    progress
 }
 
 impl<W: World> Course<W> {

@@ -8,6 +8,8 @@
 //! | 8 | how many sleep on it |
 //! | 16 | broken: not 0 once a rank has left in the middle of something |
 //! | 24 | a word for the layer above (the shared file pointer) |
+//! | 32 | full windows that wait to be written, where one rank writes at a time |
+//! | 40 | whether some rank writes |
 //! | 64 | two banks of a meeting, each: arrived, ready, published, 5 words free |
 //! | 192 | two banks of cells: for each rank of the file [`CELL`] words |
 //! | … | slots: for each local aggregator two, each 16 words (see [`Slot`]) |
@@ -31,6 +33,8 @@ const EVENT: usize = 0;
 const SLEEPERS: usize = 8;
 const BROKEN: usize = 16;
 const SPARE: usize = 24;
+const FULL: usize = 32;
+const WRITER: usize = 40;
 const BANKS: usize = 64;
 const BANK: usize = 64;
 const CELLS: usize = BANKS + 2 * BANK;
@@ -154,6 +158,16 @@ impl Node {
     /// Whether a rank has left in the middle of something.
     pub fn is_broken(&self) -> bool {
         self.segment.word(BROKEN).load(Ordering::Relaxed) != 0
+    }
+
+    /// Full windows that wait to be written.
+    pub(crate) fn full(&self) -> &AtomicU64 {
+        self.segment.word(FULL)
+    }
+
+    /// Not zero while a rank writes.
+    pub(crate) fn writer(&self) -> &AtomicU64 {
+        self.segment.word(WRITER)
     }
 
     fn bank(&self, generation: u64, word: usize) -> &AtomicU64 {

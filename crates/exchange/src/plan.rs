@@ -33,6 +33,8 @@ pub struct Settings {
     pub aggregators: Vec<u32>,
     /// Pieces of at least this many bytes had better go straight to the file.
     pub direct_piece: u64,
+    /// The file system lets one process of a node write a file at a time, so it is no use to try together.
+    pub one_writer: bool,
 }
 
 impl Settings {
@@ -45,6 +47,7 @@ impl Settings {
             u64::from(self.servers),
             self.window,
             self.direct_piece,
+            u64::from(self.one_writer),
         ];
         let ranks = self.aggregators.iter().map(|rank| u64::from(*rank));
         // FNV-1a over words: fixed, and the same in every process.
@@ -76,6 +79,8 @@ pub enum Way {
         window: u64,
         /// Every byte of the region is written by exactly one rank.
         covered: bool,
+        /// One rank of a node writes at a time.
+        one_writer: bool,
         /// Why.
         choice: Choice,
     },
@@ -104,7 +109,7 @@ pub fn plan(claims: &[Claim], settings: &Settings, coverage: &Coverage) -> Way {
         Ok(why) => why,
         Err(why) => return Way::Direct(Choice { why }),
     };
-    let Settings { method, unit, servers, window, .. } = *settings;
+    let Settings { method, unit, servers, window, one_writer, .. } = *settings;
     let partition = Partition::new(method, lo..hi, settings.aggregators.len() as u32, unit, servers);
     let covered = claims[0].call.write && {
         let bytes = busy.iter().fold(0u64, |sum, c| sum.saturating_add(c.bytes));
@@ -113,7 +118,7 @@ pub fn plan(claims: &[Claim], settings: &Settings, coverage: &Coverage) -> Way {
     if claims[0].call.write && !covered && busy.iter().any(|c| c.no_locks) {
         return Way::Direct(Choice { why: "holes, in a nonblocking access of several nodes" });
     }
-    Way::Windows { partition, window, covered, choice: Choice { why } }
+    Way::Windows { partition, window, covered, one_writer, choice: Choice { why } }
 }
 
 /// Why windows, or (as an error) why not.

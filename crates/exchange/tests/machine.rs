@@ -29,6 +29,7 @@ fn scene(rng: &mut Rng) -> Scene {
             servers: 1 + rng.below(6) as u32,
             window: 16 + rng.below(100),
             aggregators,
+            one_writer: rng.below(2) == 0,
         },
         rng.next_u64(),
     )
@@ -107,7 +108,11 @@ fn bytes_that_nobody_writes_survive_where_ranks_overlap() {
 fn scene_of(nodes: &[u64], window: u64) -> Scene {
     let aggregators = (0..nodes.len() as u32).collect();
     let (strategy, method) = (Strategy::Windows, Method::Even);
-    Scene::new(nodes, pretend::Wish { strategy, method, unit: 1, servers: 1, window, aggregators }, 7)
+    Scene::new(
+        nodes,
+        pretend::Wish { strategy, method, unit: 1, servers: 1, window, aggregators, one_writer: true },
+        7,
+    )
 }
 
 #[test]

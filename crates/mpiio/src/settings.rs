@@ -75,7 +75,7 @@ pub(crate) struct Collective {
 const LOCAL_WINDOW: u64 = 512 << 10;
 
 /// On a local file system pieces of this size are as cheap to access one by one.
-const LOCAL_PIECE_READ: u64 = 32 << 10;
+const LOCAL_PIECE_READ: u64 = 8 << 10;
 const LOCAL_PIECE_WRITE: u64 = 32 << 10;
 
 /// Elsewhere every call is a message, so windows pay until pieces are very large.
@@ -105,6 +105,7 @@ impl Collective {
                 window: if facts.local { window.min(LOCAL_WINDOW) } else { window },
                 aggregators,
                 direct_piece: if facts.local { piece } else { REMOTE_PIECE },
+                one_writer: facts.local,
             })
         };
         let word = if ships { "data-shipping" } else { "two-phase" };

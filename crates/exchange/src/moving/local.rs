@@ -5,6 +5,9 @@
 //! have holes; if so, somebody reads the file into it, under a lock that is held until it is written, before
 //! anybody copies.
 //!
+//! Where the file system lets only one process write, who arrives last leaves the window to whoever is writing,
+//! and becomes the writer only if nobody is.
+//!
 //! *Reading*: who comes first and needs bytes reads the window; the others meanwhile go to other lanes. The
 //! last to arrive gives the window free.
 //!
@@ -12,7 +15,7 @@
 
 use pario_domain::Window;
 use std::ops::Range;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
 use super::{Lane, Visit};
 use crate::coverage::{halves, plus, whole};
@@ -91,7 +94,7 @@ impl<W: World> Local<W> {
                     progress |= self.read_before_write(round, &slot, &lane.window(round), visit);
                 }
                 state::WANTED => progress |= fetch(&slot, state::WANTED, &lane.window(round), visit),
-                state::FULL => {
+                state::FULL if !visit.plan.one_writer => {
                     let mine = slot.state().compare_exchange(state::FULL, state::WRITING, AcqRel, Relaxed);
                     if mine.is_ok() {
                         write_out(&slot, &lane.window(round), visit);
@@ -99,6 +102,20 @@ impl<W: World> Local<W> {
                     }
                 }
                 _ => {}
+            }
+        }
+        progress
+    }
+
+    /// Writes the full windows of this lane. Nobody else does so at the same time.
+    pub fn write_full(&mut self, lane: &Lane, visit: &mut Visit<'_, W>) -> bool {
+        let mut progress = false;
+        for round in self.done.saturating_sub(DEPTH)..lane.rounds().min(self.done + DEPTH) {
+            let slot = self.slot(round, visit);
+            if slot.serves(self.turn(round)) && slot.state().load(Acquire) == state::FULL {
+                visit.seat.node.full().fetch_sub(1, AcqRel);
+                write_out(&slot, &lane.window(round), visit);
+                progress = true;
             }
         }
         progress
@@ -274,7 +291,10 @@ pub(crate) fn arrive_written<W: World>(slot: &Slot<'_>, window: &Window, visit: 
     if slot.arrived().fetch_add(1, AcqRel) + 1 < visit.plan.expected {
         return;
     }
-    if visit.plan.accesses {
+    if visit.plan.one_writer {
+        slot.state().store(state::FULL, Release);
+        visit.seat.node.full().fetch_add(1, SeqCst);
+    } else if visit.plan.accesses {
         write_out(slot, window, visit);
     } else {
         slot.state().store(state::FULL, Release);

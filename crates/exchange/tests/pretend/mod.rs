@@ -289,6 +289,7 @@ pub struct Wish {
     pub servers: u32,
     pub window: u64,
     pub aggregators: Vec<u32>,
+    pub one_writer: bool,
 }
 
 /// All ranks of a pretended file.
@@ -328,9 +329,17 @@ impl Scene {
             gathers: 0,
             rng: Rng::new(seed ^ u64::from(rank)),
         };
-        let Wish { strategy, method, unit, servers, window, aggregators } = wish;
-        let settings =
-            Settings { strategy, method, unit, servers, window, aggregators, direct_piece: 1 << 30 };
+        let Wish { strategy, method, unit, servers, window, aggregators, one_writer } = wish;
+        let settings = Settings {
+            strategy,
+            method,
+            unit,
+            servers,
+            window,
+            aggregators,
+            one_writer,
+            direct_piece: 1 << 30,
+        };
         Scene {
             seats: (0..ranks).map(seat).collect(),
             worlds: (0..ranks).map(world).collect(),
