@@ -30,7 +30,17 @@ pub const AS_ROOT: [&str; 2] = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROO
 /// Tells the library in the ranks to report its counters at the end.
 pub const STATS: &str = "PARIO_STATS";
 
+/// Tells the library to record operations.
+pub const TRACE: &str = "PARIO_TRACE";
+/// A word that is the same on all ranks of a job, for its trace files.
+pub const JOB: &str = "PARIO_JOB";
+
 impl Environment {
+    /// Whether a variable for the ranks is set.
+    pub fn has(&self, name: &str) -> bool {
+        self.for_ranks.iter().any(|known| known == name)
+    }
+
     /// The environment of this process.
     pub fn read() -> Environment {
         let get = |name| std::env::var_os(name).filter(|v: &OsString| !v.is_empty());

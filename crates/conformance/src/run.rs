@@ -4,10 +4,12 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::gate;
 use crate::host::Host;
+use crate::hosts::{self, Hosts};
 use crate::library::libpario;
 use crate::process::{self, Finished};
 use crate::stats::{self, Stats};
@@ -31,6 +33,8 @@ pub struct Run {
     pub shim: Option<PathBuf>,
     /// The node that each rank takes itself to be on; empty: the one node that it is on.
     pub nodes: Vec<u32>,
+    /// The hosts that the ranks are spread over; none: this machine.
+    pub hosts: Option<Arc<Hosts>>,
     /// The working directory, if not this process's.
     pub dir: Option<PathBuf>,
     /// After this long the run is killed and counts as failed.
@@ -49,6 +53,7 @@ impl Run {
             preload: false,
             shim: None,
             nodes: Vec::new(),
+            hosts: None,
             dir: None,
             timeout: Duration::from_secs(120),
         }
@@ -90,6 +95,12 @@ impl Run {
         self
     }
 
+    /// Spreads the ranks evenly over hosts.
+    pub fn hosts(mut self, hosts: &Arc<Hosts>) -> Run {
+        self.hosts = Some(hosts.clone());
+        self
+    }
+
     /// Sets the working directory.
     pub fn dir(mut self, dir: impl AsRef<Path>) -> Run {
         self.dir = Some(dir.as_ref().to_path_buf());
@@ -111,7 +122,10 @@ impl Run {
     }
 
     fn command(&self) -> Command {
-        let mut command = Command::new(self.host.mpiexec());
+        let mut command = match &self.hosts {
+            Some(hosts) => hosts.launcher(self.host, self.ranks),
+            None => Command::new(self.host.mpiexec()),
+        };
         command.envs(self.host.launch_environment().iter().copied());
         command.arg("-n").arg(self.ranks.to_string());
         let mut set = |name: &str, value: &str| {
@@ -121,8 +135,9 @@ impl Run {
         for (name, value) in &self.env {
             set(name, value);
         }
-        let preloaded: Vec<PathBuf> =
-            self.shim.clone().into_iter().chain(self.preload.then(libpario)).collect();
+        let remedy = self.hosts.as_ref().and_then(|_| hosts::remedy(self.host));
+        let shims = remedy.into_iter().chain(self.shim.clone());
+        let preloaded: Vec<PathBuf> = shims.chain(self.preload.then(libpario)).collect();
         if !preloaded.is_empty() {
             set(
                 "LD_PRELOAD",
@@ -159,6 +174,9 @@ impl fmt::Display for Run {
         write!(f, "{program} {args}: {} ranks on {}{front}", self.ranks, self.host.name())?;
         if !self.nodes.is_empty() {
             write!(f, ", on nodes {:?}", self.nodes)?;
+        }
+        if self.hosts.is_some() {
+            write!(f, ", on hosts of their own")?;
         }
         for (name, value) in &self.env {
             write!(f, ", {name}={value}")?;

@@ -208,8 +208,7 @@ fn injected(log: &str) -> Vec<String> {
     faults
 }
 
-/// The trace of errors holds the failures of the storage, each once and at its rank, the calls that failed
-/// by them on every rank, and nothing else.
+/// The trace of errors holds the failures of the storage, each once and at its rank, and nothing else.
 fn traced(host: Host, ranks: u32, hints: &str) {
     let dir = scratch();
     let trace = dir.join("trace");
@@ -218,17 +217,11 @@ fn traced(host: Host, ranks: u32, hints: &str) {
     let mut show = Command::new(pario());
     show.args(["trace", "show", "--json"]).arg(&trace);
     let shown = execute(show, Duration::from_secs(60)).expect_success();
-    let events: Vec<&str> = shown.stdout.lines().collect();
-    let (storage, calls): (Vec<&str>, Vec<&str>) = events.iter().partition(|e| field(e, "errno") != "0");
-    let seen =
-        storage.iter().map(|e| format!("{} {} {}\n", field(e, "rank"), field(e, "op"), field(e, "errno")));
+    let brief = |e: &str| format!("{} {} {}\n", field(e, "rank"), field(e, "op"), field(e, "errno"));
+    let seen: String = shown.stdout.lines().map(brief).collect();
     let log = fs::read_to_string(dir.join("log")).expect("something was injected");
-    assert_eq!(injected(&seen.collect::<String>()), injected(&log), "{output}\n{shown}");
-    assert!(calls.iter().all(|e| field(e, "class") != "0"), "a success stands in the trace: {shown}");
-    for rank in 0..ranks {
-        let heard = events.iter().filter(|e| field(e, "rank") == rank.to_string()).count();
-        assert!(heard >= log.lines().count(), "rank {rank} has {heard} records: {shown}");
-    }
+    assert_eq!(injected(&seen), injected(&log), "{output}\n{shown}");
+    assert!(shown.stdout.lines().all(|e| field(e, "class") != "0"), "without its class: {shown}");
 }
 
 #[test]

@@ -34,8 +34,9 @@ pub struct Claim {
     pub print: u64,
     /// The access has to be made by the rank itself.
     pub alone: bool,
-    /// The access must not wait for others with a lock in hand: no windows with holes.
-    pub no_locks: bool,
+    /// No windows with holes: the access must not wait for others with a lock in hand, or was told not to read
+    /// before it writes.
+    pub no_holes: bool,
     /// The view's content hash.
     pub view: u128,
     /// Where in the view the access begins.
@@ -47,7 +48,7 @@ pub struct Claim {
 impl Claim {
     /// The claim of a rank that has nothing to do.
     pub fn nothing(call: Call, settings: u64) -> Claim {
-        let (error, alone, no_locks) = (None, false, false);
+        let (error, alone, no_holes) = (None, false, false);
         Claim {
             error,
             call,
@@ -57,7 +58,7 @@ impl Claim {
             pieces: 0,
             print: 0,
             alone,
-            no_locks,
+            no_holes,
             view: 0,
             at: 0,
             settings,
@@ -98,7 +99,7 @@ impl Claim {
         let mut words = [0; CELL];
         let flags = u64::from(self.call.write)
             | u64::from(self.alone) << 1
-            | u64::from(self.no_locks) << 2
+            | u64::from(self.no_holes) << 2
             | u64::from(self.call.form) << 32;
         let filled = [
             self.error.map_or(0, ErrorKind::code),
@@ -123,7 +124,7 @@ impl Claim {
             error: (code != 0).then(|| ErrorKind::from_code(code).unwrap_or(ErrorKind::Intern)),
             call: Call { write: flags & 1 != 0, form: (flags >> 32) as u32 },
             alone: flags & 2 != 0,
-            no_locks: flags & 4 != 0,
+            no_holes: flags & 4 != 0,
             lo,
             hi,
             bytes,

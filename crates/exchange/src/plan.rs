@@ -115,8 +115,8 @@ pub fn plan(claims: &[Claim], settings: &Settings, coverage: &Coverage) -> Way {
         let bytes = busy.iter().fold(0u64, |sum, c| sum.saturating_add(c.bytes));
         bytes == hi - lo && busy.iter().fold(0, |sum, c| plus(sum, c.print)) == coverage.range(lo..hi)
     };
-    if claims[0].call.write && !covered && busy.iter().any(|c| c.no_locks) {
-        return Way::Direct(Choice { why: "holes, in a nonblocking access of several nodes" });
+    if claims[0].call.write && !covered && busy.iter().any(|c| c.no_holes) {
+        return Way::Direct(Choice { why: "there are holes, and reading before writing is not wanted" });
     }
     Way::Windows { partition, window, covered, one_writer, choice: Choice { why } }
 }

@@ -129,9 +129,10 @@ impl Host {
     /// must do this now and then, or a message that another rank waits for may never leave.
     pub fn poke(&self) {
         let (mut flag, ignore) = (0, self.constants.number.status_ignore as usize as *mut c_void);
-        let me = self.constants.handle.comm_self;
+        // MPICH makes no progress where only this process itself is asked.
+        let (any, world) = (self.constants.number.any_source as c_int, self.constants.handle.comm_world);
         // SAFETY: a handle by value; writes one int. What it finds, or that it fails, is of no interest.
-        unsafe { (self.f.iprobe)(0, 0, me, &mut flag, ignore) };
+        unsafe { (self.f.iprobe)(any, 0, world, &mut flag, ignore) };
     }
 }
 

@@ -17,6 +17,7 @@ use crate::convert;
 use crate::datarep::{Conversion, Datarep};
 use crate::error::{Error, Result};
 use crate::file::{File, Split};
+use crate::shipment::Shipment;
 use crate::tracing::Traced;
 use crate::window::{Window, file_pattern};
 use crate::worker::{self, Ticket};
@@ -347,6 +348,9 @@ impl Job {
     pub fn run(self) -> Result<u64> {
         let (counters, stats) = (counters(), &self.ground.file.stats);
         let moved = self.ground.run(&self.task)?;
+        if let Some(shipment) = self.ground.shipment() {
+            stats.decide(self.task.write, shipment.choice());
+        }
         if self.task.write {
             counters.writes.add(1);
             counters.written_bytes.add(moved);
@@ -368,12 +372,18 @@ impl Ground {
         if task.write { self.write(task) } else { self.read(task) }
     }
 
+    /// Data shipping, where it is on and fit for this access.
+    fn shipment(&self) -> Option<Arc<Shipment>> {
+        let fits = matches!(self.coder, Coder::Plain) && !self.file.tuning().atomic;
+        fits.then(|| self.file.shipment()).flatten()
+    }
+
     fn read(&self, task: &Task) -> Result<u64> {
         let Task { view, at, len, buffer, .. } = task;
         let tuning = self.file.tuning();
         let plain = self.file.plain()?;
         match &self.coder {
-            Coder::Plain => match self.file.shipment().filter(|_| !tuning.atomic) {
+            Coder::Plain => match self.shipment() {
                 Some(shipment) => Ok(shipment.shipper.read(view, *at, buffer, 0, *len, &tuning)?),
                 None => Ok(plain.read(view, *at, buffer, 0, *len, &tuning)?),
             },
@@ -395,7 +405,7 @@ impl Ground {
         let tuning = self.file.tuning();
         let plain = self.file.plain()?;
         match &self.coder {
-            Coder::Plain => match self.file.shipment().filter(|_| !tuning.atomic) {
+            Coder::Plain => match self.shipment() {
                 Some(shipment) => Ok(shipment.shipper.write(view, *at, buffer, 0, *len, &tuning)?),
                 None => Ok(plain.write(view, *at, buffer, 0, *len, &tuning)?),
             },

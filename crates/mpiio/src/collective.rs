@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pario_exchange::{self as exchange, Access, Call, Claim, Messages, Outcome, Step, Way, World};
+use pario_exchange::{self as exchange, Access, Call, Claim, Messages, Outcome, Seat, Step, Way, World};
 use pario_mpi_host::{Message, Pending, TypeHandle};
 use pario_posix::{OwnedRange, Tuning};
 use pario_trace::{Choice, counters};
@@ -124,8 +124,10 @@ impl Operation {
                 let alone = file.tuning().atomic || unreadable || !matches!(ground.coder, Coder::Plain);
                 let cover = write.then_some(&*coverage);
                 let claim = Claim::access(call, digest, &task.view, task.at, task.len, alone, cover);
-                let no_locks = pace == Pace::Nonblocking && !file.team.is_on_one_node();
-                let claim = Claim { no_locks, ..claim };
+                // Who does not want sieving does not want windows with holes either.
+                let no_sieving = file.tuning().sieve_write == pario_posix::Toggle::Disable;
+                let no_holes = no_sieving || pace == Pace::Nonblocking && !file.team.is_on_one_node();
+                let claim = Claim { no_holes, ..claim };
                 (claim, Some(task), ground, None)
             }
             Err(e) => {
@@ -147,7 +149,11 @@ impl Operation {
     fn step(&mut self) -> Result<Step<Error>> {
         let file = self.ground.file.clone();
         let mut seat = file.team.seat();
-        let step = self.access.step(&mut seat, &mut self.ground);
+        self.step_at(&mut seat)
+    }
+
+    fn step_at(&mut self, seat: &mut Seat) -> Result<Step<Error>> {
+        let step = self.access.step(seat, &mut self.ground);
         if matches!(step, Ok(Step::Agreed)) && self.write {
             self.beware_of_holes();
         }
@@ -397,12 +403,16 @@ pub(crate) struct Flight {
 impl Flight {
     /// Goes on as far as possible; true once it is over.
     pub fn step(&mut self) -> bool {
-        let outcome = match self.operation.step() {
+        let file = self.operation.ground.file.clone();
+        let Some(mut seat) = file.team.free_seat() else { return false };
+        let step = self.operation.step_at(&mut seat);
+        drop(seat);
+        let outcome = match step {
             Ok(Step::Done(outcome)) => self.operation.conclude(outcome),
             Ok(Step::Agreed) => return self.step(),
             Ok(Step::Waiting) => return false,
             Err(e) => {
-                self.operation.ground.file.team.break_up();
+                file.team.break_up();
                 Err(e)
             }
         };

@@ -183,6 +183,7 @@ impl File {
         *self.collective.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = collective;
         drop(hints);
         self.retune(|now| Tuning { read_buffer, write_buffer, sieve_read, sieve_write, ..now });
+        self.retune_agent();
     }
 
     /// The typed values that steer an access now.

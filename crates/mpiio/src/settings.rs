@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pario_domain::{ConfigList, Method, Protocol, Wanted, auto, choose};
 use pario_exchange::{Settings, Strategy};
 use pario_hints::{Hints, Toggle};
-use pario_posix::{FsKind, PlainFile};
+use pario_posix::{FsKind, PlainFile, PrefetchLimits};
 
 use crate::team::Team;
 
@@ -41,6 +41,11 @@ impl Facts {
             stripe: striping.map_or(0, |s| s.unit),
             servers: striping.and_then(|s| s.count).unwrap_or(0),
         }
+    }
+
+    /// A stripe where there are any, else a block.
+    fn lock_unit(&self) -> u64 {
+        if self.stripe > 0 { self.stripe } else { self.block }
     }
 
     pub fn words(self) -> [u64; 4] {
@@ -124,13 +129,24 @@ pub(crate) fn ships(hints: &Hints) -> bool {
 
 /// The agents' blocks: whole blocks of the file system.
 pub(crate) fn shipping_unit(hints: &Hints, facts: &Facts) -> u64 {
-    let block = if facts.stripe > 0 { facts.stripe } else { facts.block };
+    let block = facts.lock_unit();
     hints.io_buffer_size().unwrap_or(16 * block).next_multiple_of(block)
 }
 
+/// Guided prefetch goes by the file system's blocks, but a page is too little for a request to a disk.
+const LEAST_PREFETCH: u64 = 64 << 10;
+
+/// How far ahead of an agent's reads to prefetch.
+pub(crate) fn prefetch(hints: &Hints, facts: &Facts) -> PrefetchLimits {
+    PrefetchLimits {
+        block: facts.lock_unit().max(LEAST_PREFETCH),
+        max_pre: hints.max_pre() as usize,
+        max_acc: hints.max_acc() as usize,
+    }
+}
+
 fn unit(hints: &Hints, facts: &Facts) -> u64 {
-    let known = if facts.stripe > 0 { facts.stripe } else { facts.block };
-    hints.striping_unit().unwrap_or(known).max(1)
+    hints.striping_unit().unwrap_or(facts.lock_unit()).max(1)
 }
 
 fn strategy(hints: &Hints, cb: Toggle, ships: bool) -> Strategy {

@@ -7,15 +7,17 @@
 
 use std::sync::Arc;
 
-use pario_posix::{Tuning, node};
+use pario_posix::{PrefetchLimits, Tuning, node};
 use pario_shipping::{Address, Agent, Limits, Map, Service, Shipper, Team, ip_of_this_node};
+use pario_trace::Choice;
 use pario_units::ErrorKind;
 
 use crate::env::env;
 use crate::error::{Error, Result};
 use crate::file::File;
-use crate::settings::{agents, shipping_unit, ships};
+use crate::settings::{agents, prefetch, shipping_unit, ships};
 use crate::team::Same;
+use crate::tracing;
 use crate::worker::held;
 
 /// Who owns which blocks, and how they lock.
@@ -33,6 +35,9 @@ pub(crate) struct Shipment {
     agent: Option<Agent>,
 }
 
+const NO_ADDRESS: &str =
+    "data shipping between nodes needs an IPv4 address that other nodes reach; this node has none";
+
 impl Terms {
     fn digest(&self) -> u64 {
         let words = [self.unit, u64::from(self.partitioned)];
@@ -40,6 +45,21 @@ impl Terms {
         words.into_iter().chain(agents).fold(0xcbf2_9ce4_8422_2325, |hash: u64, word| {
             (hash ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23)
         })
+    }
+}
+
+impl Shipment {
+    /// How its accesses are done, for statistics.
+    pub fn choice(&self) -> Choice {
+        let mut agents = self.terms.agents.clone();
+        agents.sort_unstable();
+        agents.dedup();
+        Choice {
+            strategy: "data-shipping",
+            partitioning: "static-cyclic",
+            aggregators: agents.len() as u32,
+            why: "by hint".into(),
+        }
     }
 }
 
@@ -110,18 +130,38 @@ impl File {
         if !terms.agents.contains(&self.team.rank) {
             return Ok(None);
         }
-        let tcp = if self.team.is_on_one_node() { None } else { ip_of_this_node() };
+        let tcp = match self.team.is_on_one_node() {
+            true => None,
+            false => Some(ip_of_this_node().ok_or(Error::Usage(ErrorKind::Io, NO_ADDRESS))?),
+        };
+        let (tuning, prefetch) = self.agents_manner();
         let service = Service {
             file: self.plain()?.clone(),
             map: Map::new(terms.unit, terms.agents.clone())?,
             rank: self.team.rank,
             secret,
-            tuning: Tuning { peers_sieve: true, ..self.tuning() },
+            tuning,
+            prefetch,
             partitioned: terms.partitioned,
             tcp,
             limits: Limits::default(),
+            report: tracing::of_agent(&self.path),
         };
         Ok(Some(Agent::start(service)?))
+    }
+
+    /// How this rank's agent accesses the file.
+    fn agents_manner(&self) -> (Tuning, PrefetchLimits) {
+        let prefetch = self.hints(|hints| prefetch(hints, &self.facts()));
+        (Tuning { peers_sieve: true, ..self.tuning() }, prefetch)
+    }
+
+    /// Makes this rank's agent go by the hints in force.
+    pub(crate) fn retune_agent(&self) {
+        if let Some(agent) = self.shipment().as_ref().and_then(|shipment| shipment.agent.as_ref()) {
+            let (tuning, prefetch) = self.agents_manner();
+            agent.retune(tuning, prefetch);
+        }
     }
 
     /// Ends data shipping on this rank. No rank is in an access.

@@ -63,6 +63,22 @@ struct Pool(Mutex<Vec<Arc<Team>>>);
 /// Communicators of teams that are gone. Freeing is left to the next call that may.
 static GONE: Mutex<Vec<OwnedComm>> = Mutex::new(Vec::new());
 
+/// Teams with accesses that are stepped from the program's MPI calls.
+static FLYING: Mutex<Vec<Weak<Team>>> = Mutex::new(Vec::new());
+
+/// Goes on with the queued accesses of all files. Whoever waits for one thing inside an MPI call does this: a
+/// rank that it waits for may need another of them first.
+pub(crate) fn advance_all() {
+    let teams: Vec<Arc<Team>> = match FLYING.try_lock() {
+        Ok(mut flying) => {
+            flying.retain(|team| team.upgrade().is_some_and(|team| !team.flights_are_over()));
+            flying.iter().filter_map(Weak::upgrade).collect()
+        }
+        Err(_) => return,
+    };
+    teams.iter().for_each(|team| team.advance());
+}
+
 /// The largest window that a table has room for, unless the environment asks for more. Only what is used
 /// costs memory.
 const CAPACITY: u64 = 16 << 20;
@@ -200,8 +216,13 @@ impl Team {
     }
 
     /// Queues a collective access to be stepped by [`Team::advance`].
-    pub fn queue(&self, flight: Box<Flight>) {
+    pub fn queue(self: &Arc<Team>, flight: Box<Flight>) {
         held(&self.flights).push_back(flight);
+        let mut flying = held(&FLYING);
+        if !flying.iter().any(|team| std::ptr::eq(team.as_ptr(), Arc::as_ptr(self))) {
+            flying.push(Arc::downgrade(self));
+        }
+        drop(flying);
         self.advance();
     }
 
@@ -214,6 +235,15 @@ impl Team {
             }
             flights.pop_front();
         }
+    }
+
+    fn flights_are_over(&self) -> bool {
+        self.flights.try_lock().is_ok_and(|flights| flights.is_empty())
+    }
+
+    /// The seat, if nobody has it.
+    pub fn free_seat(&self) -> Option<MutexGuard<'_, Seat>> {
+        self.seat.try_lock().ok()
     }
 
     /// Waits for the collective accesses in the background: all calls of a file are in order.

@@ -1,13 +1,16 @@
 //! Records of what the program's calls did, for `PARIO_TRACE`.
 //!
-//! A rank records its own failures. That another rank's failure reached it, or that an earlier failure of its
-//! own is told again by sync or close, is not a failure of its own, so each failure stands in one record.
+//! A rank records its own failures, and so does an I/O agent. That a failure of another rank or of an agent
+//! reached a rank, or that an earlier failure of its own is told again by sync or close, is not a failure of its
+//! own, so each failure stands in one record.
 
-use std::sync::OnceLock;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use pario_exchange::Job as Task;
 use pario_mpi_host::host;
+use pario_shipping::{Report, Served};
 use pario_trace::{Actor, Call, FileId, Op, Record, Recorder};
 
 use crate::access::{Direction, Pace, Place, Reach};
@@ -17,20 +20,47 @@ use crate::error::{Error, Result};
 /// The recorder of this task, if the user asked for one.
 pub fn recorder() -> Option<&'static Recorder> {
     static RECORDER: OnceLock<Option<Recorder>> = OnceLock::new();
-    let recorder = RECORDER.get_or_init(|| {
-        let setup = env().trace.as_ref()?;
-        let host = host().ok()?;
-        Some(Recorder::start(setup, Actor::Task, host.world_rank(), host.world_size()))
-    });
-    recorder.as_ref()
+    RECORDER.get_or_init(|| start(Actor::Task)).as_ref()
+}
+
+/// The recorder of this task's I/O agents; there is none before the first of them.
+static OF_AGENTS: OnceLock<Option<Recorder>> = OnceLock::new();
+
+fn start(actor: Actor) -> Option<Recorder> {
+    let setup = env().trace.as_ref()?;
+    let host = host().ok()?;
+    Some(Recorder::start(setup, actor, host.world_rank(), host.world_size()))
+}
+
+/// What records the requests that this task's agent serves on a file, if the user asked for it.
+pub(crate) fn of_agent(path: &Path) -> Option<Report> {
+    let recorder = OF_AGENTS.get_or_init(|| start(Actor::Agent)).as_ref()?;
+    let file = FileId::new(path);
+    Some(Arc::new(move |served: &Served<'_>| {
+        let failure = served.moved.as_ref().err();
+        let offset = failure.and_then(|e| e.at()).unwrap_or(served.range.start).0;
+        let call = Call::from(if served.write { Op::Write } else { Op::Read });
+        recorder.record(&Record {
+            offset,
+            end: served.range.end.0.max(offset),
+            len: served.len,
+            moved: served.moved.unwrap_or(0),
+            errno: failure.and_then(|e| e.errno()).unwrap_or(0),
+            kind: failure.map(|e| e.kind()),
+            class: failure.map_or(0, |e| host().map_or(0, |host| host.class(e.kind()))),
+            on_behalf_of: Some(served.rank),
+            ..Record::new(call, Some(&file), served.start)
+        });
+    }))
 }
 
 /// Writes out what is recorded; at the end of the program.
 pub fn finish() {
-    if let Some(recorder) = recorder()
-        && let Err(e) = recorder.finish()
-    {
-        say(&format!("the trace is incomplete: {e}"));
+    let of_agents = OF_AGENTS.get().and_then(Option::as_ref);
+    for recorder in recorder().into_iter().chain(of_agents) {
+        if let Err(e) = recorder.finish() {
+            say(&format!("the trace is incomplete: {e}"));
+        }
     }
 }
 
@@ -51,8 +81,10 @@ pub fn control(
     let (errno, kind) = (failure.map_or(0, Error::errno), failure.map(Error::kind));
     recorder.record(&Record { errno, kind, class, ..Record::new(call, file, start) });
     if op == Op::Close {
-        // A failure to write has been told by the recorder itself.
-        let _ = recorder.flush();
+        for recorder in OF_AGENTS.get().and_then(Option::as_ref).into_iter().chain([recorder]) {
+            // A failure to write has been told by the recorder itself.
+            let _ = recorder.flush();
+        }
     }
 }
 
@@ -118,5 +150,6 @@ impl Traced {
 
 /// Whether this is a failure that is on record elsewhere.
 fn is_echo(error: &Error) -> bool {
-    matches!(error, Error::Elsewhere { .. } | Error::Late(_))
+    let at_agent = matches!(error, Error::Shipping(pario_shipping::Error::Agent { .. }));
+    at_agent || matches!(error, Error::Elsewhere { .. } | Error::Late(_))
 }

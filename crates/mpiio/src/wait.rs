@@ -12,6 +12,7 @@ use pario_mpi_host::Host;
 use pario_units::ErrorKind;
 
 use crate::error::{Error, Result};
+use crate::team::advance_all;
 
 /// One wait, however often it is resumed.
 pub(crate) struct Wait<'a> {
@@ -76,6 +77,7 @@ impl<'a> Wait<'a> {
     fn in_vain(&mut self) -> Result<()> {
         if let Some(host) = self.host {
             host.poke();
+            advance_all();
         }
         let now = Instant::now();
         match self.check {

@@ -15,6 +15,7 @@ use pario_mpi_host::{Pending, host};
 use pario_units::ErrorKind;
 
 use crate::error::{Error, Result};
+use crate::team::advance_all;
 
 /// Accesses waiting for the I/O thread, at most.
 const QUEUE: usize = 256;
@@ -78,6 +79,7 @@ pub(crate) fn nap<'a, T>(told: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard
         && let Ok(host) = host()
     {
         host.poke();
+        advance_all();
     }
     guard
 }

@@ -230,6 +230,11 @@ impl PlainFile {
         retry(|| self.handle.sys.sync(self.raw())).map_err(|errno| self.failed(Action::Sync, errno))
     }
 
+    /// Whether the byte at an offset can be read without waiting for storage; `false` where that cannot be told.
+    pub(crate) fn is_in_memory(&self, at: Offset) -> bool {
+        self.handle.sys.is_in_memory(self.raw(), at.0)
+    }
+
     /// Asks the system to get a range into memory before it is read. `false`: it was refused.
     pub fn prefetch(&self, range: Range<Offset>) -> bool {
         self.advise(Advice::Soon, range)

@@ -175,6 +175,15 @@ pub trait Syscalls: Send + Sync {
         }
     }
 
+    /// Whether the byte at `at` can be read without waiting for storage; `false` where that cannot be told.
+    fn is_in_memory(&self, fd: RawFd, at: u64) -> bool {
+        let Ok(at) = signed(at) else { return false };
+        let mut byte = 0u8;
+        let piece = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+        // SAFETY: one piece of one byte, which outlives the call.
+        unsafe { libc::preadv2(fd, &piece, 1, at, libc::RWF_NOWAIT) == 1 }
+    }
+
     /// Reads an extended attribute; returns its length.
     fn attribute(&self, fd: RawFd, name: &CStr, to: &mut [u8]) -> Result<usize, Errno> {
         // SAFETY: the name is a C string and the slice is valid for its length.

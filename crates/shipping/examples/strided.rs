@@ -10,7 +10,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
 use pario_buffer::lend;
-use pario_posix::{How, PlainFile, Tuning, node};
+use pario_posix::{How, PlainFile, PrefetchLimits, Tuning, node};
 use pario_shipping::{Agent, Limits, Map, Service, Shipper, Team};
 use pario_units::{Offset, Pos};
 use pario_view::{Datatype, Pattern, Shape, View};
@@ -58,9 +58,10 @@ fn run(path: &Path, mode: Mode, ranks: u32, piece: u64, request: u64, write: boo
     let (map, secret, limits) = (Map::new(UNIT, (0..ranks).collect()).expect("a map"), 7, Limits::default());
     let (tuning, partitioned) = (Tuning::default(), mode == Mode::Partitioned);
     let serve = |(rank, file): (u32, &Arc<PlainFile>)| {
-        let (map, file) = (map.clone(), file.clone());
-        Agent::start(Service { file, map, rank, secret, tuning, partitioned, tcp: None, limits })
-            .expect("start an agent")
+        let (map, file, prefetch) = (map.clone(), file.clone(), PrefetchLimits::OFF);
+        let (tcp, report) = (None, None);
+        let service = Service { file, map, rank, secret, tuning, prefetch, partitioned, tcp, limits, report };
+        Agent::start(service).expect("start an agent")
     };
     let agents: Vec<Agent> = (0..ranks).zip(&files).map(serve).collect();
     let addresses: Vec<_> = agents.iter().map(|agent| Some(agent.address())).collect();

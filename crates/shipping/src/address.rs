@@ -75,12 +75,28 @@ impl Address {
     }
 }
 
-/// The address of this node that other nodes most likely reach: the one its own packets to others bear.
+/// The address of this node that other nodes most likely reach: the one its own packets to far away bear, or,
+/// where there is no way to far away, its packets to the first network that it is on.
 pub fn ip_of_this_node() -> Option<IpAddr> {
+    // An address that belongs to nobody (RFC 5737).
+    let far = Ipv4Addr::new(192, 0, 2, 1);
+    let routes = || std::fs::read_to_string("/proc/net/route").unwrap_or_default();
+    ip_of_packets_to(far).or_else(|| neighbours(&routes()).into_iter().find_map(ip_of_packets_to))
+}
+
+/// Connecting only chooses a route; nothing is sent.
+fn ip_of_packets_to(there: Ipv4Addr) -> Option<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
-    // An address that belongs to nobody (RFC 5737). Connecting only chooses a route; nothing is sent.
-    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
-    Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_unspecified())
+    socket.connect((there, 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_unspecified() && !ip.is_loopback())
+}
+
+/// The first address of each network in the kernel's table of routes, whose second column is the network as
+/// a number in hex, in this machine's byte order.
+fn neighbours(routes: &str) -> Vec<Ipv4Addr> {
+    let network = |line: &str| u32::from_str_radix(line.split_whitespace().nth(1)?, 16).ok();
+    let networks = routes.lines().skip(1).filter_map(network).map(|n| u32::from_be_bytes(n.to_ne_bytes()));
+    networks.filter(|n| *n != 0).map(|n| Ipv4Addr::from_bits(n | 1)).collect()
 }
 
 #[cfg(test)]
@@ -96,5 +112,15 @@ mod tests {
         }
         assert_eq!(Address::decode(&Address::encode(None)), None);
         assert_eq!(Address::decode(&[9; Address::BYTES]), None);
+    }
+
+    #[test]
+    fn networks_are_found_in_the_table_of_routes() {
+        let routes = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n\
+                      eth0 00000000 0100000A 0003 0 0 0 00000000 0 0 0\n\
+                      eth0 00004D0A 00000000 0001 0 0 0 00FFFFFF 0 0 0\n\
+                      nonsense\n";
+        assert_eq!(neighbours(routes), ["10.77.0.1".parse::<Ipv4Addr>().unwrap()]);
+        assert!(neighbours("").is_empty());
     }
 }

@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pario_posix::socket::Poller;
-use pario_posix::{How, OwnedRange, PlainFile, Tuning, node};
+use pario_posix::{How, OwnedRange, PlainFile, PrefetchLimits, Tuning, node};
 use pario_units::Offset;
 
 use crate::Limits;
@@ -29,6 +29,7 @@ use crate::address::Address;
 use crate::counts::{AgentCounters, AgentCounts};
 use crate::error::Error;
 use crate::map::Map;
+use crate::served::Report;
 use crate::session::{Desk, Over, Session};
 use crate::stream::Listener;
 
@@ -44,12 +45,16 @@ pub struct Service {
     pub secret: u128,
     /// The settings of its accesses; not the atomic one.
     pub tuning: Tuning,
+    /// How far its reads are prefetched.
+    pub prefetch: PrefetchLimits,
     /// Lock the file once and for all: file-partitioning mode.
     pub partitioned: bool,
     /// The address to be reached at by other nodes, where there are any.
     pub tcp: Option<IpAddr>,
     /// Bounds.
     pub limits: Limits,
+    /// Gets to know every request that was served, on the agent's threads.
+    pub report: Option<Report>,
 }
 
 const STOP: u64 = 0;
@@ -93,13 +98,14 @@ pub(crate) fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Agent {
     /// Starts an agent: from now on it can be reached at its address.
     pub fn start(service: Service) -> Result<Agent, Error> {
-        let Service { file, map, rank, secret, tuning, partitioned, tcp, limits } = service;
+        let Service { file, map, rank, secret, tuning, prefetch, partitioned, tcp, limits, report } = service;
         let hold = match partitioned {
             true => Some(hold(&file)?),
             false => None,
         };
-        let tuning = RwLock::new(own_tuning(tuning, partitioned));
-        let desk = Desk { file, owned: map.owned_by(rank), secret, tuning, counts: AgentCounters::default() };
+        let manner = RwLock::new((own_tuning(tuning, partitioned), prefetch));
+        let (owned, counts) = (map.owned_by(rank), AgentCounters::default());
+        let desk = Desk { file, owned, secret, manner, report, counts };
         Agent::listen(desk, tcp, limits, hold).map_err(Error::Start)
     }
 
@@ -171,10 +177,10 @@ impl Agent {
     }
 
     /// Changes the settings of its accesses.
-    pub fn retune(&self, tuning: Tuning) {
+    pub fn retune(&self, tuning: Tuning, prefetch: PrefetchLimits) {
         let partitioned = self.core.hold.is_some();
-        let mut now = self.core.desk.tuning.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        *now = own_tuning(tuning, partitioned);
+        let mut now = self.core.desk.manner.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *now = (own_tuning(tuning, partitioned), prefetch);
     }
 
     /// What it has done so far.

@@ -24,6 +24,7 @@ mod counts;
 mod error;
 mod frame;
 mod map;
+mod served;
 mod session;
 mod shipper;
 mod stream;
@@ -34,6 +35,7 @@ pub use agent::{Agent, Service};
 pub use counts::{AgentCounts, ShipperCounts};
 pub use error::Error;
 pub use map::Map;
+pub use served::{Report, Served};
 pub use shipper::{Shipper, Team};
 
 use std::time::Duration;

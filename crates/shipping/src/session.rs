@@ -1,18 +1,21 @@
 //! One connection as its agent sees it: hello first, then frames, one at a time.
 
 use std::io::{self, BufRead, Read};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, RwLock};
+use std::time::Instant;
 
 use pario_buffer::{UserBuffer, lend};
-use pario_posix::{PlainFile, Tuning};
+use pario_posix::{PlainFile, PrefetchLimits, Tuning};
 use pario_units::Pos;
 use pario_view::View;
 
 use crate::counts::AgentCounters;
 use crate::error::place;
 use crate::frame::{self, Answer, HEADER, HELLO, Hello, MOST_TEXT, Request, SLOTS};
-use crate::map::{Owned, Part};
+use crate::map::Owned;
+use crate::served::{Report, Served};
 use crate::stream::{Input, Stream, input};
 
 /// What all sessions of an agent work with.
@@ -20,7 +23,9 @@ pub struct Desk {
     pub file: Arc<PlainFile>,
     pub owned: Owned,
     pub secret: u128,
-    pub tuning: RwLock<Tuning>,
+    /// How it accesses the file.
+    pub manner: RwLock<(Tuning, PrefetchLimits)>,
+    pub report: Option<Report>,
     pub counts: AgentCounters,
 }
 
@@ -51,13 +56,15 @@ pub struct Session {
 struct State {
     input: Input,
     hello: Vec<u8>,
+    /// Who asks.
+    rank: u32,
     views: [Option<View>; SLOTS],
 }
 
 impl Session {
     pub fn new(stream: Stream) -> Session {
         let stream = Arc::new(stream);
-        let state = State { input: input(&stream), hello: Vec::new(), views: Default::default() };
+        let state = State { input: input(&stream), hello: Vec::new(), rank: 0, views: Default::default() };
         Session { stream, known: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
@@ -101,6 +108,7 @@ impl Session {
         if refused {
             return Err(Over::Refused);
         }
+        state.rank = hello.rank;
         self.known.store(true, Relaxed);
         Ok(())
     }
@@ -128,7 +136,11 @@ impl Session {
                 if write {
                     state.input.read_exact(data)?;
                 }
+                let start = Instant::now();
                 let moved = lend(data, |buffer| desk.access(write, view, &parts, buffer));
+                if let Some(report) = &desk.report {
+                    report(&Served::new(state.rank, write, view, &parts, &moved, start));
+                }
                 Ok(self.answer(write, moved, scratch)?)
             }
         }
@@ -160,7 +172,7 @@ impl Session {
 
 impl Desk {
     /// The agent's own positions; `None` if they are not as many bytes as the shipper says.
-    fn parts(&self, view: &View, at: u64, len: u64, share: u64) -> Option<Vec<Part>> {
+    fn parts(&self, view: &View, at: u64, len: u64, share: u64) -> Option<Vec<Range<Pos>>> {
         let mut parts = Vec::new();
         let mut bytes = 0;
         for part in self.owned.parts(view, at, len) {
@@ -168,7 +180,7 @@ impl Desk {
             if bytes > share {
                 return None;
             }
-            parts.push(part);
+            parts.push(Pos(part.at)..Pos(part.at + part.len));
         }
         (bytes == share).then_some(parts)
     }
@@ -179,24 +191,31 @@ impl Desk {
         &self,
         write: bool,
         view: &View,
-        parts: &[Part],
+        parts: &[Range<Pos>],
         buffer: &UserBuffer,
     ) -> Result<u64, pario_posix::Error> {
-        let tuning = *self.tuning.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mut done = 0;
-        for &Part { at, len } in parts {
-            let moved = match write {
-                true => self.file.write(view, Pos(at), buffer, done, len, &tuning),
-                false => self.file.read(view, Pos(at), buffer, done, len, &tuning),
-            };
-            let moved = moved.inspect_err(|_| self.counts.failures.add(1))?;
-            done += moved;
-            if moved < len {
-                break;
-            }
-        }
+        let (tuning, prefetch) = *self.manner.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let moved = match write {
+            true => self.write(view, parts, buffer, &tuning),
+            false => self.file.read_guided(view, parts, buffer, 0, &tuning, prefetch),
+        };
+        let moved = moved.inspect_err(|_| self.counts.failures.add(1))?;
         self.counts.requests.add(1);
-        if write { &self.counts.written } else { &self.counts.read }.add(done);
+        if write { &self.counts.written } else { &self.counts.read }.add(moved);
+        Ok(moved)
+    }
+
+    fn write(
+        &self,
+        view: &View,
+        parts: &[Range<Pos>],
+        buffer: &UserBuffer,
+        tuning: &Tuning,
+    ) -> Result<u64, pario_posix::Error> {
+        let mut done = 0;
+        for part in parts {
+            done += self.file.write(view, part.start, buffer, done, part.end.0 - part.start.0, tuning)?;
+        }
         Ok(done)
     }
 }

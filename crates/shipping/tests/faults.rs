@@ -5,12 +5,12 @@ mod fleet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fleet::*;
 use pario_posix::{Errno, FileSystem, FsKind, LockOp, PlainFile, Syscalls, Toggle, Tuning, node};
-use pario_shipping::{Address, Agent, Error, Limits, Shipper, Team};
+use pario_shipping::{Address, Agent, Error, Limits, Served, Service, Shipper, Team};
 use pario_units::{ErrorKind, Offset};
 use pario_view::View;
 
@@ -32,6 +32,47 @@ fn a_full_disk_at_an_agent_is_told_with_its_rank() {
     let counts = fleet.agents[2].as_ref().unwrap().counts();
     assert_eq!((counts.sessions, counts.failures, counts.requests), (1, 1, 1));
     fleet.stop();
+}
+
+/// Who asked, whether to write, from where to where, how much; and what moved, or the errno.
+type Told = (u32, bool, u64, u64, u64, Result<u64, Option<i32>>);
+
+#[test]
+fn what_an_agent_has_served_is_told_with_who_asked_and_how_it_ended() {
+    let (path, full) = (TempPath::with(&[5; 300]), Path::new("/dev/full"));
+    let plan = Plan::new(3, 100, &[2]);
+    let told: Arc<Mutex<Vec<Told>>> = Arc::default();
+    let serve = |path: &Path| {
+        let keep = told.clone();
+        let service = Service {
+            report: Some(Arc::new(move |served: &Served<'_>| {
+                let Served { rank, write, range, len, moved, .. } = served;
+                let moved = moved.map_err(|error| error.errno());
+                keep.lock().unwrap().push((*rank, *write, range.start.0, range.end.0, *len, moved));
+            })),
+            ..plan.service(2, &Arc::new(open(path)))
+        };
+        let agents = [None, None, Some(Agent::start(service).unwrap())];
+        let addresses = exchanged(&agents);
+        let shippers = [0, 1].map(|rank| plan.shipper(rank, Arc::new(open(path)), addresses.clone()));
+        (agents, shippers)
+    };
+    let (_agents, shippers) = serve(&path.0);
+    write(&shippers[1], &flat(), 20, &[1; 30], &plan.tuning).unwrap();
+    let gaps = tiled(10, &[(0, 5), (20, 5), (50, 5)], 80);
+    assert_eq!(read(&shippers[0], &gaps, 0, 15, &plan.tuning).unwrap().0, 15);
+    assert_eq!(read(&shippers[1], &flat(), 250, 100, &plan.tuning).unwrap().0, 50);
+    let (_others, shippers) = serve(full);
+    write(&shippers[0], &flat(), 40, &[1; 30], &plan.tuning).unwrap_err();
+    assert_eq!(
+        *told.lock().unwrap(),
+        [
+            (1, true, 20, 50, 30, Ok(30)),
+            (0, false, 10, 65, 15, Ok(15)),
+            (1, false, 250, 350, 100, Ok(50)),
+            (0, true, 40, 70, 30, Err(Some(libc::ENOSPC))),
+        ]
+    );
 }
 
 #[test]

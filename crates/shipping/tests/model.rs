@@ -7,7 +7,7 @@ use std::time::Duration;
 use fleet::*;
 use pario_buffer::lend;
 use pario_model::{FlatView, arb_file_type};
-use pario_posix::{Toggle, Tuning};
+use pario_posix::{PrefetchLimits, Toggle, Tuning};
 use pario_shipping::Limits;
 use pario_units::{Offset, Pos};
 use pario_view::{Datatype, Pattern, View};
@@ -22,8 +22,14 @@ fn plan() -> impl Strategy<Value = Plan> {
     let unit = prop_oneof![Just(16u64), 16u64..300, Just(4096)];
     let frame = prop_oneof![1u64..40, Just(512), Just(1 << 20)];
     let toggle = prop_oneof![Just(Toggle::Enable), Just(Toggle::Disable), Just(Toggle::Auto)];
-    (agents, unit, frame, 1usize..4, toggle, any::<(bool, bool)>()).prop_map(
-        |((ranks, agents), unit, frame, threads, sieve_write, (partitioned, tcp))| Plan {
+    let prefetch = (1u64..200, 0usize..5, 0usize..5).prop_map(|(block, max_pre, max_acc)| PrefetchLimits {
+        block,
+        max_pre,
+        max_acc,
+    });
+    (agents, unit, frame, 1usize..4, toggle, any::<(bool, bool)>(), prefetch).prop_map(
+        |((ranks, agents), unit, frame, threads, sieve_write, (partitioned, tcp), prefetch)| Plan {
+            prefetch,
             limits: Limits { frame, threads, deadline: Duration::from_secs(20), sessions: 64 },
             tuning: Tuning { sieve_write, write_buffer: 64, ..Tuning::default() },
             partitioned,

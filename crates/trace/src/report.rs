@@ -117,7 +117,7 @@ impl fmt::Display for FileReport {
         )?;
         writeln!(
             f,
-            "pario:   pieces {}, rounds {}, messages between nodes {} ({}), host-MPI operations {}",
+            "pario:   pieces {}, rounds {}, messages {} ({}), host-MPI operations {}",
             sum.pieces,
             most.rounds,
             sum.messages,

@@ -99,7 +99,7 @@ file_stats! {
     pieces: Counter,
     /// Rounds of exchange and file access this rank took part in.
     rounds: Counter,
-    /// Messages sent to other nodes.
+    /// Messages sent to other nodes, or to I/O agents.
     messages: Counter,
     /// Bytes in them.
     message_bytes: Counter,

@@ -46,7 +46,7 @@ fn the_text_says_what_was_chosen_and_why() {
             "pario:   writes: 3 collective, 0 independent, 6.0 MiB",
             "pario:     3 × two-phase, aligned, 2 aggregators: the file system locks \"blocks\"",
             "pario:   reads: 0 collective, 2 independent, 2.0 MiB",
-            "pario:   pieces 200, rounds 6, messages between nodes 0 (0 B), host-MPI operations 8",
+            "pario:   pieces 200, rounds 6, messages 0 (0 B), host-MPI operations 8",
             "pario:   copies per byte 1.00, exchange 0.002000 s, I/O 0.006000 s (slowest rank), \
              I/O-phase share 75 %",
             "pario:   read-modify-writes 0, lock requests 0, windows 4.0 MiB per node, errors 0",

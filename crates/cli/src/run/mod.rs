@@ -76,6 +76,8 @@ Environment:
                     ../lib/
   PARIO_HINTS       hints for all files: \"name=value;name=value\"
   PARIO_HINTS_FILE  a hint file; ROMIO_HINTS works, too
+  PARIO_STATS       report on each file when it is closed: 1, json, json:FILE
+  PARIO_TRACE       record operations: errors, all ('pario trace' shows them)
   LD_PRELOAD        kept: libpario.so comes after what is in it
   Variables that start with PARIO_ reach ranks on other nodes as well.
 

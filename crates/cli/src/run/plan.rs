@@ -3,7 +3,7 @@
 use super::detect::{Mpi, mpi_of, refuse_static};
 use super::launcher::{Dialect, Launcher};
 use super::{Arguments, Error, cores, program};
-use crate::env::{AS_ROOT, Environment, OVERSUBSCRIBE, STATS};
+use crate::env::{AS_ROOT, Environment, OVERSUBSCRIBE, JOB, STATS, TRACE};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -40,6 +40,10 @@ pub fn make(arguments: &Arguments, env: &Environment) -> Result<Plan, Error> {
     }
     if arguments.stats {
         set.push((STATS, "1".into()));
+    }
+    if env.has(TRACE) && !env.has(JOB) {
+        // The ranks' trace files of one job find together by a common word.
+        set.push((JOB, std::process::id().to_string().into()));
     }
     let mut all = launcher.arguments(ranks, &set, &env.for_ranks, &arguments.launcher_args);
     all.push(program.name.clone());

@@ -5,7 +5,7 @@ use super::spread::Spread;
 use super::text::{duration, printable, ranks};
 use super::{Error, Selection};
 use clap::Args;
-use pario_trace::{Event, kind_word, size_word};
+use pario_trace::{Actor, Event, Header, kind_word, size_word};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -55,14 +55,19 @@ pub fn main(arguments: &Arguments) -> Result<(), Error> {
     let mut files = Files::new();
     let (mut first, mut last) = (u64::MAX, 0);
     while let Some((source, event)) = merged.next() {
-        let rank = merged.sources[source].header().rank;
+        let &Header { actor, rank, .. } = merged.sources[source].header();
         (first, last) = (first.min(event.start_ns), last.max(event.end_ns()));
         let file = event.file.as_deref().unwrap_or("-");
         if !files.contains_key(file) {
             files.insert(file.to_owned(), BTreeMap::new());
         }
         if let Some(calls) = files.get_mut(file) {
-            calls.entry(event.call.name()).or_default().add(rank, &event);
+            // What agents do for tasks is not done by the program a second time.
+            let name = match actor {
+                Actor::Task => event.call.name(),
+                _ => format!("{actor} {}", event.call.name()),
+            };
+            calls.entry(name).or_default().add(rank, &event);
         }
     }
     let span = last.saturating_sub(first);

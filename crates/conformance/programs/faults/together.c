@@ -57,16 +57,23 @@ static void rendezvous(void)
     CLAUSE("rendezvous", "a rank that waits in a collective call helps its own messages along");
     MPI_File fh = open_turns("file", 0);
     for (enum form form = 0; form < FORMS; form++) {
-        memset(message, rank == 0 ? form + 1 : 0, LARGE);
+        int tag = form + 1, note = -1;
+        memset(message, rank == 0 ? tag : 0, LARGE);
+        if (rank == 1) /* lies there unreceived, for whoever probes */
+            OK(MPI_Send(&tag, 1, MPI_INT, 0, 0, MPI_COMM_WORLD));
+        barrier();
         if (rank == 0)
-            OK(MPI_Isend(message, LARGE, MPI_BYTE, 1, form, MPI_COMM_WORLD, &request));
+            OK(MPI_Isend(message, LARGE, MPI_BYTE, 1, tag, MPI_COMM_WORLD, &request));
         if (rank == 1) {
-            OK(MPI_Recv(message, LARGE, MPI_BYTE, 0, form, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
-            SAME(message[LARGE - 1], form + 1);
+            OK(MPI_Recv(message, LARGE, MPI_BYTE, 0, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+            SAME(message[LARGE - 1], tag);
         }
         all_is_well(fh, form, form);
-        if (rank == 0)
+        if (rank == 0) {
             OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+            OK(MPI_Recv(&note, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE));
+            SAME(note, tag);
+        }
     }
     OK(MPI_File_close(&fh));
     free(message);

@@ -53,6 +53,7 @@ table! {
         seek_end = "MPI_SEEK_END",
         displacement_current = "MPI_DISPLACEMENT_CURRENT",
         undefined = "MPI_UNDEFINED",
+        any_source = "MPI_ANY_SOURCE",
         order_c = "MPI_ORDER_C",
         order_fortran = "MPI_ORDER_FORTRAN",
         distribute_block = "MPI_DISTRIBUTE_BLOCK",

@@ -44,6 +44,7 @@ const NUMBERS: Numbers = Numbers {
     seek_end: 604,
     displacement_current: -54278278,
     undefined: -32766,
+    any_source: -2,
     order_c: 56,
     order_fortran: 57,
     distribute_block: 121,

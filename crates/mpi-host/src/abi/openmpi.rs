@@ -66,6 +66,7 @@ const NUMBERS: Numbers = Numbers {
     seek_end: 604,
     displacement_current: -54278278,
     undefined: -32766,
+    any_source: -1,
     order_c: 0,
     order_fortran: 1,
     distribute_block: 0,

@@ -29,6 +29,7 @@ const NUMBERS: Numbers = Numbers {
     seek_end: 403,
     displacement_current: -1,
     undefined: -32766,
+    any_source: -1,
     order_c: 12,
     order_fortran: 15,
     distribute_none: 16,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use pario_buffer::lend;
-use pario_posix::{How, PlainFile, Tuning, node};
+use pario_posix::{How, PlainFile, PrefetchLimits, Tuning, node};
 use pario_shipping::{Address, Agent, Error, Limits, Map, Service, Shipper, Team};
 use pario_units::{Offset, Pos};
 use pario_view::{Datatype, Pattern, Shape, View};
@@ -45,6 +45,7 @@ pub struct Plan {
     pub agents: Vec<u32>,
     pub limits: Limits,
     pub tuning: Tuning,
+    pub prefetch: PrefetchLimits,
     pub partitioned: bool,
     /// Every rank pretends to be on a node of its own.
     pub tcp: bool,
@@ -54,24 +55,31 @@ impl Plan {
     pub fn new(ranks: u32, unit: u64, agents: &[u32]) -> Plan {
         let limits = Limits { deadline: Duration::from_secs(20), ..Limits::default() };
         let (agents, tuning) = (agents.to_vec(), Tuning::default());
-        Plan { ranks, unit, agents, limits, tuning, partitioned: false, tcp: false }
+        let prefetch = PrefetchLimits { block: 64, max_pre: 4, max_acc: 4 };
+        Plan { ranks, unit, agents, limits, tuning, prefetch, partitioned: false, tcp: false }
     }
 
     pub fn map(&self) -> Map {
         Map::new(self.unit, self.agents.clone()).unwrap()
     }
 
-    pub fn agent(&self, rank: u32, file: &Arc<PlainFile>) -> Result<Agent, Error> {
-        Agent::start(Service {
+    pub fn service(&self, rank: u32, file: &Arc<PlainFile>) -> Service {
+        Service {
             file: file.clone(),
             map: self.map(),
             rank,
             secret: SECRET,
             tuning: self.tuning,
+            prefetch: self.prefetch,
             partitioned: self.partitioned,
             tcp: self.tcp.then(|| [127, 0, 0, 1].into()),
             limits: self.limits,
-        })
+            report: None,
+        }
+    }
+
+    pub fn agent(&self, rank: u32, file: &Arc<PlainFile>) -> Result<Agent, Error> {
+        Agent::start(self.service(rank, file))
     }
 
     pub fn shipper(&self, rank: u32, file: Arc<PlainFile>, addresses: Vec<Option<Address>>) -> Shipper {

@@ -1,0 +1,237 @@
+//! Hosts of their own on one machine: what ranks on several computers have, and no more.
+//!
+//! A host is a set of namespaces: network, host name, processes, System V memory, and mounts with a `/dev/shm`
+//! of its own, so that nothing of the memory, no local socket and no process id goes from one to another. What
+//! they have in common is the file system and a bridge, which is the network interface of a head from which
+//! the launchers start. They lie in no way outside these namespaces, so names and addresses are always the
+//! same.
+//!
+//! A process that reads from a pipe of ours holds each of them. When this process ends, in whatever way, the
+//! pipe ends, the holder ends, and the kernel takes everything away that was in the host.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::build::{Kind, compile_text};
+use crate::files::{Scratch, scratch};
+use crate::host::Host;
+
+/// Some hosts, named `host1`, `host2` and so on, and a head for launchers.
+#[derive(Debug)]
+pub struct Hosts {
+    head: Holder,
+    hosts: Vec<Holder>,
+    /// What the launchers use instead of `ssh`.
+    agent: PathBuf,
+    _dir: Scratch,
+}
+
+/// The namespaces of a head: it sees all processes, as it has to start some on the hosts.
+const OF_A_HEAD: &[&str] = &["--net", "--uts", "--mount", "--ipc"];
+const OF_A_HOST: &[&str] = &["--net", "--uts", "--mount", "--ipc", "--pid", "--fork"];
+
+/// Furnishes new namespaces as the host `$0`, whose peers are in the file `$1`, tells its process id as others
+/// see it, and holds them until its input ends.
+const HOLD: &str = r#"
+    read -r process rest </proc/self/stat
+    hostname "$0" && mount --bind "$1" /etc/hosts && mount -t tmpfs tmpfs /dev/shm || exit
+    [ $$ -ne 1 ] || mount -t proc proc /proc || exit
+    echo "$process"
+    exec cat"#;
+
+/// The process that holds a host.
+#[derive(Debug)]
+struct Holder {
+    child: Child,
+    process: u32,
+}
+
+impl Holder {
+    fn new(namespaces: &[&str], name: &str, peers: &Path) -> Result<Holder, String> {
+        let mut command = Command::new("unshare");
+        command.args(namespaces).args(["sh", "-c", HOLD, name]).arg(peers);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(|e| format!("unshare: {e}"))?;
+        let mut line = String::new();
+        let said = child.stdout.as_mut().map(|out| BufReader::new(out).read_line(&mut line));
+        match line.trim().parse() {
+            Ok(process) => Ok(Holder { child, process }),
+            Err(_) => {
+                let output = child.wait_with_output().map_err(|e| format!("unshare: {e}, after {said:?}"))?;
+                Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+            }
+        }
+    }
+
+    /// A path that this host knows as `inside`.
+    fn path(&self, inside: &str) -> PathBuf {
+        Path::new(&format!("/proc/{}/root", self.process)).join(inside)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        if let Err(e) = self.child.wait() {
+            eprintln!("a host of this test does not end: {e}");
+        }
+    }
+}
+
+/// Enters the host that `$1` names by its number at the end, and executes what follows as `ssh` would.
+const AGENT: &str = r#"#!/bin/sh
+[ "$1" != -x ] || shift
+number=${1#host}
+shift
+for process in PROCESSES; do
+    number=$((number - 1))
+    [ "$number" -ne 0 ] || exec nsenter -t "$process" -n -u -m -i -p sh -c "$*"
+done
+exit 255
+"#;
+
+impl Hosts {
+    /// Sets `count` hosts up. `None`: this process may not, which it says.
+    pub fn new(count: usize) -> Option<Hosts> {
+        match Hosts::set_up(count) {
+            Ok(hosts) => Some(hosts),
+            Err(why) => {
+                eprintln!("skipped: no hosts of its own for a test without the rights of root: {why}");
+                None
+            }
+        }
+    }
+
+    fn set_up(count: usize) -> Result<Hosts, String> {
+        let dir = scratch();
+        let peers = dir.join("hosts");
+        let mut text = String::from("127.0.0.1 localhost\n10.77.0.254 head\n");
+        for number in 1..=count {
+            text.push_str(&format!("10.77.0.{number} host{number}\n"));
+        }
+        fs::write(&peers, text).expect("a scratch directory takes new files");
+        let head = Holder::new(OF_A_HEAD, "head", &peers)?;
+        in_network(&head, "ip link set lo up")?;
+        in_network(&head, "ip link add eth0 type bridge")?;
+        in_network(&head, "ip addr add 10.77.0.254/24 dev eth0")?;
+        in_network(&head, "ip link set eth0 up")?;
+        let mut hosts = Vec::new();
+        for number in 1..=count {
+            let host = Holder::new(OF_A_HOST, &format!("host{number}"), &peers)?;
+            let to = host.process;
+            in_network(&head, &format!("ip link add port{number} type veth peer name eth0 netns {to}"))?;
+            in_network(&head, &format!("ip link set port{number} master eth0 up"))?;
+            in_network(&host, "ip link set lo up")?;
+            in_network(&host, &format!("ip addr add 10.77.0.{number}/24 dev eth0"))?;
+            in_network(&host, "ip link set eth0 up")?;
+            hosts.push(host);
+        }
+        let processes: Vec<String> = hosts.iter().map(|host| host.process.to_string()).collect();
+        let agent = dir.join("agent");
+        fs::write(&agent, AGENT.replace("PROCESSES", &processes.join(" ")))
+            .and_then(|()| fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)))
+            .expect("a scratch directory takes new files");
+        Ok(Hosts { head, hosts, agent, _dir: dir })
+    }
+
+    /// Limits what each host sends and receives, as in `1gbit`.
+    pub fn limit_rate(&self, rate: &str) -> Result<(), String> {
+        let limit = format!("root tbf rate {rate} burst 256k latency 100ms");
+        for (host, number) in self.hosts.iter().zip(1..) {
+            in_network(host, &format!("tc qdisc replace dev eth0 {limit}"))?;
+            in_network(&self.head, &format!("tc qdisc replace dev port{number} {limit}"))?;
+        }
+        Ok(())
+    }
+
+    /// Bytes that each host has sent to the others.
+    pub fn sent_bytes(&self) -> Vec<u64> {
+        self.hosts.iter().map(sent_bytes).collect()
+    }
+
+    /// What of programs there still is on the hosts: processes, and names in the shared memory.
+    pub fn remains(&self) -> Vec<String> {
+        self.hosts.iter().flat_map(|host| [processes(host), shared_memory(host)].concat()).collect()
+    }
+
+    /// A host's launcher that starts `ranks` ranks spread evenly over the hosts, in order.
+    pub(crate) fn launcher(&self, host: Host, ranks: u32) -> Command {
+        let names: Vec<String> = (1..=self.hosts.len()).map(|number| format!("host{number}")).collect();
+        let each = ranks.div_ceil(self.hosts.len().max(1) as u32);
+        let mut command = enter(&self.head, host.mpiexec().as_os_str());
+        match host {
+            Host::Mpich => {
+                command.args(["-launcher", "ssh", "-launcher-exec"]).arg(&self.agent);
+                command.args(["-hosts", &names.join(","), "-ppn", &each.to_string()]);
+            }
+            Host::OpenMpi => {
+                let slots: Vec<String> = names.iter().map(|name| format!("{name}:{each}")).collect();
+                command.args(["--host", &slots.join(","), "--mca", "plm_rsh_agent"]).arg(&self.agent);
+                for (name, value) in [
+                    ("plm_rsh_no_tree_spawn", "1"),
+                    ("oob_tcp_if_include", "eth0"),
+                    ("btl_tcp_if_include", "eth0"),
+                    ("btl", "tcp,vader,self"),
+                    ("pml", "ob1"),
+                ] {
+                    command.args(["--mca", name, value]);
+                }
+            }
+        }
+        command
+    }
+}
+
+/// A library that a host needs to be preloaded when its ranks are on several hosts.
+///
+/// MPICH 4.0 on UCX 1.13 and TCP often waits for ever in MPI_Finalize: it closes its connections, which needs
+/// the other side's help, while that is in a barrier of the process manager already. There is nothing to be
+/// flushed any more at that point, so connections are just left to the end of the process.
+pub(crate) fn remedy(host: Host) -> Option<PathBuf> {
+    let text = "void *ucp_disconnect_nb(void *connection) { (void)connection; return 0; }\n";
+    (host == Host::Mpich).then(|| compile_text(host, "farewell.c", text, Kind::Library, &[]))
+}
+
+fn enter(holder: &Holder, program: &OsStr) -> Command {
+    let mut command = Command::new("nsenter");
+    command.args(["-t", &holder.process.to_string(), "-n", "-u", "-m", "-i"]).arg(program);
+    command
+}
+
+/// Executes a command of the `ip` family in a network, but with all else as here.
+fn in_network(holder: &Holder, line: &str) -> Result<(), String> {
+    let mut command = Command::new("nsenter");
+    command.args(["-t", &holder.process.to_string(), "-n"]).args(line.split(' '));
+    let output = command.output().map_err(|e| format!("nsenter: {e}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("{line}: {}", String::from_utf8_lossy(&output.stderr).trim())),
+    }
+}
+
+/// What has left by `eth0`: the ninth number of its line.
+fn sent_bytes(host: &Holder) -> u64 {
+    let table = fs::read_to_string(format!("/proc/{}/net/dev", host.process)).unwrap_or_default();
+    let line = table.lines().find_map(|line| line.trim().strip_prefix("eth0:")).unwrap_or_default();
+    line.split_whitespace().nth(8).and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+/// Command lines of processes other than the holder; those that have ended have none.
+fn processes(host: &Holder) -> Vec<String> {
+    let entries = fs::read_dir(host.path("proc")).into_iter().flatten();
+    let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    ids.filter(|id| *id != 1)
+        .filter_map(|id| fs::read(host.path(&format!("proc/{id}/cmdline"))).ok())
+        .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+        .filter(|line| !line.is_empty())
+        .collect()
+}
+
+fn shared_memory(host: &Holder) -> Vec<String> {
+    let entries = fs::read_dir(host.path("dev/shm")).into_iter().flatten();
+    entries.filter_map(|entry| Some(format!("/dev/shm/{}", entry.ok()?.file_name().display()))).collect()
+}

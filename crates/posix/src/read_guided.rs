@@ -1,0 +1,124 @@
+//! Reading for others: several ranges of positions at once, with the system told what comes next.
+//!
+//! An I/O agent gets the parts of a request that lie in its blocks, and so knows the accesses to come. Where
+//! ordinary read-ahead cannot guess them, the loop of `guided` runs over the blocks; each covering range is
+//! then read by ordinary reads of the positions within it. What is in memory already is neither asked for nor
+//! given up: it may be there for others, and to give it up would cost them a read of the storage.
+
+use crate::error::Error;
+use crate::file::PlainFile;
+use crate::guided::{Covers, Guide, Limits, is_regular, tour};
+use crate::tuning::Tuning;
+use pario_buffer::UserBuffer;
+use pario_units::{Offset, Pos};
+use pario_view::View;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+impl PlainFile {
+    /// Reads ranges of positions of the view, in ascending order, into the memory's data bytes from `buf_at`,
+    /// where they lie one after the other. Returns how many bytes there were: fewer only at the end of the
+    /// file. Each range is an access of its own.
+    pub fn read_guided(
+        &self,
+        view: &View,
+        parts: &[Range<Pos>],
+        buf: &UserBuffer,
+        buf_at: u64,
+        tune: &Tuning,
+        limits: Limits,
+    ) -> Result<u64, Error> {
+        let mut walk =
+            Walk { file: self, view, buf, buf_at, tune, parts, at: 0, done: 0, asked: VecDeque::new() };
+        let guided = match limits.max_acc {
+            0 => Ok(()),
+            _ if !view.is_monotone() || looks_regular(view, parts) => Ok(()),
+            _ => tour(Covers::new(view, parts, limits.block), limits, &mut walk),
+        };
+        // All of them, or what no file can have: the ordinary read says so.
+        match guided.and_then(|()| walk.read_below(u64::MAX)) {
+            Ok(()) | Err(Stop::End) => Ok(walk.done),
+            Err(Stop::Failed(error)) => Err(error),
+        }
+    }
+}
+
+/// Whether the request that the parts are taken from is one that read-ahead can guess. Blocks dealt out in
+/// turn do not make a regular request irregular.
+fn looks_regular(view: &View, parts: &[Range<Pos>]) -> bool {
+    let (Some(first), Some(last)) = (parts.first(), parts.last()) else { return true };
+    let mut cursor = view.cursor(first.start, last.end.0.saturating_sub(first.start.0));
+    is_regular(std::iter::from_fn(|| cursor.next_run(u64::MAX)))
+}
+
+/// Why not all was read.
+enum Stop {
+    /// The file ends here.
+    End,
+    Failed(Error),
+}
+
+/// How far the reading is.
+struct Walk<'a> {
+    file: &'a PlainFile,
+    view: &'a View,
+    buf: &'a UserBuffer,
+    buf_at: u64,
+    tune: &'a Tuning,
+    /// The first of them is under way, from position `at` if that is beyond its start.
+    parts: &'a [Range<Pos>],
+    at: u64,
+    done: u64,
+    /// Of the ranges that are ready, in their order, whether the system was asked for it.
+    asked: VecDeque<bool>,
+}
+
+impl Walk<'_> {
+    /// Reads what is left below an offset.
+    fn read_below(&mut self, end: u64) -> Result<(), Stop> {
+        let below = if end == u64::MAX { u64::MAX } else { self.view.rank(Offset(end)).0 };
+        while let Some((part, rest)) = self.parts.split_first() {
+            let at = self.at.max(part.start.0);
+            let len = part.end.0.min(below).saturating_sub(at);
+            if len > 0 {
+                let place = self.buf_at + self.done;
+                let got = self.file.read(self.view, Pos(at), self.buf, place, len, self.tune);
+                let got = got.map_err(|error| Stop::Failed(error.after(self.done)))?;
+                self.done += got;
+                self.at = at + got;
+                if got < len {
+                    return Err(Stop::End);
+                }
+            }
+            if part.end.0 > below {
+                break;
+            }
+            self.parts = rest;
+        }
+        Ok(())
+    }
+}
+
+impl Guide for Walk<'_> {
+    type Stop = Stop;
+
+    fn prefetch(&mut self, range: Range<u64>) -> bool {
+        let asked = !self.file.is_in_memory(Offset(range.start));
+        if asked && !self.file.prefetch(Offset(range.start)..Offset(range.end)) {
+            return false;
+        }
+        self.asked.push_back(asked);
+        true
+    }
+
+    fn access(&mut self, range: Range<u64>) -> Result<(), Stop> {
+        self.read_below(range.end)
+    }
+
+    fn release(&mut self, range: Range<u64>) {
+        if self.asked.pop_front() == Some(true) {
+            // A system that does not care about it has nothing to give up.
+            self.file.release(Offset(range.start)..Offset(range.end));
+        }
+    }
+}
