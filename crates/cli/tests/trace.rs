@@ -147,7 +147,7 @@ fn summary_counts_per_file_and_call() {
     let all: Value = serde_json::from_slice(&trace(&bench, &["summary", "--json"]).stdout).expect("JSON");
     let calls = all["files"][0]["calls"].as_array().expect("a list");
     let names: Vec<_> = calls.iter().map(|c| c["call"].as_str().expect("a name")).collect();
-    assert_eq!(names, ["open", "read", "write", "write_at_all"]);
+    assert_eq!(names, ["agent write", "open", "read", "write_at_all"]);
     assert_eq!((&calls[3]["count"], &calls[3]["moved"]), (&12.into(), &704.into()));
     assert_eq!(calls[3]["errors"][0]["what"], "no-space");
     assert_eq!(all["traces"].as_array().map(Vec::len), Some(4));

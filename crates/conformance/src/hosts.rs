@@ -138,16 +138,6 @@ impl Hosts {
         Ok(Hosts { head, hosts, agent, _dir: dir })
     }
 
-    /// Limits what each host sends and receives, as in `1gbit`.
-    pub fn limit_rate(&self, rate: &str) -> Result<(), String> {
-        let limit = format!("root tbf rate {rate} burst 256k latency 100ms");
-        for (host, number) in self.hosts.iter().zip(1..) {
-            in_network(host, &format!("tc qdisc replace dev eth0 {limit}"))?;
-            in_network(&self.head, &format!("tc qdisc replace dev port{number} {limit}"))?;
-        }
-        Ok(())
-    }
-
     /// Bytes that each host has sent to the others.
     pub fn sent_bytes(&self) -> Vec<u64> {
         self.hosts.iter().map(sent_bytes).collect()

@@ -304,12 +304,13 @@ hints! {
          chooses even or aligned parts for reads.";
     MaxAcc: "pario_max_acc", Pario, PREFETCHES, Active;
         default = Some(&FOUR), aliases = &["max_acc"];
-        "How many of the blocks that guided prefetch has asked for an I/O agent accesses before it asks for \
-         more; 0 turns guided prefetch off. It concerns data shipping with irregular accesses.";
+        "How many of the blocks that guided prefetch has asked for an I/O agent reads before it gives them up \
+         and asks for more; 0 turns guided prefetch off. See pario_max_pre.";
     MaxPre: "pario_max_pre", Pario, PREFETCHES, Active;
         default = Some(&FOUR), aliases = &["max_pre"];
-        "How many blocks guided prefetch asks for ahead of an I/O agent's accesses. It concerns data \
-         shipping with irregular accesses; regular ones are left to the file system's own read-ahead.";
+        "How many blocks guided prefetch asks for ahead of an I/O agent's reads. It concerns independent \
+         reads of irregular pieces in data shipping; regular ones are left to the file system's own \
+         read-ahead. Blocks are stripes or blocks of the file system, at least 64 KiB.";
     Strategy: "pario_strategy", Pario,
         Kind::Word(&["auto", "independent", "two-phase", "data-shipping", "client-directed",
             "server-directed"]), Active;

@@ -124,15 +124,18 @@ impl Drop for Message {
     }
 }
 
-impl Host {
-    /// Lets the host bring its own messages forward. A rank that waits for others without calling the host
-    /// must do this now and then, or a message that another rank waits for may never leave.
-    pub fn poke(&self) {
-        let (mut flag, ignore) = (0, self.constants.number.status_ignore as usize as *mut c_void);
-        // MPICH makes no progress where only this process itself is asked.
-        let (any, world) = (self.constants.number.any_source as c_int, self.constants.handle.comm_world);
+impl Comm {
+    /// Lets the host bring its messages forward. A rank that waits for others without calling the host must do
+    /// this now and then, or a message that another rank waits for may never leave.
+    ///
+    /// It asks for a message of tag 0, and must be on a communicator of ours that never has one: a probe that
+    /// finds something, or that can only find messages of this process itself, makes no progress.
+    pub fn poke(self) {
+        let host = self.host();
+        let (mut flag, ignore) = (0, host.constants.number.status_ignore as usize as *mut c_void);
+        let any = host.constants.number.any_source as c_int;
         // SAFETY: a handle by value; writes one int. What it finds, or that it fails, is of no interest.
-        unsafe { (self.f.iprobe)(any, 0, world, &mut flag, ignore) };
+        unsafe { (host.f.iprobe)(any, 0, self.raw(), &mut flag, ignore) };
     }
 }
 

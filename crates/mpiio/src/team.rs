@@ -66,6 +66,19 @@ static GONE: Mutex<Vec<OwnedComm>> = Mutex::new(Vec::new());
 /// Teams with accesses that are stepped from the program's MPI calls.
 static FLYING: Mutex<Vec<Weak<Team>>> = Mutex::new(Vec::new());
 
+/// The team that was joined last.
+static LATEST: Mutex<Weak<Team>> = Mutex::new(Weak::new());
+
+/// Lets the host do its work, and goes on with queued accesses; for whoever waits inside an MPI call for
+/// something in the background.
+pub(crate) fn make_progress() {
+    let latest = held(&LATEST).upgrade();
+    if let Some(team) = latest {
+        team.comm.poke();
+    }
+    advance_all();
+}
+
 /// Goes on with the queued accesses of all files. Whoever waits for one thing inside an MPI call does this: a
 /// rank that it waits for may need another of them first.
 pub(crate) fn advance_all() {
@@ -102,10 +115,12 @@ impl Team {
             }
         };
         let idle = held(&pool.0).pop();
-        match idle {
-            Some(team) => Ok(team),
-            None => Ok(Arc::new(Team::found(host, comm, Arc::downgrade(&pool))?)),
-        }
+        let team = match idle {
+            Some(team) => team,
+            None => Arc::new(Team::found(host, comm, Arc::downgrade(&pool))?),
+        };
+        *held(&LATEST) = Arc::downgrade(&team);
+        Ok(team)
     }
 
     /// Gives the team back when its file is closed.
@@ -201,8 +216,8 @@ impl Team {
 
     /// A way to wait for the others. `may_call`: this thread may call the host MPI.
     pub fn wait(&self, may_call: bool) -> Wait<'_> {
-        let host = may_call.then_some(self.host);
-        Wait::new(&self.node, &self.pids, self.is_on_one_node(), host)
+        let comm = may_call.then_some(self.comm);
+        Wait::new(&self.node, &self.pids, self.is_on_one_node(), comm)
     }
 
     /// The thread for collective accesses in the background, where they need no call of the host.

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use pario_exchange::Node;
-use pario_mpi_host::Host;
+use pario_mpi_host::Comm;
 use pario_units::ErrorKind;
 
 use crate::error::{Error, Result};
@@ -20,7 +20,8 @@ pub(crate) struct Wait<'a> {
     pids: &'a [u32],
     /// Nobody outside this node is waited for.
     here: bool,
-    host: Option<&'a Host>,
+    /// A communicator of the team, if this thread may call the host.
+    comm: Option<Comm>,
     /// How long to look again and again before sleeping.
     spin: Duration,
     seen: u32,
@@ -39,9 +40,9 @@ const SHORT_NAP: Duration = Duration::from_micros(50);
 const CHECK: Duration = Duration::from_secs(1);
 
 impl<'a> Wait<'a> {
-    pub fn new(node: &'a Node, pids: &'a [u32], here: bool, host: Option<&'a Host>) -> Wait<'a> {
+    pub fn new(node: &'a Node, pids: &'a [u32], here: bool, comm: Option<Comm>) -> Wait<'a> {
         let spin = if pids.len() <= cores() { SPIN } else { Duration::ZERO };
-        Wait { node, pids, here, host, spin, seen: node.event(), check: None }
+        Wait { node, pids, here, comm, spin, seen: node.event(), check: None }
     }
 
     /// Returns when something has changed since the last time, or it is worth a look for another reason.
@@ -75,8 +76,8 @@ impl<'a> Wait<'a> {
     }
 
     fn in_vain(&mut self) -> Result<()> {
-        if let Some(host) = self.host {
-            host.poke();
+        if let Some(comm) = self.comm {
+            comm.poke();
             advance_all();
         }
         let now = Instant::now();

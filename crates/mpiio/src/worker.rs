@@ -11,11 +11,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
-use pario_mpi_host::{Pending, host};
+use pario_mpi_host::Pending;
 use pario_units::ErrorKind;
 
 use crate::error::{Error, Result};
-use crate::team::advance_all;
+use crate::team::make_progress;
 
 /// Accesses waiting for the I/O thread, at most.
 const QUEUE: usize = 256;
@@ -75,11 +75,8 @@ impl Ticket {
 /// Waits for a moment, or until told; then lets the host do its work. Only for threads inside an MPI call.
 pub(crate) fn nap<'a, T>(told: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     let (guard, over) = told.wait_timeout(guard, NAP).unwrap_or_else(|poisoned| poisoned.into_inner());
-    if over.timed_out()
-        && let Ok(host) = host()
-    {
-        host.poke();
-        advance_all();
+    if over.timed_out() {
+        make_progress();
     }
     guard
 }

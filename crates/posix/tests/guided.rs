@@ -1,4 +1,5 @@
 //! Guided prefetch: what the system is told about irregular reads, and that the bytes are right.
+#![allow(clippy::single_range_in_vec_init)] // lists of ranges are what this is about
 
 mod fixture;
 

@@ -159,7 +159,11 @@ impl Recorder {
 
     /// Writes what is in the buffer; good to call where a file is closed.
     pub fn flush(&self) -> io::Result<()> {
-        self.lock().flush()
+        match self.mode {
+            // Every record was written at once, and where there was none there is to be no file.
+            Mode::Errors => Ok(()),
+            Mode::All => self.lock().flush(),
+        }
     }
 
     /// Writes what is left and the trailer. An error if any record was lost. Recording may go on afterwards;

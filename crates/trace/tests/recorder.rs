@@ -65,6 +65,7 @@ fn mode_errors_keeps_the_failed_and_the_short_only_and_makes_no_file_without_the
     let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
     let file = recorder.file("f");
     recorder.record(&write(&file, 0, 5, 5));
+    recorder.flush().expect("nothing to do");
     recorder.finish().expect("nothing to do");
     assert!(!setup.dir.exists());
     recorder.record(&write(&file, 1, 5, 4));

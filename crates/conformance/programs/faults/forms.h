@@ -10,7 +10,10 @@ enum form { ALL, AT, SPLIT, SPLIT_AT, NONBLOCKING, NONBLOCKING_AT, FORMS };
 static const char *form_names[] = {"all", "at_all", "split", "split at", "nonblocking", "nonblocking at"};
 
 static int waits_later(enum form form) { return form == NONBLOCKING || form == NONBLOCKING_AT; }
-static inline int has_offset(enum form form) { return form == AT || form == SPLIT_AT || form == NONBLOCKING_AT; }
+static inline int has_offset(enum form form)
+{
+    return form == AT || form == SPLIT_AT || form == NONBLOCKING_AT;
+}
 
 static int start(MPI_File fh, enum form form, int w, MPI_Offset at, void *buf, int n, MPI_Datatype type,
                  MPI_Status *st, MPI_Request *request)

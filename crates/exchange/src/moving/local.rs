@@ -93,7 +93,7 @@ impl<W: World> Local<W> {
                 state::WANTED if visit.plan.write => {
                     progress |= self.read_before_write(round, &slot, &lane.window(round), visit);
                 }
-                state::WANTED => progress |= fetch(&slot, state::WANTED, &lane.window(round), visit),
+                state::WANTED => progress |= self.fetch_for_others(round, &slot, &lane.window(round), visit),
                 state::FULL if !visit.plan.one_writer => {
                     let mine = slot.state().compare_exchange(state::FULL, state::WRITING, AcqRel, Relaxed);
                     if mine.is_ok() {
@@ -105,6 +105,27 @@ impl<W: World> Local<W> {
             }
         }
         progress
+    }
+
+    /// Reads a window that others want. This rank may have arrived in its turn, which can then be over at any
+    /// moment and the slot be wanted for a later turn; that one cannot end while this rank holds its state.
+    fn fetch_for_others(
+        &mut self,
+        round: u64,
+        slot: &Slot<'_>,
+        window: &Window,
+        visit: &mut Visit<'_, W>,
+    ) -> bool {
+        if slot.state().compare_exchange(state::WANTED, state::READING, AcqRel, Relaxed).is_err() {
+            return false;
+        }
+        if !slot.serves(self.turn(round)) {
+            slot.state().store(state::WANTED, Release);
+            visit.seat.node.notify();
+            return false;
+        }
+        read_in(slot, window, visit);
+        true
     }
 
     /// Writes the full windows of this lane. Nobody else does so at the same time.
@@ -394,6 +415,12 @@ fn fetch<W: World>(slot: &Slot<'_>, seen: u64, window: &Window, visit: &mut Visi
     if slot.state().compare_exchange(seen, state::READING, AcqRel, Relaxed).is_err() {
         return false;
     }
+    read_in(slot, window, visit);
+    true
+}
+
+/// Reads a window whose state this rank holds.
+fn read_in<W: World>(slot: &Slot<'_>, window: &Window, visit: &mut Visit<'_, W>) {
     let mut end = u64::MAX;
     let (world, tally) = (&mut *visit.world, &mut *visit.tally);
     tally.windows += 1;
@@ -417,7 +444,6 @@ fn fetch<W: World>(slot: &Slot<'_>, seen: u64, window: &Window, visit: &mut Visi
     slot.high().store(end, Relaxed);
     slot.state().store(state::READY, Release);
     visit.seat.node.notify();
-    true
 }
 
 /// Says that one more needs the window no longer; the last gives it free.
