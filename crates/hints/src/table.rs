@@ -305,7 +305,8 @@ hints! {
     MaxAcc: "pario_max_acc", Pario, PREFETCHES, Active;
         default = Some(&FOUR), aliases = &["max_acc"];
         "How many of the blocks that guided prefetch has asked for an I/O agent reads before it gives them up \
-         and asks for more; 0 turns guided prefetch off. See pario_max_pre.";
+         and asks for more; 0 turns guided prefetch off. On local file systems it is off unless this is set. \
+         See pario_max_pre.";
     MaxPre: "pario_max_pre", Pario, PREFETCHES, Active;
         default = Some(&FOUR), aliases = &["max_pre"];
         "How many blocks guided prefetch asks for ahead of an I/O agent's reads. It concerns independent \

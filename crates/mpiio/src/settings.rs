@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pario_domain::{ConfigList, Method, Protocol, Wanted, auto, choose};
 use pario_exchange::{Settings, Strategy};
-use pario_hints::{Hints, Toggle};
+use pario_hints::{Hints, Source, Toggle};
 use pario_posix::{FsKind, PlainFile, PrefetchLimits};
 
 use crate::team::Team;
@@ -136,8 +136,13 @@ pub(crate) fn shipping_unit(hints: &Hints, facts: &Facts) -> u64 {
 /// Guided prefetch goes by the file system's blocks, but a page is too little for a request to a disk.
 const LEAST_PREFETCH: u64 = 64 << 10;
 
-/// How far ahead of an agent's reads to prefetch.
+/// How far ahead of an agent's reads to prefetch. Unasked, a local file system is left to its own read-ahead: no
+/// gain was measured there.
 pub(crate) fn prefetch(hints: &Hints, facts: &Facts) -> PrefetchLimits {
+    let asked = hints.get("pario_max_acc").is_some_and(|(_, source)| source != Source::Default);
+    if facts.local && !asked {
+        return PrefetchLimits::OFF;
+    }
     PrefetchLimits {
         block: facts.lock_unit().max(LEAST_PREFETCH),
         max_pre: hints.max_pre() as usize,

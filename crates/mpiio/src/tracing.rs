@@ -11,7 +11,7 @@ use std::time::Instant;
 use pario_exchange::Job as Task;
 use pario_mpi_host::host;
 use pario_shipping::{Report, Served};
-use pario_trace::{Actor, Call, FileId, Op, Record, Recorder};
+use pario_trace::{Actor, Call, FileId, Mode, Op, Record, Recorder};
 
 use crate::access::{Direction, Pace, Place, Reach};
 use crate::env::{env, say};
@@ -148,8 +148,11 @@ impl Traced {
     }
 }
 
-/// Whether this is a failure that is on record elsewhere.
+/// Whether this is a failure that is on record elsewhere, and only failures are wanted.
 fn is_echo(error: &Error) -> bool {
+    if env().trace.as_ref().is_none_or(|setup| setup.mode == Mode::All) {
+        return false;
+    }
     let at_agent = matches!(error, Error::Shipping(pario_shipping::Error::Agent { .. }));
     at_agent || matches!(error, Error::Elsewhere { .. } | Error::Late(_))
 }

@@ -2,12 +2,14 @@
 
 mod fleet;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use fleet::*;
 use pario_buffer::lend;
 use pario_model::{FlatView, arb_file_type};
-use pario_posix::{PrefetchLimits, Toggle, Tuning};
+use pario_posix::{Advice, Errno, How, PlainFile, PrefetchLimits, Syscalls, Toggle, Tuning};
 use pario_shipping::Limits;
 use pario_units::{Offset, Pos};
 use pario_view::{Datatype, Pattern, View};
@@ -193,6 +195,40 @@ fn a_view_goes_over_once_and_old_ones_make_room() {
     assert_eq!(fleet.shippers[0].counts().views, 41);
     assert_eq!(fleet.agents[1].as_ref().unwrap().counts().sessions, 1);
     fleet.stop();
+}
+
+#[test]
+fn agents_prefetch_irregular_reads_until_told_otherwise() {
+    /// Counts what it is told to expect.
+    #[derive(Default)]
+    struct Told(AtomicU64);
+    impl Syscalls for Told {
+        fn is_in_memory(&self, _: i32, _: u64) -> bool {
+            false
+        }
+        fn advise(&self, _: i32, _: Advice, _: u64, _: u64) -> Result<(), Errno> {
+            self.0.fetch_add(1, Relaxed);
+            Ok(())
+        }
+    }
+    let path = TempPath::with(&old_bytes(3000));
+    let plan = Plan::new(2, 64, &[1]);
+    let told = Arc::new(Told::default());
+    let how = How { read: true, ..How::default() };
+    let file = PlainFile::open_with(&path.0, &how, told.clone(), None).unwrap();
+    let agents = [None, Some(plan.agent(1, &Arc::new(file)).unwrap())];
+    let shipper = plan.shipper(0, Arc::new(open(&path.0)), exchanged(&agents));
+    let told_by = |view: &View| {
+        let before = told.0.load(Relaxed);
+        assert_eq!(read(&shipper, view, 0, 100, &plan.tuning).unwrap().0, 100);
+        told.0.load(Relaxed) - before
+    };
+    let irregular = tiled(0, &[(3, 5), (90, 8), (200, 7)], 256);
+    assert_eq!(told_by(&tiled(0, &[(3, 5)], 100)), 0);
+    // Three blocks a tile, each got ready and given up.
+    assert_eq!(told_by(&irregular), 2 * 3 * 5);
+    agents[1].as_ref().unwrap().retune(plan.tuning, PrefetchLimits::OFF);
+    assert_eq!(told_by(&irregular), 0);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::detect::{Mpi, mpi_of, refuse_static};
 use super::launcher::{Dialect, Launcher};
 use super::{Arguments, Error, cores, program};
-use crate::env::{AS_ROOT, Environment, OVERSUBSCRIBE, JOB, STATS, TRACE};
+use crate::env::{AS_ROOT, Environment, JOB, OVERSUBSCRIBE, STATS, TRACE};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
