@@ -16,6 +16,8 @@ pub(crate) struct Facts {
     pub protocol: Protocol,
     /// Whether the bytes are in this host's page cache.
     pub local: bool,
+    /// Whether it is memory, without a disk behind it.
+    pub memory: bool,
     /// Its block.
     pub block: u64,
     /// Bytes of a stripe, 0 if it has none.
@@ -37,6 +39,7 @@ impl Facts {
         Facts {
             protocol,
             local: fs.is_local(),
+            memory: fs.kind == FsKind::Tmpfs,
             block: fs.block,
             stripe: striping.map_or(0, |s| s.unit),
             servers: striping.and_then(|s| s.count).unwrap_or(0),
@@ -54,7 +57,12 @@ impl Facts {
             Protocol::Servers => 1,
             Protocol::Tokens => 2,
         };
-        [protocol | u64::from(self.local) << 8, self.block, self.stripe, u64::from(self.servers)]
+        [
+            protocol | u64::from(self.local) << 8 | u64::from(self.memory) << 9,
+            self.block,
+            self.stripe,
+            u64::from(self.servers),
+        ]
     }
 
     pub fn from_words([kind, block, stripe, servers]: [u64; 4]) -> Facts {
@@ -63,7 +71,8 @@ impl Facts {
             2 => Protocol::Tokens,
             _ => Protocol::Local,
         };
-        Facts { protocol, local: kind >> 8 != 0, block: block.max(1), stripe, servers: servers as u32 }
+        let (local, memory) = (kind & 1 << 8 != 0, kind & 1 << 9 != 0);
+        Facts { protocol, local, memory, block: block.max(1), stripe, servers: servers as u32 }
     }
 }
 
@@ -82,6 +91,7 @@ const LOCAL_WINDOW: u64 = 512 << 10;
 /// On a local file system pieces of this size are as cheap to access one by one.
 const LOCAL_PIECE_READ: u64 = 8 << 10;
 const LOCAL_PIECE_WRITE: u64 = 32 << 10;
+const MEMORY_PIECE_WRITE: u64 = 16 << 10;
 
 /// Elsewhere every call is a message, so windows pay until pieces are very large.
 const REMOTE_PIECE: u64 = 4 << 20;
@@ -101,7 +111,11 @@ impl Collective {
                 None => auto(facts.protocol, write),
             };
             let window = hints.cb_buffer_size().min(team.capacity());
-            let piece = if write { LOCAL_PIECE_WRITE } else { LOCAL_PIECE_READ };
+            let piece = match (write, facts.memory) {
+                (true, true) => MEMORY_PIECE_WRITE,
+                (true, false) => LOCAL_PIECE_WRITE,
+                (false, _) => LOCAL_PIECE_READ,
+            };
             Arc::new(Settings {
                 strategy: strategy(hints, cb, ships),
                 method,
@@ -193,4 +207,19 @@ fn aggregators(hints: &Hints, facts: &Facts, team: &Team, ships: bool) -> Vec<u3
 pub(crate) fn agents(hints: &Hints, team: &Team) -> Option<Vec<u32>> {
     let named: Vec<u32> = hints.agents()?.into_iter().filter(|rank| *rank < team.size).collect();
     (!named.is_empty()).then_some(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_survive_being_told() {
+        for protocol in [Protocol::Local, Protocol::Servers, Protocol::Tokens] {
+            for (local, memory) in [(true, true), (true, false), (false, false)] {
+                let facts = Facts { protocol, local, memory, block: 4096, stripe: 65536, servers: 7 };
+                assert_eq!(Facts::from_words(facts.words()), facts);
+            }
+        }
+    }
 }
