@@ -49,11 +49,21 @@ impl<W: World> Local<W> {
     }
 
     pub fn is_over(&self, lane: &Lane, visit: &Visit<'_, W>) -> bool {
-        let last = lane.rounds() - 1;
-        let stays = self.owner && !visit.plan.all_access;
         self.done == lane.rounds()
             && self.guards.is_empty()
-            && (!stays || self.slot(last, visit).is_past(self.turn(last)))
+            && (!self.stays(visit) || self.is_past(lane, visit))
+    }
+
+    /// Whether this rank has to be there for others until the lane's last window is done.
+    fn stays(&self, visit: &Visit<'_, W>) -> bool {
+        self.owner && !visit.plan.all_access
+    }
+
+    /// Whether all windows are done. The last one may be before the one before it, which others have filled
+    /// and left to this rank.
+    fn is_past(&self, lane: &Lane, visit: &Visit<'_, W>) -> bool {
+        let last = lane.rounds().saturating_sub(DEPTH)..lane.rounds();
+        last.into_iter().all(|round| self.slot(round, visit).is_past(self.turn(round)))
     }
 
     pub fn visit(&mut self, lane: &Lane, visit: &mut Visit<'_, W>) -> bool {
