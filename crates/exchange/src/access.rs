@@ -70,6 +70,7 @@ pub struct Access<W: World> {
 enum State<W: World> {
     Coming(Claim),
     Meeting(Meeting<W::Transfer>),
+    Direct,
     Moving(Box<Moving<W>>),
     Settling(Meeting<W::Transfer>, Result<u64, W::Error>),
     Over,
@@ -111,6 +112,13 @@ impl<W: World> Access<W> {
                         return Ok(step);
                     }
                 }
+                State::Direct => {
+                    let result = match &self.job {
+                        Some(job) => self.tally.timed(|| world.direct(job)),
+                        None => Ok(0),
+                    };
+                    self.settle(seat, result);
+                }
                 State::Moving(moving) => {
                     if !moving.step(self.job.as_ref(), seat, world, &mut self.tally)? {
                         return Ok(Step::Waiting);
@@ -149,7 +157,7 @@ impl<W: World> Access<W> {
             }
             Way::Direct(_) => {
                 // On the next step, so that who wants to can hand that over to another thread.
-                self.state = State::Moving(Box::new(Moving::direct(self.coverage.clone())));
+                self.state = State::Direct;
                 Step::Agreed
             }
             Way::Windows { partition, window, covered, one_writer, .. } => {

@@ -1,4 +1,4 @@
-//! Moving the bytes of one access through windows (or straight to the file).
+//! Moving the bytes of one access through windows.
 //!
 //! An aggregator's domain is a *lane* of windows, one a round. A rank visits all lanes in turn and goes on in
 //! each as far as its slots allow, so nobody waits in one lane while there is work in another. In a lane of
@@ -30,7 +30,6 @@ use local::Local;
 
 /// The second phase of an access.
 pub(crate) struct Moving<W: World> {
-    direct: bool,
     lanes: Vec<Course<W>>,
     /// Which lane to visit first.
     first: usize,
@@ -92,20 +91,6 @@ impl<'a, W: World> Visit<'a, W> {
 }
 
 impl<W: World> Moving<W> {
-    /// Every rank by itself.
-    pub fn direct(coverage: Arc<Coverage>) -> Moving<W> {
-        let plan = Plan {
-            write: false,
-            covered: false,
-            accesses: true,
-            all_access: true,
-            one_writer: false,
-            expected: 0,
-            coverage,
-        };
-        Moving { direct: true, lanes: Vec::new(), first: 0, plan, moved: 0, error: None }
-    }
-
     /// Through windows.
     #[allow(clippy::too_many_arguments, reason = "the parts of Way::Windows, taken apart by the one caller")]
     pub fn windows(
@@ -154,7 +139,7 @@ impl<W: World> Moving<W> {
             };
             lanes.push(Course { lane, role, over: false });
         }
-        Ok(Moving { direct: false, lanes, first, plan, moved: 0, error: None })
+        Ok(Moving { lanes, first, plan, moved: 0, error: None })
     }
 
     /// Goes as far as possible; whether that was to the end.
@@ -165,16 +150,7 @@ impl<W: World> Moving<W> {
         world: &mut W,
         tally: &mut Tally,
     ) -> Result<bool, W::Error> {
-        if self.direct {
-            if let Some(job) = job {
-                match tally.timed(|| world.direct(job)) {
-                    Ok(moved) => self.moved = moved,
-                    Err(e) => self.error = Some(e),
-                }
-            }
-            return Ok(true);
-        }
-        let Moving { lanes, plan, moved, error, first, .. } = self;
+        let Moving { lanes, plan, moved, error, first } = self;
         let mut visit = Visit { seat, world, plan, job, tally, moved, error };
         let count = lanes.len();
         loop {

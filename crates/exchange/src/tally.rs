@@ -7,8 +7,6 @@ use std::time::{Duration, Instant};
 pub struct Tally {
     /// Windows that this rank read from or wrote to the file.
     pub windows: u64,
-    /// Rounds: the most windows that any one aggregator had.
-    pub rounds: u64,
     /// Messages sent to other nodes.
     pub messages: u64,
     /// Bytes in them.

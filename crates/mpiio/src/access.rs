@@ -346,44 +346,53 @@ fn split_kind(place: Place) -> Place {
 impl Job {
     /// Moves the bytes; returns how many bytes of the program's buffer.
     pub fn run(self) -> Result<u64> {
-        let (counters, stats) = (counters(), &self.ground.file.stats);
-        let moved = self.ground.run(&self.task)?;
-        if let Some(shipment) = self.ground.shipment() {
-            stats.decide(self.task.write, shipment.choice());
+        let (file, write) = (&self.ground.file, self.task.write);
+        let shipment = self.ground.shipment();
+        let moved = self.ground.run(&self.task, shipment.as_deref())?;
+        if let Some(shipment) = shipment {
+            file.stats.decide(write, shipment.choice.clone());
         }
-        if self.task.write {
+        let calls = if write { &file.stats.independent_writes } else { &file.stats.independent_reads };
+        calls.add(1);
+        file.count_moved(write, moved);
+        Ok(moved)
+    }
+}
+
+impl File {
+    /// Counts an access and the bytes that it moved.
+    pub(crate) fn count_moved(&self, write: bool, moved: u64) {
+        let (counters, stats) = (counters(), &self.stats);
+        if write {
             counters.writes.add(1);
             counters.written_bytes.add(moved);
-            stats.independent_writes.add(1);
             stats.written_bytes.add(moved);
         } else {
             counters.reads.add(1);
             counters.read_bytes.add(moved);
-            stats.independent_reads.add(1);
             stats.read_bytes.add(moved);
         }
-        Ok(moved)
     }
 }
 
 impl Ground {
     /// Moves the bytes of one access by this rank alone.
-    pub(crate) fn run(&self, task: &Task) -> Result<u64> {
-        if task.write { self.write(task) } else { self.read(task) }
+    pub(crate) fn run(&self, task: &Task, shipment: Option<&Shipment>) -> Result<u64> {
+        if task.write { self.write(task, shipment) } else { self.read(task, shipment) }
     }
 
     /// Data shipping, where it is on and fit for this access.
-    fn shipment(&self) -> Option<Arc<Shipment>> {
+    pub(crate) fn shipment(&self) -> Option<Arc<Shipment>> {
         let fits = matches!(self.coder, Coder::Plain) && !self.file.tuning().atomic;
         fits.then(|| self.file.shipment()).flatten()
     }
 
-    fn read(&self, task: &Task) -> Result<u64> {
+    fn read(&self, task: &Task, shipment: Option<&Shipment>) -> Result<u64> {
         let Task { view, at, len, buffer, .. } = task;
         let tuning = self.file.tuning();
         let plain = self.file.plain()?;
         match &self.coder {
-            Coder::Plain => match self.shipment() {
+            Coder::Plain => match shipment {
                 Some(shipment) => Ok(shipment.shipper.read(view, *at, buffer, 0, *len, &tuning)?),
                 None => Ok(plain.read(view, *at, buffer, 0, *len, &tuning)?),
             },
@@ -400,12 +409,12 @@ impl Ground {
         }
     }
 
-    fn write(&self, task: &Task) -> Result<u64> {
+    fn write(&self, task: &Task, shipment: Option<&Shipment>) -> Result<u64> {
         let Task { view, at, len, buffer, .. } = task;
         let tuning = self.file.tuning();
         let plain = self.file.plain()?;
         match &self.coder {
-            Coder::Plain => match self.shipment() {
+            Coder::Plain => match shipment {
                 Some(shipment) => Ok(shipment.shipper.write(view, *at, buffer, 0, *len, &tuning)?),
                 None => Ok(plain.write(view, *at, buffer, 0, *len, &tuning)?),
             },

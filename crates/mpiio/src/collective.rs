@@ -90,7 +90,7 @@ impl World for Ground {
     }
 
     fn direct(&mut self, job: &exchange::Job) -> Result<u64> {
-        self.run(job)
+        self.run(job, self.shipment().as_deref())
     }
 
     fn view_of(&mut self, rank: u32, hash: u128) -> Result<Arc<View>> {
@@ -350,19 +350,9 @@ impl File {
     /// Puts what an access took into the file's statistics.
     fn count(&self, write: bool, access: &Access<Ground>, result: &Result<u64>) {
         let (stats, tally) = (&self.stats, &access.tally);
-        let counters = counters();
-        let moved = *result.as_ref().unwrap_or(&0);
-        if write {
-            stats.collective_writes.add(1);
-            stats.written_bytes.add(moved);
-            counters.writes.add(1);
-            counters.written_bytes.add(moved);
-        } else {
-            stats.collective_reads.add(1);
-            stats.read_bytes.add(moved);
-            counters.reads.add(1);
-            counters.read_bytes.add(moved);
-        }
+        let calls = if write { &stats.collective_writes } else { &stats.collective_reads };
+        calls.add(1);
+        self.count_moved(write, *result.as_ref().unwrap_or(&0));
         stats.rounds.add(tally.windows);
         stats.messages.add(tally.messages);
         stats.message_bytes.add(tally.message_bytes);

@@ -31,6 +31,8 @@ pub(crate) struct Terms {
 /// Data shipping under way.
 pub(crate) struct Shipment {
     terms: Terms,
+    /// How its accesses are done, for statistics.
+    pub choice: Choice,
     pub shipper: Shipper,
     agent: Option<Agent>,
 }
@@ -39,27 +41,20 @@ const NO_ADDRESS: &str =
     "data shipping between nodes needs an IPv4 address that other nodes reach; this node has none";
 
 impl Terms {
+    fn choice(&self) -> Choice {
+        let mut agents = self.agents.clone();
+        agents.sort_unstable();
+        agents.dedup();
+        let (strategy, partitioning, why) = ("data-shipping", "static-cyclic", "by hint".into());
+        Choice { strategy, partitioning, aggregators: agents.len() as u32, why }
+    }
+
     fn digest(&self) -> u64 {
         let words = [self.unit, u64::from(self.partitioned)];
         let agents = self.agents.iter().map(|rank| u64::from(*rank));
         words.into_iter().chain(agents).fold(0xcbf2_9ce4_8422_2325, |hash: u64, word| {
             (hash ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23)
         })
-    }
-}
-
-impl Shipment {
-    /// How its accesses are done, for statistics.
-    pub fn choice(&self) -> Choice {
-        let mut agents = self.terms.agents.clone();
-        agents.sort_unstable();
-        agents.dedup();
-        Choice {
-            strategy: "data-shipping",
-            partitioning: "static-cyclic",
-            aggregators: agents.len() as u32,
-            why: "by hint".into(),
-        }
     }
 }
 
@@ -122,7 +117,7 @@ impl File {
         if terms.partitioned {
             self.retune(|now| Tuning { sole: true, ..now });
         }
-        *held(&self.shipping) = Some(Arc::new(Shipment { terms, shipper, agent }));
+        *held(&self.shipping) = Some(Arc::new(Shipment { choice: terms.choice(), terms, shipper, agent }));
         Ok(())
     }
 

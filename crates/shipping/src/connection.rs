@@ -60,7 +60,7 @@ impl Connection {
             free => free,
         };
         let rank = self.rank;
-        let bytes = frame::view_to_bytes(view);
+        let bytes = view.to_bytes();
         let header = Request::View { slot: slot as u8, body: bytes.len() as u32 }.to_bytes();
         let sent = self.stream.send(&[&header[..], &bytes].concat());
         sent.map_err(|cause| Error::connection(rank, cause, deadline))?;

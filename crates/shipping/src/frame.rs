@@ -31,7 +31,7 @@
 //! or the text of a failure (UTF-8, cut at 4096 bytes). A frame that breaks a rule ends the connection.
 
 use pario_units::{ErrorKind, Offset};
-use pario_view::{Pattern, View};
+use pario_view::View;
 
 /// Bytes of a hello.
 pub const HELLO: usize = 32;
@@ -190,19 +190,9 @@ impl Answer {
     }
 }
 
-/// The body that carries a view.
-pub fn view_to_bytes(view: &View) -> Vec<u8> {
-    let mut out = view.disp().0.to_le_bytes().to_vec();
-    out.extend(view.tile().to_bytes());
-    out
-}
-
 /// The view of a body; only such as can be shipped.
 pub fn view_from_bytes(bytes: &[u8]) -> Option<View> {
-    let (disp, tile) = bytes.split_first_chunk()?;
-    let disp = u64::from_le_bytes(*disp);
-    let view = View::new(Offset(disp), Pattern::from_bytes(tile).ok()?);
-    (disp <= i64::MAX as u64 && view.tile().size() > 0 && view.is_monotone()).then_some(view)
+    View::from_bytes(bytes).ok().filter(|view| view.tile().size() > 0 && view.is_monotone())
 }
 
 fn part<const N: usize>(bytes: &[u8], from: usize) -> [u8; N] {

@@ -181,13 +181,6 @@ impl Segment {
         // SAFETY: inside the mapping; the protocol of the caller keeps writers apart.
         f(unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(at), len) })
     }
-
-    /// Gives the pages of a range back to the system; they read as zeros afterwards.
-    pub fn forget(&self, at: usize, len: usize) {
-        assert!(at <= self.len && self.len - at >= len, "{len} bytes at {at} of {}", self.len);
-        // SAFETY: inside the mapping. Failing costs nothing but the memory.
-        unsafe { libc::madvise(self.base.as_ptr().add(at).cast(), len, libc::MADV_REMOVE) };
-    }
 }
 
 impl Drop for Segment {

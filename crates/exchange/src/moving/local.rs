@@ -82,6 +82,11 @@ impl<W: World> Local<W> {
             }
     }
 
+    /// The rounds that slots can be serving: nobody is further from this rank than there are slots.
+    fn open_rounds(&self, lane: &Lane) -> Range<u64> {
+        self.done.saturating_sub(DEPTH)..lane.rounds().min(self.done + DEPTH)
+    }
+
     /// Lets go of locks whose window has been written.
     fn release(&mut self, visit: &Visit<'_, W>) -> bool {
         let before = self.guards.len();
@@ -93,8 +98,7 @@ impl<W: World> Local<W> {
     /// Does the file accesses that wait in this lane's slots.
     fn serve(&mut self, lane: &Lane, visit: &mut Visit<'_, W>) -> bool {
         let mut progress = false;
-        let from = self.done.saturating_sub(DEPTH);
-        for round in from..lane.rounds().min(from + 2 * DEPTH) {
+        for round in self.open_rounds(lane) {
             let slot = self.slot(round, visit);
             if !slot.serves(self.turn(round)) {
                 continue;
@@ -141,7 +145,7 @@ impl<W: World> Local<W> {
     /// Writes the full windows of this lane. Nobody else does so at the same time.
     pub fn write_full(&mut self, lane: &Lane, visit: &mut Visit<'_, W>) -> bool {
         let mut progress = false;
-        for round in self.done.saturating_sub(DEPTH)..lane.rounds().min(self.done + DEPTH) {
+        for round in self.open_rounds(lane) {
             let slot = self.slot(round, visit);
             if slot.serves(self.turn(round)) && slot.state().load(Acquire) == state::FULL {
                 visit.seat.node.full().fetch_sub(1, AcqRel);
