@@ -160,18 +160,10 @@ impl<W: World> Access<W> {
                 self.state = State::Direct;
                 Step::Agreed
             }
-            Way::Windows { partition, window, covered, one_writer, .. } => {
-                let moving = Moving::windows(
-                    claims,
-                    partition,
-                    *window,
-                    *covered,
-                    *one_writer,
-                    &self.settings.aggregators,
-                    self.coverage.clone(),
-                    seat,
-                    world,
-                )?;
+            Way::Windows { partition, covered, .. } => {
+                let coverage = self.coverage.clone();
+                let moving =
+                    Moving::windows(claims, partition, *covered, &self.settings, coverage, seat, world)?;
                 self.state = State::Moving(Box::new(moving));
                 Step::Agreed
             }

@@ -14,6 +14,7 @@ use crate::access::Job;
 use crate::claim::Claim;
 use crate::coverage::Coverage;
 use crate::part::Want;
+use crate::plan::Settings;
 use crate::seat::Seat;
 use crate::tally::Tally;
 use crate::world::World;
@@ -92,18 +93,16 @@ impl<'a, W: World> Visit<'a, W> {
 
 impl<W: World> Moving<W> {
     /// Through windows.
-    #[allow(clippy::too_many_arguments, reason = "the parts of Way::Windows, taken apart by the one caller")]
     pub fn windows(
         claims: Vec<Claim>,
         partition: &Partition,
-        window: u64,
         covered: bool,
-        one_writer: bool,
-        aggregators: &[u32],
+        settings: &Settings,
         coverage: Arc<Coverage>,
         seat: &Seat,
         world: &mut W,
     ) -> Result<Moving<W>, W::Error> {
+        let aggregators = &settings.aggregators;
         let is_local = |rank: &u32| seat.local_index(*rank).is_some();
         let local_aggregators = aggregators.iter().copied().filter(|rank| is_local(rank)).count();
         let write = claims[0].call.write;
@@ -113,14 +112,14 @@ impl<W: World> Moving<W> {
             covered,
             accesses: aggregators.contains(&seat.rank),
             all_access,
-            one_writer: one_writer && write && all_access,
+            one_writer: settings.one_writer && write && all_access,
             expected: seat.locals.len() as u64 + u64::from(!seat.is_alone()),
             coverage,
         };
         let mut lanes = Vec::new();
         let mut first = 0;
-        for (index, owner) in (0..).zip(aggregators) {
-            let lane = Lane::new(partition.domain(index), window);
+        for (index, owner) in (0..partition.aggregators()).zip(aggregators) {
+            let lane = Lane::new(partition.domain(index), settings.window);
             if lane.rounds() == 0 {
                 continue;
             }

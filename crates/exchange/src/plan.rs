@@ -75,12 +75,8 @@ pub enum Way {
     Windows {
         /// Who gets which part of the region.
         partition: Partition,
-        /// Bytes of a window.
-        window: u64,
         /// Every byte of the region is written by exactly one rank.
         covered: bool,
-        /// One rank of a node writes at a time.
-        one_writer: bool,
         /// Why.
         choice: Choice,
     },
@@ -109,7 +105,7 @@ pub fn plan(claims: &[Claim], settings: &Settings, coverage: &Coverage) -> Way {
         Ok(why) => why,
         Err(why) => return Way::Direct(Choice { why }),
     };
-    let Settings { method, unit, servers, window, one_writer, .. } = *settings;
+    let Settings { method, unit, servers, .. } = *settings;
     let partition = Partition::new(method, lo..hi, settings.aggregators.len() as u32, unit, servers);
     let covered = claims[0].call.write && {
         let bytes = busy.iter().fold(0u64, |sum, c| sum.saturating_add(c.bytes));
@@ -118,7 +114,7 @@ pub fn plan(claims: &[Claim], settings: &Settings, coverage: &Coverage) -> Way {
     if claims[0].call.write && !covered && busy.iter().any(|c| c.no_holes) {
         return Way::Direct(Choice { why: "there are holes, and reading before writing is not wanted" });
     }
-    Way::Windows { partition, window, covered, one_writer, choice: Choice { why } }
+    Way::Windows { partition, covered, choice: Choice { why } }
 }
 
 /// Why windows, or (as an error) why not.

@@ -365,9 +365,9 @@ impl File {
         let collective = self.collective();
         let settings = collective.of(write);
         match &access.way {
-            Some(Way::Windows { window, choice, .. }) => {
-                let aggregators = settings.aggregators.len() as u32;
-                stats.window_bytes.see(2 * window * u64::from(aggregators));
+            Some(Way::Windows { partition, choice, .. }) => {
+                let aggregators = partition.aggregators();
+                stats.window_bytes.see(2 * settings.window * u64::from(aggregators));
                 let (strategy, partitioning) = (collective.word, settings.method.word());
                 stats.decide(write, Choice { strategy, partitioning, aggregators, why: choice.why.into() });
             }

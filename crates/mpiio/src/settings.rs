@@ -90,7 +90,7 @@ const LOCAL_WINDOW: u64 = 512 << 10;
 
 /// On a local file system pieces of this size are as cheap to access one by one.
 const LOCAL_PIECE_READ: u64 = 8 << 10;
-const LOCAL_PIECE_WRITE: u64 = 32 << 10;
+const LOCAL_PIECE_WRITE: u64 = 18 << 10;
 const MEMORY_PIECE_WRITE: u64 = 16 << 10;
 
 /// Elsewhere every call is a message, so windows pay until pieces are very large.
