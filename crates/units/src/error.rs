@@ -56,6 +56,14 @@ pub enum ErrorKind {
     Intern,
     /// This rank's part was fine; another rank of the same collective call failed.
     OtherRank,
+    /// A directory that is to go still has entries.
+    NotEmpty,
+    /// A server was not to be reached, or did not answer, before the deadline.
+    Unreachable,
+    /// What is stored is not what was written: its checksum differs.
+    Damaged,
+    /// The other side does not speak the protocol, or speaks another version or for another partition.
+    Protocol,
 }
 
 /// Whether trying the same thing again can help.
@@ -71,13 +79,17 @@ impl ErrorKind {
     /// Whether trying again can help.
     pub fn retry(self) -> Retry {
         match self {
-            ErrorKind::NoSpace | ErrorKind::Quota | ErrorKind::FileInUse | ErrorKind::NoMem => Retry::Later,
+            ErrorKind::NoSpace
+            | ErrorKind::Quota
+            | ErrorKind::FileInUse
+            | ErrorKind::NoMem
+            | ErrorKind::Unreachable => Retry::Later,
             _ => Retry::Never,
         }
     }
 
     /// Every kind, in the order of its [`code`](ErrorKind::code).
-    pub const ALL: [ErrorKind; 25] = [
+    pub const ALL: [ErrorKind; 29] = [
         ErrorKind::File,
         ErrorKind::NotSame,
         ErrorKind::Amode,
@@ -103,6 +115,10 @@ impl ErrorKind {
         ErrorKind::NoMem,
         ErrorKind::Intern,
         ErrorKind::OtherRank,
+        ErrorKind::NotEmpty,
+        ErrorKind::Unreachable,
+        ErrorKind::Damaged,
+        ErrorKind::Protocol,
     ];
 
     /// A number from 1 up by which ranks tell each other the kind; 0 is free to mean success.
@@ -130,6 +146,8 @@ impl ErrorKind {
             30 => ErrorKind::ReadOnly,                  // EROFS
             16 | 26 => ErrorKind::FileInUse,            // EBUSY, ETXTBSY
             12 => ErrorKind::NoMem,                     // ENOMEM
+            39 => ErrorKind::NotEmpty,                  // ENOTEMPTY
+            110 | 111 | 113 => ErrorKind::Unreachable,  // ETIMEDOUT, ECONNREFUSED, EHOSTUNREACH
             95 | 29 => ErrorKind::UnsupportedOperation, // EOPNOTSUPP, ESPIPE
             _ => ErrorKind::Io,
         }

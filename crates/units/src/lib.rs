@@ -5,8 +5,10 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod ids;
 
 pub use error::{ErrorKind, Retry};
+pub use ids::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
 
 /// An absolute byte offset in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,0 +1,51 @@
+//! What the parts of a partition are called.
+
+/// A file or directory of a partition; never used twice in a partition's life. 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub u64);
+
+/// A storage server's place in its partition's list, from 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerId(pub u16);
+
+/// A partition, by a random number that it gets when it is created.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartitionId(pub u128);
+
+/// A connected client, by a random number that it chooses; it keeps it when it connects again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(pub u128);
+
+/// A request of a client, counted up from 1; the same when it is sent again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// A moment, in nanoseconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp(pub i64);
+
+impl Stamp {
+    /// The moment now, by this machine's clock.
+    pub fn now() -> Stamp {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        Stamp(since.map_or(0, |passed| i64::try_from(passed.as_nanos()).unwrap_or(i64::MAX)))
+    }
+}
+
+impl std::fmt::Display for FileId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl std::fmt::Display for ServerId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::fmt::Display for PartitionId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}

@@ -1,0 +1,293 @@
+//! What clients and servers say to each other: requests, and the reply to each.
+//!
+//! *Local* offsets and ends are those of a server's own part of a file, in which its stripes lie one after the
+//! other (see `pario-layout`). Blocks are those of the server's pool, also counted in the local part.
+
+use pario_layout::Striping;
+use pario_units::{ErrorKind, FileId, Stamp};
+
+/// What a client asks of a server. Where a request says `path`, it is absolute within the partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    // Data: any server, about its own part of a file.
+    /// Slots of the shared pool that hold these blocks, for a client that has mapped it.
+    Acquire { file: FileId, intent: Intent, blocks: Vec<Run> },
+    /// Bytes of these local ranges, as payload of the reply in this order; zeros beyond the local end.
+    Read { file: FileId, ranges: Vec<Range> },
+    /// The payload goes into these local ranges in this order.
+    Write { file: FileId, ranges: Vec<Range> },
+    /// How far the file's local part reaches.
+    End { file: FileId },
+    /// The local part ends here from now on: what lies beyond is gone, what is missing is zeros.
+    Cut { file: FileId, end: u64 },
+    /// Dirty blocks of the file go to storage; if `durable` to the medium. 0: of all files.
+    Sync { file: FileId, durable: bool },
+    /// The local parts of these files are no longer needed.
+    Remove { files: Vec<FileId> },
+    /// The local parts on this server after the given file, in order of their ids.
+    ListParts { after: FileId, most: u32 },
+    /// Compares stored blocks with their checksums, from this block on; at most this many blocks.
+    Verify { file: FileId, from: u64, most: u64 },
+    /// Takes the blocks as they are stored for right: writes their checksums anew.
+    Accept { file: FileId, blocks: Vec<u64> },
+
+    // About the server itself.
+    /// Nothing; that the server answers.
+    Ping,
+    /// Room on its storage.
+    Room,
+    /// Load, cache, errors.
+    Status,
+    /// Finish what is under way, write everything to storage, and end.
+    Shutdown,
+
+    // Name space: the metadata server.
+    /// Attributes of what is at this path.
+    Lookup { path: String },
+    /// Opens, or creates and opens.
+    Open { path: String, access: Access, create: Create, mode: u32, wish: Wish },
+    /// One of this client's opens of the file is over. What a writer knows of size and time comes along.
+    Close { file: FileId, wrote: Option<Written> },
+    /// After connecting again: these files are still open here, once each per entry.
+    Reopen { files: Vec<FileId> },
+    /// Makes a directory; with `parents` those missing above it, too, and an existing one is no error.
+    MakeDirectory { path: String, mode: u32, parents: bool },
+    /// Removes an empty directory.
+    RemoveDirectory { path: String },
+    /// Removes a file's name. Who has it open keeps it until close.
+    Unlink { path: String },
+    /// Gives a file or directory another name; replaces a file, or an empty directory by a directory.
+    Rename { from: String, to: String, replace: bool },
+    /// Entries of a directory in order of their names, after the given one ("" from the start).
+    ReadDirectory { path: String, after: String, most: u32 },
+    /// Changes mode or times.
+    SetAttributes { path: String, mode: Option<u32>, accessed: Option<Stamp>, modified: Option<Stamp> },
+    /// The client is about to cut the file to this size on all its servers.
+    BeginCut { file: FileId, size: u64 },
+    /// It has done so.
+    EndCut { file: FileId, size: u64 },
+    /// The size that a client found by asking all servers, where the metadata server was not sure; `seen` is
+    /// the change count that came with the attributes.
+    Sized { file: FileId, size: u64, seen: u64 },
+    /// Files and directories in order of their ids, after the given one: for checking.
+    ListInodes { after: FileId, most: u32 },
+}
+
+/// What a server answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Done, nothing to add.
+    Done,
+    /// It did not work.
+    Failed(Failure),
+    /// To `Acquire`: where the blocks are, in the order asked for, as far as there was room: at least one.
+    Slots(Vec<Slot>),
+    /// To `Read`: the payload follows; `end` is the local end.
+    Data { end: u64 },
+    /// To `End`.
+    End { end: u64 },
+    /// To `ListParts`.
+    Parts { parts: Vec<Part>, more: bool },
+    /// To `Verify`: the damaged blocks, and where to go on; `None` at the end.
+    Verified { damaged: Vec<u64>, next: Option<u64> },
+    /// To `Room`.
+    Room(Room),
+    /// To `Status`.
+    Status(Box<Status>),
+    /// To `Lookup`, `MakeDirectory`, `SetAttributes`.
+    Attributes(Attributes),
+    /// To `Open`.
+    Opened { attributes: Attributes, created: bool },
+    /// To `ReadDirectory`.
+    Entries { entries: Vec<Entry>, more: bool },
+    /// To `ListInodes`: with each its parent directory and its name there (parent 0: open but without name).
+    Inodes { inodes: Vec<Inode>, more: bool },
+}
+
+/// What a client wants blocks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// To read them.
+    Read,
+    /// To write parts of them: they come filled.
+    Modify,
+    /// To write all of each: they need not be filled.
+    Overwrite,
+}
+
+/// Consecutive blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    pub first: u64,
+    pub count: u32,
+}
+
+/// Consecutive bytes of a local part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    pub at: u64,
+    pub len: u64,
+}
+
+/// Where in the pool a block is, as long as the slot's generation is this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    pub block: u64,
+    pub slot: u32,
+    pub generation: u32,
+    /// The client fills all of it and then publishes it (only with [`Intent::Overwrite`]).
+    pub pending: bool,
+}
+
+/// A server's part of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub file: FileId,
+    pub end: u64,
+}
+
+/// Why a request failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub kind: ErrorKind,
+    /// The system's number behind it, 0 if there is none.
+    pub errno: i32,
+    /// What and where, in one line.
+    pub text: String,
+}
+
+/// What an open file may be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Write,
+    Both,
+}
+
+/// Whether an open may or must create the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Create {
+    /// The file has to be there.
+    Never,
+    /// If it is not there.
+    Missing,
+    /// The file must not be there.
+    Exclusive,
+}
+
+/// How a new file is to be striped; 0 and `None`: as the partition says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    pub stripe: u64,
+    pub count: u16,
+    pub first: Option<u16>,
+}
+
+/// What a writer says when it closes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// The size, if the writer has just asked all servers.
+    pub size: Option<u64>,
+    pub modified: Stamp,
+}
+
+/// What sort of thing a name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    File,
+    Directory,
+}
+
+/// What there is to know of a file or directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    pub file: FileId,
+    pub kind: Kind,
+    pub mode: u32,
+    pub size: Size,
+    pub accessed: Stamp,
+    pub modified: Stamp,
+    pub changed: Stamp,
+    pub created: Stamp,
+    /// Of a directory: meaningless.
+    pub striping: Striping,
+    /// A cut to this size was begun and not ended: whoever sees this does it (it is the same every time).
+    pub cutting: Option<u64>,
+    /// How many have it open.
+    pub opens: u32,
+    /// Entries of a directory.
+    pub entries: u64,
+}
+
+/// A file's size, as far as the metadata server knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Nobody has it open for writing, and this is it.
+    Known(u64),
+    /// Ask the servers; `seen` counts what may have changed it.
+    Ask { seen: u64 },
+}
+
+/// A directory's entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub name: String,
+    pub attributes: Attributes,
+}
+
+/// An inode and where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inode {
+    pub parent: FileId,
+    pub name: String,
+    pub attributes: Attributes,
+}
+
+/// Room on a server's storage, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    pub total: u64,
+    pub free: u64,
+    /// By this server's parts of files.
+    pub used: u64,
+    pub parts: u64,
+}
+
+/// What a server tells of itself. Counters count from its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    pub pid: u32,
+    pub started: Stamp,
+    pub sessions: u32,
+    /// Of them, those that have mapped the pool.
+    pub local_sessions: u32,
+    pub requests: u64,
+    pub forwarded: u64,
+    pub refused: u64,
+    pub errors: u64,
+    pub read_bytes: u64,
+    pub written_bytes: u64,
+    pub block: u32,
+    pub slots: u32,
+    pub valid_slots: u32,
+    pub dirty_slots: u32,
+    pub pinned_slots: u32,
+    pub high_water: u32,
+    pub low_water: u32,
+    pub hits: u64,
+    pub misses: u64,
+    pub evictions: u64,
+    pub flushed_blocks: u64,
+    pub flush_errors: u64,
+    pub filled_blocks: u64,
+    pub store_read_bytes: u64,
+    pub store_written_bytes: u64,
+    pub damaged: u64,
+    /// Of the name space; 0 elsewhere.
+    pub files: u64,
+    pub directories: u64,
+    pub open_files: u64,
+    pub room: Room,
+    /// What went wrong last, newest first.
+    pub last_errors: Vec<String>,
+}
