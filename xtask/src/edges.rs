@@ -34,7 +34,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("client", &["units", "view", "layout", "wire", "transport", "cache", "registry"]),
     ("server", &["units", "layout", "wire", "transport", "cache", "store", "namespace", "shm"]),
     ("capi", &["mpiio", "mpi-host", "buffer", "trace", "units"]),
-    ("cli", &["units", "hints", "trace"]),
+    ("cli", &["units", "hints", "trace", "registry", "wire", "transport", "server", "client"]),
     ("model", &["units", "view"]),
     ("conformance", &["model", "units", "view"]),
 ];

@@ -1,1 +1,59 @@
-//! Being built.
+//! A server's block cache: one shared-memory file that the clients of the same host map, too.
+//!
+//! A block is `block` consecutive bytes of a file's local part. The server ([`Pool`]) decides which block
+//! lies in which slot; clients ([`Mapped`]) are told and then read and write there with one copy and no
+//! message.
+//!
+//! **Pins are hazard pointers.** A client has a ledger, a row of words in the segment. To pin a slot it puts
+//! the slot's number into a free word and then looks at the slot's state: same generation, valid, not closed?
+//! Then the slot stays what it is until the word is zero again. The server, before it takes a slot away,
+//! *closes* it and then looks through the ledgers; if the slot is held, it opens it again. One of the two
+//! always sees the other. A killed client leaves nothing behind but its words.
+//!
+//! **Who is right.** The server keeps its own table of what is where; from the shared memory it takes no
+//! index, file or block, only flags, ends and ticks, each checked. A client that scribbles spoils bytes, not
+//! the server. Only a successor that [adopts](Pool::adopt) the pool of a killed server has to read the shared
+//! table.
+//!
+//! **Dirty blocks.** A writer copies, raises the block's end, then sets `DIRTY`. The flusher sets `FLUSHING`,
+//! clears `DIRTY`, copies out, stores, and clears `FLUSHING`: a write meanwhile makes the block dirty again,
+//! and a kill at any point leaves it dirty for the successor. Bytes of a block beyond its end are zeros.
+//!
+//! **A write that its client did not live to finish** may be there in part; its block counts as dirty.
+#![forbid(unsafe_code)]
+
+mod adopt;
+mod cut;
+mod error;
+#[cfg(test)]
+mod explore;
+mod flush;
+mod geometry;
+mod ledger;
+mod mapped;
+mod memory;
+mod pin;
+mod pool;
+#[cfg(test)]
+mod races;
+mod state;
+mod table;
+
+pub use adopt::Adopted;
+pub use cut::Cut;
+pub use error::{Error, Result};
+pub use flush::{Flush, Step, Sweep};
+pub use geometry::{DEFAULT_BLOCK, DEFAULT_LEDGERS, Geometry, Identity, LEDGER_WORDS};
+pub use ledger::LedgerId;
+pub use mapped::{Guard, Mapped, Pending, Refused};
+pub use pin::{Fill, Pin};
+pub use pool::{Bell, Counters, Get, Pool};
+
+/// Where a block was when the server said so: good as long as the slot has this generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SlotRef {
+    /// Which slot.
+    pub slot: u32,
+    /// How often the slot had got another block by then.
+    pub generation: u32,
+}

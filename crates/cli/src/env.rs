@@ -16,6 +16,18 @@ pub struct Environment {
     pub pario_lib: Option<PathBuf>,
     /// Names of the variables that ranks on other nodes need, too: Pario's own and ROMIO's hint file.
     pub for_ranks: Vec<String>,
+    /// `PARIO_HOME`, or `.pario` in the user's home: where the registry of partitions is.
+    pub home: Option<PathBuf>,
+    /// `PARIO_RUN`: where servers' run directories are, instead of in memory.
+    pub run_base: Option<PathBuf>,
+    /// Whether this is within a job of Slurm.
+    pub in_slurm_job: bool,
+    /// `PARIO_SSH`: the program to use as `ssh`, with options.
+    pub ssh: Vec<String>,
+    /// `PARIO_SRUN`: the program to use as `srun`, with options.
+    pub srun: Vec<String>,
+    /// `PARIO_MPIEXEC`: the program to use as `mpiexec`, with options.
+    pub mpiexec: Vec<String>,
     /// Whether the user has said how Open MPI is to treat more ranks than cores.
     pub says_oversubscribe: bool,
 }
@@ -54,9 +66,25 @@ impl Environment {
             preload: get("LD_PRELOAD"),
             pario_lib: get("PARIO_LIB").map(PathBuf::from),
             for_ranks,
+            home: get("PARIO_HOME")
+                .map(PathBuf::from)
+                .or_else(|| Some(PathBuf::from(get("HOME")?).join(".pario"))),
+            run_base: get("PARIO_RUN").map(PathBuf::from),
+            in_slurm_job: get("SLURM_JOB_ID").is_some(),
+            ssh: words(get("PARIO_SSH"), "ssh"),
+            srun: words(get("PARIO_SRUN"), "srun"),
+            mpiexec: words(get("PARIO_MPIEXEC"), "mpiexec"),
             says_oversubscribe: OVERSUBSCRIBE.iter().any(|(name, _)| get(name).is_some()),
         }
     }
+}
+
+/// The words of a command that a variable holds.
+fn words(variable: Option<OsString>, otherwise: &str) -> Vec<String> {
+    let text = variable.map(|text| text.to_string_lossy().into_owned());
+    let words: Vec<String> =
+        text.iter().flat_map(|text| text.split_whitespace()).map(str::to_owned).collect();
+    if words.is_empty() { vec![otherwise.to_owned()] } else { words }
 }
 
 fn split(list: Option<&OsStr>) -> Vec<PathBuf> {

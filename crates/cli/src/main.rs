@@ -7,6 +7,7 @@
 mod elf;
 mod env;
 mod hints;
+mod partition;
 mod run;
 #[allow(unsafe_code)]
 mod signal;
@@ -27,6 +28,7 @@ const EXAMPLES: &str = "\
 Examples:
   pario run -n 4 -- ./simulation input.nml    run an MPI program on 4 ranks with Pario's MPI-IO
   pario run --host-io -n 4 -- ./simulation    the same with the MPI library's own MPI-IO
+  pario up scratch.toml                       start the servers of a partition
   pario hints                                 list the hints that files understand
   pario hints --check my-hints                try a hint file
   pario trace summary                         what a run with PARIO_TRACE=all did, in numbers
@@ -36,6 +38,11 @@ Examples:
 #[derive(Subcommand)]
 enum Command {
     Run(run::Arguments),
+    Up(partition::up::Arguments),
+    Down(partition::down::Arguments),
+    List(partition::list::Arguments),
+    #[command(hide = true)]
+    Serve(partition::serve::Arguments),
     Hints(hints::Arguments),
     Trace(trace::Arguments),
 }
@@ -44,6 +51,18 @@ fn main() -> ExitCode {
     let env = env::Environment::read();
     let done = match Pario::parse().command {
         Command::Run(arguments) => run::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code())),
+        Command::Up(arguments) => {
+            partition::up::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code()))
+        }
+        Command::Down(arguments) => {
+            partition::down::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code()))
+        }
+        Command::List(arguments) => {
+            partition::list::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code()))
+        }
+        Command::Serve(arguments) => {
+            partition::serve::main(&arguments).map_err(|e| (e.to_string(), e.exit_code()))
+        }
         Command::Hints(arguments) => hints::main(&arguments).map_err(|e| (e.to_string(), 2)),
         Command::Trace(arguments) => trace::main(&arguments).map_err(|e| (e.to_string(), 2)),
     };

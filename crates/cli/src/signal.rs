@@ -1,4 +1,5 @@
-//! Runs the launcher as a child: hands signals on to it, waits for it, and ends as it ended.
+//! Runs the launcher as a child: hands signals on to it, waits for it, and ends as it ended. And sessions, which say
+//! who gets a terminal's signals.
 //!
 //! A handler passes SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 on to the child. What the kernel sends by
 //! itself, Ctrl-C above all, already reaches every process of the foreground group, the launcher included;
@@ -34,6 +35,12 @@ pub fn supervise(command: &mut Command) -> io::Result<ExitStatus> {
     await_end(pid)?;
     CHILD.store(0, SeqCst);
     child.wait()
+}
+
+/// Makes a session of this process's own, so that no terminal can end it. Not for the leader of a process group.
+pub fn own_session() -> io::Result<()> {
+    // SAFETY: plain system call on this process only.
+    if unsafe { libc::setsid() } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Ends this process the way a child ended: with its exit code, or by the signal that killed it.

@@ -1,1 +1,39 @@
-//! Being built.
+//! How a program uses the files of a partition.
+//!
+//! - A [`Partition`] knows its servers. Each has one connection in this process, made when it is first needed and made
+//!   anew when it breaks; what was not answered is asked again, and servers do nothing twice.
+//! - A [`File`] moves bytes between the program's memory and the servers that hold its stripes. On the same host they
+//!   are copied to or from the server's pool in shared memory, without a message if the block was seen there before.
+//!   To other hosts they go as messages, to all servers at the same time.
+//! - Names are the metadata server's: see the methods of [`Partition`].
+//!
+//! Every request has a deadline. Nothing here starts a thread, reads the environment or prints.
+#![forbid(unsafe_code)]
+
+mod core;
+mod error;
+mod file;
+mod lane;
+mod link;
+mod memory;
+mod metadata;
+mod names;
+mod open;
+mod options;
+mod partition;
+mod plan;
+mod pool;
+mod target;
+mod transfer;
+mod walk;
+
+pub use core::Options;
+pub use error::{Cause, Error, Result};
+pub use file::File;
+pub use metadata::Metadata;
+pub use names::{DirEntry, ReadDir};
+pub use options::OpenOptions;
+pub use pario_wire::greeting::Role;
+pub use pario_wire::message::{Inode, Part, Room, Status};
+pub use partition::Partition;
+pub use target::{Resolve, Target};

@@ -1,1 +1,35 @@
-//! Being built.
+//! Which partitions are there, what are they made of, and who serves them now?
+//!
+//! - A [`Description`] is a partition file, in TOML or in the plain format of the AHPIOS paper. Its
+//!   [`Structure`] is fixed when the partition is created, its [`Settings`] may change at each start.
+//! - The [`Registry`] is a directory of the user with one small file about all partitions. Whoever changes it
+//!   takes a lock, writes a new file and renames it, so that a crash leaves the old or the new and readers
+//!   need no lock. There is no server behind it.
+//! - A [`Secret`] lets in who may use a partition; a [run directory](run_directory) holds a server's socket
+//!   and pool.
+//!
+//! This crate reads no environment: callers bring the paths.
+#![deny(unsafe_code)]
+
+mod description;
+mod entry;
+mod error;
+mod lock;
+mod place;
+mod random;
+mod registry;
+mod replace;
+mod run;
+mod secret;
+#[allow(unsafe_code)]
+mod sys;
+
+pub use description::{
+    Description, Key, Launcher, Listen, Resource, Scheduling, Settings, Strategy, Structure, Water, keys,
+    parse_size, spell_size,
+};
+pub use entry::{Entry, Running};
+pub use error::{Error, Fault, Trouble};
+pub use registry::{PartitionLock, Registry};
+pub use run::{remove_run_directory, run_base, run_directory};
+pub use secret::Secret;

@@ -1,1 +1,29 @@
-//! Being built.
+//! A storage server of a partition: sessions with clients, a pool of blocks in shared memory over its store, and on
+//! one server the name space.
+//!
+//! Threads: a few *workers* that wait in epoll and let sessions go on ([`core`], [`session`], [`apply`]); the
+//! *flusher* ([`flush`]); *forwarders* for requests that are meant for another server ([`peers`]); on the metadata
+//! server the *reaper* ([`names`]). All of them sleep when there is nothing to do.
+//!
+//! A server that is killed leaves its pool behind. Whoever starts it again adopts the pool, so that what was only
+//! there is not lost.
+
+#![deny(unsafe_code)]
+
+mod apply;
+mod config;
+mod core;
+mod error;
+mod flush;
+mod names;
+mod peers;
+mod session;
+mod start;
+mod status;
+#[allow(unsafe_code)]
+mod sys;
+mod tier;
+
+pub use config::Config;
+pub use error::{Error, Result};
+pub use start::{Server, Started};

@@ -2,7 +2,9 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -44,7 +46,8 @@ impl Name {
 
 impl Drop for Name {
     fn drop(&mut self) {
-        // SAFETY: the name is a C string that outlives the call. What cannot be removed nobody will meet again.
+        // SAFETY: the name is a C string that outlives the call. What cannot be removed nobody will meet
+        // again.
         unsafe { libc::unlink(self.path().as_ptr()) };
     }
 }
@@ -100,13 +103,52 @@ impl Segment {
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC | libc::O_NOFOLLOW;
         let fd = open(&path, flags)?;
         let name = Name(id);
-        // SAFETY: no memory involved.
-        let reserved = unsafe { libc::posix_fallocate64(fd.as_raw_fd(), 0, len as i64) };
-        if reserved != 0 {
-            return Err(io::Error::from_raw_os_error(reserved));
-        }
+        reserve(&fd, len)?;
         let base = map(fd.as_raw_fd(), libc::MAP_SHARED, len)?;
         Ok(Segment { base, len, door: Door::Name(name) })
+    }
+
+    /// New memory, all zero, that is a file at `path` for its user alone, until somebody removes it. There
+    /// must be none yet. All of it is reserved at once, as in [`create_named`](Segment::create_named). The
+    /// file belongs in a memory file system: elsewhere the kernel writes it to the disk.
+    pub fn create_file(path: &Path, len: usize) -> io::Result<Segment> {
+        if largest_file() < len as u64 {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
+        let name = c_path(path)?;
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC | libc::O_NOFOLLOW;
+        let fd = open(&name, flags)?;
+        let mapped = reserve(&fd, len).and_then(|()| map(fd.as_raw_fd(), libc::MAP_SHARED, len));
+        let base = mapped.inspect_err(|_| {
+            // SAFETY: the name is a C string that outlives the call. The file is ours: it was not there
+            // before.
+            unsafe { libc::unlink(name.as_ptr()) };
+        })?;
+        Ok(Segment { base, len, door: Door::Descriptor(fd) })
+    }
+
+    /// The memory of an existing file.
+    pub fn open_file(path: &Path) -> io::Result<Segment> {
+        let fd = open(&c_path(path)?, libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW)?;
+        let (_, len) = stat(&fd)?;
+        let base = map(fd.as_raw_fd(), libc::MAP_SHARED, len)?;
+        Ok(Segment { base, len, door: Door::Descriptor(fd) })
+    }
+
+    /// The memory behind a descriptor that another process passed. The descriptor is closed: so nothing in
+    /// this process can cut the file short by accident.
+    pub fn from_descriptor(fd: OwnedFd) -> io::Result<Segment> {
+        let (_, len) = stat(&fd)?;
+        let base = map(fd.as_raw_fd(), libc::MAP_SHARED, len)?;
+        Ok(Segment { base, len, door: Door::Closed })
+    }
+
+    /// The descriptor to pass to other processes, while the door is open and if there is one.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        match &self.door {
+            Door::Descriptor(fd) => Some(fd.as_fd()),
+            Door::Closed | Door::Name(_) => None,
+        }
     }
 
     /// Memory for this process alone, all zero.
@@ -181,6 +223,34 @@ impl Segment {
         // SAFETY: inside the mapping; the protocol of the caller keeps writers apart.
         f(unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(at), len) })
     }
+
+    /// Where `len` bytes from `at` on are in this process, for system calls. The pointer is good as long as
+    /// the segment is.
+    pub fn pointer(&self, at: usize, len: usize) -> *mut u8 {
+        assert!(at <= self.len && self.len - at >= len, "{len} bytes at {at} of {}", self.len);
+        self.base.as_ptr().wrapping_add(at)
+    }
+
+    /// Copies bytes out. What another process writes meanwhile comes out old, new, or mixed.
+    pub fn read_into(&self, at: usize, to: &mut [u8]) {
+        let from = self.pointer(at, to.len());
+        // SAFETY: inside the mapping; `to` is this process's own memory, so they do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
+    }
+
+    /// Copies bytes in. Where another process writes meanwhile, either's bytes may stay.
+    pub fn write_from(&self, at: usize, from: &[u8]) {
+        let to = self.pointer(at, from.len());
+        // SAFETY: as in `read_into`.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
+    }
+
+    /// Makes bytes zero.
+    pub fn zero(&self, at: usize, len: usize) {
+        let to = self.pointer(at, len);
+        // SAFETY: inside the mapping.
+        unsafe { std::ptr::write_bytes(to, 0, len) };
+    }
 }
 
 impl Drop for Segment {
@@ -200,6 +270,20 @@ fn open(name: &CString, flags: i32) -> io::Result<OwnedFd> {
     }
     // SAFETY: a fresh descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn c_path(path: &Path) -> io::Result<CString> {
+    CString::new(path.as_os_str().as_bytes()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+/// Reserves all of a new file.
+fn reserve(fd: &OwnedFd, len: usize) -> io::Result<()> {
+    let size = i64::try_from(len).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
+    // SAFETY: no memory involved.
+    match unsafe { libc::posix_fallocate64(fd.as_raw_fd(), 0, size) } {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
 }
 
 fn map(fd: RawFd, flags: i32, len: usize) -> io::Result<NonNull<u8>> {
@@ -274,6 +358,38 @@ mod tests {
         assert_eq!(two.word(0).load(Ordering::Relaxed), 5);
         one.close_door();
         assert!(Segment::open(&ticket).is_err());
+    }
+
+    #[test]
+    fn a_file_is_shared_by_path_and_by_descriptor_until_it_is_removed() {
+        let path = Path::new("/dev/shm").join(format!("pario-test-{}", std::process::id()));
+        let one = Segment::create_file(&path, 8192).unwrap();
+        assert!(Segment::create_file(&path, 8192).is_err(), "never somebody else's");
+        let two = Segment::open_file(&path).unwrap();
+        let three =
+            Segment::from_descriptor(one.descriptor().unwrap().try_clone_to_owned().unwrap()).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        one.write_from(4090, b"hello");
+        let mut bytes = [0; 7];
+        two.read_into(4089, &mut bytes);
+        assert_eq!(&bytes, b"\0hello\0");
+        three.zero(4091, 3);
+        one.read_into(4089, &mut bytes);
+        assert_eq!(&bytes, b"\0h\0\0\0o\0");
+        assert!(three.descriptor().is_none());
+    }
+
+    #[test]
+    fn a_file_that_does_not_fit_is_an_error_and_leaves_nothing() {
+        let path = Path::new("/dev/shm").join(format!("pario-test-large-{}", std::process::id()));
+        assert!(Segment::create_file(&path, 1 << 50).is_err());
+        assert!(!path.exists());
+    }
+
+    #[test]
+    #[should_panic(expected = "6 bytes at 4091")]
+    fn bytes_beyond_the_end_are_bugs() {
+        Segment::create(4096).unwrap().write_from(4091, b"hello!");
     }
 
     #[test]

@@ -1,1 +1,133 @@
-//! Being built.
+//! Storage below the pool: a server's parts of files, in blocks with checksums.
+//!
+//! A *part* is what one server holds of one file: the bytes `[0, end)` of its local part, sparse, cut into
+//! blocks of one size. [`Store`] reads and writes runs of whole blocks and finds silent damage;
+//! [`FileStore`] keeps parts in a directory, [`MemoryStore`] in memory, and [`Faulty`] makes any store fail
+//! on purpose. All keep the same promises, and one suite of tests holds them to these.
+//!
+//! The directory and the checksum files are described byte by byte in `docs/STORE.md`.
+#![deny(unsafe_code)]
+
+mod directory;
+mod error;
+mod faulty;
+mod file_store;
+mod format;
+mod index;
+mod memory;
+mod pair;
+mod parts;
+mod run;
+mod steps;
+mod sums;
+#[allow(unsafe_code)]
+mod sys;
+
+#[cfg(test)]
+mod crash;
+
+pub use error::{Action, Error, Result};
+pub use faulty::{Call, Faulty};
+pub use file_store::FileStore;
+pub use format::Identity;
+pub use memory::MemoryStore;
+
+use pario_units::FileId;
+
+/// A server's storage. Every call may come from any thread; calls about one part take effect one after the
+/// other.
+///
+/// A part is there from the first write or extension that gives it a byte until [`remove`](Store::remove);
+/// one that is not there reads as an empty one.
+///
+/// # Panics
+/// If a block handed in is not [`block_size`](Store::block_size) bytes long.
+pub trait Store: Send + Sync {
+    /// Bytes of a block.
+    fn block_size(&self) -> usize;
+
+    /// Reads consecutive whole blocks from block `first` on; holes and what lies beyond the end are zeros.
+    ///
+    /// Compares each with its checksum: [`Error::Damaged`] names the first that differs. After an error the
+    /// blocks handed in hold anything.
+    fn read(&self, file: FileId, first: u64, blocks: &mut [&mut [u8]]) -> Result<()>;
+
+    /// Writes consecutive whole blocks from block `first` on.
+    ///
+    /// The part's end becomes `max(its end, min(end, end of the last block))`. Bytes of the blocks below
+    /// the new end are stored, the others are not. After an error each of these bytes is the old or the new
+    /// one, and the end lies between the old and the new one.
+    fn write(&self, file: FileId, first: u64, blocks: &[&[u8]], end: u64) -> Result<()>;
+
+    /// Where the part ends.
+    fn end(&self, file: FileId) -> Result<u64>;
+
+    /// The part ends here from now on: what lies beyond is gone, what is missing is zeros.
+    fn set_end(&self, file: FileId, end: u64) -> Result<()>;
+
+    /// The part is no longer needed. One that is not there is no error.
+    fn remove(&self, file: FileId) -> Result<()>;
+
+    /// What was written to the part before is on the medium after.
+    fn sync(&self, file: FileId) -> Result<()>;
+
+    /// What was written, cut or removed before is so on the medium after.
+    fn sync_all(&self) -> Result<()>;
+
+    /// The parts after the given file, in order of their ids, at most so many.
+    fn list(&self, after: FileId, most: usize) -> Result<Vec<Part>>;
+
+    /// Compares stored blocks with their checksums, from block `from` on, at most so many.
+    ///
+    /// A block that a crash has left unverified gets a checksum of the bytes that it has.
+    fn verify(&self, file: FileId, from: u64, most: u64) -> Result<Verified>;
+
+    /// Takes the blocks as they are stored for right: writes their checksums anew. Blocks beyond the end are
+    /// passed over.
+    fn accept(&self, file: FileId, blocks: &[u64]) -> Result<()>;
+
+    /// Room on the medium, and how much of it the parts take.
+    fn room(&self) -> Result<Room>;
+
+    /// How many blocks were read since the store was opened that a crash had left unverified.
+    fn unverified(&self) -> u64;
+}
+
+/// A way to damage what is stored, for tests.
+pub trait Tamper {
+    /// Inverts all bits of one stored byte below the part's end, and leaves its checksum alone.
+    fn flip(&self, file: FileId, at: u64) -> Result<()>;
+}
+
+/// What a server holds of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Of which file.
+    pub file: FileId,
+    /// Where it ends.
+    pub end: u64,
+}
+
+/// What comparing blocks with their checksums gave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// The blocks whose bytes are not those that were written.
+    pub damaged: Vec<u64>,
+    /// How many unverified blocks got a checksum of the bytes that they have.
+    pub mended: u64,
+    /// The block to go on with; `None` at the part's end.
+    pub next: Option<u64>,
+}
+
+/// Room on a store's medium, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// The medium's size.
+    pub total: u64,
+    /// What may still be written.
+    pub free: u64,
+    /// What the parts' bytes take; holes take nothing.
+    pub used: u64,
+    /// How many parts there are.
+    pub parts: u64,
+}

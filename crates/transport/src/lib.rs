@@ -1,1 +1,25 @@
-//! Being built.
+//! Moves what `pario-wire` writes: over Unix sockets within a host, over TCP between hosts.
+//!
+//! A client has a [`Connection`] per server: blocking calls, each with a deadline, several outstanding if it
+//! likes. A server has [`Listener`]s, nonblocking [`Stream`]s and a [`Handshake`] per newcomer, which works
+//! on bytes alone; it waits as it likes (poll, epoll). Nothing here starts threads or reads a clock that the
+//! caller cannot see: deadlines are moments that the caller names.
+#![deny(unsafe_code)]
+
+mod address;
+mod connection;
+mod error;
+mod greet;
+mod handshake;
+mod listener;
+mod patience;
+mod stream;
+mod sys;
+
+pub use address::Address;
+pub use connection::{Connection, MOST_OUTSTANDING, MOST_OUTSTANDING_BYTES};
+pub use error::{Action, Error};
+pub use handshake::{Door, Handshake, Step};
+pub use listener::Listener;
+pub use stream::{Interest, Ready, Stream, Tuning};
+pub use sys::{fresh_nonce, own_user};

@@ -1,5 +1,24 @@
 //! What clients and servers of a partition say to each other, and how it is written down. No I/O.
+//!
+//! A connection begins with [`greeting`]s, in which both sides prove that they know the partition's secret.
+//! After that it carries frames: a [`Head`], a body (a [`Request`] or a [`Reply`], see [`message`]) and a
+//! payload of plain bytes that this crate never touches. Every byte is described in `docs/PROTOCOL.md`.
 #![forbid(unsafe_code)]
-#![allow(missing_docs, reason = "fields of messages say what they are; docs/PROTOCOL.md has every byte")]
 
+mod codec;
+mod error;
+mod fields;
+mod frame;
+pub mod greeting;
+mod intake;
+#[allow(missing_docs, reason = "fields of messages say what they are; docs/PROTOCOL.md has every byte")]
 pub mod message;
+mod secret;
+mod table;
+
+pub use error::Error;
+pub use frame::{Envelope, HEAD, Head, MAX_BODY, MAX_PAYLOAD, encode_reply, encode_request};
+pub use intake::Intake;
+pub use message::{Reply, Request};
+pub use secret::{Nonce, Proof, Secret, Side};
+pub use table::{decode_reply, decode_request};

@@ -48,8 +48,8 @@ pub enum Request {
     Open { path: String, access: Access, create: Create, mode: u32, wish: Wish },
     /// One of this client's opens of the file is over. What a writer knows of size and time comes along.
     Close { file: FileId, wrote: Option<Written> },
-    /// After connecting again: these files are still open here, once each per entry.
-    Reopen { files: Vec<FileId> },
+    /// After connecting again: these files are open here, once each per entry, and no others.
+    Reopen { files: Vec<Held> },
     /// Makes a directory; with `parents` those missing above it, too, and an existing one is no error.
     MakeDirectory { path: String, mode: u32, parents: bool },
     /// Removes an empty directory.
@@ -98,6 +98,8 @@ pub enum Reply {
     Attributes(Attributes),
     /// To `Open`.
     Opened { attributes: Attributes, created: bool },
+    /// To `Reopen`: the files that are no longer there.
+    Reopened { gone: Vec<FileId> },
     /// To `ReadDirectory`.
     Entries { entries: Vec<Entry>, more: bool },
     /// To `ListInodes`: with each its parent directory and its name there (parent 0: open but without name).
@@ -162,6 +164,13 @@ pub enum Access {
     Read,
     Write,
     Both,
+}
+
+/// A file that a client has open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    pub file: FileId,
+    pub access: Access,
 }
 
 /// Whether an open may or must create the file.

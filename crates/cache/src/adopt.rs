@@ -1,0 +1,108 @@
+//! Taking over the pool of a server that was killed, while its clients may go on using it.
+
+use crate::geometry::{AT_ASLEEP, AT_DIRTY};
+use crate::ledger::Ledger;
+use crate::memory::Memory;
+use crate::state::{CLOSED, DIRTY, FLUSHING, PENDING, VALID, generation_of};
+use crate::table::{Phase, Table};
+use pario_shm::Process;
+use pario_units::FileId;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+/// What was in an adopted pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Adopted {
+    /// Blocks that are still good.
+    pub valid: u32,
+    /// Of them, those that have to be flushed.
+    pub dirty: u32,
+    /// Slots that were being filled, or make no sense.
+    pub dropped: u32,
+}
+
+/// The table that the shared memory tells. Nothing in it is believed that could lead outside: a slot that
+/// makes no sense is dropped.
+pub(crate) fn read_table(memory: Arc<Memory>, pins: Arc<[AtomicU32]>) -> (Table, Adopted) {
+    let mut table = Table::new(Arc::clone(&memory), pins);
+    table.free.clear();
+    memory.header(AT_ASLEEP).put(0);
+    memory.header(AT_DIRTY).put(0);
+    let left = read_ledgers(&mut table);
+    let mut adopted = Adopted::default();
+    let mut lent_slots = Vec::new();
+    let mut last = memory.now();
+    for slot in (0..memory.geometry.slots).rev() {
+        let seen = memory.state(slot).get();
+        let (file, block) =
+            memory.read_label(slot).map_or((FileId(0), 0), |(file, block)| (FileId(file), block));
+        let entry = table.entry_mut(slot);
+        (entry.generation, entry.file, entry.block) = (generation_of(seen), file, block);
+        let sound = file.0 != 0 && is_sound(&memory, block) && table.find(file, block).is_none();
+        let borrower = u32::try_from(memory.borrower(slot).peek().wrapping_sub(1)).ok();
+        let lent = borrower.filter(|_| seen & PENDING != 0);
+        let phase = match lent {
+            _ if sound && seen & VALID != 0 => Phase::Valid,
+            // Its client may be in the middle of filling it: it is freed when that is gone or lets go.
+            Some(ledger) if sound => Phase::Lent { ledger, since: None },
+            _ => Phase::Filling,
+        };
+        table.entry_mut(slot).phase = phase;
+        match phase {
+            Phase::Valid => {
+                table.index.entry(file).or_default().insert(block, slot);
+                memory.set_end(slot, memory.end(slot));
+                if seen & FLUSHING != 0 {
+                    memory.state(slot).set(DIRTY);
+                }
+                // A client that writes just now may count it, too: the next flush corrects that.
+                if memory.state(slot).clear(FLUSHING | CLOSED) & DIRTY != 0 {
+                    memory.header(AT_DIRTY).add(1);
+                }
+            }
+            Phase::Lent { .. } => {
+                lent_slots.push(slot);
+                table.index.entry(file).or_default().insert(block, slot);
+            }
+            Phase::Filling | Phase::Free => {
+                adopted.dropped += u32::from(seen as u32 != 0);
+                memory.state(slot).clear(DIRTY);
+                table.free(slot);
+            }
+        }
+        last = last.max(memory.used(slot).peek()).max(memory.modified(slot).peek());
+    }
+    table.clock = last.min(u64::MAX / 2);
+    for (id, process) in left {
+        table.leave(id, process);
+    }
+    for slot in 0..memory.geometry.slots {
+        if table.settle(slot) == Phase::Valid {
+            adopted.valid += 1;
+            adopted.dirty += u32::from(memory.state(slot).get() & DIRTY != 0);
+        }
+    }
+    let freed = lent_slots.iter().filter(|&&slot| table.entry(slot).phase == Phase::Free);
+    adopted.dropped += freed.count() as u32;
+    (table, adopted)
+}
+
+/// Whether a local part can have such a block.
+fn is_sound(memory: &Memory, block: u64) -> bool {
+    let end = block.checked_add(1).and_then(|blocks| blocks.checked_mul(u64::from(memory.geometry.block)));
+    end.is_some_and(|end| i64::try_from(end).is_ok())
+}
+
+/// The processes that had ledgers. They count as there until the table is complete.
+fn read_ledgers(table: &mut Table) -> Vec<(u32, Process)> {
+    let mut left = Vec::new();
+    for id in 0..table.memory.geometry.ledgers {
+        let pid = u32::try_from(table.memory.ledger_pid(id).get()).unwrap_or(0);
+        if pid != 0 {
+            let process = Process { pid, start: table.memory.ledger_start(id).get() };
+            table.ledgers[id as usize] = Ledger::Taken(process);
+            left.push((id, process));
+        }
+    }
+    left
+}

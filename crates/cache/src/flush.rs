@@ -1,0 +1,217 @@
+//! Dirty blocks on their way to storage.
+
+use crate::geometry::AT_DIRTY;
+use crate::pool::Inner;
+use crate::state::{DIRTY, FLUSHING};
+use crate::table::{Phase, Table};
+use pario_units::FileId;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// A dirty block that the caller stores, and nobody else meanwhile.
+///
+/// It is copied out first, since clients may go on writing it: what is stored must be what its checksum is
+/// of. A write after [`next_dirty`](crate::Pool::next_dirty) leaves the block dirty. Dropping this means
+/// [`failed`](Flush::failed).
+#[derive(Debug)]
+pub struct Flush {
+    inner: Arc<Inner>,
+    slot: u32,
+    file: FileId,
+    block: u64,
+    end: u32,
+    stored: bool,
+}
+
+impl Flush {
+    fn start(inner: &Arc<Inner>, table: &mut Table, slot: u32) -> Flush {
+        let memory = &inner.memory;
+        let entry = table.entry_mut(slot);
+        entry.flushing = true;
+        let (file, block) = (entry.file, entry.block);
+        // In this order: a kill in between leaves it dirty for a successor.
+        memory.state(slot).set(FLUSHING);
+        if memory.state(slot).clear(DIRTY) & DIRTY != 0 {
+            memory.count_clean();
+        }
+        Flush { inner: Arc::clone(inner), slot, file, block, end: memory.end(slot), stored: false }
+    }
+
+    pub(crate) fn oldest(inner: &Arc<Inner>, most: usize) -> Vec<Flush> {
+        let mut table = inner.table();
+        table.tick();
+        let mut flushes = Vec::new();
+        let mut looked = false;
+        while flushes.len() < most {
+            match table.aged.pop_front() {
+                Some((modified, slot)) => {
+                    // One that was modified since is not old any more: the next look finds it.
+                    if is_ready(&mut table, slot) && table.memory.modified(slot).peek() == modified {
+                        Flush::run(inner, &mut table, slot, most, &mut flushes);
+                    }
+                }
+                None if looked => break,
+                None => {
+                    look(&mut table);
+                    looked = true;
+                }
+            }
+        }
+        flushes.sort_unstable_by_key(|flush: &Flush| (flush.file, flush.block));
+        flushes
+    }
+
+    /// A block, those right after it, and those right before it, as far as they are dirty.
+    fn run(inner: &Arc<Inner>, table: &mut Table, slot: u32, most: usize, flushes: &mut Vec<Flush>) {
+        let (file, block) = (table.entry(slot).file, table.entry(slot).block);
+        let room = most - flushes.len();
+        let after = (block..=u64::MAX).map_while(|block| table.find(file, block)).take(room).collect();
+        let before = (0..block).rev().map_while(|block| table.find(file, block)).take(room).collect();
+        let runs: [Vec<u32>; 2] = [after, before];
+        for run in runs {
+            for slot in run {
+                if flushes.len() == most || !is_ready(table, slot) {
+                    break;
+                }
+                flushes.push(Flush::start(inner, table, slot));
+            }
+        }
+    }
+
+    /// Whose block it is.
+    pub fn file(&self) -> FileId {
+        self.file
+    }
+
+    /// Which block of the file's local part.
+    pub fn block(&self) -> u64 {
+        self.block
+    }
+
+    /// How many of its bytes are to be stored, from the first on.
+    pub fn end(&self) -> u32 {
+        self.end
+    }
+
+    /// Copies the block's first bytes out, at most [`end`](Flush::end) of them.
+    pub fn copy_to(&self, to: &mut [u8]) {
+        assert!(to.len() <= self.end as usize, "{} of {} bytes", to.len(), self.end);
+        self.inner.memory.read(self.slot, 0, to);
+    }
+
+    /// The block is stored.
+    pub fn clean(mut self) {
+        self.stored = true;
+    }
+
+    /// It is not, and stays dirty.
+    pub fn failed(self) {}
+}
+
+impl Drop for Flush {
+    fn drop(&mut self) {
+        let mut table = self.inner.table();
+        if !self.stored {
+            self.inner.memory.make_dirty(self.slot);
+        }
+        self.inner.memory.state(self.slot).clear(FLUSHING);
+        table.entry_mut(self.slot).flushing = false;
+    }
+}
+
+/// Whether it may be flushed now.
+fn is_ready(table: &mut Table, slot: u32) -> bool {
+    let entry = table.entry(slot);
+    !entry.flushing
+        && !entry.cut
+        && table.settle(slot) == Phase::Valid
+        && table.memory.state(slot).get() & DIRTY != 0
+}
+
+/// Looks at all slots for those that may be flushed, and puts them in order of their last modification. What
+/// becomes dirty later is younger than all of them, so the list is good until it is used up.
+fn look(table: &mut Table) {
+    let memory = Arc::clone(&table.memory);
+    let counted = memory.header(AT_DIRTY).get();
+    let mut dirty = 0;
+    let mut aged = Vec::new();
+    for slot in 0..memory.geometry.slots {
+        if table.settle(slot) == Phase::Valid && memory.state(slot).get() & DIRTY != 0 {
+            dirty += 1;
+            if is_ready(table, slot) {
+                aged.push((memory.modified(slot).peek(), slot));
+            }
+        }
+    }
+    // A killed process may have left the count wrong. If it changed meanwhile, it is another time's business.
+    let _ = memory.header(AT_DIRTY).replace(counted, dirty);
+    aged.sort_unstable();
+    table.aged = aged.into();
+}
+
+/// All that was dirty at one moment, to be stored once; what is written later is another sweep's. So it comes
+/// to an end however busy the writers are.
+#[derive(Debug)]
+pub struct Sweep {
+    inner: Arc<Inner>,
+    /// Slots and their generations.
+    left: VecDeque<(u32, u32)>,
+}
+
+/// What is next in a [`Sweep`].
+#[derive(Debug)]
+pub enum Step {
+    /// Store these, in order of files and blocks.
+    Flush(Vec<Flush>),
+    /// What is left is being stored, or cut, by others: ask again in a millisecond. If they fail, it comes
+    /// here.
+    Wait,
+    /// All is stored, but for what the caller had and failed to store.
+    Done,
+}
+
+impl Sweep {
+    pub(crate) fn new(inner: &Arc<Inner>, file: Option<FileId>) -> Sweep {
+        let mut table = inner.table();
+        let slots = match file {
+            Some(file) => table.slots_of(file, 0),
+            None => (0..inner.memory.geometry.slots).collect(),
+        };
+        let mut dirty: Vec<u32> = slots
+            .into_iter()
+            .filter(|&slot| {
+                let valid = table.settle(slot) == Phase::Valid;
+                valid && (table.entry(slot).flushing || inner.memory.state(slot).get() & DIRTY != 0)
+            })
+            .collect();
+        dirty.sort_unstable_by_key(|&slot| (table.entry(slot).file, table.entry(slot).block));
+        let left = dirty.into_iter().map(|slot| (slot, table.entry(slot).generation)).collect();
+        Sweep { inner: Arc::clone(inner), left }
+    }
+
+    /// What to do next; at most this many blocks at a time.
+    pub fn next(&mut self, most: usize) -> Step {
+        let mut table = self.inner.table();
+        let mut flushes = Vec::new();
+        for _ in 0..self.left.len() {
+            if flushes.len() == most {
+                break;
+            }
+            let Some((slot, generation)) = self.left.pop_front() else { break };
+            if table.entry(slot).generation != generation || table.settle(slot) != Phase::Valid {
+                continue;
+            }
+            let entry = table.entry(slot);
+            if entry.flushing || entry.cut {
+                self.left.push_back((slot, generation));
+            } else if self.inner.memory.state(slot).get() & DIRTY != 0 {
+                flushes.push(Flush::start(&self.inner, &mut table, slot));
+            }
+        }
+        match (flushes.is_empty(), self.left.is_empty()) {
+            (false, _) => Step::Flush(flushes),
+            (true, false) => Step::Wait,
+            (true, true) => Step::Done,
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Ledgers: where clients write down what they have pinned. The server's side.
+//!
+//! A ledger belongs to a process. When its session ends it is *left*: its pins still count until the process
+//! is gone, for a live process may be in the middle of a copy. Words are taken by compare-and-swap, so a
+//! process may also use one ledger several times over; a left one goes first to a session of the same
+//! process.
+
+use crate::geometry::LEDGER_WORDS;
+use crate::memory::WRITING;
+use crate::state::{VALID, generation_of};
+use crate::table::{Phase, Table};
+use pario_shm::Process;
+use std::sync::Arc;
+
+/// A client's row of pins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LedgerId(pub u32);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ledger {
+    Free,
+    /// A session of this process uses it.
+    Taken(Process),
+    /// No session uses it, but the process may.
+    Left(Process),
+}
+
+impl Table {
+    pub fn take_ledger(&mut self, pid: u32) -> Option<LedgerId> {
+        let process = Process::of(pid)?;
+        let found = match self.first_ledger(|ledger| *ledger == Ledger::Left(process)) {
+            Some(own) => own,
+            None => match self.first_ledger(|ledger| *ledger == Ledger::Free) {
+                Some(free) => free,
+                None => {
+                    self.reap_left(false);
+                    self.first_ledger(|ledger| *ledger == Ledger::Free)?
+                }
+            },
+        };
+        self.ledgers[found as usize] = Ledger::Taken(process);
+        self.memory.ledger_start(found).put(process.start);
+        self.memory.ledger_pid(found).put(u64::from(process.pid));
+        Some(LedgerId(found))
+    }
+
+    fn first_ledger(&self, wanted: impl Fn(&Ledger) -> bool) -> Option<u32> {
+        self.ledgers.iter().position(wanted).map(|index| index as u32)
+    }
+
+    /// The process that had this ledger is back.
+    pub fn resume_ledger(&mut self, LedgerId(id): LedgerId, pid: u32) -> bool {
+        match (self.ledgers.get(id as usize), Process::of(pid)) {
+            (Some(Ledger::Left(process)), Some(now)) if *process == now => {
+                self.ledgers[id as usize] = Ledger::Taken(now);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    pub fn give_ledger(&mut self, LedgerId(id): LedgerId) {
+        let Some(Ledger::Taken(process)) = self.ledgers.get(id as usize).copied() else { return };
+        self.leave(id, process);
+    }
+
+    /// Nobody's session uses the ledger any more. What its process was to fill it may still publish as long
+    /// as it has it pinned.
+    pub fn leave(&mut self, id: u32, process: Process) {
+        self.ledgers[id as usize] = Ledger::Left(process);
+        if process.is_gone() {
+            self.reap(id);
+        }
+        for slot in self.lent_to(id) {
+            self.entry_mut(slot).phase = Phase::Lent { ledger: id, since: None };
+            self.settle(slot);
+        }
+    }
+
+    fn lent_to(&self, id: u32) -> Vec<u32> {
+        (0..self.memory.geometry.slots)
+            .filter(|&slot| matches!(self.entry(slot).phase, Phase::Lent { ledger, .. } if ledger == id))
+            .collect()
+    }
+
+    /// Frees ledgers whose process is gone; `held_only`: those that hold something.
+    fn reap_left(&mut self, held_only: bool) {
+        for id in 0..self.memory.geometry.ledgers {
+            if let Ledger::Left(process) = self.ledgers[id as usize]
+                && (!held_only || self.pins_of(id).next().is_some())
+                && process.is_gone()
+            {
+                self.reap(id);
+            }
+        }
+    }
+
+    /// The process is gone. What it had begun to write may have changed: it is dirty.
+    fn reap(&mut self, id: u32) {
+        let memory = Arc::clone(&self.memory);
+        for index in 0..LEDGER_WORDS {
+            let word = memory.pin_word(id, index).swap(0);
+            let Some(slot) = memory.pinned_slot(word) else { continue };
+            let state = memory.state(slot).get();
+            let same = generation_of(state) == self.entry(slot).generation;
+            if word & WRITING != 0 && same && state & VALID != 0 {
+                memory.make_dirty(slot);
+            }
+        }
+        memory.ledger_pid(id).put(0);
+        self.ledgers[id as usize] = Ledger::Free;
+    }
+
+    fn pins_of(&self, id: u32) -> impl Iterator<Item = u32> {
+        (0..LEDGER_WORDS).filter_map(move |index| {
+            let word = self.memory.pin_word(id, index).get();
+            self.memory.pinned_slot(word)
+        })
+    }
+
+    /// The slots that clients have pinned, in order.
+    pub fn held(&mut self) -> Vec<u32> {
+        self.reap_left(true);
+        let mut held: Vec<u32> = (0..self.memory.geometry.ledgers)
+            .filter(|&id| self.ledgers[id as usize] != Ledger::Free)
+            .flat_map(|id| self.pins_of(id))
+            .collect();
+        held.sort_unstable();
+        held
+    }
+
+    /// Hits that clients counted.
+    pub fn client_hits(&self) -> u64 {
+        let hits = |id| self.memory.ledger_hits(id).peek();
+        (0..self.memory.geometry.ledgers).map(hits).fold(0, u64::wrapping_add)
+    }
+}

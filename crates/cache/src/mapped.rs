@@ -1,0 +1,258 @@
+//! A client's side of a pool.
+
+use crate::SlotRef;
+use crate::error::{Error, Result};
+use crate::geometry::{Geometry, LEDGER_WORDS};
+use crate::ledger::LedgerId;
+use crate::memory::{Memory, WRITING};
+use crate::state::{ABANDONED, CLOSED, DIRTY, PENDING, VALID, Word, generation_of};
+use pario_shm::Segment;
+use pario_units::FileId;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{Ordering, compiler_fence};
+
+/// A server's pool in a client's memory. All threads of the process use it. A child that the process forks
+/// must not: its pins would count only as long as the parent lives.
+#[derive(Debug)]
+pub struct Mapped {
+    memory: Memory,
+    ledger: u32,
+}
+
+/// Why a block could not be pinned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The block is no longer there, or the server wants it for itself: ask the server where it is.
+    Stale,
+    /// This process holds as many pins as it may ([`LEDGER_WORDS`]): let go of some, or use messages.
+    Crowded,
+}
+
+impl Mapped {
+    /// Maps the pool whose descriptor a server passed.
+    pub fn open(fd: OwnedFd, ledger: LedgerId) -> Result<Mapped> {
+        let memory = Memory::open(Segment::from_descriptor(fd).map_err(Error::Map)?)?;
+        let mut mapped = Mapped { memory, ledger: 0 };
+        mapped.rebind(ledger)?;
+        Ok(mapped)
+    }
+
+    /// Uses another ledger from now on: the server gave one after connecting again.
+    pub fn rebind(&mut self, LedgerId(ledger): LedgerId) -> Result<()> {
+        if ledger >= self.memory.geometry.ledgers {
+            return Err(Error::NotAPool("it has no such ledger"));
+        }
+        self.ledger = ledger;
+        Ok(())
+    }
+
+    /// Which ledger it uses.
+    pub fn ledger(&self) -> LedgerId {
+        LedgerId(self.ledger)
+    }
+
+    /// How large the pool is.
+    pub fn geometry(&self) -> Geometry {
+        self.memory.geometry
+    }
+
+    /// A random number of this very pool: the server that knows another one has made another pool.
+    pub fn mark(&self) -> u64 {
+        self.memory.mark()
+    }
+
+    /// Pins a block where the server said it is, for the time of a copy. The server can do nothing with the
+    /// block meanwhile, so hold it for no longer.
+    pub fn pin(&self, place: SlotRef, file: FileId, block: u64) -> std::result::Result<Guard<'_>, Refused> {
+        let hold = self.hold(place.slot)?;
+        let state = self.memory.state(place.slot).get();
+        let there = generation_of(state) == place.generation && state & (VALID | CLOSED) == VALID;
+        if !there || !self.is(place.slot, file, block) {
+            return Err(Refused::Stale);
+        }
+        self.memory.used(place.slot).note(self.memory.now());
+        self.memory.ledger_hits(self.ledger).count();
+        Ok(Guard { hold, generation: place.generation })
+    }
+
+    /// Takes a block that the server lent to be filled. Do so at once: others wait for it.
+    pub fn claim(
+        &self,
+        place: SlotRef,
+        file: FileId,
+        block: u64,
+    ) -> std::result::Result<Pending<'_>, Refused> {
+        let hold = self.hold(place.slot)?;
+        let state = self.memory.state(place.slot).get();
+        let there = generation_of(state) == place.generation && state & (PENDING | CLOSED) == PENDING;
+        let ours = self.memory.borrower(place.slot).get() == u64::from(self.ledger) + 1;
+        if !there || !ours || !self.is(place.slot, file, block) {
+            return Err(Refused::Stale);
+        }
+        Ok(Pending { hold, generation: place.generation, published: false })
+    }
+
+    fn is(&self, slot: u32, file: FileId, block: u64) -> bool {
+        self.memory.file(slot).peek() == file.0 && self.memory.block(slot).peek() == block
+    }
+
+    /// Puts a slot's number into a free word of the ledger: the first half of a pin.
+    fn hold(&self, slot: u32) -> std::result::Result<Hold<'_>, Refused> {
+        if slot >= self.memory.geometry.slots {
+            return Err(Refused::Stale);
+        }
+        let seat = seat();
+        for index in 0..LEDGER_WORDS {
+            let word = self.memory.pin_word(self.ledger, (seat + index) % LEDGER_WORDS);
+            if word.replace(0, u64::from(slot) + 1).is_ok() {
+                return Ok(Hold { memory: &self.memory, word, slot });
+            }
+        }
+        Err(Refused::Crowded)
+    }
+}
+
+/// Where this thread begins to look for a free word, so that threads rarely meet.
+fn seat() -> u32 {
+    #[cfg(not(test))]
+    {
+        use std::sync::atomic::AtomicU32;
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        thread_local!(static SEAT: u32 = NEXT.fetch_add(1, Ordering::Relaxed) % LEDGER_WORDS);
+        SEAT.with(|seat| *seat)
+    }
+    #[cfg(test)]
+    0
+}
+
+/// A word of the ledger with a slot's number.
+#[derive(Debug)]
+struct Hold<'a> {
+    memory: &'a Memory,
+    word: Word<'a>,
+    slot: u32,
+}
+
+impl Hold<'_> {
+    /// Says that the slot's bytes are about to change: should this process be killed, the block counts as
+    /// dirty.
+    fn begin_writing(&self) {
+        self.word.release((u64::from(self.slot) + 1) | WRITING);
+        compiler_fence(Ordering::SeqCst);
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.word.release(0);
+    }
+}
+
+/// A pinned block: it stays where it is until this is dropped. Others may read and write it at the same time.
+#[derive(Debug)]
+pub struct Guard<'a> {
+    hold: Hold<'a>,
+    generation: u32,
+}
+
+impl Guard<'_> {
+    /// How many of its bytes are within the local part, at least; the others are zeros.
+    pub fn end(&self) -> u32 {
+        self.hold.memory.end(self.hold.slot)
+    }
+
+    /// Where it is.
+    pub fn place(&self) -> SlotRef {
+        SlotRef { slot: self.hold.slot, generation: self.generation }
+    }
+
+    /// Copies bytes of the block out. It must have that many.
+    pub fn read(&self, at: u32, to: &mut [u8]) {
+        self.hold.memory.read(self.hold.slot, at, to);
+    }
+
+    /// Lets `f` read bytes of the block.
+    pub fn read_with<R>(&self, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
+        self.hold.memory.bytes(self.hold.slot, range.start, range.len(), |bytes| f(bytes))
+    }
+
+    /// Copies bytes into the block. It must have room for them.
+    pub fn write(&self, at: u32, from: &[u8]) {
+        if !from.is_empty() {
+            self.hold.begin_writing();
+            self.hold.memory.write(self.hold.slot, at, from);
+            self.hold.memory.written(self.hold.slot, at + from.len() as u32);
+        }
+    }
+
+    /// Lets `f` write bytes of the block: the last of the range, and any others. What it does not touch
+    /// stays.
+    pub fn write_with<R>(&self, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        self.hold.begin_writing();
+        let result = self.hold.memory.bytes(self.hold.slot, range.start, range.len(), f);
+        if !range.is_empty() {
+            self.hold.memory.written(self.hold.slot, range.end);
+        }
+        result
+    }
+}
+
+/// A block that this client fills, and nobody else sees yet. Fill and [`publish`](Pending::publish) it;
+/// dropped before that, it goes back to the server.
+#[derive(Debug)]
+pub struct Pending<'a> {
+    hold: Hold<'a>,
+    generation: u32,
+    published: bool,
+}
+
+impl Pending<'_> {
+    /// Copies bytes into the block. It must have room for them.
+    pub fn write(&mut self, at: u32, from: &[u8]) {
+        self.hold.memory.write(self.hold.slot, at, from);
+    }
+
+    /// Lets `f` fill bytes of the block. They hold anything before.
+    pub fn write_with<R>(&mut self, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        self.hold.memory.bytes(self.hold.slot, range.start, range.len(), f)
+    }
+
+    /// The block's bytes up to `end` are filled, and the rest becomes zeros. Everybody may use it now, and it
+    /// is dirty.
+    pub fn publish(mut self, end: u32) -> std::result::Result<(), Refused> {
+        let (memory, slot) = (self.hold.memory, self.hold.slot);
+        memory.zero_tail(slot, end);
+        memory.set_end(slot, end);
+        let now = memory.now();
+        memory.used(slot).note(now);
+        memory.modified(slot).note(now);
+        self.published = true;
+        if !self.finish(VALID | DIRTY) {
+            return Err(Refused::Stale);
+        }
+        memory.count_dirty();
+        Ok(())
+    }
+
+    /// Ends the loan; whatever else the server says about the slot stays.
+    fn finish(&self, flags: u64) -> bool {
+        let state = self.hold.memory.state(self.hold.slot);
+        let mut seen = state.get();
+        while generation_of(seen) == self.generation && seen & PENDING != 0 {
+            match state.replace(seen, seen & !PENDING | flags) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        false
+    }
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if !self.published {
+            self.finish(ABANDONED);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The segment with names for its parts: what the server and its clients both do.
+
+use crate::error::{Error, Result};
+use crate::geometry::{
+    AT_ASLEEP, AT_BLOCK, AT_CLOCK, AT_DIRTY, AT_EVENT, AT_HIGH, AT_LEDGERS, AT_MAGIC, AT_MARK, AT_SLOTS,
+    AT_VERSION, Geometry, HEAD, HEADER, LEDGER_WORDS, MAGIC, VERSION,
+};
+use crate::state::{DIRTY, Word};
+use pario_shm::Segment;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub segment: Segment,
+    /// As it was when the segment was made or opened: the header's numbers are not looked at again.
+    pub geometry: Geometry,
+}
+
+/// A pin's word: the slot's number and 1, and whether its holder has begun to write.
+pub(crate) const WRITING: u64 = 1 << 63;
+
+impl Memory {
+    /// A segment that is a pool already.
+    pub fn open(segment: Segment) -> Result<Memory> {
+        if segment.len() < HEADER {
+            return Err(Error::NotAPool("it is too short"));
+        }
+        let word = |at| segment.word(at).load(Ordering::Acquire);
+        if word(AT_MAGIC) != MAGIC {
+            return Err(Error::NotAPool("it does not begin like one"));
+        }
+        if word(AT_VERSION) != VERSION {
+            return Err(Error::NotAPool("it has another version"));
+        }
+        let number = |at| u32::try_from(word(at)).unwrap_or(0);
+        let geometry =
+            Geometry { block: number(AT_BLOCK), slots: number(AT_SLOTS), ledgers: number(AT_LEDGERS) };
+        match geometry.check() {
+            Ok(len) if len == segment.len() => Ok(Memory { segment, geometry }),
+            Ok(_) => Err(Error::NotAPool("its length is not what its header says")),
+            Err(_) => Err(Error::NotAPool("its header says impossible sizes")),
+        }
+    }
+
+    pub fn header(&self, at: usize) -> Word<'_> {
+        Word(self.segment.word(at))
+    }
+
+    /// The random number of this very pool.
+    pub fn mark(&self) -> u64 {
+        self.header(AT_MARK).peek()
+    }
+
+    pub fn state(&self, slot: u32) -> Word<'_> {
+        self.slot_word(slot, 0)
+    }
+
+    pub fn file(&self, slot: u32) -> Word<'_> {
+        self.slot_word(slot, 8)
+    }
+
+    pub fn block(&self, slot: u32) -> Word<'_> {
+        self.slot_word(slot, 16)
+    }
+
+    fn end_word(&self, slot: u32) -> Word<'_> {
+        self.slot_word(slot, 24)
+    }
+
+    pub fn used(&self, slot: u32) -> Word<'_> {
+        self.slot_word(slot, 32)
+    }
+
+    pub fn modified(&self, slot: u32) -> Word<'_> {
+        self.slot_word(slot, 40)
+    }
+
+    /// The ledger, and 1, of the client that is to fill the slot.
+    pub fn borrower(&self, slot: u32) -> Word<'_> {
+        self.slot_word(slot, 48)
+    }
+
+    /// Says which block the slot is for.
+    pub fn label(&self, slot: u32, file: u64, block: u64) {
+        self.file(slot).note(file);
+        self.block(slot).note(block);
+        self.slot_word(slot, 56).note(Memory::seal(slot, file, block));
+    }
+
+    /// Which block the slot is for, unless somebody has scribbled on the label.
+    pub fn read_label(&self, slot: u32) -> Option<(u64, u64)> {
+        let (file, block) = (self.file(slot).peek(), self.block(slot).peek());
+        (self.slot_word(slot, 56).peek() == Memory::seal(slot, file, block)).then_some((file, block))
+    }
+
+    /// A number that stray bytes hardly hit.
+    fn seal(slot: u32, file: u64, block: u64) -> u64 {
+        let mix = |sum: u64, value: u64| (sum ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
+        [u64::from(slot), file, block].into_iter().fold(1, mix)
+    }
+
+    fn slot_word(&self, slot: u32, at: usize) -> Word<'_> {
+        Word(self.segment.word(self.geometry.slot_at(slot) + at))
+    }
+
+    pub fn ledger_pid(&self, ledger: u32) -> Word<'_> {
+        Word(self.segment.word(self.geometry.ledger_at(ledger)))
+    }
+
+    pub fn ledger_start(&self, ledger: u32) -> Word<'_> {
+        Word(self.segment.word(self.geometry.ledger_at(ledger) + 8))
+    }
+
+    pub fn ledger_hits(&self, ledger: u32) -> Word<'_> {
+        Word(self.segment.word(self.geometry.ledger_at(ledger) + 16))
+    }
+
+    pub fn pin_word(&self, ledger: u32, index: u32) -> Word<'_> {
+        assert!(index < LEDGER_WORDS, "pin {index} of {LEDGER_WORDS}");
+        Word(self.segment.word(self.geometry.ledger_at(ledger) + HEAD + index as usize * 8))
+    }
+
+    /// The slot that a pin's word names, if it names one.
+    pub fn pinned_slot(&self, word: u64) -> Option<u32> {
+        let slot = (word & !WRITING).checked_sub(1)?;
+        u32::try_from(slot).ok().filter(|&slot| slot < self.geometry.slots)
+    }
+
+    /// How many bytes of the slot's block are within the local part, at least.
+    pub fn end(&self, slot: u32) -> u32 {
+        self.end_word(slot).get().min(u64::from(self.geometry.block)) as u32
+    }
+
+    pub fn set_end(&self, slot: u32, end: u32) {
+        self.end_word(slot).put(u64::from(end));
+    }
+
+    /// Where bytes of a slot's block are in the segment.
+    pub fn place(&self, slot: u32, at: u32, len: usize) -> usize {
+        let block = self.geometry.block;
+        assert!(at <= block && len <= (block - at) as usize, "{len} bytes at {at} of a block of {block}");
+        self.geometry.block_at(slot) + at as usize
+    }
+
+    pub fn read(&self, slot: u32, at: u32, to: &mut [u8]) {
+        self.segment.read_into(self.place(slot, at, to.len()), to);
+    }
+
+    pub fn write(&self, slot: u32, at: u32, from: &[u8]) {
+        self.segment.write_from(self.place(slot, at, from.len()), from);
+    }
+
+    pub fn bytes<R>(&self, slot: u32, at: u32, len: usize, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        self.segment.bytes(self.place(slot, at, len), len, f)
+    }
+
+    /// Makes zeros of what lies beyond `end`.
+    pub fn zero_tail(&self, slot: u32, end: u32) {
+        let len = (self.geometry.block - end) as usize;
+        self.segment.zero(self.place(slot, end, len), len);
+    }
+
+    pub fn now(&self) -> u64 {
+        self.header(AT_CLOCK).peek()
+    }
+
+    /// After a write that reached to `end`: the caller has the slot pinned, and its bytes are in place.
+    pub fn written(&self, slot: u32, end: u32) {
+        self.end_word(slot).raise(u64::from(end));
+        let now = self.now();
+        self.used(slot).note(now);
+        self.modified(slot).note(now);
+        self.make_dirty(slot);
+    }
+
+    pub fn make_dirty(&self, slot: u32) {
+        if self.state(slot).set(DIRTY) & DIRTY == 0 {
+            self.count_dirty();
+        }
+    }
+
+    /// One more slot is dirty.
+    pub fn count_dirty(&self) {
+        let before = self.header(AT_DIRTY).add(1).cast_signed();
+        let first = before <= 0;
+        if first || before.saturating_add(1) >= self.header(AT_HIGH).peek().cast_signed() {
+            self.ring(first);
+        }
+    }
+
+    /// One slot less is dirty.
+    pub fn count_clean(&self) {
+        self.header(AT_DIRTY).add(u64::MAX);
+    }
+
+    /// How many slots are dirty. A killed process may have left the count wrong until the next flush.
+    pub fn dirty(&self) -> u32 {
+        let count = self.header(AT_DIRTY).get().cast_signed();
+        count.clamp(0, i64::from(self.geometry.slots)) as u32
+    }
+
+    pub fn event(&self) -> &AtomicU32 {
+        self.segment.half(AT_EVENT)
+    }
+
+    /// Tells the flusher; one that does not sleep is told only if it `must` know. The event comes first: a
+    /// flusher that has just missed it is seen asleep.
+    pub fn ring(&self, must: bool) {
+        if must {
+            self.event().fetch_add(1, Ordering::SeqCst);
+        }
+        let asleep = self.header(AT_ASLEEP);
+        if asleep.get() != 0 && asleep.swap(0) != 0 {
+            self.event().fetch_add(1, Ordering::SeqCst);
+            pario_shm::wake_all(self.event());
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What the server's threads hold: blocks that stay, and slots that they fill.
+
+use crate::SlotRef;
+use crate::ledger::LedgerId;
+use crate::pool::Inner;
+use crate::table::{Phase, Table};
+use pario_units::FileId;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A block in the pool that stays there as long as this lives. Clients and other threads may write it
+/// meanwhile.
+#[derive(Debug)]
+pub struct Pin {
+    inner: Arc<Inner>,
+    slot: u32,
+    generation: u32,
+    file: FileId,
+    block: u64,
+}
+
+impl Pin {
+    pub(crate) fn new(inner: &Arc<Inner>, table: &Table, slot: u32) -> Pin {
+        inner.pins[slot as usize].fetch_add(1, Ordering::AcqRel);
+        let entry = table.entry(slot);
+        Pin {
+            inner: Arc::clone(inner),
+            slot,
+            generation: entry.generation,
+            file: entry.file,
+            block: entry.block,
+        }
+    }
+
+    /// Whose block it is.
+    pub fn file(&self) -> FileId {
+        self.file
+    }
+
+    /// Which block of the file's local part.
+    pub fn block(&self) -> u64 {
+        self.block
+    }
+
+    /// How many of its bytes are within the local part, at least; the others are zeros.
+    pub fn end(&self) -> u32 {
+        self.inner.memory.end(self.slot)
+    }
+
+    /// What clients that have mapped the pool need to find it.
+    pub fn slot_ref(&self) -> SlotRef {
+        SlotRef { slot: self.slot, generation: self.generation }
+    }
+
+    /// Copies bytes of the block out. It must have that many.
+    pub fn read(&self, at: u32, to: &mut [u8]) {
+        self.inner.memory.read(self.slot, at, to);
+    }
+
+    /// Copies bytes into the block, and [marks](Pin::mark_written) them. It must have room for them.
+    pub fn write(&self, at: u32, from: &[u8]) {
+        self.inner.memory.write(self.slot, at, from);
+        self.mark_written(at..at + from.len() as u32);
+    }
+
+    /// Lets `f` use bytes of the block, such as to read them from a socket. What it writes has to be
+    /// [marked](Pin::mark_written) before the pin goes.
+    pub fn bytes<R>(&self, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        self.inner.memory.bytes(self.slot, range.start, range.len(), f)
+    }
+
+    /// Where bytes of the block are in memory, for system calls while the pin lives.
+    pub fn pointer(&self, range: Range<u32>) -> *mut u8 {
+        let memory = &self.inner.memory;
+        memory.segment.pointer(memory.place(self.slot, range.start, range.len()), range.len())
+    }
+
+    /// These bytes were written: the block is dirty and reaches at least so far.
+    pub fn mark_written(&self, range: Range<u32>) {
+        assert!(range.end <= self.inner.memory.geometry.block, "{range:?} of a block");
+        if !range.is_empty() {
+            self.inner.memory.written(self.slot, range.end);
+        }
+    }
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        self.inner.pins[self.slot as usize].fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A slot for a block that is not in the pool: fill it and say [`done`](Fill::done), or [`lend`](Fill::lend)
+/// it to a client that is going to. Nobody else sees it until then. Dropped otherwise, the slot is free
+/// again.
+#[derive(Debug)]
+pub struct Fill {
+    inner: Arc<Inner>,
+    slot: u32,
+    generation: u32,
+    file: FileId,
+    block: u64,
+}
+
+impl Fill {
+    pub(crate) fn new(inner: &Arc<Inner>, table: &Table, slot: u32) -> Fill {
+        let entry = table.entry(slot);
+        Fill {
+            inner: Arc::clone(inner),
+            slot,
+            generation: entry.generation,
+            file: entry.file,
+            block: entry.block,
+        }
+    }
+
+    /// Whose block it is.
+    pub fn file(&self) -> FileId {
+        self.file
+    }
+
+    /// Which block of the file's local part.
+    pub fn block(&self) -> u64 {
+        self.block
+    }
+
+    /// Lets `f` fill bytes of the block. They hold anything before.
+    pub fn bytes<R>(&mut self, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        self.inner.memory.bytes(self.slot, range.start, range.len(), f)
+    }
+
+    /// Where bytes of the block are in memory, for system calls while this lives.
+    pub fn pointer(&mut self, range: Range<u32>) -> *mut u8 {
+        let memory = &self.inner.memory;
+        memory.segment.pointer(memory.place(self.slot, range.start, range.len()), range.len())
+    }
+
+    /// The block is filled as far as it is within the local part; the rest becomes zeros. It counts as
+    /// stored: what came from a client has to be [marked](Pin::mark_written) at the pin.
+    pub fn done(self, end: u32) -> Pin {
+        self.inner.memory.zero_tail(self.slot, end);
+        let mut table = self.inner.table();
+        table.publish(self.slot, end);
+        Pin::new(&self.inner, &table, self.slot)
+    }
+
+    /// A client is to fill all of it. Others find the block busy until it has, or until it is gone.
+    pub fn lend(self, ledger: LedgerId) -> SlotRef {
+        self.inner.table().lend(self.slot, ledger.0);
+        SlotRef { slot: self.slot, generation: self.generation }
+    }
+}
+
+impl Drop for Fill {
+    fn drop(&mut self) {
+        let mut table = self.inner.table();
+        let entry = table.entry(self.slot);
+        if entry.generation == self.generation && entry.phase == Phase::Filling {
+            table.free(self.slot);
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! The server's side of a pool.
+
+use crate::adopt::{Adopted, read_table};
+use crate::cut::Cut;
+use crate::error::{Error, Result};
+use crate::flush::{Flush, Sweep};
+use crate::geometry::{
+    AT_ASLEEP, AT_BLOCK, AT_HIGH, AT_LEDGERS, AT_LOW, AT_MAGIC, AT_MARK, AT_PARTITION, AT_SERVER, AT_SLOTS,
+    AT_VERSION, Geometry, Identity, MAGIC, VERSION,
+};
+use crate::ledger::LedgerId;
+use crate::memory::Memory;
+use crate::pin::{Fill, Pin};
+use crate::state::{CLOSED, DIRTY, generation};
+use crate::table::{Phase, Table};
+use pario_shm::{Claim, Segment};
+use pario_units::FileId;
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+/// A server's block cache. Clones are the same pool; all threads of the server use it.
+///
+/// When the last clone and all that came from it ([`Pin`], [`Flush`], …) are dropped, the file stays for a
+/// successor, as after a kill; [`discard`](Pool::discard) removes it.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub memory: Arc<Memory>,
+    pub pins: Arc<[AtomicU32]>,
+    table: Mutex<Table>,
+    path: PathBuf,
+    /// For as long as we are the one who serves the pool.
+    _claim: Claim,
+}
+
+/// What [`Pool::get`] found.
+#[derive(Debug)]
+pub enum Get {
+    /// The block is here.
+    Hit(Pin),
+    /// It is not, and this slot is for it.
+    Fill(Fill),
+    /// Another fills it, or its file is being cut: try again in a millisecond, and hold no [`Pin`] or
+    /// [`Fill`] meanwhile, for what a cut waits for must not wait for the cut.
+    Busy,
+    /// Every slot is dirty or pinned: flush some ([`Pool::next_dirty`]), then try again.
+    Full,
+}
+
+/// How a pool is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Slots that hold a block.
+    pub valid: u32,
+    /// Of them, those to be flushed.
+    pub dirty: u32,
+    /// Slots that somebody has pinned.
+    pub pinned: u32,
+    /// Slots that clients are filling.
+    pub lent: u32,
+    /// Ledgers that are in use.
+    pub ledgers: u32,
+    /// Blocks found here, by the server and by clients.
+    pub hits: u64,
+    /// Blocks not found here.
+    pub misses: u64,
+    /// Blocks that had to go for others.
+    pub evictions: u64,
+}
+
+impl Pool {
+    /// A new, empty pool in a new file, which belongs in a memory file system. Its memory is reserved at
+    /// once.
+    pub fn create(path: &Path, geometry: Geometry, identity: Identity) -> Result<Pool> {
+        let len = geometry.check()?;
+        let failed = |what| move |error| Error::System { what, path: path.into(), error };
+        let segment = Segment::create_file(path, len).map_err(failed("create"))?;
+        // A file that is not ours after all is no pool yet, so nobody can be using it.
+        let claim = claim(path).inspect_err(|_| drop(std::fs::remove_file(path)))?;
+        let memory = Memory { segment, geometry };
+        let header: [(usize, u64); 10] = [
+            (AT_VERSION, VERSION),
+            (AT_PARTITION, identity.partition.0 as u64),
+            (AT_PARTITION + 8, (identity.partition.0 >> 64) as u64),
+            (AT_SERVER, u64::from(identity.server.0)),
+            (AT_BLOCK, u64::from(geometry.block)),
+            (AT_SLOTS, u64::from(geometry.slots)),
+            (AT_LEDGERS, u64::from(geometry.ledgers)),
+            (AT_MARK, RandomState::new().hash_one(path)),
+            (AT_HIGH, u64::from(geometry.slots.div_ceil(2))),
+            (AT_LOW, u64::from(geometry.slots / 4)),
+        ];
+        for (at, value) in header {
+            memory.header(at).put(value);
+        }
+        for slot in 0..geometry.slots {
+            memory.state(slot).put(generation(1));
+        }
+        memory.header(AT_MAGIC).put(MAGIC);
+        let memory = Arc::new(memory);
+        let pins = pins(geometry);
+        let table = Table::new(Arc::clone(&memory), Arc::clone(&pins));
+        Ok(Pool::with(path, memory, pins, table, claim))
+    }
+
+    /// The pool that a killed server left: its valid blocks stay, those it was storing are dirty again, and
+    /// those that were being filled are dropped.
+    ///
+    /// Ledgers of processes that are gone are cleared. Those of others wait for
+    /// [`resume_ledger`](Pool::resume_ledger): such clients may have gone on using the pool all the time.
+    pub fn adopt(path: &Path, identity: Identity) -> Result<(Pool, Adopted)> {
+        let claim = claim(path)?;
+        let failed = |error| Error::System { what: "open", path: path.into(), error };
+        let memory = Memory::open(Segment::open_file(path).map_err(failed)?)?;
+        let partition = u128::from(memory.header(AT_PARTITION).peek())
+            | u128::from(memory.header(AT_PARTITION + 8).peek()) << 64;
+        let server = memory.header(AT_SERVER).peek();
+        if partition != identity.partition.0 || server != u64::from(identity.server.0) {
+            return Err(Error::OtherPool(path.into()));
+        }
+        let memory = Arc::new(memory);
+        let pins = pins(memory.geometry);
+        let (table, adopted) = read_table(Arc::clone(&memory), Arc::clone(&pins));
+        Ok((Pool::with(path, memory, pins, table, claim), adopted))
+    }
+
+    fn with(path: &Path, memory: Arc<Memory>, pins: Arc<[AtomicU32]>, table: Table, claim: Claim) -> Pool {
+        let table = Mutex::new(table);
+        Pool { inner: Arc::new(Inner { memory, pins, table, path: path.into(), _claim: claim }) }
+    }
+
+    /// What clients map.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.inner.memory.segment.descriptor().expect("the segment of a pool is a file")
+    }
+
+    /// How large it is.
+    pub fn geometry(&self) -> Geometry {
+        self.inner.memory.geometry
+    }
+
+    /// A random number of this very pool: a client that comes back with another one has mapped another.
+    pub fn mark(&self) -> u64 {
+        self.inner.memory.mark()
+    }
+
+    /// A ledger for a client, which is this process of the same host. `None` if there is none left, or if the
+    /// process is not to be seen from here: such a client has to use messages.
+    pub fn take_ledger(&self, pid: u32) -> Option<LedgerId> {
+        self.inner.table().take_ledger(pid)
+    }
+
+    /// The ledger of a client that has connected again, after its connection broke or the pool was adopted.
+    /// If not, it needs another.
+    pub fn resume_ledger(&self, ledger: LedgerId, pid: u32) -> bool {
+        self.inner.table().resume_ledger(ledger, pid)
+    }
+
+    /// The client's session is over. If its process is gone its pins and loans end at once, else as soon as
+    /// it lets go.
+    pub fn give_ledger(&self, ledger: LedgerId) {
+        self.inner.table().give_ledger(ledger);
+    }
+
+    /// A block, or a slot for it.
+    pub fn get(&self, file: FileId, block: u64) -> Get {
+        let mut table = self.inner.table();
+        if table.is_cut(file, block) {
+            return Get::Busy;
+        }
+        table.tick();
+        if let Some(slot) = table.find(file, block) {
+            match table.settle(slot) {
+                Phase::Valid => {
+                    self.inner.memory.used(slot).note(table.clock);
+                    table.tally.hits += 1;
+                    return Get::Hit(Pin::new(&self.inner, &table, slot));
+                }
+                Phase::Filling | Phase::Lent { .. } => return Get::Busy,
+                Phase::Free => {}
+            }
+        }
+        match table.allocate(file, block) {
+            Some(slot) => {
+                table.tally.misses += 1;
+                Get::Fill(Fill::new(&self.inner, &table, slot))
+            }
+            None => Get::Full,
+        }
+    }
+
+    /// Up to `most` dirty blocks that nobody else flushes: the least recently modified first, of whatever
+    /// file, each with the dirty blocks right after it and before it. They come in order of files and blocks,
+    /// so that neighbours can be stored with one write.
+    pub fn next_dirty(&self, most: usize) -> Vec<Flush> {
+        Flush::oldest(&self.inner, most)
+    }
+
+    /// For storing what is dirty now, of one file or of all.
+    pub fn sweep(&self, file: Option<FileId>) -> Sweep {
+        Sweep::new(&self.inner, file)
+    }
+
+    /// How far the file's local part reaches, as far as the blocks here tell; 0 if there are none. What was
+    /// flushed may leave the pool at any time: ask the pool first, the store after it, and take the larger.
+    pub fn end(&self, file: FileId) -> u64 {
+        self.inner.table().end(file)
+    }
+
+    /// Starts cutting a file's local part at `end` (0: all of it goes). `None` while another cut of the file
+    /// is under way.
+    pub fn cut(&self, file: FileId, end: u64) -> Option<Cut> {
+        Cut::start(&self.inner, file, end)
+    }
+
+    /// How many slots are dirty, about.
+    pub fn dirty(&self) -> u32 {
+        self.inner.memory.dirty()
+    }
+
+    /// From how many dirty slots on the flusher works, and down to how many.
+    pub fn watermarks(&self) -> (u32, u32) {
+        let mark = |at| self.inner.memory.header(at).peek().min(u64::from(self.geometry().slots)) as u32;
+        let high = mark(AT_HIGH).max(1);
+        (high, mark(AT_LOW).min(high - 1))
+    }
+
+    /// Sets the watermarks; `high` is at least 1, `low` is less.
+    pub fn set_watermarks(&self, high: u32, low: u32) {
+        let high = high.clamp(1, self.geometry().slots);
+        self.inner.memory.header(AT_HIGH).put(u64::from(high));
+        self.inner.memory.header(AT_LOW).put(u64::from(low.min(high - 1)));
+        self.wake();
+    }
+
+    /// What a thread that flushes waits on; one for each such thread.
+    pub fn bell(&self) -> Bell {
+        let seen = self.inner.memory.event().load(Ordering::SeqCst);
+        Bell { pool: self.clone(), seen }
+    }
+
+    /// Wakes all who wait on a [`Bell`].
+    pub fn wake(&self) {
+        self.inner.memory.ring(true);
+    }
+
+    /// How it is doing. Looks at every slot.
+    pub fn counters(&self) -> Counters {
+        let mut table = self.inner.table();
+        let held = table.held();
+        let mut counters = Counters {
+            ledgers: table.ledgers.iter().filter(|ledger| **ledger != crate::ledger::Ledger::Free).count()
+                as u32,
+            hits: table.tally.hits.wrapping_add(table.client_hits()),
+            misses: table.tally.misses,
+            evictions: table.tally.evictions,
+            ..Counters::default()
+        };
+        for slot in 0..self.geometry().slots {
+            match table.settle(slot) {
+                Phase::Valid => {
+                    let dirty =
+                        table.entry(slot).flushing || self.inner.memory.state(slot).get() & DIRTY != 0;
+                    counters.valid += 1;
+                    counters.dirty += u32::from(dirty);
+                }
+                Phase::Lent { .. } => counters.lent += 1,
+                Phase::Free | Phase::Filling => {}
+            }
+            counters.pinned += u32::from(table.pinned_here(slot) || held.binary_search(&slot).is_ok());
+        }
+        counters
+    }
+
+    /// Lets no client at the blocks any more: for a server that is about to end. Whether all have let go; if not,
+    /// ask again in a millisecond. Then what is dirty can be flushed once and for all.
+    pub fn close(&self) -> bool {
+        let mut table = self.inner.table();
+        let mut free = true;
+        let mut closed = Vec::new();
+        for slot in 0..self.geometry().slots {
+            match table.settle(slot) {
+                Phase::Valid => {
+                    self.inner.memory.state(slot).set(CLOSED);
+                    closed.push(slot);
+                }
+                Phase::Filling | Phase::Lent { .. } => free = false,
+                Phase::Free => {}
+            }
+        }
+        // Only now that all are closed: nobody pins one of them after this look at the ledgers.
+        let held = table.held();
+        free && !closed.iter().any(|slot| held.binary_search(slot).is_ok())
+    }
+
+    /// The server goes on after all.
+    pub fn reopen(&self) {
+        let mut table = self.inner.table();
+        for slot in 0..self.geometry().slots {
+            if table.settle(slot) == Phase::Valid && !table.entry(slot).cut {
+                self.inner.memory.state(slot).clear(CLOSED);
+            }
+        }
+    }
+
+    /// Removes the pool's file: nobody adopts it any more. What is dirty is lost.
+    pub fn discard(self) -> Result<()> {
+        let path = &self.inner.path;
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Error::System { what: "remove", path: path.clone(), error })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Inner {
+    pub fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().expect("no thread panics in the pool's table")
+    }
+}
+
+/// A flushing thread's ear: hears of everything since it last listened.
+#[derive(Debug)]
+pub struct Bell {
+    pool: Pool,
+    seen: u32,
+}
+
+impl Bell {
+    /// Sleeps until there is reason to look: at least as many slots are dirty as the high watermark says, the
+    /// first slot has become dirty, somebody called [`Pool::wake`], or the time is over. It may also return
+    /// without a reason.
+    pub fn wait_for_work(&mut self, limit: Duration) {
+        self.sleep(limit, true);
+    }
+
+    /// The same, however many slots are dirty: for one who can do nothing about them at the moment.
+    pub fn rest(&mut self, limit: Duration) {
+        self.sleep(limit, false);
+    }
+
+    fn sleep(&mut self, limit: Duration, unless_full: bool) {
+        let memory = &self.pool.inner.memory;
+        let event = memory.event();
+        memory.header(AT_ASLEEP).put(1);
+        let full = unless_full && memory.dirty() >= self.pool.watermarks().0;
+        if !full && event.load(Ordering::SeqCst) == self.seen {
+            pario_shm::sleep(event, self.seen, limit);
+        }
+        self.seen = event.load(Ordering::SeqCst);
+    }
+}
+
+fn claim(path: &Path) -> Result<Claim> {
+    match Claim::take(path) {
+        Ok(Some(claim)) => Ok(claim),
+        Ok(None) => Err(Error::InUse(path.into())),
+        Err(error) => Err(Error::System { what: "lock", path: path.into(), error }),
+    }
+}
+
+fn pins(geometry: Geometry) -> Arc<[AtomicU32]> {
+    (0..geometry.slots).map(|_| AtomicU32::new(0)).collect()
+}

@@ -1,0 +1,109 @@
+//! The words of the segment, and what a slot's state says.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Holds its block; may be pinned.
+pub(crate) const VALID: u64 = 1;
+/// Was written since it was last stored, or begun to be.
+pub(crate) const DIRTY: u64 = 2;
+/// Is being stored. Dirty, to a successor.
+pub(crate) const FLUSHING: u64 = 4;
+/// The server fills it.
+pub(crate) const FILLING: u64 = 8;
+/// A client fills it.
+pub(crate) const PENDING: u64 = 16;
+/// The server wants it for itself: nobody else may pin it.
+pub(crate) const CLOSED: u64 = 32;
+/// A client was to fill it and did not.
+pub(crate) const ABANDONED: u64 = 64;
+
+/// A state without flags. The generation is the upper half of the word.
+pub(crate) fn generation(number: u32) -> u64 {
+    u64::from(number) << 32
+}
+
+/// The generation that a state is of.
+pub(crate) fn generation_of(state: u64) -> u32 {
+    (state >> 32) as u32
+}
+
+/// A word that several processes use. What decides between them is sequentially consistent: both the pin and
+/// the eviction store in one place and then load in another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Word<'a>(pub &'a AtomicU64);
+
+impl Word<'_> {
+    pub fn get(self) -> u64 {
+        point();
+        self.0.load(Ordering::SeqCst)
+    }
+
+    pub fn put(self, value: u64) {
+        point();
+        self.0.store(value, Ordering::SeqCst);
+    }
+
+    /// Like `put`, where nobody decides anything by what comes after: giving up a pin.
+    pub fn release(self, value: u64) {
+        point();
+        self.0.store(value, Ordering::Release);
+    }
+
+    pub fn swap(self, value: u64) -> u64 {
+        point();
+        self.0.swap(value, Ordering::SeqCst)
+    }
+
+    /// Sets flags; what comes back is the state before.
+    pub fn set(self, flags: u64) -> u64 {
+        point();
+        self.0.fetch_or(flags, Ordering::SeqCst)
+    }
+
+    /// Clears flags; what comes back is the state before.
+    pub fn clear(self, flags: u64) -> u64 {
+        point();
+        self.0.fetch_and(!flags, Ordering::SeqCst)
+    }
+
+    pub fn replace(self, old: u64, new: u64) -> Result<u64, u64> {
+        point();
+        self.0.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst)
+    }
+
+    pub fn add(self, amount: u64) -> u64 {
+        point();
+        self.0.fetch_add(amount, Ordering::SeqCst)
+    }
+
+    pub fn raise(self, least: u64) {
+        if self.get() < least {
+            point();
+            self.0.fetch_max(least, Ordering::SeqCst);
+        }
+    }
+
+    /// Reads what is only a hint: ticks, counters.
+    pub fn peek(self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Writes a hint, if it is another: a line that stays the same stays in everybody's cache.
+    pub fn note(self, value: u64) {
+        if self.0.load(Ordering::Relaxed) != value {
+            self.0.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts one.
+    pub fn count(self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// In this crate's own tests another thread may go on from here.
+#[inline]
+fn point() {
+    #[cfg(test)]
+    crate::explore::point();
+}

@@ -1,0 +1,301 @@
+//! The server's own table of what is where: never read from the shared memory while the server lives.
+
+use crate::ledger::Ledger;
+use crate::memory::Memory;
+use crate::state::{ABANDONED, CLOSED, DIRTY, FILLING, FLUSHING, PENDING, VALID, generation, generation_of};
+use pario_units::FileId;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a lent slot that its borrower has not pinned is left to it, once somebody else wants the block.
+const LOAN: Duration = Duration::from_secs(1);
+
+/// What the server does with a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Free,
+    /// A [`Fill`](crate::Fill) has it.
+    Filling,
+    /// A client is to fill it. It has done so once the shared state says so.
+    Lent {
+        ledger: u32,
+        /// `None`: whenever it is not pinned.
+        since: Option<Instant>,
+    },
+    Valid,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub file: FileId,
+    pub block: u64,
+    pub generation: u32,
+    pub phase: Phase,
+    /// A [`Flush`](crate::Flush) has it.
+    pub flushing: bool,
+    /// A [`Cut`](crate::Cut) has closed it.
+    pub cut: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub hits: u64,
+    pub misses: u64,
+    pub evictions: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    pub memory: Arc<Memory>,
+    /// Pins of the server's own threads, by slot. They go up only under the table's lock.
+    pub pins: Arc<[AtomicU32]>,
+    pub entries: Vec<Entry>,
+    pub index: HashMap<FileId, BTreeMap<u64, u32>>,
+    pub free: Vec<u32>,
+    pub ledgers: Vec<Ledger>,
+    /// Files that are being cut, and the first block concerned.
+    pub cuts: HashMap<FileId, u64>,
+    pub clock: u64,
+    /// Slots to flush next, with their last modification, in this order.
+    pub aged: VecDeque<(u64, u32)>,
+    pub tally: Tally,
+}
+
+impl Table {
+    /// Of a pool without blocks.
+    pub fn new(memory: Arc<Memory>, pins: Arc<[AtomicU32]>) -> Table {
+        let entry = Entry {
+            file: FileId(0),
+            block: 0,
+            generation: 1,
+            phase: Phase::Free,
+            flushing: false,
+            cut: false,
+        };
+        let geometry = memory.geometry;
+        Table {
+            memory,
+            pins,
+            entries: vec![entry; geometry.slots as usize],
+            index: HashMap::new(),
+            free: (0..geometry.slots).rev().collect(),
+            ledgers: vec![Ledger::Free; geometry.ledgers as usize],
+            cuts: HashMap::new(),
+            clock: 0,
+            aged: VecDeque::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    pub fn entry(&self, slot: u32) -> &Entry {
+        &self.entries[slot as usize]
+    }
+
+    pub fn entry_mut(&mut self, slot: u32) -> &mut Entry {
+        &mut self.entries[slot as usize]
+    }
+
+    pub fn find(&self, file: FileId, block: u64) -> Option<u32> {
+        self.index.get(&file)?.get(&block).copied()
+    }
+
+    /// The slots of a file's blocks from `first` on, in order.
+    pub fn slots_of(&self, file: FileId, first: u64) -> Vec<u32> {
+        self.index.get(&file).map_or_else(Vec::new, |blocks| blocks.range(first..).map(|(_, &s)| s).collect())
+    }
+
+    pub fn is_cut(&self, file: FileId, block: u64) -> bool {
+        self.cuts.get(&file).is_some_and(|&first| block >= first)
+    }
+
+    pub fn tick(&mut self) {
+        self.clock += 1;
+        self.memory.header(crate::geometry::AT_CLOCK).note(self.clock);
+    }
+
+    pub fn pinned_here(&self, slot: u32) -> bool {
+        self.pins[slot as usize].load(Ordering::Acquire) > 0
+    }
+
+    /// Brings a slot up to what its borrower did; ends a loan that has lasted too long. What comes back is
+    /// the phase after that; `Free` means that the block is not here any more.
+    pub fn settle(&mut self, slot: u32) -> Phase {
+        let Entry { generation: number, phase, .. } = *self.entry(slot);
+        let memory = Arc::clone(&self.memory);
+        let state = memory.state(slot);
+        match phase {
+            Phase::Lent { since, .. } => {
+                let seen = state.get();
+                let known = generation_of(seen) == number;
+                if known && seen & VALID != 0 {
+                    self.entry_mut(slot).phase = Phase::Valid;
+                } else if known && seen & ABANDONED != 0 {
+                    self.free(slot);
+                } else if since.is_none_or(|since| since.elapsed() > LOAN) {
+                    self.end_loan(slot);
+                }
+            }
+            Phase::Valid => {
+                let seen = state.get();
+                if generation_of(seen) != number || seen & VALID == 0 {
+                    self.repair(slot);
+                }
+            }
+            Phase::Free | Phase::Filling => {}
+        }
+        self.entry(slot).phase
+    }
+
+    fn end_loan(&mut self, slot: u32) {
+        let memory = Arc::clone(&self.memory);
+        let state = memory.state(slot);
+        state.set(CLOSED);
+        let held = self.held();
+        let now = state.get();
+        if generation_of(now) == self.entry(slot).generation && now & VALID != 0 {
+            self.entry_mut(slot).phase = Phase::Valid;
+            state.clear(CLOSED);
+        } else if held.binary_search(&slot).is_ok() {
+            state.clear(CLOSED);
+        } else {
+            self.free(slot);
+        }
+    }
+
+    /// Somebody scribbled on the state of a valid slot: it is what the server says, and dirty to be sure.
+    fn repair(&mut self, slot: u32) {
+        let entry = *self.entry(slot);
+        let mut state = generation(entry.generation) | VALID | DIRTY;
+        if entry.cut {
+            state |= CLOSED;
+        }
+        if entry.flushing {
+            state |= FLUSHING;
+        }
+        self.memory.state(slot).put(state);
+    }
+
+    /// Takes a slot for a block that is in none; `None` if all are in use.
+    pub fn allocate(&mut self, file: FileId, block: u64) -> Option<u32> {
+        if self.free.is_empty() {
+            self.evict();
+        }
+        let slot = self.free.pop()?;
+        let entry = self.entry_mut(slot);
+        (entry.file, entry.block, entry.phase) = (file, block, Phase::Filling);
+        let number = entry.generation;
+        let before = self.index.entry(file).or_default().insert(block, slot);
+        assert!(before.is_none(), "a block has one slot");
+        let memory = &self.memory;
+        memory.label(slot, file.0, block);
+        memory.set_end(slot, 0);
+        memory.used(slot).note(self.clock);
+        memory.modified(slot).note(0);
+        memory.borrower(slot).note(0);
+        memory.state(slot).put(generation(number) | FILLING);
+        Some(slot)
+    }
+
+    /// Makes a slot free, whatever it holds. Nobody may have it pinned.
+    pub fn free(&mut self, slot: u32) {
+        let entry = &mut self.entries[slot as usize];
+        assert!(entry.phase != Phase::Free && !entry.flushing, "slot {slot} is {entry:?}");
+        entry.generation = entry.generation.wrapping_add(1);
+        (entry.phase, entry.cut) = (Phase::Free, false);
+        let (file, block, number) = (entry.file, entry.block, entry.generation);
+        if let Some(blocks) = self.index.get_mut(&file).filter(|blocks| blocks.get(&block) == Some(&slot)) {
+            blocks.remove(&block);
+            if blocks.is_empty() {
+                self.index.remove(&file);
+            }
+        }
+        if self.memory.state(slot).swap(generation(number)) & DIRTY != 0 {
+            self.memory.count_clean();
+        }
+        self.free.push(slot);
+    }
+
+    /// Frees the least recently used of the slots that are clean and not pinned: some at a time, so that
+    /// looking at all slots and through the ledgers is worth its cost.
+    fn evict(&mut self) {
+        let batch = (self.entries.len() / 32).clamp(1, 1024);
+        let mut victims = self.clean_slots();
+        if victims.len() > batch {
+            victims.select_nth_unstable(batch - 1);
+            victims.truncate(batch);
+        }
+        if victims.is_empty() {
+            return;
+        }
+        let memory = Arc::clone(&self.memory);
+        for &(_, slot) in &victims {
+            memory.state(slot).set(CLOSED);
+        }
+        let held = self.held();
+        for (_, slot) in victims {
+            let state = memory.state(slot);
+            let held = held.binary_search(&slot).is_ok();
+            // Whoever has written has let go by now, and did so after it made the slot dirty.
+            if held || state.get() & DIRTY != 0 {
+                state.clear(CLOSED);
+                memory.used(slot).note(self.clock);
+            } else {
+                self.free(slot);
+                self.tally.evictions += 1;
+            }
+        }
+    }
+
+    /// Slots that might be evicted, with their last use.
+    fn clean_slots(&mut self) -> Vec<(u64, u32)> {
+        let mut clean = Vec::new();
+        for slot in 0..self.memory.geometry.slots {
+            if matches!(self.entry(slot).phase, Phase::Lent { .. }) {
+                self.settle(slot);
+            }
+            let entry = self.entry(slot);
+            let idle =
+                entry.phase == Phase::Valid && !entry.flushing && !entry.cut && !self.pinned_here(slot);
+            if idle && self.memory.state(slot).get() & DIRTY == 0 {
+                clean.push((self.memory.used(slot).peek(), slot));
+            }
+        }
+        clean
+    }
+
+    /// The slot becomes a client's to fill.
+    pub fn lend(&mut self, slot: u32, ledger: u32) {
+        let entry = self.entry_mut(slot);
+        assert_eq!(entry.phase, Phase::Filling);
+        entry.phase = Phase::Lent { ledger, since: Some(Instant::now()) };
+        let number = entry.generation;
+        self.memory.borrower(slot).put(u64::from(ledger) + 1);
+        self.memory.state(slot).put(generation(number) | PENDING);
+    }
+
+    /// A filled slot becomes everybody's.
+    pub fn publish(&mut self, slot: u32, end: u32) {
+        let entry = self.entry_mut(slot);
+        assert_eq!(entry.phase, Phase::Filling);
+        entry.phase = Phase::Valid;
+        let number = entry.generation;
+        self.memory.set_end(slot, end);
+        self.memory.state(slot).put(generation(number) | VALID);
+    }
+
+    /// How far a file reaches, as far as its blocks here tell.
+    pub fn end(&mut self, file: FileId) -> u64 {
+        for slot in self.slots_of(file, 0).into_iter().rev() {
+            if self.settle(slot) == Phase::Valid {
+                let end = self.memory.end(slot);
+                if end > 0 {
+                    let start = self.entry(slot).block.saturating_mul(self.memory.geometry.block.into());
+                    return start.saturating_add(end.into());
+                }
+            }
+        }
+        0
+    }
+}

@@ -1,0 +1,213 @@
+//! Client processes that are killed in the middle, and a server that is, while they go on.
+//!
+//! The clients are this program again, started by [`Client::start`] to run one of the `child_*` functions.
+
+mod scene;
+
+use pario_cache::{Get, LedgerId, Mapped, Pool, Refused, SlotRef};
+use pario_units::FileId;
+use scene::{BLOCK, Dir, Store, WHO, create, load};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+const FILE: FileId = FileId(6);
+const ROLE: &str = "PARIO_CACHE_TEST_CLIENT";
+
+/// A client process. It gets `ledger slot generation` in a line and says `here` when it is where it should
+/// be.
+struct Client {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Client {
+    fn start(dir: &Dir, role: &str) -> Client {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child", "--nocapture", "--test-threads=1"])
+            .env(ROLE, format!("{role} {}", dir.pool().display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let stdin = child.stdin.take().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Client { child, stdin, stdout }
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn tell(&mut self, ledger: LedgerId, place: SlotRef) {
+        writeln!(self.stdin, "{} {} {}", ledger.0, place.slot, place.generation).unwrap();
+    }
+
+    fn wait_until_here(&mut self) {
+        let mut line = String::new();
+        while !line.ends_with("here\n") {
+            line.clear();
+            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "the client ended early");
+        }
+    }
+
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+#[test]
+fn child() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let (role, path) = role.split_once(' ').unwrap();
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    let numbers: Vec<u32> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let place = SlotRef { slot: numbers[1], generation: numbers[2] };
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mapped = Mapped::open(file.into(), LedgerId(numbers[0])).unwrap();
+    let here = || {
+        println!("here");
+        std::io::stdout().flush().unwrap();
+    };
+    let forever = || loop {
+        std::thread::park();
+    };
+    match role {
+        "reads" => {
+            let _guard = mapped.pin(place, FILE, 0).unwrap();
+            here();
+            forever();
+        }
+        "writes" => mapped.pin(place, FILE, 0).unwrap().write_with(0..BLOCK, |bytes| {
+            bytes[..100].fill(b'w');
+            here();
+            forever();
+        }),
+        "fills" => mapped.claim(place, FILE, 0).unwrap().write_with(0..BLOCK, |bytes| {
+            bytes[..100].fill(b'w');
+            here();
+            forever();
+        }),
+        // Counts up in its block until it is killed.
+        "counts" => {
+            let mut told = false;
+            for number in 1u64.. {
+                match mapped.pin(place, FILE, 0) {
+                    Ok(guard) => guard.write(0, &[number; 512].map(u64::to_ne_bytes).concat()),
+                    Err(refused) => assert_eq!(refused, Refused::Stale),
+                }
+                if number > 100 && !told {
+                    told = true;
+                    here();
+                }
+            }
+        }
+        other => panic!("no such role: {other}"),
+    }
+}
+
+/// A pool of one slot that holds a clean block, and a client that has it pinned.
+fn scene(role: &str) -> (Dir, Pool, LedgerId, Client) {
+    let dir = Dir::new();
+    let pool = create(&dir, 1, 2);
+    let mut client = Client::start(&dir, role);
+    let ledger = pool.take_ledger(client.pid()).unwrap();
+    let place = match pool.get(FILE, 0) {
+        Get::Fill(fill) if role == "fills" => fill.lend(ledger),
+        Get::Fill(fill) => fill.done(BLOCK).slot_ref(),
+        other => panic!("{other:?}"),
+    };
+    client.tell(ledger, place);
+    client.wait_until_here();
+    (dir, pool, ledger, client)
+}
+
+#[test]
+fn a_killed_readers_pins_end_and_leave_no_trace() {
+    let (_dir, pool, ledger, client) = scene("reads");
+    assert!(matches!(pool.get(FILE, 1), Get::Full));
+    pool.give_ledger(ledger);
+    assert!(matches!(pool.get(FILE, 1), Get::Full), "it lives, and may read yet");
+    client.kill();
+    assert_eq!(pool.counters().pinned, 0);
+    assert_eq!(pool.dirty(), 0);
+    assert!(matches!(pool.get(FILE, 1), Get::Fill(_)));
+}
+
+#[test]
+fn what_a_killed_writer_had_begun_is_dirty() {
+    let (_dir, pool, ledger, client) = scene("writes");
+    assert_eq!(pool.dirty(), 0);
+    client.kill();
+    pool.give_ledger(ledger);
+    assert_eq!(pool.counters().dirty, 1);
+    assert!(matches!(pool.get(FILE, 1), Get::Full), "not to be forgotten");
+    assert_eq!(pool.next_dirty(1).len(), 1);
+}
+
+#[test]
+fn what_a_killed_client_was_to_fill_is_free() {
+    let (_dir, pool, ledger, client) = scene("fills");
+    assert!(matches!(pool.get(FILE, 0), Get::Busy));
+    pool.give_ledger(ledger);
+    assert!(matches!(pool.get(FILE, 0), Get::Busy), "it lives, and may publish yet");
+    assert!(!pool.cut(FILE, 0).unwrap().ready());
+    client.kill();
+    assert!(matches!(pool.get(FILE, 0), Get::Fill(_)));
+    assert!(pool.cut(FILE, 0).unwrap().ready());
+}
+
+#[test]
+fn a_successor_sees_who_is_gone_and_who_is_not() {
+    for role in ["reads", "writes", "fills"] {
+        let (dir, pool, ledger, client) = scene(role);
+        let pid = client.pid();
+        drop(pool);
+        let (pool, adopted) = Pool::adopt(&dir.pool(), WHO).unwrap();
+        assert_eq!((adopted.valid, adopted.dirty, adopted.dropped), (u32::from(role != "fills"), 0, 0));
+        assert!(matches!(pool.get(FILE, 1), Get::Full), "the client has it pinned");
+        assert!(pool.resume_ledger(ledger, pid));
+        drop(pool);
+        client.kill();
+        let (pool, adopted) = Pool::adopt(&dir.pool(), WHO).unwrap();
+        let right = match role {
+            "reads" => (1, 0, 0),
+            "writes" => (1, 1, 0),
+            _ => (0, 0, 1),
+        };
+        assert_eq!((adopted.valid, adopted.dirty, adopted.dropped), right, "{role}");
+        assert_eq!(pool.counters().ledgers, 0);
+    }
+}
+
+#[test]
+fn a_writer_goes_on_while_servers_come_and_go() {
+    let (dir, mut pool, ledger, client) = scene("counts");
+    let store = Store::default();
+    let mut last = 0;
+    for _ in 0..60 {
+        drop(pool);
+        pool = Pool::adopt(&dir.pool(), WHO).unwrap().0;
+        assert!(pool.resume_ledger(ledger, client.pid()));
+        let number = first_number(&pool, &store);
+        assert!(number >= last);
+        last = number;
+        store.flush(pool.next_dirty(1));
+    }
+    client.kill();
+    pool.give_ledger(ledger);
+    assert!(first_number(&pool, &store) > 100);
+    store.flush(pool.next_dirty(1));
+    let (mut cached, mut stored) = (vec![0; BLOCK as usize], vec![0; BLOCK as usize]);
+    load(&pool, &store, FILE, 0).unwrap().read(0, &mut cached);
+    store.read(FILE, 0, &mut stored);
+    assert!(cached == stored, "what the killed writer left is what is stored");
+}
+
+fn first_number(pool: &Pool, store: &Store) -> u64 {
+    let mut bytes = [0; 8];
+    load(pool, store, FILE, 0).unwrap().read(0, &mut bytes);
+    u64::from_ne_bytes(bytes)
+}

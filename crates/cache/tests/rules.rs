@@ -1,0 +1,246 @@
+//! What goes first, who is woken, and what is refused.
+
+mod scene;
+
+use pario_cache::{Error, Fill, Geometry, Get, Identity, Mapped, Pin, Pool, Step};
+use pario_units::{ErrorKind, FileId, PartitionId, ServerId};
+use scene::{BLOCK, Dir, Store, WHO, create, load, map};
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(60);
+const FILE: FileId = FileId(8);
+
+fn put(pool: &Pool, file: FileId, block: u64) -> Pin {
+    let pin = load(pool, &Store::default(), file, block).unwrap();
+    pin.write(0, &[1; 10]);
+    pin
+}
+
+fn fill(pool: &Pool, block: u64) -> Fill {
+    match pool.get(FILE, block) {
+        Get::Fill(fill) => fill,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn blocks(pool: &Pool, most: usize) -> Vec<(u64, u64)> {
+    let flushes = pool.next_dirty(most);
+    let blocks = flushes.iter().map(|flush| (flush.file().0, flush.block())).collect();
+    flushes.into_iter().for_each(|flush| flush.clean());
+    blocks
+}
+
+#[test]
+fn the_least_recently_used_goes_first() {
+    let dir = Dir::new();
+    let pool = create(&dir, 4, 1);
+    let client = map(&pool);
+    let places: Vec<_> = (0..4).map(|block| fill(&pool, block).done(1).slot_ref()).collect();
+    // The server uses 0, a client 1.
+    assert!(matches!(pool.get(FILE, 0), Get::Hit(_)));
+    assert!(client.pin(places[1], FILE, 1).is_ok());
+    drop(fill(&pool, 10).done(0));
+    assert!(client.pin(places[2], FILE, 2).is_err(), "the oldest");
+    drop(fill(&pool, 11).done(0));
+    assert!(client.pin(places[3], FILE, 3).is_err(), "the oldest but one");
+    assert!(client.pin(places[0], FILE, 0).is_ok());
+    assert!(client.pin(places[1], FILE, 1).is_ok());
+    let counters = pool.counters();
+    assert_eq!((counters.hits, counters.misses, counters.evictions), (4, 6, 2));
+}
+
+#[test]
+fn the_least_recently_modified_is_flushed_first_with_its_neighbours() {
+    let dir = Dir::new();
+    let pool = create(&dir, 16, 1);
+    let (a, b) = (FileId(1), FileId(2));
+    for (file, block) in [(b, 5), (a, 9), (a, 3), (a, 4), (b, 6), (a, 2), (b, 8)] {
+        put(&pool, file, block);
+    }
+    assert_eq!(blocks(&pool, 3), [(1, 9), (2, 5), (2, 6)], "the oldest, the one after it, the next oldest");
+    put(&pool, a, 3);
+    assert_eq!(blocks(&pool, 2), [(1, 3), (1, 4)], "4 is the oldest now, nothing after it, 3 before it");
+    assert_eq!(blocks(&pool, 9), [(1, 2), (2, 8)]);
+    assert_eq!(pool.dirty(), 0);
+}
+
+#[test]
+fn a_flush_belongs_to_one_and_a_failed_one_comes_again() {
+    let dir = Dir::new();
+    let pool = create(&dir, 4, 1);
+    put(&pool, FILE, 0);
+    let mut flushes = pool.next_dirty(9);
+    assert_eq!((flushes.len(), flushes[0].end()), (1, 10));
+    assert!(pool.next_dirty(9).is_empty());
+    let mut sweep = pool.sweep(Some(FILE));
+    assert!(matches!(sweep.next(9), Step::Wait));
+    flushes.pop().unwrap().failed();
+    let Step::Flush(mine) = sweep.next(9) else { panic!("it is ours now") };
+    // A write while it is being stored.
+    put(&pool, FILE, 0);
+    mine.into_iter().for_each(|flush| flush.clean());
+    assert!(matches!(sweep.next(9), Step::Done), "what was written later is not this sweep's");
+    assert_eq!(pool.counters().dirty, 1);
+    assert!(matches!(pool.sweep(Some(FileId(99))).next(9), Step::Done));
+}
+
+#[test]
+fn nothing_dirty_or_pinned_is_evicted() {
+    let dir = Dir::new();
+    let pool = create(&dir, 2, 1);
+    put(&pool, FILE, 0);
+    let pin = fill(&pool, 1).done(0);
+    assert!(matches!(pool.get(FILE, 2), Get::Full));
+    assert_eq!(pool.counters().pinned, 1);
+    drop(pin);
+    assert!(matches!(pool.get(FILE, 2), Get::Fill(_)));
+    assert!(matches!(pool.get(FILE, 1), Get::Fill(_)), "gone, and the dropped fill left a free slot");
+    assert!(matches!(pool.get(FILE, 0), Get::Hit(_)));
+}
+
+#[test]
+fn a_fill_is_nobody_elses_until_it_is_done_and_comes_with_zeros() {
+    let dir = Dir::new();
+    let pool = create(&dir, 1, 1);
+    let mut first = fill(&pool, 0);
+    assert!(matches!(pool.get(FILE, 0), Get::Busy));
+    assert!(!pool.cut(FILE, 0).unwrap().ready());
+    first.bytes(0..BLOCK, |bytes| bytes.fill(9));
+    drop(first.done(BLOCK));
+    let second = fill(&pool, 1).done(0);
+    let mut bytes = vec![7; BLOCK as usize];
+    second.read(0, &mut bytes);
+    assert!(bytes.iter().all(|&byte| byte == 0));
+    assert_eq!(pool.end(FILE), 0, "a block beyond the end does not make the file longer");
+}
+
+#[test]
+fn a_cut_waits_for_pins_and_gives_up() {
+    let dir = Dir::new();
+    let pool = create(&dir, 2, 1);
+    let pin = put(&pool, FILE, 0);
+    let mut cut = pool.cut(FILE, 0).unwrap();
+    let error = cut.wait(Duration::ZERO).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::FileInUse);
+    assert!(pool.next_dirty(1).is_empty(), "what is being cut is not stored");
+    drop(cut);
+    assert_eq!(pool.end(FILE), 10, "nothing was changed");
+    std::thread::scope(|scope| {
+        scope.spawn(|| drop(pin));
+        pool.cut(FILE, 0).unwrap().wait(LONG).unwrap();
+    });
+    assert_eq!((pool.end(FILE), pool.dirty()), (0, 0));
+}
+
+#[test]
+fn the_first_dirty_block_and_the_high_watermark_wake_the_flusher() {
+    let dir = Dir::new();
+    let pool = create(&dir, 8, 1);
+    pool.set_watermarks(3, 1);
+    assert_eq!(pool.watermarks(), (3, 1));
+    let mut bell = pool.bell();
+    let client = map(&pool);
+    let places: Vec<_> = (0..4).map(|block| fill(&pool, block).done(1).slot_ref()).collect();
+    let write = |block: usize| client.pin(places[block], FILE, block as u64).unwrap().write(0, b"x");
+    std::thread::scope(|scope| {
+        let start = Instant::now();
+        let first = scope.spawn(|| {
+            bell.wait_for_work(LONG);
+            bell
+        });
+        write(0);
+        let mut bell = first.join().unwrap();
+        write(1);
+        let second = scope.spawn(move || {
+            while pool.dirty() < 3 {
+                bell.wait_for_work(LONG);
+            }
+            bell.wait_for_work(LONG);
+            pool.wake();
+            bell.rest(LONG);
+        });
+        write(2);
+        second.join().unwrap();
+        assert!(start.elapsed() < LONG, "nobody slept to the end");
+    });
+}
+
+#[test]
+fn a_pool_is_made_once_served_once_and_by_its_own_server() {
+    let dir = Dir::new();
+    let path = dir.pool();
+    assert_eq!(Pool::adopt(&path, WHO).unwrap_err().kind(), ErrorKind::NoSuchFile);
+    let geometry = Geometry { block: BLOCK, slots: 2, ledgers: 1 };
+    let pool = Pool::create(&path, geometry, WHO).unwrap();
+    assert_eq!(Pool::create(&path, geometry, WHO).unwrap_err().kind(), ErrorKind::FileExists);
+    let error = Pool::adopt(&path, WHO).unwrap_err();
+    assert!(matches!(error, Error::InUse(_)), "{error}");
+    // Clients do not hold the claim, however long they live.
+    let client = map(&pool);
+    let mark = pool.mark();
+    drop(pool);
+    for other in [
+        Identity { partition: PartitionId(1), ..WHO },
+        Identity { partition: PartitionId(77 << 64), ..WHO },
+        Identity { server: ServerId(4), ..WHO },
+    ] {
+        assert!(matches!(Pool::adopt(&path, other), Err(Error::OtherPool(_))));
+    }
+    let (pool, _) = Pool::adopt(&path, WHO).unwrap();
+    assert_eq!((pool.mark(), pool.geometry()), (mark, geometry));
+    assert_eq!((client.mark(), client.geometry()), (mark, geometry));
+    pool.discard().unwrap();
+    assert!(!path.exists());
+}
+
+#[test]
+fn what_is_no_pool_is_refused() {
+    let dir = Dir::new();
+    let path = dir.pool();
+    let try_both = || {
+        let opened = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
+        let mapped = Mapped::open(opened.into(), pario_cache::LedgerId(0)).unwrap_err();
+        let adopted = Pool::adopt(&path, WHO).unwrap_err();
+        assert_eq!((mapped.kind(), adopted.kind()), (ErrorKind::Protocol, ErrorKind::Protocol));
+        assert_eq!(mapped.to_string(), adopted.to_string());
+        adopted.to_string()
+    };
+    std::fs::write(&path, b"").unwrap();
+    assert!(try_both().contains("too short"));
+    std::fs::write(&path, vec![0; 10_000]).unwrap();
+    assert!(try_both().contains("begin"));
+    std::fs::remove_file(&path).unwrap();
+    drop(create(&dir, 2, 1));
+    let good = std::fs::read(&path).unwrap();
+    let with = |at: usize, value: u64| {
+        let mut bytes = good.clone();
+        bytes[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+        std::fs::write(&path, bytes).unwrap();
+        try_both()
+    };
+    assert!(with(8, 2).contains("version"));
+    assert!(with(48, 3).contains("length"));
+    assert!(with(48, 0).contains("impossible"));
+    assert!(with(40, 1 << 40).contains("impossible"));
+    std::fs::write(&path, &good).unwrap();
+    let (pool, _) = Pool::adopt(&path, WHO).unwrap();
+    let fd = pool.descriptor().try_clone_to_owned().unwrap();
+    assert!(Mapped::open(fd, pario_cache::LedgerId(1)).is_err(), "no such ledger");
+}
+
+#[test]
+fn a_closed_pool_lets_no_client_in_and_can_still_be_flushed() {
+    let dir = Dir::new();
+    let pool = create(&dir, 2, 1);
+    let client = map(&pool);
+    let place = put(&pool, FILE, 0).slot_ref();
+    let guard = client.pin(place, FILE, 0).unwrap();
+    assert!(!pool.close(), "somebody is in the middle of a copy");
+    guard.write(0, &[2; 20]);
+    drop(guard);
+    assert!(pool.close());
+    assert_eq!(client.pin(place, FILE, 0).unwrap_err(), pario_cache::Refused::Stale);
+    assert_eq!(blocks(&pool, 9), [(FILE.0, 0)]);
+    pool.reopen();
+    assert!(client.pin(place, FILE, 0).is_ok());
+}

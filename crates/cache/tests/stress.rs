@@ -1,0 +1,241 @@
+//! Many at once: clients that copy, a server that fills, evicts, flushes and cuts. Every byte is looked at.
+
+mod scene;
+
+use pario_cache::{Get, Mapped, Pool, SlotRef, Step};
+use pario_units::FileId;
+use scene::{BLOCK, Dir, Store, create, load, map};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// All write it, each its own bytes of every block.
+const SHARED: FileId = FileId(1);
+const BLOCKS: u64 = 12;
+const WRITERS: u64 = 4;
+const LANE: u32 = BLOCK / WRITERS as u32;
+const ROUNDS: u32 = 20_000;
+
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % sides
+    }
+}
+
+/// A client thread: what it knows of the pool, and what it has written.
+struct Writer<'a> {
+    me: u64,
+    pool: &'a Pool,
+    store: &'a Store,
+    mapped: &'a Mapped,
+    known: HashMap<(FileId, u64), SlotRef>,
+    shared: HashMap<u64, u8>,
+    /// Its own file's blocks.
+    own: HashMap<u64, u8>,
+    dice: Dice,
+}
+
+impl Writer<'_> {
+    fn own_file(&self) -> FileId {
+        FileId(10 + self.me)
+    }
+
+    /// Asks the server where a block is, until it says.
+    fn ask(&mut self, file: FileId, block: u64) -> SlotRef {
+        loop {
+            if let Some(pin) = load(self.pool, self.store, file, block) {
+                self.known.insert((file, block), pin.slot_ref());
+                return pin.slot_ref();
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn with_block<R>(&mut self, file: FileId, block: u64, f: impl Fn(&pario_cache::Guard<'_>) -> R) -> R {
+        let mut place = self.known.get(&(file, block)).copied();
+        loop {
+            if let Some(place) = place
+                && let Ok(guard) = self.mapped.pin(place, file, block)
+            {
+                return f(&guard);
+            }
+            place = Some(self.ask(file, block));
+        }
+    }
+
+    fn write_lane(&mut self, block: u64) {
+        let value = self.dice.roll(255) as u8 + 1;
+        let at = self.me as u32 * LANE;
+        // Through the server, or by itself.
+        if self.dice.roll(4) == 0 {
+            let pin = loop {
+                match load(self.pool, self.store, SHARED, block) {
+                    Some(pin) => break pin,
+                    None => std::thread::yield_now(),
+                }
+            };
+            pin.write(at, &vec![value; LANE as usize]);
+        } else {
+            self.with_block(SHARED, block, |guard| {
+                guard.write_with(at..at + LANE, |bytes| bytes.fill(value));
+            });
+        }
+        self.shared.insert(block, value);
+    }
+
+    fn read_lane(&mut self, block: u64) {
+        let value = self.shared.get(&block).copied().unwrap_or(0);
+        let at = self.me as u32 * LANE;
+        let right = self.with_block(SHARED, block, |guard| {
+            guard.read_with(at..at + LANE, |bytes| bytes.iter().all(|&byte| byte == value))
+        });
+        assert!(right, "writer {} lost what it wrote in block {block}", self.me);
+    }
+
+    /// All of a block of its own file, without having it filled.
+    fn overwrite(&mut self, block: u64) {
+        let value = self.dice.roll(255) as u8 + 1;
+        let file = self.own_file();
+        match self.pool.get(file, block) {
+            Get::Fill(fill) => {
+                let place = fill.lend(self.mapped.ledger());
+                let mut pending = self.mapped.claim(place, file, block).unwrap();
+                pending.write(0, &[value; BLOCK as usize]);
+                if self.dice.roll(8) == 0 {
+                    return;
+                }
+                pending.publish(BLOCK).unwrap();
+            }
+            Get::Hit(pin) => pin.write(0, &[value; BLOCK as usize]),
+            Get::Busy | Get::Full => return,
+        }
+        self.own.insert(block, value);
+    }
+
+    fn read_own(&mut self, block: u64) {
+        let value = self.own.get(&block).copied().unwrap_or(0);
+        let file = self.own_file();
+        let right = self.with_block(file, block, |guard| {
+            guard.read_with(0..BLOCK, |bytes| bytes.iter().all(|&b| b == value))
+        });
+        assert!(right, "writer {} lost its block {block}", self.me);
+    }
+
+    fn cut_own(&mut self) {
+        let first = self.dice.roll(BLOCKS);
+        let file = self.own_file();
+        let mut cut = self.pool.cut(file, first * u64::from(BLOCK)).unwrap();
+        while !cut.ready() {
+            std::thread::yield_now();
+        }
+        if self.store.end(file) > first * u64::from(BLOCK) {
+            self.store.set_end(file, first * u64::from(BLOCK));
+        }
+        self.own.retain(|&block, _| block < first);
+    }
+
+    fn sync_own(&mut self) {
+        let file = self.own_file();
+        let mut sweep = self.pool.sweep(Some(file));
+        loop {
+            match sweep.next(3) {
+                Step::Flush(flushes) => self.store.flush(flushes),
+                Step::Wait => std::thread::yield_now(),
+                Step::Done => break,
+            }
+        }
+        for (&block, &value) in &self.own {
+            let mut bytes = vec![0; BLOCK as usize];
+            self.store.read(file, block, &mut bytes);
+            assert!(bytes.iter().all(|&byte| byte == value), "writer {}: block {block} not stored", self.me);
+        }
+    }
+
+    fn run(&mut self) {
+        for _ in 0..ROUNDS {
+            let block = self.dice.roll(BLOCKS);
+            match self.dice.roll(20) {
+                0..8 => self.write_lane(block),
+                8..13 => self.read_lane(block),
+                13..16 => self.overwrite(block),
+                16..18 => self.read_own(block),
+                18 => self.sync_own(),
+                _ => self.cut_own(),
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_lost_in_the_crowd() {
+    let dir = Dir::new();
+    let pool = create(&dir, 8, 4);
+    pool.set_watermarks(5, 2);
+    let store = Store::default();
+    let over = AtomicBool::new(false);
+    // Two and two share a ledger, as threads of one process do.
+    let clients = [map(&pool), map(&pool)];
+    std::thread::scope(|scope| {
+        let flusher = scope.spawn(|| {
+            let mut bell = pool.bell();
+            let mut failing = false;
+            while !over.load(Ordering::SeqCst) {
+                bell.wait_for_work(std::time::Duration::from_millis(20));
+                while pool.dirty() > pool.watermarks().1 {
+                    failing = !failing;
+                    match pool.next_dirty(3) {
+                        flushes if flushes.is_empty() => break,
+                        flushes if failing => drop(flushes),
+                        flushes => store.flush(flushes),
+                    }
+                }
+            }
+        });
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|me| {
+                let (pool, store, mapped) = (&pool, &store, &clients[(me % 2) as usize]);
+                scope.spawn(move || {
+                    let mut writer = Writer {
+                        me,
+                        pool,
+                        store,
+                        mapped,
+                        known: HashMap::new(),
+                        shared: HashMap::new(),
+                        own: HashMap::new(),
+                        dice: Dice(0x9e37_79b9 + me),
+                    };
+                    writer.run();
+                    (0..BLOCKS).for_each(|block| writer.read_lane(block));
+                    (writer.shared, writer.own)
+                })
+            })
+            .collect();
+        let written: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        over.store(true, Ordering::SeqCst);
+        pool.wake();
+        flusher.join().unwrap();
+        assert_eq!(pool.counters().pinned, 0);
+        let mut sweep = pool.sweep(None);
+        while let Step::Flush(flushes) = sweep.next(4) {
+            store.flush(flushes);
+        }
+        assert_eq!(pool.counters().dirty, 0);
+        assert!(pool.counters().evictions > 100, "{:?}", pool.counters());
+        for (me, (shared, own)) in written.iter().enumerate() {
+            for block in 0..BLOCKS {
+                let mut bytes = vec![0; BLOCK as usize];
+                store.read(SHARED, block, &mut bytes);
+                let lane = &bytes[me * LANE as usize..][..LANE as usize];
+                assert!(lane.iter().all(|byte| *byte == shared.get(&block).copied().unwrap_or(0)));
+                let mut bytes = vec![0; BLOCK as usize];
+                store.read(FileId(10 + me as u64), block, &mut bytes);
+                assert!(bytes.iter().all(|byte| *byte == own.get(&block).copied().unwrap_or(0)));
+            }
+        }
+    });
+}

@@ -1,0 +1,129 @@
+//! What can go wrong with the commands on partitions.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pario_units::ServerId;
+
+/// Why a command did not do its work.
+#[derive(Debug)]
+pub enum Error {
+    /// Neither `PARIO_HOME` nor `HOME` is set.
+    NoHome,
+    /// The registry, or a value for a description.
+    Registry(pario_registry::Error),
+    /// A partition file.
+    File(PathBuf, pario_registry::Error),
+    /// `--set` without `=`.
+    Assignment(String),
+    /// A partition whose servers are on "this host" was created on another.
+    OtherHost {
+        /// The partition.
+        name: String,
+        /// Where it was created.
+        created: String,
+        /// Where this is.
+        here: String,
+    },
+    /// The program's own file is not known.
+    NoProgram(io::Error),
+    /// A launcher could not be run.
+    Launcher {
+        /// The launcher.
+        program: String,
+        /// Why.
+        cause: io::Error,
+    },
+    /// A server did not start.
+    Start {
+        /// Which.
+        server: ServerId,
+        /// On which host.
+        host: String,
+        /// Why.
+        why: Why,
+    },
+    /// A server could not be stopped.
+    Stop {
+        /// Which.
+        server: ServerId,
+        /// On which host.
+        host: String,
+        /// Why.
+        why: String,
+    },
+    /// The output could not be written.
+    Output(io::Error),
+}
+
+/// Why a server did not start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It said so.
+    Said(String),
+    /// It, or what was to start it, ended; with its last words, if any.
+    Ended(String),
+    /// It did not say anything in time.
+    Silent(Duration),
+    /// It said something that was not its turn to say.
+    OutOfTurn,
+}
+
+impl Error {
+    /// 2 for what the user has to write differently, 1 for what did not work.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Error::NoHome | Error::File(..) | Error::Assignment(_) => 2,
+            Error::Registry(pario_registry::Error::Description(_)) => 2,
+            _ => 1,
+        }
+    }
+}
+
+impl From<pario_registry::Error> for Error {
+    fn from(error: pario_registry::Error) -> Error {
+        Error::Registry(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoHome => f.write_str("no place for the registry of partitions: set HOME or PARIO_HOME"),
+            Error::Registry(error) => error.fmt(f),
+            Error::File(path, error @ pario_registry::Error::Description(_)) => {
+                write!(f, "{}: {error}", path.display())
+            }
+            Error::File(_, error) => error.fmt(f),
+            Error::Assignment(text) => write!(f, "--set {text:?} is not KEY=VALUE"),
+            Error::OtherHost { name, created, here } => write!(
+                f,
+                "partition {name} has servers on the host where it was created, {created}, and this is {here}: \
+                 start it there"
+            ),
+            Error::NoProgram(error) => write!(f, "cannot tell which file pario itself is: {error}"),
+            Error::Launcher { program, cause } => write!(f, "cannot run {program}: {cause}"),
+            Error::Start { server, host, why } => {
+                write!(f, "server {server} on {host} did not start: {why}")
+            }
+            Error::Stop { server, host, why } => {
+                write!(f, "server {server} on {host} was not stopped: {why}")
+            }
+            Error::Output(error) => write!(f, "cannot write the output: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Why::Said(text) => f.write_str(text),
+            Why::Ended(words) if words.is_empty() => f.write_str("it ended without a word"),
+            Why::Ended(words) => write!(f, "it ended ({words})"),
+            Why::Silent(time) => write!(f, "no word from it for {} s", time.as_secs()),
+            Why::OutOfTurn => f.write_str("it is not the same version of pario"),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Which host is this, and is a node this host?
+
+use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
+
+/// This host's name.
+pub fn name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match name.trim() {
+        "" => "localhost".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+/// Whether a node's name or address is this host's.
+pub fn is_here(node: &str) -> bool {
+    is_named(node, &name()) || addresses(node).into_iter().any(is_own)
+}
+
+/// Whether it is this host by name: its own, with or without domain, or the usual one for any host.
+fn is_named(node: &str, own: &str) -> bool {
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
+    let is = |a: &str, b: &str| a.eq_ignore_ascii_case(b);
+    let domains = node.contains('.') && own.contains('.');
+    is(node, "localhost")
+        || is(node, own)
+        || (!domains && node.parse::<IpAddr>().is_err() && is(&short(node), &short(own)))
+}
+
+fn addresses(node: &str) -> Vec<IpAddr> {
+    match node.parse() {
+        Ok(address) => vec![address],
+        Err(_) => (node, 0).to_socket_addrs().map(|all| all.map(|a| a.ip()).collect()).unwrap_or_default(),
+    }
+}
+
+/// The kernel lets a socket have an address only if it is one of this host's.
+fn is_own(address: IpAddr) -> bool {
+    !address.is_unspecified() && UdpSocket::bind((address, 0)).is_ok()
+}
+
+/// How other hosts reach a server: the address it listens at, or the node's name where it listens at all of
+/// them.
+pub fn reachable(listens: &str, node: &str) -> String {
+    let Ok(address) = listens.parse::<std::net::SocketAddr>() else { return listens.to_owned() };
+    if !address.ip().is_unspecified() {
+        return listens.to_owned();
+    }
+    let port = address.port();
+    if node.contains(':') { format!("[{node}]:{port}") } else { format!("{node}:{port}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_host_goes_by_its_names_and_addresses() {
+        for node in ["localhost", "LOCALHOST", "127.0.0.1", "::1", &name()] {
+            assert!(is_here(node), "{node}");
+        }
+        // Addresses set aside for documentation: nobody has them.
+        for node in ["203.0.113.7", "2001:db8::7", "0.0.0.0", "no-such-node.invalid"] {
+            assert!(!is_here(node), "{node}");
+        }
+    }
+
+    #[test]
+    fn names_count_with_and_without_domain() {
+        assert!(is_named("n1", "n1.cluster") && is_named("n1.cluster", "n1"));
+        assert!(!is_named("n1.cluster", "n1.elsewhere") && !is_named("n2", "n1"));
+        assert!(!is_named("10.0.0.1", "10"));
+    }
+
+    #[test]
+    fn an_address_for_others_names_the_node() {
+        assert_eq!(reachable("0.0.0.0:4000", "n1"), "n1:4000");
+        assert_eq!(reachable("[::]:4000", "fd00::2"), "[fd00::2]:4000");
+        assert_eq!(reachable("10.0.0.7:4000", "n1"), "10.0.0.7:4000");
+    }
+}

@@ -1,0 +1,164 @@
+//! The seam between the commands and the rest of the system: running a server, reaching one.
+
+use super::error::Error;
+use super::host;
+use super::message::{Peers, Said, Start, line, next_line};
+use pario_registry::{Entry, Running, Secret};
+use pario_server::{Config, Server};
+use pario_transport::{Address, Connection, Tuning, fresh_nonce};
+use pario_units::{ClientId, RequestId, ServerId};
+use pario_wire::greeting::{Hello, Role};
+use pario_wire::{Envelope, Reply, Request};
+use std::io::{BufRead, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Runs a server until it is shut down: reads [`Start`], says `Ready`, reads the peers, says `Serving`.
+pub fn serve(input: &mut impl BufRead, output: &mut impl Write) -> ExitCode {
+    match try_to_serve(input, output) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("pario server: {why}");
+            // Who started us may be gone.
+            let _ = output.write_all(&line(&Said::Failed { why }));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn try_to_serve(input: &mut impl BufRead, output: &mut impl Write) -> Result<(), String> {
+    let told = next_line(input).map_err(|e| format!("reading the start message: {e}"))?;
+    let told = told.ok_or("no start message came")?;
+    let start: Start = serde_json::from_slice(&told).map_err(|e| format!("the start message: {e}"))?;
+    let server = Server::start(config(&start)?).map_err(|e| e.to_string())?;
+    let started = server.started();
+    if let Some(adopted) = &started.adopted {
+        eprintln!(
+            "pario server: went on with its predecessor's cache: {} blocks, {} of them not yet stored",
+            adopted.valid, adopted.dirty
+        );
+    }
+    let Address::Unix(unix) = &started.unix else { return Err("no Unix socket".into()) };
+    let tcp = started.tcp.as_ref().map(|address| match address {
+        Address::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
+        Address::Tcp(host, port) => format!("{host}:{port}"),
+        Address::Unix(path) => path.display().to_string(),
+    });
+    let ready = Said::Ready { pid: std::process::id(), unix: unix.display().to_string(), tcp };
+    let say =
+        |output: &mut dyn Write, said: &Said| output.write_all(&line(said)).and_then(|()| output.flush());
+    say(output, &ready).map_err(|e| format!("whoever started this server is gone: {e}"))?;
+    let peers = next_line(input).ok().flatten();
+    let peers = peers.and_then(|text| serde_json::from_slice::<Peers>(&text).ok());
+    let Some(peers) = peers else {
+        server.shut_down().map_err(|e| e.to_string())?;
+        return Err("whoever started this server is gone".into());
+    };
+    server.set_peers(peers.peers.iter().map(addresses).collect());
+    // From here on nobody has to listen.
+    let _ = say(output, &Said::Serving);
+    server.wait().map_err(|e| e.to_string())?;
+    let _ = pario_registry::remove_run_directory(&base(&start), start.partition, start.server);
+    Ok(())
+}
+
+fn base(start: &Start) -> PathBuf {
+    start.run_base.clone().unwrap_or_else(|| pario_registry::run_base(&std::env::temp_dir()))
+}
+
+fn config(start: &Start) -> Result<Config, String> {
+    let (structure, settings) = (start.description.structure(), start.description.settings());
+    let resource = structure.servers.get(usize::from(start.server.0)).ok_or("there is no such server")?;
+    let directory = PathBuf::from(&resource.dir);
+    if start.made && !directory.join("format").exists() {
+        return Err(format!(
+            "{} holds no data of this partition, though it was there before; is the right disk mounted?",
+            directory.display()
+        ));
+    }
+    make_directory(&directory)?;
+    let run_directory = pario_registry::run_directory(&base(start), start.partition, start.server);
+    let listen = settings.listen.address().map_err(|e| e.to_string())?;
+    let blocks = start.description.cache_blocks();
+    let mark = |blocks: u64| u32::try_from(blocks).unwrap_or(u32::MAX);
+    Ok(Config {
+        partition: start.partition,
+        server: start.server,
+        servers: structure.servers.len() as u16,
+        metadata: structure.metadata,
+        secret: pario_wire::Secret::new(*start.secret.bytes()),
+        directory,
+        run_directory: run_directory.map_err(|e| e.to_string())?,
+        listen: listen.map(|address| (address, start.port)),
+        stripe: structure.stripe_size,
+        block: u32::try_from(structure.block_size).map_err(|_| "the block size is too large")?,
+        cache: settings.cache,
+        high_water: mark(settings.high_water.of(blocks)),
+        low_water: mark(settings.low_water.of(blocks)),
+        workers: usize::from(settings.workers),
+        deadline: settings.deadline,
+    })
+}
+
+fn make_directory(path: &Path) -> Result<(), String> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|e| format!("cannot make the directory {}: {e}", path.display()))
+}
+
+/// Where a server is to be found: on its own host by its socket.
+fn addresses(running: &Running) -> Vec<Address> {
+    let unix = host::is_here(&running.host).then(|| Address::Unix(PathBuf::from(&running.unix)));
+    let tcp = running.tcp.as_ref().and_then(|tcp| format!("tcp:{tcp}").parse().ok());
+    unix.into_iter().chain(tcp).collect()
+}
+
+/// Whether something listens where the server was.
+pub fn answers(running: &Running, patience: Duration) -> bool {
+    if host::is_here(&running.host) {
+        return UnixStream::connect(&running.unix).is_ok();
+    }
+    let addresses = running.tcp.as_ref().and_then(|tcp| tcp.to_socket_addrs().ok());
+    addresses.is_some_and(|mut all| all.any(|address| TcpStream::connect_timeout(&address, patience).is_ok()))
+}
+
+/// Tells a server to write everything to storage and to end, and waits for that.
+pub fn shut_down(
+    entry: &Entry,
+    server: ServerId,
+    running: &Running,
+    secret: &Secret,
+    deadline: Duration,
+) -> Result<(), Error> {
+    let stop = |why: String| Error::Stop { server, host: running.host.clone(), why };
+    let deadline = Instant::now() + deadline;
+    let nonce = fresh_nonce().map_err(|e| stop(e.to_string()))?;
+    let hello = Hello {
+        partition: entry.id,
+        server,
+        servers: entry.description.structure().servers.len() as u16,
+        client: ClientId(nonce.0.iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte))),
+        role: Role::Tool,
+        resume_ledger: None,
+    };
+    let secret = pario_wire::Secret::new(*secret.bytes());
+    let mut last = stop("it has no address".into());
+    for address in addresses(running) {
+        match Connection::connect(&address, &Tuning::default(), &hello, &secret, deadline) {
+            Ok((mut connection, _, _)) => {
+                let envelope = Envelope::new(server, RequestId(1));
+                return match connection.call(envelope, &Request::Shutdown, &[], &mut [], deadline) {
+                    Ok(Reply::Done) => Ok(()),
+                    Ok(Reply::Failed(failure)) => Err(stop(failure.text)),
+                    Ok(other) => Err(stop(format!("it answered {}", other.name()))),
+                    Err(e) => Err(stop(e.to_string())),
+                };
+            }
+            Err(e) => last = stop(e.to_string()),
+        }
+    }
+    Err(last)
+}

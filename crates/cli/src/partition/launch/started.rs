@@ -1,0 +1,200 @@
+//! A program that was started, here or through a launcher, and the conversation with it.
+//!
+//! Three threads move lines, so that nobody waits longer than asked: one writes to it, one reads what it
+//! says, one keeps its last complaints for an error message. They end with it.
+
+use super::super::error::Why;
+use super::super::message::{Said, next_line};
+use std::collections::VecDeque;
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{JoinHandle, spawn};
+use std::time::{Duration, Instant};
+
+/// How many lines of complaints are kept, and how much of each.
+const MOST_LINES: usize = 4;
+const LONGEST_LINE: usize = 300;
+/// How long a program that was told to end may take before it is killed.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// A program that was started.
+pub struct Started {
+    child: Child,
+    input: Option<Sender<Vec<u8>>>,
+    said: Receiver<Said>,
+    complaints: Arc<Mutex<VecDeque<String>>>,
+    complaining: Option<JoinHandle<()>>,
+}
+
+impl Started {
+    /// Runs the command and gives it its first line.
+    pub fn run(command: &mut Command, first: Vec<u8>) -> io::Result<Started> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let stdin = child.stdin.take().expect("piped");
+        let stdout = child.stdout.take().expect("piped");
+        let stderr = child.stderr.take().expect("piped");
+        let complaints = Arc::new(Mutex::new(VecDeque::new()));
+        let (input, lines) = channel();
+        // It says two things at most; more than that waits.
+        let (saying, said) = sync_channel(4);
+        spawn(move || write(stdin, lines));
+        let (keep, also_keep) = (complaints.clone(), complaints.clone());
+        spawn(move || listen(BufReader::new(stdout), saying, &keep));
+        let complaining = spawn(move || {
+            for line in BufReader::new(stderr).split(b'\n').map_while(Result::ok) {
+                complain(&also_keep, &line);
+            }
+        });
+        let mut started =
+            Started { child, input: Some(input), said, complaints, complaining: Some(complaining) };
+        started.say(first);
+        Ok(started)
+    }
+
+    /// Gives it a line. Whether it reads it shows in what it says.
+    pub fn say(&mut self, line: Vec<u8>) {
+        if let Some(input) = &self.input {
+            let _ = input.send(line);
+        }
+    }
+
+    /// What it says next; waits until then.
+    pub fn hear(&mut self, until: Instant) -> Result<Said, Why> {
+        let begun = Instant::now();
+        match self.said.recv_timeout(until.saturating_duration_since(begun)) {
+            Ok(said) => Ok(said),
+            Err(RecvTimeoutError::Timeout) => Err(Why::Silent(begun.elapsed())),
+            Err(RecvTimeoutError::Disconnected) => {
+                self.finish();
+                Err(Why::Ended(self.last_words()))
+            }
+        }
+    }
+
+    /// Leaves it to itself: it serves.
+    pub fn let_go(self) {
+        drop(self);
+    }
+
+    /// Ends it: by the end of its input, and if that does not help, by a signal.
+    pub fn give_up(mut self) {
+        self.finish();
+    }
+
+    fn finish(&mut self) {
+        self.input = None;
+        let until = Instant::now() + GRACE;
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if Instant::now() >= until {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// What it complained of last, in one line; its exit status if it said nothing.
+    fn last_words(&mut self) -> String {
+        let until = Instant::now() + GRACE;
+        if let Some(thread) = self.complaining.take() {
+            // Something it started may hold the pipe open for good.
+            while !thread.is_finished() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        let lines = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        match (lines.is_empty(), self.child.try_wait()) {
+            (true, Ok(Some(status))) => status.to_string(),
+            _ => lines.iter().cloned().collect::<Vec<_>>().join("; "),
+        }
+    }
+}
+
+fn write(mut stdin: impl Write, lines: Receiver<Vec<u8>>) {
+    for line in lines {
+        if stdin.write_all(&line).and_then(|()| stdin.flush()).is_err() {
+            break;
+        }
+    }
+}
+
+/// Passes on what it says. Other lines, such as a login shell's greetings, count as complaints.
+fn listen(mut stdout: impl BufRead, said: SyncSender<Said>, complaints: &Mutex<VecDeque<String>>) {
+    while let Ok(Some(line)) = next_line(&mut stdout) {
+        match serde_json::from_slice(&line) {
+            Ok(one) => {
+                if said.send(one).is_err() {
+                    break;
+                }
+            }
+            Err(_) => complain(complaints, &line),
+        }
+    }
+}
+
+fn complain(complaints: &Mutex<VecDeque<String>>, line: &[u8]) {
+    let text: String = String::from_utf8_lossy(line).trim().chars().take(LONGEST_LINE).collect();
+    if !text.is_empty() {
+        let mut lines = complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.push_back(text);
+        while lines.len() > MOST_LINES {
+            lines.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Started {
+        Started::run(Command::new("sh").args(["-c", script]), b"first\n".to_vec()).expect("a shell")
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(9)
+    }
+
+    #[test]
+    fn a_program_gets_lines_and_is_heard() {
+        let mut started = shell(
+            "read a; echo welcome; echo '{\"say\":\"ready\",\"pid\":5,\"unix\":\"'$a'\",\"tcp\":null}'
+             read b; echo '{\"say\":\"failed\",\"why\":\"'$b'\"}'",
+        );
+        let ready = Said::Ready { pid: 5, unix: "first".into(), tcp: None };
+        assert_eq!(started.hear(soon()), Ok(ready));
+        started.say(b"second\n".to_vec());
+        assert_eq!(started.hear(soon()), Ok(Said::Failed { why: "second".into() }));
+        assert_eq!(started.hear(soon()), Err(Why::Ended("welcome".into())));
+    }
+
+    #[test]
+    fn last_words_are_kept() {
+        let ended = |script| shell(script).hear(soon()).expect_err("it ends");
+        assert_eq!(
+            ended("for i in 1 2 3 4 5 6; do echo no $i >&2; done"),
+            Why::Ended("no 3; no 4; no 5; no 6".into())
+        );
+        assert_eq!(ended("exit 3"), Why::Ended("exit status: 3".into()));
+    }
+
+    #[test]
+    fn silence_has_an_end_and_the_end_of_input_ends_it() {
+        let mut started = shell("while read line; do :; done");
+        assert!(matches!(started.hear(Instant::now()), Err(Why::Silent(_))));
+        started.give_up();
+    }
+
+    #[test]
+    fn a_program_that_does_not_read_does_not_hold_anyone_up() {
+        let mut started =
+            Started::run(Command::new("sleep").arg("600"), vec![b'x'; 4 << 20]).expect("sleep runs");
+        assert!(matches!(started.hear(Instant::now()), Err(Why::Silent(_))));
+        started.child.kill().expect("killed");
+        started.give_up();
+    }
+}

@@ -1,0 +1,178 @@
+//! What `pario up` and a server say to each other while it starts: one JSON object per line.
+//!
+//! ```text
+//! up → server   Start        who it is, what it serves, the secret
+//! server → up   Ready        its process and addresses (or Failed, and the end)
+//! up → server   Peers        where all servers of the partition are
+//! server → up   Serving      (or Failed, and the end)
+//! ```
+//!
+//! A server whose input ends before it got `Peers` ends as well: then whoever started it is gone. After
+//! `Serving` neither side says more, and the input may end.
+
+use std::io::{self, BufRead, Read};
+use std::path::PathBuf;
+
+use pario_registry::{Description, Running, Secret};
+use pario_units::{PartitionId, ServerId};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// The version of this conversation.
+pub const VERSION: u32 = 1;
+/// The longest line: a partition of 65535 servers fits.
+const LONGEST: u64 = 64 << 20;
+
+/// What a server has to know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Start {
+    /// See [`VERSION`].
+    pub version: u32,
+    #[serde(with = "partition")]
+    pub partition: PartitionId,
+    /// Which server of the partition it is.
+    #[serde(with = "server")]
+    pub server: ServerId,
+    pub description: Description,
+    #[serde(with = "secret")]
+    pub secret: Secret,
+    /// Whether the partition has been up before: then the server's directory has to hold its data.
+    pub made: bool,
+    /// The TCP port; 0: any.
+    pub port: u16,
+    /// Where run directories are, if not in the usual place.
+    pub run_base: Option<PathBuf>,
+    /// Where its log goes, on its own host.
+    pub log: PathBuf,
+}
+
+/// What a server says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "say", rename_all = "lowercase")]
+pub enum Said {
+    /// It can be reached, and waits for [`Peers`].
+    Ready { pid: u32, unix: String, tcp: Option<String> },
+    /// It serves.
+    Serving,
+    /// It cannot, and ends.
+    Failed { why: String },
+}
+
+/// Where the servers of a partition are, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peers {
+    pub peers: Vec<Running>,
+}
+
+/// A message as a line.
+pub fn line(message: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(message).expect("messages can be written as JSON");
+    line.push(b'\n');
+    line
+}
+
+/// The next line; `None` at the end.
+pub fn next_line(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    from.by_ref().take(LONGEST).read_until(b'\n', &mut line)?;
+    match line.last() {
+        None => Ok(None),
+        Some(b'\n') => Ok(Some(line)),
+        // Cut short: whoever wrote it is gone.
+        Some(_) if (line.len() as u64) < LONGEST => Ok(None),
+        Some(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "a line without end")),
+    }
+}
+
+mod partition {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(id: &PartitionId, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(id)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PartitionId, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        u128::from_str_radix(&text, 16).map(PartitionId).map_err(D::Error::custom)
+    }
+}
+
+mod server {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(id: &ServerId, serializer: S) -> Result<S::Ok, S::Error> {
+        id.0.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ServerId, D::Error> {
+        u16::deserialize(deserializer).map(ServerId)
+    }
+}
+
+mod secret {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(secret: &Secret, serializer: S) -> Result<S::Ok, S::Error> {
+        let text: String = secret.bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+        text.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Secret, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
+        let pairs = text.as_bytes().chunks(2).map(|pair| match pair {
+            [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+            _ => None,
+        });
+        let bytes: Option<Vec<u8>> = pairs.collect();
+        let bytes = bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+        bytes.map(Secret::from_bytes).ok_or_else(|| D::Error::custom("a secret has 64 hexadecimal digits"))
+    }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    pub fn start() -> Start {
+        Start {
+            version: VERSION,
+            partition: PartitionId(0xabcdef),
+            server: ServerId(1),
+            description: Description::parse("servers = ['/a', 'n1:/b']", Some("p")).expect("sound"),
+            secret: Secret::from_bytes(std::array::from_fn(|i| i as u8 * 7)),
+            made: true,
+            port: 0,
+            run_base: None,
+            log: "/tmp/log".into(),
+        }
+    }
+
+    #[test]
+    fn messages_read_back_from_their_lines() {
+        let start = start();
+        let text = line(&start);
+        let mut input = io::Cursor::new([&text[..], b"{\"peers\":[]}\ncut short"].concat());
+        let read = next_line(&mut input).expect("read").expect("a line");
+        let read: Start = serde_json::from_slice(&read).expect("a start");
+        assert_eq!((read.partition, read.server, read.made), (start.partition, start.server, start.made));
+        assert_eq!((read.secret, read.description), (start.secret, start.description));
+        let read = next_line(&mut input).expect("read").expect("a line");
+        assert_eq!(serde_json::from_slice::<Peers>(&read).expect("peers"), Peers { peers: Vec::new() });
+        assert_eq!(next_line(&mut input).expect("read"), None);
+    }
+
+    #[test]
+    fn what_a_server_says_is_one_line() {
+        let ready = Said::Ready { pid: 7, unix: "/run/s".into(), tcp: None };
+        assert_eq!(line(&ready), b"{\"say\":\"ready\",\"pid\":7,\"unix\":\"/run/s\",\"tcp\":null}\n");
+        let failed = Said::Failed { why: "two\nlines".into() };
+        assert_eq!(line(&failed).iter().filter(|&&byte| byte == b'\n').count(), 1);
+        assert_eq!(serde_json::from_slice::<Said>(&line(&failed)).expect("said"), failed);
+    }
+
+    #[test]
+    fn the_secret_is_not_in_debug_output() {
+        assert!(format!("{:?}", start()).contains("secret: Secret(…)"), "{:?}", start());
+    }
+}

@@ -1,0 +1,40 @@
+//! Partitions: `pario up`, `down` and `list`, and `pario serve`, which is what runs on the servers' nodes.
+//!
+//! `up` starts each server through a launcher (`launch`) and speaks with it in lines of JSON (`message`) over
+//! its standard input and output. Everything that needs the server itself, or a connection to one, is in
+//! `join`.
+
+pub mod down;
+mod error;
+mod host;
+mod join;
+mod launch;
+pub mod list;
+mod message;
+pub mod serve;
+pub mod up;
+
+pub use error::Error;
+
+use crate::env::Environment;
+use pario_registry::Registry;
+
+/// The user's registry.
+fn registry(env: &Environment) -> Result<Registry, Error> {
+    let home = env.home.as_deref().ok_or(Error::NoHome)?;
+    Ok(Registry::open(home)?)
+}
+
+/// Writes a command's output. Whoever reads it may have seen enough.
+fn print(text: &str) -> Result<(), Error> {
+    use std::io::Write;
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::Output(error)),
+        _ => Ok(()),
+    }
+}
+
+/// What a timeout may be.
+fn seconds() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(1..=86400)
+}

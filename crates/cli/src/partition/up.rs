@@ -1,0 +1,327 @@
+//! `pario up`: creates a partition if need be, and starts the servers of it that do not run.
+//!
+//! The partition's lock is held all the while, so of several who do this at once one does the work and the
+//! others find it done. The registry says that a server runs before that server is told to serve: if this
+//! process is killed in between, the servers end by themselves, and the next `up` finds that they do not
+//! answer.
+
+use super::error::{Error, Why};
+use super::launch::{Here, Launcher, Started, Way};
+use super::message::{Peers, Said, Start, VERSION, line};
+use super::{host, join, print, registry, seconds, serve};
+use crate::env::Environment;
+use clap::Args;
+use pario_registry::{Description, Entry, Registry, Running, Secret};
+use pario_units::{ServerId, Stamp};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
+
+/// Start the servers of a partition; create it first if it is new.
+#[derive(Args)]
+#[command(after_help = NOTES)]
+pub struct Arguments {
+    /// A partition file, or the name of a partition that exists
+    #[arg(value_name = "FILE|NAME", required_unless_present = "example")]
+    partition: Option<PathBuf>,
+    /// Set a key of the partition file otherwise; may be given several times
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// How long to wait for the servers, and for others who start or stop the partition
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = seconds())]
+    timeout: u64,
+    /// Say in JSON what was started
+    #[arg(long)]
+    json: bool,
+    /// Print a partition file that explains every key, and do nothing else
+    #[arg(long)]
+    example: bool,
+}
+
+const NOTES: &str = "\
+Examples:
+  pario up --example > scratch.toml    a partition file to start from
+  pario up scratch.toml                create the partition and start it
+  pario up scratch                     start it another time
+  pario up scratch --set cache=1G      the same with another cache
+
+A partition file is TOML, or plain lines such as
+  stripe_size = 64k
+  ahpfs_server = n0:/data
+  ahpfs_server = n1:/data
+  metadata = n0:/data
+
+name, servers, metadata, stripe_size and block_size are fixed when the partition
+is created; all else may change at each start. Servers that run already are left
+as they are.
+
+Environment:
+  PARIO_HOME     where the registry of partitions is [default: ~/.pario]
+  PARIO_SSH, PARIO_SRUN, PARIO_MPIEXEC
+                 the programs that start servers on other nodes, with options";
+
+/// Whether something answers at a server's address shows at once, or the node is gone.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// Runs the subcommand.
+pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
+    let Some(partition) = arguments.partition.as_deref().filter(|_| !arguments.example) else {
+        let example = Description::parse("servers = ['/tmp/scratch/0', '/tmp/scratch/1']", Some("scratch"));
+        print(&example.map(|description| description.documented())?)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let registry = registry(env)?;
+    let description = describe(&registry, partition, &arguments.set)?;
+    let deadline = Duration::from_secs(arguments.timeout);
+    let lock = registry.lock_partition(description.name(), deadline)?;
+    let entry = entry(&registry, &description)?;
+    let dead = dead(&entry);
+    // Servers of one partition have the same settings: those of the first to run.
+    let all = dead.len() == entry.description.structure().servers.len();
+    let note = match entry.description.settings() == description.settings() || all {
+        true => "",
+        false => "changed settings count from the next start of all its servers on\n",
+    };
+    let (entry, word) = match dead.len() {
+        0 => (entry, "is already up"),
+        _ => {
+            let entry = registry.update(lock.name(), |entry| {
+                if all {
+                    entry.description = description;
+                }
+            })?;
+            let launcher = Here::new(entry.description.settings().launcher, env);
+            let ask = Ask { registry: &registry, launcher: &launcher, run_base: env.run_base.as_deref() };
+            (ask.start(entry, &dead, Instant::now() + deadline)?, "is up")
+        }
+    };
+    print(&report(&entry, word, dead.len(), arguments.json))?;
+    // Not part of the JSON.
+    if arguments.json {
+        eprint!("{note}")
+    } else {
+        print(note)?
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The description that the user means: of a partition that exists, or in a file.
+fn describe(registry: &Registry, partition: &Path, set: &[String]) -> Result<Description, Error> {
+    let known = partition.to_str().filter(|name| !name.contains('/')).map(|name| registry.get(name));
+    let mut description = match known {
+        Some(Ok(entry)) => entry.description,
+        Some(Err(pario_registry::Error::NoPartition(name))) if !partition.exists() => {
+            return Err(pario_registry::Error::NoPartition(name).into());
+        }
+        Some(Err(pario_registry::Error::NoPartition(_))) | None => {
+            Description::read(partition).map_err(|error| Error::File(partition.to_owned(), error))?
+        }
+        Some(Err(error)) => return Err(error.into()),
+    };
+    for assignment in set {
+        let (key, value) = assignment.split_once('=').ok_or_else(|| Error::Assignment(assignment.clone()))?;
+        description = description.with(key.trim(), value.trim())?;
+    }
+    Ok(description)
+}
+
+/// The partition's entry, new if there was none; what is fixed has to be as it was.
+fn entry(registry: &Registry, description: &Description) -> Result<Entry, Error> {
+    let here = host::name();
+    let entry = match registry.get(description.name()) {
+        Err(pario_registry::Error::NoPartition(_)) => return Ok(registry.create(description, &here)?),
+        other => other?,
+    };
+    if !entry.made && entry.running.is_empty() {
+        // It never came up, perhaps because of a mistake in its description.
+        return Ok(registry.update(description.name(), |entry| {
+            entry.description = description.clone();
+            entry.host = here;
+        })?);
+    }
+    entry.description.check_same_structure(description)?;
+    let has_local = description.structure().servers.iter().any(|resource| resource.node.is_none());
+    if has_local && !host::is_here(&entry.host) {
+        let name = entry.name().to_owned();
+        return Err(Error::OtherHost { name, created: entry.host, here });
+    }
+    Ok(entry)
+}
+
+/// The servers that do not run. All are tried at once: each of a node that is gone takes its time.
+fn dead(entry: &Entry) -> Vec<ServerId> {
+    let servers = entry.description.structure().servers.len();
+    let all = (0..servers).map(|index| ServerId(u16::try_from(index).expect("checked by the description")));
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = all
+            .map(|server| (server, entry.running.get(&server)))
+            .map(|(server, running)| (server, running.map(|r| scope.spawn(|| join::answers(r, ANSWER)))))
+            .collect();
+        let answers = |thread: ScopedJoinHandle<'_, bool>| thread.join().expect("it does not panic");
+        asked.into_iter().filter_map(|(server, one)| (!one.is_some_and(answers)).then_some(server)).collect()
+    })
+}
+
+fn report(entry: &Entry, word: &str, started: usize, as_json: bool) -> String {
+    let servers: Vec<_> = entry.running.iter().map(|(id, running)| (id.0, running)).collect();
+    if as_json {
+        let servers: BTreeMap<_, _> = servers.into_iter().collect();
+        let value = json!({
+            "partition": entry.name(),
+            "id": entry.id.to_string(),
+            "started": started,
+            "running": servers,
+        });
+        return format!("{value:#}\n");
+    }
+    let mut text = format!("partition {} {word}\n", entry.name());
+    for (id, running) in servers {
+        let tcp = running.tcp.as_deref().unwrap_or("this host only");
+        text += &format!("  server {id}  {}  process {}  {tcp}\n", running.host, running.pid);
+    }
+    text
+}
+
+/// Starting servers needs these.
+struct Ask<'a> {
+    registry: &'a Registry,
+    launcher: &'a dyn Launcher,
+    run_base: Option<&'a Path>,
+}
+
+/// A server that is being started.
+struct Starting {
+    server: ServerId,
+    host: String,
+    started: Started,
+}
+
+impl Ask<'_> {
+    /// Starts these servers, all at once; if one fails, the others are stopped again.
+    fn start(&self, entry: Entry, which: &[ServerId], until: Instant) -> Result<Entry, Error> {
+        let secret = self.registry.secret(entry.id)?;
+        let program = std::env::current_exe().map_err(Error::NoProgram)?;
+        let mut starting = Vec::new();
+        let done = self
+            .launch(&entry, which, &secret, &program, &mut starting)
+            .and_then(|()| self.bring_up(&entry, &mut starting, until));
+        match done {
+            Ok(entry) => {
+                starting.into_iter().for_each(|one| one.started.let_go());
+                Ok(entry)
+            }
+            Err(error) => {
+                starting.into_iter().for_each(|one| one.started.give_up());
+                self.take_back(entry.name(), which, &secret);
+                Err(error)
+            }
+        }
+    }
+
+    /// Stops those of these servers that serve already. Best effort, and the error is another: what cannot be
+    /// stopped or written down now, the next 'up' or 'down' finds in the registry.
+    fn take_back(&self, name: &str, which: &[ServerId], secret: &Secret) {
+        let Ok(entry) = self.registry.get(name) else { return };
+        let gone = |server: &&ServerId| {
+            entry.running.get(server).is_none_or(|running| {
+                !join::answers(running, ANSWER)
+                    || join::shut_down(&entry, **server, running, secret, ANSWER).is_ok()
+            })
+        };
+        let gone: Vec<_> = which.iter().filter(gone).collect();
+        let _ = self.registry.update(name, |entry| entry.running.retain(|server, _| !gone.contains(&server)));
+    }
+
+    fn launch(
+        &self,
+        entry: &Entry,
+        which: &[ServerId],
+        secret: &Secret,
+        program: &Path,
+        starting: &mut Vec<Starting>,
+    ) -> Result<(), Error> {
+        for &server in which {
+            let host = entry.host_of(server).expect("one of the servers").to_owned();
+            let part = match self.launcher.way(&host) {
+                Way::Local => serve::Part::Supervisor,
+                Way::Ssh => serve::Part::Front,
+                Way::Srun | Way::Mpiexec => serve::Part::Attached,
+            };
+            let mut argv = vec![OsString::from(program)];
+            argv.extend(serve::arguments(part).map(OsString::from));
+            let others = which.len() < entry.description.structure().servers.len();
+            let first = line(&self.message(entry, server, secret, others));
+            let started = self.launcher.start(&host, &argv, first)?;
+            starting.push(Starting { server, host, started });
+        }
+        Ok(())
+    }
+
+    fn message(&self, entry: &Entry, server: ServerId, secret: &Secret, others: bool) -> Start {
+        let port = match entry.description.settings().port {
+            // Others that run look for it where it was.
+            0 if others => entry.running.get(&server).and_then(port_of).unwrap_or(0),
+            0 => 0,
+            first => first + server.0,
+        };
+        Start {
+            version: VERSION,
+            partition: entry.id,
+            server,
+            description: entry.description.clone(),
+            secret: secret.clone(),
+            made: entry.made,
+            port,
+            run_base: self.run_base.map(Path::to_owned),
+            log: self.registry.dir().join("logs").join(format!("{}.{server}.log", entry.name())),
+        }
+    }
+
+    /// Goes through the conversation with all of them.
+    fn bring_up(&self, entry: &Entry, starting: &mut [Starting], until: Instant) -> Result<Entry, Error> {
+        let mut running = BTreeMap::new();
+        for one in &mut *starting {
+            let Said::Ready { pid, unix, tcp } = one.hear(until)? else {
+                return Err(one.failed(Why::OutOfTurn));
+            };
+            let tcp = tcp.map(|tcp| host::reachable(&tcp, &one.host));
+            running.insert(
+                one.server,
+                Running { host: one.host.clone(), pid, unix, tcp, started: Stamp::now() },
+            );
+        }
+        let entry = self.registry.update(entry.name(), |entry| entry.running.extend(running))?;
+        let peers = line(&Peers { peers: entry.running.values().cloned().collect() });
+        for one in &mut *starting {
+            one.started.say(peers.clone());
+        }
+        for one in &mut *starting {
+            if one.hear(until)? != Said::Serving {
+                return Err(one.failed(Why::OutOfTurn));
+            }
+        }
+        Ok(self.registry.update(entry.name(), |entry| entry.made = true)?)
+    }
+}
+
+impl Starting {
+    fn hear(&mut self, until: Instant) -> Result<Said, Error> {
+        match self.started.hear(until) {
+            Ok(Said::Failed { why }) => Err(self.failed(Why::Said(why))),
+            Ok(said) => Ok(said),
+            Err(why) => Err(self.failed(why)),
+        }
+    }
+
+    fn failed(&self, why: Why) -> Error {
+        Error::Start { server: self.server, host: self.host.clone(), why }
+    }
+}
+
+fn port_of(running: &Running) -> Option<u16> {
+    running.tcp.as_ref()?.rsplit_once(':')?.1.parse().ok()
+}

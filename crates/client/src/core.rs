@@ -1,0 +1,245 @@
+//! What the files and names of a partition share: its servers, and who we are to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use pario_units::{ClientId, FileId, RequestId, ServerId};
+use pario_wire::greeting::Role;
+use pario_wire::message::{self, Access};
+use pario_wire::{Reply, Request};
+
+use crate::error::{Cause, Error, Result};
+use crate::link::{Held, Link};
+use crate::target::{Resolve, Target};
+
+/// How a partition is used.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// A request that is not answered within this time fails. A broken connection is made anew within it.
+    pub deadline: Duration,
+    /// The same for requests that write everything to storage.
+    pub flush_deadline: Duration,
+    /// A program that uses files, or a command that looks at the partition. Only the first gets at the servers'
+    /// caches.
+    pub role: Role,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            deadline: Duration::from_secs(30),
+            flush_deadline: Duration::from_secs(300),
+            role: Role::Client,
+        }
+    }
+}
+
+pub(crate) struct Core {
+    pub name: String,
+    pub metadata: ServerId,
+    pub options: Options,
+    pub client: ClientId,
+    pub links: Box<[Link]>,
+    resolver: Box<dyn Resolve>,
+    target: Mutex<Target>,
+    requests: AtomicU64,
+    /// Files that the metadata server has to keep for us: from the answer to an open to that to its close.
+    opens: Mutex<BTreeMap<FileId, Vec<Access>>>,
+    /// Of them those that it did not keep.
+    gone: Mutex<BTreeSet<FileId>>,
+}
+
+impl Core {
+    pub fn new(resolver: Box<dyn Resolve>, options: Options) -> Result<Core> {
+        let target = resolver.resolve()?;
+        target.check()?;
+        Ok(Core {
+            name: target.name.clone(),
+            metadata: target.metadata,
+            options,
+            client: fresh_client()?,
+            links: (0..target.servers.len() as u16).map(|server| Link::new(ServerId(server))).collect(),
+            resolver,
+            target: Mutex::new(target),
+            requests: AtomicU64::new(1),
+            opens: Mutex::default(),
+            gone: Mutex::default(),
+        })
+    }
+
+    pub fn servers(&self) -> impl Iterator<Item = ServerId> + use<> {
+        (0..self.links.len() as u16).map(ServerId)
+    }
+
+    pub fn target(&self) -> Target {
+        lock(&self.target).clone()
+    }
+
+    pub fn next_request(&self) -> RequestId {
+        RequestId(self.requests.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Looks up where the servers are now: whether this one is elsewhere than was believed.
+    pub fn look_up(&self, server: ServerId) -> Result<bool> {
+        // Whoever is asked may be away for a moment as well.
+        let Ok(found) = self.resolver.resolve() else { return Ok(false) };
+        let mut target = lock(&self.target);
+        let changed = |what| Err(Error::Target(format!("partition {} {what}: open it again", self.name)));
+        if found.partition != target.partition {
+            return changed("is another one of the same name now");
+        }
+        if found.servers.len() != target.servers.len() || found.metadata != target.metadata {
+            return changed("has other servers now");
+        }
+        let moved = found.candidates(server) != target.candidates(server);
+        *target = found;
+        Ok(moved)
+    }
+
+    fn link(&self, server: ServerId) -> Result<&Link> {
+        self.links
+            .get(usize::from(server.0))
+            .ok_or_else(|| Error::Target(format!("partition {} has no server {server}", self.name)))
+    }
+
+    /// Waits for the turn at a server.
+    pub fn hold(&self, server: ServerId, deadline: Instant) -> Result<Held<'_>> {
+        self.link(server)?.hold(self, deadline)
+    }
+
+    /// Asks a server. An answer that says that it did not work is an error.
+    pub fn call(&self, server: ServerId, request: &Request) -> Result<Reply> {
+        let since = Instant::now();
+        let deadline = since + self.patience(request);
+        let mut held = self.hold(server, deadline)?;
+        succeeded(server, held.call(self.next_request(), request, since, deadline)?)
+    }
+
+    /// Asks the metadata server.
+    pub fn call_metadata(&self, request: &Request) -> Result<Reply> {
+        self.call(self.metadata, request)
+    }
+
+    /// Asks the metadata server something that changes what is open, and does `then` before anybody else can tell
+    /// it what that is.
+    pub fn call_about_opens<T>(&self, request: &Request, then: impl FnOnce(Result<Reply>) -> T) -> T {
+        let since = Instant::now();
+        let deadline = since + self.options.deadline;
+        match self.hold(self.metadata, deadline) {
+            Ok(mut held) => {
+                let reply = held.call(self.next_request(), request, since, deadline);
+                then(reply.and_then(|reply| succeeded(self.metadata, reply)))
+            }
+            Err(error) => then(Err(error)),
+        }
+    }
+
+    /// Asks several servers at the same time, each once; the answers in the same order.
+    pub fn call_all(&self, requests: &[(ServerId, Request)]) -> Result<Vec<Reply>> {
+        let since = Instant::now();
+        let patience = requests.iter().map(|(_, request)| self.patience(request)).max();
+        let deadline = since + patience.unwrap_or_default();
+        let mut order: Vec<usize> = (0..requests.len()).collect();
+        order.sort_by_key(|&index| requests[index].0);
+        let mut asked = Vec::with_capacity(order.len());
+        for index in order {
+            let (server, request) = &requests[index];
+            let mut held = self.hold(*server, deadline)?;
+            let id = self.next_request();
+            // What does not get through now is told when the answer is waited for.
+            let sent = held.is_connected() && held.send(id, request, &[], deadline).is_ok();
+            asked.push((index, held, id, sent));
+        }
+        let mut replies: Vec<Option<Result<Reply>>> = requests.iter().map(|_| None).collect();
+        for (index, mut held, id, sent) in asked {
+            let (server, request) = &requests[index];
+            let early = if sent { held.receive(&mut [], deadline).ok() } else { None };
+            let reply = match early {
+                Some(reply) => Ok(reply),
+                None => held.call(id, request, since, deadline),
+            };
+            replies[index] = Some(reply.and_then(|reply| succeeded(*server, reply)));
+        }
+        replies.into_iter().map(|reply| reply.expect("every server was asked")).collect()
+    }
+
+    fn patience(&self, request: &Request) -> Duration {
+        match request {
+            Request::Sync { .. } | Request::Shutdown => self.options.flush_deadline,
+            _ => self.options.deadline,
+        }
+    }
+
+    /// The file is open once more.
+    pub fn opened(&self, file: FileId, access: Access) {
+        lock(&self.opens).entry(file).or_default().push(access);
+    }
+
+    /// And once less.
+    pub fn closed(&self, file: FileId, access: Access) {
+        let mut opens = lock(&self.opens);
+        let Some(all) = opens.get_mut(&file) else { return };
+        if let Some(index) = all.iter().position(|one| *one == access) {
+            all.swap_remove(index);
+        }
+        if all.is_empty() {
+            opens.remove(&file);
+            lock(&self.gone).remove(&file);
+        }
+    }
+
+    /// Every open of a file here.
+    pub fn open_files(&self) -> Vec<message::Held> {
+        let opens = lock(&self.opens);
+        let each = |(file, all): (&FileId, &Vec<Access>)| {
+            let file = *file;
+            all.iter().map(|access| message::Held { file, access: *access }).collect::<Vec<_>>()
+        };
+        opens.iter().flat_map(each).collect()
+    }
+
+    /// The metadata server has lost sight of these: they had no name any more, and it believed us gone.
+    pub fn are_gone(&self, files: &[FileId]) {
+        lock(&self.gone).extend(files);
+    }
+
+    pub fn check_there(&self, file: FileId) -> Result<()> {
+        if lock(&self.gone).contains(&file) { Err(Error::Gone(file)) } else { Ok(()) }
+    }
+
+    pub fn unreachable(&self, server: ServerId, since: Instant, cause: Cause) -> Error {
+        Error::Unreachable { partition: self.name.clone(), server, waited: since.elapsed(), cause }
+    }
+
+    pub fn refused(&self, server: ServerId, cause: pario_transport::Error) -> Error {
+        Error::Refused { partition: self.name.clone(), server, cause }
+    }
+}
+
+/// Turns the answer that it did not work into an error.
+pub(crate) fn succeeded(server: ServerId, reply: Reply) -> Result<Reply> {
+    match reply {
+        Reply::Failed(failure) => Err(Error::Server { server, failure }),
+        reply => Ok(reply),
+    }
+}
+
+/// The error for an answer of the wrong sort.
+pub(crate) fn unexpected(server: ServerId, request: &Request, reply: &Reply) -> Error {
+    Error::Unexpected { server, asked: request.name(), answered: reply.name() }
+}
+
+/// Locks, also if a thread panicked meanwhile: what is locked here is whole at every moment.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+fn fresh_client() -> Result<ClientId> {
+    let mut bytes = [0; 16];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
+    read.map_err(Error::Random)?;
+    Ok(ClientId(u128::from_le_bytes(bytes)))
+}

@@ -1,0 +1,195 @@
+//! What can go wrong when a partition is used.
+
+use std::fmt;
+use std::time::Duration;
+
+use pario_units::{ErrorKind, FileId, ServerId};
+use pario_wire::message::Failure;
+
+/// Results of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why something did not work. Shown, it is one line: what, where, and what to do where that is known.
+#[derive(Debug)]
+pub enum Error {
+    /// A server did not do it.
+    Server {
+        /// Which.
+        server: ServerId,
+        /// What it said.
+        failure: Failure,
+    },
+    /// A server was not to be reached, or did not answer in time.
+    Unreachable {
+        /// The partition.
+        partition: String,
+        /// Which of its servers.
+        server: ServerId,
+        /// How long it was tried.
+        waited: Duration,
+        /// What went wrong last.
+        cause: Cause,
+    },
+    /// A server does not let this program in, or is not the one it should be.
+    Refused {
+        /// The partition.
+        partition: String,
+        /// Which of its servers.
+        server: ServerId,
+        /// Why.
+        cause: pario_transport::Error,
+    },
+    /// A server answered something that is no answer to what it was asked.
+    Unexpected {
+        /// Which.
+        server: ServerId,
+        /// What it was asked.
+        asked: &'static str,
+        /// What it answered.
+        answered: &'static str,
+    },
+    /// A server came back without the blocks that it had not yet stored.
+    CacheLost {
+        /// Which.
+        server: ServerId,
+        /// The file, of which this program had written to that server.
+        file: FileId,
+    },
+    /// The file was removed, and its bytes with it, while the metadata server did not hear of this program.
+    Gone(FileId),
+    /// The registry could not tell where the partition is.
+    Registry(pario_registry::Error),
+    /// The registry, or whoever said where the servers are, said something impossible.
+    Target(String),
+    /// Options that make no sense together.
+    Options(&'static str),
+    /// A file that is not open for what it was asked.
+    NotOpenFor(&'static str),
+    /// An access beyond the largest offset, 2^63 - 1.
+    TooFar {
+        /// Where it would have begun.
+        offset: u64,
+        /// How many bytes.
+        len: u64,
+    },
+    /// A view whose bytes lie before the file's beginning or beyond the largest offset.
+    View {
+        /// The position in the view.
+        position: u64,
+        /// How many bytes.
+        len: u64,
+    },
+    /// The file ended before the memory was full.
+    Short {
+        /// Where the file was to be read.
+        offset: u64,
+        /// How many bytes.
+        wanted: usize,
+        /// How many there were.
+        found: usize,
+    },
+    /// No random number for a client's name was to be had.
+    Random(std::io::Error),
+}
+
+/// Why a server was not to be reached.
+#[derive(Debug)]
+pub enum Cause {
+    /// Nobody says where it is.
+    NoAddress,
+    /// The connection did not come about, or broke.
+    Transport(pario_transport::Error),
+    /// Another thread of this program was using the connection all the time.
+    Taken,
+}
+
+impl Error {
+    /// What a caller can act on.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Server { failure, .. } => failure.kind,
+            Error::Unreachable { .. } => ErrorKind::Unreachable,
+            Error::Refused { cause, .. } => cause.kind(),
+            Error::Unexpected { .. } | Error::Target(_) => ErrorKind::Protocol,
+            Error::CacheLost { .. } => ErrorKind::Io,
+            Error::Gone(_) => ErrorKind::NoSuchFile,
+            Error::Registry(cause) => cause.kind(),
+            Error::NotOpenFor(_) => ErrorKind::Access,
+            Error::Options(_) => ErrorKind::Amode,
+            Error::TooFar { .. } | Error::View { .. } => ErrorKind::Arg,
+            Error::Short { .. } | Error::Random(_) => ErrorKind::Io,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Server { server, failure } => write!(f, "server {server}: {}", failure.text),
+            Error::Unreachable { partition, server, waited, cause } => write!(
+                f,
+                "server {server} of partition {partition} did not answer within {:.1} s: {cause}; \
+                 see `pario status {partition}`",
+                waited.as_secs_f64()
+            ),
+            Error::Refused { partition, server, cause } => {
+                write!(f, "server {server} of partition {partition}: {cause}")
+            }
+            Error::Unexpected { server, asked, answered } => {
+                write!(f, "server {server} answered {asked} with {answered}; is it of the same version?")
+            }
+            Error::CacheLost { server, file } => write!(
+                f,
+                "server {server} was restarted and its cache was lost: what was written to file {file} since its \
+                 last sync may be missing; write it again"
+            ),
+            Error::Gone(file) => write!(
+                f,
+                "file {file} had no name any more and was removed while the connection was broken: its bytes are lost"
+            ),
+            Error::Registry(cause) => cause.fmt(f),
+            Error::Target(what) => f.write_str(what),
+            Error::Options(why) => write!(f, "the file cannot be opened that way: {why}"),
+            Error::NotOpenFor(what) => write!(f, "the file is not open for {what}"),
+            Error::TooFar { offset, len } => {
+                write!(f, "{len} bytes at offset {offset} reach beyond the largest file (2^63 - 1 bytes)")
+            }
+            Error::View { position, len } => {
+                write!(f, "{len} bytes at position {position} of the view reach beyond what a file can hold")
+            }
+            Error::Short { offset, wanted, found } => {
+                write!(f, "{wanted} bytes were wanted at offset {offset}, and the file ends after {found}")
+            }
+            Error::Random(cause) => write!(f, "cannot read /dev/urandom: {cause}"),
+        }
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::NoAddress => f.write_str("it is not running"),
+            Cause::Transport(cause) => cause.fmt(f),
+            Cause::Taken => f.write_str("other requests of this program were in its way"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Unreachable { cause: Cause::Transport(cause), .. } | Error::Refused { cause, .. } => {
+                Some(cause)
+            }
+            Error::Registry(cause) => Some(cause),
+            Error::Random(cause) => Some(cause),
+            _ => None,
+        }
+    }
+}
+
+impl From<pario_registry::Error> for Error {
+    fn from(cause: pario_registry::Error) -> Error {
+        Error::Registry(cause)
+    }
+}

@@ -1,0 +1,246 @@
+//! A file of a partition, as programs use it.
+
+use std::sync::Arc;
+
+use pario_layout::Striping;
+use pario_units::{FileId, Pos};
+use pario_view::View;
+
+use crate::error::{Error, Result};
+use crate::memory::Memory;
+use crate::open::Open;
+use crate::plan::first_piece;
+use crate::transfer::transfer;
+
+/// Pieces of a view that are accessed together.
+const BATCH: usize = 1024;
+
+/// An open file. Clones are the same open file, and threads may use one at the same time.
+///
+/// Every access says where in the file it is; there is no position. What one thread has written, every other
+/// thread and program reads from then on.
+#[derive(Clone)]
+pub struct File(Arc<Open>);
+
+impl File {
+    pub(crate) fn new(open: Open) -> File {
+        File(Arc::new(open))
+    }
+
+    /// Its number in the partition, which no other file ever has.
+    pub fn id(&self) -> FileId {
+        self.0.file
+    }
+
+    /// How it is striped over servers.
+    pub fn striping(&self) -> Striping {
+        self.0.striping
+    }
+
+    /// Reads from an offset on: as many bytes as the file has there, up to the length of `bytes`.
+    pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize> {
+        self.0.reads()?;
+        check(offset, bytes.len())?;
+        let hits = self.read_hits(bytes, offset);
+        if hits == bytes.len() {
+            return Ok(hits);
+        }
+        let rest = &mut bytes[hits..];
+        Ok(hits + transfer(&self.0, Memory::Read(&mut [(offset + hits as u64, rest)]))?)
+    }
+
+    /// Reads all of `bytes` from an offset on; a file that ends before is an error.
+    pub fn read_exact_at(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
+        let wanted = bytes.len();
+        match self.read_at(bytes, offset)? {
+            found if found == wanted => Ok(()),
+            found => Err(Error::Short { offset, wanted, found }),
+        }
+    }
+
+    /// Writes all of `bytes` at an offset. The file grows as needed; what is skipped reads as zeros.
+    pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.0.writes()?;
+        check(offset, bytes.len())?;
+        let hits = self.write_hits(bytes, offset);
+        if hits == bytes.len() {
+            return Ok(());
+        }
+        transfer(&self.0, Memory::Write(&[(offset + hits as u64, &bytes[hits..])]))?;
+        Ok(())
+    }
+
+    /// Reads several segments, each an offset and memory. Counts the bytes in the order of the segments up to the
+    /// first that lies beyond the end of the file; memory of bytes beyond is left alone.
+    pub fn read_vectored_at(&self, segments: &mut [(u64, &mut [u8])]) -> Result<usize> {
+        self.0.reads()?;
+        segments.iter().try_for_each(|(offset, bytes)| check(*offset, bytes.len()))?;
+        let (mut done, mut bytes_done) = (0, 0);
+        for (offset, bytes) in segments.iter_mut() {
+            if self.read_hits(bytes, *offset) < bytes.len() {
+                break;
+            }
+            done += 1;
+            bytes_done += bytes.len();
+        }
+        match &mut segments[done..] {
+            [] => Ok(bytes_done),
+            rest => Ok(bytes_done + transfer(&self.0, Memory::Read(rest))?),
+        }
+    }
+
+    /// Writes several segments, each an offset and bytes. They should not overlap: which one wins is not defined.
+    pub fn write_vectored_at(&self, segments: &[(u64, &[u8])]) -> Result<()> {
+        self.0.writes()?;
+        segments.iter().try_for_each(|(offset, bytes)| check(*offset, bytes.len()))?;
+        let missed =
+            segments.iter().position(|(offset, bytes)| self.write_hits(bytes, *offset) < bytes.len());
+        if let Some(first) = missed {
+            transfer(&self.0, Memory::Write(&segments[first..]))?;
+        }
+        Ok(())
+    }
+
+    /// Reads the bytes that a view shows from a position on: as many as there are before the first that lies beyond
+    /// the end of the file.
+    pub fn read_view(&self, view: &View, position: Pos, bytes: &mut [u8]) -> Result<usize> {
+        self.0.reads()?;
+        check_view(view, position, bytes.len())?;
+        let mut cursor = view.cursor(position, bytes.len() as u64);
+        let (mut rest, mut done) = (bytes, 0);
+        let mut segments = Vec::new();
+        loop {
+            let mut wanted = 0;
+            while segments.len() < BATCH
+                && let Some(piece) = cursor.next_piece(u64::MAX)
+            {
+                let (here, after) = std::mem::take(&mut rest).split_at_mut(piece.len as usize);
+                wanted += here.len();
+                segments.push((piece.offset as u64, here));
+                rest = after;
+            }
+            let read = self.read_vectored_at(&mut segments)?;
+            done += read;
+            if read < wanted || wanted == 0 {
+                return Ok(done);
+            }
+            segments.clear();
+        }
+    }
+
+    /// Writes bytes where a view shows them, from a position on.
+    pub fn write_view(&self, view: &View, position: Pos, bytes: &[u8]) -> Result<()> {
+        self.0.writes()?;
+        check_view(view, position, bytes.len())?;
+        let mut cursor = view.cursor(position, bytes.len() as u64);
+        let mut rest = bytes;
+        let mut segments = Vec::new();
+        loop {
+            while segments.len() < BATCH
+                && let Some(piece) = cursor.next_piece(u64::MAX)
+            {
+                let (here, after) = rest.split_at(piece.len as usize);
+                segments.push((piece.offset as u64, here));
+                rest = after;
+            }
+            if segments.is_empty() {
+                return Ok(());
+            }
+            self.write_vectored_at(&segments)?;
+            segments.clear();
+        }
+    }
+
+    /// How long the file is now.
+    #[expect(clippy::len_without_is_empty, reason = "a file is no collection, and asking costs messages")]
+    pub fn len(&self) -> Result<u64> {
+        self.0.ask_size()
+    }
+
+    /// Makes it that long: what lies beyond is gone, what is added reads as zeros.
+    pub fn set_len(&self, size: u64) -> Result<()> {
+        self.0.writes()?;
+        check(size, 0)?;
+        self.0.set_len(size)
+    }
+
+    /// Makes everything that was written to the file, by whomever, survive a loss of power.
+    pub fn sync(&self) -> Result<()> {
+        self.0.sync(true)
+    }
+
+    /// Has the servers store what was written through this handle, so that it survives the end of any process.
+    pub fn flush(&self) -> Result<()> {
+        self.0.sync(false)
+    }
+
+    /// Flushes and closes, and says if anything that was written could not be stored. As long as there are clones
+    /// it flushes; the last one closes. A file that is dropped is closed, too, but nobody hears of errors.
+    pub fn close(self) -> Result<()> {
+        let flushed = self.flush();
+        match Arc::into_inner(self.0) {
+            Some(open) => flushed.and(open.close()),
+            None => flushed,
+        }
+    }
+
+    /// Reads what lies in mapped pools, up to the first byte that does not.
+    #[inline]
+    fn read_hits(&self, bytes: &mut [u8], offset: u64) -> usize {
+        let mut done = 0;
+        while done < bytes.len() {
+            let (place, local, together) =
+                first_piece(&self.0.striping, offset + done as u64, bytes.len() - done);
+            let here = &mut bytes[done..done + together];
+            let pool = self.0.link(place).pool();
+            let moved = pool.as_ref().map_or(0, |pool| pool.read_hits(self.0.file, local, here));
+            done += moved;
+            if moved < together {
+                break;
+            }
+        }
+        done
+    }
+
+    /// Writes to what lies in mapped pools, up to the first byte that does not.
+    #[inline]
+    fn write_hits(&self, bytes: &[u8], offset: u64) -> usize {
+        let mut done = 0;
+        while done < bytes.len() {
+            let (place, local, together) =
+                first_piece(&self.0.striping, offset + done as u64, bytes.len() - done);
+            let here = &bytes[done..done + together];
+            let mark = self.0.begin_write(place);
+            let pool = self.0.link(place).pool();
+            let moved = pool.as_ref().map_or(0, |pool| pool.write_hits(self.0.file, local, here));
+            self.0.has_written(mark);
+            done += moved;
+            if moved < together {
+                break;
+            }
+        }
+        done
+    }
+}
+
+impl std::fmt::Debug for File {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("File").field("id", &self.id()).field("striping", &self.striping()).finish()
+    }
+}
+
+/// That an access stays within the largest file.
+fn check(offset: u64, len: usize) -> Result<()> {
+    match offset.checked_add(len as u64) {
+        Some(end) if end <= i64::MAX as u64 => Ok(()),
+        _ => Err(Error::TooFar { offset, len: len as u64 }),
+    }
+}
+
+/// The same through a view, which also has to show that many bytes.
+fn check_view(view: &View, position: Pos, len: usize) -> Result<()> {
+    let len = len as u64;
+    let sound =
+        len == 0 || (view.bounds(position, len).is_some() && view.cursor(position, len).remaining() == len);
+    if sound { Ok(()) } else { Err(Error::View { position: position.0, len }) }
+}

@@ -1,0 +1,226 @@
+//! One server's part of an access: what has been asked of it, what has not, and what to do when its connection
+//! breaks.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use pario_units::{FileId, ServerId};
+use pario_wire::message::Range;
+use pario_wire::{Reply, Request};
+
+use crate::core::{Core, succeeded, unexpected};
+use crate::error::Result;
+use crate::link::Held;
+use crate::memory::Access;
+use crate::plan::Chunk;
+use crate::walk::Walk;
+
+/// Requests with data that may be unanswered, bytes and ranges of each.
+const WINDOW: usize = 4;
+const MESSAGE: usize = 1 << 20;
+const RANGES: usize = 4096;
+
+pub(crate) struct Lane<'a> {
+    core: &'a Core,
+    held: Held<'a>,
+    file: FileId,
+    /// Goes through the pool, and before everything else.
+    walk: Option<Walk>,
+    /// Goes by messages; in the order of memory.
+    rest: VecDeque<Chunk>,
+    sent: VecDeque<Sent>,
+    /// Was read, but may lie beyond the end of the file.
+    doubtful: Vec<Chunk>,
+    /// When the server last answered.
+    since: Instant,
+}
+
+/// A request without an answer yet.
+struct Sent {
+    request: Request,
+    what: What,
+}
+
+enum What {
+    /// Groups of the walk.
+    Groups(Vec<usize>),
+    Chunks(Vec<Chunk>),
+}
+
+impl<'a> Lane<'a> {
+    /// Takes the turn at a server, and moves at once what needs no message.
+    pub fn start(
+        core: &'a Core,
+        server: ServerId,
+        file: FileId,
+        chunks: Vec<Chunk>,
+        access: &mut Access<'_, '_>,
+    ) -> Result<Lane<'a>> {
+        let since = Instant::now();
+        let deadline = since + core.options.deadline;
+        let mut held = core.hold(server, deadline)?;
+        held.connect(since, deadline)?;
+        let (walk, rest, sent, doubtful) = (None, VecDeque::new(), VecDeque::new(), Vec::new());
+        let mut lane = Lane { core, held, file, walk, rest, sent, doubtful, since };
+        lane.begin(chunks, access);
+        Ok(lane)
+    }
+
+    pub fn server(&self) -> ServerId {
+        self.held.link.server
+    }
+
+    fn begin(&mut self, mut chunks: Vec<Chunk>, access: &mut Access<'_, '_>) {
+        chunks.sort_unstable_by_key(|chunk| (chunk.segment, chunk.at));
+        match &*self.held.link.pool() {
+            Some(local) => self.walk = Some(Walk::start(local, self.file, &chunks, access)),
+            None => self.rest = chunks.into(),
+        }
+    }
+
+    pub fn is_waiting(&self) -> bool {
+        !self.sent.is_empty()
+    }
+
+    /// Sends one more request, if there is one and not too many are unanswered.
+    pub fn send(&mut self, access: &mut Access<'_, '_>) -> Result<bool> {
+        let Some(Sent { request, what }) = self.next(access) else { return Ok(false) };
+        let deadline = self.since + self.core.options.deadline;
+        let payload = match &what {
+            What::Groups(_) => Vec::new(),
+            What::Chunks(chunks) => access.memory.gather(chunks),
+        };
+        let sent = self.held.send(self.core.next_request(), &request, &payload, deadline);
+        drop(payload);
+        self.sent.push_back(Sent { request, what });
+        match sent {
+            Ok(()) => {}
+            Err(error) => self.recover(error, access)?,
+        }
+        Ok(true)
+    }
+
+    fn next(&mut self, access: &Access<'_, '_>) -> Option<Sent> {
+        if let Some(walk) = &mut self.walk {
+            // One at a time: a lent block has to be filled before anything else is waited for.
+            if !self.sent.is_empty() {
+                return None;
+            }
+            if let Some((request, asked)) = walk.next_request(access) {
+                return Some(Sent { request, what: What::Groups(asked) });
+            }
+            let mut stubborn = walk.remaining(&[]);
+            stubborn.sort_unstable_by_key(|chunk| (chunk.segment, chunk.at));
+            self.rest = stubborn.into();
+            self.walk = None;
+        }
+        if self.rest.is_empty() || self.sent.len() >= WINDOW {
+            return None;
+        }
+        let chunks = self.take_chunks();
+        let (file, ranges) = (self.file, ranges(&chunks));
+        let request = match access.memory.is_read() {
+            true => Request::Read { file, ranges },
+            false => Request::Write { file, ranges },
+        };
+        Some(Sent { request, what: What::Chunks(chunks) })
+    }
+
+    /// Chunks for one message.
+    fn take_chunks(&mut self) -> Vec<Chunk> {
+        let (mut chunks, mut room) = (Vec::new(), MESSAGE);
+        while room > 0
+            && chunks.len() < RANGES
+            && let Some(first) = self.rest.front_mut()
+        {
+            let chunk = first.take_front(first.len.min(room));
+            if first.len == 0 {
+                self.rest.pop_front();
+            }
+            room -= chunk.len;
+            chunks.push(chunk);
+        }
+        chunks
+    }
+
+    /// Waits for the next answer.
+    pub fn receive(&mut self, access: &mut Access<'_, '_>) -> Result<()> {
+        let deadline = self.since + self.core.options.deadline;
+        let Some(first) = self.sent.front() else { return Ok(()) };
+        let mut into = match &first.what {
+            What::Groups(_) => Vec::new(),
+            What::Chunks(chunks) => access.memory.scatter(chunks),
+        };
+        let received = self.held.receive(&mut into, deadline);
+        drop(into);
+        match received {
+            Ok(reply) => {
+                self.since = Instant::now();
+                let first = self.sent.pop_front().expect("there was one");
+                self.answered(first, reply, access)
+            }
+            Err(error) => self.recover(error, access),
+        }
+    }
+
+    fn answered(&mut self, sent: Sent, reply: Reply, access: &mut Access<'_, '_>) -> Result<()> {
+        let reply = succeeded(self.server(), reply)?;
+        match (&sent.what, &reply) {
+            (What::Groups(asked), Reply::Slots(slots)) => {
+                let pool = self.held.link.pool();
+                let walk = self.walk.as_mut().expect("only a walk asks for slots");
+                if walk.answered(pool.as_ref(), asked, slots, access).is_some() {
+                    return Ok(());
+                }
+            }
+            (What::Chunks(chunks), Reply::Data { end }) => {
+                let beyond = chunks.iter().filter(|chunk| chunk.local_end() > *end);
+                if access.ceiling.is_none() {
+                    self.doubtful.extend(beyond);
+                    access.unsure |= !self.doubtful.is_empty();
+                }
+                return Ok(());
+            }
+            (What::Chunks(_), Reply::Done) if !access.memory.is_read() => return Ok(()),
+            _ => {}
+        }
+        Err(unexpected(self.server(), &sent.request, &reply))
+    }
+
+    /// Connects again and begins again with all that is not done. Everything that is asked here can be done twice.
+    fn recover(&mut self, error: pario_transport::Error, access: &mut Access<'_, '_>) -> Result<()> {
+        let chunks = self.take_remaining();
+        self.held.after(error, self.since, self.since + self.core.options.deadline)?;
+        self.begin(chunks, access);
+        Ok(())
+    }
+
+    /// All that is not done.
+    pub fn take_remaining(&mut self) -> Vec<Chunk> {
+        let mut chunks = std::mem::take(&mut self.doubtful);
+        chunks.extend(self.rest.drain(..));
+        let mut asked = Vec::new();
+        for sent in self.sent.drain(..) {
+            match sent.what {
+                What::Groups(groups) => asked.extend(groups),
+                What::Chunks(sent) => chunks.extend(sent),
+            }
+        }
+        if let Some(walk) = self.walk.take() {
+            chunks.extend(walk.remaining(&asked));
+        }
+        chunks
+    }
+}
+
+/// Where chunks lie in the local part; those that follow each other as one.
+fn ranges(chunks: &[Chunk]) -> Vec<Range> {
+    let mut ranges: Vec<Range> = Vec::new();
+    for chunk in chunks {
+        match ranges.last_mut() {
+            Some(last) if last.at + last.len == chunk.local => last.len += chunk.len as u64,
+            _ => ranges.push(Range { at: chunk.local, len: chunk.len as u64 }),
+        }
+    }
+    ranges
+}

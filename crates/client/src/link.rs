@@ -1,0 +1,282 @@
+//! One server as this process sees it: a connection that threads take turns with, and its pool if it is mapped.
+//!
+//! Whoever has the turn sends, receives and, when the connection breaks, makes a new one. Hits in the pool need no
+//! turn. Turns of several servers are taken in the order of their numbers.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, RwLock, RwLockReadGuard};
+use std::time::{Duration, Instant};
+
+use pario_transport::{Connection, Tuning};
+use pario_units::{RequestId, Retry, ServerId};
+use pario_wire::greeting::{Hello, Welcome};
+use pario_wire::{Envelope, Reply, Request};
+
+use crate::core::{Core, lock, unexpected};
+use crate::error::{Cause, Error, Result};
+use crate::pool::Local;
+
+/// Between attempts to connect.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// One attempt to connect takes no longer than this: the server may be elsewhere by then.
+const ATTEMPT: Duration = Duration::from_secs(5);
+
+/// A server.
+pub(crate) struct Link {
+    pub server: ServerId,
+    turn: Mutex<Option<Line>>,
+    given_back: Condvar,
+    pool: RwLock<Option<Local>>,
+    /// How often the server came back without what its pool had held.
+    losses: AtomicU64,
+}
+
+/// What the holder of the turn has.
+#[derive(Default)]
+struct Line {
+    connection: Option<Connection>,
+    /// Our ledger in the pool, also of an earlier connection.
+    ledger: Option<u32>,
+    /// Whether the server was ever reached.
+    reached: bool,
+}
+
+/// The turn: the right to use a server's connection.
+pub(crate) struct Held<'a> {
+    core: &'a Core,
+    pub link: &'a Link,
+    line: Line,
+}
+
+/// Why an attempt failed.
+enum Trouble {
+    /// It may work in a moment.
+    Passing(Cause),
+    /// It will not, unless the server is elsewhere.
+    Lasting(Error),
+}
+
+impl Link {
+    pub fn new(server: ServerId) -> Link {
+        Link {
+            server,
+            turn: Mutex::new(Some(Line::default())),
+            given_back: Condvar::new(),
+            pool: RwLock::new(None),
+            losses: AtomicU64::new(0),
+        }
+    }
+
+    /// The pool, if it is mapped. Hold it only for copying, and never ask for the turn meanwhile.
+    pub fn pool(&self) -> RwLockReadGuard<'_, Option<Local>> {
+        self.pool.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub fn losses(&self) -> u64 {
+        self.losses.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the turn.
+    pub fn hold<'a>(&'a self, core: &'a Core, deadline: Instant) -> Result<Held<'a>> {
+        let since = Instant::now();
+        let mut turn = lock(&self.turn);
+        loop {
+            if let Some(line) = turn.take() {
+                return Ok(Held { core, link: self, line });
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(core.unreachable(self.server, since, Cause::Taken));
+            }
+            let waited = self.given_back.wait_timeout(turn, left);
+            turn = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+    }
+
+    /// Waits until nobody copies, and puts another pool, or none, in place of the one that is there. Until then
+    /// that one serves hits: if the server was killed its successor takes the pool over as it is.
+    fn set_pool(&self, local: Option<Local>) {
+        let mut pool = self.pool.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let (Some(old), Some(new)) = (&*pool, &local)
+            && !old.is_same(new)
+        {
+            self.losses.fetch_add(1, Ordering::Relaxed);
+        }
+        *pool = local;
+    }
+}
+
+impl Held<'_> {
+    /// Sends a request, on a connection that is there.
+    pub fn send(
+        &mut self,
+        id: RequestId,
+        request: &Request,
+        payload: &[IoSlice<'_>],
+        deadline: Instant,
+    ) -> std::result::Result<(), pario_transport::Error> {
+        let envelope = Envelope::new(self.link.server, id);
+        let connection = self.line.connection.as_mut().expect("connected before sending");
+        connection.send(envelope, request, payload, deadline)
+    }
+
+    /// Receives the reply to the first request that was sent and not answered.
+    pub fn receive(
+        &mut self,
+        into: &mut [IoSliceMut<'_>],
+        deadline: Instant,
+    ) -> std::result::Result<Reply, pario_transport::Error> {
+        let connection = self.line.connection.as_mut().expect("connected before receiving");
+        connection.receive(into, deadline).map(|(_, reply)| reply)
+    }
+
+    /// Gives up the connection, with all that was asked on it.
+    pub fn hang_up(&mut self) {
+        self.line.connection = None;
+    }
+
+    /// Whether there is a connection that is not known to be broken.
+    pub fn is_connected(&self) -> bool {
+        self.line.connection.as_ref().is_some_and(|connection| !connection.is_dead())
+    }
+
+    /// What to do about an error on the connection: go on after connecting again, or fail.
+    pub fn after(&mut self, error: pario_transport::Error, since: Instant, deadline: Instant) -> Result<()> {
+        self.hang_up();
+        if error.kind().retry() == Retry::Never {
+            return Err(self.core.refused(self.link.server, error));
+        }
+        if Instant::now() >= deadline {
+            return Err(self.core.unreachable(self.link.server, since, Cause::Transport(error)));
+        }
+        self.connect(since, deadline)
+    }
+
+    /// Makes sure of a connection.
+    pub fn connect(&mut self, since: Instant, deadline: Instant) -> Result<()> {
+        let mut pause = FIRST_PAUSE;
+        while !self.is_connected() {
+            self.hang_up();
+            let cause = match self.attempt(deadline) {
+                Ok(()) => break,
+                Err(Trouble::Passing(cause)) => cause,
+                Err(Trouble::Lasting(error)) => match self.core.look_up(self.link.server)? {
+                    true => continue,
+                    false => return Err(error),
+                },
+            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            let hopeless = !self.line.reached && matches!(cause, Cause::NoAddress);
+            if left.is_zero() || hopeless {
+                return Err(self.core.unreachable(self.link.server, since, cause));
+            }
+            std::thread::sleep(pause.min(left));
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            self.core.look_up(self.link.server)?;
+        }
+        Ok(())
+    }
+
+    fn attempt(&mut self, deadline: Instant) -> std::result::Result<(), Trouble> {
+        let target = self.core.target();
+        let hello = Hello {
+            partition: target.partition,
+            server: self.link.server,
+            servers: target.servers.len() as u16,
+            client: self.core.client,
+            role: self.core.options.role,
+            resume_ledger: self.line.ledger,
+        };
+        let deadline = deadline.min(Instant::now() + ATTEMPT);
+        let mut trouble = Trouble::Passing(Cause::NoAddress);
+        for address in target.candidates(self.link.server) {
+            match Connection::connect(&address, &Tuning::default(), &hello, &target.secret, deadline) {
+                Ok((connection, welcome, pool)) => {
+                    return self.enter(connection, &welcome, pool, deadline);
+                }
+                Err(error) if error.kind().retry() == Retry::Later => {
+                    trouble = Trouble::Passing(Cause::Transport(error));
+                }
+                Err(error) => trouble = Trouble::Lasting(self.core.refused(self.link.server, error)),
+            }
+        }
+        Err(trouble)
+    }
+
+    /// The server let us in.
+    fn enter(
+        &mut self,
+        mut connection: Connection,
+        welcome: &Welcome,
+        pool: Option<std::os::fd::OwnedFd>,
+        deadline: Instant,
+    ) -> std::result::Result<(), Trouble> {
+        if welcome.metadata != self.core.metadata {
+            let (name, theirs) = (&self.core.name, welcome.metadata);
+            let why = format!(
+                "server {} of partition {name} says that {theirs} keeps its names, not {}",
+                self.link.server, self.core.metadata
+            );
+            return Err(Trouble::Lasting(Error::Target(why)));
+        }
+        if self.link.server == self.core.metadata && self.line.reached {
+            self.reopen(&mut connection, deadline)?;
+        }
+        // Without a pool, and should it not be possible to map it, messages do as well.
+        let local = pool.zip(welcome.ledger).and_then(|(pool, ledger)| Local::open(pool, ledger).ok());
+        self.line.ledger = local.as_ref().and(welcome.ledger).or(self.line.ledger);
+        self.link.set_pool(local);
+        self.line.connection = Some(connection);
+        self.line.reached = true;
+        Ok(())
+    }
+
+    /// Tells the metadata server what is open here, which it may believe to be more or less.
+    fn reopen(&self, connection: &mut Connection, deadline: Instant) -> std::result::Result<(), Trouble> {
+        let request = Request::Reopen { files: self.core.open_files() };
+        let envelope = Envelope::new(self.link.server, self.core.next_request());
+        match connection.call(envelope, &request, &[], &mut [], deadline) {
+            Ok(Reply::Failed(failure)) if failure.kind.retry() == Retry::Never => {
+                Err(Trouble::Lasting(Error::Server { server: self.link.server, failure }))
+            }
+            Ok(Reply::Reopened { gone }) => {
+                self.core.are_gone(&gone);
+                Ok(())
+            }
+            Ok(reply) => Err(Trouble::Lasting(unexpected(self.link.server, &request, &reply))),
+            Err(error) => Err(Trouble::Passing(Cause::Transport(error))),
+        }
+    }
+
+    /// Asks, and asks again on a new connection with the same id if this one breaks.
+    pub fn call(
+        &mut self,
+        id: RequestId,
+        request: &Request,
+        since: Instant,
+        deadline: Instant,
+    ) -> Result<Reply> {
+        self.connect(since, deadline)?;
+        loop {
+            let sent = self.send(id, request, &[], deadline);
+            match sent.and_then(|()| self.receive(&mut [], deadline)) {
+                Ok(reply) => return Ok(reply),
+                Err(error) => self.after(error, since, deadline)?,
+            }
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // What is still unanswered belongs to nobody any more.
+        if self.line.connection.as_ref().is_some_and(|connection| connection.outstanding() > 0) {
+            self.hang_up();
+        }
+        *lock(&self.link.turn) = Some(std::mem::take(&mut self.line));
+        self.link.given_back.notify_one();
+    }
+}

@@ -1,0 +1,239 @@
+//! An open file: what all its handles share.
+//!
+//! For each of its servers it is known whether something was written there since the last sync, and how often the
+//! server had lost its cache by then: so a sync that comes too late says so.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use pario_layout::Striping;
+use pario_units::{ErrorKind, FileId, ServerId, Stamp};
+use pario_wire::message::{Access, Attributes, Written};
+use pario_wire::{Reply, Request};
+
+use crate::core::{Core, unexpected};
+use crate::error::{Error, Result};
+use crate::link::Link;
+
+/// How long a file that is dropped without being closed may wait for the metadata server.
+const DROPPED: Duration = Duration::from_secs(1);
+
+/// Between attempts to cut a file that somebody else is cutting.
+const PAUSE: Duration = Duration::from_millis(10);
+
+pub(crate) struct Open {
+    pub core: Arc<Core>,
+    pub file: FileId,
+    pub striping: Striping,
+    access: Access,
+    /// For each holder: 0 if nothing was written since the last sync, else its losses at the first write plus 1.
+    unsynced: Box<[AtomicU64]>,
+    /// When it was last written to from here; 0: never.
+    modified: AtomicI64,
+    is_closed: bool,
+}
+
+/// A write that has begun.
+pub(crate) struct Mark {
+    place: u16,
+    losses: u64,
+}
+
+impl Open {
+    /// Opens as the request says; whether that created the file. If somebody began to cut it and is gone, finishes
+    /// that.
+    pub fn ask(core: &Arc<Core>, request: &Request, access: Access) -> Result<(Open, bool)> {
+        let (attributes, created) = core.call_about_opens(request, |reply| match reply? {
+            Reply::Opened { attributes, created } => {
+                core.opened(attributes.file, access);
+                Ok((attributes, created))
+            }
+            reply => Err(unexpected(core.metadata, request, &reply)),
+        })?;
+        let open = Open::new(core, &attributes, access);
+        let (name, (file, servers)) = (&core.name, (open.file, open.striping.servers()));
+        if usize::from(servers) > core.links.len() {
+            let why =
+                format!("file {file} is striped over {servers} servers, which partition {name} has not");
+            return Err(Error::Target(why));
+        }
+        if let Some(size) = attributes.cutting {
+            open.cut(size)?;
+        }
+        Ok((open, created))
+    }
+
+    fn new(core: &Arc<Core>, attributes: &Attributes, access: Access) -> Open {
+        let (file, striping) = (attributes.file, attributes.striping);
+        Open {
+            core: Arc::clone(core),
+            file,
+            striping,
+            access,
+            unsynced: (0..striping.count()).map(|_| AtomicU64::new(0)).collect(),
+            modified: AtomicI64::new(0),
+            is_closed: false,
+        }
+    }
+
+    pub fn reads(&self) -> Result<()> {
+        if self.access == Access::Write { Err(Error::NotOpenFor("reading")) } else { Ok(()) }
+    }
+
+    pub fn writes(&self) -> Result<()> {
+        if self.access == Access::Read { Err(Error::NotOpenFor("writing")) } else { Ok(()) }
+    }
+
+    /// The server at a place among the file's holders.
+    #[inline]
+    pub fn link(&self, place: u16) -> &Link {
+        let server =
+            (u32::from(self.striping.first()) + u32::from(place)) % u32::from(self.striping.servers());
+        &self.core.links[server as usize]
+    }
+
+    /// Before a write to a server.
+    pub fn will_write(&self, server: ServerId) -> Mark {
+        self.begin_write(self.striping.place(server).expect("a holder"))
+    }
+
+    #[inline]
+    pub fn begin_write(&self, place: u16) -> Mark {
+        let mark = Mark { place, losses: self.link(place).losses() };
+        self.note(&mark);
+        mark
+    }
+
+    /// After it, whether it worked or not: a sync may have come in between.
+    #[inline]
+    pub fn has_written(&self, mark: Mark) {
+        self.note(&mark);
+        self.modified.store(Stamp::now().0, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn note(&self, mark: &Mark) {
+        let unsynced = &self.unsynced[usize::from(mark.place)];
+        if unsynced.load(Ordering::Relaxed) == 0 {
+            let _ = unsynced.compare_exchange(0, mark.losses + 1, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// Asks all holders how far they reach: the size.
+    pub fn ask_size(&self) -> Result<u64> {
+        ask_size(&self.core, self.file, &self.striping)
+    }
+
+    /// Has servers write what is in their caches to storage: all of them to the medium if `durable`, else those
+    /// that were written to from here.
+    pub fn sync(&self, durable: bool) -> Result<()> {
+        let (mut requests, mut before) = (Vec::new(), Vec::new());
+        for (server, unsynced) in self.striping.holders().zip(&self.unsynced) {
+            let written = unsynced.swap(0, Ordering::Relaxed);
+            if written > 0 || durable {
+                requests.push((server, Request::Sync { file: self.file, durable }));
+                before.push((server, written, unsynced));
+            }
+        }
+        let names = self.core.metadata;
+        if durable && self.striping.place(names).is_none() {
+            // Its journal, which holds that the file is there.
+            requests.push((names, Request::Sync { file: self.file, durable }));
+        }
+        let outcome = self.core.call_all(&requests);
+        if outcome.is_err() {
+            for (_, written, unsynced) in &before {
+                let _ = unsynced.compare_exchange(0, *written, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
+        outcome?;
+        self.core.check_there(self.file)?;
+        let is_lost = |server: ServerId, written: u64| {
+            written > 0 && written - 1 != self.core.links[usize::from(server.0)].losses()
+        };
+        match before.iter().find(|(server, written, _)| is_lost(*server, *written)) {
+            Some((server, ..)) => Err(Error::CacheLost { server: *server, file: self.file }),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the file that long.
+    pub fn set_len(&self, size: u64) -> Result<()> {
+        let deadline = Instant::now() + self.core.options.deadline;
+        let begin = Request::BeginCut { file: self.file, size };
+        while let Err(error) = self.core.call_metadata(&begin) {
+            if error.kind() != ErrorKind::FileInUse || Instant::now() >= deadline {
+                return Err(error);
+            }
+            std::thread::sleep(PAUSE);
+        }
+        self.modified.store(Stamp::now().0, Ordering::Relaxed);
+        self.cut(size)
+    }
+
+    /// Does a cut that has begun.
+    fn cut(&self, size: u64) -> Result<()> {
+        let cut = |server| {
+            let end = self.striping.local_end(server, size);
+            (server, Request::Cut { file: self.file, end })
+        };
+        let cuts: Vec<_> = self.striping.holders().map(cut).collect();
+        self.core.call_all(&cuts)?;
+        self.core.call_metadata(&Request::EndCut { file: self.file, size })?;
+        Ok(())
+    }
+
+    /// Tells the metadata server that this open is over, after everything written is in storage.
+    pub fn close(mut self) -> Result<()> {
+        let synced = self.sync(false);
+        let size = match self.writes().is_ok() && synced.is_ok() {
+            true => self.ask_size().ok(),
+            false => None,
+        };
+        self.is_closed = true;
+        // Should the answer not come, the next connection says that it is open no longer.
+        let closed = self.core.call_about_opens(&self.close_request(size), |reply| {
+            self.core.closed(self.file, self.access);
+            reply
+        });
+        synced.and(closed.map(|_| ()))
+    }
+
+    fn close_request(&self, size: Option<u64>) -> Request {
+        let written = || Written { size, modified: Stamp(self.modified.load(Ordering::Relaxed)) };
+        Request::Close { file: self.file, wrote: self.writes().is_ok().then(written) }
+    }
+}
+
+impl Drop for Open {
+    /// Without waiting for anybody's storage. If the metadata server does not answer at once its connection is given
+    /// up: with the next one it hears what is open.
+    fn drop(&mut self) {
+        if self.is_closed {
+            return;
+        }
+        let deadline = Instant::now() + DROPPED;
+        let held = self.core.hold(self.core.metadata, deadline);
+        self.core.closed(self.file, self.access);
+        let Ok(mut held) = held else { return };
+        if held.is_connected() {
+            let request = self.close_request(None);
+            let sent = held.send(self.core.next_request(), &request, &[], deadline);
+            if sent.and_then(|()| held.receive(&mut [], deadline)).is_err() {
+                held.hang_up();
+            }
+        }
+    }
+}
+
+/// A file's size, by asking all who hold it.
+pub(crate) fn ask_size(core: &Core, file: FileId, striping: &Striping) -> Result<u64> {
+    let requests: Vec<_> = striping.holders().map(|server| (server, Request::End { file })).collect();
+    let mut size = 0;
+    for ((server, request), reply) in requests.iter().zip(core.call_all(&requests)?) {
+        let Reply::End { end } = reply else { return Err(unexpected(*server, request, &reply)) };
+        size = size.max(striping.size_from(*server, end));
+    }
+    Ok(size)
+}

@@ -1,0 +1,105 @@
+//! How a file is opened.
+
+use pario_wire::Request;
+use pario_wire::message::{Access, Create, Wish};
+
+use crate::error::{Error, Result};
+
+/// How a file is opened, and what a new one is to be like. As in [`std::fs::OpenOptions`], plus striping.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    read: bool,
+    write: bool,
+    create: Create,
+    pub(crate) truncate: bool,
+    mode: u32,
+    wish: Wish,
+}
+
+impl Default for OpenOptions {
+    fn default() -> OpenOptions {
+        OpenOptions::new()
+    }
+}
+
+impl OpenOptions {
+    /// For nothing yet: say at least [`read`](OpenOptions::read) or [`write`](OpenOptions::write).
+    pub fn new() -> OpenOptions {
+        OpenOptions {
+            read: false,
+            write: false,
+            create: Create::Never,
+            truncate: false,
+            mode: 0o644,
+            wish: Wish::default(),
+        }
+    }
+
+    /// For reading.
+    pub fn read(&mut self, read: bool) -> &mut OpenOptions {
+        self.read = read;
+        self
+    }
+
+    /// For writing.
+    pub fn write(&mut self, write: bool) -> &mut OpenOptions {
+        self.write = write;
+        self
+    }
+
+    /// Created if it is not there.
+    pub fn create(&mut self, create: bool) -> &mut OpenOptions {
+        self.create = if create { Create::Missing } else { Create::Never };
+        self
+    }
+
+    /// Created, and it must not be there.
+    pub fn create_new(&mut self, create: bool) -> &mut OpenOptions {
+        self.create = if create { Create::Exclusive } else { Create::Never };
+        self
+    }
+
+    /// Empty after opening.
+    pub fn truncate(&mut self, truncate: bool) -> &mut OpenOptions {
+        self.truncate = truncate;
+        self
+    }
+
+    /// The permission bits of a new file (0644).
+    pub fn mode(&mut self, mode: u32) -> &mut OpenOptions {
+        self.mode = mode;
+        self
+    }
+
+    /// Bytes of a new file's stripes; 0: as the partition says.
+    pub fn stripe(&mut self, bytes: u64) -> &mut OpenOptions {
+        self.wish.stripe = bytes;
+        self
+    }
+
+    /// Over how many servers a new file is striped; 0: as the partition says.
+    pub fn stripe_count(&mut self, servers: u16) -> &mut OpenOptions {
+        self.wish.count = servers;
+        self
+    }
+
+    /// The server of a new file's first stripe, by its number.
+    pub fn first_server(&mut self, server: u16) -> &mut OpenOptions {
+        self.wish.first = Some(server);
+        self
+    }
+
+    pub(crate) fn request(&self, path: String) -> Result<(Request, Access)> {
+        let access = match (self.read, self.write) {
+            (true, false) => Access::Read,
+            (false, true) => Access::Write,
+            (true, true) => Access::Both,
+            (false, false) => return Err(Error::Options("say whether it is for reading or writing")),
+        };
+        if !self.write && (self.truncate || self.create != Create::Never) {
+            return Err(Error::Options("who creates or truncates a file has to open it for writing"));
+        }
+        let (create, mode, wish) = (self.create, self.mode, self.wish);
+        Ok((Request::Open { path, access, create, mode, wish }, access))
+    }
+}

@@ -1,0 +1,180 @@
+//! A partition, as programs use it; and what commands ask its servers.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use pario_units::{FileId, PartitionId, ServerId};
+use pario_wire::message::{Inode, Part, Room, Status};
+use pario_wire::{Reply, Request};
+
+use crate::core::{Core, Options, unexpected};
+use crate::error::Result;
+use crate::target::{ByName, Resolve, Target};
+
+/// A partition. Clones share their connections, and threads may use one at the same time. Servers are connected to
+/// when they are first needed, and again whenever a connection breaks.
+#[derive(Clone)]
+pub struct Partition {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Partition {
+    /// The partition of that name in a registry, the directory of which is given.
+    pub fn open_by_name(registry: &Path, name: &str, options: Options) -> Result<Partition> {
+        Partition::connect(ByName { registry: registry.to_owned(), name: name.to_owned() }, options)
+    }
+
+    /// The partition whose servers are at these places, and stay there.
+    pub fn connect_to(target: Target, options: Options) -> Result<Partition> {
+        Partition::connect(target, options)
+    }
+
+    /// The partition that `resolver` tells of.
+    pub fn connect(resolver: impl Resolve + 'static, options: Options) -> Result<Partition> {
+        let core = Arc::new(Core::new(Box::new(resolver), options)?);
+        let since = Instant::now();
+        let deadline = since + options.deadline;
+        core.hold(core.metadata, deadline)?.connect(since, deadline)?;
+        Ok(Partition { core })
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    /// Its number, which no other partition ever has.
+    pub fn id(&self) -> PartitionId {
+        self.core.target().partition
+    }
+
+    /// Its servers.
+    pub fn servers(&self) -> impl Iterator<Item = ServerId> + use<> {
+        self.core.servers()
+    }
+
+    /// Which of them keeps the names.
+    pub fn metadata_server(&self) -> ServerId {
+        self.core.metadata
+    }
+
+    /// Whether a server's cache is mapped into this process: it is on the same host and has been used.
+    pub fn is_mapped(&self, server: ServerId) -> bool {
+        self.core.links.get(usize::from(server.0)).is_some_and(|link| link.pool().is_some())
+    }
+
+    /// Room on the storage of all servers together.
+    pub fn statfs(&self) -> Result<Room> {
+        let rooms = self.rooms()?;
+        Ok(rooms.iter().fold(Room::default(), |sum, room| Room {
+            total: sum.total.saturating_add(room.total),
+            free: sum.free.saturating_add(room.free),
+            used: sum.used.saturating_add(room.used),
+            parts: sum.parts.saturating_add(room.parts),
+        }))
+    }
+
+    /// Room on the storage of each server. Several on one storage each tell all of its room.
+    pub fn rooms(&self) -> Result<Vec<Room>> {
+        let requests: Vec<_> = self.servers().map(|server| (server, Request::Room)).collect();
+        let replies = self.core.call_all(&requests)?;
+        let room = |(server, reply)| match reply {
+            Reply::Room(room) => Ok(room),
+            other => Err(unexpected(server, &Request::Room, &other)),
+        };
+        self.servers().zip(replies).map(room).collect()
+    }
+
+    /// What a server tells of itself.
+    pub fn status(&self, server: ServerId) -> Result<Status> {
+        self.ask(server, &Request::Status, |reply| match reply {
+            Reply::Status(status) => Ok(*status),
+            other => Err(other),
+        })
+    }
+
+    /// That a server answers.
+    pub fn ping(&self, server: ServerId) -> Result<()> {
+        self.ask(server, &Request::Ping, done)
+    }
+
+    /// Has all servers store everything on their media.
+    pub fn sync(&self) -> Result<()> {
+        let all = Request::Sync { file: FileId(0), durable: true };
+        let requests: Vec<_> = self.servers().map(|server| (server, all.clone())).collect();
+        self.core.call_all(&requests).map(|_| ())
+    }
+
+    /// Has a server store everything and end.
+    pub fn shutdown(&self, server: ServerId) -> Result<()> {
+        self.ask(server, &Request::Shutdown, done)
+    }
+
+    /// Compares stored blocks of a file on a server with their checksums, from a block on: those that are damaged, and
+    /// where to go on.
+    pub fn verify(
+        &self,
+        server: ServerId,
+        file: FileId,
+        from: u64,
+        most: u64,
+    ) -> Result<(Vec<u64>, Option<u64>)> {
+        self.ask(server, &Request::Verify { file, from, most }, |reply| match reply {
+            Reply::Verified { damaged, next } => Ok((damaged, next)),
+            other => Err(other),
+        })
+    }
+
+    /// Takes blocks as they are stored for right.
+    pub fn accept(&self, server: ServerId, file: FileId, blocks: Vec<u64>) -> Result<()> {
+        self.ask(server, &Request::Accept { file, blocks }, done)
+    }
+
+    /// Parts of files on a server, in order of the files' numbers; and whether there are more.
+    pub fn list_parts(&self, server: ServerId, after: FileId, most: u32) -> Result<(Vec<Part>, bool)> {
+        self.ask(server, &Request::ListParts { after, most }, |reply| match reply {
+            Reply::Parts { parts, more } => Ok((parts, more)),
+            other => Err(other),
+        })
+    }
+
+    /// Removes parts of files from a server: those of which nobody knows any more.
+    pub fn remove_parts(&self, server: ServerId, files: Vec<FileId>) -> Result<()> {
+        self.ask(server, &Request::Remove { files }, done)
+    }
+
+    /// Files and directories in order of their numbers; and whether there are more.
+    pub fn list_inodes(&self, after: FileId, most: u32) -> Result<(Vec<Inode>, bool)> {
+        self.ask(self.core.metadata, &Request::ListInodes { after, most }, |reply| match reply {
+            Reply::Inodes { inodes, more } => Ok((inodes, more)),
+            other => Err(other),
+        })
+    }
+
+    /// Asks, and takes out of the reply what it should hold.
+    fn ask<T>(
+        &self,
+        server: ServerId,
+        request: &Request,
+        take: impl FnOnce(Reply) -> std::result::Result<T, Reply>,
+    ) -> Result<T> {
+        take(self.core.call(server, request)?).map_err(|other| unexpected(server, request, &other))
+    }
+}
+
+impl std::fmt::Debug for Partition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Partition")
+            .field("name", &self.name())
+            .field("id", &self.id())
+            .finish_non_exhaustive()
+    }
+}
+
+fn done(reply: Reply) -> std::result::Result<(), Reply> {
+    match reply {
+        Reply::Done => Ok(()),
+        other => Err(other),
+    }
+}

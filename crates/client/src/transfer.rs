@@ -1,0 +1,98 @@
+//! Moving bytes between the user's memory and all servers of a file at the same time.
+//!
+//! Each server has a lane. Requests go out to all lanes before answers are waited for, and nothing starts a thread.
+//!
+//! **The end of the file.** A byte that a server has below its local end lies within the file. If others are asked
+//! for, sending stops, the servers are asked how far they reach, and what may lie beyond the end is read again below
+//! the size that came out: bytes are only ever counted that were read after it was certain that the file has them.
+
+use pario_units::ServerId;
+
+use crate::error::Result;
+use crate::lane::Lane;
+use crate::memory::{Access, Memory};
+use crate::open::Open;
+use crate::plan::{Chunk, Place, clip, leading, plan};
+
+/// Does the whole access: how many leading bytes of it there were.
+pub(crate) fn transfer(open: &Open, memory: Memory<'_, '_>) -> Result<usize> {
+    let mut access = Access { memory, ceiling: None, unsure: false };
+    let mut from = Place::default();
+    loop {
+        let ceiling = access.ceiling.unwrap_or(u64::MAX);
+        let (shares, next) = plan(&open.striping, |index| access.memory.segment(index), from, ceiling);
+        if shares.iter().all(Vec::is_empty) {
+            break;
+        }
+        carry_all(open, shares, &mut access)?;
+        from = next;
+    }
+    Ok(leading(access.memory.segments(), access.ceiling.unwrap_or(u64::MAX)))
+}
+
+/// Moves planned chunks, asking for the file's size if that is needed.
+fn carry_all(open: &Open, shares: Vec<Vec<Chunk>>, access: &mut Access<'_, '_>) -> Result<()> {
+    let mut left: Vec<(ServerId, Vec<Chunk>)> = open.striping.holders().zip(shares).collect();
+    left.retain(|(_, chunks)| !chunks.is_empty());
+    // Turns are taken in this order.
+    left.sort_unstable_by_key(|(server, _)| *server);
+    let writes: Vec<ServerId> = match access.memory.is_read() {
+        true => Vec::new(),
+        false => left.iter().map(|(server, _)| *server).collect(),
+    };
+    let marks: Vec<_> = writes.iter().map(|server| open.will_write(*server)).collect();
+    let mut outcome = Ok(());
+    while outcome.is_ok() && !left.is_empty() {
+        outcome = carry(open, std::mem::take(&mut left), access).and_then(|unsure| {
+            left = unsure;
+            if !left.is_empty() {
+                let size = open.ask_size()?;
+                (access.ceiling, access.unsure) = (Some(size), false);
+                let offset = |segment| access.memory.segment(segment).map_or(0, |(offset, _)| offset);
+                left.iter_mut().for_each(|(_, chunks)| clip(chunks, size, offset));
+                left.retain(|(_, chunks)| !chunks.is_empty());
+            }
+            Ok(())
+        });
+    }
+    marks.into_iter().for_each(|mark| open.has_written(mark));
+    outcome
+}
+
+/// Moves chunks until all are done or it has to be asked how large the file is: then those that are left.
+fn carry(
+    open: &Open,
+    work: Vec<(ServerId, Vec<Chunk>)>,
+    access: &mut Access<'_, '_>,
+) -> Result<Vec<(ServerId, Vec<Chunk>)>> {
+    let mut lanes = Vec::with_capacity(work.len());
+    for (server, chunks) in work {
+        lanes.push(Lane::start(&open.core, server, open.file, chunks, access)?);
+    }
+    let mut failure = None;
+    let mut waiting = true;
+    while waiting {
+        let mut sending = failure.is_none();
+        while sending && !access.unsure {
+            sending = false;
+            for lane in &mut lanes {
+                sending |= lane.send(access)?;
+            }
+        }
+        waiting = false;
+        for lane in lanes.iter_mut().filter(|lane| lane.is_waiting()) {
+            waiting = true;
+            // What the others answer is taken in as well, so that their connections can go on being used.
+            if let Err(error) = lane.receive(access) {
+                failure.get_or_insert(error);
+            }
+        }
+    }
+    match failure {
+        Some(error) => Err(error),
+        None => {
+            let left = lanes.iter_mut().map(|lane| (lane.server(), lane.take_remaining()));
+            Ok(left.filter(|(_, chunks)| !chunks.is_empty()).collect())
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! An access by way of a mapped pool: block by block, asking the server only for where missing blocks are.
+
+use std::collections::VecDeque;
+
+use pario_cache::{Guard, SlotRef};
+use pario_units::FileId;
+use pario_wire::Request;
+use pario_wire::message::{Intent, Run, Slot};
+
+use crate::memory::Access;
+use crate::plan::{Chunk, Group, group};
+use crate::pool::Local;
+
+/// Most blocks that are asked for at once.
+const ASKED: usize = 64;
+
+/// A block that was gone again this often before it could be pinned is accessed by messages.
+const TRIES: u8 = 8;
+
+/// The blocks of an access at one server.
+pub(crate) struct Walk {
+    file: FileId,
+    block: u64,
+    chunks: Vec<Chunk>,
+    groups: Vec<Group>,
+    /// How often each group's block was gone when it was to be pinned.
+    tries: Vec<u8>,
+    /// Groups that are not done: those that write all of their block, and the others.
+    whole: VecDeque<usize>,
+    parts: VecDeque<usize>,
+    /// Groups that are better accessed by messages.
+    stubborn: Vec<usize>,
+}
+
+/// What became of a group.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Moved,
+    /// Its bytes may lie beyond the end of the file.
+    Unsure,
+    /// Its block is not where it was.
+    Gone,
+}
+
+impl Walk {
+    /// Moves what is in the pool at once.
+    pub fn start(local: &Local, file: FileId, chunks: &[Chunk], access: &mut Access<'_, '_>) -> Walk {
+        let (chunks, groups) = group(chunks, local.block());
+        let tries = vec![0; groups.len()];
+        let (whole, parts, stubborn) = (VecDeque::new(), VecDeque::new(), Vec::new());
+        let mut walk = Walk { file, block: local.block(), chunks, groups, tries, whole, parts, stubborn };
+        for index in 0..walk.groups.len() {
+            let outcome = match local.find(file, walk.groups[index].block) {
+                Some(guard) => walk.transfer(index, &guard, access),
+                None => Outcome::Gone,
+            };
+            if outcome != Outcome::Moved {
+                walk.put_back(index, access);
+            }
+        }
+        walk
+    }
+
+    /// What to ask the server next, and for which groups.
+    pub fn next_request(&mut self, access: &Access<'_, '_>) -> Option<(Request, Vec<usize>)> {
+        let (queue, intent) = match (self.whole.is_empty(), access.memory.is_read()) {
+            (false, _) => (&mut self.whole, Intent::Overwrite),
+            (true, true) => (&mut self.parts, Intent::Read),
+            (true, false) => (&mut self.parts, Intent::Modify),
+        };
+        let asked: Vec<usize> = queue.drain(..queue.len().min(ASKED)).collect();
+        if asked.is_empty() {
+            return None;
+        }
+        let mut blocks: Vec<Run> = Vec::new();
+        for index in &asked {
+            let block = self.groups[*index].block;
+            match blocks.last_mut() {
+                Some(run) if run.first + u64::from(run.count) == block => run.count += 1,
+                _ => blocks.push(Run { first: block, count: 1 }),
+            }
+        }
+        Some((Request::Acquire { file: self.file, intent, blocks }, asked))
+    }
+
+    /// Moves the blocks that the server told of. `None`: the answer is not one to what was asked.
+    pub fn answered(
+        &mut self,
+        local: Option<&Local>,
+        asked: &[usize],
+        slots: &[Slot],
+        access: &mut Access<'_, '_>,
+    ) -> Option<()> {
+        let blocks = asked.iter().map(|index| self.groups[*index].block);
+        if slots.is_empty()
+            || slots.len() > asked.len()
+            || slots.iter().zip(blocks).any(|(s, b)| s.block != b)
+        {
+            return None;
+        }
+        let mut left = Vec::new();
+        for (index, slot) in asked.iter().zip(slots) {
+            let outcome = match local {
+                Some(local) => self.visit(local, *index, slot, access),
+                None => Outcome::Gone,
+            };
+            match outcome {
+                Outcome::Moved => {}
+                Outcome::Unsure => left.push(*index),
+                Outcome::Gone => {
+                    self.tries[*index] += 1;
+                    match self.tries[*index] < TRIES && local.is_some() {
+                        true => left.push(*index),
+                        false => self.stubborn.push(*index),
+                    }
+                }
+            }
+        }
+        left.extend_from_slice(&asked[slots.len()..]);
+        for index in left {
+            self.put_back(index, access);
+        }
+        Some(())
+    }
+
+    fn visit(&self, local: &Local, index: usize, slot: &Slot, access: &mut Access<'_, '_>) -> Outcome {
+        let place = SlotRef { slot: slot.slot, generation: slot.generation };
+        let group = &self.groups[index];
+        if !slot.pending {
+            let Some(guard) = local.pin(place, self.file, group.block) else { return Outcome::Gone };
+            return self.transfer(index, &guard, access);
+        }
+        // Only a group that writes all of its block asks for one to fill.
+        let Some(mut pending) = local.claim(place, self.file, group.block).filter(|_| group.whole) else {
+            return Outcome::Gone;
+        };
+        for chunk in &self.chunks[group.chunks.clone()] {
+            pending.write(self.within(chunk), access.memory.source(chunk));
+        }
+        match pending.publish(self.block as u32) {
+            Ok(()) => {
+                local.remember(place, self.file, group.block);
+                Outcome::Moved
+            }
+            Err(_) => Outcome::Gone,
+        }
+    }
+
+    fn transfer(&self, index: usize, guard: &Guard<'_>, access: &mut Access<'_, '_>) -> Outcome {
+        let chunks = &self.chunks[self.groups[index].chunks.clone()];
+        if access.memory.is_read() {
+            let beyond = |chunk: &Chunk| self.within(chunk) + chunk.len as u32 > guard.end();
+            if access.ceiling.is_none() && chunks.iter().any(beyond) {
+                access.unsure = true;
+                return Outcome::Unsure;
+            }
+            chunks.iter().for_each(|chunk| guard.read(self.within(chunk), access.memory.room(chunk)));
+        } else {
+            chunks.iter().for_each(|chunk| guard.write(self.within(chunk), access.memory.source(chunk)));
+        }
+        Outcome::Moved
+    }
+
+    fn within(&self, chunk: &Chunk) -> u32 {
+        (chunk.local % self.block) as u32
+    }
+
+    fn put_back(&mut self, index: usize, access: &Access<'_, '_>) {
+        match self.groups[index].whole && !access.memory.is_read() {
+            true => self.whole.push_back(index),
+            false => self.parts.push_back(index),
+        }
+    }
+
+    /// The chunks of groups that are not done, besides those asked for just now.
+    pub fn remaining(&self, asked: &[usize]) -> Vec<Chunk> {
+        let groups = self.whole.iter().chain(&self.parts).chain(&self.stubborn).chain(asked);
+        groups.flat_map(|index| self.chunks[self.groups[*index].chunks.clone()].iter().copied()).collect()
+    }
+}

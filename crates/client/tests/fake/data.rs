@@ -1,0 +1,232 @@
+//! A server's data: parts of files in a map, and a pool over them.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use pario_cache::{Flush, Geometry, Get, Identity, LedgerId, Pool, Step};
+use pario_units::{FileId, ServerId};
+use pario_wire::message::{Intent, Range, Room, Run, Slot};
+use pario_wire::{Reply, Request};
+
+use super::PARTITION;
+
+pub const BLOCK: u32 = 4096;
+
+pub struct Data {
+    path: PathBuf,
+    identity: Identity,
+    slots: u32,
+    pool: Mutex<Option<Pool>>,
+    parts: Mutex<HashMap<FileId, Vec<u8>>>,
+}
+
+impl Data {
+    pub fn new(directory: &Path, server: ServerId, slots: u32) -> Data {
+        let data = Data {
+            path: directory.join(format!("{server}.pool")),
+            identity: Identity { partition: PARTITION, server },
+            slots,
+            pool: Mutex::default(),
+            parts: Mutex::default(),
+        };
+        data.make_pool();
+        data
+    }
+
+    fn make_pool(&self) {
+        let geometry = Geometry { block: BLOCK, slots: self.slots, ledgers: 64 };
+        let pool =
+            (self.slots > 0).then(|| Pool::create(&self.path, geometry, self.identity).expect("a pool"));
+        *self.pool.lock().unwrap() = pool;
+    }
+
+    /// As if the server's host had been started anew: nothing of the pool is left.
+    pub fn lose_pool(&self) {
+        if let Some(pool) = self.pool.lock().unwrap().take() {
+            pool.discard().expect("removed");
+        }
+        self.make_pool();
+    }
+
+    pub fn pool(&self) -> Option<Pool> {
+        self.pool.lock().unwrap().clone()
+    }
+
+    /// Does a request about data; `None` if it is about names.
+    pub fn apply(
+        &self,
+        request: &Request,
+        payload: &[u8],
+        answer: &mut [u8],
+        ledger: Option<LedgerId>,
+    ) -> Option<Reply> {
+        Some(match request {
+            Request::Acquire { file, intent, blocks } => {
+                Reply::Slots(self.acquire(*file, *intent, blocks, ledger.expect("a ledger")))
+            }
+            Request::Read { file, ranges } => {
+                self.each(ranges, |at, from, to| self.read(*file, at, &mut answer[from..to]));
+                Reply::Data { end: self.end(*file) }
+            }
+            Request::Write { file, ranges } => {
+                self.each(ranges, |at, from, to| self.write(*file, at, &payload[from..to]));
+                Reply::Done
+            }
+            Request::End { file } => Reply::End { end: self.end(*file) },
+            Request::Cut { file, end } => {
+                let mut cut = self.pool().map(|pool| {
+                    loop {
+                        if let Some(cut) = pool.cut(*file, *end) {
+                            break cut;
+                        }
+                        std::thread::yield_now();
+                    }
+                });
+                if let Some(cut) = &mut cut {
+                    cut.wait(Duration::from_secs(10)).expect("cut");
+                }
+                self.parts.lock().unwrap().entry(*file).or_default().resize(*end as usize, 0);
+                Reply::Done
+            }
+            Request::Sync { file, .. } => {
+                self.sync(*file);
+                Reply::Done
+            }
+            Request::Ping => Reply::Done,
+            Request::Room => Reply::Room(Room { total: 100, free: 60, used: 40, parts: 1 }),
+            _ => return None,
+        })
+    }
+
+    fn each(&self, ranges: &[Range], mut act: impl FnMut(u64, usize, usize)) {
+        let mut done = 0;
+        for range in ranges {
+            act(range.at, done, done + range.len as usize);
+            done += range.len as usize;
+        }
+    }
+
+    fn stored(&self, file: FileId, at: u64, out: &mut [u8]) -> u64 {
+        let parts = self.parts.lock().unwrap();
+        let part = parts.get(&file).map_or(&[][..], Vec::as_slice);
+        out.fill(0);
+        let from = (at as usize).min(part.len());
+        let to = (at as usize + out.len()).min(part.len());
+        out[..to - from].copy_from_slice(&part[from..to]);
+        part.len() as u64
+    }
+
+    fn store(&self, file: FileId, at: u64, bytes: &[u8]) {
+        let mut parts = self.parts.lock().unwrap();
+        let part = parts.entry(file).or_default();
+        let end = at as usize + bytes.len();
+        if part.len() < end {
+            part.resize(end, 0);
+        }
+        part[at as usize..end].copy_from_slice(bytes);
+    }
+
+    fn end(&self, file: FileId) -> u64 {
+        let cached = self.pool().map_or(0, |pool| pool.end(file));
+        cached.max(self.parts.lock().unwrap().get(&file).map_or(0, |part| part.len() as u64))
+    }
+
+    fn read(&self, file: FileId, at: u64, out: &mut [u8]) {
+        let Some(pool) = self.pool() else {
+            self.stored(file, at, out);
+            return;
+        };
+        blocks(at, out.len(), |block, within, range| match self.get(&pool, file, block) {
+            Get::Hit(pin) => pin.read(within, &mut out[range]),
+            _ => unreachable!("only hits come back"),
+        });
+    }
+
+    fn write(&self, file: FileId, at: u64, bytes: &[u8]) {
+        let Some(pool) = self.pool() else { return self.store(file, at, bytes) };
+        blocks(at, bytes.len(), |block, within, range| match self.get(&pool, file, block) {
+            Get::Hit(pin) => pin.write(within, &bytes[range]),
+            _ => unreachable!("only hits come back"),
+        });
+    }
+
+    /// A block, filled if need be.
+    fn get(&self, pool: &Pool, file: FileId, block: u64) -> Get {
+        loop {
+            match pool.get(file, block) {
+                Get::Hit(pin) => return Get::Hit(pin),
+                Get::Fill(mut fill) => {
+                    let at = block * u64::from(BLOCK);
+                    let mut bytes = vec![0; BLOCK as usize];
+                    let end = self.stored(file, at, &mut bytes);
+                    fill.bytes(0..BLOCK, |slot| slot.copy_from_slice(&bytes));
+                    fill.done(end.saturating_sub(at).min(u64::from(BLOCK)) as u32);
+                }
+                Get::Busy => std::thread::yield_now(),
+                Get::Full => self.flush(pool.next_dirty(4)),
+            }
+        }
+    }
+
+    fn acquire(&self, file: FileId, intent: Intent, runs: &[Run], ledger: LedgerId) -> Vec<Slot> {
+        let pool = self.pool().expect("a pool");
+        let mut slots = Vec::new();
+        for block in runs.iter().flat_map(|run| (0..u64::from(run.count)).map(|i| run.first + i)) {
+            let mut found = pool.get(file, block);
+            // The first is waited for: at least one there has to be.
+            while slots.is_empty() && matches!(found, Get::Busy | Get::Full) {
+                self.flush(pool.next_dirty(4));
+                std::thread::yield_now();
+                found = pool.get(file, block);
+            }
+            let (place, pending) = match found {
+                Get::Hit(pin) => (pin.slot_ref(), false),
+                Get::Fill(fill) if intent == Intent::Overwrite => (fill.lend(ledger), true),
+                Get::Fill(fill) => {
+                    drop(fill);
+                    match self.get(&pool, file, block) {
+                        Get::Hit(pin) => (pin.slot_ref(), false),
+                        _ => unreachable!("only hits come back"),
+                    }
+                }
+                Get::Busy | Get::Full => break,
+            };
+            slots.push(Slot { block, slot: place.slot, generation: place.generation, pending });
+        }
+        slots
+    }
+
+    fn flush(&self, flushes: Vec<Flush>) {
+        for flush in flushes {
+            let mut bytes = vec![0; flush.end() as usize];
+            flush.copy_to(&mut bytes);
+            self.store(flush.file(), flush.block() * u64::from(BLOCK), &bytes);
+            flush.clean();
+        }
+    }
+
+    fn sync(&self, file: FileId) {
+        let Some(pool) = self.pool() else { return };
+        let mut sweep = pool.sweep(Some(file).filter(|file| *file != FileId(0)));
+        loop {
+            match sweep.next(16) {
+                Step::Flush(flushes) => self.flush(flushes),
+                Step::Wait => std::thread::yield_now(),
+                Step::Done => return,
+            }
+        }
+    }
+}
+
+fn blocks(at: u64, len: usize, mut act: impl FnMut(u64, u32, std::ops::Range<usize>)) {
+    let mut done = 0;
+    while done < len {
+        let here = at + done as u64;
+        let within = (here % u64::from(BLOCK)) as usize;
+        let end = (done + BLOCK as usize - within).min(len);
+        act(here / u64::from(BLOCK), within as u32, done..end);
+        done = end;
+    }
+}

@@ -1,0 +1,251 @@
+//! Files of a partition against a flat vector of bytes: random accesses, through pools, over sockets and both.
+
+mod fake;
+
+use fake::{Fake, Setup};
+use pario_client::{File, OpenOptions, Partition};
+use pario_units::{Offset, Pos};
+use pario_view::{Datatype, Pattern, Shape, View};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+/// Where accesses go: some blocks of each server, and beyond.
+const REACH: u64 = 60_000;
+
+#[derive(Clone, Debug)]
+enum Act {
+    Read(u64, usize),
+    Write(u64, usize),
+    ReadMany(Vec<(u64, usize)>),
+    WriteMany(Vec<(u64, usize)>),
+    ReadView(u64, usize),
+    WriteView(u64, usize),
+    SetLen(u64),
+    Len,
+    Sync,
+    Flush,
+    Reopen,
+}
+
+fn offset() -> impl Strategy<Value = u64> {
+    prop_oneof![0..REACH, (0..REACH / 4096).prop_map(|block| block * 4096)]
+}
+
+fn length() -> impl Strategy<Value = usize> {
+    prop_oneof![0usize..300, 0usize..30_000, (1usize..6).prop_map(|blocks| blocks * 4096)]
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let many = || prop::collection::vec((offset(), 0usize..5000), 0..6);
+    prop_oneof![
+        4 => (offset(), length()).prop_map(|(at, len)| Act::Read(at, len)),
+        4 => (offset(), length()).prop_map(|(at, len)| Act::Write(at, len)),
+        1 => many().prop_map(Act::ReadMany),
+        1 => many().prop_map(Act::WriteMany),
+        1 => (0u64..REACH / 3, length()).prop_map(|(at, len)| Act::ReadView(at, len)),
+        1 => (0u64..REACH / 3, length()).prop_map(|(at, len)| Act::WriteView(at, len)),
+        1 => (0..REACH).prop_map(Act::SetLen),
+        1 => Just(Act::Len),
+        1 => Just(Act::Sync),
+        1 => Just(Act::Flush),
+        1 => Just(Act::Reopen),
+    ]
+}
+
+/// Every third piece of 100 bytes, from byte 7 on.
+fn view() -> View {
+    let child = Datatype::byte().into();
+    let hundred = Datatype { lb: 0, extent: 100, shape: Shape::Contiguous { count: 100, child } };
+    let shape = Shape::Resized { lb: 0, extent: 300, child: hundred.into() };
+    View::new(Offset(7), Pattern::native(&Datatype { lb: 0, extent: 300, shape }).expect("a pattern"))
+}
+
+struct Pair {
+    partition: Partition,
+    file: File,
+    /// Another program that has the same file open.
+    other: File,
+    model: Vec<u8>,
+    mark: u8,
+}
+
+fn open(partition: &Partition) -> File {
+    let mut options = OpenOptions::new();
+    partition.open("/file", options.read(true).write(true).create(true)).expect("opened")
+}
+
+impl Pair {
+    fn new(fake: &Fake) -> Pair {
+        let partition = fake.connect();
+        let (file, other) = (open(&partition), open(&fake.connect()));
+        Pair { partition, file, other, model: Vec::new(), mark: 0 }
+    }
+
+    fn fresh(&mut self, len: usize) -> Vec<u8> {
+        self.mark = self.mark.wrapping_add(1);
+        (0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add(self.mark)).collect()
+    }
+
+    fn model_write(&mut self, at: u64, bytes: &[u8]) {
+        let end = at as usize + bytes.len();
+        if !bytes.is_empty() {
+            self.model.resize(self.model.len().max(end), 0);
+            self.model[at as usize..end].copy_from_slice(bytes);
+        }
+    }
+
+    fn model_read(&self, at: u64, len: usize) -> &[u8] {
+        let from = (at as usize).min(self.model.len());
+        &self.model[from..(at as usize + len).min(self.model.len()).max(from)]
+    }
+
+    fn act(&mut self, act: &Act) {
+        match act {
+            Act::Read(at, len) => {
+                for file in [&self.file, &self.other] {
+                    let mut bytes = vec![0xee; *len];
+                    let count = file.read_at(&mut bytes, *at).expect("read");
+                    assert_eq!(&bytes[..count], self.model_read(*at, *len), "{act:?}");
+                }
+            }
+            Act::Write(at, len) => {
+                let bytes = self.fresh(*len);
+                self.file.write_at(&bytes, *at).expect("written");
+                self.model_write(*at, &bytes);
+            }
+            Act::ReadMany(segments) => {
+                let mut memory: Vec<Vec<u8>> = segments.iter().map(|(_, len)| vec![0xee; *len]).collect();
+                let mut list: Vec<(u64, &mut [u8])> =
+                    segments.iter().zip(&mut memory).map(|((at, _), bytes)| (*at, &mut bytes[..])).collect();
+                let count = self.file.read_vectored_at(&mut list).expect("read");
+                let mut expected = Vec::new();
+                for (at, len) in segments {
+                    let found = self.model_read(*at, *len);
+                    expected.extend_from_slice(found);
+                    if found.len() < *len {
+                        break;
+                    }
+                }
+                assert_eq!(memory.concat()[..count], expected, "{act:?}");
+            }
+            Act::WriteMany(segments) => {
+                let mut last = 0;
+                // In order and apart from each other: which of two wins is not defined.
+                let mut segments = segments.clone();
+                segments.sort_unstable();
+                segments.retain(|(at, len)| {
+                    *at >= last && {
+                        last = at + *len as u64;
+                        true
+                    }
+                });
+                let memory: Vec<Vec<u8>> = segments.iter().map(|(_, len)| self.fresh(*len)).collect();
+                let list: Vec<(u64, &[u8])> =
+                    segments.iter().zip(&memory).map(|((at, _), bytes)| (*at, &bytes[..])).collect();
+                self.file.write_vectored_at(&list).expect("written");
+                for (at, bytes) in list {
+                    self.model_write(at, bytes);
+                }
+            }
+            Act::ReadView(at, len) => {
+                let mut bytes = vec![0xee; *len];
+                let view = view();
+                let count = self.file.read_view(&view, Pos(*at), &mut bytes).expect("read");
+                let places = (*at..).map(|at| view.select(Pos(at)).expect("there").0 as usize);
+                let expected: Vec<u8> =
+                    places.take(*len).map_while(|at| self.model.get(at).copied()).collect();
+                assert_eq!(bytes[..count], expected, "{act:?}");
+            }
+            Act::WriteView(at, len) => {
+                let (view, bytes) = (view(), self.fresh(*len));
+                self.file.write_view(&view, Pos(*at), &bytes).expect("written");
+                for (i, byte) in bytes.iter().enumerate() {
+                    let place = view.select(Pos(*at + i as u64)).expect("there").0;
+                    self.model_write(place, &[*byte]);
+                }
+            }
+            Act::SetLen(size) => {
+                self.file.set_len(*size).expect("set");
+                self.model.resize(*size as usize, 0);
+            }
+            Act::Len => {
+                assert_eq!(self.file.len().expect("asked"), self.model.len() as u64);
+                assert_eq!(self.other.len().expect("asked"), self.model.len() as u64);
+            }
+            Act::Sync => self.file.sync().expect("synced"),
+            Act::Flush => self.file.flush().expect("flushed"),
+            Act::Reopen => {
+                let reopened = open(&self.partition);
+                std::mem::replace(&mut self.file, reopened).close().expect("closed");
+            }
+        }
+    }
+}
+
+fn check(setup: Setup, cases: u32, breaking: u64) {
+    let config = Config { cases: cases * 50, failure_persistence: None, ..Config::default() };
+    let acts = prop::collection::vec(act(), 1..40);
+    let outcome = TestRunner::new(config).run(&acts, |acts| {
+        let fake = Fake::start(setup);
+        fake.break_connections(breaking);
+        let mut pair = Pair::new(&fake);
+        for act in &acts {
+            pair.act(act);
+        }
+        let mut all = vec![0; pair.model.len() + 10];
+        let count = pair.file.read_at(&mut all, 0).expect("read");
+        assert_eq!(all[..count], pair.model, "all of it");
+        pair.file.close().expect("closed");
+        pair.other.close().expect("closed");
+        assert_eq!(fake.opens(), 0, "everything was closed");
+        Ok(())
+    });
+    if let Err(error) = outcome {
+        panic!("{error}");
+    }
+}
+
+#[test]
+fn over_sockets_of_this_host() {
+    check(Setup { servers: 3, stripe: 1000, slots: 0, tcp: false }, 40, 0);
+}
+
+#[test]
+fn over_tcp() {
+    check(Setup { servers: 2, stripe: 4096, slots: 0, tcp: true }, 30, 0);
+}
+
+#[test]
+fn over_tcp_to_servers_with_pools() {
+    check(Setup { servers: 2, stripe: 700, slots: 16, tcp: true }, 20, 0);
+}
+
+#[test]
+fn through_pools() {
+    check(Setup { servers: 3, stripe: 1000, slots: 256, tcp: false }, 40, 0);
+}
+
+#[test]
+fn through_pools_with_stripes_of_blocks() {
+    check(Setup { servers: 2, stripe: 8192, slots: 64, tcp: false }, 40, 0);
+}
+
+#[test]
+fn through_pools_that_are_too_small() {
+    check(Setup { servers: 2, stripe: 3000, slots: 4, tcp: false }, 30, 0);
+}
+
+#[test]
+fn on_one_server() {
+    check(Setup { servers: 1, stripe: 65536, slots: 64, tcp: false }, 30, 0);
+}
+
+#[test]
+fn over_connections_that_break() {
+    check(Setup { servers: 3, stripe: 1000, slots: 0, tcp: false }, 20, 30);
+}
+
+#[test]
+fn through_pools_over_connections_that_break() {
+    check(Setup { servers: 2, stripe: 3000, slots: 32, tcp: false }, 20, 30);
+}

@@ -1,0 +1,158 @@
+//! Where journal and snapshots lie: a directory with a few flat files, behind a trait so that tests can stop
+//! between any two steps and let any of them fail.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::io::Errno;
+
+/// A directory of flat files.
+pub trait Disk: Send + Sync {
+    /// Where it is, for messages.
+    fn place(&self) -> &Path;
+    /// The names in it.
+    fn list(&mut self) -> io::Result<Vec<String>>;
+    /// Opens a file for reading and writing.
+    fn open(&mut self, name: &str) -> io::Result<Box<dyn DiskFile>>;
+    /// Makes an empty file in place of whatever has this name.
+    fn create(&mut self, name: &str) -> io::Result<Box<dyn DiskFile>>;
+    /// Gives a file another name, in one step, in place of whatever has that name.
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&mut self, name: &str) -> io::Result<()>;
+    /// Names as they are now survive a loss of power.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// An open file of a [`Disk`].
+pub trait DiskFile: Send + Sync {
+    /// Its length.
+    fn length(&mut self) -> io::Result<u64>;
+    /// One read at this offset; 0 bytes only at the end.
+    fn read_at(&mut self, buffer: &mut [u8], at: u64) -> io::Result<usize>;
+    /// One write at this offset; how many bytes were taken.
+    fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<usize>;
+    /// Makes it this long.
+    fn resize(&mut self, len: u64) -> io::Result<()>;
+    /// Takes room on the medium for these bytes, also beyond the end, which stays where it is.
+    fn reserve(&mut self, from: u64, len: u64) -> io::Result<()>;
+    /// Contents as they are now survive a loss of power.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// A real directory, locked for this process as long as this lives (the lock dies with the process).
+pub struct Directory {
+    path: PathBuf,
+    handle: File,
+    _lock: File,
+}
+
+const LOCK: &str = "lock";
+
+impl Directory {
+    /// Takes a directory that exists. `WouldBlock`: another process has it.
+    pub fn open(path: &Path) -> io::Result<Directory> {
+        let handle = File::open(path)?;
+        let mut how = OpenOptions::new();
+        let lock = how.write(true).create(true).truncate(false).mode(0o600).open(path.join(LOCK))?;
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            // There are file systems without locks.
+            Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(Directory { path: path.to_path_buf(), handle, _lock: lock })
+    }
+}
+
+impl Disk for Directory {
+    fn place(&self) -> &Path {
+        &self.path
+    }
+
+    fn list(&mut self) -> io::Result<Vec<String>> {
+        let entries = std::fs::read_dir(&self.path)?;
+        let names = entries.map(|entry| entry.map(|entry| entry.file_name().into_string().ok()));
+        names.filter_map(Result::transpose).collect()
+    }
+
+    fn open(&mut self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(OpenOptions::new().read(true).write(true).open(self.path.join(name))?))
+    }
+
+    fn create(&mut self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let mut how = OpenOptions::new();
+        how.read(true).write(true).create(true).truncate(true).mode(0o600);
+        Ok(Box::new(how.open(self.path.join(name))?))
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        std::fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn remove(&mut self, name: &str) -> io::Result<()> {
+        std::fs::remove_file(self.path.join(name))
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.handle.sync_all()
+    }
+}
+
+impl DiskFile for File {
+    fn length(&mut self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    fn read_at(&mut self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+        FileExt::read_at(self, buffer, at)
+    }
+
+    fn write_at(&mut self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        FileExt::write_at(self, bytes, at)
+    }
+
+    fn resize(&mut self, len: u64) -> io::Result<()> {
+        self.set_len(len)
+    }
+
+    fn reserve(&mut self, from: u64, len: u64) -> io::Result<()> {
+        Ok(rustix::fs::fallocate(&*self, FallocateFlags::KEEP_SIZE, from, len)?)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_data()
+    }
+}
+
+/// Writes all of the bytes, in one call if the system takes them.
+pub(crate) fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write_at(bytes, at) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(done) => {
+                bytes = &bytes[done..];
+                at += done as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Fills the buffer from this offset as far as the file reaches; how many bytes.
+pub(crate) fn read_full(file: &mut dyn DiskFile, buffer: &mut [u8], at: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match file.read_at(&mut buffer[done..], at + done as u64) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}

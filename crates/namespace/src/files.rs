@@ -1,0 +1,298 @@
+//! Files from open to removal: opens and closes, sizes, cuts, orphans.
+
+use std::collections::HashMap;
+
+use pario_layout::Striping;
+use pario_units::{ClientId, FileId, Stamp};
+
+use crate::attributes::{Access, Create, Opened, Size, Wish, Written};
+use crate::change::Change;
+use crate::error::Error;
+use crate::inodes::Body;
+use crate::names::bits;
+use crate::namespace::{Caller, Namespace, READ, WRITE};
+use crate::opens::{Held, Left, Opens, Recent};
+use crate::requests::Outcome;
+
+impl Namespace {
+    /// Opens, or creates and opens. Whoever gets `cutting` in the answer is to do and end that cut.
+    pub fn open_file(
+        &mut self,
+        path: &str,
+        access: Access,
+        create: Create,
+        mode: u32,
+        wish: Wish,
+        by: Caller,
+    ) -> Result<Opened, Error> {
+        match self.opens.recent(by.client, by.request) {
+            Some(Recent::Opened { file, created, cutting }) => return self.opened(file, created, cutting),
+            Some(Recent::Closed { .. }) => return Err(Error::OtherRequest { request: by.request.0 }),
+            None => {}
+        }
+        self.opens.room(by.client)?;
+        match self.done(by) {
+            Some(Outcome::About(file)) if self.taken.contains(&file) => return Err(Error::Gone { file }),
+            Some(Outcome::About(file)) if self.inode(file)?.size().is_some() => {
+                return self.count_open(file, access, true, by);
+            }
+            Some(_) => return Err(Error::OtherRequest { request: by.request.0 }),
+            None => {}
+        }
+        let place = self.walk(path)?;
+        if let Some(file) = place.found {
+            let inode = self.inode(file)?;
+            if create == Create::Exclusive {
+                return Err(Error::Exists { path: path.into() });
+            }
+            if inode.entries().is_some() {
+                return Err(Error::IsADirectory { path: path.into() });
+            }
+            for (asked, bit) in [(access.reads(), READ), (access.writes(), WRITE)] {
+                if asked {
+                    self.permit(inode, bit, path)?;
+                }
+            }
+            return self.count_open(file, access, false, by);
+        }
+        if create == Create::Never {
+            return Err(Error::NotFound { path: path.into() });
+        }
+        self.permit_change(place)?;
+        let file = FileId(self.state.next);
+        let (striping, writing) = (self.striping_for(file, wish)?, access.writes());
+        let (parent, name, mode) = (place.parent, place.name, bits(mode));
+        self.commit(by, Change::Create { parent, file, mode, writing, striping, name })?;
+        self.opens.open((by.client, file), access, true, by.now, by.now);
+        self.opens.remember(by.client, by.request, Recent::Opened { file, created: true, cutting: None });
+        self.opened(file, true, None)
+    }
+
+    fn opened(&self, file: FileId, created: bool, cutting: Option<u64>) -> Result<Opened, Error> {
+        let mut attributes = self.attributes(file)?;
+        attributes.cutting = cutting;
+        Ok(Opened { attributes, created })
+    }
+
+    /// Counts one more open of a file that is there.
+    fn count_open(
+        &mut self,
+        file: FileId,
+        access: Access,
+        created: bool,
+        by: Caller,
+    ) -> Result<Opened, Error> {
+        let inode = self.inode(file)?;
+        let modified = inode.times.modified;
+        let known = matches!(inode.size(), Some(Size::Known(_)));
+        if known && access.writes() {
+            self.commit_own(by.now, Change::Writing { file })?;
+        }
+        let mut cutting = None;
+        let mut sure = known;
+        if let Some(cut) = self.state.cuts.get_mut(&file) {
+            sure = false;
+            if cut.owner.is_none() {
+                cut.owner = Some(by.client);
+                cutting = Some(cut.size);
+            }
+        }
+        self.ready.remove(&file);
+        self.opens.open((by.client, file), access, sure, modified, by.now);
+        self.opens.remember(by.client, by.request, Recent::Opened { file, created, cutting });
+        self.opened(file, created, cutting)
+    }
+
+    /// One of the client's opens of the file is over: of those for writing, if `wrote` says what it wrote.
+    /// A writer that does not say a size leaves it unknown.
+    pub fn close(&mut self, file: FileId, wrote: Option<Written>, by: Caller) -> Result<(), Error> {
+        match self.opens.recent(by.client, by.request) {
+            Some(Recent::Closed { file: closed }) if closed == file => return Ok(()),
+            Some(_) => return Err(Error::OtherRequest { request: by.request.0 }),
+            None => {}
+        }
+        let modified = self.inode(file)?.times.modified;
+        let plan = self.opens.plan_close(by.client, file, wrote, modified);
+        let mut plan = plan.ok_or(Error::NotOpen { file })?;
+        if self.state.cuts.contains_key(&file) {
+            plan.size = None;
+        }
+        let named = !self.state.orphans.contains(&file);
+        if named && (plan.size.is_some() || plan.modified.is_some()) {
+            self.commit_own(by.now, Change::Settle { file, size: plan.size, modified: plan.modified })?;
+        }
+        self.opens.close(by.client, file, plan);
+        self.opens.remember(by.client, by.request, Recent::Closed { file });
+        if plan.last_writer && (plan.size.is_none() || !named) {
+            self.forget_size(file);
+        }
+        if self.opens.held(by.client, file) == Held::default() {
+            self.let_go(by.client, file);
+        }
+        Ok(())
+    }
+
+    /// After connecting again: the client has these open, once each per entry, and nothing else. An open that
+    /// was not yet answered does not belong to them, a close that was not yet answered is still open. Answers
+    /// which files are no longer there.
+    pub fn reopen(
+        &mut self,
+        client: ClientId,
+        files: &[(FileId, Access)],
+        now: Stamp,
+    ) -> Result<Vec<FileId>, Error> {
+        Opens::check(files.len())?;
+        let (mut held, mut gone) = (HashMap::<FileId, Held>::new(), Vec::new());
+        for (file, access) in files {
+            let size = self.state.inodes.get(*file).and_then(|inode| inode.size());
+            match size.filter(|_| !self.taken.contains(file)) {
+                None => gone.push(*file),
+                Some(size) => {
+                    if access.writes() && matches!(size, Size::Known(_)) {
+                        self.commit_own(now, Change::Writing { file: *file })?;
+                    }
+                    held.entry(*file).or_default().add(*access);
+                }
+            }
+        }
+        for file in held.keys() {
+            self.ready.remove(file);
+        }
+        let left = self.opens.replace(client, held);
+        self.clean_up(client, left);
+        Ok(gone)
+    }
+
+    /// The client is gone, and with it all its opens.
+    pub fn client_gone(&mut self, client: ClientId) {
+        let left = self.opens.replace(client, HashMap::new());
+        self.clean_up(client, left);
+    }
+
+    fn clean_up(&mut self, client: ClientId, left: Left) {
+        for file in left.unwritten {
+            self.forget_size(file);
+        }
+        for file in left.files {
+            self.let_go(client, file);
+        }
+    }
+
+    /// What was found out about the size so far no longer counts.
+    fn forget_size(&mut self, file: FileId) {
+        let unsure = self.state.ask();
+        self.state.set_size(file, unsure).expect("an open file is there");
+    }
+
+    /// The client has the file open no longer.
+    fn let_go(&mut self, client: ClientId, file: FileId) {
+        if let Some(cut) = self.state.cuts.get_mut(&file) {
+            cut.owner = cut.owner.filter(|owner| *owner != client);
+        }
+        self.settle_orphan(file);
+    }
+
+    /// A nameless file that nobody has open can be removed.
+    pub(crate) fn settle_orphan(&mut self, file: FileId) {
+        if self.state.orphans.contains(&file)
+            && self.opens.of(file) == 0
+            && !self.grace
+            && !self.taken.contains(&file)
+        {
+            self.ready.insert(file);
+        }
+    }
+
+    /// The client, which has the file open for writing, is about to cut it to this size on all its servers.
+    /// One client at a time does so.
+    pub fn begin_cut(&mut self, file: FileId, size: u64, by: Caller) -> Result<(), Error> {
+        if self.repeated(by)? {
+            return Ok(());
+        }
+        if size > i64::MAX as u64 {
+            return Err(Error::TooLarge { size });
+        }
+        if self.opens.held(by.client, file).writing == 0 {
+            return Err(Error::NotOpen { file });
+        }
+        let owner = self.state.cuts.get(&file).and_then(|cut| cut.owner);
+        if owner.is_some_and(|owner| owner != by.client) {
+            return Err(Error::BeingCut { file });
+        }
+        self.commit(by, Change::BeginCut { file, size })?;
+        self.opens.cut(by.client, file);
+        Ok(())
+    }
+
+    /// It has done so. Nothing, if another client has taken over meanwhile.
+    pub fn end_cut(&mut self, file: FileId, size: u64, by: Caller) -> Result<(), Error> {
+        if self.repeated(by)? {
+            return Ok(());
+        }
+        match self.state.cuts.get(&file) {
+            Some(cut) if cut.size == size && cut.owner.is_none_or(|owner| owner == by.client) => {
+                self.commit(by, Change::EndCut { file })?;
+                self.opens.cut(by.client, file);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The size that somebody found by asking all servers, after attributes with this `seen`. Whether it is
+    /// still to be trusted, and was taken.
+    pub fn sized(&mut self, file: FileId, size: u64, seen: u64, now: Stamp) -> Result<bool, Error> {
+        if size > i64::MAX as u64 {
+            return Err(Error::TooLarge { size });
+        }
+        let current = self.inode(file)?.size() == Some(Size::Ask { seen });
+        let quiet = self.opens.writers(file) == 0 && !self.state.cuts.contains_key(&file) && !self.grace;
+        if current && quiet {
+            self.commit_own(now, Change::Settle { file, size: Some(size), modified: None })?;
+        }
+        Ok(current && quiet)
+    }
+
+    /// Clients of the server before have had time enough to come back: what they have not opened again,
+    /// nobody has open.
+    pub fn grace_over(&mut self) {
+        self.grace = false;
+        for file in self.state.orphans.clone() {
+            self.settle_orphan(file);
+        }
+        for (file, cut) in &mut self.state.cuts {
+            cut.owner = cut.owner.filter(|owner| self.opens.held(*owner, *file) != Held::default());
+        }
+    }
+
+    /// Files without name and opens, whose stripes are to be removed from their servers; not handed out again
+    /// until [`Namespace::give_back`].
+    pub fn take_orphans(&mut self, most: usize) -> Vec<(FileId, Striping)> {
+        let mut orphans = Vec::new();
+        while orphans.len() < most {
+            let Some(file) = self.ready.pop_first() else { break };
+            self.taken.insert(file);
+            if let Some(Body::File { striping, .. }) = self.state.inodes.get(file).map(|inode| &inode.body) {
+                orphans.push((file, *striping));
+            }
+        }
+        orphans
+    }
+
+    /// Not all of an orphan's stripes could be removed: it is to be tried again.
+    pub fn give_back(&mut self, file: FileId) {
+        if self.taken.remove(&file) {
+            self.settle_orphan(file);
+        }
+    }
+
+    /// All stripes of an orphan that was taken are gone.
+    pub fn reaped(&mut self, file: FileId, now: Stamp) -> Result<(), Error> {
+        if !self.taken.contains(&file) {
+            return Err(Error::Gone { file });
+        }
+        self.commit_own(now, Change::Reaped { file })?;
+        self.taken.remove(&file);
+        Ok(())
+    }
+}

@@ -1,0 +1,223 @@
+//! Files of checked records: a header of 40 bytes, then records one after the other.
+//!
+//! ```text
+//! header   0  8  magic: "PARIONSJ" journal, "PARIONSS" snapshot
+//!          8  4  version, 1
+//!         12 16  partition
+//!         28  8  generation: the number in the file's name
+//!         36  4  crc32c of bytes 0 to 35
+//! record   0  4  length n of the payload, 1 to 65536
+//!          4  4  crc32c of the length (its 4 bytes) and the payload
+//!          8  n  payload
+//! ```
+//!
+//! Numbers are little-endian. A journal may end within its last record: that one was being written when its
+//! writer was killed, and was never acknowledged. A bad record that is followed by a good one, or by more
+//! bytes than a record can have, is damage. What is zeros to the end of the file is what some file systems
+//! leave of appended bytes after a loss of power, and counts as an end.
+
+use std::path::Path;
+
+use pario_units::PartitionId;
+
+use crate::Error;
+use crate::disk::{DiskFile, read_full};
+use crate::error::Action;
+
+/// The longest payload of a record.
+pub(crate) const LONGEST: usize = 65536;
+/// Bytes of a file's header.
+pub(crate) const HEADER: u64 = 40;
+/// Bytes before a record's payload.
+const FRAME: usize = 8;
+const VERSION: u32 = 1;
+/// Bytes read at a time.
+const CHUNK: usize = 1 << 20;
+
+/// What a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Contents {
+    Journal,
+    Snapshot,
+}
+
+impl Contents {
+    fn magic(self) -> &'static [u8; 8] {
+        match self {
+            Contents::Journal => b"PARIONSJ",
+            Contents::Snapshot => b"PARIONSS",
+        }
+    }
+}
+
+/// The header of a file.
+pub(crate) fn header(contents: Contents, partition: PartitionId, generation: u64) -> [u8; HEADER as usize] {
+    let mut bytes = [0; HEADER as usize];
+    bytes[..8].copy_from_slice(contents.magic());
+    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[12..28].copy_from_slice(&partition.0.to_le_bytes());
+    bytes[28..36].copy_from_slice(&generation.to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[..36]);
+    bytes[36..].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// Appends a record whose payload `write` appends.
+pub(crate) fn frame(to: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let start = to.len();
+    to.extend([0; FRAME]);
+    write(to);
+    let len = to.len() - start - FRAME;
+    assert!((1..=LONGEST).contains(&len), "a record of {len} bytes");
+    let len = (len as u32).to_le_bytes();
+    let crc = checksum(len, &to[start + FRAME..]);
+    to[start..start + 4].copy_from_slice(&len);
+    to[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
+}
+
+fn checksum(len: [u8; 4], payload: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&len), payload)
+}
+
+/// The payload of the record that these bytes begin with, if it is whole and sound.
+fn sound(bytes: &[u8]) -> Option<&[u8]> {
+    let (len, rest) = bytes.split_first_chunk::<4>()?;
+    let (crc, rest) = rest.split_first_chunk::<4>()?;
+    let payload_len = u32::from_le_bytes(*len) as usize;
+    let payload = rest.get(..payload_len).filter(|_| (1..=LONGEST).contains(&payload_len))?;
+    (checksum(*len, payload) == u32::from_le_bytes(*crc)).then_some(payload)
+}
+
+/// What comes next in a file.
+pub(crate) enum Next<'a> {
+    /// A record's payload, and where the record begins.
+    Record(&'a [u8], u64),
+    /// The end of the sound records, and whether something torn follows.
+    End { torn: bool },
+}
+
+/// Reads a file record by record.
+pub(crate) struct Frames<'f> {
+    file: &'f mut dyn DiskFile,
+    name: &'f Path,
+    len: u64,
+    /// Where the next record begins in the file, and in `buffer`.
+    at: u64,
+    within: usize,
+    buffer: Vec<u8>,
+}
+
+impl<'f> Frames<'f> {
+    /// Checks the header.
+    pub fn open(
+        file: &'f mut dyn DiskFile,
+        name: &'f Path,
+        contents: Contents,
+        partition: PartitionId,
+        generation: u64,
+    ) -> Result<Frames<'f>, Error> {
+        let len = file.length().map_err(|error| Error::io(Action::Read, name, &error))?;
+        let mut frames = Frames { file, name, len, at: 0, within: 0, buffer: Vec::new() };
+        frames.fill(HEADER as usize)?;
+        let expected = header(contents, partition, generation);
+        let Some((found, _)) = frames.buffer.split_first_chunk::<{ HEADER as usize }>() else {
+            return Err(frames.damaged("its header is not whole"));
+        };
+        let foreign = |why| Err(Error::Foreign { file: name.into(), why });
+        if crc32c::crc32c(&found[..36]).to_le_bytes() != found[36..] {
+            return Err(frames.damaged("its header is not what was written"));
+        } else if found[..8] != expected[..8] {
+            return foreign("another kind of file");
+        } else if found[8..12] != expected[8..12] {
+            return foreign("another version of the format");
+        } else if found[12..28] != expected[12..28] {
+            return foreign("of another partition");
+        } else if found[28..36] != expected[28..36] {
+            return foreign("another name than it was made with");
+        }
+        (frames.at, frames.within) = (HEADER, HEADER as usize);
+        Ok(frames)
+    }
+
+    /// Where the next record begins.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    /// An error about the record that begins here.
+    pub fn damaged(&self, why: &'static str) -> Error {
+        Error::Damaged { file: self.name.into(), offset: self.at, why }
+    }
+
+    /// An error about the record that begins at `offset`.
+    pub fn damaged_at(&self, offset: u64, why: &'static str) -> Error {
+        Error::Damaged { file: self.name.into(), offset, why }
+    }
+
+    /// The next record.
+    pub fn next(&mut self) -> Result<Next<'_>, Error> {
+        self.fill(FRAME)?;
+        if self.within == self.buffer.len() {
+            return Ok(Next::End { torn: false });
+        }
+        let len = self.buffer[self.within..].first_chunk::<4>().map_or(0, |len| u32::from_le_bytes(*len));
+        if (1..=LONGEST).contains(&(len as usize)) {
+            self.fill(FRAME + len as usize)?;
+        }
+        if sound(&self.buffer[self.within..]).is_none() {
+            return self.torn();
+        }
+        let (begin, offset) = (self.within + FRAME, self.at);
+        self.within = begin + len as usize;
+        self.at += (FRAME + len as usize) as u64;
+        Ok(Next::Record(&self.buffer[begin..self.within], offset))
+    }
+
+    /// What follows is no sound record: is it an end?
+    fn torn(&mut self) -> Result<Next<'_>, Error> {
+        let rest = self.len - self.at;
+        if self.rest_is_zeros()? {
+            return Ok(Next::End { torn: true });
+        }
+        if rest > (FRAME + LONGEST) as u64 {
+            return Err(self.damaged("a record is not what was written"));
+        }
+        self.fill(rest as usize)?;
+        let tail = &self.buffer[self.within..];
+        if (1..tail.len()).any(|start| sound(&tail[start..]).is_some()) {
+            return Err(self.damaged("a record is not what was written, and more follow"));
+        }
+        Ok(Next::End { torn: true })
+    }
+
+    fn rest_is_zeros(&mut self) -> Result<bool, Error> {
+        let mut piece = vec![0; 65536];
+        let mut at = self.at;
+        while at < self.len {
+            let read = read_full(self.file, &mut piece, at);
+            let read = read.map_err(|error| Error::io(Action::Read, self.name, &error))?;
+            if read == 0 || piece[..read].iter().any(|byte| *byte != 0) {
+                return Ok(false);
+            }
+            at += read as u64;
+        }
+        Ok(true)
+    }
+
+    /// Has this many bytes from `at` on in the buffer, or all that there are.
+    fn fill(&mut self, want: usize) -> Result<(), Error> {
+        if self.buffer.len() - self.within >= want {
+            return Ok(());
+        }
+        self.buffer.drain(..self.within);
+        self.within = 0;
+        let have = self.buffer.len();
+        let left = (self.len - self.at).saturating_sub(have as u64);
+        let more = (want.max(CHUNK) as u64).min(left) as usize;
+        self.buffer.resize(have + more, 0);
+        let read = read_full(self.file, &mut self.buffer[have..], self.at + have as u64);
+        let read = read.map_err(|error| Error::io(Action::Read, self.name, &error))?;
+        self.buffer.truncate(have + read);
+        Ok(())
+    }
+}

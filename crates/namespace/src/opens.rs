@@ -1,0 +1,293 @@
+//! Who has what open, and what that says about sizes. Not written down; clients tell a new server.
+//!
+//! From its first writer's open to its last writer's close a file is in a *writing period*, in which its size
+//! is not known here. At the end it is known again if the period is *sure*:
+//!
+//! - the size was known when it began, and no cut was under way;
+//! - every writer said a size when it closed, which it had asked all servers for after its own last write;
+//! - whoever cut the file meanwhile was its only writer.
+//!
+//! Then the largest size said since the last cut is right: without cuts a file only grows, so nobody said
+//! more than it has in the end, and whoever wrote its last byte said no less.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+
+use pario_units::{ClientId, FileId, RequestId, Stamp};
+
+use crate::Error;
+use crate::attributes::{Access, Written};
+use crate::requests::PER_CLIENT;
+
+/// Opens that one client may have.
+const MOST: usize = 1 << 18;
+
+/// What writers of a period have said so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    /// The largest size, if anybody said one.
+    Sure(Option<u64>),
+    Unsure,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OpenFile {
+    opens: u32,
+    writers: u32,
+    said: Said,
+    /// A writer's time of modification counts only if it is later than this; `None`: than that of the file.
+    floor: Option<Stamp>,
+}
+
+impl OpenFile {
+    const NEW: OpenFile = OpenFile { opens: 0, writers: 0, said: Said::Unsure, floor: None };
+}
+
+/// How often a client has a file open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub reading: u32,
+    pub writing: u32,
+}
+
+impl Held {
+    pub fn add(&mut self, access: Access) {
+        if access.writes() { self.writing += 1 } else { self.reading += 1 }
+    }
+
+    fn all(self) -> u32 {
+        self.reading + self.writing
+    }
+}
+
+/// An open or close that was done, in case it comes again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recent {
+    Opened { file: FileId, created: bool, cutting: Option<u64> },
+    Closed { file: FileId },
+}
+
+#[derive(Clone, Debug, Default)]
+struct Client {
+    held: HashMap<FileId, Held>,
+    opens: usize,
+    /// The last opens and closes, and the highest number among them.
+    recent: VecDeque<(RequestId, Recent)>,
+    highest: u64,
+}
+
+/// What a close means for the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Closing {
+    writing: bool,
+    said: Said,
+    /// Nobody has it open for writing any more.
+    pub last_writer: bool,
+    /// The size that is certain now.
+    pub size: Option<u64>,
+    /// The new time of modification.
+    pub modified: Option<Stamp>,
+}
+
+/// What is different after a client's opens were replaced.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Left {
+    /// Files that the client no longer has open.
+    pub files: Vec<FileId>,
+    /// Files whose last writer is gone.
+    pub unwritten: Vec<FileId>,
+}
+
+/// All opens.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Opens {
+    files: HashMap<FileId, OpenFile>,
+    clients: HashMap<ClientId, Client>,
+}
+
+impl Opens {
+    /// How many have the file open.
+    pub fn of(&self, file: FileId) -> u32 {
+        self.files.get(&file).map_or(0, |open| open.opens)
+    }
+
+    /// How many of them for writing.
+    pub fn writers(&self, file: FileId) -> u32 {
+        self.files.get(&file).map_or(0, |open| open.writers)
+    }
+
+    /// How many files are open.
+    pub fn files(&self) -> u64 {
+        self.files.len() as u64
+    }
+
+    pub fn held(&self, client: ClientId, file: FileId) -> Held {
+        self.clients.get(&client).and_then(|client| client.held.get(&file)).copied().unwrap_or_default()
+    }
+
+    /// The same request, if it was done before and still holds.
+    pub fn recent(&self, client: ClientId, request: RequestId) -> Option<Recent> {
+        let client = self.clients.get(&client).filter(|client| request.0 <= client.highest)?;
+        client.recent.iter().rev().find(|(done, _)| *done == request).map(|(_, recent)| *recent)
+    }
+
+    pub fn remember(&mut self, client: ClientId, request: RequestId, done: Recent) {
+        if request != RequestId(0) {
+            let client = self.clients.entry(client).or_default();
+            client.highest = client.highest.max(request.0);
+            if client.recent.len() == PER_CLIENT {
+                client.recent.pop_front();
+            }
+            client.recent.push_back((request, done));
+        }
+    }
+
+    /// Makes sure that a client may open one more.
+    pub fn room(&self, client: ClientId) -> Result<(), Error> {
+        Opens::check(self.clients.get(&client).map_or(0, |client| client.opens) + 1)
+    }
+
+    /// Makes sure that a client may have this many opens.
+    pub fn check(opens: usize) -> Result<(), Error> {
+        if opens > MOST { Err(Error::TooManyOpens { most: MOST }) } else { Ok(()) }
+    }
+
+    /// A client opens a file. `sure`, `modified`: whether the size was certain just before, and the time of
+    /// modification then.
+    pub fn open(
+        &mut self,
+        (client, file): (ClientId, FileId),
+        access: Access,
+        sure: bool,
+        modified: Stamp,
+        now: Stamp,
+    ) {
+        let open = self.files.entry(file).or_insert(OpenFile::NEW);
+        open.opens += 1;
+        if access.writes() {
+            if open.writers == 0 {
+                open.said = if sure { Said::Sure(None) } else { Said::Unsure };
+                open.floor = Some(modified.min(now));
+            }
+            open.writers += 1;
+        }
+        let client = self.clients.entry(client).or_default();
+        client.held.entry(file).or_default().add(access);
+        client.opens += 1;
+    }
+
+    /// What closing means for a file last modified then; `None` if the client does not have it open.
+    pub fn plan_close(
+        &self,
+        client: ClientId,
+        file: FileId,
+        wrote: Option<Written>,
+        modified: Stamp,
+    ) -> Option<Closing> {
+        let held = self.held(client, file);
+        let open = self.files.get(&file).filter(|_| held.all() > 0)?;
+        let writing = held.writing > 0 && (wrote.is_some() || held.reading == 0);
+        if !writing {
+            return Some(Closing {
+                writing,
+                said: open.said,
+                last_writer: false,
+                size: None,
+                modified: None,
+            });
+        }
+        let size = wrote.and_then(|wrote| wrote.size).filter(|size| *size <= i64::MAX as u64);
+        let said = match (open.said, size) {
+            (Said::Sure(before), Some(size)) => Said::Sure(Some(before.map_or(size, |b| b.max(size)))),
+            _ => Said::Unsure,
+        };
+        let last_writer = open.writers == 1;
+        let size = match said {
+            Said::Sure(size) if last_writer => size,
+            _ => None,
+        };
+        let floor = open.floor.unwrap_or(modified);
+        let modified = wrote.map(|wrote| wrote.modified).filter(|modified| *modified > floor);
+        Some(Closing { writing, said, last_writer, size, modified })
+    }
+
+    /// Closes as planned.
+    pub fn close(&mut self, client: ClientId, file: FileId, plan: Closing) {
+        let (Entry::Occupied(mut open), Some(client)) =
+            (self.files.entry(file), self.clients.get_mut(&client))
+        else {
+            unreachable!("a planned close is of an open file");
+        };
+        let Entry::Occupied(mut held) = client.held.entry(file) else {
+            unreachable!("a planned close is of a file that the client has open");
+        };
+        open.get_mut().opens -= 1;
+        client.opens -= 1;
+        if plan.writing {
+            open.get_mut().writers -= 1;
+            open.get_mut().said = plan.said;
+            open.get_mut().floor = plan.modified.or(open.get().floor);
+            held.get_mut().writing -= 1;
+        } else {
+            held.get_mut().reading -= 1;
+        }
+        if held.get().all() == 0 {
+            held.remove();
+        }
+        if open.get().opens == 0 {
+            open.remove();
+        }
+    }
+
+    /// A client begins or ends to cut a file: what was said before no longer counts.
+    pub fn cut(&mut self, client: ClientId, file: FileId) {
+        let alone = self.held(client, file).writing == self.writers(file);
+        if let Some(open) = self.files.get_mut(&file) {
+            open.said = if alone && open.said != Said::Unsure { Said::Sure(None) } else { Said::Unsure };
+        }
+    }
+
+    /// Somebody set the time of modification: earlier writes no longer change it.
+    pub fn set_modified(&mut self, file: FileId, now: Stamp) {
+        if let Some(open) = self.files.get_mut(&file) {
+            open.floor = open.floor.max(Some(now));
+        }
+    }
+
+    /// From now on the client has exactly these open. Where its writing is not as before, the period is
+    /// unsure. Its recent opens and closes count no longer: what comes again is done again.
+    pub fn replace(&mut self, client: ClientId, new: HashMap<FileId, Held>) -> Left {
+        let mut left = Left::default();
+        let old = self.clients.remove(&client).unwrap_or_default().held;
+        for (file, before) in &old {
+            if !new.contains_key(file) {
+                self.adjust(*file, *before, Held::default(), &mut left);
+                left.files.push(*file);
+            }
+        }
+        for (file, after) in &new {
+            self.adjust(*file, old.get(file).copied().unwrap_or_default(), *after, &mut left);
+        }
+        if !new.is_empty() {
+            let opens = new.values().map(|held| held.all() as usize).sum();
+            self.clients.insert(client, Client { held: new, opens, ..Client::default() });
+        }
+        left
+    }
+
+    fn adjust(&mut self, file: FileId, before: Held, after: Held, left: &mut Left) {
+        let open = self.files.entry(file).or_insert(OpenFile::NEW);
+        let written = open.writers > 0;
+        open.opens = open.opens - before.all() + after.all();
+        open.writers = open.writers - before.writing + after.writing;
+        if before.writing != after.writing {
+            open.said = Said::Unsure;
+        }
+        if written && open.writers == 0 {
+            left.unwritten.push(file);
+        }
+        if open.opens == 0 {
+            self.files.remove(&file);
+        }
+    }
+}

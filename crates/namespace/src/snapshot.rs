@@ -1,0 +1,221 @@
+//! The whole state as a file, in the frame of [`crate::frames`].
+//!
+//! Payloads of its records, in this order; fields as in [`crate::change`]:
+//!
+//! ```text
+//!  0  1  kind
+//!  1     32 begin      next number 8
+//!        33 file       number 8, parent 8, mode 2, accessed 8, modified 8, changed 8, created 8,
+//!                      stripe 8, count 2, first 2, servers 2, optional size 8 (none: ask), name
+//!        34 directory  number 8, parent 8, mode 2, accessed 8, modified 8, changed 8, created 8, name
+//!        35 cut        file 8, size 8, client 16 (0: gone)
+//!        36 client     client 16, then for each remembered request:
+//!                      request 8, what it answered about 8 (0: nothing)
+//!        37 end        how many inodes 8, cuts 8, clients 8
+//! ```
+//!
+//! Inodes come in order of their numbers; a file of parent 0 is an orphan. Clients come the most silent
+//! first.
+
+use std::path::Path;
+
+use pario_units::{ClientId, FileId, PartitionId, RequestId, Stamp};
+
+use crate::attributes::Size;
+use crate::change::{decode_striping, encode_striping};
+use crate::codec::{Reader, Writer};
+use crate::disk::{DiskFile, write_all};
+use crate::frames::{Contents, Frames, Next, frame, header};
+use crate::inodes::{Body, Entries, Inode, Times};
+use crate::requests::Outcome;
+use crate::state::{Cut, State};
+use crate::{Error, ROOT};
+
+/// Bytes written at a time.
+const CHUNK: usize = 1 << 20;
+
+/// Collects records and writes them in large pieces.
+struct Sink<'f> {
+    file: &'f mut dyn DiskFile,
+    at: u64,
+    buffer: Vec<u8>,
+}
+
+impl Sink<'_> {
+    fn put(&mut self, write: impl FnOnce(&mut Writer<'_>)) -> std::io::Result<()> {
+        frame(&mut self.buffer, |to| write(&mut Writer(to)));
+        if self.buffer.len() >= CHUNK { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        write_all(self.file, &self.buffer, self.at)?;
+        self.at += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+}
+
+/// Writes the state into an empty file; how long it is.
+pub(crate) fn write(
+    state: &State,
+    file: &mut dyn DiskFile,
+    partition: PartitionId,
+    generation: u64,
+) -> std::io::Result<u64> {
+    let buffer = header(Contents::Snapshot, partition, generation).to_vec();
+    let mut sink = Sink { file, at: 0, buffer };
+    sink.put(|w| {
+        w.u8(32);
+        w.u64(state.next);
+    })?;
+    for (id, inode) in state.inodes.from(FileId(0)) {
+        sink.put(|w| encode_inode(id, inode, w))?;
+    }
+    for (file, cut) in &state.cuts {
+        sink.put(|w| {
+            w.u8(35);
+            w.u64(file.0);
+            w.u64(cut.size);
+            w.u128(cut.owner.unwrap_or_default().0);
+        })?;
+    }
+    let clients = state.requests.all();
+    for (client, done) in &clients {
+        sink.put(|w| {
+            w.u8(36);
+            w.u128(client.0);
+            for (request, outcome) in *done {
+                w.u64(request.0);
+                w.u64(if let Outcome::About(file) = outcome { file.0 } else { 0 });
+            }
+        })?;
+    }
+    sink.put(|w| {
+        w.u8(37);
+        w.u64(state.inodes.len());
+        w.u64(state.cuts.len() as u64);
+        w.u64(clients.len() as u64);
+    })?;
+    sink.flush()?;
+    Ok(sink.at)
+}
+
+fn encode_inode(id: FileId, inode: &Inode, w: &mut Writer<'_>) {
+    w.u8(if inode.entries().is_some() { 34 } else { 33 });
+    w.u64(id.0);
+    w.u64(inode.parent.0);
+    w.u16(inode.mode);
+    let Times { accessed, modified, changed, created } = inode.times;
+    for stamp in [accessed, modified, changed, created] {
+        w.i64(stamp.0);
+    }
+    if let Body::File { striping, size } = inode.body {
+        encode_striping(striping, w);
+        let known = if let Size::Known(size) = size { Some(size) } else { None };
+        w.maybe(known, Writer::u64);
+    }
+    w.text(&inode.name);
+}
+
+/// Reads a state; with it how many records and bytes it was.
+pub(crate) fn read(
+    file: &mut dyn DiskFile,
+    name: &Path,
+    partition: PartitionId,
+    generation: u64,
+) -> Result<(State, u64, u64), Error> {
+    let mut frames = Frames::open(file, name, Contents::Snapshot, partition, generation)?;
+    let mut state = State::new();
+    let (mut records, mut cuts, mut clients) = (0u64, 0u64, 0u64);
+    loop {
+        let (payload, at) = match frames.next()? {
+            Next::Record(payload, at) => (payload, at),
+            Next::End { .. } => return Err(frames.damaged("its end is missing")),
+        };
+        records += 1;
+        let mut r = Reader(payload);
+        let read = match r.u8() {
+            Some(32) => r.u64().map(|next| state.next = next),
+            Some(kind @ (33 | 34)) => decode_inode(kind == 34, &mut state, r),
+            Some(35) => {
+                cuts += 1;
+                decode_cut(&mut state, r)
+            }
+            Some(36) => {
+                clients += 1;
+                decode_client(&mut state, r)
+            }
+            Some(37) => {
+                let counts = (r.u64(), r.u64(), r.u64());
+                if counts != (Some(state.inodes.len()), Some(cuts), Some(clients)) {
+                    return Err(frames.damaged_at(at, "it does not have as many records as were written"));
+                }
+                break;
+            }
+            _ => None,
+        };
+        if read.is_none() {
+            return Err(frames.damaged_at(at, "a record makes no sense"));
+        }
+    }
+    if !matches!(frames.next()?, Next::End { torn: false }) {
+        return Err(frames.damaged("something follows its end"));
+    }
+    let end = frames.at();
+    link(&mut state).ok_or_else(|| frames.damaged("its directories do not fit together"))?;
+    Ok((state, records, end))
+}
+
+fn decode_inode(directory: bool, state: &mut State, mut r: Reader<'_>) -> Option<()> {
+    let id = FileId(r.u64()?);
+    let parent = FileId(r.u64()?);
+    let mode = r.u16()?;
+    let mut stamp = || r.i64().map(Stamp);
+    let times = Times { accessed: stamp()?, modified: stamp()?, changed: stamp()?, created: stamp()? };
+    let body = if directory {
+        state.directories += 1;
+        Body::Directory(Entries::new())
+    } else {
+        let striping = decode_striping(&mut r)?;
+        let size = r.maybe(Reader::u64)?;
+        Body::File { striping, size: size.map_or_else(|| state.ask(), Size::Known) }
+    };
+    if parent == FileId(0) {
+        state.orphans.insert(id).then_some(())?;
+    }
+    let name = r.text()?.into();
+    let new = id.0 < state.next && state.inodes.insert(id, Inode { parent, name, mode, times, body });
+    r.end(new)?.then_some(())
+}
+
+fn decode_cut(state: &mut State, mut r: Reader<'_>) -> Option<()> {
+    let file = FileId(r.u64()?);
+    let size = r.u64()?;
+    let owner = Some(ClientId(r.u128()?)).filter(|owner| *owner != ClientId(0));
+    state.cuts.insert(file, Cut { size, owner });
+    r.end(())
+}
+
+fn decode_client(state: &mut State, mut r: Reader<'_>) -> Option<()> {
+    let client = ClientId(r.u128()?);
+    while !r.0.is_empty() {
+        let request = RequestId(r.u64()?);
+        let about = FileId(r.u64()?);
+        let outcome = if about == FileId(0) { Outcome::Done } else { Outcome::About(about) };
+        state.requests.remember(client, request, outcome);
+    }
+    Some(())
+}
+
+/// Puts every inode into its directory.
+fn link(state: &mut State) -> Option<()> {
+    let links: Vec<_> =
+        state.inodes.from(FileId(0)).map(|(id, inode)| (id, inode.parent, inode.name.clone())).collect();
+    for (id, parent, name) in links {
+        if parent != FileId(0) && id != ROOT {
+            let entries = state.inodes.get_mut(parent)?.entries_mut()?;
+            entries.insert(name, id).is_none().then_some(())?;
+        }
+    }
+    state.inodes.get(ROOT)?.entries().map(|_| ())
+}

@@ -1,0 +1,281 @@
+//! The state that the journal describes, and how each change alters it.
+//!
+//! [`State::apply`] is the only way in which names, inodes and remembered requests change, for requests of
+//! clients as for recovery. It refuses a record that does not fit; for a change that was planned on this very
+//! state this cannot happen, and recovery ends there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+
+use pario_units::{ClientId, FileId, Stamp};
+
+use crate::ROOT;
+use crate::attributes::Size;
+use crate::change::{Change, Record};
+use crate::inodes::{Body, Entries, Inode, Inodes, Times};
+use crate::requests::{Outcome, Requests};
+
+/// Why a record cannot be applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Misfit(pub &'static str);
+
+/// A cut that was begun and has not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cut {
+    pub size: u64,
+    /// Who is at it; `None` if that client is gone.
+    pub owner: Option<ClientId>,
+}
+
+/// Everything that survives.
+#[derive(Clone, Debug)]
+pub(crate) struct State {
+    pub inodes: Inodes,
+    /// The next number to give.
+    pub next: u64,
+    /// Files without a name whose stripes are not yet gone.
+    pub orphans: BTreeSet<FileId>,
+    pub cuts: BTreeMap<FileId, Cut>,
+    pub requests: Requests,
+    pub directories: u64,
+    /// The last number given to a size that is not certain. Starts anywhere, so that numbers that a server
+    /// before gave out mean nothing.
+    seen: u64,
+}
+
+impl State {
+    pub fn new() -> State {
+        State {
+            inodes: Inodes::default(),
+            next: ROOT.0,
+            orphans: BTreeSet::new(),
+            cuts: BTreeMap::new(),
+            requests: Requests::default(),
+            directories: 0,
+            seen: RandomState::new().hash_one(0),
+        }
+    }
+
+    /// A size that is to be asked for, unlike any before.
+    pub fn ask(&mut self) -> Size {
+        self.seen = self.seen.wrapping_add(1);
+        Size::Ask { seen: self.seen }
+    }
+
+    /// What is under this name of a directory.
+    pub fn child(&self, directory: FileId, name: &str) -> Option<FileId> {
+        self.inodes.get(directory)?.entries()?.get(name).copied()
+    }
+
+    /// The file's size may have changed: what was found out before no longer counts.
+    pub fn set_size(&mut self, file: FileId, new: Size) -> Result<(), Misfit> {
+        match self.inodes.get_mut(file).map(|inode| &mut inode.body) {
+            Some(Body::File { size, .. }) => *size = new,
+            _ => return Err(Misfit("it is about a file that is not there")),
+        }
+        Ok(())
+    }
+
+    /// Makes the change, and remembers the request.
+    pub fn apply(&mut self, record: &Record<'_>) -> Result<(), Misfit> {
+        let now = record.now;
+        let mut outcome = Outcome::Done;
+        match record.change {
+            Change::Root { mode } => self.root(mode, now)?,
+            Change::Create { parent, file, mode, writing, striping, name } => {
+                let size = if writing { self.ask() } else { Size::Known(0) };
+                self.add(parent, file, name, mode, now, Body::File { striping, size })?;
+                outcome = Outcome::About(file);
+            }
+            Change::MakeDirectories { parent, first, mode, above, path } => {
+                outcome = Outcome::About(self.make_directories(parent, first, mode, above, path, now)?);
+            }
+            Change::RemoveDirectory { parent, directory, name } => {
+                self.empty(directory)?;
+                self.take_entry(parent, name, directory, now)?;
+                self.drop_directory(directory);
+            }
+            Change::Unlink { parent, file, name } => {
+                self.file(file)?;
+                self.take_entry(parent, name, file, now)?;
+                self.orphan(file, now);
+            }
+            Change::Rename { from, to, what, replaced, from_name, to_name } => {
+                self.rename((from, from_name), (to, to_name), what, replaced, now)?;
+            }
+            Change::SetAttributes { file, mode, accessed, modified } => {
+                let inode = self.inodes.get_mut(file).ok_or(Misfit("what it is about is not there"))?;
+                inode.mode = mode.unwrap_or(inode.mode);
+                inode.times.accessed = accessed.unwrap_or(inode.times.accessed);
+                inode.times.modified = modified.unwrap_or(inode.times.modified);
+                inode.times.changed = now;
+                outcome = Outcome::About(file);
+            }
+            Change::Writing { file } => {
+                let size = self.ask();
+                self.set_size(file, size)?;
+            }
+            Change::Settle { file, size, modified } => {
+                let inode = self.file(file)?;
+                if let Some(modified) = modified {
+                    inode.times.modified = modified;
+                    inode.times.changed = now;
+                }
+                if let Some(size) = size {
+                    self.set_size(file, Size::Known(size))?;
+                }
+            }
+            Change::BeginCut { file, size } => {
+                let unsure = self.ask();
+                self.set_size(file, unsure)?;
+                self.cuts.insert(file, Cut { size, owner: Some(record.client) });
+            }
+            Change::EndCut { file } => {
+                let unsure = self.ask();
+                self.set_size(file, unsure)?;
+                self.cuts.remove(&file);
+            }
+            Change::Reaped { file } => {
+                if !self.orphans.remove(&file) {
+                    return Err(Misfit("it is about a file that is no orphan"));
+                }
+                self.cuts.remove(&file);
+                self.inodes.remove(file);
+            }
+        }
+        self.requests.remember(record.client, record.request, outcome);
+        Ok(())
+    }
+
+    fn root(&mut self, mode: u16, now: Stamp) -> Result<(), Misfit> {
+        let body = Body::Directory(Entries::new());
+        let root = Inode { parent: ROOT, name: "".into(), mode, times: Times::all(now), body };
+        if !self.inodes.insert(ROOT, root) {
+            return Err(Misfit("there is a root already"));
+        }
+        self.next = ROOT.0 + 1;
+        self.directories += 1;
+        Ok(())
+    }
+
+    /// A file, to be changed.
+    fn file(&mut self, file: FileId) -> Result<&mut Inode, Misfit> {
+        let inode = self.inodes.get_mut(file).filter(|inode| inode.entries().is_none());
+        inode.ok_or(Misfit("it is about a file that is not there"))
+    }
+
+    /// Makes sure that this is an empty directory.
+    fn empty(&self, directory: FileId) -> Result<(), Misfit> {
+        match self.inodes.get(directory).and_then(Inode::entries) {
+            Some(entries) if entries.is_empty() && directory != ROOT => Ok(()),
+            _ => Err(Misfit("it removes what is not an empty directory")),
+        }
+    }
+
+    /// A new inode under a new name.
+    fn add(
+        &mut self,
+        parent: FileId,
+        file: FileId,
+        name: &str,
+        mode: u16,
+        now: Stamp,
+        body: Body,
+    ) -> Result<(), Misfit> {
+        if file.0 < self.next || file.0 == u64::MAX {
+            return Err(Misfit("it uses a number again"));
+        }
+        let directory = self.inodes.get_mut(parent);
+        let Some(directory) =
+            directory.filter(|inode| inode.entries().is_some_and(|e| !e.contains_key(name)))
+        else {
+            return Err(Misfit("the name is taken, or in no directory"));
+        };
+        let name: Arc<str> = name.into();
+        directory.entries_mut().expect("just seen").insert(name.clone(), file);
+        (directory.times.modified, directory.times.changed) = (now, now);
+        self.directories += u64::from(matches!(body, Body::Directory(_)));
+        self.next = file.0 + 1;
+        let new = self.inodes.insert(file, Inode { parent, name, mode, times: Times::all(now), body });
+        assert!(new, "numbers from next on are free");
+        Ok(())
+    }
+
+    /// Directories below each other; the number of the last.
+    fn make_directories(
+        &mut self,
+        mut parent: FileId,
+        first: FileId,
+        mode: u16,
+        above: u16,
+        path: &str,
+        now: Stamp,
+    ) -> Result<FileId, Misfit> {
+        let mut file = first;
+        let mut names = path.split('/').peekable();
+        while let Some(name) = names.next() {
+            let mode = if names.peek().is_some() { above } else { mode };
+            self.add(parent, file, name, mode, now, Body::Directory(Entries::new()))?;
+            parent = file;
+            file = FileId(file.0 + 1);
+        }
+        Ok(parent)
+    }
+
+    /// Takes a name that has to stand for this inode out of a directory.
+    fn take_entry(&mut self, parent: FileId, name: &str, what: FileId, now: Stamp) -> Result<(), Misfit> {
+        if self.child(parent, name) != Some(what) {
+            return Err(Misfit("the name stands for something else"));
+        }
+        let directory = self.inodes.get_mut(parent).expect("it has a child");
+        directory.entries_mut().expect("it has a child").remove(name);
+        (directory.times.modified, directory.times.changed) = (now, now);
+        Ok(())
+    }
+
+    fn drop_directory(&mut self, directory: FileId) {
+        self.inodes.remove(directory);
+        self.directories -= 1;
+    }
+
+    fn orphan(&mut self, file: FileId, now: Stamp) {
+        let inode = self.inodes.get_mut(file).expect("it had a name");
+        (inode.parent, inode.name, inode.times.changed) = (FileId(0), "".into(), now);
+        self.orphans.insert(file);
+    }
+
+    fn rename(
+        &mut self,
+        (from, from_name): (FileId, &str),
+        (to, to_name): (FileId, &str),
+        what: FileId,
+        replaced: FileId,
+        now: Stamp,
+    ) -> Result<(), Misfit> {
+        let target = self.child(to, to_name);
+        if target.unwrap_or_default() != replaced || replaced == what {
+            return Err(Misfit("the new name stands for something else"));
+        }
+        if self.inodes.get(to).and_then(Inode::entries).is_none() {
+            return Err(Misfit("the new name is in no directory"));
+        }
+        let replaces_file =
+            target.and_then(|file| self.inodes.get(file)).is_some_and(|i| i.entries().is_none());
+        if target.is_some() && !replaces_file {
+            self.empty(replaced)?;
+        }
+        self.take_entry(from, from_name, what, now)?;
+        if target.is_some() {
+            self.take_entry(to, to_name, replaced, now)?;
+            if replaces_file { self.orphan(replaced, now) } else { self.drop_directory(replaced) }
+        }
+        let name: Arc<str> = to_name.into();
+        let inode = self.inodes.get_mut(what).expect("it has a name");
+        (inode.parent, inode.name, inode.times.changed) = (to, name.clone(), now);
+        let directory = self.inodes.get_mut(to).expect("just seen");
+        directory.entries_mut().expect("just seen").insert(name, what);
+        (directory.times.modified, directory.times.changed) = (now, now);
+        Ok(())
+    }
+}

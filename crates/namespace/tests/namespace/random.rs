@@ -1,0 +1,181 @@
+//! Random operations, and doing them.
+
+use pario_namespace::{
+    Access, Caller, Config, Create, Error, Inode, Namespace, Recovered, Size, Wish, Written,
+};
+use pario_units::{ClientId, FileId, PartitionId, RequestId, Stamp};
+use proptest::prelude::*;
+
+use crate::disk::MemoryDisk;
+
+/// One operation of one client.
+#[derive(Clone, Debug)]
+pub enum Op {
+    Open {
+        client: u8,
+        path: String,
+        access: Access,
+        create: Create,
+        mode: u32,
+    },
+    /// Closes one of the client's opens, counted over all it has.
+    Close {
+        client: u8,
+        which: usize,
+        size: Option<u64>,
+    },
+    Gone {
+        client: u8,
+    },
+    MakeDirectory {
+        client: u8,
+        path: String,
+        mode: u32,
+        parents: bool,
+    },
+    RemoveDirectory {
+        client: u8,
+        path: String,
+    },
+    Unlink {
+        client: u8,
+        path: String,
+    },
+    Rename {
+        client: u8,
+        from: String,
+        to: String,
+        replace: bool,
+    },
+    SetAttributes {
+        client: u8,
+        path: String,
+        mode: Option<u32>,
+        modified: Option<i64>,
+    },
+    /// Takes this many orphans and removes them.
+    Reap {
+        most: usize,
+    },
+}
+
+/// Mostly few names, so that they meet.
+fn path() -> impl Strategy<Value = String> {
+    let name = prop::sample::select(vec!["a", "b", "c"]);
+    prop_oneof![
+        20 => prop::collection::vec(name, 1..4).prop_map(|names| format!("/{}", names.join("/"))),
+        1 => prop::sample::select(vec!["/", "", "a", "/a/", "/a/../b"]).prop_map(String::from),
+    ]
+}
+
+fn mode() -> impl Strategy<Value = u32> {
+    prop_oneof![6 => Just(0o755u32), 1 => prop::sample::select(vec![0, 0o100, 0o300, 0o500, 0o600, 0o644])]
+}
+
+pub fn op() -> impl Strategy<Value = Op> {
+    let client = 0u8..3;
+    let access = prop::sample::select(vec![Access::Read, Access::Write, Access::Both]);
+    let create =
+        prop::sample::select(vec![Create::Never, Create::Missing, Create::Missing, Create::Exclusive]);
+    prop_oneof![
+        6 => (client.clone(), path(), access, create, mode())
+            .prop_map(|(client, path, access, create, mode)| Op::Open { client, path, access, create, mode }),
+        4 => (client.clone(), 0usize..8, prop::option::of(0u64..1000))
+            .prop_map(|(client, which, size)| Op::Close { client, which, size }),
+        1 => client.clone().prop_map(|client| Op::Gone { client }),
+        4 => (client.clone(), path(), mode(), any::<bool>())
+            .prop_map(|(client, path, mode, parents)| Op::MakeDirectory { client, path, mode, parents }),
+        2 => (client.clone(), path()).prop_map(|(client, path)| Op::RemoveDirectory { client, path }),
+        3 => (client.clone(), path()).prop_map(|(client, path)| Op::Unlink { client, path }),
+        5 => (client.clone(), path(), path(), prop::bool::weighted(0.8))
+            .prop_map(|(client, from, to, replace)| Op::Rename { client, from, to, replace }),
+        1 => (client, path(), prop::option::of(mode()), prop::option::of(0i64..99))
+            .prop_map(|(client, path, mode, modified)| Op::SetAttributes { client, path, mode, modified }),
+        1 => (1usize..4).prop_map(|most| Op::Reap { most }),
+    ]
+}
+
+pub fn config(journal: u64) -> Config {
+    Config { journal, ..Config::new(PartitionId(42), 3, 4096) }
+}
+
+pub fn open(disk: &MemoryDisk, journal: u64) -> (Namespace, Recovered) {
+    Namespace::open_on(disk.boxed(), config(journal), Stamp(1)).expect("sound")
+}
+
+pub fn caller(client: u8, request: u64, now: i64) -> Caller {
+    Caller { client: ClientId(u128::from(client) + 1), request: RequestId(request), now: Stamp(now) }
+}
+
+/// What an operation answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Done,
+    /// A file or directory, and whether it was made.
+    About(FileId, bool),
+    Orphans(Vec<FileId>),
+}
+
+/// Does an operation at time `now`, as request of this number. `held`: the client's opens, for `Close`.
+pub fn perform(
+    names: &mut Namespace,
+    op: &Op,
+    request: u64,
+    now: i64,
+    held: &[FileId],
+) -> Result<Answer, Error> {
+    let by = |client: u8| caller(client, request, now);
+    match op {
+        Op::Open { client, path, access, create, mode } => {
+            let opened = names.open_file(path, *access, *create, *mode, Wish::default(), by(*client))?;
+            Ok(Answer::About(opened.attributes.file, opened.created))
+        }
+        Op::Close { client, which, size } => {
+            let file = held.get(*which).copied().unwrap_or(FileId(u64::MAX));
+            let wrote = Written { size: *size, modified: Stamp(now) };
+            names.close(file, Some(wrote), by(*client)).map(|()| Answer::Done)
+        }
+        Op::Gone { client } => {
+            names.client_gone(by(*client).client);
+            Ok(Answer::Done)
+        }
+        Op::MakeDirectory { client, path, mode, parents } => {
+            let made = names.make_directory(path, *mode, *parents, by(*client))?;
+            Ok(Answer::About(made.file, true))
+        }
+        Op::RemoveDirectory { client, path } => {
+            names.remove_directory(path, by(*client)).map(|()| Answer::Done)
+        }
+        Op::Unlink { client, path } => names.unlink(path, by(*client)).map(|()| Answer::Done),
+        Op::Rename { client, from, to, replace } => {
+            names.rename(from, to, *replace, by(*client)).map(|()| Answer::Done)
+        }
+        Op::SetAttributes { client, path, mode, modified } => {
+            let set = names.set_attributes(path, *mode, None, modified.map(Stamp), by(*client))?;
+            Ok(Answer::About(set.file, false))
+        }
+        Op::Reap { most } => {
+            let orphans: Vec<_> = names.take_orphans(*most).into_iter().map(|(file, _)| file).collect();
+            for (done, file) in orphans.iter().enumerate() {
+                if let Err(error) = names.reaped(*file, Stamp(now)) {
+                    orphans[done..].iter().for_each(|file| names.give_back(*file));
+                    return Err(error);
+                }
+            }
+            Ok(Answer::Orphans(orphans))
+        }
+    }
+}
+
+/// All that survives, in a form to compare.
+pub fn fingerprint(names: &Namespace) -> Vec<Inode> {
+    let (mut all, more) = names.list_inodes(FileId(0), u32::MAX);
+    assert!(!more);
+    for inode in &mut all {
+        inode.attributes.opens = 0;
+        if let Size::Ask { seen } = &mut inode.attributes.size {
+            *seen = 0;
+        }
+    }
+    all
+}

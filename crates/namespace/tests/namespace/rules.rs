@@ -1,0 +1,201 @@
+//! Rules one by one: striping, permissions, times, orphans, cuts.
+
+use pario_namespace::{Access, Create, Error, Namespace, Opened, Size, Wish, Written};
+use pario_units::{ErrorKind, FileId, Stamp};
+
+use crate::disk::MemoryDisk;
+use crate::random::{caller, open};
+
+const LONG: u64 = 1 << 30;
+
+fn fresh() -> Namespace {
+    open(&MemoryDisk::new(), LONG).0
+}
+
+fn open_as(names: &mut Namespace, path: &str, access: Access, client: u8, now: i64) -> Result<Opened, Error> {
+    names.open_file(path, access, Create::Missing, 0o644, Wish::default(), caller(client, 0, now))
+}
+
+fn striped(names: &mut Namespace, path: &str, wish: Wish) -> Result<(u64, u16, u16), Error> {
+    let by = caller(0, 0, 5);
+    let striping =
+        names.open_file(path, Access::Read, Create::Exclusive, 0o644, wish, by)?.attributes.striping;
+    Ok((striping.stripe(), striping.count(), striping.first()))
+}
+
+#[test]
+fn files_begin_on_all_servers_in_turn() {
+    let mut names = fresh();
+    let begin = |path| striped(&mut names, path, Wish::default()).expect("sound");
+    assert_eq!(["/a", "/b", "/c", "/d"].map(begin), [2, 0, 1, 2].map(|first| (4096, 3, first)));
+}
+
+#[test]
+fn a_file_is_striped_as_wished() {
+    let mut names = fresh();
+    let wish = |stripe, count, first| Wish { stripe, count, first };
+    assert_eq!(striped(&mut names, "/a", wish(512, 2, Some(1))), Ok((512, 2, 1)));
+    assert_eq!(striped(&mut names, "/b", wish(0, 99, Some(0))), Ok((4096, 3, 0)));
+    let error = striped(&mut names, "/c", wish(0, 0, Some(3))).expect_err("there are three");
+    assert_eq!(error.kind(), ErrorKind::Arg);
+    assert_eq!(striped(&mut names, "/c", wish(1 << 41, 0, None)).expect_err("huge").kind(), ErrorKind::Arg);
+    assert!(names.lookup("/c").is_err());
+}
+
+#[test]
+fn errors_say_where() {
+    let mut names = fresh();
+    open_as(&mut names, "/f", Access::Read, 0, 5).expect("sound");
+    names.make_directory("/d", 0o600, false, caller(0, 0, 5)).expect("sound");
+    let say = |result: Result<_, Error>| result.expect_err("wrong").to_string();
+    assert_eq!(say(names.lookup("/f/x/y")), "/f: not a directory");
+    assert_eq!(say(names.lookup("/no/x/y")), "/no: no such file or directory");
+    assert_eq!(say(names.lookup("/d/x")), "/d: no search permission");
+    assert_eq!(say(names.lookup("d")), "\"d\" is no path: it does not begin with /");
+    let error = names.make_directory("/d/x/y", 0o700, true, caller(0, 0, 5)).expect_err("closed");
+    assert_eq!(error.to_string(), "/d: no search permission");
+    names.set_attributes("/d", Some(0o500), None, None, caller(0, 0, 5)).expect("owner");
+    let error = names.make_directory("/d/x/y", 0o700, true, caller(0, 0, 5)).expect_err("closed");
+    assert_eq!(error.to_string(), "/d: no write permission");
+}
+
+#[test]
+fn a_new_file_may_be_written_whatever_its_mode() {
+    let mut names = fresh();
+    let by = caller(0, 0, 5);
+    let wish = Wish::default();
+    names.open_file("/a", Access::Both, Create::Exclusive, 0o400, wish, by).expect("just made");
+    let error = names.open_file("/a", Access::Write, Create::Never, 0, wish, by).expect_err("read only");
+    assert_eq!(error.kind(), ErrorKind::Access);
+    names.open_file("/a", Access::Read, Create::Never, 0, wish, by).expect("may be read");
+}
+
+#[test]
+fn a_time_that_was_set_stands_until_the_next_write() {
+    let mut names = fresh();
+    let file = open_as(&mut names, "/a", Access::Write, 0, 10).expect("sound").attributes.file;
+    // Written at 12, set back at 13 as by cp -p, closed at 14.
+    names.set_attributes("/a", None, None, Some(Stamp(3)), caller(0, 0, 13)).expect("sound");
+    let wrote = Written { size: None, modified: Stamp(12) };
+    names.close(file, Some(wrote), caller(0, 0, 14)).expect("open");
+    assert_eq!(names.lookup("/a").expect("there").modified, Stamp(3));
+    // The next one writes later.
+    open_as(&mut names, "/a", Access::Write, 0, 15).expect("sound");
+    let wrote = Written { size: None, modified: Stamp(16) };
+    names.close(file, Some(wrote), caller(0, 0, 17)).expect("open");
+    assert_eq!(names.lookup("/a").expect("there").modified, Stamp(16));
+}
+
+#[test]
+fn an_orphan_lives_as_long_as_somebody_has_it_open() {
+    let disk = MemoryDisk::new();
+    let (mut names, _) = open(&disk, LONG);
+    let client = caller(0, 0, 0).client;
+    let file = open_as(&mut names, "/a", Access::Both, 0, 5).expect("sound").attributes.file;
+    names.unlink("/a", caller(1, 0, 6)).expect("sound");
+    assert_eq!(names.take_orphans(9), []);
+    drop(names);
+
+    let (mut names, _) = open(&disk, LONG);
+    assert_eq!(names.take_orphans(9), []);
+    let both = [(file, Access::Both), (FileId(99), Access::Read)];
+    assert_eq!(names.reopen(client, &both, Stamp(7)).expect("sound"), [FileId(99)]);
+    names.grace_over();
+    assert_eq!(names.take_orphans(9), []);
+    names.close(file, None, caller(0, 0, 8)).expect("open");
+    assert_eq!(names.take_orphans(9)[0].0, file);
+    assert_eq!(names.take_orphans(9), []);
+    assert_eq!(names.reopen(client, &[(file, Access::Read)], Stamp(9)).expect("sound"), [file]);
+    names.give_back(file);
+    assert_eq!(names.take_orphans(9).len(), 1);
+    drop(names);
+
+    let (mut names, _) = open(&disk, LONG);
+    names.grace_over();
+    assert_eq!(names.take_orphans(9).len(), 1);
+    names.reaped(file, Stamp(9)).expect("taken");
+    assert!(names.reaped(file, Stamp(9)).is_err());
+    drop(names);
+    let (mut names, _) = open(&disk, LONG);
+    names.grace_over();
+    assert_eq!((names.take_orphans(9), names.counts().orphans), (vec![], 0));
+    let next = open_as(&mut names, "/b", Access::Read, 0, 9).expect("sound").attributes.file;
+    assert!(next > file, "numbers are not used again");
+}
+
+#[test]
+fn a_vanished_client_leaves_its_orphans_to_the_reaper() {
+    let mut names = fresh();
+    let file = open_as(&mut names, "/a", Access::Both, 0, 5).expect("sound").attributes.file;
+    open_as(&mut names, "/b", Access::Both, 1, 5).expect("sound");
+    names.rename("/b", "/a", true, caller(1, 0, 6)).expect("sound");
+    assert_eq!(names.take_orphans(9), []);
+    names.client_gone(caller(0, 0, 0).client);
+    assert_eq!(names.take_orphans(9)[0].0, file);
+}
+
+#[test]
+fn a_cut_that_was_begun_is_ended_by_one_other() {
+    let disk = MemoryDisk::new();
+    let (mut names, _) = open(&disk, LONG);
+    let file = open_as(&mut names, "/a", Access::Both, 0, 5).expect("sound").attributes.file;
+    let by = |client| caller(client, 0, 6);
+    assert!(matches!(names.begin_cut(file, 9, by(1)), Err(Error::NotOpen { .. })));
+    names.begin_cut(file, 9, by(0)).expect("open");
+    let cutting = |opened: Result<Opened, Error>| opened.expect("there").attributes.cutting;
+    // As long as its client may be at it nobody else is told.
+    assert_eq!(cutting(open_as(&mut names, "/a", Access::Both, 1, 6)), None);
+    assert_eq!(names.begin_cut(file, 7, by(1)).expect_err("under way").kind(), ErrorKind::FileInUse);
+    names.client_gone(by(1).client);
+    drop(names);
+
+    let (mut names, _) = open(&disk, LONG);
+    assert_eq!(cutting(open_as(&mut names, "/a", Access::Both, 1, 6)), None);
+    names.grace_over();
+    assert_eq!(cutting(open_as(&mut names, "/a", Access::Read, 2, 6)), Some(9));
+    assert_eq!(cutting(open_as(&mut names, "/a", Access::Both, 1, 6)), None);
+    // The second vanishes, too.
+    names.client_gone(by(2).client);
+    assert_eq!(cutting(open_as(&mut names, "/a", Access::Read, 1, 6)), Some(9));
+    names.end_cut(file, 9, by(2)).expect("too late, and harmless");
+    assert_eq!(names.list_inodes(FileId(1), 9).0[0].attributes.cutting, Some(9));
+    names.end_cut(file, 9, by(1)).expect("done");
+    assert_eq!(names.list_inodes(FileId(1), 9).0[0].attributes.cutting, None);
+    names.begin_cut(file, 7, by(1)).expect("free again");
+}
+
+#[test]
+fn a_size_said_late_does_not_count() {
+    let mut names = fresh();
+    let file = open_as(&mut names, "/a", Access::Both, 0, 5).expect("sound").attributes.file;
+    let Size::Ask { seen } = names.lookup("/a").expect("there").size else { panic!("being written") };
+    assert_eq!(names.sized(file, 5, seen, Stamp(6)), Ok(false));
+    names.close(file, None, caller(0, 0, 7)).expect("open");
+    assert_eq!(names.sized(file, 5, seen, Stamp(8)), Ok(false));
+    let Size::Ask { seen } = names.lookup("/a").expect("there").size else { panic!("nobody said") };
+    assert_eq!(names.sized(file, 6, seen, Stamp(8)), Ok(true));
+    assert_eq!(names.lookup("/a").expect("there").size, Size::Known(6));
+}
+
+#[test]
+fn many_entries_come_in_pages() {
+    let mut names = fresh();
+    for n in 0..5000 {
+        open_as(&mut names, &format!("/{n:04}"), Access::Read, 0, 5).expect("sound");
+    }
+    let (mut seen, mut after) = (0, String::new());
+    loop {
+        let (page, more) = names.read_directory("/", &after, 64).expect("readable");
+        for entry in &page {
+            assert_eq!(entry.name, format!("{seen:04}"));
+            seen += 1;
+        }
+        after = page.last().expect("never an empty page in between").name.clone();
+        // What goes meanwhile does not disturb.
+        names.unlink(&format!("/{after}"), caller(0, 0, 6)).expect("there");
+        if !more {
+            break;
+        }
+    }
+    assert_eq!(seen, 5000);
+}

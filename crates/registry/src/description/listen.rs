@@ -1,0 +1,96 @@
+//! Where servers listen for other hosts.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr};
+
+use crate::error::Error;
+use crate::sys;
+
+/// Where servers listen for other hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// At every address.
+    All,
+    /// Nowhere: only processes of the same host get in.
+    Nowhere,
+    /// At this address.
+    Address(IpAddr),
+    /// At the address of this network interface.
+    Interface(String),
+}
+
+impl Listen {
+    /// The address on this host; `None`: do not listen.
+    pub fn address(&self) -> Result<Option<IpAddr>, Error> {
+        match self {
+            Listen::All => Ok(Some(Ipv4Addr::UNSPECIFIED.into())),
+            Listen::Nowhere => Ok(None),
+            Listen::Address(address) => Ok(Some(*address)),
+            Listen::Interface(name) => {
+                let all = sys::interface_addresses(name)
+                    .map_err(Error::io("list the network interfaces for", name))?;
+                // IPv4 first: an IPv6 one may be good on its link only.
+                let best = all.iter().find(|address| address.is_ipv4()).or(all.first());
+                best.copied().map(Some).ok_or_else(|| Error::NoInterface(name.clone()))
+            }
+        }
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Listen> {
+        if text.eq_ignore_ascii_case("all") {
+            return Some(Listen::All);
+        }
+        if text.eq_ignore_ascii_case("none") {
+            return Some(Listen::Nowhere);
+        }
+        if let Ok(address) = text.parse() {
+            return Some(Listen::Address(address));
+        }
+        // What Linux allows: 15 bytes, no blanks, no slash, no colon.
+        let sound = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | ':');
+        (!text.is_empty() && text.len() <= 15 && text.chars().all(sound))
+            .then(|| Listen::Interface(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Listen::All => f.write_str("all"),
+            Listen::Nowhere => f.write_str("none"),
+            Listen::Address(address) => address.fmt(f),
+            Listen::Interface(name) => f.write_str(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv6Addr;
+
+    #[test]
+    fn a_place_to_listen_is_a_word_an_address_or_an_interface() {
+        for (text, listen) in [
+            ("all", Listen::All),
+            ("NONE", Listen::Nowhere),
+            ("10.0.0.1", Listen::Address(Ipv4Addr::new(10, 0, 0, 1).into())),
+            ("::1", Listen::Address(Ipv6Addr::LOCALHOST.into())),
+            ("eth0.100", Listen::Interface("eth0.100".to_owned())),
+        ] {
+            assert_eq!(Listen::parse(text), Some(listen.clone()));
+            assert_eq!(Listen::parse(&listen.to_string()), Some(listen));
+        }
+        for bad in ["", "a b", "a/b", "eth0:1", "a-name-that-is-too-long"] {
+            assert_eq!(Listen::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn interfaces_are_looked_up_on_this_host() {
+        let address = |text: &str| Listen::parse(text).expect("sound").address();
+        assert_eq!(address("lo").expect("every host has one"), Some(Ipv4Addr::LOCALHOST.into()));
+        assert_eq!(address("none").expect("nothing to look up"), None);
+        assert!(matches!(address("no-such-0"), Err(Error::NoInterface(_))));
+    }
+}

@@ -1,0 +1,180 @@
+//! A partition file: what a partition is made of, and how its servers are to run.
+//!
+//! Every key is one entry of a table (`keys`): its names, kind, range, default, meaning and place in the
+//! description. A text, be it TOML or the plain format of the AHPIOS paper, becomes a list of settings with
+//! their lines (`read`), each is put in its place, and the whole is checked (`draft`). What the registry
+//! keeps as JSON goes the same way, so there is one door with one set of checks.
+
+mod codec;
+mod draft;
+mod keys;
+mod listen;
+mod read;
+mod resource;
+mod value;
+
+use std::path::Path;
+use std::time::Duration;
+
+use pario_units::ServerId;
+
+use crate::error::{Error, Fault};
+use draft::Draft;
+pub(crate) use keys::is_name;
+pub use keys::{Key, keys};
+pub use listen::Listen;
+pub use resource::Resource;
+pub use value::{Launcher, Scheduling, Strategy, Water, parse_size, spell_size};
+
+/// A partition file, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Description {
+    structure: Structure,
+    settings: Settings,
+}
+
+/// What is fixed when a partition is created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Structure {
+    /// The partition's name.
+    pub name: String,
+    /// Where its servers keep their data, by [`ServerId`].
+    pub servers: Vec<Resource>,
+    /// The server that also keeps the name space.
+    pub metadata: ServerId,
+    /// Bytes of a stripe, where a file's creator does not say otherwise.
+    pub stripe_size: u64,
+    /// Bytes of a block of the servers' caches.
+    pub block_size: u64,
+}
+
+/// What may change at each start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Bytes of each server's cache.
+    pub cache: u64,
+    /// Dirty blocks at which a server's flusher starts.
+    pub high_water: Water,
+    /// Dirty blocks at which it rests.
+    pub low_water: Water,
+    /// The most bytes of payload in one message.
+    pub network_buffer: u64,
+    /// Threads of a server that do requests.
+    pub workers: u16,
+    /// In which order they take them up.
+    pub scheduling: Scheduling,
+    /// How collective calls move data, where no hint says it.
+    pub strategy: Strategy,
+    /// Whether a server that dies is started again.
+    pub supervise: bool,
+    /// What starts servers.
+    pub launcher: Launcher,
+    /// The TCP port of server 0, the next one of server 1, and so on; 0: any.
+    pub port: u16,
+    /// Where servers listen for other hosts.
+    pub listen: Listen,
+    /// How long a request may take.
+    pub deadline: Duration,
+}
+
+impl Description {
+    /// Reads a partition file's text. `fallback` is its name if the text has none: the file's, usually.
+    pub fn parse(text: &str, fallback: Option<&str>) -> Result<Description, Error> {
+        Ok(Draft::from_settings(read::settings(text)?)?.finish(fallback)?)
+    }
+
+    /// Reads a partition file. Its name without extension is the partition's, if the file does not say
+    /// another.
+    pub fn read(path: &Path) -> Result<Description, Error> {
+        let bytes = std::fs::read(path).map_err(Error::io("read the partition file", path))?;
+        let stem = path.file_stem().and_then(|stem| stem.to_str());
+        let text = std::str::from_utf8(&bytes).map_err(|error| {
+            let line = bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count() + 1;
+            Fault::Syntax { line: Some(line), why: "the text is not UTF-8".to_owned() }
+        })?;
+        Description::parse(text, stem)
+    }
+
+    /// A description of these parts, if they make sense.
+    pub fn new(structure: Structure, settings: Settings) -> Result<Description, Error> {
+        if usize::from(structure.metadata.0) >= structure.servers.len() {
+            return Err(
+                Fault::Metadata { line: None, place: format!("server {}", structure.metadata) }.into()
+            );
+        }
+        Ok(Draft::of(&structure, &settings).checked()?.finish(None)?)
+    }
+
+    /// The same with one value changed, as the user writes it. Not for lists.
+    pub fn with(&self, key: &str, value: &str) -> Result<Description, Error> {
+        let mut draft = Draft::of(&self.structure, &self.settings);
+        draft.replace(key, value)?;
+        Ok(draft.finish(None)?)
+    }
+
+    /// The partition's name.
+    pub fn name(&self) -> &str {
+        &self.structure.name
+    }
+
+    /// What is fixed when the partition is created.
+    pub fn structure(&self) -> &Structure {
+        &self.structure
+    }
+
+    /// What may change at each start.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Blocks of each server's cache.
+    pub fn cache_blocks(&self) -> u64 {
+        self.settings.cache / self.structure.block_size
+    }
+
+    /// Whether `asked` describes the partition that `self` describes, in all that is fixed. The first
+    /// difference is the error.
+    pub fn check_same_structure(&self, asked: &Description) -> Result<(), Error> {
+        let (mut fixed, mut other) = (self.draft(), asked.draft());
+        for key in keys().iter().filter(|key| key.structural) {
+            let (fixed, asked) = (key.spell(&mut fixed), key.spell(&mut other));
+            if fixed != asked {
+                let spelled =
+                    |value: Option<keys::Spelling>| value.map_or_else(String::new, |v| v.to_string());
+                return Err(Error::Structure {
+                    name: self.name().to_owned(),
+                    key: key.name,
+                    fixed: spelled(fixed),
+                    asked: spelled(asked),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn draft(&self) -> Draft {
+        Draft::of(&self.structure, &self.settings)
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            cache: 256 << 20,
+            high_water: Water::Percent(50),
+            low_water: Water::Percent(25),
+            network_buffer: 1 << 20,
+            workers: 4,
+            scheduling: Scheduling::Fair,
+            strategy: Strategy::Auto,
+            supervise: true,
+            launcher: Launcher::Auto,
+            port: 0,
+            listen: Listen::All,
+            deadline: Duration::from_secs(30),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

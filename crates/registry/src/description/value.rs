@@ -1,0 +1,219 @@
+//! Sizes, times, watermarks and words: how each is read and written. What is written reads back the same.
+
+use std::fmt;
+use std::time::Duration;
+
+/// A number of dirty blocks at which the flusher starts or rests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Water {
+    /// So many of a hundred blocks of the cache.
+    Percent(u8),
+    /// So many blocks.
+    Blocks(u64),
+}
+
+impl Water {
+    /// The number of blocks in a cache of that many.
+    pub fn of(self, blocks: u64) -> u64 {
+        match self {
+            Water::Percent(percent) => (u128::from(blocks) * u128::from(percent) / 100) as u64,
+            Water::Blocks(count) => count,
+        }
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Water> {
+        match text.strip_suffix('%') {
+            Some(percent) => {
+                let percent = whole(percent.trim_end())?;
+                u8::try_from(percent).ok().filter(|&p| p <= 100).map(Water::Percent)
+            }
+            None => whole(text).map(Water::Blocks),
+        }
+    }
+}
+
+impl fmt::Display for Water {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Water::Percent(percent) => write!(f, "{percent}%"),
+            Water::Blocks(blocks) => blocks.fmt(f),
+        }
+    }
+}
+
+/// A closed list of words, each with a meaning.
+macro_rules! words {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl $name {
+            /// Every word of the list.
+            pub const WORDS: &'static [&'static str] = &[$($word),*];
+
+            /// How it is written.
+            pub fn word(self) -> &'static str {
+                match self {
+                    $($name::$variant => $word,)*
+                }
+            }
+
+            pub(super) fn parse(text: &str) -> Option<$name> {
+                $(if text.eq_ignore_ascii_case($word) {
+                    return Some($name::$variant);
+                })*
+                None
+            }
+        }
+    };
+}
+
+words! {
+    /// In which order a server takes up requests.
+    Scheduling {
+        /// One of each client in turn.
+        Fair = "fair",
+        /// As they arrive.
+        Arrival = "arrival",
+    }
+}
+
+words! {
+    /// How collective calls on a partition's files move data, where no hint says it.
+    Strategy {
+        /// As suits file and access.
+        Auto = "auto",
+        /// Each rank by itself.
+        Independent = "independent",
+        /// Through aggregators among the ranks.
+        TwoPhase = "two-phase",
+        /// Through the cache of the ranks.
+        ClientDirected = "client-directed",
+        /// Through the cache of the servers.
+        ServerDirected = "server-directed",
+    }
+}
+
+words! {
+    /// What starts a server on its node.
+    Launcher {
+        /// A plain process on this host, `srun` within a Slurm job, else `ssh`.
+        Auto = "auto",
+        /// A plain process on this host.
+        Local = "local",
+        /// `ssh`.
+        Ssh = "ssh",
+        /// Slurm's `srun`.
+        Srun = "srun",
+        /// An MPI's `mpiexec`.
+        Mpiexec = "mpiexec",
+    }
+}
+
+/// Digits only: the standard parser would let a plus sign through.
+pub(super) fn whole(text: &str) -> Option<u64> {
+    (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok()).flatten()
+}
+
+/// Reads a number of bytes; every suffix (k, kB, KiB and so on up to T, in any case) counts in steps of 1024.
+pub fn parse_size(text: &str) -> Option<u64> {
+    let (number, suffix) = split_number(text);
+    let suffix = suffix.to_ascii_lowercase();
+    let shift = match suffix.as_str() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 10,
+        "m" | "mb" | "mib" => 20,
+        "g" | "gb" | "gib" => 30,
+        "t" | "tb" | "tib" => 40,
+        _ => return None,
+    };
+    whole(number)?.checked_mul(1 << shift)
+}
+
+/// A number of bytes as [`parse_size`] reads it, as short as it gets: `64K`, `1536`.
+pub fn spell_size(bytes: u64) -> String {
+    let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
+    let unit = units.into_iter().find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift);
+    unit.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
+}
+
+/// Reads a time: `500ms`, `30s` or plain `30`, `2m`, `1h`.
+pub(super) fn parse_time(text: &str) -> Option<Duration> {
+    let (number, unit) = split_number(text);
+    let milliseconds = match unit.to_ascii_lowercase().as_str() {
+        "ms" => 1,
+        "" | "s" => 1000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    whole(number)?.checked_mul(milliseconds).map(Duration::from_millis)
+}
+
+/// A time as [`parse_time`] reads it. Times are whole milliseconds.
+pub(super) fn spell_time(time: Duration) -> String {
+    let milliseconds = time.as_millis();
+    if milliseconds.is_multiple_of(1000) {
+        format!("{}s", milliseconds / 1000)
+    } else {
+        format!("{milliseconds}ms")
+    }
+}
+
+fn split_number(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    (number, unit.trim_start())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sizes_count_in_steps_of_1024() {
+        for (text, bytes) in
+            [("64k", 65536), ("64K", 65536), ("4 MiB", 4 << 20), ("1G", 1 << 30), ("7", 7), (" 7b ", 7)]
+        {
+            assert_eq!(parse_size(text), Some(bytes), "{text}");
+        }
+        for bad in ["", "k", "-1", "+1", "1.5M", "1kk", "1 0", "16777216T", "0x10", "99999999999999999999"] {
+            assert_eq!(parse_size(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn times_have_units() {
+        for (text, ms) in [("30", 30_000), ("500ms", 500), ("2m", 120_000), ("1 h", 3_600_000)] {
+            assert_eq!(parse_time(text), Some(Duration::from_millis(ms)), "{text}");
+        }
+        for bad in ["", "s", "-1", "1.5s", "1d"] {
+            assert_eq!(parse_time(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn watermarks_are_percents_or_blocks() {
+        assert_eq!(Water::parse("50%").map(|w| w.of(4096)), Some(2048));
+        assert_eq!(Water::parse("100 %").map(|w| w.of(u64::MAX)), Some(u64::MAX));
+        assert_eq!(Water::parse("17").map(|w| w.of(4096)), Some(17));
+        for bad in ["", "%", "101%", "-1", "50 percent"] {
+            assert_eq!(Water::parse(bad), None, "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_reads_back(bytes: u64, shift in 0u32..64, ms in 0u64..10_000_000) {
+            let bytes = bytes << shift;
+            prop_assert_eq!(parse_size(&spell_size(bytes)), Some(bytes));
+            let time = Duration::from_millis(ms);
+            prop_assert_eq!(parse_time(&spell_time(time)), Some(time));
+        }
+    }
+}

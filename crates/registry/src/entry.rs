@@ -1,0 +1,167 @@
+//! What the registry knows of a partition, and how it is written down.
+//!
+//! `registry.json`, version 1:
+//!
+//! ```json
+//! {
+//!   "version": 1,
+//!   "partitions": {
+//!     "scratch": {
+//!       "id": "00112233445566778899aabbccddeeff",
+//!       "description": { "name": "scratch", "servers": ["n0:/data"], "stripe_size": 65536, … },
+//!       "host": "n0",
+//!       "created": 1700000000000000000,
+//!       "made": true,
+//!       "generation": 2,
+//!       "running": {
+//!         "0": { "host": "n0", "pid": 4711, "unix": "/dev/shm/…", "tcp": "10.0.0.1:40000", "started": 170… }
+//!       }
+//!     }
+//!   }
+//! }
+//! ```
+//!
+//! Times are nanoseconds since 1970. A reader refuses other versions and keys that it does not know.
+
+use std::collections::BTreeMap;
+
+use pario_units::{PartitionId, ServerId, Stamp};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::description::Description;
+
+/// The version of the registry's file.
+pub(crate) const VERSION: u64 = 1;
+
+/// A partition in the registry.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Its number, which no other partition ever has.
+    #[serde(with = "hexadecimal")]
+    pub id: PartitionId,
+    /// What it is made of, and how its servers were started last.
+    pub description: Description,
+    /// The host where it was created: that of the servers whose resource names no node.
+    pub host: String,
+    /// When it was created.
+    #[serde(with = "stamp")]
+    pub created: Stamp,
+    /// Whether all its servers have been up once. From then on their directories hold its data: one that does
+    /// not is an error, not a place to begin in. Until then its structure may still change.
+    pub made: bool,
+    /// How often the entry has been changed.
+    pub generation: u64,
+    /// The servers that were started and not stopped.
+    #[serde(serialize_with = "write_running", deserialize_with = "read_running")]
+    pub running: BTreeMap<ServerId, Running>,
+}
+
+/// A server that was started.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Running {
+    /// Where.
+    pub host: String,
+    /// Its process there.
+    pub pid: u32,
+    /// Its Unix socket there.
+    pub unix: String,
+    /// Its address for other hosts, `host:port`, if it listens for them.
+    pub tcp: Option<String>,
+    /// When it was started.
+    #[serde(with = "stamp")]
+    pub started: Stamp,
+}
+
+impl Entry {
+    /// The partition's name.
+    pub fn name(&self) -> &str {
+        self.description.name()
+    }
+
+    /// Whether every server was started and not stopped. One may have died since.
+    pub fn is_up(&self) -> bool {
+        self.running.len() == self.description.structure().servers.len()
+    }
+
+    /// The host of a server.
+    pub fn host_of(&self, server: ServerId) -> Option<&str> {
+        let resource = self.description.structure().servers.get(usize::from(server.0))?;
+        Some(resource.node.as_deref().unwrap_or(&self.host))
+    }
+}
+
+/// The whole file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Contents {
+    pub version: u64,
+    pub partitions: BTreeMap<String, Entry>,
+}
+
+/// Just enough of the file to know whether the rest can be understood.
+#[derive(Deserialize)]
+pub(crate) struct Version {
+    pub version: u64,
+}
+
+impl Contents {
+    pub fn empty() -> Contents {
+        Contents { version: VERSION, partitions: BTreeMap::new() }
+    }
+
+    /// What is wrong with it beyond its form.
+    pub fn fault(&self) -> Option<String> {
+        self.partitions.iter().find_map(|(name, entry)| {
+            let servers = entry.description.structure().servers.len();
+            if entry.name() != name {
+                Some(format!("the description of {name:?} is that of {:?}", entry.name()))
+            } else if entry.running.keys().any(|server| usize::from(server.0) >= servers) {
+                Some(format!("{name:?} has {servers} servers, but one of a higher number runs"))
+            } else {
+                None
+            }
+        })
+    }
+}
+
+mod hexadecimal {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(id: &PartitionId, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(id)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PartitionId, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let sound = text.len() == 32 && text.bytes().all(|b| b.is_ascii_hexdigit());
+        let id = sound.then(|| u128::from_str_radix(&text, 16).ok()).flatten();
+        id.map(PartitionId).ok_or_else(|| D::Error::custom("an id has 32 hexadecimal digits"))
+    }
+}
+
+mod stamp {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(stamp: &Stamp, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i64(stamp.0)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Stamp, D::Error> {
+        i64::deserialize(deserializer).map(Stamp)
+    }
+}
+
+fn write_running<S: Serializer>(
+    running: &BTreeMap<ServerId, Running>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(running.iter().map(|(server, running)| (server.0, running)))
+}
+
+fn read_running<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<ServerId, Running>, D::Error> {
+    let running = BTreeMap::<u16, Running>::deserialize(deserializer)?;
+    Ok(running.into_iter().map(|(server, running)| (ServerId(server), running)).collect())
+}

@@ -1,0 +1,354 @@
+//! What can go wrong with partition files and the registry.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pario_units::{ErrorKind, PartitionId};
+
+/// Why something could not be read, changed or locked.
+#[derive(Debug)]
+pub enum Error {
+    /// A partition file, or a value for one, makes no sense.
+    Description(Fault),
+    /// A partition that exists is described differently in what was fixed when it was created.
+    Structure {
+        /// The partition.
+        name: String,
+        /// What differs.
+        key: &'static str,
+        /// What it was created with.
+        fixed: String,
+        /// What is asked for now.
+        asked: String,
+    },
+    /// No partition of that name.
+    NoPartition(String),
+    /// A partition of that name exists.
+    AlreadyThere(String),
+    /// The registry's secret of a partition is gone.
+    NoSecret(PartitionId, PathBuf),
+    /// Somebody held a lock for too long.
+    Locked {
+        /// What the lock is for.
+        what: String,
+        /// Who holds it, as far as the lock's file says.
+        holder: String,
+        /// How long this process has waited.
+        waited: Duration,
+    },
+    /// A file or directory that others could have changed or could read.
+    Unsafe {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong with it.
+        trouble: Trouble,
+    },
+    /// The registry's file, or a secret's, holds what no Pario has written.
+    Garbled {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The registry's file is of another version of Pario.
+    Version {
+        /// Which file.
+        path: PathBuf,
+        /// Its version.
+        found: u64,
+        /// The version that this program understands.
+        known: u64,
+    },
+    /// This host has no network interface of that name with an address.
+    NoInterface(String),
+    /// A directory's name is so long that no socket could be in it.
+    TooLong(PathBuf),
+    /// A system call failed.
+    Io {
+        /// What was to be done.
+        action: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+/// What is wrong with a partition file, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The text is neither TOML nor a list of `key = value` lines.
+    Syntax {
+        /// The line, from 1.
+        line: Option<usize>,
+        /// What is wrong there.
+        why: String,
+    },
+    /// A line in TOML among lines in the plain format.
+    Mixed {
+        /// A line in TOML.
+        line: usize,
+        /// A line that is not.
+        plain: usize,
+        /// The value on that line.
+        value: String,
+    },
+    /// No such key.
+    Unknown {
+        /// The line, from 1.
+        line: Option<usize>,
+        /// The key.
+        key: String,
+        /// A key that may be meant.
+        nearest: Option<&'static str>,
+    },
+    /// A key that may stand only once stands twice.
+    Twice {
+        /// The second one's line.
+        line: Option<usize>,
+        /// The key.
+        key: &'static str,
+    },
+    /// A value that the key does not allow.
+    Value {
+        /// The line, from 1.
+        line: Option<usize>,
+        /// The key.
+        key: &'static str,
+        /// The value.
+        value: String,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// A key that has to be there is not.
+    Missing(&'static str),
+    /// There is no name in the file, and the file's own cannot serve.
+    NoName(String),
+    /// `nr_ios` and the number of servers differ.
+    Count {
+        /// The line, from 1.
+        line: Option<usize>,
+        /// What the file says.
+        said: u64,
+        /// How many there are.
+        servers: usize,
+    },
+    /// Two servers with one directory.
+    SamePlace {
+        /// The line of the second.
+        line: Option<usize>,
+        /// The place.
+        place: String,
+    },
+    /// `metadata` names none of the servers.
+    Metadata {
+        /// The line, from 1.
+        line: Option<usize>,
+        /// What it names.
+        place: String,
+    },
+    /// The cache has room for too few blocks.
+    SmallCache {
+        /// The line, from 1.
+        line: Option<usize>,
+        /// Its bytes.
+        cache: u64,
+        /// Bytes of a block.
+        block: u64,
+        /// How many blocks are the least.
+        least: u64,
+    },
+    /// The low watermark is not below the high one, or the high one is above the cache.
+    Watermarks {
+        /// The line, from 1.
+        line: Option<usize>,
+        /// The low one in blocks.
+        low: u64,
+        /// The high one in blocks.
+        high: u64,
+        /// The cache's blocks.
+        blocks: u64,
+    },
+    /// There are fewer ports from `port` on than servers.
+    Ports {
+        /// The line, from 1.
+        line: Option<usize>,
+        /// The first port.
+        port: u16,
+        /// How many servers.
+        servers: usize,
+    },
+}
+
+/// Why a file or directory is not safe to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// It belongs to this user.
+    Owner(u32),
+    /// Others than its owner have rights; this is its mode.
+    Mode(u32),
+    /// It is not a directory of its own (a link, say).
+    NotADirectory,
+    /// It is not a plain file.
+    NotAFile,
+}
+
+impl Error {
+    /// What went wrong, as far as a caller can act on it.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Description(_) => ErrorKind::Arg,
+            Error::Structure { .. } => ErrorKind::NotSame,
+            Error::NoPartition(_) => ErrorKind::NoSuchFile,
+            Error::AlreadyThere(_) => ErrorKind::FileExists,
+            Error::NoSecret(..) | Error::Unsafe { .. } => ErrorKind::Access,
+            Error::Locked { .. } => ErrorKind::FileInUse,
+            Error::Garbled { .. } => ErrorKind::Damaged,
+            Error::Version { .. } => ErrorKind::Protocol,
+            Error::NoInterface(_) => ErrorKind::Arg,
+            Error::TooLong(_) => ErrorKind::BadFile,
+            Error::Io { source, .. } => source.raw_os_error().map_or(ErrorKind::Io, ErrorKind::from_errno),
+        }
+    }
+
+    pub(crate) fn io(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Error {
+        let path = path.into();
+        move |source| Error::Io { action, path, source }
+    }
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        Error::Description(fault)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Io { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Description(fault) => fault.fmt(f),
+            Error::Structure { name, key, fixed, asked } => write!(
+                f,
+                "partition {name} was created with {key} = {fixed}, which is fixed; asked for is \
+                 {key} = {asked}: leave it as it was, or create a partition of another name"
+            ),
+            Error::NoPartition(name) => write!(f, "no partition is called {name} ('pario list' shows all)"),
+            Error::AlreadyThere(name) => write!(f, "a partition called {name} exists already"),
+            Error::NoSecret(id, path) => {
+                write!(f, "the secret of partition {id} is missing: {} is not there", path.display())
+            }
+            Error::Locked { what, holder, waited } => {
+                let waited = waited.as_secs_f32();
+                write!(f, "{what} is in use by {holder}; gave up after {waited:.1} s, try again")
+            }
+            Error::Unsafe { path, trouble } => write!(f, "{} {trouble}", path.display()),
+            Error::Garbled { path, why } => {
+                write!(
+                    f,
+                    "{} is damaged and was left as it is: {why}; mend it or move it away",
+                    path.display()
+                )
+            }
+            Error::Version { path, found, known } => write!(
+                f,
+                "{} has version {found}, this pario understands version {known}: use the pario that wrote it",
+                path.display()
+            ),
+            Error::NoInterface(name) => {
+                write!(f, "this host has no network interface {name:?} with an address (see the key listen)")
+            }
+            Error::TooLong(path) => {
+                write!(f, "{} is too long a name for a directory with a socket in it", path.display())
+            }
+            Error::Io { action, path, source } => write!(f, "cannot {action} {}: {source}", path.display()),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line() {
+            write!(f, "line {line}: ")?;
+        }
+        match self {
+            Fault::Syntax { why, .. } => f.write_str(why),
+            Fault::Mixed { plain, value, .. } => write!(
+                f,
+                "this is TOML, but line {plain} is not: put {value:?} there in quotes, or leave quotes \
+                 and brackets out everywhere"
+            ),
+            Fault::Unknown { key, nearest: Some(near), .. } => write!(f, "no key {key:?}; is {near} meant?"),
+            Fault::Unknown { key, nearest: None, .. } => write!(f, "no key {key:?}"),
+            Fault::Twice { key, .. } => write!(f, "{key} is here for the second time"),
+            Fault::Value { key, value, allowed, .. } => write!(f, "{key} = {value:?}; allowed: {allowed}"),
+            Fault::Missing(key) => write!(f, "{key} is missing"),
+            Fault::NoName(file) => write!(
+                f,
+                "name is missing, and {file:?} cannot serve as one: letters, digits, '.', '_' and '-', at \
+                 most 64"
+            ),
+            Fault::Count { said, servers, .. } => {
+                write!(f, "nr_ios = {said}, but the number of servers is {servers}")
+            }
+            Fault::SamePlace { place, .. } => {
+                write!(f, "{place} is a server already; give each server a directory of its own")
+            }
+            Fault::Metadata { place, .. } => write!(f, "metadata = {place}, which is none of the servers"),
+            Fault::SmallCache { cache, block, least, .. } => {
+                write!(f, "cache = {cache} bytes, less than {least} blocks of {block} bytes")
+            }
+            Fault::Watermarks { low, high, blocks, .. } => write!(
+                f,
+                "low_water is {low} blocks, high_water {high}, the cache {blocks}: each must be less than \
+                 the next, high_water may equal the cache"
+            ),
+            Fault::Ports { port, servers, .. } => {
+                write!(f, "port = {port}: {servers} servers take one port each from there on, up to 65535")
+            }
+        }
+    }
+}
+
+impl Fault {
+    /// The line in the file, from 1, where one is known.
+    pub fn line(&self) -> Option<usize> {
+        match self {
+            Fault::Mixed { line, .. } => Some(*line),
+            Fault::Syntax { line, .. }
+            | Fault::Unknown { line, .. }
+            | Fault::Twice { line, .. }
+            | Fault::Value { line, .. }
+            | Fault::Count { line, .. }
+            | Fault::SamePlace { line, .. }
+            | Fault::Metadata { line, .. }
+            | Fault::SmallCache { line, .. }
+            | Fault::Watermarks { line, .. }
+            | Fault::Ports { line, .. } => *line,
+            Fault::Missing(_) | Fault::NoName(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Trouble::Owner(uid) => write!(f, "belongs to another user (uid {uid}) and cannot be trusted"),
+            Trouble::Mode(mode) => {
+                write!(f, "is open to other users (mode {mode:04o}): take their rights away with chmod go=")
+            }
+            Trouble::NotADirectory => f.write_str("is in the way: it is not a directory"),
+            Trouble::NotAFile => f.write_str("is in the way: it is not a plain file"),
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A lock between processes, on this host and on others that share the file system: `flock` on a file that
+//! says who holds it. The kernel lets go of it when its holder ends, in whatever way.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::error::Error;
+use crate::sys;
+
+/// How often a taken lock is tried again. The kernel can wait for a lock, but not with a deadline.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// A lock that is held until this is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Takes the lock in that file; `what` is what it stands for.
+    pub fn take(path: &Path, what: &str, deadline: Duration) -> Result<Lock, Error> {
+        let begun = Instant::now();
+        loop {
+            let file = open(path).map_err(Error::io("open the lock", path))?;
+            if sys::try_lock(&file).map_err(Error::io("lock", path))? {
+                // Whoever had it may have removed the file meanwhile: then a newer one counts.
+                if is_at(&file, path).map_err(Error::io("look at", path))? {
+                    let mut lock = Lock { file, path: path.to_owned() };
+                    // Only for others' error messages: the lock holds without it.
+                    let _ = lock.sign();
+                    return Ok(lock);
+                }
+                continue;
+            }
+            let waited = begun.elapsed();
+            if waited >= deadline {
+                return Err(Error::Locked { what: what.to_owned(), holder: holder(path), waited });
+            }
+            std::thread::sleep(PAUSE.min(deadline - waited));
+        }
+    }
+
+    /// Lets go of it and removes its file.
+    pub fn remove(self) -> Result<(), Error> {
+        std::fs::remove_file(&self.path).map_err(Error::io("remove", &self.path))
+    }
+
+    fn sign(&mut self) -> io::Result<()> {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let text = format!("process {} on {}\n", std::process::id(), host.trim());
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        self.file.write_all(text.as_bytes())
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Only so that nobody reads the name of a holder that is none. Closing the file lets go.
+        let _ = self.file.set_len(0);
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let held = file.metadata()?;
+    match path.symlink_metadata() {
+        Ok(there) => Ok((held.dev(), held.ino()) == (there.dev(), there.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// What the lock's file says of its holder.
+fn holder(path: &Path) -> String {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(300).read_to_string(&mut text));
+    match text.lines().next() {
+        Some(line) if read.is_ok() && !line.is_empty() => line.escape_debug().to_string(),
+        _ => "another process".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registry::tests::Scratch;
+
+    #[test]
+    fn a_lock_excludes_and_names_its_holder() {
+        let scratch = Scratch::new("lock");
+        let path = scratch.path("a.lock");
+        let lock = Lock::take(&path, "the thing", Duration::ZERO).expect("free");
+        let error = Lock::take(&path, "the thing", Duration::from_millis(20)).expect_err("taken");
+        let text = error.to_string();
+        assert!(text.contains(&format!("the thing is in use by process {}", std::process::id())), "{text}");
+        drop(lock);
+        Lock::take(&path, "the thing", Duration::ZERO).expect("free again").remove().expect("removed");
+        assert!(!path.exists());
+        Lock::take(&path, "the thing", Duration::ZERO).expect("free, with a new file");
+    }
+
+    #[test]
+    fn a_lock_whose_file_is_removed_is_not_had_by_two() {
+        let scratch = Scratch::new("lock-removed");
+        let path = scratch.path("a.lock");
+        let inside = std::sync::atomic::AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let lock = Lock::take(&path, "it", Duration::from_secs(9)).expect("in time");
+                        assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
+                        inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                        lock.remove().expect("removed");
+                    }
+                });
+            }
+        });
+    }
+}

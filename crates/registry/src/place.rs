@@ -1,0 +1,51 @@
+//! Directories and files that are this user's alone: made so, and checked to be so before they are trusted.
+
+use std::fs::{DirBuilder, Metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::Path;
+
+use crate::error::{Error, Trouble};
+use crate::sys;
+
+/// Whether links are followed to what is checked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Links {
+    /// They are: the user may have put the directory elsewhere.
+    Followed,
+    /// They are not: others can make them here.
+    Refused,
+}
+
+/// Makes sure of a directory that only this user can use; those above it are made as well.
+pub fn directory(path: &Path, links: Links) -> Result<(), Error> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound && links == Links::Followed => {
+            DirBuilder::new().mode(0o700).recursive(true).create(path).map_err(Error::io("make", path))?;
+        }
+        Err(error) => return Err(Error::io("make", path)(error)),
+    }
+    let metadata = match links {
+        Links::Followed => path.metadata(),
+        Links::Refused => path.symlink_metadata(),
+    };
+    let metadata = metadata.map_err(Error::io("look at", path))?;
+    if !metadata.is_dir() {
+        return Err(Error::Unsafe { path: path.to_owned(), trouble: Trouble::NotADirectory });
+    }
+    private(path, &metadata)
+}
+
+/// Checks that a file or directory is this user's and nobody else has rights on it.
+pub fn private(path: &Path, metadata: &Metadata) -> Result<(), Error> {
+    let unsafe_by = |trouble| Err(Error::Unsafe { path: path.to_owned(), trouble });
+    if metadata.uid() != sys::user() {
+        return unsafe_by(Trouble::Owner(metadata.uid()));
+    }
+    if metadata.mode() & 0o077 != 0 {
+        return unsafe_by(Trouble::Mode(metadata.mode() & 0o7777));
+    }
+    Ok(())
+}

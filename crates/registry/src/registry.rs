@@ -1,0 +1,221 @@
+//! The registry: a directory of the user, one small file in it about all partitions, and how it is changed.
+//!
+//! ```text
+//! registry.json   all partitions (see `entry`)
+//! registry.lock   held while that is changed
+//! secrets/ID      32 bytes that let clients in
+//! locks/NAME      held while a partition goes up or down
+//! ```
+//!
+//! Everything is mode 0700 or 0600; a directory or secret that others can get at is refused.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pario_units::{PartitionId, Stamp};
+
+use crate::description::{Description, is_name};
+use crate::entry::{Contents, Entry, VERSION, Version};
+use crate::error::Error;
+use crate::lock::Lock;
+use crate::place::{self, Links};
+use crate::random;
+use crate::replace::{Check, replace};
+use crate::secret::Secret;
+
+/// How long a change waits for others that change the registry: each takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The partitions of a user.
+pub struct Registry {
+    dir: PathBuf,
+    patience: Duration,
+    check: Box<Check>,
+}
+
+/// The right to start, stop and remove a partition, until this is dropped.
+#[derive(Debug)]
+pub struct PartitionLock {
+    name: String,
+    lock: Lock,
+}
+
+impl Registry {
+    /// The registry in that directory, which is made if it is not there.
+    pub fn open(dir: &Path) -> Result<Registry, Error> {
+        place::directory(dir, Links::Followed)?;
+        for inner in ["secrets", "locks"] {
+            place::directory(&dir.join(inner), Links::Refused)?;
+        }
+        Ok(Registry { dir: dir.to_owned(), patience: PATIENCE, check: Box::new(|_| Ok(())) })
+    }
+
+    /// The same with another time to wait for others that change it.
+    pub fn with_patience(self, patience: Duration) -> Registry {
+        Registry { patience, ..self }
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// All partitions, by name.
+    pub fn list(&self) -> Result<Vec<Entry>, Error> {
+        Ok(self.read()?.partitions.into_values().collect())
+    }
+
+    /// The partition of that name.
+    pub fn get(&self, name: &str) -> Result<Entry, Error> {
+        self.read()?.partitions.remove(name).ok_or_else(|| Error::NoPartition(name.to_owned()))
+    }
+
+    /// Makes an entry and a secret for a new partition. `host` is this one.
+    pub fn create(&self, description: &Description, host: &str) -> Result<Entry, Error> {
+        self.change(|registry, partitions| {
+            let name = description.name();
+            if partitions.contains_key(name) {
+                return Err(Error::AlreadyThere(name.to_owned()));
+            }
+            registry.sweep(partitions)?;
+            let entry = Entry {
+                id: PartitionId(u128::from_le_bytes(random::bytes()?)),
+                description: description.clone(),
+                host: host.to_owned(),
+                created: Stamp::now(),
+                made: false,
+                generation: 0,
+                running: BTreeMap::new(),
+            };
+            Secret::create(&registry.secret_path(entry.id))?;
+            partitions.insert(name.to_owned(), entry.clone());
+            Ok(entry)
+        })
+    }
+
+    /// Changes a partition's entry, and returns it as it is then. Name and id stay as they are, and so does
+    /// its structure once it was made.
+    pub fn update(&self, name: &str, change: impl FnOnce(&mut Entry)) -> Result<Entry, Error> {
+        self.change(|_, partitions| {
+            let entry = partitions.get_mut(name).ok_or_else(|| Error::NoPartition(name.to_owned()))?;
+            let before = entry.clone();
+            change(entry);
+            if before.made {
+                before.description.check_same_structure(&entry.description)?;
+            }
+            assert_eq!(
+                (before.id, before.name()),
+                (entry.id, entry.name()),
+                "a partition keeps its name and id"
+            );
+            entry.generation = before.generation + 1;
+            Ok(entry.clone())
+        })
+    }
+
+    /// Forgets a partition: its entry, its secret, its lock. Its data stays where it is.
+    pub fn remove(&self, lock: PartitionLock) -> Result<Entry, Error> {
+        let entry = self.change(|_, partitions| {
+            partitions.remove(&lock.name).ok_or_else(|| Error::NoPartition(lock.name.clone()))
+        })?;
+        // Should this not be reached, the next to create a partition does it.
+        self.forget_secret(&self.secret_path(entry.id))?;
+        lock.lock.remove()?;
+        Ok(entry)
+    }
+
+    /// A partition's secret.
+    pub fn secret(&self, id: PartitionId) -> Result<Secret, Error> {
+        Secret::read(&self.secret_path(id), id)
+    }
+
+    /// Takes a partition's lock, so that of several who start or stop it at once one does. It need not exist
+    /// yet.
+    pub fn lock_partition(&self, name: &str, deadline: Duration) -> Result<PartitionLock, Error> {
+        if !is_name(name) {
+            return Err(Error::NoPartition(name.to_owned()));
+        }
+        let lock = Lock::take(&self.dir.join("locks").join(name), &format!("partition {name}"), deadline)?;
+        Ok(PartitionLock { name: name.to_owned(), lock })
+    }
+
+    /// Reads the file, lets `change` change it, writes it: all or nothing.
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&Registry, &mut BTreeMap<String, Entry>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let _lock = Lock::take(&self.dir.join("registry.lock"), "the registry", self.patience)?;
+        let mut contents = self.read()?;
+        let done = change(self, &mut contents.partitions)?;
+        let mut text = serde_json::to_vec_pretty(&contents).expect("entries can be written as JSON");
+        text.push(b'\n');
+        replace(&self.file(), &text, &self.check)?;
+        Ok(done)
+    }
+
+    fn read(&self) -> Result<Contents, Error> {
+        let path = self.file();
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Contents::empty()),
+            Err(error) => return Err(Error::io("read", path)(error)),
+        };
+        let garbled = |why: String| Error::Garbled { path: path.clone(), why };
+        let Version { version } =
+            serde_json::from_slice(&text).map_err(|error| garbled(error.to_string()))?;
+        if version != VERSION {
+            return Err(Error::Version { path, found: version, known: VERSION });
+        }
+        let contents: Contents = serde_json::from_slice(&text).map_err(|error| garbled(error.to_string()))?;
+        match contents.fault() {
+            Some(fault) => Err(garbled(fault)),
+            None => Ok(contents),
+        }
+    }
+
+    /// Removes the secrets that no partition has: a crash between two steps of a change leaves one.
+    fn sweep(&self, partitions: &BTreeMap<String, Entry>) -> Result<(), Error> {
+        let dir = self.dir.join("secrets");
+        for file in std::fs::read_dir(&dir).map_err(Error::io("list", &dir))? {
+            let file = file.map_err(Error::io("list", &dir))?;
+            if !partitions.values().any(|entry| file.file_name() == entry.id.to_string().as_str()) {
+                self.forget_secret(&file.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn forget_secret(&self, path: &Path) -> Result<(), Error> {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("remove", path)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.join("registry.json")
+    }
+
+    fn secret_path(&self, id: PartitionId) -> PathBuf {
+        self.dir.join("secrets").join(id.to_string())
+    }
+}
+
+impl PartitionLock {
+    /// The partition's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,120 @@
+//! Run directories: `BASE/pario-UID/PARTITION/SERVER`, where a server's socket and pool are while it runs,
+//! and where its successor finds the pool if it was killed.
+//!
+//! The base is one that all users share, `/dev/shm` if there is one, so each step below it is checked to be
+//! this user's own. Below the first of them nobody else can make anything.
+
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use pario_units::{PartitionId, ServerId};
+
+use crate::error::Error;
+use crate::place::{self, Links};
+use crate::sys;
+
+/// Longest name of a run directory: a Unix socket's has 107 bytes, some of which its own name takes.
+const LONGEST: usize = 90;
+
+/// Where run directories are: `/dev/shm`, which is memory, or else where the caller says.
+pub fn run_base(otherwise: &Path) -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    if memory.is_dir() { memory.to_owned() } else { otherwise.to_owned() }
+}
+
+/// A server's run directory, made if it is not there.
+pub fn run_directory(base: &Path, partition: PartitionId, server: ServerId) -> Result<PathBuf, Error> {
+    let steps = steps(base, partition, server);
+    let [_, _, path] = &steps;
+    if path.as_os_str().as_bytes().len() > LONGEST {
+        return Err(Error::TooLong(path.clone()));
+    }
+    for step in &steps {
+        place::directory(step, Links::Refused)?;
+    }
+    let [_, _, path] = steps;
+    Ok(path)
+}
+
+/// Removes a server's run directory with all that is in it, and those above it that are empty then.
+pub fn remove_run_directory(base: &Path, partition: PartitionId, server: ServerId) -> Result<(), Error> {
+    let [user, whole, path] = steps(base, partition, server);
+    match std::fs::remove_dir_all(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(Error::io("remove", path)(error));
+        }
+        _ => {}
+    }
+    for above in [whole, user] {
+        // Others still use it, or it is gone already.
+        if std::fs::remove_dir(above).is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn steps(base: &Path, partition: PartitionId, server: ServerId) -> [PathBuf; 3] {
+    let user = base.join(format!("pario-{}", sys::user()));
+    let whole = user.join(partition.to_string());
+    let own = whole.join(server.to_string());
+    [user, whole, own]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Trouble;
+    use crate::registry::tests::Scratch;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+
+    const PARTITION: PartitionId = PartitionId(0xabc);
+
+    /// A base with a short name.
+    fn base(name: &str) -> Scratch {
+        Scratch::at(std::env::temp_dir().join(format!("pr{}-{name}", std::process::id())))
+    }
+
+    #[test]
+    fn a_run_directory_is_private_and_goes_with_those_above() {
+        let base = base("made");
+        let path = run_directory(base.dir(), PARTITION, ServerId(3)).expect("made");
+        assert_eq!(path.metadata().expect("there").mode() & 0o7777, 0o700);
+        assert_eq!(run_directory(base.dir(), PARTITION, ServerId(3)).expect("there"), path);
+        let other = run_directory(base.dir(), PARTITION, ServerId(4)).expect("made");
+        std::fs::write(path.join("pool"), "x").expect("written");
+        remove_run_directory(base.dir(), PARTITION, ServerId(3)).expect("removed");
+        assert!(!path.exists() && other.exists());
+        remove_run_directory(base.dir(), PARTITION, ServerId(4)).expect("removed");
+        remove_run_directory(base.dir(), PARTITION, ServerId(4)).expect("nothing left to do");
+        assert_eq!(std::fs::read_dir(base.dir()).expect("there").count(), 0);
+    }
+
+    #[test]
+    fn what_others_could_have_made_is_refused() {
+        let base = base("refused");
+        let [user, whole, own] = steps(base.dir(), PARTITION, ServerId(0));
+        std::fs::create_dir_all(base.dir().join("elsewhere")).expect("made");
+        symlink(base.dir().join("elsewhere"), &user).expect("linked");
+        let trouble = |expected| match run_directory(base.dir(), PARTITION, ServerId(0)) {
+            Err(Error::Unsafe { trouble, .. }) => assert_eq!(trouble, expected),
+            other => panic!("{other:?}"),
+        };
+        trouble(Trouble::NotADirectory);
+        std::fs::remove_file(&user).expect("removed");
+        std::fs::create_dir_all(&whole).expect("made");
+        std::fs::set_permissions(&user, PermissionsExt::from_mode(0o755)).expect("set");
+        trouble(Trouble::Mode(0o755));
+        std::fs::set_permissions(&user, PermissionsExt::from_mode(0o700)).expect("set");
+        std::fs::set_permissions(&whole, PermissionsExt::from_mode(0o700)).expect("set");
+        std::fs::write(&own, "a file").expect("written");
+        trouble(Trouble::NotADirectory);
+    }
+
+    #[test]
+    fn a_name_too_long_for_a_socket_is_refused() {
+        let base = Path::new("/tmp").join("x".repeat(80));
+        assert!(matches!(run_directory(&base, PARTITION, ServerId(0)), Err(Error::TooLong(_))));
+    }
+}

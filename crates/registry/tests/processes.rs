@@ -1,0 +1,97 @@
+//! Several processes on one registry, and one that is killed while it changes it. The test program starts
+//! itself again for them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pario_registry::{Description, Registry};
+
+const HOME: &str = "PARIO_TEST_REGISTRY";
+const ROUNDS: u64 = 15;
+
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("registry-{name}"));
+        let _ = std::fs::remove_dir_all(&dir);
+        Scratch(dir)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn description(name: &str) -> Description {
+    Description::parse("servers = ['/d']", Some(name)).expect("sound")
+}
+
+/// This program again, to do the work of that test in that registry.
+fn start(test: &str, home: &Path) -> Child {
+    let own = std::env::current_exe().expect("a program");
+    let mut command = Command::new(own);
+    command.args(["--exact", test, "--ignored"]).env(HOME, home).stdout(Stdio::null());
+    command.spawn().expect("started")
+}
+
+fn home_of_worker() -> Registry {
+    let home = std::env::var_os(HOME).expect("started by another test");
+    Registry::open(Path::new(&home)).expect("opened")
+}
+
+#[test]
+#[ignore = "the work of processes that other tests start"]
+fn worker_creates_and_changes() {
+    let registry = home_of_worker();
+    for round in 0..ROUNDS {
+        let name = format!("p{}-{round}", std::process::id());
+        registry.create(&description(&name), "here").expect("created");
+        registry.update("shared", |_| ()).expect("changed");
+    }
+}
+
+#[test]
+#[ignore = "the work of processes that other tests start"]
+fn worker_changes_until_killed() {
+    let registry = home_of_worker();
+    loop {
+        registry.update("shared", |_| ()).expect("changed");
+    }
+}
+
+#[test]
+fn processes_lose_no_change_of_each_other() {
+    let scratch = Scratch::new("processes");
+    let registry = Registry::open(&scratch.0).expect("opened");
+    registry.create(&description("shared"), "here").expect("created");
+    let children: Vec<_> = (0..3).map(|_| start("worker_creates_and_changes", &scratch.0)).collect();
+    for mut child in children {
+        assert!(child.wait().expect("ended").success());
+    }
+    assert_eq!(registry.list().expect("read").len() as u64, 3 * ROUNDS + 1);
+    assert_eq!(registry.get("shared").expect("there").generation, 3 * ROUNDS);
+}
+
+#[test]
+fn a_killed_process_leaves_a_sound_registry_and_no_lock() {
+    let scratch = Scratch::new("killed");
+    let registry = Registry::open(&scratch.0).expect("opened");
+    registry.create(&description("shared"), "here").expect("created");
+    for _ in 0..8 {
+        let before = registry.get("shared").expect("there").generation;
+        let mut child = start("worker_changes_until_killed", &scratch.0);
+        let begun = Instant::now();
+        while registry.get("shared").expect("readable at any time").generation < before + 3 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the process does nothing");
+        }
+        child.kill().expect("killed");
+        child.wait().expect("ended");
+        let found = registry.get("shared").expect("whole").generation;
+        let after = registry.update("shared", |_| ()).expect("not locked").generation;
+        assert_eq!(after, found + 1);
+    }
+}

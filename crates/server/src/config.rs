@@ -1,0 +1,60 @@
+//! What a server has to know before it starts.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pario_transport::Door;
+use pario_units::{PartitionId, ServerId};
+use pario_wire::Secret;
+
+/// One server of one partition.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Which partition.
+    pub partition: PartitionId,
+    /// Which server of it.
+    pub server: ServerId,
+    /// How many there are.
+    pub servers: u16,
+    /// Which of them keeps the name space.
+    pub metadata: ServerId,
+    /// What clients have to know.
+    pub secret: Secret,
+    /// Where its data goes.
+    pub directory: PathBuf,
+    /// Where its socket and its pool are; on a file system in memory.
+    pub run_directory: PathBuf,
+    /// The address to listen at for other hosts; `None`: only this host gets in.
+    pub listen: Option<(IpAddr, u16)>,
+    /// Bytes of a stripe, where a file's creator does not say.
+    pub stripe: u64,
+    /// Bytes of a block of the pool.
+    pub block: u32,
+    /// Bytes of the pool.
+    pub cache: u64,
+    /// Dirty blocks at which the flusher begins.
+    pub high_water: u32,
+    /// Dirty blocks at which it ends.
+    pub low_water: u32,
+    /// Threads that serve sessions.
+    pub workers: usize,
+    /// How long a request to another server may take.
+    pub deadline: Duration,
+}
+
+impl Config {
+    /// What a greeting has to say to get in.
+    pub(crate) fn door(&self) -> Door {
+        Door {
+            partition: self.partition,
+            server: self.server,
+            servers: self.servers,
+            secret: self.secret.clone(),
+        }
+    }
+
+    pub(crate) fn slots(&self) -> u32 {
+        u32::try_from(self.cache / u64::from(self.block)).unwrap_or(u32::MAX).max(16)
+    }
+}

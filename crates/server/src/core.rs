@@ -1,0 +1,273 @@
+//! What all threads of a server share, and its workers: each waits for a session that can go on, and lets it.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use pario_cache::LedgerId;
+use pario_transport::{Door, Handshake, Listener, Stream, fresh_nonce};
+use pario_units::FileId;
+use pario_wire::greeting::{Hello, Role, Welcome};
+
+use crate::config::Config;
+use crate::error::{Error, Result};
+use crate::names::Names;
+use crate::peers::Peers;
+use crate::session::{GREETING, Next, Session, Who};
+use crate::status::Counters;
+use crate::sys::{Bell, Interest, Poll};
+use crate::tier::Tier;
+
+/// The bell's number; listeners follow, then sessions.
+const BELL: u64 = 0;
+const LISTENERS: u64 = 1;
+const SESSIONS: u64 = 16;
+
+/// Connections beyond this are closed at once.
+const MOST_SESSIONS: usize = 4096;
+
+pub(crate) struct Core {
+    pub config: Config,
+    pub tier: Tier,
+    pub names: Option<Names>,
+    pub peers: Peers,
+    pub counters: Counters,
+    door: Arc<Door>,
+    poll: Poll,
+    bell: Bell,
+    listeners: Vec<Listener>,
+    sessions: Mutex<HashMap<u64, Arc<Mutex<Session>>>>,
+    timers: Mutex<BinaryHeap<Reverse<(Instant, u64)>>>,
+    next: AtomicU64,
+    ending: AtomicBool,
+    pub stop: AtomicBool,
+}
+
+impl Core {
+    pub fn new(config: Config, tier: Tier, names: Option<Names>, listeners: Vec<Listener>) -> Result<Core> {
+        let poll = Poll::new().map_err(|e| Error::System("epoll", e))?;
+        let bell = Bell::new().map_err(|e| Error::System("eventfd", e))?;
+        let watch = |fd: BorrowedFd<'_>, number| {
+            poll.add(fd, number, Interest::Read).map_err(|e| Error::System("epoll", e))
+        };
+        watch(bell.as_fd(), BELL)?;
+        for (number, listener) in (LISTENERS..).zip(&listeners) {
+            watch(listener.as_fd(), number)?;
+        }
+        Ok(Core {
+            peers: Peers::new(&config)?,
+            door: Arc::new(config.door()),
+            config,
+            tier,
+            names,
+            counters: Counters::new(),
+            poll,
+            bell,
+            listeners,
+            sessions: Mutex::default(),
+            timers: Mutex::default(),
+            next: AtomicU64::new(SESSIONS),
+            ending: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+        })
+    }
+
+    /// A worker's life.
+    pub fn work(&self) {
+        while !self.stop.load(Ordering::Acquire) {
+            match self.poll.wait(self.patience_ms()) {
+                Ok(Some(BELL)) => self.watch_again(self.bell.as_fd(), BELL, Interest::Read),
+                Ok(Some(number)) if number < SESSIONS => self.accept(number),
+                Ok(Some(number)) => self.visit(number),
+                Ok(None) => {}
+                Err(e) => {
+                    self.counters.remember(format!("epoll: {e}"));
+                    self.ring();
+                    return;
+                }
+            }
+            while let Some(number) = self.due() {
+                self.visit(number);
+            }
+        }
+    }
+
+    /// Ends all workers and the flusher.
+    pub fn ring(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.bell.ring();
+        self.tier.pool.wake();
+        self.peers.stop();
+        if let Some(names) = &self.names {
+            names.stop();
+        }
+    }
+
+    /// For `Shutdown`: everything to storage, then no more.
+    pub fn finish(&self) -> Result<()> {
+        if self.ending.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let outcome = self.tier.retire(&self.counters);
+        let outcome = outcome.and_then(|()| self.names.as_ref().map_or(Ok(()), Names::sync));
+        if outcome.is_err() {
+            self.ending.store(false, Ordering::Release);
+        }
+        outcome
+    }
+
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Acquire)
+    }
+
+    /// Who greeted rightly gets in; on this host with the pool.
+    pub fn admit(&self, hello: &Hello, stream: &Stream) -> (Who, Welcome, Option<BorrowedFd<'_>>) {
+        let local = stream.is_local() && hello.role == Role::Client;
+        let pid = stream.peer_process().ok().flatten().unwrap_or(0);
+        let ledger = match (local, hello.resume_ledger) {
+            (false, _) => None,
+            (true, Some(old)) if self.tier.pool.resume_ledger(LedgerId(old), pid) => Some(LedgerId(old)),
+            (true, _) => self.tier.pool.take_ledger(pid),
+        };
+        let welcome = Welcome {
+            block: self.tier.pool.geometry().block,
+            metadata: self.config.metadata,
+            started: self.counters.started,
+            ledger: ledger.map(|ledger| ledger.0),
+        };
+        if let Some(names) = &self.names {
+            names.arrived(hello.client);
+        }
+        let who = Who { client: hello.client, role: hello.role, ledger };
+        (who, welcome, ledger.map(|_| self.tier.pool.descriptor()))
+    }
+
+    pub fn count_sessions(&self) -> (u32, u32) {
+        let sessions: Vec<_> = lock(&self.sessions).values().cloned().collect();
+        // A session that is at work just now is not looked into.
+        let local = sessions.iter().filter(|s| {
+            s.try_lock().is_ok_and(|session| session.who().is_some_and(|who| who.ledger.is_some()))
+        });
+        (sessions.len() as u32, local.count() as u32)
+    }
+
+    /// Lets a session go on that waited for another server.
+    pub fn deliver(&self, number: u64, answer: impl FnOnce(&mut Session)) {
+        let session = lock(&self.sessions).get(&number).cloned();
+        if let Some(session) = session {
+            answer(&mut lock(&session));
+            self.visit(number);
+        }
+    }
+
+    fn accept(&self, number: u64) {
+        let listener = &self.listeners[(number - LISTENERS) as usize];
+        loop {
+            match listener.accept() {
+                Ok(Some(stream)) => self.welcome(stream),
+                Ok(None) => break,
+                Err(e) => {
+                    self.counters.remember(format!("accepting a connection: {e}"));
+                    break;
+                }
+            }
+        }
+        self.watch_again(listener.as_fd(), number, Interest::Read);
+    }
+
+    fn welcome(&self, stream: Stream) {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut sessions = lock(&self.sessions);
+        if sessions.len() >= MOST_SESSIONS {
+            self.counters.refused.add(1);
+            return self.counters.remember("closed a connection: there are too many".into());
+        }
+        let now = Instant::now();
+        let Ok(nonce) = fresh_nonce() else {
+            return self.counters.remember("closed a connection: the system has no random numbers".into());
+        };
+        let peer = if stream.is_local() { "a process of this host" } else { "another host" };
+        let user = stream.peer_user().ok().flatten();
+        let handshake = Handshake::new(self.door.clone(), peer.into(), user, nonce);
+        let session = Session::new(stream, handshake, now);
+        let session = Arc::new(Mutex::new(session));
+        sessions.insert(number, session.clone());
+        drop(sessions);
+        lock(&self.timers).push(Reverse((now + GREETING, number)));
+        let session = lock(&session);
+        let watched = self.poll.add(session.stream.as_fd(), number, Interest::Read);
+        drop(session);
+        if watched.is_err() {
+            self.end(number);
+        }
+    }
+
+    /// Lets a session go as far as it can.
+    fn visit(&self, number: u64) {
+        let Some(session) = lock(&self.sessions).get(&number).cloned() else { return };
+        let mut session = lock(&session);
+        let next = session.step(self, number);
+        match next {
+            Next::Read => self.watch_again(session.stream.as_fd(), number, Interest::Read),
+            Next::Write => self.watch_again(session.stream.as_fd(), number, Interest::Write),
+            Next::Away => {}
+            Next::Later(when) => lock(&self.timers).push(Reverse((when, number))),
+            Next::Stop => self.ring(),
+            Next::End => {
+                let (who, opened) = (session.who(), session.take_opened_away());
+                drop(session);
+                self.end(number);
+                self.left(who, opened);
+            }
+        }
+    }
+
+    fn end(&self, number: u64) {
+        lock(&self.sessions).remove(&number);
+    }
+
+    /// What a client leaves behind when its connection ends.
+    fn left(&self, who: Option<Who>, opened: Vec<FileId>) {
+        let Some(who) = who else { return };
+        self.peers.close(who.client, opened);
+        if let Some(ledger) = who.ledger {
+            self.tier.pool.give_ledger(ledger);
+        }
+        if let Some(names) = &self.names {
+            names.left(who.client);
+        }
+    }
+
+    fn watch_again(&self, fd: BorrowedFd<'_>, number: u64, interest: Interest) {
+        if let Err(e) = self.poll.again(fd, number, interest) {
+            self.counters.remember(format!("epoll: {e}"));
+        }
+    }
+
+    /// A session whose time has come.
+    fn due(&self) -> Option<u64> {
+        let mut timers = lock(&self.timers);
+        timers.peek().filter(|next| next.0.0 <= Instant::now())?;
+        timers.pop().map(|next| next.0.1)
+    }
+
+    /// How long to wait for an event; -1 if there is nothing else to do.
+    fn patience_ms(&self) -> i32 {
+        match lock(&self.timers).peek() {
+            None => -1,
+            Some(Reverse((when, _))) => {
+                let left = when.saturating_duration_since(Instant::now());
+                // Rounded up, or the last millisecond would be spent spinning.
+                i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
+            }
+        }
+    }
+}
+
+/// A lock, also after some other thread's panic: what it guards is changed in single steps.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,117 @@
+//! What can go wrong in a server, and how a client hears of it.
+
+use pario_units::{ErrorKind, ServerId};
+use pario_wire::message::Failure;
+
+/// A failed request, or a server that cannot start.
+#[derive(Debug)]
+pub enum Error {
+    /// The pool.
+    Cache(pario_cache::Error),
+    /// The storage below it.
+    Store(pario_store::Error),
+    /// The name space.
+    Names(pario_namespace::Error),
+    /// Talking to clients or to other servers.
+    Transport(pario_transport::Error),
+    /// A request that makes no sense; which part of it.
+    BadRequest(&'static str),
+    /// A name-space request to a server without a name space.
+    NotMetadata,
+    /// A request for slots by a client that has not mapped the pool.
+    NotLocal,
+    /// The blocks of a request stayed in use by others until its deadline.
+    Busy,
+    /// The server is about to end.
+    Ending,
+    /// Nobody said where this server is.
+    NoAddress(ServerId),
+    /// Another server of the partition failed a request that was forwarded to it.
+    Elsewhere(Failure),
+    /// A system call of the server itself.
+    System(&'static str, std::io::Error),
+}
+
+/// What a server's functions return.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// The kind of failure.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Cache(e) => e.kind(),
+            Error::Store(e) => e.kind(),
+            Error::Names(e) => e.kind(),
+            Error::Transport(e) => e.kind(),
+            Error::BadRequest(_) => ErrorKind::Arg,
+            Error::NotMetadata | Error::NotLocal => ErrorKind::Protocol,
+            Error::Busy => ErrorKind::FileInUse,
+            Error::Ending | Error::NoAddress(_) => ErrorKind::Unreachable,
+            Error::Elsewhere(failure) => failure.kind,
+            Error::System(_, e) => e.raw_os_error().map_or(ErrorKind::Io, ErrorKind::from_errno),
+        }
+    }
+
+    /// As a client gets it.
+    pub fn to_failure(&self) -> Failure {
+        match self {
+            Error::Elsewhere(failure) => failure.clone(),
+            _ => Failure { kind: self.kind(), errno: self.errno(), text: self.to_string() },
+        }
+    }
+
+    fn errno(&self) -> i32 {
+        match self {
+            Error::System(_, e) => e.raw_os_error().unwrap_or(0),
+            _ => 0,
+        }
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Error::Cache(e) => e.fmt(f),
+            Error::Store(e) => e.fmt(f),
+            Error::Names(e) => e.fmt(f),
+            Error::Transport(e) => e.fmt(f),
+            Error::BadRequest(what) => write!(f, "the request's {what} make no sense"),
+            Error::NotMetadata => f.write_str("this server has no name space; ask the metadata server"),
+            Error::NotLocal => f.write_str("slots are for clients that have mapped the pool"),
+            Error::Busy => f.write_str(
+                "the cache has no room: every block is in use or waits for storage; try again, or give the \
+                 servers a larger cache",
+            ),
+            Error::Ending => f.write_str("the server is shutting down"),
+            Error::NoAddress(server) => write!(f, "this server was not told where server {server} is"),
+            Error::Elsewhere(failure) => f.write_str(&failure.text),
+            Error::System(what, e) => write!(f, "{what}: {e}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<pario_cache::Error> for Error {
+    fn from(e: pario_cache::Error) -> Error {
+        Error::Cache(e)
+    }
+}
+
+impl From<pario_store::Error> for Error {
+    fn from(e: pario_store::Error) -> Error {
+        Error::Store(e)
+    }
+}
+
+impl From<pario_namespace::Error> for Error {
+    fn from(e: pario_namespace::Error) -> Error {
+        Error::Names(e)
+    }
+}
+
+impl From<pario_transport::Error> for Error {
+    fn from(e: pario_transport::Error) -> Error {
+        Error::Transport(e)
+    }
+}

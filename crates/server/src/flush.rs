@@ -1,0 +1,181 @@
+//! Dirty blocks on their way to the store: by the flusher between the watermarks, by who finds no clean slot, and
+//! by sync.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use pario_cache::{Flush, Step, Sweep};
+use pario_units::FileId;
+
+use crate::error::{Error, Result};
+use crate::status::Counters;
+use crate::tier::{BATCH, Tier};
+
+/// Dirty blocks go to the store after about this time, also below the high watermark.
+const REST: Duration = Duration::from_secs(2);
+
+/// With nothing dirty the flusher sleeps until somebody wakes it; this is only for the case that nobody does.
+const IDLE: Duration = Duration::from_secs(3600);
+
+/// After a failure the flusher waits this long, then twice as long, …
+const PATIENCE: Duration = Duration::from_millis(250);
+const MOST_PATIENCE: Duration = Duration::from_secs(15);
+
+/// How long a server that ends waits for clients in the middle of a copy.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Most bytes that one access of the store writes.
+const MOST_BYTES: usize = 1 << 20;
+
+/// A sync under way: what was dirty when it began goes to the store.
+pub(crate) struct Syncing {
+    sweep: Sweep,
+    failure: Option<Error>,
+}
+
+impl Tier {
+    /// Begins to write what is dirty now of one file, or of all (0).
+    pub fn start_sync(&self, file: FileId) -> Syncing {
+        let sweep = self.pool.sweep(Some(file).filter(|file| *file != FileId(0)));
+        Syncing { sweep, failure: None }
+    }
+
+    /// Goes on with it; whether it is done. A block that cannot be stored stays dirty, and the first such failure is
+    /// the result.
+    pub fn sync(&self, syncing: &mut Syncing, counters: &Counters) -> Result<bool> {
+        loop {
+            match syncing.sweep.next(BATCH) {
+                Step::Flush(flushes) => {
+                    if let Err(e) = self.write_out(flushes, counters) {
+                        syncing.failure.get_or_insert(e);
+                    }
+                }
+                Step::Wait => return Ok(false),
+                Step::Done => return syncing.failure.take().map_or(Ok(true), Err),
+            }
+        }
+    }
+
+    /// The same for a thread that has nothing else to do.
+    pub fn sync_now(&self, file: FileId, counters: &Counters) -> Result<()> {
+        let mut syncing = self.start_sync(file);
+        while !self.sync(&mut syncing, counters)? {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Everything to the medium, and no more from clients that have mapped the pool. If it fails, all is as before.
+    pub fn retire(&self, counters: &Counters) -> Result<()> {
+        // The bulk of it while they can still work; then only what they did meanwhile.
+        self.sync_now(FileId(0), counters)?;
+        let begun = Instant::now();
+        // Who is stopped in the middle of a copy has not been told that it succeeded.
+        while !self.pool.close() && begun.elapsed() < FAREWELL {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let outcome = self.sync_now(FileId(0), counters).and_then(|()| Ok(self.store.sync_all()?));
+        if outcome.is_err() {
+            self.pool.reopen();
+        }
+        outcome
+    }
+
+    /// For who found no slot to use: whether there may be one now.
+    pub fn make_room(&self, counters: &Counters) -> Result<bool> {
+        let flushes = self.pool.next_dirty(BATCH / 4);
+        let some = !flushes.is_empty();
+        self.write_out(flushes, counters).map(|()| some)
+    }
+
+    /// The flusher's life.
+    pub fn run_flusher(&self, stop: &AtomicBool, counters: &Counters) {
+        let mut bell = self.pool.bell();
+        let mut patience = PATIENCE;
+        let mut since = None;
+        while !stop.load(Ordering::Acquire) {
+            let (high, low) = self.pool.watermarks();
+            let dirty = self.pool.dirty();
+            if dirty == 0 {
+                since = None;
+                bell.wait_for_work(IDLE);
+                continue;
+            }
+            let rested = since.get_or_insert_with(Instant::now).elapsed();
+            let target = match dirty >= high {
+                true => low,
+                false if rested >= REST => 0,
+                false => {
+                    bell.wait_for_work(REST - rested);
+                    continue;
+                }
+            };
+            since = None;
+            match self.flush_down_to(target, stop, counters) {
+                Ok(()) => patience = PATIENCE,
+                Err(_) => {
+                    bell.rest(patience);
+                    patience = (patience * 2).min(MOST_PATIENCE);
+                }
+            }
+        }
+    }
+
+    fn flush_down_to(&self, target: u32, stop: &AtomicBool, counters: &Counters) -> Result<()> {
+        while self.pool.dirty() > target && !stop.load(Ordering::Acquire) {
+            let flushes = self.pool.next_dirty(BATCH);
+            if flushes.is_empty() {
+                break;
+            }
+            self.write_out(flushes, counters)?;
+        }
+        Ok(())
+    }
+
+    /// Writes blocks, neighbours together. Goes on after a failure, so that one file's trouble does not keep the
+    /// others from storage; the first failure is the result.
+    fn write_out(&self, flushes: Vec<Flush>, counters: &Counters) -> Result<()> {
+        let size = self.pool.geometry().block as usize;
+        let mut outcome = Ok(());
+        let mut rest = flushes.into_iter().peekable();
+        while let Some(first) = rest.next() {
+            let mut group = vec![first];
+            while group.len() * size < MOST_BYTES
+                && let Some(next) = rest.next_if(|next| {
+                    let last = &group[group.len() - 1];
+                    (next.file(), next.block()) == (last.file(), last.block() + 1)
+                })
+            {
+                group.push(next);
+            }
+            outcome = outcome.and(self.write_group(group, size, counters));
+        }
+        outcome
+    }
+
+    fn write_group(&self, group: Vec<Flush>, size: usize, counters: &Counters) -> Result<()> {
+        let (file, first) = (group[0].file(), group[0].block());
+        let mut scratch = vec![0; group.len() * size];
+        let mut end = 0;
+        for (flush, bytes) in group.iter().zip(scratch.chunks_mut(size)) {
+            let filled = flush.end() as usize;
+            flush.copy_to(&mut bytes[..filled]);
+            end = end.max(flush.block() * size as u64 + filled as u64);
+        }
+        let blocks: Vec<&[u8]> = scratch.chunks(size).collect();
+        match self.store.write(file, first, &blocks, end) {
+            Ok(()) => {
+                counters.flushed_blocks.add(group.len() as u64);
+                counters.store_written_bytes.add(scratch.len() as u64);
+                group.into_iter().for_each(Flush::clean);
+                Ok(())
+            }
+            Err(e) => {
+                counters.flush_errors.add(1);
+                counters.store_failed(&e);
+                group.into_iter().for_each(Flush::failed);
+                Err(e.into())
+            }
+        }
+    }
+}

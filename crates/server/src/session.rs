@@ -1,0 +1,449 @@
+//! One connection: a state machine on a nonblocking socket.
+//!
+//! A request is received as a whole, carried out, and answered before the next one is looked at; what the client
+//! sends meanwhile waits in the socket, which is what holds back a client that is too fast. So a session holds at
+//! most one request and one reply. A request whose blocks are in use is carried on with a moment later.
+
+use std::io::{self, ErrorKind::WouldBlock};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use pario_cache::LedgerId;
+use pario_transport::{Handshake, Step, Stream};
+use pario_units::{ClientId, FileId};
+use pario_wire::greeting::{Greeting, Role};
+use pario_wire::{Envelope, Head, Intake, Reply, Request, encode_reply};
+
+use crate::apply::{Asker, Task, Verdict};
+use crate::core::Core;
+use crate::error::Error;
+use crate::sys;
+
+/// A new connection has to prove itself within this time.
+pub(crate) const GREETING: Duration = Duration::from_secs(10);
+
+/// A request whose blocks are in use by others fails after this time.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How soon such a request is looked at again.
+const RETRY: Duration = Duration::from_millis(1);
+
+/// Buffers that grew beyond this are given back after use.
+const KEEP: usize = (1 << 20) + (64 << 10);
+
+pub(crate) struct Session {
+    pub stream: Stream,
+    stage: Stage,
+    intake: Intake,
+    payload: Payload,
+    outbox: Outbox,
+    who: Option<Who>,
+    /// Files that were opened through this door at another server.
+    opened_away: Vec<FileId>,
+}
+
+/// Who is on the other side.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Who {
+    pub client: ClientId,
+    pub role: Role,
+    pub ledger: Option<LedgerId>,
+}
+
+enum Stage {
+    Greeting(Box<Handshake>, Instant),
+    Frame,
+    Payload(Head),
+    Working {
+        envelope: Envelope,
+        task: Box<Task>,
+        since: Instant,
+    },
+    /// The request is at another server; the answer comes through [`Session::answer`].
+    Away(Envelope),
+    /// The server ends as soon as this session has its answer.
+    Stopping,
+    Ended,
+}
+
+/// What the session waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Read,
+    Write,
+    /// To be looked at again at this time, and when the other side goes.
+    Later(Instant),
+    /// An answer from another server.
+    Away,
+    /// The end of the whole server.
+    Stop,
+    End,
+}
+
+impl Session {
+    pub fn new(stream: Stream, handshake: Handshake, now: Instant) -> Session {
+        Session {
+            stream,
+            stage: Stage::Greeting(Box::new(handshake), now + GREETING),
+            intake: Intake::new(),
+            payload: Payload::default(),
+            outbox: Outbox::default(),
+            who: None,
+            opened_away: Vec::new(),
+        }
+    }
+
+    pub fn who(&self) -> Option<Who> {
+        self.who
+    }
+
+    /// Goes as far as possible.
+    pub fn step(&mut self, core: &Core, number: u64) -> Next {
+        match self.advance(core, number) {
+            Ok(next) => next,
+            Err(trouble) => {
+                if let Some(text) = trouble.text() {
+                    core.counters.refused.add(1);
+                    core.counters.remember(text);
+                }
+                self.stage = Stage::Ended;
+                Next::End
+            }
+        }
+    }
+
+    fn advance(&mut self, core: &Core, number: u64) -> Result<Next, Trouble> {
+        loop {
+            if !self.outbox.send(&self.stream)? {
+                return Ok(Next::Write);
+            }
+            match std::mem::replace(&mut self.stage, Stage::Ended) {
+                Stage::Greeting(handshake, due) => {
+                    if let Some(next) = self.greet(core, handshake, due)? {
+                        return Ok(next);
+                    }
+                }
+                Stage::Frame => {
+                    self.stage = Stage::Frame;
+                    match self.receive()? {
+                        None => return Ok(Next::Read),
+                        Some(head) => self.stage = Stage::Payload(head),
+                    }
+                }
+                Stage::Payload(head) => {
+                    if !self.payload.receive(&self.stream, head.payload as usize)? {
+                        self.stage = Stage::Payload(head);
+                        return Ok(Next::Read);
+                    }
+                    self.begin(core, number, &head)?;
+                }
+                Stage::Working { envelope, task, since } => {
+                    if let Some(next) = self.work(core, envelope, task, since)? {
+                        return Ok(next);
+                    }
+                }
+                Stage::Away(envelope) => {
+                    self.stage = Stage::Away(envelope);
+                    return Ok(Next::Away);
+                }
+                Stage::Stopping => return Ok(Next::Stop),
+                Stage::Ended => return Ok(Next::End),
+            }
+        }
+    }
+
+    /// Whoever cannot prove to know the partition's secret gets no further.
+    fn greet(
+        &mut self,
+        core: &Core,
+        mut handshake: Box<Handshake>,
+        due: Instant,
+    ) -> Result<Option<Next>, Trouble> {
+        let mut bytes = [0; 512];
+        let received = match self.stream.read(&mut bytes) {
+            Ok(0) => return Err(Trouble::Gone),
+            Ok(count) => &bytes[..count],
+            Err(e) if e.kind() == WouldBlock => {
+                self.stage = Stage::Greeting(handshake, due);
+                return if Instant::now() >= due { Err(Trouble::Mute) } else { Ok(Some(Next::Read)) };
+            }
+            Err(_) => return Err(Trouble::Gone),
+        };
+        match handshake.feed(received) {
+            Step::More => self.stage = Stage::Greeting(handshake, due),
+            Step::Send(answer) => {
+                self.outbox.put(&answer);
+                self.stage = Stage::Greeting(handshake, due);
+            }
+            Step::Accepted(hello) => {
+                let (who, welcome, descriptor) = core.admit(&hello, &self.stream);
+                self.who = Some(who);
+                self.outbox.put(&Greeting::Welcome(welcome).encode());
+                self.stage = Stage::Frame;
+                // So few bytes fit into the buffer of a socket that has hardly been used.
+                if let Some(pool) = descriptor
+                    && !(self.outbox.send(&self.stream)? && self.stream.send_descriptor(pool).is_ok())
+                {
+                    return Err(Trouble::Gone);
+                }
+            }
+            Step::Refused { farewell, error } => {
+                self.outbox.put(&farewell);
+                // As far as the socket takes it: the other side may have gone.
+                let _ = self.outbox.send(&self.stream);
+                return Err(Trouble::Refused(error.to_string()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next request's head, once its body is there as well.
+    fn receive(&mut self) -> Result<Option<Head>, Trouble> {
+        loop {
+            match self.stream.read(self.intake.space()) {
+                Ok(0) => return Err(Trouble::Gone),
+                Ok(count) => {
+                    if let Some(head) = self.intake.advance(count).map_err(Trouble::garbage)? {
+                        return Ok(Some(head));
+                    }
+                }
+                Err(e) if e.kind() == WouldBlock => return Ok(None),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Err(Trouble::Gone),
+            }
+        }
+    }
+
+    fn begin(&mut self, core: &Core, number: u64, head: &Head) -> Result<(), Trouble> {
+        core.counters.requests.add(1);
+        let (envelope, request) = head.request(self.intake.body()).map_err(Trouble::garbage)?;
+        let may_forward = self.who.is_some_and(|who| who.role == Role::Peer);
+        if envelope.origin.is_some() && !may_forward {
+            return Err(Trouble::Garbage("a client pretends to pass on requests".into()));
+        }
+        if core.is_ending() {
+            return self.fail(core, envelope, &Error::Ending);
+        }
+        if envelope.server != core.config.server {
+            return self.send_away(core, number, envelope, request);
+        }
+        self.stage = Stage::Working { envelope, task: Box::new(Task::new(request)), since: Instant::now() };
+        Ok(())
+    }
+
+    /// A request for another server is taken there by a forwarder.
+    fn send_away(
+        &mut self,
+        core: &Core,
+        number: u64,
+        envelope: Envelope,
+        request: Request,
+    ) -> Result<(), Trouble> {
+        let Some(who) = self.who else { return Err(Trouble::Gone) };
+        // Before a forwarder can have the answer.
+        self.stage = Stage::Away(envelope);
+        match core.peers.forward(number, who.client, envelope, request, self.payload.bytes().to_vec()) {
+            Ok(()) => core.counters.forwarded.add(1),
+            Err(e) => self.fail(core, envelope, &e)?,
+        }
+        Ok(())
+    }
+
+    /// The answer of another server.
+    pub fn answer(&mut self, core: &Core, request: &Request, outcome: Result<(Reply, Vec<u8>), Error>) {
+        let Stage::Away(envelope) = self.stage else { return };
+        match (request, &outcome) {
+            (Request::Open { .. }, Ok((Reply::Opened { attributes, .. }, _))) => {
+                self.opened_away.push(attributes.file);
+            }
+            (Request::Close { file, .. }, Ok((Reply::Done, _))) => {
+                let open = self.opened_away.iter().position(|opened| opened == file);
+                open.map(|index| self.opened_away.swap_remove(index));
+            }
+            _ => {}
+        }
+        let done = match outcome {
+            Ok((reply, payload)) => {
+                self.outbox.reserve(payload.len()).copy_from_slice(&payload);
+                self.reply(core, envelope, &reply, payload.len())
+            }
+            Err(e) => self.fail(core, envelope, &e),
+        };
+        if done.is_err() {
+            self.stage = Stage::Ended;
+        }
+    }
+
+    /// What has to be closed at the metadata server when this session ends.
+    pub fn take_opened_away(&mut self) -> Vec<FileId> {
+        std::mem::take(&mut self.opened_away)
+    }
+
+    fn work(
+        &mut self,
+        core: &Core,
+        envelope: Envelope,
+        mut task: Box<Task>,
+        since: Instant,
+    ) -> Result<Option<Next>, Trouble> {
+        let Some(who) = self.who else { return Err(Trouble::Gone) };
+        let asker =
+            Asker { client: envelope.origin.unwrap_or(who.client), ledger: who.ledger, id: envelope.id };
+        let room = self.outbox.reserve(task.reply_payload());
+        match task.run(core, &asker, self.payload.bytes(), room) {
+            Verdict::Done(reply) => {
+                let payload = if matches!(reply, Reply::Data { .. }) { task.reply_payload() } else { 0 };
+                self.reply(core, envelope, &reply, payload)?;
+                if task.ends_server() && reply == Reply::Done {
+                    self.stage = Stage::Stopping;
+                }
+            }
+            Verdict::Later if since.elapsed() >= PATIENCE => self.fail(core, envelope, &Error::Busy)?,
+            Verdict::Later if sys::is_gone(self.stream.as_fd()) => return Err(Trouble::Gone),
+            Verdict::Later => {
+                self.stage = Stage::Working { envelope, task, since };
+                return Ok(Some(Next::Later(Instant::now() + RETRY)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn fail(&mut self, core: &Core, envelope: Envelope, error: &Error) -> Result<(), Trouble> {
+        self.reply(core, envelope, &Reply::Failed(error.to_failure()), 0)
+    }
+
+    /// Answers; the payload is in the outbox already.
+    fn reply(
+        &mut self,
+        core: &Core,
+        envelope: Envelope,
+        reply: &Reply,
+        payload: usize,
+    ) -> Result<(), Trouble> {
+        if matches!(reply, Reply::Failed(_)) {
+            core.counters.errors.add(1);
+        }
+        self.outbox.put_reply(envelope, reply, payload)?;
+        self.payload.clear();
+        self.stage = Stage::Frame;
+        Ok(())
+    }
+}
+
+/// Why a session ends.
+enum Trouble {
+    /// The other side went: what clients do when they are done.
+    Gone,
+    /// It never greeted.
+    Mute,
+    /// It was refused.
+    Refused(String),
+    /// It sent something that is no message.
+    Garbage(String),
+}
+
+impl Trouble {
+    fn garbage(error: pario_wire::Error) -> Trouble {
+        Trouble::Garbage(error.to_string())
+    }
+
+    fn text(&self) -> Option<String> {
+        match self {
+            Trouble::Gone => None,
+            Trouble::Mute => Some("closed a connection that did not greet".into()),
+            Trouble::Refused(why) => Some(format!("refused a connection: {why}")),
+            Trouble::Garbage(why) => Some(format!("closed a connection: {why}")),
+        }
+    }
+}
+
+/// The payload of the request under way.
+#[derive(Default)]
+struct Payload {
+    buffer: Vec<u8>,
+    filled: usize,
+}
+
+impl Payload {
+    /// Whether all of it is there.
+    fn receive(&mut self, stream: &Stream, total: usize) -> Result<bool, Trouble> {
+        if self.buffer.len() < total {
+            self.buffer.resize(total, 0);
+        }
+        while self.filled < total {
+            match stream.read(&mut self.buffer[self.filled..total]) {
+                Ok(0) => return Err(Trouble::Gone),
+                Ok(count) => self.filled += count,
+                Err(e) if e.kind() == WouldBlock => return Ok(false),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Err(Trouble::Gone),
+            }
+        }
+        Ok(true)
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.buffer[..self.filled]
+    }
+
+    fn clear(&mut self) {
+        self.filled = 0;
+        if self.buffer.len() > KEEP {
+            self.buffer = Vec::new();
+        }
+    }
+}
+
+/// What is being sent: first the head and body, then the payload.
+#[derive(Default)]
+struct Outbox {
+    front: Vec<u8>,
+    payload: Vec<u8>,
+    /// How much of the payload belongs to the reply.
+    payload_len: usize,
+    sent: usize,
+}
+
+impl Outbox {
+    fn put(&mut self, bytes: &[u8]) {
+        self.front.extend_from_slice(bytes);
+    }
+
+    /// Room for a reply's payload. Nothing is being sent.
+    fn reserve(&mut self, len: usize) -> &mut [u8] {
+        if self.payload.len() < len {
+            self.payload.resize(len, 0);
+        }
+        &mut self.payload[..len]
+    }
+
+    fn put_reply(&mut self, to: Envelope, reply: &Reply, payload: usize) -> Result<(), Trouble> {
+        encode_reply(&mut self.front, to, reply, payload as u64).map_err(Trouble::garbage)?;
+        self.payload_len = payload;
+        Ok(())
+    }
+
+    /// Whether everything is sent.
+    fn send(&mut self, stream: &Stream) -> Result<bool, Trouble> {
+        while self.sent < self.front.len() + self.payload_len {
+            let from = self.sent.min(self.front.len());
+            let after = self.sent - from;
+            let slices = [
+                io::IoSlice::new(&self.front[from..]),
+                io::IoSlice::new(&self.payload[after..self.payload_len]),
+            ];
+            match stream.write_vectored(&slices) {
+                Ok(count) => self.sent += count,
+                Err(e) if e.kind() == WouldBlock => return Ok(false),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Err(Trouble::Gone),
+            }
+        }
+        self.front.clear();
+        (self.sent, self.payload_len) = (0, 0);
+        if self.payload.len() > KEEP {
+            self.payload = Vec::new();
+        }
+        Ok(true)
+    }
+}

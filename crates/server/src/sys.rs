@@ -1,0 +1,91 @@
+//! epoll and eventfd. The only unsafe code of this room.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// What to be told about a descriptor, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interest {
+    Read,
+    Write,
+}
+
+/// An epoll instance. Every registered descriptor has a number; each report is given once (oneshot).
+pub(crate) struct Poll(OwnedFd);
+
+impl Poll {
+    pub fn new() -> io::Result<Poll> {
+        // SAFETY: no memory involved; the result is checked.
+        let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: a fresh descriptor that nobody else owns.
+        Ok(Poll(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    pub fn add(&self, fd: BorrowedFd<'_>, number: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, number, interest)
+    }
+
+    /// Reports once more.
+    pub fn again(&self, fd: BorrowedFd<'_>, number: u64, interest: Interest) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd, number, interest)
+    }
+
+    /// The number of one descriptor that is ready, or `None` after `limit_ms` (-1: never).
+    pub fn wait(&self, limit_ms: i32) -> io::Result<Option<u64>> {
+        let mut event = libc::epoll_event { events: 0, u64: 0 };
+        // SAFETY: room for exactly one event.
+        match check(unsafe { libc::epoll_wait(self.0.as_raw_fd(), &mut event, 1, limit_ms) }) {
+            Ok(0) => Ok(None),
+            Ok(_) => Ok(Some(event.u64)),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn control(&self, how: i32, fd: BorrowedFd<'_>, number: u64, interest: Interest) -> io::Result<()> {
+        let events = match interest {
+            Interest::Read => libc::EPOLLIN | libc::EPOLLRDHUP,
+            Interest::Write => libc::EPOLLOUT,
+        };
+        let mut event = libc::epoll_event { events: (events | libc::EPOLLONESHOT) as u32, u64: number };
+        // SAFETY: both descriptors are open; the event is read during the call.
+        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), how, fd.as_raw_fd(), &mut event) })?;
+        Ok(())
+    }
+}
+
+/// A descriptor that becomes readable, for good, when it is rung.
+pub(crate) struct Bell(std::fs::File);
+
+impl Bell {
+    pub fn new() -> io::Result<Bell> {
+        // SAFETY: no memory involved; the result is checked.
+        let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
+        // SAFETY: a fresh descriptor that nobody else owns.
+        Ok(Bell(std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) })))
+    }
+
+    pub fn ring(&self) {
+        use std::io::Write;
+        // It can only fail if it was rung 2^64 times.
+        let _ = (&self.0).write(&1u64.to_ne_bytes());
+    }
+}
+
+impl std::os::fd::AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Whether the other side of a socket has closed it.
+pub(crate) fn is_gone(socket: BorrowedFd<'_>) -> bool {
+    let mut byte = 0u8;
+    let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+    // SAFETY: room for the one byte that is looked at.
+    unsafe { libc::recv(socket.as_raw_fd(), (&raw mut byte).cast(), 1, flags) == 0 }
+}
+
+fn check(result: i32) -> io::Result<i32> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}

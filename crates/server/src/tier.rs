@@ -1,0 +1,220 @@
+//! The server's own tier: a pool of blocks in shared memory over a store.
+//!
+//! Sessions and the pool's local clients meet here. Nothing waits: where a block is in somebody else's hands, or
+//! all slots are pinned, the caller is told how far it got and comes again.
+
+use pario_cache::{Cut, Fill, Get, LedgerId, Pool};
+use pario_store::Store;
+use pario_units::FileId;
+use pario_wire::message::{Intent, Run, Slot};
+
+use crate::error::{Error, Result};
+use crate::status::Counters;
+
+/// Most blocks that one acquire answers, and that one access of the store moves.
+pub(crate) const BATCH: usize = 64;
+
+pub(crate) struct Tier {
+    pub pool: Pool,
+    pub store: Box<dyn Store>,
+    block: u64,
+}
+
+/// A block and which of its bytes.
+#[derive(Clone, Copy)]
+struct Part {
+    block: u64,
+    within: u32,
+    len: usize,
+}
+
+impl Tier {
+    pub fn new(pool: Pool, store: Box<dyn Store>) -> Tier {
+        let block = u64::from(pool.geometry().block);
+        Tier { pool, store, block }
+    }
+
+    /// Copies bytes of a local part to `out`, zeros beyond its end, as far as possible now.
+    pub fn read(&self, file: FileId, at: u64, out: &mut [u8], counters: &Counters) -> Result<usize> {
+        let mut done = 0;
+        while done < out.len() {
+            let part = self.part(at + done as u64, out.len() - done);
+            match self.pool.get(file, part.block) {
+                Get::Hit(pin) => {
+                    pin.read(part.within, &mut out[done..done + part.len]);
+                    done += part.len;
+                }
+                Get::Fill(first) => {
+                    let wanted = (at + out.len() as u64 - 1) / self.block - part.block + 1;
+                    let fills = self.more_fills(file, first, part.block, wanted);
+                    self.fill(file, part.block, fills, counters)?;
+                }
+                Get::Full if self.make_room(counters)? => {}
+                Get::Busy | Get::Full => break,
+            }
+        }
+        Ok(done)
+    }
+
+    /// Copies bytes into a local part, as far as possible now.
+    pub fn write(&self, file: FileId, at: u64, bytes: &[u8], counters: &Counters) -> Result<usize> {
+        let mut done = 0;
+        while done < bytes.len() {
+            let part = self.part(at + done as u64, bytes.len() - done);
+            let piece = &bytes[done..done + part.len];
+            match self.pool.get(file, part.block) {
+                Get::Hit(pin) => {
+                    pin.write(part.within, piece);
+                    done += part.len;
+                }
+                Get::Fill(mut fill) if part.len as u64 == self.block => {
+                    let whole = 0..self.block as u32;
+                    fill.bytes(whole.clone(), |slot| slot.copy_from_slice(piece));
+                    fill.done(whole.end).mark_written(whole);
+                    done += part.len;
+                }
+                Get::Fill(fill) => self.fill(file, part.block, vec![fill], counters)?,
+                Get::Full if self.make_room(counters)? => {}
+                Get::Busy | Get::Full => break,
+            }
+        }
+        Ok(done)
+    }
+
+    /// Slots that hold these blocks, for a client of the pool: in order, as many as can be had now.
+    pub fn acquire(
+        &self,
+        file: FileId,
+        intent: Intent,
+        runs: &[Run],
+        ledger: LedgerId,
+        counters: &Counters,
+    ) -> Result<Vec<Slot>> {
+        let mut slots = Vec::new();
+        for run in runs {
+            let mut block = run.first;
+            let end = self.check_run(run)?;
+            while block < end {
+                if slots.len() == BATCH {
+                    return Ok(slots);
+                }
+                match self.pool.get(file, block) {
+                    Get::Hit(pin) => {
+                        let found = pin.slot_ref();
+                        slots.push(Slot {
+                            block,
+                            slot: found.slot,
+                            generation: found.generation,
+                            pending: false,
+                        });
+                        block += 1;
+                    }
+                    Get::Fill(fill) if intent == Intent::Overwrite => {
+                        let lent = fill.lend(ledger);
+                        slots.push(Slot {
+                            block,
+                            slot: lent.slot,
+                            generation: lent.generation,
+                            pending: true,
+                        });
+                        block += 1;
+                    }
+                    Get::Fill(first) => {
+                        let wanted = (end - block).min((BATCH - slots.len()) as u64);
+                        let fills = self.more_fills(file, first, block, wanted);
+                        self.fill(file, block, fills, counters)?;
+                    }
+                    // Who has some goes on with those; making room could take them away again.
+                    Get::Full if slots.is_empty() && self.make_room(counters)? => {}
+                    Get::Busy | Get::Full => return Ok(slots),
+                }
+            }
+        }
+        Ok(slots)
+    }
+
+    /// How far the local part reaches. The pool first: a block that leaves it meanwhile is in the store by then.
+    pub fn end(&self, file: FileId) -> Result<u64> {
+        let cached = self.pool.end(file);
+        Ok(cached.max(self.store.end(file)?))
+    }
+
+    /// Makes the local part end here, as soon as nobody uses what goes; whether it is done.
+    pub fn cut(&self, file: FileId, end: u64, under_way: &mut Option<Cut>) -> Result<bool> {
+        self.with_cut(file, end, under_way, || Ok(self.store.set_end(file, end)?))
+    }
+
+    /// Forgets the local part likewise.
+    pub fn remove(&self, file: FileId, under_way: &mut Option<Cut>) -> Result<bool> {
+        self.with_cut(file, 0, under_way, || Ok(self.store.remove(file)?))
+    }
+
+    fn with_cut(
+        &self,
+        file: FileId,
+        end: u64,
+        under_way: &mut Option<Cut>,
+        change: impl FnOnce() -> Result<()>,
+    ) -> Result<bool> {
+        if under_way.is_none() {
+            *under_way = self.pool.cut(file, end);
+        }
+        if !under_way.as_mut().is_some_and(Cut::ready) {
+            return Ok(false);
+        }
+        let outcome = change();
+        *under_way = None;
+        outcome.map(|()| true)
+    }
+
+    /// The block that byte `at` is in, and how many of `len` bytes are.
+    fn part(&self, at: u64, len: usize) -> Part {
+        let within = at % self.block;
+        let len = (self.block - within).min(len as u64);
+        Part { block: at / self.block, within: within as u32, len: len as usize }
+    }
+
+    /// Where a run of blocks ends, if there can be such blocks.
+    fn check_run(&self, run: &Run) -> Result<u64> {
+        let end = run.first.checked_add(u64::from(run.count));
+        end.filter(|end| *end <= i64::MAX as u64 / self.block).ok_or(Error::BadRequest("blocks"))
+    }
+
+    /// Slots to fill for blocks right behind one that is missing, as long as those are missing, too.
+    fn more_fills(&self, file: FileId, first: Fill, block: u64, wanted: u64) -> Vec<Fill> {
+        let mut fills = vec![first];
+        for next in block + 1..block.saturating_add(wanted.min(BATCH as u64)) {
+            match self.pool.get(file, next) {
+                Get::Fill(fill) => fills.push(fill),
+                Get::Hit(_) | Get::Busy | Get::Full => break,
+            }
+        }
+        fills
+    }
+
+    /// Fills slots of consecutive blocks from the store.
+    fn fill(&self, file: FileId, first: u64, fills: Vec<Fill>, counters: &Counters) -> Result<()> {
+        let size = self.block as usize;
+        let end = self.store.end(file)?;
+        let stored = end.saturating_sub(first * self.block);
+        let mut scratch = Vec::new();
+        // What lies beyond the stored end is zeros; no need to read it.
+        let count = fills.len().min(stored.div_ceil(self.block) as usize);
+        if count > 0 {
+            scratch.resize(count * size, 0);
+            let mut blocks: Vec<&mut [u8]> = scratch.chunks_mut(size).collect();
+            self.store.read(file, first, &mut blocks).inspect_err(|e| counters.store_failed(e))?;
+            counters.filled_blocks.add(count as u64);
+            counters.store_read_bytes.add(scratch.len() as u64);
+        }
+        let mut read = scratch.chunks(size);
+        for (block, mut fill) in (first..).zip(fills) {
+            fill.bytes(0..self.block as u32, |slot| match read.next() {
+                Some(bytes) => slot.copy_from_slice(bytes),
+                None => slot.fill(0),
+            });
+            fill.done(end.saturating_sub(block * self.block).min(self.block) as u32);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,274 @@
+//! A server as its clients see it.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+use common::{BLOCK, Client, Scratch, deadline, hello, start, start_all};
+use pario_cache::SlotRef;
+use pario_transport::{Address, Connection, Tuning};
+use pario_units::{ErrorKind, FileId};
+use pario_wire::greeting::Role;
+use pario_wire::message::{Intent, Run, Status};
+use pario_wire::{Reply, Request, Secret};
+
+const FILE: FileId = FileId(99);
+
+fn pattern(len: usize, seed: u8) -> Vec<u8> {
+    (0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect()
+}
+
+fn status(client: &mut Client) -> Status {
+    match client.ask(&Request::Status) {
+        Reply::Status(status) => *status,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_written_is_read_over_both_doors() {
+    let dir = Scratch::new("doors");
+    let server = start(&dir.0, 0, 1, 32);
+    let (unix, tcp) = (server.started().unix.clone(), server.started().tcp.clone().unwrap());
+    let mut near = Client::connect(&unix, 0, 1, 1);
+    let mut far = Client::connect(&tcp, 0, 1, 2);
+    assert!(near.pool.is_some() && far.pool.is_none());
+    let bytes = pattern(100_000, 1);
+    assert_eq!(near.write(0, FILE, 5000, &bytes), Reply::Done);
+    let (read, end) = far.read(0, FILE, 4990, 100_020);
+    assert_eq!((&read[..10], end), (&[0; 10][..], 105_000));
+    assert_eq!(read[10..100_010], bytes[..]);
+    assert_eq!(read[100_010..], [0; 10]);
+    server.shut_down().unwrap();
+    assert_eq!(std::fs::read_dir(dir.0.join("run0")).unwrap().count(), 0);
+}
+
+#[test]
+fn a_client_of_this_host_writes_into_the_pool_itself() {
+    let dir = Scratch::new("pool");
+    let server = start(&dir.0, 0, 1, 32);
+    let mut client = Client::connect(&server.started().unix, 0, 1, 1);
+    let runs = vec![Run { first: 0, count: 2 }];
+    let request = Request::Acquire { file: FILE, intent: Intent::Overwrite, blocks: runs.clone() };
+    let Reply::Slots(slots) = client.ask(&request) else { panic!() };
+    assert!(slots.len() == 2 && slots.iter().all(|slot| slot.pending));
+    let bytes = pattern(2 * BLOCK as usize, 7);
+    let pool = client.pool.as_ref().unwrap();
+    for (slot, bytes) in slots.iter().zip(bytes.chunks(BLOCK as usize)) {
+        let place = SlotRef { slot: slot.slot, generation: slot.generation };
+        let mut pending = pool.claim(place, FILE, slot.block).unwrap();
+        pending.write(0, bytes);
+        pending.publish(BLOCK).unwrap();
+    }
+    // Others see it through messages, and after a shutdown it is in storage.
+    let mut far = Client::connect(server.started().tcp.as_ref().unwrap(), 0, 1, 2);
+    assert_eq!(far.read(0, FILE, 0, bytes.len()), (bytes.clone(), bytes.len() as u64));
+    server.shut_down().unwrap();
+    let server = start(&dir.0, 0, 1, 32);
+    let mut client = Client::connect(&server.started().unix, 0, 1, 1);
+    assert_eq!(client.read(0, FILE, 0, bytes.len()), (bytes, 2 * u64::from(BLOCK)));
+    server.shut_down().unwrap();
+}
+
+#[test]
+fn a_successor_finds_what_was_only_in_the_pool() {
+    let dir = Scratch::new("adopt");
+    let server = start(&dir.0, 0, 1, 32);
+    let mut client = Client::connect(&server.started().unix, 0, 1, 1);
+    let bytes = pattern(10_000, 3);
+    client.write(0, FILE, 0, &bytes);
+    drop(client);
+    server.abandon().unwrap();
+    let server = start(&dir.0, 0, 1, 32);
+    assert!(server.started().adopted.as_ref().is_some_and(|adopted| adopted.dirty > 0));
+    let mut client = Client::connect(&server.started().unix, 0, 1, 1);
+    assert_eq!(client.read(0, FILE, 0, bytes.len()).0, bytes);
+    drop(client);
+    server.abandon().unwrap();
+    // Also with a pool of another size.
+    let server = start(&dir.0, 0, 1, 64);
+    let mut client = Client::connect(&server.started().unix, 0, 1, 1);
+    assert_eq!(client.read(0, FILE, 0, bytes.len()).0, bytes);
+    assert_eq!(status(&mut client).slots, 64);
+    server.shut_down().unwrap();
+}
+
+#[test]
+fn a_pool_far_smaller_than_the_data_is_enough() {
+    let dir = Scratch::new("storm");
+    let server = start(&dir.0, 0, 1, 16);
+    let address = server.started().unix.clone();
+    std::thread::scope(|scope| {
+        for writer in 0..3u64 {
+            let address = address.clone();
+            scope.spawn(move || {
+                let mut client = Client::connect(&address, 0, 1, 10 + u128::from(writer));
+                let file = FileId(100 + writer);
+                for turn in 0..20 {
+                    let bytes = pattern(30_000, (turn + writer) as u8);
+                    assert_eq!(client.write(0, file, turn * 30_000, &bytes), Reply::Done);
+                }
+                for turn in 0..20 {
+                    let (bytes, end) = client.read(0, file, turn * 30_000, 30_000);
+                    assert_eq!((bytes, end), (pattern(30_000, (turn + writer) as u8), 600_000));
+                }
+            });
+        }
+    });
+    server.shut_down().unwrap();
+}
+
+#[test]
+fn files_are_cut_and_removed() {
+    let dir = Scratch::new("cut");
+    let server = start(&dir.0, 0, 1, 32);
+    let mut client = Client::connect(&server.started().unix, 0, 1, 1);
+    let bytes = pattern(20_000, 5);
+    client.write(0, FILE, 0, &bytes);
+    assert_eq!(client.ask(&Request::Cut { file: FILE, end: 5000 }), Reply::Done);
+    assert_eq!(client.ask(&Request::End { file: FILE }), Reply::End { end: 5000 });
+    assert_eq!(client.ask(&Request::Cut { file: FILE, end: 9000 }), Reply::Done);
+    let (read, end) = client.read(0, FILE, 0, 9000);
+    assert_eq!((&read[..5000], &read[5000..], end), (&bytes[..5000], &[0; 4000][..], 9000));
+    assert_eq!(client.ask(&Request::Remove { files: vec![FILE] }), Reply::Done);
+    assert_eq!(client.ask(&Request::End { file: FILE }), Reply::End { end: 0 });
+    server.shut_down().unwrap();
+}
+
+#[test]
+fn the_wrong_door_leads_to_the_right_server() {
+    let dir = Scratch::new("peers");
+    let servers = start_all(&dir.0, 3, 32);
+    let mut client = Client::connect(&servers[2].started().unix, 2, 3, 1);
+    let bytes = pattern(50_000, 9);
+    assert_eq!(client.write(1, FILE, 100, &bytes), Reply::Done);
+    assert_eq!(client.read(1, FILE, 100, bytes.len()), (bytes.clone(), 50_100));
+    let mut direct = Client::connect(&servers[1].started().unix, 1, 3, 2);
+    assert_eq!(direct.read(1, FILE, 100, bytes.len()).0, bytes);
+    // The name space, too: what was opened through the wrong door is closed when the client goes.
+    let mut names = Client::connect(&servers[0].started().unix, 0, 3, 3);
+    let opened = names.create("/here");
+    assert_eq!(opened.opens, 1);
+    let request = Request::Lookup { path: "/here".into() };
+    let through = client.exchange(pario_units::ServerId(0), &request, &[], &mut []);
+    assert!(matches!(through, Reply::Attributes(found) if found.file == opened.file), "{through:?}");
+    assert_eq!(status(&mut client).forwarded, 3);
+    for server in servers {
+        server.shut_down().unwrap();
+    }
+}
+
+#[test]
+fn removed_files_lose_their_stripes_when_nobody_has_them_open() {
+    let dir = Scratch::new("reap");
+    let servers = start_all(&dir.0, 2, 32);
+    let mut client = Client::connect(&servers[0].started().unix, 0, 2, 1);
+    let file = client.create("/gone").file;
+    let mut other = Client::connect(&servers[1].started().unix, 1, 2, 1);
+    client.write(0, file, 0, b"here");
+    other.write(1, file, 0, b"there");
+    assert_eq!(client.ask(&Request::Unlink { path: "/gone".into() }), Reply::Done);
+    assert_eq!(other.read(1, file, 0, 5).0, b"there");
+    assert_eq!(client.ask(&Request::Close { file, wrote: None }), Reply::Done);
+    let gone = |client: &mut Client| client.ask(&Request::End { file }) == Reply::End { end: 0 };
+    while !(gone(&mut client) && gone(&mut other)) {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        assert!(std::time::Instant::now() < deadline());
+    }
+    for server in servers {
+        server.shut_down().unwrap();
+    }
+}
+
+#[test]
+fn strangers_are_refused_and_nobody_else_notices() {
+    let dir = Scratch::new("strangers");
+    let server = start(&dir.0, 0, 1, 32);
+    let Address::Unix(path) = server.started().unix.clone() else { panic!() };
+    let mut client = Client::connect(&server.started().unix, 0, 1, 1);
+    client.write(0, FILE, 0, b"mine");
+    let tries: [(&str, ErrorKind, Secret, [u16; 2]); 3] = [
+        ("secret", ErrorKind::Access, Secret::new([1; 32]), [0, 1]),
+        ("server", ErrorKind::Protocol, Secret::new([9; 32]), [1, 1]),
+        ("count", ErrorKind::Protocol, Secret::new([9; 32]), [0, 2]),
+    ];
+    for (what, kind, secret, [number, count]) in tries {
+        let hello = hello(number, count, 5);
+        let refused =
+            Connection::connect(&server.started().unix, &Tuning::default(), &hello, &secret, deadline());
+        assert_eq!(refused.err().map(|e| e.kind()), Some(kind), "{what}");
+    }
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 300], &[0; 5000]] {
+        let mut stream = UnixStream::connect(&path).unwrap();
+        stream.write_all(garbage).unwrap();
+        let mut answer = Vec::new();
+        // Whatever it says, it closes.
+        let _ = stream.read_to_end(&mut answer);
+    }
+    assert_eq!(client.read(0, FILE, 0, 4).0, b"mine");
+    // Who finds by the server's proof that the secret is another goes by itself.
+    assert!(status(&mut client).refused >= 5);
+    server.shut_down().unwrap();
+}
+
+#[test]
+fn requests_that_make_no_sense_fail_alone() {
+    let dir = Scratch::new("nonsense");
+    let server = start(&dir.0, 0, 1, 32);
+    let mut client = Client::connect(&server.started().tcp.clone().unwrap(), 0, 1, 1);
+    let blocks = vec![Run { first: u64::MAX / 4096, count: 5 }];
+    let requests = [
+        Request::End { file: FileId(0) },
+        Request::Acquire { file: FILE, intent: Intent::Read, blocks },
+        Request::Cut { file: FILE, end: u64::MAX },
+        Request::Lookup { path: "not/absolute".into() },
+        Request::Close { file: FileId(12345), wrote: None },
+    ];
+    for request in requests {
+        assert!(matches!(client.ask(&request), Reply::Failed(_)), "{request:?}");
+    }
+    assert_eq!(client.ask(&Request::Ping), Reply::Done);
+    server.shut_down().unwrap();
+}
+
+#[test]
+fn a_client_that_goes_leaves_its_slots_and_files() {
+    let dir = Scratch::new("leaver");
+    let server = start(&dir.0, 0, 1, 16);
+    let mut stays = Client::connect(&server.started().unix, 0, 1, 1);
+    for round in 0..40 {
+        let mut leaves = Client::connect(&server.started().unix, 0, 1, 100 + round);
+        let file = leaves.create("/shared").file;
+        let blocks = vec![Run { first: 0, count: 16 }];
+        let _ = leaves.ask(&Request::Acquire { file, intent: Intent::Overwrite, blocks });
+        drop(leaves);
+    }
+    let bytes = pattern(16 * BLOCK as usize, 1);
+    assert_eq!(stays.write(0, FILE, 0, &bytes), Reply::Done);
+    assert_eq!(stays.read(0, FILE, 0, bytes.len()).0, bytes);
+    let Reply::Attributes(found) = stays.ask(&Request::Lookup { path: "/shared".into() }) else { panic!() };
+    assert_eq!(found.opens, 0);
+    server.shut_down().unwrap();
+}
+
+#[test]
+fn a_peer_may_pass_on_requests_and_a_client_may_not() {
+    let dir = Scratch::new("origin");
+    let server = start(&dir.0, 0, 1, 16);
+    for (role, fine) in [(Role::Peer, true), (Role::Client, false)] {
+        let hello = pario_wire::greeting::Hello { role, ..hello(0, 1, 8) };
+        let secret = Secret::new([9; 32]);
+        let (mut connection, _, _) =
+            Connection::connect(&server.started().unix, &Tuning::default(), &hello, &secret, deadline())
+                .unwrap();
+        let envelope = pario_wire::Envelope {
+            server: pario_units::ServerId(0),
+            id: pario_units::RequestId(1),
+            origin: Some(pario_units::ClientId(55)),
+        };
+        let answer = connection.call(envelope, &Request::Ping, &[], &mut [], deadline());
+        assert_eq!(answer.is_ok(), fine, "{role:?}");
+    }
+    server.shut_down().unwrap();
+}

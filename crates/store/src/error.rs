@@ -1,0 +1,181 @@
+//! What can go wrong with storage: what was tried, where, and the system's own number for it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pario_units::{ErrorKind, FileId};
+
+/// The result of a call on a store.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What was being done when the system said no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// Opening a file or directory.
+    Open,
+    /// Creating a file or directory.
+    Create,
+    /// Taking the directory for this server alone.
+    Lock,
+    /// Reading the names in a directory.
+    List,
+    /// Asking for sizes or room.
+    Inspect,
+    /// Reading bytes.
+    Read,
+    /// Writing bytes.
+    Write,
+    /// Setting a size.
+    Resize,
+    /// Bringing bytes to the medium.
+    Sync,
+    /// Removing a name.
+    Remove,
+}
+
+impl Action {
+    fn words(self) -> &'static str {
+        match self {
+            Action::Open => "cannot open",
+            Action::Create => "cannot create",
+            Action::Lock => "cannot lock",
+            Action::List => "cannot list",
+            Action::Inspect => "cannot inspect",
+            Action::Read => "cannot read",
+            Action::Write => "cannot write",
+            Action::Resize => "cannot set the size of",
+            Action::Sync => "cannot flush",
+            Action::Remove => "cannot remove",
+        }
+    }
+}
+
+/// A failed call on a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// A block's bytes are not those that were written.
+    Damaged {
+        /// Of which file's part.
+        file: FileId,
+        /// Which block.
+        block: u64,
+    },
+    /// A system call failed.
+    Io {
+        /// What was tried.
+        action: Action,
+        /// On what.
+        path: PathBuf,
+        /// The system's error number.
+        errno: i32,
+    },
+    /// An offset beyond 2^63 - 1.
+    TooFar {
+        /// In which file's part.
+        file: FileId,
+    },
+    /// A block size that is not a power of two from 4 KiB to 1 GiB.
+    BlockSize {
+        /// The size.
+        bytes: usize,
+    },
+    /// Another server uses the directory.
+    InUse {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory is a store, but not the one that was to be opened.
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// What differs.
+        what: &'static str,
+        /// As the directory has it.
+        found: String,
+        /// As it was to be.
+        wanted: String,
+    },
+    /// The directory has parts of files, but its format file is missing or not one.
+    NoFormat {
+        /// The format file.
+        path: PathBuf,
+    },
+}
+
+impl Error {
+    /// The error of a system call.
+    pub(crate) fn io(action: Action, path: &Path, error: io::Error) -> Error {
+        Error::Io { action, path: path.to_owned(), errno: error.raw_os_error().unwrap_or(libc::EIO) }
+    }
+
+    /// What a caller can act on.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::Damaged { .. } | Error::NoFormat { .. } => ErrorKind::Damaged,
+            Error::Io { errno, .. } => ErrorKind::from_errno(*errno),
+            Error::TooFar { .. } | Error::BlockSize { .. } => ErrorKind::Arg,
+            Error::InUse { .. } => ErrorKind::FileInUse,
+            Error::Foreign { .. } => ErrorKind::Protocol,
+        }
+    }
+
+    /// The system's number behind it; 0 if there is none.
+    pub fn errno(&self) -> i32 {
+        match self {
+            Error::Io { errno, .. } => *errno,
+            _ => 0,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Damaged { file, block } => write!(
+                f,
+                "block {block} of file {file} is damaged: its checksum differs; write it anew or accept it"
+            ),
+            Error::Io { action, path, errno } => {
+                let system = io::Error::from_raw_os_error(*errno);
+                write!(f, "{} {}: {system}", action.words(), path.display())
+            }
+            Error::TooFar { file } => write!(f, "an offset in file {file} is beyond 2^63 - 1; ask for less"),
+            Error::BlockSize { bytes } => {
+                write!(f, "a block size of {bytes} bytes; take a power of two from 4 KiB to 1 GiB")
+            }
+            Error::InUse { path } => {
+                write!(f, "{} is in use by another server; stop it or give another directory", path.display())
+            }
+            Error::Foreign { path, what, found, wanted } => write!(
+                f,
+                "{} belongs to another store: {what} is {found}, not {wanted}; give another directory",
+                path.display()
+            ),
+            Error::NoFormat { path } => {
+                write!(f, "{} is missing or damaged; restore it, or give another directory", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_kinds_and_one_line() {
+        let path = PathBuf::from("/data/parts/01/x");
+        let full = Error::Io { action: Action::Write, path: path.clone(), errno: libc::ENOSPC };
+        assert_eq!((full.kind(), full.errno()), (ErrorKind::NoSpace, libc::ENOSPC));
+        let damaged = Error::Damaged { file: FileId(7), block: 3 };
+        assert_eq!((damaged.kind(), damaged.errno()), (ErrorKind::Damaged, 0));
+        let foreign = Error::Foreign { path, what: "server", found: "1".into(), wanted: "2".into() };
+        assert_eq!(foreign.kind(), ErrorKind::Protocol);
+        for error in [full, damaged, foreign] {
+            assert!(!error.to_string().contains('\n'));
+        }
+    }
+}

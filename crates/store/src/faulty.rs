@@ -1,0 +1,219 @@
+//! A store that fails on purpose, around any other.
+//!
+//! Rules say which calls fail and how; calls that no rule touches go through. The wrapped store stays what
+//! it is, so what was done before a failure can be looked at with [`Faulty::inner`].
+
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pario_units::FileId;
+
+use crate::error::{Action, Error, Result};
+use crate::{Part, Room, Store, Tamper, Verified};
+
+/// A call on a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Call {
+    /// [`Store::read`]
+    Read,
+    /// [`Store::write`]
+    Write,
+    /// [`Store::end`]
+    End,
+    /// [`Store::set_end`]
+    SetEnd,
+    /// [`Store::remove`]
+    Remove,
+    /// [`Store::sync`] and [`Store::sync_all`]
+    Sync,
+    /// [`Store::list`]
+    List,
+    /// [`Store::verify`]
+    Verify,
+    /// [`Store::accept`]
+    Accept,
+    /// [`Store::room`]
+    Room,
+}
+
+impl Call {
+    fn action(self) -> Action {
+        match self {
+            Call::Read | Call::Verify => Action::Read,
+            Call::Write | Call::Accept => Action::Write,
+            Call::End | Call::Room => Action::Inspect,
+            Call::SetEnd => Action::Resize,
+            Call::Remove => Action::Remove,
+            Call::Sync => Action::Sync,
+            Call::List => Action::List,
+        }
+    }
+}
+
+/// A store that fails on purpose.
+pub struct Faulty<S> {
+    inner: S,
+    plan: Mutex<Plan>,
+}
+
+#[derive(Default)]
+struct Plan {
+    rules: Vec<Rule>,
+    /// Calls that came.
+    calls: u64,
+}
+
+struct Rule {
+    /// Which calls; `None` all.
+    call: Option<Call>,
+    /// How many of them go through first.
+    after: u64,
+    /// How many then fail.
+    times: u64,
+    errno: i32,
+    /// How many blocks of a write are written all the same.
+    blocks: usize,
+}
+
+impl<S: Store> Faulty<S> {
+    /// A store that does not fail yet.
+    pub fn new(inner: S) -> Faulty<S> {
+        Faulty { inner, plan: Mutex::default() }
+    }
+
+    /// The store within.
+    pub fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    /// After `after` such calls (`None`: of any sort), `times` of them fail with this error number.
+    pub fn fail(&self, call: Option<Call>, after: u64, times: u64, errno: i32) {
+        self.plan().rules.push(Rule { call, after, times, errno, blocks: 0 });
+    }
+
+    /// After `after` writes, one writes only its first blocks and fails: no room.
+    pub fn short_write(&self, after: u64, blocks: usize) {
+        let rule = Rule { call: Some(Call::Write), after, times: 1, errno: libc::ENOSPC, blocks };
+        self.plan().rules.push(rule);
+    }
+
+    /// After `after` calls of any sort everything fails, as if whoever does it was dead.
+    pub fn stop(&self, after: u64) {
+        self.fail(None, after, u64::MAX, libc::EIO);
+    }
+
+    /// From now on nothing fails.
+    pub fn heal(&self) {
+        self.plan().rules.clear();
+    }
+
+    /// How many calls came, failed ones counted.
+    pub fn calls(&self) -> u64 {
+        self.plan().calls
+    }
+
+    /// Whether a call may go through; if not, how many blocks of it, and the error then.
+    fn pass(&self, call: Call) -> std::result::Result<(), (usize, Error)> {
+        let mut plan = self.plan();
+        plan.calls += 1;
+        let mut failure = None;
+        // Every rule counts every call, so that what one of them does never delays another.
+        for rule in plan.rules.iter_mut().filter(|rule| rule.call.is_none_or(|only| only == call)) {
+            if rule.after > 0 {
+                rule.after -= 1;
+            } else if rule.times > 0 {
+                rule.times = if rule.times == u64::MAX { u64::MAX } else { rule.times - 1 };
+                failure.get_or_insert((rule.blocks, rule.errno));
+            }
+        }
+        let path = PathBuf::from("a faulty store");
+        match failure {
+            None => Ok(()),
+            Some((blocks, errno)) => Err((blocks, Error::Io { action: call.action(), path, errno })),
+        }
+    }
+
+    fn may(&self, call: Call) -> Result<()> {
+        self.pass(call).map_err(|(_, error)| error)
+    }
+
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<S: Store> Store for Faulty<S> {
+    fn block_size(&self) -> usize {
+        self.inner.block_size()
+    }
+
+    fn read(&self, file: FileId, first: u64, blocks: &mut [&mut [u8]]) -> Result<()> {
+        self.may(Call::Read)?;
+        self.inner.read(file, first, blocks)
+    }
+
+    fn write(&self, file: FileId, first: u64, blocks: &[&[u8]], end: u64) -> Result<()> {
+        match self.pass(Call::Write) {
+            Ok(()) => self.inner.write(file, first, blocks, end),
+            Err((some, error)) => {
+                self.inner.write(file, first, &blocks[..some.min(blocks.len())], end)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn end(&self, file: FileId) -> Result<u64> {
+        self.may(Call::End)?;
+        self.inner.end(file)
+    }
+
+    fn set_end(&self, file: FileId, end: u64) -> Result<()> {
+        self.may(Call::SetEnd)?;
+        self.inner.set_end(file, end)
+    }
+
+    fn remove(&self, file: FileId) -> Result<()> {
+        self.may(Call::Remove)?;
+        self.inner.remove(file)
+    }
+
+    fn sync(&self, file: FileId) -> Result<()> {
+        self.may(Call::Sync)?;
+        self.inner.sync(file)
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        self.may(Call::Sync)?;
+        self.inner.sync_all()
+    }
+
+    fn list(&self, after: FileId, most: usize) -> Result<Vec<Part>> {
+        self.may(Call::List)?;
+        self.inner.list(after, most)
+    }
+
+    fn verify(&self, file: FileId, from: u64, most: u64) -> Result<Verified> {
+        self.may(Call::Verify)?;
+        self.inner.verify(file, from, most)
+    }
+
+    fn accept(&self, file: FileId, blocks: &[u64]) -> Result<()> {
+        self.may(Call::Accept)?;
+        self.inner.accept(file, blocks)
+    }
+
+    fn room(&self) -> Result<Room> {
+        self.may(Call::Room)?;
+        self.inner.room()
+    }
+
+    fn unverified(&self) -> u64 {
+        self.inner.unverified()
+    }
+}
+
+impl<S: Tamper> Tamper for Faulty<S> {
+    fn flip(&self, file: FileId, at: u64) -> Result<()> {
+        self.inner.flip(file, at)
+    }
+}

@@ -1,0 +1,69 @@
+//! Which parts there are and how long they are, in memory: read from the directory once, when it is opened,
+//! and kept right with every change. So ends, lists and used room cost no system call.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pario_units::FileId;
+
+use crate::Part;
+
+/// How much of a part there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Where it ends.
+    pub end: u64,
+    /// Bytes that it takes on the medium.
+    pub used: u64,
+}
+
+/// All parts of a store.
+#[derive(Debug, Default)]
+pub struct Index {
+    parts: Mutex<Parts>,
+}
+
+#[derive(Debug, Default)]
+struct Parts {
+    by_file: BTreeMap<FileId, Extent>,
+    used: u64,
+}
+
+impl Index {
+    /// Where a part ends; `None` if it is not there.
+    pub fn end(&self, file: FileId) -> Option<u64> {
+        self.parts().by_file.get(&file).map(|extent| extent.end)
+    }
+
+    /// A part is there with this extent.
+    pub fn set(&self, file: FileId, extent: Extent) {
+        let mut parts = self.parts();
+        let old = parts.by_file.insert(file, extent).unwrap_or_default();
+        parts.used = parts.used - old.used + extent.used;
+    }
+
+    /// A part is gone.
+    pub fn remove(&self, file: FileId) {
+        let mut parts = self.parts();
+        let old = parts.by_file.remove(&file).unwrap_or_default();
+        parts.used -= old.used;
+    }
+
+    /// The parts after a file.
+    pub fn list(&self, after: FileId, most: usize) -> Vec<Part> {
+        let parts = self.parts();
+        let rest = parts.by_file.range((Bound::Excluded(after), Bound::Unbounded));
+        rest.take(most).map(|(file, extent)| Part { file: *file, end: extent.end }).collect()
+    }
+
+    /// Bytes that all take, and how many there are.
+    pub fn total(&self) -> (u64, u64) {
+        let parts = self.parts();
+        (parts.used, parts.by_file.len() as u64)
+    }
+
+    fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,210 @@
+//! Parts in memory, for tests.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pario_units::FileId;
+
+use crate::error::{Action, Error, Result};
+use crate::run::{self, Run};
+use crate::sums::{self, Entry, Verdict};
+use crate::{Part, Room, Store, Tamper, Verified};
+
+/// A store in memory, which is gone when it is dropped.
+pub struct MemoryStore {
+    block: usize,
+    capacity: u64,
+    parts: Mutex<BTreeMap<FileId, Stored>>,
+}
+
+/// A part.
+#[derive(Default)]
+struct Stored {
+    end: u64,
+    blocks: BTreeMap<u64, Block>,
+}
+
+/// A block that was written, with zeros behind the part's end.
+struct Block {
+    bytes: Box<[u8]>,
+    entry: Entry,
+}
+
+impl MemoryStore {
+    /// A store as large as memory is.
+    pub fn new(block_size: usize) -> Result<MemoryStore> {
+        MemoryStore::with_capacity(block_size, i64::MAX as u64)
+    }
+
+    /// A store that is full when its blocks take so many bytes.
+    pub fn with_capacity(block_size: usize, capacity: u64) -> Result<MemoryStore> {
+        run::check_block_size(block_size)?;
+        Ok(MemoryStore { block: block_size, capacity, parts: Mutex::default() })
+    }
+
+    fn parts(&self) -> MutexGuard<'_, BTreeMap<FileId, Stored>> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn used(&self, parts: &BTreeMap<FileId, Stored>) -> u64 {
+        parts.values().map(|part| part.blocks.len() as u64).sum::<u64>() * self.block as u64
+    }
+}
+
+impl Stored {
+    /// Puts the first bytes of a block there, unless there is no more room for a new one.
+    fn put(&mut self, file: FileId, block: u64, bytes: &[u8], kept: usize, free: &mut u64) -> Result<()> {
+        if !self.blocks.contains_key(&block) {
+            let left = free.checked_sub(bytes.len() as u64);
+            *free = left.ok_or_else(|| Error::Io {
+                action: Action::Write,
+                path: PathBuf::from("memory"),
+                errno: libc::ENOSPC,
+            })?;
+        }
+        let mut bytes: Box<[u8]> = bytes.into();
+        bytes[kept..].fill(0);
+        let entry = Entry::good(sums::sum(file, block, &bytes, kept));
+        self.blocks.insert(block, Block { bytes, entry });
+        Ok(())
+    }
+
+    fn cut(&mut self, file: FileId, size: usize, end: u64) {
+        self.blocks.split_off(&end.div_ceil(size as u64));
+        let (block, kept) = (end / size as u64, (end % size as u64) as usize);
+        if let Some(stored) = self.blocks.get_mut(&block) {
+            let fits = stored.entry.judge(file, block, &stored.bytes) == Verdict::Good;
+            stored.bytes[kept..].fill(0);
+            if fits {
+                stored.entry = Entry::good(sums::sum(file, block, &stored.bytes, kept));
+            }
+        }
+    }
+}
+
+impl Store for MemoryStore {
+    fn block_size(&self) -> usize {
+        self.block
+    }
+
+    fn read(&self, file: FileId, first: u64, blocks: &mut [&mut [u8]]) -> Result<()> {
+        run::check_sizes(blocks, self.block);
+        let run = Run::new(file, self.block, first, blocks.len())?;
+        let parts = self.parts();
+        for (block, to) in run.blocks().zip(blocks) {
+            match parts.get(&file).and_then(|part| part.blocks.get(&block)) {
+                None => to.fill(0),
+                Some(stored) if stored.entry.judge(file, block, &stored.bytes) == Verdict::Good => {
+                    to.copy_from_slice(&stored.bytes)
+                }
+                Some(_) => return Err(Error::Damaged { file, block }),
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, file: FileId, first: u64, blocks: &[&[u8]], end: u64) -> Result<()> {
+        run::check_sizes(blocks, self.block);
+        let run = Run::new(file, self.block, first, blocks.len())?;
+        let mut parts = self.parts();
+        let mut free = self.capacity.saturating_sub(self.used(&parts));
+        let stored = parts.get(&file).map_or(0, |part| part.end);
+        let new = run.end_after(stored, end);
+        if new == 0 {
+            return Ok(());
+        }
+        let part = parts.entry(file).or_default();
+        for (index, block) in run.below(new).blocks().enumerate() {
+            part.put(file, block, blocks[index], run.kept(index, new), &mut free)?;
+            part.end = part.end.max(new.min((block + 1) * self.block as u64));
+        }
+        part.end = new;
+        Ok(())
+    }
+
+    fn end(&self, file: FileId) -> Result<u64> {
+        Ok(self.parts().get(&file).map_or(0, |part| part.end))
+    }
+
+    fn set_end(&self, file: FileId, end: u64) -> Result<()> {
+        let end = run::sound_end(file, end)?;
+        let mut parts = self.parts();
+        if end == 0 && !parts.contains_key(&file) {
+            return Ok(());
+        }
+        let part = parts.entry(file).or_default();
+        if end < part.end {
+            part.cut(file, self.block, end);
+        }
+        part.end = end;
+        Ok(())
+    }
+
+    fn remove(&self, file: FileId) -> Result<()> {
+        self.parts().remove(&file);
+        Ok(())
+    }
+
+    fn sync(&self, _: FileId) -> Result<()> {
+        Ok(())
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn list(&self, after: FileId, most: usize) -> Result<Vec<Part>> {
+        let parts = self.parts();
+        let rest = parts.range((Bound::Excluded(after), Bound::Unbounded)).take(most);
+        Ok(rest.map(|(file, part)| Part { file: *file, end: part.end }).collect())
+    }
+
+    fn verify(&self, file: FileId, from: u64, most: u64) -> Result<Verified> {
+        let parts = self.parts();
+        let Some(part) = parts.get(&file) else { return Ok(Verified::default()) };
+        let count = part.end.div_ceil(self.block as u64);
+        let stop = from.saturating_add(most);
+        let looked_at = part.blocks.range(from..stop.max(from));
+        let damaged = looked_at
+            .filter(|(block, stored)| stored.entry.judge(file, **block, &stored.bytes) == Verdict::Damaged);
+        let damaged = damaged.map(|(block, _)| *block).collect();
+        Ok(Verified { damaged, mended: 0, next: (stop < count).then_some(stop) })
+    }
+
+    fn accept(&self, file: FileId, blocks: &[u64]) -> Result<()> {
+        let mut parts = self.parts();
+        let Some(part) = parts.get_mut(&file) else { return Ok(()) };
+        for block in blocks {
+            if let Some(stored) = part.blocks.get_mut(block) {
+                stored.entry = Entry::good(sums::sum(file, *block, &stored.bytes, self.block));
+            }
+        }
+        Ok(())
+    }
+
+    fn room(&self) -> Result<Room> {
+        let parts = self.parts();
+        let used = self.used(&parts);
+        let free = self.capacity.saturating_sub(used);
+        Ok(Room { total: self.capacity, free, used, parts: parts.len() as u64 })
+    }
+
+    fn unverified(&self) -> u64 {
+        0
+    }
+}
+
+impl Tamper for MemoryStore {
+    fn flip(&self, file: FileId, at: u64) -> Result<()> {
+        let mut parts = self.parts();
+        let part = parts.entry(file).or_default();
+        assert!(at < part.end, "no byte {at} in a part of {}", part.end);
+        let (block, within) = (at / self.block as u64, (at % self.block as u64) as usize);
+        let hole = || Block { bytes: vec![0; self.block].into(), entry: Entry::NONE };
+        let byte = &mut part.blocks.entry(block).or_insert_with(hole).bytes[within];
+        *byte = !*byte;
+        Ok(())
+    }
+}

@@ -1,0 +1,349 @@
+//! A client's connection to a server: blocking calls with deadlines.
+//!
+//! Several requests may be outstanding; their replies come in the same order. A payload goes straight from
+//! the caller's memory to the socket and back. There is one exception, and it is what keeps two sides that
+//! both have much to send from waiting for each other for ever: replies that arrive while a request is being
+//! sent are read aside and copied later. What may be outstanding is bounded, and so is what may have to be
+//! read aside.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use pario_units::{RequestId, ServerId};
+use pario_wire::greeting::{Hello, Welcome};
+use pario_wire::{Envelope, Head, Intake, Reply, Request, Secret, encode_request};
+
+use crate::address::Address;
+use crate::error::{Action, Error};
+use crate::greet::greet;
+use crate::patience::Patience;
+use crate::stream::{Interest, Stream, Tuning};
+
+/// How many requests may be outstanding.
+pub const MOST_OUTSTANDING: usize = 64;
+
+/// How many bytes of payload the replies to outstanding requests may have.
+pub const MOST_OUTSTANDING_BYTES: u64 = 32 << 20;
+
+/// A connection to a server. The first error that leaves it unclear what the other side got ends it: it is
+/// dead, its socket closed, and every later call fails at once.
+#[derive(Debug)]
+pub struct Connection {
+    /// `None` once dead.
+    stream: Option<Stream>,
+    peer: String,
+    lines: Lines,
+    out: Vec<u8>,
+}
+
+/// What is outstanding and what has come of it.
+#[derive(Debug, Default)]
+struct Lines {
+    pending: VecDeque<Pending>,
+    /// Bytes of payload that are still to be handed out.
+    expected: u64,
+    /// Replies to the first of the pending requests.
+    early: VecDeque<Early>,
+    intake: Intake,
+    /// A reply whose payload is being read aside.
+    aside: Option<Aside>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    server: ServerId,
+    id: RequestId,
+    payload: u64,
+}
+
+#[derive(Debug)]
+struct Early {
+    reply: Reply,
+    payload: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Aside {
+    early: Early,
+    filled: usize,
+}
+
+impl Connection {
+    /// Connects to a server and makes sure that both sides know the partition's secret. With what the server
+    /// says comes its pool's descriptor, if it gave a ledger.
+    pub fn connect(
+        address: &Address,
+        tuning: &Tuning,
+        hello: &Hello,
+        secret: &Secret,
+        deadline: Instant,
+    ) -> Result<(Connection, Welcome, Option<OwnedFd>), Error> {
+        let peer = address.to_string();
+        let stream = match Stream::connect(address, tuning, deadline) {
+            Ok(stream) => stream,
+            Err(cause) if cause.kind() == io::ErrorKind::TimedOut => {
+                return Err(Error::Late { action: Action::Connect, peer });
+            }
+            Err(cause) => return Err(Error::System { action: Action::Connect, peer, cause }),
+        };
+        Connection::over(stream, peer, hello, secret, deadline)
+    }
+
+    /// The same over a stream that is connected already.
+    pub fn over(
+        stream: Stream,
+        peer: String,
+        hello: &Hello,
+        secret: &Secret,
+        deadline: Instant,
+    ) -> Result<(Connection, Welcome, Option<OwnedFd>), Error> {
+        let patience = Patience { stream: &stream, peer: &peer, action: Action::Greet, deadline };
+        stream.set_nonblocking(true).map_err(|error| patience.failed(error))?;
+        let (welcome, pool) = greet(&patience, hello, secret)?;
+        let connection = Connection { stream: Some(stream), peer, lines: Lines::default(), out: Vec::new() };
+        Ok((connection, welcome, pool))
+    }
+
+    /// Whom it is to.
+    pub fn peer(&self) -> &str {
+        &self.peer
+    }
+
+    /// Whether an error has ended it.
+    pub fn is_dead(&self) -> bool {
+        self.stream.is_none()
+    }
+
+    /// How many requests wait for their replies.
+    pub fn outstanding(&self) -> usize {
+        self.lines.pending.len()
+    }
+
+    /// Whether this request may be sent before another reply is received.
+    pub fn has_room_for(&self, request: &Request) -> bool {
+        let lines = &self.lines;
+        let bytes = lines.expected.saturating_add(request.reply_payload());
+        lines.pending.is_empty()
+            || (lines.pending.len() < MOST_OUTSTANDING && bytes <= MOST_OUTSTANDING_BYTES)
+    }
+
+    /// Sends a request and waits for its reply. See [`send`](Connection::send) and
+    /// [`receive`](Connection::receive).
+    ///
+    /// # Panics
+    /// If other requests are outstanding.
+    pub fn call(
+        &mut self,
+        envelope: Envelope,
+        request: &Request,
+        payload: &[IoSlice<'_>],
+        into: &mut [IoSliceMut<'_>],
+        deadline: Instant,
+    ) -> Result<Reply, Error> {
+        assert_eq!(self.outstanding(), 0, "call while requests are outstanding");
+        same_length(request.reply_payload(), into.iter().map(|slice| slice.len()))?;
+        self.send(envelope, request, payload, deadline)?;
+        self.receive(into, deadline).map(|(_, reply)| reply)
+    }
+
+    /// Sends a request and its payload. If this fails with [`Error::Full`], [`Error::Length`] or
+    /// [`Error::Unsendable`] nothing was sent.
+    pub fn send(
+        &mut self,
+        envelope: Envelope,
+        request: &Request,
+        payload: &[IoSlice<'_>],
+        deadline: Instant,
+    ) -> Result<(), Error> {
+        let Some(stream) = &self.stream else { return Err(Error::Dead { peer: self.peer.clone() }) };
+        if !self.has_room_for(request) {
+            return Err(Error::Full { peer: self.peer.clone() });
+        }
+        same_length(request.payload(), payload.iter().map(|slice| slice.len()))?;
+        self.out.clear();
+        encode_request(&mut self.out, envelope, request).map_err(|cause| Error::Unsendable { cause })?;
+        let mut slices = Vec::with_capacity(1 + payload.len());
+        slices.push(IoSlice::new(&self.out));
+        slices.extend_from_slice(payload);
+
+        let with = Patience { stream, peer: &self.peer, action: Action::Send, deadline };
+        let sent = self.lines.send(&with, &mut slices);
+        match sent {
+            Ok(()) => {
+                let payload = request.reply_payload();
+                self.lines.pending.push_back(Pending { server: envelope.server, id: envelope.id, payload });
+                self.lines.expected += payload;
+                Ok(())
+            }
+            Err(error) => Err(self.die(error)),
+        }
+    }
+
+    /// Waits for the reply to the first outstanding request. Its payload fills `into`, which must have the
+    /// length that the request asked for, and uses the slices up; a reply without one leaves `into` alone.
+    ///
+    /// # Panics
+    /// If no request is outstanding.
+    pub fn receive(
+        &mut self,
+        into: &mut [IoSliceMut<'_>],
+        deadline: Instant,
+    ) -> Result<(RequestId, Reply), Error> {
+        let Some(stream) = &self.stream else { return Err(Error::Dead { peer: self.peer.clone() }) };
+        let first = *self.lines.pending.front().expect("receive without an outstanding request");
+        same_length(first.payload, into.iter().map(|slice| slice.len()))?;
+        let with = Patience { stream, peer: &self.peer, action: Action::Receive, deadline };
+        match self.lines.receive(&with, into) {
+            Ok(reply) => {
+                self.lines.pending.pop_front();
+                self.lines.expected -= first.payload;
+                Ok((first.id, reply))
+            }
+            Err(error) => Err(self.die(error)),
+        }
+    }
+
+    fn die(&mut self, error: Error) -> Error {
+        self.stream = None;
+        self.lines = Lines::default();
+        self.out = Vec::new();
+        error
+    }
+}
+
+impl Lines {
+    /// Sends all slices. Whenever the stream takes no more, replies that have come are read aside.
+    fn send(&mut self, with: &Patience<'_>, slices: &mut [IoSlice<'_>]) -> Result<(), Error> {
+        let interest = if self.pending.is_empty() { Interest::Write } else { Interest::Both };
+        let mut rest = slices;
+        IoSlice::advance_slices(&mut rest, 0);
+        while !rest.is_empty() {
+            match with.stream.write_vectored(rest) {
+                Ok(sent) => IoSlice::advance_slices(&mut rest, sent),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    with.wait(interest)?;
+                    if interest == Interest::Both {
+                        while self.read_aside(with)? {}
+                    }
+                }
+                Err(error) => return Err(with.failed(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The reply to the first pending request.
+    fn receive(&mut self, with: &Patience<'_>, into: &mut [IoSliceMut<'_>]) -> Result<Reply, Error> {
+        loop {
+            if let Some(early) = self.early.pop_front() {
+                scatter(&early.payload, into);
+                return Ok(early.reply);
+            }
+            let progress = match self.aside {
+                Some(_) => self.read_aside(with)?,
+                None => match self.read_frame(with)? {
+                    Frame::Whole(reply, 0) => return Ok(reply),
+                    Frame::Whole(reply, _) => {
+                        with.read_exact_vectored(into)?;
+                        return Ok(reply);
+                    }
+                    Frame::Partial => true,
+                    Frame::Nothing => false,
+                },
+            };
+            if !progress {
+                with.wait(Interest::Read)?;
+            }
+        }
+    }
+
+    /// Reads some of the next reply without waiting, its payload into memory of our own: whether anything
+    /// came.
+    fn read_aside(&mut self, with: &Patience<'_>) -> Result<bool, Error> {
+        match &mut self.aside {
+            None => match self.read_frame(with)? {
+                Frame::Nothing => return Ok(false),
+                Frame::Partial => {}
+                Frame::Whole(reply, payload) => {
+                    self.aside = Some(Aside { early: Early { reply, payload: vec![0; payload] }, filled: 0 });
+                }
+            },
+            Some(aside) => match read_some(with, &mut aside.early.payload[aside.filled..])? {
+                0 => return Ok(false),
+                n => aside.filled += n,
+            },
+        }
+        self.early
+            .extend(self.aside.take_if(|aside| aside.filled == aside.early.payload.len()).map(|a| a.early));
+        Ok(true)
+    }
+
+    /// Reads some of the next reply's head or body without waiting.
+    fn read_frame(&mut self, with: &Patience<'_>) -> Result<Frame, Error> {
+        let n = read_some(with, self.intake.space())?;
+        if n == 0 {
+            return Ok(Frame::Nothing);
+        }
+        match self.intake.advance(n).map_err(|cause| with.malformed(cause))? {
+            None => Ok(Frame::Partial),
+            Some(head) => {
+                let reply = head.reply(self.intake.body()).map_err(|cause| with.malformed(cause))?;
+                self.expect(with, &head, &reply)?;
+                Ok(Frame::Whole(reply, head.payload as usize))
+            }
+        }
+    }
+
+    /// That this reply is the one that has to come next.
+    fn expect(&self, with: &Patience<'_>, head: &Head, reply: &Reply) -> Result<(), Error> {
+        let Some(next) = self.pending.get(self.early.len()) else {
+            return Err(with.out_of_turn("it replied and nobody had asked"));
+        };
+        if (head.server, head.id) != (next.server, next.id) {
+            return Err(with.out_of_turn("it replied to another request than was its turn"));
+        }
+        if matches!(reply, Reply::Data { .. }) && u64::from(head.payload) != next.payload {
+            return Err(with.out_of_turn("its reply has more or fewer bytes than were asked for"));
+        }
+        Ok(())
+    }
+}
+
+/// What reading a frame without waiting came to.
+enum Frame {
+    Nothing,
+    Partial,
+    /// Its reply, and how many bytes of payload follow.
+    Whole(Reply, usize),
+}
+
+/// Reads what is there, not waiting; 0 if nothing is.
+fn read_some(with: &Patience<'_>, space: &mut [u8]) -> Result<usize, Error> {
+    loop {
+        match with.stream.read(space) {
+            Ok(0) => return Err(with.closed()),
+            Ok(n) => return Ok(n),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
+            Err(error) => return Err(with.failed(error)),
+        }
+    }
+}
+
+/// Copies a payload that was read aside to where it belongs.
+fn scatter(payload: &[u8], into: &mut [IoSliceMut<'_>]) {
+    let mut rest = payload;
+    for slice in into.iter_mut() {
+        let n = slice.len().min(rest.len());
+        slice[..n].copy_from_slice(&rest[..n]);
+        rest = &rest[n..];
+    }
+}
+
+fn same_length(payload: u64, slices: impl Iterator<Item = usize>) -> Result<(), Error> {
+    let given = slices.map(|len| len as u64).sum();
+    if given == payload { Ok(()) } else { Err(Error::Length { payload, given }) }
+}

@@ -1,0 +1,327 @@
+//! A server's side of the handshake: bytes in, bytes out, no I/O and no clock.
+//!
+//! The owner feeds what it reads and sends what it gets, until the newcomer is accepted or refused. Whoever
+//! takes too long is the owner's to close: it holds the clock.
+
+use std::sync::Arc;
+
+use pario_units::{ErrorKind, PartitionId, ServerId};
+use pario_wire::greeting::{Greeting, Hello, PREFIX, Prefix, Refusal, VERSION};
+use pario_wire::{Nonce, Secret, Side};
+
+use crate::error::Error;
+use crate::sys;
+
+/// What a server checks of everybody who wants in.
+#[derive(Clone, Debug)]
+pub struct Door {
+    /// Its partition.
+    pub partition: PartitionId,
+    /// Its place there.
+    pub server: ServerId,
+    /// How many servers the partition has.
+    pub servers: u16,
+    /// The partition's secret.
+    pub secret: Secret,
+}
+
+/// One newcomer.
+#[derive(Debug)]
+pub struct Handshake {
+    door: Arc<Door>,
+    peer: String,
+    user: Option<u32>,
+    nonce: Nonce,
+    got: Vec<u8>,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    Hello,
+    Answer { hello: Hello, nonce: Nonce },
+    Over,
+}
+
+/// What to do after feeding.
+#[derive(Debug)]
+pub enum Step {
+    /// Read more.
+    More,
+    /// Send this, then read more.
+    Send(Vec<u8>),
+    /// It may come in. Send [`Greeting::Welcome`], and after it the pool's descriptor if it says so; then
+    /// come requests.
+    Accepted(Hello),
+    /// Send the farewell if there is one, and close.
+    Refused {
+        /// What to send, as far as the socket takes it.
+        farewell: Vec<u8>,
+        /// For the log.
+        error: Error,
+    },
+}
+
+impl Handshake {
+    /// Begins one with somebody: `peer` is a name for the log, `user` is [`crate::Stream::peer_user`],
+    /// `nonce` [`crate::fresh_nonce`].
+    pub fn new(door: Arc<Door>, peer: String, user: Option<u32>, nonce: Nonce) -> Handshake {
+        Handshake { door, peer, user, nonce, got: Vec::new(), stage: Stage::Hello }
+    }
+
+    /// Takes what was read.
+    ///
+    /// # Panics
+    /// If the newcomer was accepted or refused before.
+    pub fn feed(&mut self, bytes: &[u8]) -> Step {
+        assert!(!matches!(self.stage, Stage::Over), "the handshake with {} is over", self.peer);
+        self.got.extend_from_slice(bytes);
+        let Some((prefix, rest)) = self.got.split_first_chunk::<PREFIX>() else {
+            return Step::More;
+        };
+        let prefix = match Prefix::decode(prefix) {
+            Ok(prefix) => prefix,
+            Err(cause) => return self.not_understood(cause),
+        };
+        if prefix.version != VERSION {
+            return self.not_understood(pario_wire::Error::Version(prefix.version));
+        }
+        let length = prefix.length as usize;
+        if rest.len() < length {
+            return Step::More;
+        }
+        if rest.len() > length {
+            return self.out_of_turn();
+        }
+        let greeting = match prefix.greeting(rest) {
+            Ok(greeting) => greeting,
+            Err(cause) => return self.not_understood(cause),
+        };
+        self.got.clear();
+        self.apply(greeting)
+    }
+
+    fn apply(&mut self, greeting: Greeting) -> Step {
+        match (&self.stage, greeting) {
+            (Stage::Hello, Greeting::Hello { hello, nonce }) => match self.objection(&hello) {
+                Some((kind, text)) => self.refuse(kind, text),
+                None => {
+                    let proof = self.door.secret.proof(Side::Server, &hello, nonce, self.nonce);
+                    self.stage = Stage::Answer { hello, nonce };
+                    Step::Send(Greeting::Challenge { nonce: self.nonce, proof }.encode())
+                }
+            },
+            (&Stage::Answer { hello, nonce }, Greeting::Answer { proof }) => {
+                if proof == self.door.secret.proof(Side::Client, &hello, nonce, self.nonce) {
+                    self.stage = Stage::Over;
+                    Step::Accepted(hello)
+                } else {
+                    self.refuse(ErrorKind::Access, "the partition's secret is another".into())
+                }
+            }
+            _ => self.out_of_turn(),
+        }
+    }
+
+    /// What is wrong with what somebody wants.
+    fn objection(&self, hello: &Hello) -> Option<(ErrorKind, String)> {
+        let door = &*self.door;
+        if let Some(user) = self.user.filter(|user| *user != sys::own_user() && *user != 0) {
+            let text = format!("user {user} has no business here, the server is user {}'s", sys::own_user());
+            return Some((ErrorKind::Access, text));
+        }
+        let text = if hello.partition != door.partition {
+            format!("this is a server of partition {}, not of {}", door.partition, hello.partition)
+        } else if hello.server != door.server {
+            format!("this is server {}, not {}", door.server, hello.server)
+        } else if hello.servers != door.servers {
+            format!("the partition has {} servers, not {}; look it up again", door.servers, hello.servers)
+        } else {
+            return None;
+        };
+        Some((ErrorKind::Protocol, text))
+    }
+
+    fn refuse(&mut self, kind: ErrorKind, text: String) -> Step {
+        let farewell = Greeting::Refused(Refusal { kind, text: text.clone() }).encode();
+        self.end(farewell, Error::Refused { peer: self.peer.clone(), kind, text })
+    }
+
+    fn out_of_turn(&mut self) -> Step {
+        let what = "it spoke out of turn in the handshake";
+        let refusal = Refusal { kind: ErrorKind::Protocol, text: what.into() };
+        self.end(Greeting::Refused(refusal).encode(), Error::OutOfTurn { peer: self.peer.clone(), what })
+    }
+
+    fn not_understood(&mut self, cause: pario_wire::Error) -> Step {
+        let farewell = match cause {
+            // Somebody else's protocol: nobody there would understand.
+            pario_wire::Error::BadMagic => Vec::new(),
+            pario_wire::Error::Version(theirs) => {
+                let text = format!(
+                    "this server speaks version {VERSION} of the protocol, not {theirs}; \
+                     use the same release of Pario everywhere"
+                );
+                Greeting::Refused(Refusal { kind: ErrorKind::Protocol, text }).encode()
+            }
+            cause => {
+                let refusal = Refusal { kind: ErrorKind::Protocol, text: cause.to_string() };
+                Greeting::Refused(refusal).encode()
+            }
+        };
+        self.end(farewell, Error::Malformed { peer: self.peer.clone(), cause })
+    }
+
+    fn end(&mut self, farewell: Vec<u8>, error: Error) -> Step {
+        self.stage = Stage::Over;
+        self.got = Vec::new();
+        Step::Refused { farewell, error }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pario_units::ClientId;
+    use pario_wire::greeting::Role;
+    use proptest::prelude::*;
+
+    fn door() -> Arc<Door> {
+        let secret = Secret::new([5; 32]);
+        Arc::new(Door { partition: PartitionId(1), server: ServerId(2), servers: 3, secret })
+    }
+
+    fn hello() -> Hello {
+        Hello {
+            partition: PartitionId(1),
+            server: ServerId(2),
+            servers: 3,
+            client: ClientId(4),
+            role: Role::Client,
+            resume_ledger: None,
+        }
+    }
+
+    const OURS: Nonce = Nonce([1; 32]);
+    const THEIRS: Nonce = Nonce([2; 32]);
+
+    fn begin(user: Option<u32>) -> Handshake {
+        Handshake::new(door(), "somebody".into(), user, OURS)
+    }
+
+    fn decode(bytes: &[u8]) -> Greeting {
+        let (prefix, body) = bytes.split_first_chunk().expect("a prefix");
+        Prefix::decode(prefix).and_then(|prefix| prefix.greeting(body)).expect("a greeting")
+    }
+
+    /// Feeds bytes cut at random; the last step.
+    fn feed(handshake: &mut Handshake, bytes: &[u8], cuts: &mut impl Iterator<Item = usize>) -> Step {
+        let mut rest = bytes;
+        loop {
+            let n = cuts.next().expect("endless").min(rest.len());
+            let step = handshake.feed(&rest[..n]);
+            rest = &rest[n..];
+            if rest.is_empty() || !matches!(step, Step::More) {
+                return step;
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn who_knows_the_secret_comes_in(cuts in prop::collection::vec(1usize..40, 1..10)) {
+            let mut cuts = cuts.into_iter().cycle();
+            let mut handshake = begin(None);
+            let hello = hello();
+            let bytes = Greeting::Hello { hello, nonce: OURS }.encode();
+            let Step::Send(bytes) = feed(&mut handshake, &bytes, &mut cuts) else { panic!("refused") };
+            let secret = &door().secret;
+            let proof = secret.proof(Side::Server, &hello, OURS, OURS);
+            prop_assert_eq!(decode(&bytes), Greeting::Challenge { nonce: OURS, proof });
+            let answer = Greeting::Answer { proof: secret.proof(Side::Client, &hello, OURS, OURS) };
+            let step = feed(&mut handshake, &answer.encode(), &mut cuts);
+            let Step::Accepted(who) = step else { panic!("refused") };
+            prop_assert_eq!(who, hello);
+        }
+
+        #[test]
+        fn garbage_never_comes_in(bytes in prop::collection::vec(any::<u8>(), 12..200)) {
+            let step = begin(None).feed(&bytes);
+            let Step::Refused { farewell, .. } = step else { panic!("not refused") };
+            prop_assert!(farewell.is_empty());
+        }
+    }
+
+    /// What is said to somebody, and the kind of error.
+    fn refused(user: Option<u32>, hello: Hello) -> (ErrorKind, String) {
+        let step = begin(user).feed(&Greeting::Hello { hello, nonce: THEIRS }.encode());
+        let Step::Refused { farewell, error } = step else { panic!("not refused: {step:?}") };
+        let Greeting::Refused(Refusal { kind, text }) = decode(&farewell) else { panic!("no refusal") };
+        assert_eq!(kind, error.kind());
+        (kind, text)
+    }
+
+    #[test]
+    fn who_is_wrong_here_is_told_why() {
+        let cases = [
+            (Hello { partition: PartitionId(7), ..hello() }, "not of 00000000000000000000000000000007"),
+            (Hello { server: ServerId(0), ..hello() }, "this is server 2, not 0"),
+            (Hello { servers: 4, ..hello() }, "has 3 servers, not 4"),
+        ];
+        for (hello, reason) in cases {
+            let (kind, text) = refused(Some(sys::own_user()), hello);
+            assert_eq!(kind, ErrorKind::Protocol);
+            assert!(text.contains(reason), "{text}");
+        }
+        let (kind, text) = refused(Some(sys::own_user() + 1), hello());
+        assert_eq!(kind, ErrorKind::Access);
+        assert!(text.contains("no business"), "{text}");
+    }
+
+    #[test]
+    fn root_comes_in_and_other_versions_do_not() {
+        let mut bytes = Greeting::Hello { hello: hello(), nonce: THEIRS }.encode();
+        assert!(matches!(begin(Some(0)).feed(&bytes), Step::Send(_)));
+        bytes[4..6].copy_from_slice(&(VERSION + 1).to_le_bytes());
+        // The prefix is enough: what another version says after it cannot be known.
+        let Step::Refused { farewell, error } = begin(None).feed(&bytes[..PREFIX]) else {
+            panic!("not refused")
+        };
+        assert_eq!(error.kind(), ErrorKind::Protocol);
+        let Greeting::Refused(refusal) = decode(&farewell) else { panic!("no refusal") };
+        assert!(refusal.text.contains("version 1") && refusal.text.contains("not 2"), "{}", refusal.text);
+    }
+
+    #[test]
+    fn a_proof_is_good_once_and_one_way() {
+        let secret = &door().secret;
+        let wrong = [
+            Secret::new([6; 32]).proof(Side::Client, &hello(), THEIRS, OURS),
+            // The server's own proof sent back, and that of a connection with another nonce.
+            secret.proof(Side::Server, &hello(), THEIRS, OURS),
+            secret.proof(Side::Client, &hello(), THEIRS, THEIRS),
+        ];
+        for proof in wrong {
+            let mut handshake = begin(None);
+            handshake.feed(&Greeting::Hello { hello: hello(), nonce: THEIRS }.encode());
+            let Step::Refused { error, .. } = handshake.feed(&Greeting::Answer { proof }.encode()) else {
+                panic!("a wrong proof was accepted")
+            };
+            assert_eq!(error.kind(), ErrorKind::Access);
+        }
+    }
+
+    #[test]
+    fn nobody_speaks_out_of_turn() {
+        let proof = door().secret.proof(Side::Client, &hello(), THEIRS, OURS);
+        let answer = Greeting::Answer { proof }.encode();
+        let mut bytes = Greeting::Hello { hello: hello(), nonce: THEIRS }.encode();
+        for bytes in [&answer[..], &{
+            bytes.push(0);
+            bytes
+        }] {
+            let Step::Refused { error, .. } = begin(None).feed(bytes) else { panic!("not refused") };
+            assert!(matches!(error, Error::OutOfTurn { .. }), "{error}");
+        }
+    }
+}

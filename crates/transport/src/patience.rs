@@ -1,0 +1,92 @@
+//! Reading and writing to the last byte, with a deadline, on a nonblocking stream.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use crate::error::{Action, Error};
+use crate::stream::{Interest, Stream};
+
+/// How long to wait for whom, and in doing what.
+#[derive(Clone, Copy)]
+pub(crate) struct Patience<'a> {
+    pub(crate) stream: &'a Stream,
+    pub(crate) peer: &'a str,
+    pub(crate) action: Action,
+    pub(crate) deadline: Instant,
+}
+
+impl Patience<'_> {
+    pub(crate) fn late(&self) -> Error {
+        Error::Late { action: self.action, peer: self.peer.to_owned() }
+    }
+
+    pub(crate) fn closed(&self) -> Error {
+        Error::Closed { action: self.action, peer: self.peer.to_owned() }
+    }
+
+    pub(crate) fn out_of_turn(&self, what: &'static str) -> Error {
+        Error::OutOfTurn { peer: self.peer.to_owned(), what }
+    }
+
+    pub(crate) fn malformed(&self, cause: pario_wire::Error) -> Error {
+        Error::Malformed { peer: self.peer.to_owned(), cause }
+    }
+
+    pub(crate) fn failed(&self, cause: io::Error) -> Error {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, InvalidData, TimedOut, UnexpectedEof};
+        match cause.kind() {
+            BrokenPipe | ConnectionReset | UnexpectedEof => self.closed(),
+            TimedOut => self.late(),
+            InvalidData => self.out_of_turn("no descriptor came where one was promised"),
+            _ => Error::System { action: self.action, peer: self.peer.to_owned(), cause },
+        }
+    }
+
+    /// Does something that may have to wait for the stream, again and again until it is done.
+    fn until_done<T>(&self, interest: Interest, mut act: impl FnMut() -> io::Result<T>) -> Result<T, Error> {
+        loop {
+            match act() {
+                Ok(done) => return Ok(done),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.wait(interest)?,
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
+    }
+
+    pub(crate) fn wait(&self, interest: Interest) -> Result<(), Error> {
+        let ready = self.stream.wait(interest, self.deadline).map_err(|error| self.failed(error))?;
+        if ready.read || ready.write { Ok(()) } else { Err(self.late()) }
+    }
+
+    pub(crate) fn write_all(&self, bytes: &[u8]) -> Result<(), Error> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let n = self.until_done(Interest::Write, || self.stream.write_vectored(&[IoSlice::new(rest)]))?;
+            rest = &rest[n..];
+        }
+        Ok(())
+    }
+
+    pub(crate) fn read_exact(&self, bytes: &mut [u8]) -> Result<(), Error> {
+        self.read_exact_vectored(&mut [IoSliceMut::new(bytes)])
+    }
+
+    /// Fills all slices; uses them up.
+    pub(crate) fn read_exact_vectored(&self, slices: &mut [IoSliceMut<'_>]) -> Result<(), Error> {
+        let mut rest = slices;
+        IoSliceMut::advance_slices(&mut rest, 0);
+        while !rest.is_empty() {
+            match self.until_done(Interest::Read, || self.stream.read_vectored(rest))? {
+                0 => return Err(self.closed()),
+                n => IoSliceMut::advance_slices(&mut rest, n),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn receive_descriptor(&self) -> Result<OwnedFd, Error> {
+        self.until_done(Interest::Read, || self.stream.receive_descriptor())
+    }
+}

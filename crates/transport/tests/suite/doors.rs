@@ -1,0 +1,183 @@
+//! Who gets in and who does not.
+
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, mpsc};
+
+use pario_transport::{Connection, Door, Error};
+use pario_units::{ErrorKind, PartitionId, ServerId};
+use pario_wire::Secret;
+use pario_wire::greeting::{Greeting, Hello, Refusal, VERSION, Welcome};
+
+use crate::support::{Medium, Server, at_once, door, file_with, hello, secret, soon, welcome};
+
+type Met = Result<(Connection, Welcome, Option<OwnedFd>), Error>;
+
+/// A client and a server meet: what the client gets, and what the server does.
+fn meet<T: Send>(
+    medium: Medium,
+    hello: Hello,
+    secret: &Secret,
+    server: impl FnOnce(Server) -> T + Send,
+) -> (Met, T) {
+    let (near, far) = medium.ends();
+    std::thread::scope(|scope| {
+        let server = scope.spawn(move || server(Server::new(far)));
+        let met = Connection::over(near, format!("{medium:?}"), &hello, secret, soon());
+        (met, server.join().expect("no panic"))
+    })
+}
+
+fn refused(met: Met) -> Error {
+    match met {
+        Ok(_) => panic!("it was let in"),
+        Err(error) => error,
+    }
+}
+
+#[test]
+fn the_pool_s_descriptor_comes_with_the_welcome() {
+    for medium in [Medium::Unix, Medium::InProcess] {
+        let pool = file_with(b"blocks");
+        let (met, ()) = meet(medium, hello(), &secret(), |server| {
+            server.shake_hands(door()).expect("accepted");
+            server.write(&Greeting::Welcome(welcome(Some(3))).encode());
+            server.stream.send_descriptor(pool.as_fd()).expect("sent");
+        });
+        let (_, said, pool) = met.expect("let in");
+        assert_eq!(said.ledger, Some(3));
+        let mut text = String::new();
+        std::fs::File::from(pool.expect("a descriptor")).read_to_string(&mut text).unwrap();
+        assert_eq!(text, "blocks");
+    }
+}
+
+#[test]
+fn a_descriptor_that_does_not_come_is_missed() {
+    for (medium, after) in [(Medium::Unix, "D"), (Medium::InProcess, "x"), (Medium::Tcp, "D")] {
+        let (met, ()) = meet(medium, hello(), &secret(), |server| {
+            server.shake_hands(door()).expect("accepted");
+            server.write(&Greeting::Welcome(welcome(Some(3))).encode());
+            server.write(after.as_bytes());
+        });
+        assert!(matches!(refused(met), Error::OutOfTurn { .. }));
+    }
+    let (met, ()) = meet(Medium::Unix, hello(), &secret(), |server| {
+        server.shake_hands(door()).expect("accepted");
+        server.write(&Greeting::Welcome(welcome(Some(3))).encode());
+    });
+    assert!(matches!(refused(met), Error::Closed { .. }));
+}
+
+#[test]
+fn descriptors_do_not_pass_over_tcp() {
+    let (near, _far) = Medium::Tcp.ends();
+    let error = near.send_descriptor(file_with(b"").as_fd()).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::Unsupported);
+    assert!(near.receive_descriptor().is_err());
+}
+
+#[test]
+fn the_system_knows_the_other_user_on_one_host() {
+    for medium in Medium::ALL {
+        let (near, _far) = medium.ends();
+        let known = (medium != Medium::Tcp).then(pario_transport::own_user);
+        assert_eq!(near.peer_user().unwrap(), known);
+    }
+}
+
+#[test]
+fn who_wants_something_else_is_told_what_is_here() {
+    let cases = [
+        (Hello { partition: PartitionId(1), ..hello() }, "partition"),
+        (Hello { server: ServerId(2), ..hello() }, "this is server 1, not 2"),
+        (Hello { servers: 2, ..hello() }, "has 3 servers, not 2"),
+    ];
+    for medium in Medium::ALL {
+        for (hello, reason) in cases {
+            let (met, ended) = meet(medium, hello, &secret(), |server| server.shake_hands(door()));
+            let error = refused(met);
+            assert_eq!(error.kind(), ErrorKind::Protocol);
+            assert!(error.to_string().contains(reason), "{error}");
+            assert!(matches!(ended, Err(Some(Error::Refused { .. }))));
+        }
+    }
+}
+
+#[test]
+fn without_the_secret_neither_side_goes_on() {
+    for medium in Medium::ALL {
+        // The client notices first, and the server sees it go.
+        let (met, ended) = meet(medium, hello(), &Secret::new([1; 32]), |server| server.shake_hands(door()));
+        let error = refused(met);
+        assert!(matches!(error, Error::Impostor { .. }) && error.kind() == ErrorKind::Access, "{error}");
+        assert!(matches!(ended, Err(None)));
+        // A server that does not know it does not get a proof out of the client either.
+        let other = Arc::new(Door { secret: Secret::new([1; 32]), ..(*door()).clone() });
+        let (met, ended) = meet(medium, hello(), &secret(), |server| server.shake_hands(other));
+        assert!(matches!(refused(met), Error::Impostor { .. }));
+        assert!(matches!(ended, Err(None)));
+    }
+}
+
+#[test]
+fn another_version_is_told_so() {
+    for medium in Medium::ALL {
+        let (near, far) = medium.ends();
+        let near = Server::new(near);
+        let mut bytes =
+            Greeting::Hello { hello: hello(), nonce: pario_transport::fresh_nonce().unwrap() }.encode();
+        bytes[4..6].copy_from_slice(&(VERSION + 8).to_le_bytes());
+        near.write(&bytes);
+        let Err(Some(error)) = Server::new(far).shake_hands(door()) else { panic!("accepted") };
+        assert_eq!(error.kind(), ErrorKind::Protocol);
+        assert!(error.to_string().contains("version 9"), "{error}");
+        // And a client of ours understands a server of the future.
+        let (met, ()) = meet(medium, hello(), &secret(), |server| {
+            let text = "you are old".to_owned();
+            let mut bytes = Greeting::Refused(Refusal { kind: ErrorKind::Protocol, text }).encode();
+            bytes[4..6].copy_from_slice(&(VERSION + 8).to_le_bytes());
+            server.stream.read(&mut [0; 200]).expect("a hello");
+            server.write(&bytes);
+        });
+        assert!(refused(met).to_string().contains("you are old"));
+    }
+}
+
+#[test]
+fn garbage_is_no_handshake() {
+    for medium in Medium::ALL {
+        let (near, far) = medium.ends();
+        let near = Server::new(near);
+        near.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let ended = Server::new(far).shake_hands(door());
+        assert!(matches!(ended, Err(Some(Error::Malformed { .. }))));
+        // To somebody else's protocol there is nothing to say.
+        assert_eq!(near.stream.read(&mut [0; 10]).unwrap_or(0), 0);
+
+        let (met, ()) = meet(medium, hello(), &secret(), |server| {
+            server.stream.read(&mut [0; 200]).expect("a hello");
+            server.write(b"SSH-2.0-OpenSSH_9.2\r\n");
+        });
+        let error = refused(met);
+        assert!(matches!(error, Error::Malformed { .. }) && error.kind() == ErrorKind::Protocol, "{error}");
+    }
+}
+
+#[test]
+fn a_server_that_says_nothing_is_not_waited_for() {
+    for medium in Medium::ALL {
+        let (near, far) = medium.ends();
+        let (done, wait) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let _ = wait.recv();
+                drop(far);
+            });
+            let met = Connection::over(near, "mute".into(), &hello(), &secret(), at_once());
+            let error = refused(met);
+            assert!(matches!(error, Error::Late { .. }) && error.kind() == ErrorKind::Unreachable, "{error}");
+            drop(done);
+        });
+    }
+}

@@ -1,0 +1,259 @@
+//! Both ends of a connection in one test: the client is what is tested, the server is plain and blocking.
+
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use pario_transport::{
+    Address, Connection, Door, Error, Handshake, Listener, Step, Stream, Tuning, fresh_nonce,
+};
+use pario_units::{ClientId, PartitionId, RequestId, ServerId, Stamp};
+use pario_wire::greeting::{Greeting, Hello, Role, Welcome};
+use pario_wire::{Envelope, Intake, Reply, Request, Secret, encode_reply};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    Unix,
+    Tcp,
+    InProcess,
+}
+
+impl Medium {
+    pub const ALL: [Medium; 3] = [Medium::Unix, Medium::Tcp, Medium::InProcess];
+
+    /// Where a listener of this kind may be.
+    pub fn address(self, directory: &Directory) -> Address {
+        match self {
+            Medium::Tcp => Address::Tcp("127.0.0.1".into(), 0),
+            _ => Address::Unix(directory.0.join("socket")),
+        }
+    }
+
+    /// The client's end and the server's.
+    pub fn ends(self) -> (Stream, Stream) {
+        if self == Medium::InProcess {
+            return Stream::pair().expect("a pair");
+        }
+        let directory = Directory::new();
+        let listener = Listener::bind(&self.address(&directory), Tuning::default()).expect("a listener");
+        let client = Stream::connect(listener.address(), &Tuning::default(), soon()).expect("connected");
+        (client, accepted(&listener))
+    }
+}
+
+/// A directory that goes with the test.
+pub struct Directory(pub PathBuf);
+
+impl Directory {
+    pub fn new() -> Directory {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name =
+            format!("pario-transport-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).expect("a directory");
+        Directory(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A deadline that is not meant to pass.
+pub fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(20)
+}
+
+/// One that is.
+pub fn at_once() -> Instant {
+    Instant::now() + Duration::from_millis(30)
+}
+
+/// Who has connected, as soon as the listener knows.
+pub fn accepted(listener: &Listener) -> Stream {
+    let deadline = soon();
+    while Instant::now() < deadline {
+        match listener.accept().expect("accepting") {
+            Some(stream) => return stream,
+            None => std::thread::yield_now(),
+        }
+    }
+    panic!("nobody came");
+}
+
+pub fn secret() -> Secret {
+    Secret::new([42; 32])
+}
+
+pub fn door() -> Arc<Door> {
+    Arc::new(Door { partition: PartitionId(77), server: ServerId(1), servers: 3, secret: secret() })
+}
+
+pub fn hello() -> Hello {
+    Hello {
+        partition: PartitionId(77),
+        server: ServerId(1),
+        servers: 3,
+        client: ClientId(9),
+        role: Role::Client,
+        resume_ledger: None,
+    }
+}
+
+pub fn welcome(ledger: Option<u32>) -> Welcome {
+    Welcome { block: 65536, metadata: ServerId(0), started: Stamp(5), ledger }
+}
+
+pub fn envelope(id: u64) -> Envelope {
+    Envelope::new(ServerId(1), RequestId(id))
+}
+
+/// The server's end, blocking.
+pub struct Server {
+    pub stream: Stream,
+    intake: Intake,
+}
+
+impl Server {
+    pub fn new(stream: Stream) -> Server {
+        stream.set_nonblocking(false).expect("blocking");
+        Server { stream, intake: Intake::new() }
+    }
+
+    /// The handshake up to the welcome: who is there, or what became of it.
+    pub fn shake_hands(&self, door: Arc<Door>) -> Result<Hello, Option<Error>> {
+        let user = self.stream.peer_user().expect("known");
+        let nonce = fresh_nonce().expect("random numbers");
+        let mut handshake = Handshake::new(door, "a client".into(), user, nonce);
+        let mut bytes = [0; 100];
+        loop {
+            let n = self.stream.read(&mut bytes).map_err(|_| None)?;
+            if n == 0 {
+                return Err(None);
+            }
+            match handshake.feed(&bytes[..n]) {
+                Step::More => {}
+                Step::Send(bytes) => self.write(&bytes),
+                Step::Accepted(hello) => return Ok(hello),
+                Step::Refused { farewell, error } => {
+                    self.write(&farewell);
+                    return Err(Some(error));
+                }
+            }
+        }
+    }
+
+    /// The whole handshake, without a pool.
+    pub fn let_in(stream: Stream) -> Server {
+        let server = Server::new(stream);
+        assert_eq!(server.shake_hands(door()).expect("accepted"), hello());
+        server.write(&Greeting::Welcome(welcome(None)).encode());
+        server
+    }
+
+    /// Writes all, or as much as a peer takes that goes away.
+    pub fn write(&self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match self.stream.write(rest) {
+                Ok(n) => rest = &rest[n..],
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// The next request with its payload; `None` when the client is gone.
+    pub fn next(&mut self) -> Option<(Envelope, Request, Vec<u8>)> {
+        loop {
+            match self.stream.read(self.intake.space()) {
+                Ok(0) | Err(_) => return None,
+                Ok(n) => {
+                    if let Some(head) = self.intake.advance(n).expect("sound") {
+                        let (envelope, request) = head.request(self.intake.body()).expect("sound");
+                        let mut payload = vec![0; head.payload as usize];
+                        let mut filled = 0;
+                        while filled < payload.len() {
+                            match self.stream.read(&mut payload[filled..]) {
+                                Ok(0) | Err(_) => return None,
+                                Ok(n) => filled += n,
+                            }
+                        }
+                        return Some((envelope, request, payload));
+                    }
+                }
+            }
+        }
+    }
+
+    pub fn reply(&self, envelope: Envelope, reply: &Reply, payload: &[u8]) {
+        self.write(&reply_bytes(envelope, reply, payload));
+    }
+
+    /// Serves one file whose bytes are in memory, until the client is gone.
+    pub fn serve_memory(mut self) {
+        let mut memory = Vec::new();
+        while let Some((envelope, request, payload)) = self.next() {
+            match request {
+                Request::Write { ranges, .. } => {
+                    let mut rest = &payload[..];
+                    for range in ranges {
+                        let (at, len) = (range.at as usize, range.len as usize);
+                        memory.resize(memory.len().max(at + len), 0);
+                        memory[at..at + len].copy_from_slice(&rest[..len]);
+                        rest = &rest[len..];
+                    }
+                    self.reply(envelope, &Reply::Done, &[]);
+                }
+                Request::Read { ranges, .. } => {
+                    let mut bytes = Vec::new();
+                    for range in ranges {
+                        let (at, len) = (range.at as usize, range.len as usize);
+                        memory.resize(memory.len().max(at + len), 0);
+                        bytes.extend_from_slice(&memory[at..at + len]);
+                    }
+                    self.reply(envelope, &Reply::Data { end: memory.len() as u64 }, &bytes);
+                }
+                _ => self.reply(envelope, &Reply::Done, &[]),
+            }
+        }
+    }
+}
+
+pub fn reply_bytes(envelope: Envelope, reply: &Reply, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode_reply(&mut bytes, envelope, reply, payload.len() as u64).expect("within the limits");
+    bytes.extend_from_slice(payload);
+    bytes
+}
+
+/// A client that is let in, and what a server does with it meanwhile, on every medium.
+pub fn on_all(server: impl Fn(Server) + Sync, client: impl Fn(Medium, Connection)) {
+    for medium in Medium::ALL {
+        eprintln!("{medium:?}");
+        let (near, far) = medium.ends();
+        std::thread::scope(|scope| {
+            let server = &server;
+            scope.spawn(move || server(Server::let_in(far)));
+            let (connection, said, pool) =
+                Connection::over(near, format!("{medium:?}"), &hello(), &secret(), soon()).expect("let in");
+            assert_eq!((said, pool.is_none()), (welcome(None), true));
+            client(medium, connection);
+        });
+    }
+}
+
+/// A file with these bytes, and without a name.
+pub fn file_with(bytes: &[u8]) -> impl AsFd {
+    use std::io::{Seek, Write};
+    let directory = Directory::new();
+    let path = directory.0.join("pool");
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.read(true).write(true).create_new(true).open(path).expect("a file");
+    file.write_all(bytes).expect("written");
+    file.rewind().expect("rewound");
+    file
+}

@@ -1,0 +1,181 @@
+//! How the parts of messages are written down: the order of their fields and the numbers of their choices.
+//! What stands here is the protocol: changing it is a new version.
+
+use pario_layout::Striping;
+use pario_units::{ErrorKind, FileId, Stamp};
+
+use crate::codec::{Field, Reader, numbered, records};
+use crate::error::Error;
+use crate::message::{
+    Access, Attributes, Create, Entry, Failure, Held, Inode, Intent, Kind, Part, Range, Room, Run, Size,
+    Slot, Status, Wish, Written,
+};
+
+numbered! {
+    Intent { 1 => Read, 2 => Modify, 3 => Overwrite }
+    Access { 1 => Read, 2 => Write, 3 => Both }
+    Create { 1 => Never, 2 => Missing, 3 => Exclusive }
+    Kind { 1 => File, 2 => Directory }
+    ErrorKind {
+        1 => File,
+        2 => NotSame,
+        3 => Amode,
+        4 => UnsupportedDatarep,
+        5 => UnsupportedOperation,
+        6 => NoSuchFile,
+        7 => FileExists,
+        8 => BadFile,
+        9 => Access,
+        10 => NoSpace,
+        11 => Quota,
+        12 => ReadOnly,
+        13 => FileInUse,
+        14 => DupDatarep,
+        15 => Conversion,
+        16 => Io,
+        17 => Buffer,
+        18 => Count,
+        19 => Type,
+        20 => Comm,
+        21 => Arg,
+        22 => Info,
+        23 => NoMem,
+        24 => Intern,
+        25 => OtherRank,
+        26 => NotEmpty,
+        27 => Unreachable,
+        28 => Damaged,
+        29 => Protocol,
+    }
+}
+
+records! {
+    Slot { block: u64, slot: u32, generation: u32, pending: bool }
+    Part { file: FileId, end: u64 }
+    Held { file: FileId, access: Access }
+    Failure { kind: ErrorKind, errno: i32, text: String }
+    Wish { stripe: u64, count: u16, first: Option<u16> }
+    Written { size: Option<u64>, modified: Stamp }
+    Attributes {
+        file: FileId,
+        kind: Kind,
+        mode: u32,
+        size: Size,
+        accessed: Stamp,
+        modified: Stamp,
+        changed: Stamp,
+        created: Stamp,
+        striping: Striping,
+        cutting: Option<u64>,
+        opens: u32,
+        entries: u64,
+    }
+    Entry { name: String, attributes: Attributes }
+    Inode { parent: FileId, name: String, attributes: Attributes }
+    Room { total: u64, free: u64, used: u64, parts: u64 }
+    Status {
+        pid: u32,
+        started: Stamp,
+        sessions: u32,
+        local_sessions: u32,
+        requests: u64,
+        forwarded: u64,
+        refused: u64,
+        errors: u64,
+        read_bytes: u64,
+        written_bytes: u64,
+        block: u32,
+        slots: u32,
+        valid_slots: u32,
+        dirty_slots: u32,
+        pinned_slots: u32,
+        high_water: u32,
+        low_water: u32,
+        hits: u64,
+        misses: u64,
+        evictions: u64,
+        flushed_blocks: u64,
+        flush_errors: u64,
+        filled_blocks: u64,
+        store_read_bytes: u64,
+        store_written_bytes: u64,
+        damaged: u64,
+        files: u64,
+        directories: u64,
+        open_files: u64,
+        room: Room,
+        last_errors: Vec<String>,
+    }
+}
+
+impl Field for Run {
+    const LEAST: usize = 12;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        self.first.put(out);
+        self.count.put(out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, Error> {
+        let run = Run { first: Field::take(from)?, count: Field::take(from)? };
+        match run.first.checked_add(u64::from(run.count)) {
+            Some(_) => Ok(run),
+            None => Err(Error::BadField("Run")),
+        }
+    }
+}
+
+impl Field for Range {
+    const LEAST: usize = 16;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        self.at.put(out);
+        self.len.put(out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, Error> {
+        let range = Range { at: Field::take(from)?, len: Field::take(from)? };
+        match range.at.checked_add(range.len) {
+            Some(end) if end <= i64::MAX as u64 => Ok(range),
+            _ => Err(Error::BadField("Range")),
+        }
+    }
+}
+
+impl Field for Size {
+    const LEAST: usize = 9;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        let (number, value) = match self {
+            Size::Known(size) => (1u8, size),
+            Size::Ask { seen } => (2, seen),
+        };
+        number.put(out);
+        value.put(out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, Error> {
+        match (u8::take(from)?, u64::take(from)?) {
+            (1, size) => Ok(Size::Known(size)),
+            (2, seen) => Ok(Size::Ask { seen }),
+            _ => Err(Error::BadField("Size")),
+        }
+    }
+}
+
+impl Field for Striping {
+    const LEAST: usize = 14;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        self.stripe().put(out);
+        self.count().put(out);
+        self.first().put(out);
+        self.servers().put(out);
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, Error> {
+        let stripe = Field::take(from)?;
+        let [count, first, servers] = [Field::take(from)?, Field::take(from)?, Field::take(from)?];
+        Striping::new(stripe, count, first, servers).map_err(|_| Error::BadField("Striping"))
+    }
+}

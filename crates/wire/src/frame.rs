@@ -1,0 +1,302 @@
+//! The head that stands before every request and reply.
+//!
+//! | bytes | field |
+//! |---|---|
+//! | 0..4 | magic `PARF` |
+//! | 4..8 | length of the body |
+//! | 8..12 | length of the payload |
+//! | 12..14 | number of the request or reply |
+//! | 14..16 | the server that is asked, or answers |
+//! | 16..18 | flags: 1 a reply, 2 forwarded |
+//! | 18..20 | 0 |
+//! | 20..28 | request id; a reply has that of its request |
+//! | 28..32 | crc32c of bytes 0..28 and the body |
+//!
+//! The body of a forwarded request begins with the id of the client that asked first (16 bytes).
+
+use pario_units::{ClientId, RequestId, ServerId};
+
+use crate::codec::{Field, Reader};
+use crate::error::Error;
+use crate::message::{Reply, Request};
+use crate::table::{decode_reply, decode_request};
+
+/// Bytes of a head.
+pub const HEAD: usize = 32;
+
+/// The most bytes that a body may have.
+pub const MAX_BODY: u32 = 1 << 20;
+
+/// The most bytes that a payload may have.
+pub const MAX_PAYLOAD: u32 = 8 << 20;
+
+const MAGIC: [u8; 4] = *b"PARF";
+const CHECKED: usize = 28;
+const REPLY: u16 = 1;
+const FORWARDED: u16 = 2;
+
+/// What stands on the outside of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// Who is to do it; not always who gets it.
+    pub server: ServerId,
+    /// Which request of the client it is.
+    pub id: RequestId,
+    /// The client that asked first, if a server passes on its request.
+    pub origin: Option<ClientId>,
+}
+
+impl Envelope {
+    /// A client's own request.
+    pub fn new(server: ServerId, id: RequestId) -> Envelope {
+        Envelope { server, id, origin: None }
+    }
+}
+
+/// A head that was read: its lengths are within the limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Bytes of the body.
+    pub body: u32,
+    /// Bytes of the payload.
+    pub payload: u32,
+    /// Number of the request or reply.
+    pub kind: u16,
+    /// The server that is asked, or answers.
+    pub server: ServerId,
+    /// Whether this is a reply.
+    pub reply: bool,
+    /// Whether a server passes this request on for a client.
+    pub forwarded: bool,
+    /// The request.
+    pub id: RequestId,
+    checksum: u32,
+}
+
+impl Head {
+    /// Reads a head. That it belongs to its body shows in [`Head::request`] and [`Head::reply`].
+    pub fn decode(bytes: &[u8; HEAD]) -> Result<Head, Error> {
+        let mut from = Reader::new(bytes);
+        if from.array()? != MAGIC {
+            return Err(Error::BadMagic);
+        }
+        let [body, payload] = [u32::take(&mut from)?, u32::take(&mut from)?];
+        limit("body", body.into(), MAX_BODY)?;
+        limit("payload", payload.into(), MAX_PAYLOAD)?;
+        let kind = u16::take(&mut from)?;
+        let server = ServerId::take(&mut from)?;
+        let (reply, forwarded) = match u16::take(&mut from)? {
+            0 => (false, false),
+            REPLY => (true, false),
+            FORWARDED => (false, true),
+            _ => return Err(Error::BadField("flag")),
+        };
+        if u16::take(&mut from)? != 0 {
+            return Err(Error::BadField("reserved field"));
+        }
+        let id = RequestId::take(&mut from)?;
+        let checksum = u32::take(&mut from)?;
+        Ok(Head { body, payload, kind, server, reply, forwarded, id, checksum })
+    }
+
+    fn checked_bytes(&self) -> [u8; CHECKED] {
+        let flags = if self.reply { REPLY } else { 0 } | if self.forwarded { FORWARDED } else { 0 };
+        let mut bytes = [0; CHECKED];
+        bytes[0..4].copy_from_slice(&MAGIC);
+        bytes[4..8].copy_from_slice(&self.body.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.payload.to_le_bytes());
+        bytes[12..14].copy_from_slice(&self.kind.to_le_bytes());
+        bytes[14..16].copy_from_slice(&self.server.0.to_le_bytes());
+        bytes[16..18].copy_from_slice(&flags.to_le_bytes());
+        bytes[20..28].copy_from_slice(&self.id.0.to_le_bytes());
+        bytes
+    }
+
+    fn checksum_with(&self, body: &[u8]) -> u32 {
+        crc32c::crc32c_append(crc32c::crc32c(&self.checked_bytes()), body)
+    }
+
+    fn check(&self, body: &[u8]) -> Result<(), Error> {
+        if body.len() != self.body as usize {
+            return Err(Error::Truncated);
+        }
+        if self.checksum_with(body) != self.checksum { Err(Error::BadChecksum) } else { Ok(()) }
+    }
+
+    /// The request in the body, and its envelope. The payload has the length that the request says.
+    pub fn request(&self, body: &[u8]) -> Result<(Envelope, Request), Error> {
+        self.check(body)?;
+        if self.reply {
+            return Err(Error::BadField("flag"));
+        }
+        let mut from = Reader::new(body);
+        let origin = if self.forwarded { Some(ClientId::take(&mut from)?) } else { None };
+        let request = decode_request(self.kind, &body[origin.map_or(0, |_| ClientId::LEAST)..])?;
+        request.check_payloads()?;
+        if request.payload() != u64::from(self.payload) {
+            return Err(Error::BadField("length of a payload"));
+        }
+        Ok((Envelope { server: self.server, id: self.id, origin }, request))
+    }
+
+    /// The reply in the body. Only [`Reply::Data`] has a payload.
+    pub fn reply(&self, body: &[u8]) -> Result<Reply, Error> {
+        self.check(body)?;
+        if !self.reply {
+            return Err(Error::BadField("flag"));
+        }
+        let reply = decode_reply(self.kind, body)?;
+        if self.payload > 0 && !matches!(reply, Reply::Data { .. }) {
+            return Err(Error::BadField("length of a payload"));
+        }
+        Ok(reply)
+    }
+}
+
+/// Appends a request's head and body; its payload has to follow.
+pub fn encode_request(out: &mut Vec<u8>, envelope: Envelope, request: &Request) -> Result<(), Error> {
+    request.check_payloads()?;
+    let head = Head {
+        body: 0,
+        payload: request.payload() as u32,
+        kind: request.kind(),
+        server: envelope.server,
+        reply: false,
+        forwarded: envelope.origin.is_some(),
+        id: envelope.id,
+        checksum: 0,
+    };
+    frame(out, head, |out| {
+        envelope.origin.iter().for_each(|client| client.put(out));
+        request.put(out);
+    })
+}
+
+/// Appends a reply's head and body; a payload of this many bytes has to follow. `to` is the request's
+/// envelope.
+pub fn encode_reply(out: &mut Vec<u8>, to: Envelope, reply: &Reply, payload: u64) -> Result<(), Error> {
+    assert!(payload == 0 || matches!(reply, Reply::Data { .. }), "a payload with {}", reply.name());
+    limit("payload", payload, MAX_PAYLOAD)?;
+    let head = Head {
+        body: 0,
+        payload: payload as u32,
+        kind: reply.kind(),
+        server: to.server,
+        reply: true,
+        forwarded: false,
+        id: to.id,
+        checksum: 0,
+    };
+    frame(out, head, |out| reply.put(out))
+}
+
+/// Appends a frame whose body `put` appends; on an error nothing.
+fn frame(out: &mut Vec<u8>, mut head: Head, put: impl FnOnce(&mut Vec<u8>)) -> Result<(), Error> {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEAD]);
+    put(out);
+    let body = start + HEAD;
+    if let Err(error) = limit("body", (out.len() - body) as u64, MAX_BODY) {
+        out.truncate(start);
+        return Err(error);
+    }
+    head.body = (out.len() - body) as u32;
+    head.checksum = head.checksum_with(&out[body..]);
+    out[start..start + CHECKED].copy_from_slice(&head.checked_bytes());
+    out[start + CHECKED..body].copy_from_slice(&head.checksum.to_le_bytes());
+    Ok(())
+}
+
+fn limit(what: &'static str, length: u64, limit: u32) -> Result<(), Error> {
+    let limit = u64::from(limit);
+    if length > limit { Err(Error::TooLarge { what, length, limit }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::Range;
+    use pario_units::FileId;
+
+    const TO: Envelope = Envelope { server: ServerId(3), id: RequestId(9), origin: None };
+
+    fn split(bytes: &[u8]) -> (Head, &[u8]) {
+        let (head, body) = bytes.split_first_chunk().expect("a head");
+        (Head::decode(head).expect("sound"), body)
+    }
+
+    fn encoded(request: &Request) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        encode_request(&mut bytes, TO, request).expect("within the limits");
+        bytes
+    }
+
+    #[test]
+    fn a_changed_bit_is_found() {
+        let bytes = encoded(&Request::Lookup { path: "/results/run 7".into() });
+        assert!(split(&bytes).0.request(&bytes[HEAD..]).is_ok());
+        for bit in 0..bytes.len() * 8 {
+            let mut bytes = bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let (head, body) = bytes.split_first_chunk().expect("a head");
+            assert!(Head::decode(head).and_then(|head| head.request(body)).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_is_refused_on_both_sides() {
+        let path = "x".repeat(MAX_BODY as usize);
+        let mut bytes = vec![1, 2, 3];
+        let refused = encode_request(&mut bytes, TO, &Request::Unlink { path });
+        let length = u64::from(MAX_BODY) + 4;
+        assert_eq!(refused, Err(Error::TooLarge { what: "body", length, limit: MAX_BODY.into() }));
+        assert_eq!(bytes, [1, 2, 3]);
+
+        let ranges = vec![Range { at: 0, len: u64::from(MAX_PAYLOAD) }, Range { at: 0, len: 1 }];
+        for request in [
+            Request::Read { file: FileId(1), ranges: ranges.clone() },
+            Request::Write { file: FileId(1), ranges },
+        ] {
+            assert!(matches!(encode_request(&mut bytes, TO, &request), Err(Error::TooLarge { .. })));
+        }
+
+        let mut head = encoded(&Request::Ping);
+        head[4..8].copy_from_slice(&(MAX_BODY + 1).to_le_bytes());
+        let head = Head::decode(head.first_chunk().expect("a head"));
+        assert!(matches!(head, Err(Error::TooLarge { what: "body", .. })));
+    }
+
+    #[test]
+    fn a_payload_of_another_length_than_the_request_says_is_refused() {
+        let write = Request::Write { file: FileId(1), ranges: vec![Range { at: 5, len: 7 }] };
+        let bytes = encoded(&write);
+        let (mut head, body) = split(&bytes);
+        assert_eq!(head.payload, 7);
+        assert_eq!(head.request(body), Ok((TO, write)));
+        head.payload = 8;
+        head.checksum = head.checksum_with(body);
+        assert_eq!(head.request(body), Err(Error::BadField("length of a payload")));
+    }
+
+    #[test]
+    fn requests_and_replies_are_not_mixed_up() {
+        let bytes = encoded(&Request::Ping);
+        let (head, body) = split(&bytes);
+        assert_eq!(head.reply(body), Err(Error::BadField("flag")));
+        let mut bytes = Vec::new();
+        encode_reply(&mut bytes, TO, &Reply::Done, 0).expect("small");
+        let (head, body) = split(&bytes);
+        assert_eq!(head.request(body), Err(Error::BadField("flag")));
+        assert_eq!((head.server, head.id, head.reply(body)), (TO.server, TO.id, Ok(Reply::Done)));
+    }
+
+    #[test]
+    fn a_forwarded_request_says_who_asked() {
+        let envelope = Envelope { origin: Some(ClientId(77)), ..TO };
+        let mut bytes = Vec::new();
+        encode_request(&mut bytes, envelope, &Request::Room).expect("small");
+        let (head, body) = split(&bytes);
+        assert!(head.forwarded);
+        assert_eq!(head.request(body), Ok((envelope, Request::Room)));
+    }
+}

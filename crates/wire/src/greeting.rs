@@ -1,0 +1,270 @@
+//! The first words of a connection.
+//!
+//! ```text
+//! client                      server
+//!   Hello, nonce        →
+//!                       ←       Challenge: nonce, proof
+//!   Answer: proof       →
+//!                       ←       Welcome
+//! ```
+//!
+//! Instead of an answer the server may send `Refused` and close. Each message begins with the same twelve
+//! bytes in every version of the protocol, and `Refused` never changes, so that any two versions can tell
+//! each other why they do not fit.
+
+use pario_units::{ClientId, ErrorKind, PartitionId, ServerId, Stamp};
+
+use crate::codec::{Field, Reader, numbered, records};
+use crate::error::Error;
+use crate::secret::{Nonce, Proof};
+
+/// The version of the protocol: of greetings and of everything after.
+pub const VERSION: u16 = 1;
+
+/// Bytes of a [`Prefix`].
+pub const PREFIX: usize = 12;
+
+/// The most bytes that may follow the prefix.
+pub const MAX_GREETING: u32 = 4096;
+
+/// The most bytes of a refusal's text; what is longer is cut.
+pub const MAX_REASON: usize = 1024;
+
+const MAGIC: [u8; 4] = *b"PARI";
+const HELLO: u16 = 1;
+const CHALLENGE: u16 = 2;
+const ANSWER: u16 = 3;
+const WELCOME: u16 = 4;
+const REFUSED: u16 = 5;
+
+/// What a client says of itself and expects of the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// The partition it wants.
+    pub partition: PartitionId,
+    /// The server it wants.
+    pub server: ServerId,
+    /// How many servers it believes the partition has.
+    pub servers: u16,
+    /// Who it is.
+    pub client: ClientId,
+    /// What it is.
+    pub role: Role,
+    /// The ledger that it had before it lost its connection.
+    pub resume_ledger: Option<u32>,
+}
+
+/// What connects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A program that uses files.
+    Client,
+    /// Another server of the partition. Only it may forward requests.
+    Peer,
+    /// A command that looks at the partition or steers it.
+    Tool,
+}
+
+/// What a client has to know once it is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Welcome {
+    /// Bytes of a block of the server's pool.
+    pub block: u32,
+    /// The server that keeps the name space.
+    pub metadata: ServerId,
+    /// When this server started: another moment means another process.
+    pub started: Stamp,
+    /// The client's ledger in the pool. With a ledger, a descriptor of the pool follows this message.
+    pub ledger: Option<u32>,
+}
+
+/// Why a server does not let somebody in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The kind of reason.
+    pub kind: ErrorKind,
+    /// In one line.
+    pub text: String,
+}
+
+/// A message of the handshake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Greeting {
+    /// The client begins.
+    Hello {
+        /// Who and what.
+        hello: Hello,
+        /// Fresh.
+        nonce: Nonce,
+    },
+    /// The server proves that it is one.
+    Challenge {
+        /// Fresh.
+        nonce: Nonce,
+        /// The server's.
+        proof: Proof,
+    },
+    /// The client proves that it may come in.
+    Answer {
+        /// The client's.
+        proof: Proof,
+    },
+    /// It may.
+    Welcome(Welcome),
+    /// It may not.
+    Refused(Refusal),
+}
+
+/// What every greeting of every version begins with: magic `PARI`, version, number and length of what
+/// follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    /// The sender's version.
+    pub version: u16,
+    /// Bytes that follow.
+    pub length: u32,
+    kind: u16,
+}
+
+numbered! {
+    Role { 1 => Client, 2 => Peer, 3 => Tool }
+}
+
+records! {
+    Hello {
+        partition: PartitionId,
+        server: ServerId,
+        servers: u16,
+        client: ClientId,
+        role: Role,
+        resume_ledger: Option<u32>,
+    }
+    Welcome { block: u32, metadata: ServerId, started: Stamp, ledger: Option<u32> }
+    Refusal { kind: ErrorKind, text: String }
+}
+
+impl Prefix {
+    /// Reads a prefix.
+    pub fn decode(bytes: &[u8; PREFIX]) -> Result<Prefix, Error> {
+        let mut from = Reader::new(bytes);
+        if from.array()? != MAGIC {
+            return Err(Error::BadMagic);
+        }
+        let [version, kind] = [u16::take(&mut from)?, u16::take(&mut from)?];
+        let length = u32::take(&mut from)?;
+        if length > MAX_GREETING {
+            let (length, limit) = (u64::from(length), u64::from(MAX_GREETING));
+            return Err(Error::TooLarge { what: "greeting", length, limit });
+        }
+        Ok(Prefix { version, length, kind })
+    }
+
+    /// Reads what follows. Of another version only a refusal can be understood.
+    pub fn greeting(&self, body: &[u8]) -> Result<Greeting, Error> {
+        if self.version != VERSION && self.kind != REFUSED {
+            return Err(Error::Version(self.version));
+        }
+        if body.len() != self.length as usize {
+            return Err(Error::Truncated);
+        }
+        let mut from = Reader::new(body);
+        let greeting = match self.kind {
+            HELLO => {
+                let nonce = Field::take(&mut from)?;
+                Greeting::Hello { hello: Field::take(&mut from)?, nonce }
+            }
+            CHALLENGE => {
+                let nonce = Field::take(&mut from)?;
+                Greeting::Challenge { nonce, proof: Field::take(&mut from)? }
+            }
+            ANSWER => Greeting::Answer { proof: Field::take(&mut from)? },
+            WELCOME => Greeting::Welcome(Field::take(&mut from)?),
+            REFUSED => Greeting::Refused(Field::take(&mut from)?),
+            other => return Err(Error::UnknownKind(other)),
+        };
+        from.end().map(|()| greeting)
+    }
+}
+
+impl Greeting {
+    /// Prefix and what follows.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        let kind = match self {
+            Greeting::Hello { hello, nonce } => {
+                nonce.put(&mut body);
+                hello.put(&mut body);
+                HELLO
+            }
+            Greeting::Challenge { nonce, proof } => {
+                nonce.put(&mut body);
+                proof.put(&mut body);
+                CHALLENGE
+            }
+            Greeting::Answer { proof } => {
+                proof.put(&mut body);
+                ANSWER
+            }
+            Greeting::Welcome(welcome) => {
+                welcome.put(&mut body);
+                WELCOME
+            }
+            Greeting::Refused(refusal) => {
+                Refusal { kind: refusal.kind, text: cut(&refusal.text).to_owned() }.put(&mut body);
+                REFUSED
+            }
+        };
+        let mut bytes = MAGIC.to_vec();
+        VERSION.put(&mut bytes);
+        kind.put(&mut bytes);
+        (body.len() as u32).put(&mut bytes);
+        bytes.append(&mut body);
+        bytes
+    }
+}
+
+/// As much of a text as a refusal may have.
+fn cut(text: &str) -> &str {
+    let end = (0..=text.len().min(MAX_REASON)).rev().find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(0)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(bytes: &[u8]) -> Result<Greeting, Error> {
+        let (prefix, body) = bytes.split_first_chunk().ok_or(Error::Truncated)?;
+        Prefix::decode(prefix)?.greeting(body)
+    }
+
+    fn refusal(text: &str) -> Greeting {
+        Greeting::Refused(Refusal { kind: ErrorKind::Access, text: text.into() })
+    }
+
+    #[test]
+    fn a_refusal_is_understood_in_every_version() {
+        let mut bytes = refusal("too old").encode();
+        bytes[4..6].copy_from_slice(&900u16.to_le_bytes());
+        assert_eq!(decode(&bytes), Ok(refusal("too old")));
+        let welcome = Welcome { block: 4096, metadata: ServerId(0), started: Stamp(1), ledger: None };
+        let mut bytes = Greeting::Welcome(welcome).encode();
+        assert_eq!(decode(&bytes), Ok(Greeting::Welcome(welcome)));
+        bytes[4..6].copy_from_slice(&900u16.to_le_bytes());
+        assert_eq!(decode(&bytes), Err(Error::Version(900)));
+    }
+
+    #[test]
+    fn long_reasons_are_cut_between_letters() {
+        let bytes = refusal(&"ö".repeat(MAX_REASON)).encode();
+        assert!(bytes.len() <= PREFIX + MAX_GREETING as usize);
+        assert_eq!(decode(&bytes), Ok(refusal(&"ö".repeat(MAX_REASON / 2))));
+    }
+
+    #[test]
+    fn what_is_no_greeting_is_refused() {
+        assert_eq!(decode(b"GET / HTTP/1.1\r\n\r\n"), Err(Error::BadMagic));
+        assert_eq!(decode(b"PARI\x01\x00\x09\x00\0\0\0\0"), Err(Error::UnknownKind(9)));
+        assert!(matches!(decode(b"PARI\x01\x00\x01\x00\xff\0\xff\0"), Err(Error::TooLarge { .. })));
+    }
+}

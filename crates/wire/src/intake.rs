@@ -1,0 +1,122 @@
+//! Puts heads and bodies together from bytes as they come.
+//!
+//! The owner reads into [`Intake::space`] and says how much came. The space ends where the body ends, so a
+//! payload is never read by accident: it can go from the socket straight to where it belongs.
+
+use crate::error::Error;
+use crate::frame::{HEAD, Head};
+
+/// Memory that an idle intake keeps at most.
+const KEPT: usize = 64 << 10;
+
+/// A frame on its way in.
+#[derive(Debug, Default)]
+pub struct Intake {
+    head: [u8; HEAD],
+    body: Vec<u8>,
+    stage: Stage,
+    filled: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Head,
+    Body(Head),
+    Whole,
+}
+
+impl Intake {
+    /// Before the first byte.
+    pub fn new() -> Intake {
+        Intake::default()
+    }
+
+    /// Where the next bytes go; never empty. After a whole frame the next one begins.
+    pub fn space(&mut self) -> &mut [u8] {
+        if self.stage == Stage::Whole {
+            self.stage = Stage::Head;
+            self.filled = 0;
+            self.body.clear();
+            self.body.shrink_to(KEPT);
+        }
+        match self.stage {
+            Stage::Body(_) => &mut self.body[self.filled..],
+            _ => &mut self.head[self.filled..],
+        }
+    }
+
+    /// So many bytes were read into the space. The head, once head and body are there: then the payload
+    /// follows.
+    pub fn advance(&mut self, read: usize) -> Result<Option<Head>, Error> {
+        self.filled += read;
+        match self.stage {
+            Stage::Head if self.filled == HEAD => {
+                let head = Head::decode(&self.head)?;
+                self.filled = 0;
+                self.body.resize(head.body as usize, 0);
+                self.stage = if head.body == 0 { Stage::Whole } else { Stage::Body(head) };
+                Ok((head.body == 0).then_some(head))
+            }
+            Stage::Body(head) if self.filled == self.body.len() => {
+                self.stage = Stage::Whole;
+                Ok(Some(head))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The body of the frame that is whole.
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// Whether a frame has begun and is not whole yet.
+    pub fn is_midway(&self) -> bool {
+        self.stage != Stage::Whole && (self.filled > 0 || self.stage != Stage::Head)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{Envelope, encode_request};
+    use crate::message::Request;
+    use pario_units::{FileId, RequestId, ServerId};
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn frames_come_together_however_they_are_cut(
+            sizes in prop::collection::vec(0usize..200, 1..6),
+            cuts in prop::collection::vec(1usize..50, 1..20),
+        ) {
+            let (mut bytes, mut sent) = (Vec::new(), Vec::new());
+            for (id, n) in (1..).map(RequestId).zip(sizes) {
+                let envelope = Envelope::new(ServerId(0), id);
+                let request = match n % 3 {
+                    0 => Request::Ping,
+                    _ => Request::Remove { files: (0..n as u64).map(FileId).collect() },
+                };
+                encode_request(&mut bytes, envelope, &request).expect("small");
+                sent.push((envelope, request));
+            }
+            let (mut intake, mut got, mut rest) = (Intake::new(), Vec::new(), &bytes[..]);
+            let mut cuts = cuts.into_iter().cycle();
+            let mut since = 0;
+            while !rest.is_empty() {
+                let space = intake.space();
+                let n = space.len().min(rest.len()).min(cuts.next().expect("endless"));
+                space[..n].copy_from_slice(&rest[..n]);
+                rest = &rest[n..];
+                since += n;
+                if let Some(head) = intake.advance(n).expect("sound") {
+                    got.push(head.request(intake.body()).expect("sound"));
+                    since = 0;
+                }
+                prop_assert_eq!(intake.is_midway(), since > 0);
+            }
+            prop_assert_eq!(got, sent);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The numbers of requests and replies, the order of their fields, and what payload goes with them.
+//! What stands here is the protocol: changing it is a new version.
+
+use crate::codec::{Field, Reader};
+use crate::error::Error;
+use crate::frame::MAX_PAYLOAD;
+use crate::message::{Range, Reply, Request};
+
+macro_rules! messages {
+    ($name:ident $decode:ident {
+        $($number:literal => $variant:ident $({ $($field:ident),+ })? $(($inner:ident))?,)+
+    }) => {
+        impl $name {
+            /// Number and name of every one.
+            pub const KINDS: &[(u16, &str)] = &[$(($number, stringify!($variant))),+];
+
+            /// Its number in frames.
+            pub fn kind(&self) -> u16 {
+                match self { $($name::$variant { .. } => $number),+ }
+            }
+
+            /// What it is called.
+            pub fn name(&self) -> &'static str {
+                match self { $($name::$variant { .. } => stringify!($variant)),+ }
+            }
+
+            /// Appends the body.
+            pub(crate) fn put(&self, out: &mut Vec<u8>) {
+                match self {
+                    $($name::$variant $({ $($field),+ })? $(($inner))? => {
+                        $($($field.put(out);)+)?
+                        $($inner.put(out);)?
+                    })+
+                }
+            }
+        }
+
+        #[doc = concat!("The ", stringify!($name), " of this number with this body.")]
+        pub fn $decode(kind: u16, body: &[u8]) -> Result<$name, Error> {
+            let mut from = Reader::new(body);
+            let message = match kind {
+                $($number => {
+                    $($(let $field = Field::take(&mut from)?;)+)?
+                    $(let $inner = Field::take(&mut from)?;)?
+                    $name::$variant $({ $($field),+ })? $(($inner))?
+                })+
+                _ => return Err(Error::UnknownKind(kind)),
+            };
+            from.end().map(|()| message)
+        }
+    };
+}
+
+messages! { Request decode_request {
+    1 => Acquire { file, intent, blocks },
+    2 => Read { file, ranges },
+    3 => Write { file, ranges },
+    4 => End { file },
+    5 => Cut { file, end },
+    6 => Sync { file, durable },
+    7 => Remove { files },
+    8 => ListParts { after, most },
+    9 => Verify { file, from, most },
+    10 => Accept { file, blocks },
+    32 => Ping,
+    33 => Room,
+    34 => Status,
+    35 => Shutdown,
+    64 => Lookup { path },
+    65 => Open { path, access, create, mode, wish },
+    66 => Close { file, wrote },
+    67 => Reopen { files },
+    68 => MakeDirectory { path, mode, parents },
+    69 => RemoveDirectory { path },
+    70 => Unlink { path },
+    71 => Rename { from, to, replace },
+    72 => ReadDirectory { path, after, most },
+    73 => SetAttributes { path, mode, accessed, modified },
+    74 => BeginCut { file, size },
+    75 => EndCut { file, size },
+    76 => Sized { file, size, seen },
+    77 => ListInodes { after, most },
+}}
+
+messages! { Reply decode_reply {
+    1 => Done,
+    2 => Failed(failure),
+    3 => Slots(slots),
+    4 => Data { end },
+    5 => End { end },
+    6 => Parts { parts, more },
+    7 => Verified { damaged, next },
+    33 => Room(room),
+    34 => Status(status),
+    64 => Attributes(attributes),
+    65 => Opened { attributes, created },
+    67 => Reopened { gone },
+    72 => Entries { entries, more },
+    77 => Inodes { inodes, more },
+}}
+
+fn total(ranges: &[Range]) -> u64 {
+    ranges.iter().fold(0, |sum, range| sum.saturating_add(range.len))
+}
+
+impl Request {
+    /// Bytes of payload that go with it.
+    pub fn payload(&self) -> u64 {
+        match self {
+            Request::Write { ranges, .. } => total(ranges),
+            _ => 0,
+        }
+    }
+
+    /// Bytes of payload that come with the reply, unless it is [`Reply::Failed`].
+    pub fn reply_payload(&self) -> u64 {
+        match self {
+            Request::Read { ranges, .. } => total(ranges),
+            _ => 0,
+        }
+    }
+
+    /// That neither payload is too large.
+    pub(crate) fn check_payloads(&self) -> Result<(), Error> {
+        let sizes = [("payload", self.payload()), ("reply's payload", self.reply_payload())];
+        match sizes.into_iter().find(|(_, length)| *length > u64::from(MAX_PAYLOAD)) {
+            Some((what, length)) => Err(Error::TooLarge { what, length, limit: u64::from(MAX_PAYLOAD) }),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_are_each_other_s() {
+        for kinds in [Request::KINDS, Reply::KINDS] {
+            assert!(kinds.is_sorted_by(|a, b| a.0 < b.0), "a number stands for two");
+        }
+        assert_eq!((Request::Ping.kind(), Request::Ping.name()), (32, "Ping"));
+        assert_eq!(decode_request(32, &[]), Ok(Request::Ping));
+        assert_eq!(decode_request(32, &[0]), Err(Error::Trailing));
+        assert_eq!(decode_request(11, &[]), Err(Error::UnknownKind(11)));
+    }
+}

@@ -1,0 +1,71 @@
+//! Every message comes out as it went in, and nothing else comes out.
+
+#[path = "samples/fuzz.rs"]
+mod fuzz;
+mod samples;
+
+use pario_wire::{HEAD, Head, Reply, Request, encode_reply, encode_request};
+use proptest::prelude::*;
+use samples::{Dice, decode_greeting};
+
+proptest! {
+    #[test]
+    fn requests_come_out_as_they_went_in(seed in any::<u64>()) {
+        for (kind, name) in Request::KINDS {
+            let mut dice = Dice(seed ^ u64::from(*kind));
+            let (envelope, request) = (dice.envelope(), dice.request(*kind));
+            prop_assert_eq!(request.name(), *name);
+            let mut bytes = vec![0xaa; 3];
+            encode_request(&mut bytes, envelope, &request).unwrap();
+            let (head, body) = bytes[3..].split_first_chunk().unwrap();
+            let head = Head::decode(head).unwrap();
+            prop_assert_eq!((head.body as usize, u64::from(head.payload)), (body.len(), request.payload()));
+            prop_assert_eq!(head.request(body), Ok((envelope, request)));
+        }
+    }
+
+    #[test]
+    fn replies_come_out_as_they_went_in(seed in any::<u64>()) {
+        for (kind, name) in Reply::KINDS {
+            let mut dice = Dice(seed ^ u64::from(*kind));
+            let (envelope, reply) = (dice.envelope(), dice.reply(*kind));
+            prop_assert_eq!(reply.name(), *name);
+            let mut bytes = Vec::new();
+            let payload = if matches!(reply, Reply::Data { .. }) { dice.below(8 << 20) } else { 0 };
+            encode_reply(&mut bytes, envelope, &reply, payload).unwrap();
+            let head = Head::decode(bytes.first_chunk().unwrap()).unwrap();
+            prop_assert_eq!((head.server, head.id), (envelope.server, envelope.id));
+            prop_assert_eq!(u64::from(head.payload), payload);
+            prop_assert_eq!(head.reply(&bytes[HEAD..]), Ok(reply));
+        }
+    }
+
+    #[test]
+    fn greetings_come_out_as_they_went_in(seed in any::<u64>()) {
+        let greeting = Dice(seed).greeting();
+        prop_assert_eq!(decode_greeting(&greeting.encode()), Ok(greeting));
+    }
+
+    #[test]
+    fn a_cut_message_is_never_whole(seed in any::<u64>()) {
+        let mut dice = Dice(seed);
+        let mut bytes = Vec::new();
+        encode_request(&mut bytes, dice.envelope(), &dice.any_request()).unwrap();
+        let body = &bytes[HEAD..];
+        let head = Head::decode(bytes.first_chunk().unwrap()).unwrap();
+        for len in 0..body.len() {
+            prop_assert!(head.request(&body[..len]).is_err());
+        }
+        let greeting = dice.greeting().encode();
+        for len in 0..greeting.len() {
+            prop_assert!(decode_greeting(&greeting[..len]).is_err());
+        }
+    }
+}
+
+/// The short run of `cargo run -p pario-wire --example fuzz_codec -- SEED COUNT`.
+#[test]
+fn almost_messages_do_no_harm() {
+    let accepted = fuzz::run(1, 100_000);
+    assert!(accepted > 1000, "only {accepted} were accepted: the test tests nothing");
+}

@@ -1,0 +1,88 @@
+//! `docs/PROTOCOL.md` says what the code does: its examples byte by byte, and all numbers of messages.
+
+use pario_layout::Striping;
+use pario_units::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
+use pario_wire::greeting::{Greeting, Hello, Role};
+use pario_wire::message::{Attributes, Kind, Range, Size};
+use pario_wire::{Envelope, Nonce, Reply, Request, Secret, Side, encode_reply, encode_request};
+
+const DOCUMENT: &str = include_str!("../../../docs/PROTOCOL.md");
+
+/// Sixteen bytes per line, as in the document.
+fn hex(bytes: &[u8]) -> String {
+    let line = |line: &[u8]| line.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
+    bytes.chunks(16).map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn assert_documented(what: &str, bytes: &[u8]) {
+    let block = format!("```hex\n{}\n```", hex(bytes));
+    assert!(DOCUMENT.contains(&block), "{what} is not in docs/PROTOCOL.md:\n{block}");
+}
+
+#[test]
+fn the_frames_are_as_shown() {
+    let to = Envelope::new(ServerId(2), RequestId(5));
+    let mut request = Vec::new();
+    let write = Request::Write { file: FileId(0x1234), ranges: vec![Range { at: 65536, len: 3 }] };
+    encode_request(&mut request, to, &write).unwrap();
+    request.extend_from_slice(b"abc");
+    assert_documented("the request", &request);
+
+    let mut reply = Vec::new();
+    encode_reply(&mut reply, to, &Reply::Done, 0).unwrap();
+    assert_documented("the reply", &reply);
+
+    let attributes = Attributes {
+        file: FileId(0x1234),
+        kind: Kind::File,
+        mode: 0o640,
+        size: Size::Ask { seen: 7 },
+        accessed: Stamp(1),
+        modified: Stamp(2),
+        changed: Stamp(3),
+        created: Stamp(4),
+        striping: Striping::new(65536, 3, 1, 4).unwrap(),
+        cutting: None,
+        opens: 2,
+        entries: 0,
+    };
+    let mut reply = Vec::new();
+    encode_reply(&mut reply, to, &Reply::Opened { attributes, created: true }, 0).unwrap();
+    assert_documented("the attributes", &reply[32..]);
+}
+
+#[test]
+fn the_greetings_are_as_shown() {
+    let hello = Hello {
+        partition: PartitionId(0x0102_0304),
+        server: ServerId(2),
+        servers: 4,
+        client: ClientId(0x0a0b),
+        role: Role::Client,
+        resume_ledger: Some(9),
+    };
+    let (client, server) = (Nonce([0xc1; 32]), Nonce([0x5e; 32]));
+    assert_documented("hello", &Greeting::Hello { hello, nonce: client }.encode());
+    let secret = Secret::new(std::array::from_fn(|i| i as u8));
+    let proof = secret.proof(Side::Server, &hello, client, server);
+    assert_documented("the challenge", &Greeting::Challenge { nonce: server, proof }.encode());
+    let proof = secret.proof(Side::Client, &hello, client, server);
+    assert_documented("the answer", &Greeting::Answer { proof }.encode());
+}
+
+#[test]
+fn every_message_stands_in_its_table() {
+    for (title, kinds) in [("## Requests", Request::KINDS), ("## Replies", Reply::KINDS)] {
+        let (_, section) = DOCUMENT.split_once(title).expect("the section is there");
+        let section = section.split("\n## ").next().unwrap_or(section);
+        let rows = section.lines().filter(|line| line.starts_with("| ") && line.contains('`'));
+        let said: Vec<(u16, String)> = rows
+            .map(|row| {
+                let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+                (cells[1].parse().expect("a number"), cells[2].trim_matches('`').to_owned())
+            })
+            .collect();
+        let meant: Vec<(u16, String)> = kinds.iter().map(|(kind, name)| (*kind, name.to_string())).collect();
+        assert_eq!(said, meant, "{title}");
+    }
+}

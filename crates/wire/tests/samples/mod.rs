@@ -1,0 +1,309 @@
+//! Random messages from a seed: for the property tests and for `examples/fuzz_codec.rs`.
+
+use pario_layout::Striping;
+use pario_units::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp};
+use pario_wire::Envelope;
+use pario_wire::greeting::{Greeting, Hello, Prefix, Refusal, Role, Welcome};
+use pario_wire::message::{
+    Access, Attributes, Create, Entry, Failure, Held, Inode, Intent, Kind, Part, Range, Reply, Request, Room, Run,
+    Size, Slot, Status, Wish, Written,
+};
+use pario_wire::{Nonce, Secret, Side};
+
+/// A source of numbers (splitmix64).
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    /// Often small, sometimes anything.
+    pub fn number(&mut self) -> u64 {
+        let bits = self.below(64);
+        self.next() >> bits
+    }
+
+    fn small(&mut self) -> u32 {
+        self.number() as u32
+    }
+
+    fn wide(&mut self) -> u128 {
+        u128::from(self.next()) << 64 | u128::from(self.next())
+    }
+
+    pub fn coin(&mut self) -> bool {
+        self.below(2) == 1
+    }
+
+    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize].clone()
+    }
+
+    fn maybe<T>(&mut self, make: impl FnOnce(&mut Dice) -> T) -> Option<T> {
+        if self.coin() { Some(make(self)) } else { None }
+    }
+
+    fn list<T>(&mut self, make: impl FnMut(&mut Dice) -> T) -> Vec<T> {
+        let mut make = make;
+        (0..self.below(6)).map(|_| make(self)).collect()
+    }
+
+    fn text(&mut self) -> String {
+        let letters: Vec<char> = "a/.ö\0\n漢🦀 ".chars().collect();
+        (0..self.below(30)).map(|_| self.pick(&letters)).collect()
+    }
+
+    fn access(&mut self) -> Access {
+        self.pick(&[Access::Read, Access::Write, Access::Both])
+    }
+
+    fn file(&mut self) -> FileId {
+        FileId(self.number())
+    }
+
+    fn stamp(&mut self) -> Stamp {
+        Stamp(self.next() as i64 >> self.below(64))
+    }
+
+    fn range(&mut self, most: u64) -> Range {
+        Range { at: self.number() >> 2, len: self.below(most) }
+    }
+
+    fn run(&mut self) -> Run {
+        Run { first: self.number() >> 1, count: self.small() }
+    }
+
+    fn attributes(&mut self) -> Attributes {
+        let servers = self.below(u64::from(u16::MAX)) as u16 + 1;
+        let (count, first) = (self.below(servers.into()) as u16 + 1, self.below(servers.into()) as u16);
+        Attributes {
+            file: self.file(),
+            kind: self.pick(&[Kind::File, Kind::Directory]),
+            mode: self.small(),
+            size: if self.coin() { Size::Known(self.number()) } else { Size::Ask { seen: self.number() } },
+            accessed: self.stamp(),
+            modified: self.stamp(),
+            changed: self.stamp(),
+            created: self.stamp(),
+            striping: Striping::new(self.below(1 << 40) + 1, count, first, servers).expect("sound"),
+            cutting: self.maybe(Dice::number),
+            opens: self.small(),
+            entries: self.number(),
+        }
+    }
+
+    fn room(&mut self) -> Room {
+        Room { total: self.number(), free: self.number(), used: self.number(), parts: self.number() }
+    }
+
+    fn status(&mut self) -> Status {
+        Status {
+            pid: self.small(),
+            started: self.stamp(),
+            sessions: self.small(),
+            local_sessions: self.small(),
+            requests: self.number(),
+            forwarded: self.number(),
+            refused: self.number(),
+            errors: self.number(),
+            read_bytes: self.number(),
+            written_bytes: self.number(),
+            block: self.small(),
+            slots: self.small(),
+            valid_slots: self.small(),
+            dirty_slots: self.small(),
+            pinned_slots: self.small(),
+            high_water: self.small(),
+            low_water: self.small(),
+            hits: self.number(),
+            misses: self.number(),
+            evictions: self.number(),
+            flushed_blocks: self.number(),
+            flush_errors: self.number(),
+            filled_blocks: self.number(),
+            store_read_bytes: self.number(),
+            store_written_bytes: self.number(),
+            damaged: self.number(),
+            files: self.number(),
+            directories: self.number(),
+            open_files: self.number(),
+            room: self.room(),
+            last_errors: self.list(Dice::text),
+        }
+    }
+
+    pub fn envelope(&mut self) -> Envelope {
+        Envelope {
+            server: ServerId(self.number() as u16),
+            id: RequestId(self.number()),
+            origin: self.maybe(|d| ClientId(d.wide())),
+        }
+    }
+
+    /// A request of this number.
+    pub fn request(&mut self, kind: u16) -> Request {
+        match kind {
+            1 => Request::Acquire {
+                file: self.file(),
+                intent: self.pick(&[Intent::Read, Intent::Modify, Intent::Overwrite]),
+                blocks: self.list(Dice::run),
+            },
+            2 => Request::Read { file: self.file(), ranges: self.list(|d| d.range(1 << 20)) },
+            3 => Request::Write { file: self.file(), ranges: self.list(|d| d.range(1 << 20)) },
+            4 => Request::End { file: self.file() },
+            5 => Request::Cut { file: self.file(), end: self.number() },
+            6 => Request::Sync { file: self.file(), durable: self.coin() },
+            7 => Request::Remove { files: self.list(Dice::file) },
+            8 => Request::ListParts { after: self.file(), most: self.small() },
+            9 => Request::Verify { file: self.file(), from: self.number(), most: self.number() },
+            10 => Request::Accept { file: self.file(), blocks: self.list(Dice::number) },
+            32 => Request::Ping,
+            33 => Request::Room,
+            34 => Request::Status,
+            35 => Request::Shutdown,
+            64 => Request::Lookup { path: self.text() },
+            65 => Request::Open {
+                path: self.text(),
+                access: self.access(),
+                create: self.pick(&[Create::Never, Create::Missing, Create::Exclusive]),
+                mode: self.small(),
+                wish: Wish {
+                    stripe: self.number(),
+                    count: self.number() as u16,
+                    first: self.maybe(|d| d.number() as u16),
+                },
+            },
+            66 => Request::Close {
+                file: self.file(),
+                wrote: self.maybe(|d| Written { size: d.maybe(Dice::number), modified: d.stamp() }),
+            },
+            67 => Request::Reopen { files: self.list(|d| Held { file: d.file(), access: d.access() }) },
+            68 => Request::MakeDirectory { path: self.text(), mode: self.small(), parents: self.coin() },
+            69 => Request::RemoveDirectory { path: self.text() },
+            70 => Request::Unlink { path: self.text() },
+            71 => Request::Rename { from: self.text(), to: self.text(), replace: self.coin() },
+            72 => Request::ReadDirectory { path: self.text(), after: self.text(), most: self.small() },
+            73 => Request::SetAttributes {
+                path: self.text(),
+                mode: self.maybe(Dice::small),
+                accessed: self.maybe(Dice::stamp),
+                modified: self.maybe(Dice::stamp),
+            },
+            74 => Request::BeginCut { file: self.file(), size: self.number() },
+            75 => Request::EndCut { file: self.file(), size: self.number() },
+            76 => Request::Sized { file: self.file(), size: self.number(), seen: self.number() },
+            77 => Request::ListInodes { after: self.file(), most: self.small() },
+            other => panic!("no sample of request {other}: add one here"),
+        }
+    }
+
+    /// A reply of this number.
+    pub fn reply(&mut self, kind: u16) -> Reply {
+        match kind {
+            1 => Reply::Done,
+            2 => Reply::Failed(Failure {
+                kind: self.pick(&ErrorKind::ALL),
+                errno: self.next() as i32,
+                text: self.text(),
+            }),
+            3 => Reply::Slots(self.list(|d| Slot {
+                block: d.number(),
+                slot: d.small(),
+                generation: d.small(),
+                pending: d.coin(),
+            })),
+            4 => Reply::Data { end: self.number() },
+            5 => Reply::End { end: self.number() },
+            6 => {
+                let parts = self.list(|d| Part { file: d.file(), end: d.number() });
+                Reply::Parts { parts, more: self.coin() }
+            }
+            7 => Reply::Verified { damaged: self.list(Dice::number), next: self.maybe(Dice::number) },
+            33 => Reply::Room(self.room()),
+            34 => Reply::Status(Box::new(self.status())),
+            64 => Reply::Attributes(self.attributes()),
+            65 => Reply::Opened { attributes: self.attributes(), created: self.coin() },
+            67 => Reply::Reopened { gone: self.list(Dice::file) },
+            72 => {
+                let entries = self.list(|d| Entry { name: d.text(), attributes: d.attributes() });
+                Reply::Entries { entries, more: self.coin() }
+            }
+            77 => {
+                let inodes =
+                    self.list(|d| Inode { parent: d.file(), name: d.text(), attributes: d.attributes() });
+                Reply::Inodes { inodes, more: self.coin() }
+            }
+            other => panic!("no sample of reply {other}: add one here"),
+        }
+    }
+
+    pub fn any_request(&mut self) -> Request {
+        let (kind, _) = self.pick(Request::KINDS);
+        self.request(kind)
+    }
+
+    pub fn any_reply(&mut self) -> Reply {
+        let (kind, _) = self.pick(Reply::KINDS);
+        self.reply(kind)
+    }
+
+    fn nonce(&mut self) -> Nonce {
+        Nonce(std::array::from_fn(|_| self.next() as u8))
+    }
+
+    pub fn greeting(&mut self) -> Greeting {
+        let hello = Hello {
+            partition: PartitionId(self.wide()),
+            server: ServerId(self.number() as u16),
+            servers: self.number() as u16,
+            client: ClientId(self.wide()),
+            role: self.pick(&[Role::Client, Role::Peer, Role::Tool]),
+            resume_ledger: self.maybe(Dice::small),
+        };
+        let (nonce, other) = (self.nonce(), self.nonce());
+        let proof = Secret::new(self.nonce().0).proof(Side::Server, &hello, nonce, other);
+        match self.below(5) {
+            0 => Greeting::Hello { hello, nonce },
+            1 => Greeting::Challenge { nonce, proof },
+            2 => Greeting::Answer { proof },
+            3 => Greeting::Welcome(Welcome {
+                block: self.small(),
+                metadata: ServerId(self.number() as u16),
+                started: self.stamp(),
+                ledger: self.maybe(Dice::small),
+            }),
+            _ => Greeting::Refused(Refusal { kind: self.pick(&ErrorKind::ALL), text: self.text() }),
+        }
+    }
+
+    /// Changes some bytes, or cuts, or appends.
+    pub fn spoil(&mut self, bytes: &mut Vec<u8>) {
+        for _ in 0..=self.below(4) {
+            let at = self.below(bytes.len() as u64 + 1) as usize;
+            match self.below(6) {
+                0 => bytes.truncate(at),
+                1 => bytes.insert(at, self.next() as u8),
+                // Lengths of lists are where the danger is.
+                2 if at + 4 <= bytes.len() => bytes[at..at + 4].copy_from_slice(&self.small().to_le_bytes()),
+                3 if at < bytes.len() => bytes[at] = self.pick(&[0, 1, 2, 0x7f, 0x80, 0xff]),
+                _ if at < bytes.len() => bytes[at] ^= 1 << self.below(8),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Decodes a greeting from its bytes.
+pub fn decode_greeting(bytes: &[u8]) -> Result<Greeting, pario_wire::Error> {
+    let (prefix, body) = bytes.split_first_chunk().ok_or(pario_wire::Error::Truncated)?;
+    Prefix::decode(prefix)?.greeting(body)
+}
