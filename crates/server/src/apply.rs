@@ -6,7 +6,7 @@ use pario_wire::message::{self, Reply, Request, Status};
 
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::flush::Syncing;
+use crate::flush::{Progress, Syncing};
 use crate::tier::BATCH;
 
 /// Blocks that one `Verify` looks at.
@@ -34,6 +34,8 @@ pub(crate) struct Asker {
 
 pub(crate) enum Verdict {
     Done(Reply),
+    /// It goes on at once, but others shall have their turn in between.
+    More,
     /// Something that it needs is in use: call again.
     Later,
 }
@@ -56,20 +58,19 @@ impl Task {
     /// Goes on with it. `payload` came with the request, `room` is for the reply's.
     pub fn run(&mut self, core: &Core, who: &Asker, payload: &[u8], room: &mut [u8]) -> Verdict {
         match self.go(core, who, payload, room) {
-            Ok(Some(reply)) => Verdict::Done(reply),
-            Ok(None) => Verdict::Later,
+            Ok(verdict) => verdict,
             Err(e) => Verdict::Done(Reply::Failed(e.to_failure())),
         }
     }
 
-    fn go(&mut self, core: &Core, who: &Asker, payload: &[u8], room: &mut [u8]) -> Result<Option<Reply>> {
+    fn go(&mut self, core: &Core, who: &Asker, payload: &[u8], room: &mut [u8]) -> Result<Verdict> {
         let (tier, counters) = (&core.tier, &core.counters);
         let reply = match &self.request {
             Request::Acquire { file, intent, blocks } => {
                 let ledger = who.ledger.ok_or(Error::NotLocal)?;
                 let slots = tier.acquire(known(*file)?, *intent, blocks, ledger, counters)?;
                 match slots.is_empty() && !blocks.is_empty() {
-                    true => return Ok(None),
+                    true => return Ok(Verdict::Later),
                     false => Reply::Slots(slots),
                 }
             }
@@ -82,7 +83,7 @@ impl Task {
                     self.moved += moved;
                     self.within += moved as u64;
                     if self.moved < here.end {
-                        return Ok(None);
+                        return Ok(Verdict::Later);
                     }
                     (self.range, self.within) = (self.range + 1, 0);
                 }
@@ -98,7 +99,7 @@ impl Task {
                     self.moved += moved;
                     self.within += moved as u64;
                     if self.moved < here.end {
-                        return Ok(None);
+                        return Ok(Verdict::Later);
                     }
                     (self.range, self.within) = (self.range + 1, 0);
                 }
@@ -111,14 +112,16 @@ impl Task {
                     return Err(Error::BadRequest("end"));
                 }
                 if !tier.cut(known(*file)?, *end, &mut self.cut)? {
-                    return Ok(None);
+                    return Ok(Verdict::Later);
                 }
                 Reply::Done
             }
             Request::Sync { file, durable } => {
                 let syncing = self.syncing.get_or_insert_with(|| tier.start_sync(*file));
-                if !tier.sync(syncing, counters)? {
-                    return Ok(None);
+                match tier.sync(syncing, counters)? {
+                    Progress::Done => {}
+                    Progress::Some => return Ok(Verdict::More),
+                    Progress::None => return Ok(Verdict::Later),
                 }
                 match (*durable, *file) {
                     (false, _) => {}
@@ -133,7 +136,7 @@ impl Task {
             Request::Remove { files } => {
                 while let Some(file) = files.get(self.range) {
                     if !tier.remove(known(*file)?, &mut self.cut)? {
-                        return Ok(None);
+                        return Ok(Verdict::Later);
                     }
                     self.range += 1;
                 }
@@ -149,8 +152,10 @@ impl Task {
             Request::Verify { file, from, most } => {
                 // What is still in the pool would be judged by what it replaces.
                 let syncing = self.syncing.get_or_insert_with(|| tier.start_sync(*file));
-                if !tier.sync(syncing, counters)? {
-                    return Ok(None);
+                match tier.sync(syncing, counters)? {
+                    Progress::Done => {}
+                    Progress::Some => return Ok(Verdict::More),
+                    Progress::None => return Ok(Verdict::Later),
                 }
                 let found = tier.store.verify(known(*file)?, *from, (*most).clamp(1, MOST_VERIFIED))?;
                 counters.damaged.add(found.damaged.len() as u64);
@@ -172,7 +177,7 @@ impl Task {
                 names.apply(who.client, who.id, about_names)?
             }
         };
-        Ok(Some(reply))
+        Ok(Verdict::Done(reply))
     }
 }
 

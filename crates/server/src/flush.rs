@@ -33,6 +33,17 @@ pub(crate) struct Syncing {
     failure: Option<Error>,
 }
 
+/// How far something got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// To the end.
+    Done,
+    /// A step further, and it can go on at once.
+    Some,
+    /// Not at all: others are in the way.
+    None,
+}
+
 impl Tier {
     /// Begins to write what is dirty now of one file, or of all (0).
     pub fn start_sync(&self, file: FileId) -> Syncing {
@@ -40,29 +51,31 @@ impl Tier {
         Syncing { sweep, failure: None }
     }
 
-    /// Goes on with it; whether it is done. A block that cannot be stored stays dirty, and the first such failure is
-    /// the result.
-    pub fn sync(&self, syncing: &mut Syncing, counters: &Counters) -> Result<bool> {
-        loop {
-            match syncing.sweep.next(BATCH) {
-                Step::Flush(flushes) => {
-                    if let Err(e) = self.write_out(flushes, counters) {
-                        syncing.failure.get_or_insert(e);
-                    }
+    /// Goes on with it for one batch. A block that cannot be stored stays dirty, and the first such failure is the
+    /// result.
+    pub fn sync(&self, syncing: &mut Syncing, counters: &Counters) -> Result<Progress> {
+        match syncing.sweep.next(BATCH) {
+            Step::Flush(flushes) => {
+                if let Err(e) = self.write_out(flushes, counters) {
+                    syncing.failure.get_or_insert(e);
                 }
-                Step::Wait => return Ok(false),
-                Step::Done => return syncing.failure.take().map_or(Ok(true), Err),
+                Ok(Progress::Some)
             }
+            Step::Wait => Ok(Progress::None),
+            Step::Done => syncing.failure.take().map_or(Ok(Progress::Done), Err),
         }
     }
 
     /// The same for a thread that has nothing else to do.
     pub fn sync_now(&self, file: FileId, counters: &Counters) -> Result<()> {
         let mut syncing = self.start_sync(file);
-        while !self.sync(&mut syncing, counters)? {
-            std::thread::sleep(Duration::from_millis(1));
+        loop {
+            match self.sync(&mut syncing, counters)? {
+                Progress::Done => return Ok(()),
+                Progress::Some => {}
+                Progress::None => std::thread::sleep(Duration::from_millis(1)),
+            }
         }
-        Ok(())
     }
 
     /// Everything to the medium, and no more from clients that have mapped the pool. If it fails, all is as before.

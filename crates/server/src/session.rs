@@ -298,6 +298,11 @@ impl Session {
                     self.stage = Stage::Stopping;
                 }
             }
+            Verdict::More => {
+                let now = Instant::now();
+                self.stage = Stage::Working { envelope, task, since: now };
+                return Ok(Some(Next::Later(now)));
+            }
             Verdict::Later if since.elapsed() >= PATIENCE => self.fail(core, envelope, &Error::Busy)?,
             Verdict::Later if sys::is_gone(self.stream.as_fd()) => return Err(Trouble::Gone),
             Verdict::Later => {
