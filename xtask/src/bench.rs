@@ -1,7 +1,8 @@
-//! Measurements, by name. Each compares Pario with the host MPIs on the same machine, in turns, and prints
+//! Measurements, by name. Each compares Pario with what the same machine does without it, in turns, and prints
 //! what came out.
 
 mod collective;
+mod partition;
 mod strided;
 mod view;
 
@@ -30,6 +31,11 @@ const BENCHES: &[Bench] = &[
         about: "collective writes and reads of many patterns: Pario beside ROMIO and OMPIO; --help",
         run: collective::run,
     },
+    Bench {
+        name: "partition",
+        about: "a partition's caches, streams, flushes and names beside memcpy, sockets and files; --help",
+        run: partition::run,
+    },
 ];
 
 /// Runs the bench of that name; lists them when there is none.
@@ -52,4 +58,11 @@ fn none(arguments: &[String]) -> Outcome {
         [] => Ok(()),
         [first, ..] => Err(Failure::new(format!("`{first}`: this bench takes no arguments"))),
     }
+}
+
+/// Others' work on the machine makes ratios scatter; the reader should know.
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("Load before the start: {} on {cores} cores.", text.split(' ').next().unwrap_or("unknown"))
 }

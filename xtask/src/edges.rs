@@ -32,11 +32,12 @@ const EDGES: &[(&str, &[&str])] = &[
     ("store", &["units"]),
     ("namespace", &["units", "layout"]),
     ("client", &["units", "view", "layout", "wire", "transport", "cache", "registry"]),
+    ("pario", &["client", "view"]),
     ("server", &["units", "layout", "wire", "transport", "cache", "store", "namespace", "shm"]),
     ("capi", &["mpiio", "mpi-host", "buffer", "trace", "units"]),
-    ("cli", &["units", "hints", "trace", "registry", "wire", "transport", "server", "client"]),
+    ("cli", &["units", "hints", "trace", "registry", "wire", "transport", "server", "client", "pario"]),
     ("model", &["units", "view"]),
-    ("conformance", &["model", "units", "view"]),
+    ("conformance", &["model", "units", "view", "pario", "client", "transport", "wire"]),
 ];
 
 /// What any crate may use in its own tests besides its allowed edges.
@@ -103,7 +104,13 @@ fn our_dependencies(manifest: &str) -> Vec<(String, String)> {
 }
 
 fn ours(package: &str) -> Option<String> {
-    package.trim_matches('"').strip_prefix("pario-").map(String::from)
+    let package = package.trim_matches('"');
+    match package.strip_prefix("pario") {
+        // The public crate has no further name.
+        Some("") => Some(package.to_string()),
+        Some(rest) => rest.strip_prefix('-').map(String::from),
+        None => None,
+    }
 }
 
 /// The crate that a file belongs to.

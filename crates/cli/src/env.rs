@@ -18,6 +18,8 @@ pub struct Environment {
     pub for_ranks: Vec<String>,
     /// `PARIO_HOME`, or `.pario` in the user's home: where the registry of partitions is.
     pub home: Option<PathBuf>,
+    /// `PARIO_PARTITION`: the partition of `pario:/path`.
+    pub partition: Option<String>,
     /// `PARIO_RUN`: where servers' run directories are, instead of in memory.
     pub run_base: Option<PathBuf>,
     /// Whether this is within a job of Slurm.
@@ -69,6 +71,7 @@ impl Environment {
             home: get("PARIO_HOME")
                 .map(PathBuf::from)
                 .or_else(|| Some(PathBuf::from(get("HOME")?).join(".pario"))),
+            partition: get("PARIO_PARTITION").and_then(|name| name.into_string().ok()),
             run_base: get("PARIO_RUN").map(PathBuf::from),
             in_slurm_job: get("SLURM_JOB_ID").is_some(),
             ssh: words(get("PARIO_SSH"), "ssh"),

@@ -6,6 +6,7 @@
 
 mod elf;
 mod env;
+mod files;
 mod hints;
 mod partition;
 mod run;
@@ -29,6 +30,8 @@ Examples:
   pario run -n 4 -- ./simulation input.nml    run an MPI program on 4 ranks with Pario's MPI-IO
   pario run --host-io -n 4 -- ./simulation    the same with the MPI library's own MPI-IO
   pario up scratch.toml                       start the servers of a partition
+  pario status scratch                        how they are
+  pario cp -r input scratch:/                 copy files into the partition, or out of it
   pario hints                                 list the hints that files understand
   pario hints --check my-hints                try a hint file
   pario trace summary                         what a run with PARIO_TRACE=all did, in numbers
@@ -43,6 +46,8 @@ enum Command {
     List(partition::list::Arguments),
     #[command(hide = true)]
     Serve(partition::serve::Arguments),
+    #[command(flatten)]
+    Files(files::Command),
     Hints(hints::Arguments),
     Trace(trace::Arguments),
 }
@@ -63,6 +68,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => {
             partition::serve::main(&arguments).map_err(|e| (e.to_string(), e.exit_code()))
         }
+        Command::Files(command) => files::main(&command, &env),
         Command::Hints(arguments) => hints::main(&arguments).map_err(|e| (e.to_string(), 2)),
         Command::Trace(arguments) => trace::main(&arguments).map_err(|e| (e.to_string(), 2)),
     };

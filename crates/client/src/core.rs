@@ -22,8 +22,8 @@ pub struct Options {
     pub deadline: Duration,
     /// The same for requests that write everything to storage.
     pub flush_deadline: Duration,
-    /// A program that uses files, or a command that looks at the partition. Only the first gets at the servers'
-    /// caches.
+    /// A program that uses files, or a command that looks at the partition. Only the first gets at the
+    /// servers' caches.
     pub role: Role,
 }
 
@@ -123,8 +123,8 @@ impl Core {
         self.call(self.metadata, request)
     }
 
-    /// Asks the metadata server something that changes what is open, and does `then` before anybody else can tell
-    /// it what that is.
+    /// Asks the metadata server something that changes what is open, and does `then` before anybody else can
+    /// tell it what that is.
     pub fn call_about_opens<T>(&self, request: &Request, then: impl FnOnce(Result<Reply>) -> T) -> T {
         let since = Instant::now();
         let deadline = since + self.options.deadline;
@@ -144,6 +144,8 @@ impl Core {
         let deadline = since + patience.unwrap_or_default();
         let mut order: Vec<usize> = (0..requests.len()).collect();
         order.sort_by_key(|&index| requests[index].0);
+        let twice = order.windows(2).any(|pair| requests[pair[0]].0 == requests[pair[1]].0);
+        assert!(!twice, "the turn at a server can be taken once");
         let mut asked = Vec::with_capacity(order.len());
         for index in order {
             let (server, request) = &requests[index];

@@ -140,12 +140,13 @@ impl fmt::Display for Error {
             }
             Error::CacheLost { server, file } => write!(
                 f,
-                "server {server} was restarted and its cache was lost: what was written to file {file} since its \
-                 last sync may be missing; write it again"
+                "server {server} was restarted and its cache was lost: what was written to file {file} since \
+                 its last sync may be missing; write it again"
             ),
             Error::Gone(file) => write!(
                 f,
-                "file {file} had no name any more and was removed while the connection was broken: its bytes are lost"
+                "file {file} had no name any more and was removed while the connection was broken: \
+                 its bytes are lost"
             ),
             Error::Registry(cause) => cause.fmt(f),
             Error::Target(what) => f.write_str(what),

@@ -62,16 +62,20 @@ impl File {
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.0.writes()?;
         check(offset, bytes.len())?;
-        let hits = self.write_hits(bytes, offset);
-        if hits == bytes.len() {
+        if bytes.is_empty() {
             return Ok(());
         }
-        transfer(&self.0, Memory::Write(&[(offset + hits as u64, &bytes[hits..])]))?;
-        Ok(())
+        let hits = self.write_hits(bytes, offset);
+        let moved = match hits == bytes.len() {
+            true => Ok(hits),
+            false => transfer(&self.0, Memory::Write(&[(offset + hits as u64, &bytes[hits..])])),
+        };
+        self.0.touch();
+        moved.map(|_| ())
     }
 
-    /// Reads several segments, each an offset and memory. Counts the bytes in the order of the segments up to the
-    /// first that lies beyond the end of the file; memory of bytes beyond is left alone.
+    /// Reads several segments, each an offset and memory. Counts the bytes in the order of the segments up to
+    /// the first that lies beyond the end of the file; memory of bytes beyond is left alone.
     pub fn read_vectored_at(&self, segments: &mut [(u64, &mut [u8])]) -> Result<usize> {
         self.0.reads()?;
         segments.iter().try_for_each(|(offset, bytes)| check(*offset, bytes.len()))?;
@@ -89,20 +93,20 @@ impl File {
         }
     }
 
-    /// Writes several segments, each an offset and bytes. They should not overlap: which one wins is not defined.
+    /// Writes several segments, each an offset and bytes. They should not overlap: which one wins is not
+    /// defined.
     pub fn write_vectored_at(&self, segments: &[(u64, &[u8])]) -> Result<()> {
         self.0.writes()?;
         segments.iter().try_for_each(|(offset, bytes)| check(*offset, bytes.len()))?;
         let missed =
             segments.iter().position(|(offset, bytes)| self.write_hits(bytes, *offset) < bytes.len());
-        if let Some(first) = missed {
-            transfer(&self.0, Memory::Write(&segments[first..]))?;
-        }
-        Ok(())
+        let moved = missed.map_or(Ok(0), |first| transfer(&self.0, Memory::Write(&segments[first..])));
+        self.0.touch();
+        moved.map(|_| ())
     }
 
-    /// Reads the bytes that a view shows from a position on: as many as there are before the first that lies beyond
-    /// the end of the file.
+    /// Reads the bytes that a view shows from a position on: as many as there are before the first that lies
+    /// beyond the end of the file.
     pub fn read_view(&self, view: &View, position: Pos, bytes: &mut [u8]) -> Result<usize> {
         self.0.reads()?;
         check_view(view, position, bytes.len())?;
@@ -169,13 +173,15 @@ impl File {
         self.0.sync(true)
     }
 
-    /// Has the servers store what was written through this handle, so that it survives the end of any process.
+    /// Has the servers store what was written through this handle, so that it survives the end of any
+    /// process.
     pub fn flush(&self) -> Result<()> {
         self.0.sync(false)
     }
 
-    /// Flushes and closes, and says if anything that was written could not be stored. As long as there are clones
-    /// it flushes; the last one closes. A file that is dropped is closed, too, but nobody hears of errors.
+    /// Flushes and closes, and says if anything that was written could not be stored. As long as there are
+    /// clones it flushes; the last one closes. A file that is dropped is closed, too, but nobody hears of
+    /// errors.
     pub fn close(self) -> Result<()> {
         let flushed = self.flush();
         match Arc::into_inner(self.0) {

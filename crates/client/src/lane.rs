@@ -1,5 +1,5 @@
-//! One server's part of an access: what has been asked of it, what has not, and what to do when its connection
-//! breaks.
+//! One server's part of an access: what has been asked of it, what has not, and what to do when its
+//! connection breaks.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -187,7 +187,8 @@ impl<'a> Lane<'a> {
         Err(unexpected(self.server(), &sent.request, &reply))
     }
 
-    /// Connects again and begins again with all that is not done. Everything that is asked here can be done twice.
+    /// Connects again and begins again with all that is not done. Everything that is asked here can be done
+    /// twice.
     fn recover(&mut self, error: pario_transport::Error, access: &mut Access<'_, '_>) -> Result<()> {
         let chunks = self.take_remaining();
         self.held.after(error, self.since, self.since + self.core.options.deadline)?;

@@ -1,10 +1,10 @@
 //! How a program uses the files of a partition.
 //!
-//! - A [`Partition`] knows its servers. Each has one connection in this process, made when it is first needed and made
-//!   anew when it breaks; what was not answered is asked again, and servers do nothing twice.
-//! - A [`File`] moves bytes between the program's memory and the servers that hold its stripes. On the same host they
-//!   are copied to or from the server's pool in shared memory, without a message if the block was seen there before.
-//!   To other hosts they go as messages, to all servers at the same time.
+//! - A [`Partition`] knows its servers. Each has one connection in this process, made when it is first needed
+//!   and made anew when it breaks; what was not answered is asked again, and servers do nothing twice.
+//! - A [`File`] moves bytes between the program's memory and the servers that hold its stripes. On the same
+//!   host they are copied to or from the server's pool in shared memory, without a message if the block was
+//!   seen there before. To other hosts they go as messages, to all servers at the same time.
 //! - Names are the metadata server's: see the methods of [`Partition`].
 //!
 //! Every request has a deadline. Nothing here starts a thread, reads the environment or prints.
@@ -33,6 +33,10 @@ pub use file::File;
 pub use metadata::Metadata;
 pub use names::{DirEntry, ReadDir};
 pub use options::OpenOptions;
+pub use pario_layout::Striping;
+pub use pario_transport::Address;
+pub use pario_units::{ErrorKind, FileId, Offset, PartitionId, Pos, ServerId};
+pub use pario_wire::Secret;
 pub use pario_wire::greeting::Role;
 pub use pario_wire::message::{Inode, Part, Room, Status};
 pub use partition::Partition;

@@ -1,7 +1,8 @@
-//! One server as this process sees it: a connection that threads take turns with, and its pool if it is mapped.
+//! One server as this process sees it: a connection that threads take turns with, and its pool if it is
+//! mapped.
 //!
-//! Whoever has the turn sends, receives and, when the connection breaks, makes a new one. Hits in the pool need no
-//! turn. Turns of several servers are taken in the order of their numbers.
+//! Whoever has the turn sends, receives and, when the connection breaks, makes a new one. Hits in the pool
+//! need no turn. Turns of several servers are taken in the order of their numbers.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,8 +41,8 @@ struct Line {
     connection: Option<Connection>,
     /// Our ledger in the pool, also of an earlier connection.
     ledger: Option<u32>,
-    /// Whether the server was ever reached.
-    reached: bool,
+    /// The number of the server's cache, if it was ever reached.
+    cache: Option<u64>,
 }
 
 /// The turn: the right to use a server's connection.
@@ -99,13 +100,7 @@ impl Link {
     /// Waits until nobody copies, and puts another pool, or none, in place of the one that is there. Until then
     /// that one serves hits: if the server was killed its successor takes the pool over as it is.
     fn set_pool(&self, local: Option<Local>) {
-        let mut pool = self.pool.write().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let (Some(old), Some(new)) = (&*pool, &local)
-            && !old.is_same(new)
-        {
-            self.losses.fetch_add(1, Ordering::Relaxed);
-        }
-        *pool = local;
+        *self.pool.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = local;
     }
 }
 
@@ -163,13 +158,16 @@ impl Held<'_> {
             let cause = match self.attempt(deadline) {
                 Ok(()) => break,
                 Err(Trouble::Passing(cause)) => cause,
-                Err(Trouble::Lasting(error)) => match self.core.look_up(self.link.server)? {
-                    true => continue,
-                    false => return Err(error),
-                },
+                Err(Trouble::Lasting(error)) => {
+                    let moved = self.core.look_up(self.link.server)?;
+                    match moved && Instant::now() < deadline {
+                        true => continue,
+                        false => return Err(error),
+                    }
+                }
             };
             let left = deadline.saturating_duration_since(Instant::now());
-            let hopeless = !self.line.reached && matches!(cause, Cause::NoAddress);
+            let hopeless = self.line.cache.is_none() && matches!(cause, Cause::NoAddress);
             if left.is_zero() || hopeless {
                 return Err(self.core.unreachable(self.link.server, since, cause));
             }
@@ -222,7 +220,7 @@ impl Held<'_> {
             );
             return Err(Trouble::Lasting(Error::Target(why)));
         }
-        if self.link.server == self.core.metadata && self.line.reached {
+        if self.link.server == self.core.metadata && self.line.cache.is_some() {
             self.reopen(&mut connection, deadline)?;
         }
         // Without a pool, and should it not be possible to map it, messages do as well.
@@ -230,7 +228,10 @@ impl Held<'_> {
         self.line.ledger = local.as_ref().and(welcome.ledger).or(self.line.ledger);
         self.link.set_pool(local);
         self.line.connection = Some(connection);
-        self.line.reached = true;
+        let before = self.line.cache.replace(welcome.cache);
+        if before.is_some_and(|before| before != welcome.cache && before != welcome.before) {
+            self.link.losses.fetch_add(1, Ordering::Relaxed);
+        }
         Ok(())
     }
 

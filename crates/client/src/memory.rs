@@ -7,8 +7,8 @@ use crate::plan::Chunk;
 /// An access under way.
 pub(crate) struct Access<'a, 'b> {
     pub memory: Memory<'a, 'b>,
-    /// The file's size, if the servers were asked for it: what lies at or beyond is left out, and what lies below
-    /// counts even where a server's local part ends before it.
+    /// The file's size, if the servers were asked for it: what lies at or beyond is left out, and what lies
+    /// below counts even where a server's local part ends before it.
     pub ceiling: Option<u64>,
     /// Some bytes may lie beyond the file's end: the servers have to be asked.
     pub unsure: bool,

@@ -104,7 +104,8 @@ impl Partition {
         Ok(())
     }
 
-    /// Gives a file or directory another name. A file there is replaced, and an empty directory by a directory.
+    /// Gives a file or directory another name. A file there is replaced, and an empty directory by a
+    /// directory.
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.rename_with(from, to, true)
     }
@@ -164,8 +165,8 @@ impl DirEntry {
         self.entry.attributes.kind == Kind::Directory
     }
 
-    /// What there is to know of it, as of when the directory was read. The length of a file that somebody writes has
-    /// to be asked for.
+    /// What there is to know of it, as of when the directory was read. The length of a file that somebody
+    /// writes has to be asked for.
     pub fn metadata(&self) -> Result<Metadata> {
         resolve(&self.core, self.entry.attributes)
     }

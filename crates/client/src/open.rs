@@ -1,7 +1,7 @@
 //! An open file: what all its handles share.
 //!
-//! For each of its servers it is known whether something was written there since the last sync, and how often the
-//! server had lost its cache by then: so a sync that comes too late says so.
+//! For each of its servers it is known whether something was written there since the last sync, and how often
+//! the server had lost its cache by then: so a sync that comes too late says so.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -27,7 +27,8 @@ pub(crate) struct Open {
     pub file: FileId,
     pub striping: Striping,
     access: Access,
-    /// For each holder: 0 if nothing was written since the last sync, else its losses at the first write plus 1.
+    /// For each holder: 0 if nothing was written since the last sync, else its losses at the first write plus
+    /// 1.
     unsynced: Box<[AtomicU64]>,
     /// When it was last written to from here; 0: never.
     modified: AtomicI64,
@@ -41,8 +42,8 @@ pub(crate) struct Mark {
 }
 
 impl Open {
-    /// Opens as the request says; whether that created the file. If somebody began to cut it and is gone, finishes
-    /// that.
+    /// Opens as the request says; whether that created the file. If somebody began to cut it and is gone,
+    /// finishes that.
     pub fn ask(core: &Arc<Core>, request: &Request, access: Access) -> Result<(Open, bool)> {
         let (attributes, created) = core.call_about_opens(request, |reply| match reply? {
             Reply::Opened { attributes, created } => {
@@ -109,6 +110,11 @@ impl Open {
     #[inline]
     pub fn has_written(&self, mark: Mark) {
         self.note(&mark);
+    }
+
+    /// The file is as of now; after a write, however many servers it went to.
+    #[inline]
+    pub fn touch(&self) {
         self.modified.store(Stamp::now().0, Ordering::Relaxed);
     }
 
@@ -125,8 +131,8 @@ impl Open {
         ask_size(&self.core, self.file, &self.striping)
     }
 
-    /// Has servers write what is in their caches to storage: all of them to the medium if `durable`, else those
-    /// that were written to from here.
+    /// Has servers write what is in their caches to storage: all of them to the medium if `durable`, else
+    /// those that were written to from here.
     pub fn sync(&self, durable: bool) -> Result<()> {
         let (mut requests, mut before) = (Vec::new(), Vec::new());
         for (server, unsynced) in self.striping.holders().zip(&self.unsynced) {
@@ -168,7 +174,7 @@ impl Open {
             }
             std::thread::sleep(PAUSE);
         }
-        self.modified.store(Stamp::now().0, Ordering::Relaxed);
+        self.touch();
         self.cut(size)
     }
 
@@ -207,8 +213,8 @@ impl Open {
 }
 
 impl Drop for Open {
-    /// Without waiting for anybody's storage. If the metadata server does not answer at once its connection is given
-    /// up: with the next one it hears what is open.
+    /// Without waiting for anybody's storage. If the metadata server does not answer at once its connection
+    /// is given up: with the next one it hears what is open.
     fn drop(&mut self) {
         if self.is_closed {
             return;

@@ -12,8 +12,8 @@ use crate::core::{Core, Options, unexpected};
 use crate::error::Result;
 use crate::target::{ByName, Resolve, Target};
 
-/// A partition. Clones share their connections, and threads may use one at the same time. Servers are connected to
-/// when they are first needed, and again whenever a connection breaks.
+/// A partition. Clones share their connections, and threads may use one at the same time. Servers are
+/// connected to when they are first needed, and again whenever a connection breaks.
 #[derive(Clone)]
 pub struct Partition {
     pub(crate) core: Arc<Core>,
@@ -111,8 +111,8 @@ impl Partition {
         self.ask(server, &Request::Shutdown, done)
     }
 
-    /// Compares stored blocks of a file on a server with their checksums, from a block on: those that are damaged, and
-    /// where to go on.
+    /// Compares stored blocks of a file on a server with their checksums, from a block on: those that are
+    /// damaged, and where to go on.
     pub fn verify(
         &self,
         server: ServerId,

@@ -1,15 +1,17 @@
 //! Which bytes of the user's memory go to which byte of which server: pure arithmetic.
 //!
-//! An access is a list of *segments* (a place in the file and memory of that length). It is cut into *chunks*: bytes
-//! that lie together in memory, in the file and in one server's local part. For a server whose pool is mapped,
-//! chunks are cut once more at blocks, and those of a block that follow each other make a *group*.
+//! An access is a list of *segments* (a place in the file and memory of that length). It is cut into
+//! *chunks*: bytes that lie together in memory, in the file and in one server's local part. For a server
+//! whose pool is mapped, chunks are cut once more at blocks, and those of a block that follow each other make
+//! a *group*.
 
 use std::ops::Range;
 
 use pario_layout::Striping;
 use pario_units::Offset;
 
-/// Most chunks that are planned at once, and most bytes: what an access costs in memory besides the user's own.
+/// Most chunks that are planned at once, and most bytes: what an access costs in memory besides the user's
+/// own.
 pub(crate) const MOST_CHUNKS: usize = 16 << 10;
 pub(crate) const MOST_BYTES: u64 = 64 << 20;
 
@@ -47,8 +49,8 @@ pub(crate) struct Place {
     pub at: usize,
 }
 
-/// The chunks of the next bytes of an access, by the place of their server among the file's holders, and where they
-/// end. `segments` are pairs of offset and length; bytes at or beyond `ceiling` are left out.
+/// The chunks of the next bytes of an access, by the place of their server among the file's holders, and
+/// where they end. `segments` are pairs of offset and length; bytes at or beyond `ceiling` are left out.
 pub(crate) fn plan(
     striping: &Striping,
     segments: impl Fn(usize) -> Option<(u64, usize)>,
@@ -139,7 +141,8 @@ pub(crate) fn group(chunks: &[Chunk], block: u64) -> (Vec<Chunk>, Vec<Group>) {
     (cut, groups)
 }
 
-/// Where an access at one offset goes first: server, its place, local offset and how many bytes stay together.
+/// Where an access at one offset goes first: server, its place, local offset and how many bytes stay
+/// together.
 pub(crate) fn first_piece(striping: &Striping, offset: u64, len: usize) -> (u16, u64, usize) {
     let piece = striping.piece(Offset(offset));
     let together = if striping.count() == 1 { len as u64 } else { piece.len.min(len as u64) };
@@ -191,7 +194,8 @@ mod tests {
                 prop_assert!(chunks.is_sorted_by_key(|c| (c.segment, c.at)), "memory in order");
                 for chunk in chunks {
                     for i in 0..chunk.len {
-                        let known = planned.insert((chunk.segment, chunk.at + i), (server, chunk.local + i as u64));
+                        let place = (server, chunk.local + i as u64);
+                        let known = planned.insert((chunk.segment, chunk.at + i), place);
                         prop_assert_eq!(known, None);
                     }
                 }
@@ -247,8 +251,11 @@ mod tests {
         }
 
         #[test]
-        fn the_first_piece_is_the_first_chunk(striping in any_striping(), offset in 0u64..900, len in 1usize..200) {
-            let (shares, _) = plan(&striping, |i| (i == 0).then_some((offset, len)), Place::default(), u64::MAX);
+        fn the_first_piece_is_the_first_chunk(
+            striping in any_striping(), offset in 0u64..900, len in 1usize..200,
+        ) {
+            let one = |i| (i == 0).then_some((offset, len));
+            let (shares, _) = plan(&striping, one, Place::default(), u64::MAX);
             let (place, local, together) = first_piece(&striping, offset, len);
             prop_assert_eq!(shares[usize::from(place)][0], Chunk { segment: 0, at: 0, len: together, local });
         }

@@ -12,8 +12,9 @@ const MOST_HINTS: usize = 1 << 20;
 pub(crate) struct Local {
     mapped: Mapped,
     block: u64,
-    /// Where blocks were last seen, by a hash of file and block: slot + 1 and generation, 0 if nothing is known. Two
-    /// blocks may share a hint, and a hint may be old: a pin tells, since a slot says which block it holds.
+    /// Where blocks were last seen, by a hash of file and block: slot + 1 and generation, 0 if nothing is
+    /// known. Two blocks may share a hint, and a hint may be old: a pin tells, since a slot says which block
+    /// it holds.
     hints: Box<[AtomicU64]>,
 }
 
@@ -29,11 +30,6 @@ impl Local {
     /// Bytes of a block.
     pub fn block(&self) -> u64 {
         self.block
-    }
-
-    /// Whether both are the same memory.
-    pub fn is_same(&self, other: &Local) -> bool {
-        self.mapped.mark() == other.mapped.mark()
     }
 
     /// Pins a block where it was last seen, if it is still there.

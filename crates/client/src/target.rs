@@ -18,8 +18,8 @@ pub struct Target {
     pub partition: PartitionId,
     /// What lets clients in.
     pub secret: Secret,
-    /// The addresses of each server, by its number, in the order in which to try them: a Unix socket, which counts
-    /// only if it exists on this host, before TCP. None: the server is not running.
+    /// The addresses of each server, by its number, in the order in which to try them: a Unix socket, which
+    /// counts only if it exists on this host, before TCP. None: the server is not running.
     pub servers: Vec<Vec<Address>>,
     /// The server that keeps the name space.
     pub metadata: ServerId,

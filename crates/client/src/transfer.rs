@@ -1,10 +1,12 @@
 //! Moving bytes between the user's memory and all servers of a file at the same time.
 //!
-//! Each server has a lane. Requests go out to all lanes before answers are waited for, and nothing starts a thread.
+//! Each server has a lane. Requests go out to all lanes before answers are waited for, and nothing starts a
+//! thread.
 //!
-//! **The end of the file.** A byte that a server has below its local end lies within the file. If others are asked
-//! for, sending stops, the servers are asked how far they reach, and what may lie beyond the end is read again below
-//! the size that came out: bytes are only ever counted that were read after it was certain that the file has them.
+//! **The end of the file.** A byte that a server has below its local end lies within the file. If others are
+//! asked for, sending stops, the servers are asked how far they reach, and what may lie beyond the end is
+//! read again below the size that came out: bytes are only ever counted that were read after it was certain
+//! that the file has them.
 
 use pario_units::ServerId;
 

@@ -1,4 +1,5 @@
-//! Files of a partition against a flat vector of bytes: random accesses, through pools, over sockets and both.
+//! Files of a partition against a flat vector of bytes: random accesses, through pools, over sockets and
+//! both.
 
 mod fake;
 
@@ -183,7 +184,7 @@ impl Pair {
 }
 
 fn check(setup: Setup, cases: u32, breaking: u64) {
-    let config = Config { cases: cases * 50, failure_persistence: None, ..Config::default() };
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
     let acts = prop::collection::vec(act(), 1..40);
     let outcome = TestRunner::new(config).run(&acts, |acts| {
         let fake = Fake::start(setup);

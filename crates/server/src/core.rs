@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use pario_cache::LedgerId;
 use pario_transport::{Door, Handshake, Listener, Stream, fresh_nonce};
-use pario_units::FileId;
+use pario_units::{ClientId, FileId};
 use pario_wire::greeting::{Hello, Role, Welcome};
 
 use crate::config::Config;
@@ -40,6 +40,10 @@ pub(crate) struct Core {
     bell: Bell,
     listeners: Vec<Listener>,
     sessions: Mutex<HashMap<u64, Arc<Mutex<Session>>>>,
+    /// The session of each client.
+    clients: Mutex<HashMap<ClientId, u64>>,
+    /// The cache before this one, if all of it was stored.
+    before: u64,
     timers: Mutex<BinaryHeap<Reverse<(Instant, u64)>>>,
     next: AtomicU64,
     ending: AtomicBool,
@@ -47,7 +51,13 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub fn new(config: Config, tier: Tier, names: Option<Names>, listeners: Vec<Listener>) -> Result<Core> {
+    pub fn new(
+        config: Config,
+        tier: Tier,
+        names: Option<Names>,
+        listeners: Vec<Listener>,
+        before: u64,
+    ) -> Result<Core> {
         let poll = Poll::new().map_err(|e| Error::System("epoll", e))?;
         let bell = Bell::new().map_err(|e| Error::System("eventfd", e))?;
         let watch = |fd: BorrowedFd<'_>, number| {
@@ -68,6 +78,8 @@ impl Core {
             bell,
             listeners,
             sessions: Mutex::default(),
+            clients: Mutex::default(),
+            before,
             timers: Mutex::default(),
             next: AtomicU64::new(SESSIONS),
             ending: AtomicBool::new(false),
@@ -124,7 +136,18 @@ impl Core {
     }
 
     /// Who greeted rightly gets in; on this host with the pool.
-    pub fn admit(&self, hello: &Hello, stream: &Stream) -> (Who, Welcome, Option<BorrowedFd<'_>>) {
+    pub fn admit(
+        &self,
+        number: u64,
+        hello: &Hello,
+        stream: &Stream,
+    ) -> (Who, Welcome, Option<BorrowedFd<'_>>) {
+        if let Some(names) = &self.names {
+            names.arrived(hello.client);
+        }
+        if hello.role == Role::Client {
+            self.end_older(hello.client, number);
+        }
         let local = stream.is_local() && hello.role == Role::Client;
         let pid = stream.peer_process().ok().flatten().unwrap_or(0);
         let ledger = match (local, hello.resume_ledger) {
@@ -135,12 +158,10 @@ impl Core {
         let welcome = Welcome {
             block: self.tier.pool.geometry().block,
             metadata: self.config.metadata,
-            started: self.counters.started,
+            cache: self.tier.pool.mark(),
+            before: self.before,
             ledger: ledger.map(|ledger| ledger.0),
         };
-        if let Some(names) = &self.names {
-            names.arrived(hello.client);
-        }
         let who = Who { client: hello.client, role: hello.role, ledger };
         (who, welcome, ledger.map(|_| self.tier.pool.descriptor()))
     }
@@ -217,10 +238,10 @@ impl Core {
             Next::Later(when) => lock(&self.timers).push(Reverse((when, number))),
             Next::Stop => self.ring(),
             Next::End => {
-                let (who, opened) = (session.who(), session.take_opened_away());
+                let (who, opened) = (session.close(), session.take_opened_away());
                 drop(session);
                 self.end(number);
-                self.left(who, opened);
+                self.left(number, who, opened);
             }
         }
     }
@@ -229,9 +250,21 @@ impl Core {
         lock(&self.sessions).remove(&number);
     }
 
+    /// A client has one connection; if it comes again, what it asked on an older one must not be done any more.
+    fn end_older(&self, client: ClientId, number: u64) {
+        let Some(older) = lock(&self.clients).insert(client, number) else { return };
+        let Some(session) = lock(&self.sessions).remove(&older) else { return };
+        let (who, opened) = {
+            let mut session = lock(&session);
+            (session.close(), session.take_opened_away())
+        };
+        self.left(older, who, opened);
+    }
+
     /// What a client leaves behind when its connection ends.
-    fn left(&self, who: Option<Who>, opened: Vec<FileId>) {
+    fn left(&self, number: u64, who: Option<Who>, opened: Vec<FileId>) {
         let Some(who) = who else { return };
+        lock(&self.clients).retain(|client, session| *client != who.client || *session != number);
         self.peers.close(who.client, opened);
         if let Some(ledger) = who.ledger {
             self.tier.pool.give_ledger(ledger);

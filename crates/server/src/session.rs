@@ -97,6 +97,14 @@ impl Session {
         self.who
     }
 
+    /// Ends it, whatever is under way; who it was, the first time.
+    pub fn close(&mut self) -> Option<Who> {
+        self.stage = Stage::Ended;
+        // The other side sees the end at once, and not when the last who holds this lets go of it.
+        let _ = self.stream.shutdown();
+        self.who.take()
+    }
+
     /// Goes as far as possible.
     pub fn step(&mut self, core: &Core, number: u64) -> Next {
         match self.advance(core, number) {
@@ -119,7 +127,7 @@ impl Session {
             }
             match std::mem::replace(&mut self.stage, Stage::Ended) {
                 Stage::Greeting(handshake, due) => {
-                    if let Some(next) = self.greet(core, handshake, due)? {
+                    if let Some(next) = self.greet(core, number, handshake, due)? {
                         return Ok(next);
                     }
                 }
@@ -156,6 +164,7 @@ impl Session {
     fn greet(
         &mut self,
         core: &Core,
+        number: u64,
         mut handshake: Box<Handshake>,
         due: Instant,
     ) -> Result<Option<Next>, Trouble> {
@@ -176,7 +185,7 @@ impl Session {
                 self.stage = Stage::Greeting(handshake, due);
             }
             Step::Accepted(hello) => {
-                let (who, welcome, descriptor) = core.admit(&hello, &self.stream);
+                let (who, welcome, descriptor) = core.admit(number, &hello, &self.stream);
                 self.who = Some(who);
                 self.outbox.put(&Greeting::Welcome(welcome).encode());
                 self.stage = Stage::Frame;

@@ -1,6 +1,6 @@
 //! From a configuration to a running server, and to its end.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -18,6 +18,9 @@ use crate::tier::Tier;
 
 /// Clients of this host that may have the pool mapped at a time.
 const LEDGERS: u32 = 256;
+
+/// The number of the last pool of which everything was stored, for clients that wrote to it.
+const RETIRED: &str = "retired";
 
 /// A running server.
 pub struct Server {
@@ -43,6 +46,7 @@ impl Server {
     pub fn start(config: Config) -> Result<Server> {
         let store = FileStore::open(&config.directory, config.block as usize, store_identity(&config))?;
         let (tier, adopted) = tier(&config, Box::new(store))?;
+        let before = read_retired(&config.directory);
         tier.pool.set_watermarks(config.high_water, config.low_water);
         let names = match config.server == config.metadata {
             true => Some(Names::open(&config)?),
@@ -59,7 +63,7 @@ impl Server {
             listeners.push(listener);
         }
         let workers = config.workers.max(1);
-        let core = Arc::new(Core::new(config, tier, names, listeners)?);
+        let core = Arc::new(Core::new(config, tier, names, listeners, before)?);
         let mut server =
             Server { core, threads: Vec::new(), socket, started: Started { unix, tcp, adopted } };
         for index in 0..workers {
@@ -97,7 +101,7 @@ impl Server {
         let _ = std::fs::remove_file(&self.socket);
         let finished = self.core.is_ending();
         match Arc::into_inner(self.core) {
-            Some(core) if finished => Ok(core.tier.pool.discard()?),
+            Some(core) if finished => discard(core.tier.pool, &core.config.directory),
             _ => Ok(()),
         }
     }
@@ -140,10 +144,24 @@ fn tier(config: &Config, store: Box<dyn Store>) -> Result<(Tier, Option<Adopted>
             return Ok((tier, adopted));
         }
         tier.retire(&Counters::new())?;
-        tier.pool.discard()?;
+        discard(tier.pool, &config.directory)?;
         store = tier.store;
     }
     Ok((Tier::new(Pool::create(&path, geometry, identity)?, store), adopted))
+}
+
+/// Removes a pool of which everything is stored, and notes that it was so.
+fn discard(pool: Pool, directory: &Path) -> Result<()> {
+    let (file, fresh) = (directory.join(RETIRED), directory.join("retired.new"));
+    let noted = std::fs::write(&fresh, format!("{:016x}\n", pool.mark()));
+    noted.and_then(|()| std::fs::rename(&fresh, &file)).map_err(|e| Error::System("noting the end", e))?;
+    Ok(pool.discard()?)
+}
+
+/// The last pool that was removed so; 0 if there was none.
+fn read_retired(directory: &Path) -> u64 {
+    let text = std::fs::read_to_string(directory.join(RETIRED)).unwrap_or_default();
+    u64::from_str_radix(text.trim(), 16).unwrap_or(0)
 }
 
 fn store_identity(config: &Config) -> pario_store::Identity {

@@ -253,6 +253,24 @@ fn a_client_that_goes_leaves_its_slots_and_files() {
 }
 
 #[test]
+fn a_client_that_comes_again_ends_its_older_connection() {
+    let dir = Scratch::new("again");
+    let server = start(&dir.0, 0, 1, 16);
+    let mut first = Client::connect(&server.started().unix, 0, 1, 42);
+    let file = first.create("/kept").file;
+    assert_eq!(first.ask(&Request::Unlink { path: "/kept".into() }), Reply::Done);
+    first.write(0, file, 0, b"still here");
+    let mut second = Client::connect(&server.started().unix, 0, 1, 42);
+    // The file has no name, and its opener was never away.
+    assert_eq!(second.read(0, file, 0, 10).0, b"still here");
+    let envelope = pario_wire::Envelope::new(pario_units::ServerId(0), pario_units::RequestId(77));
+    let late = first.connection.call(envelope, &Request::Ping, &[], &mut [], deadline());
+    assert_eq!(late.err().map(|e| e.kind()), Some(ErrorKind::Unreachable));
+    assert_eq!(second.ask(&Request::Close { file, wrote: None }), Reply::Done);
+    server.shut_down().unwrap();
+}
+
+#[test]
 fn a_peer_may_pass_on_requests_and_a_client_may_not() {
     let dir = Scratch::new("origin");
     let server = start(&dir.0, 0, 1, 16);

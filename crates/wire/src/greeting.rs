@@ -12,7 +12,7 @@
 //! bytes in every version of the protocol, and `Refused` never changes, so that any two versions can tell
 //! each other why they do not fit.
 
-use pario_units::{ClientId, ErrorKind, PartitionId, ServerId, Stamp};
+use pario_units::{ClientId, ErrorKind, PartitionId, ServerId};
 
 use crate::codec::{Field, Reader, numbered, records};
 use crate::error::Error;
@@ -72,8 +72,11 @@ pub struct Welcome {
     pub block: u32,
     /// The server that keeps the name space.
     pub metadata: ServerId,
-    /// When this server started: another moment means another process.
-    pub started: Stamp,
+    /// A random number of the server's cache, which a successor that adopts it keeps.
+    pub cache: u64,
+    /// The number of the cache before it, if all that was there went to storage; else 0. Who wrote to any other one
+    /// may have lost what was not synced.
+    pub before: u64,
     /// The client's ledger in the pool. With a ledger, a descriptor of the pool follows this message.
     pub ledger: Option<u32>,
 }
@@ -139,7 +142,7 @@ records! {
         role: Role,
         resume_ledger: Option<u32>,
     }
-    Welcome { block: u32, metadata: ServerId, started: Stamp, ledger: Option<u32> }
+    Welcome { block: u32, metadata: ServerId, cache: u64, before: u64, ledger: Option<u32> }
     Refusal { kind: ErrorKind, text: String }
 }
 
@@ -247,7 +250,7 @@ mod tests {
         let mut bytes = refusal("too old").encode();
         bytes[4..6].copy_from_slice(&900u16.to_le_bytes());
         assert_eq!(decode(&bytes), Ok(refusal("too old")));
-        let welcome = Welcome { block: 4096, metadata: ServerId(0), started: Stamp(1), ledger: None };
+        let welcome = Welcome { block: 4096, metadata: ServerId(0), cache: 5, before: 0, ledger: None };
         let mut bytes = Greeting::Welcome(welcome).encode();
         assert_eq!(decode(&bytes), Ok(Greeting::Welcome(welcome)));
         bytes[4..6].copy_from_slice(&900u16.to_le_bytes());

@@ -34,7 +34,7 @@ pub fn run(arguments: &[String]) -> Outcome {
     setup::compilers_and_mpis()?;
     test::release_build()?;
     let programs = Programs::compile(&place::target().join("bench"))?;
-    println!("\n{}\n{}", table::legend(&options), load());
+    println!("\n{}\n{}", table::legend(&options), super::load());
     let mut results = Vec::new();
     for (place, dir) in place::scratch() {
         if !options.places.contains(&place) {
@@ -104,13 +104,6 @@ impl Job {
     fn many(&self) -> bool {
         self.ranks > MANY_RANKS
     }
-}
-
-/// Others' work on the machine makes ratios scatter; the reader should know.
-fn load() -> String {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    format!("Load before the start: {} on {cores} cores.", text.split(' ').next().unwrap_or("unknown"))
 }
 
 /// A directory that goes away, whatever happens.

@@ -6,7 +6,7 @@ use super::message::{Peers, Said, Start, line, next_line};
 use pario_registry::{Entry, Running, Secret};
 use pario_server::{Config, Server};
 use pario_transport::{Address, Connection, Tuning, fresh_nonce};
-use pario_units::{ClientId, RequestId, ServerId};
+use pario_units::{ClientId, ErrorKind, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::{Envelope, Reply, Request};
 use std::io::{BufRead, Write};
@@ -16,6 +16,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+
+/// How long a server waits for the end of another in its place.
+const PREDECESSOR: Duration = Duration::from_secs(5);
 
 /// Runs a server until it is shut down: reads [`Start`], says `Ready`, reads the peers, says `Serving`.
 pub fn serve(input: &mut impl BufRead, output: &mut impl Write) -> ExitCode {
@@ -34,7 +37,7 @@ fn try_to_serve(input: &mut impl BufRead, output: &mut impl Write) -> Result<(),
     let told = next_line(input).map_err(|e| format!("reading the start message: {e}"))?;
     let told = told.ok_or("no start message came")?;
     let start: Start = serde_json::from_slice(&told).map_err(|e| format!("the start message: {e}"))?;
-    let server = Server::start(config(&start)?).map_err(|e| e.to_string())?;
+    let server = start_server(&config(&start)?)?;
     let started = server.started();
     if let Some(adopted) = &started.adopted {
         eprintln!(
@@ -64,6 +67,19 @@ fn try_to_serve(input: &mut impl BufRead, output: &mut impl Write) -> Result<(),
     server.wait().map_err(|e| e.to_string())?;
     let _ = pario_registry::remove_run_directory(&base(&start), start.partition, start.server);
     Ok(())
+}
+
+/// Starts the server. One whose starter was killed may still be ending, and uses the directory until then.
+fn start_server(config: &Config) -> Result<Server, String> {
+    let until = Instant::now() + PREDECESSOR;
+    loop {
+        match Server::start(config.clone()) {
+            Err(e) if e.kind() == ErrorKind::FileInUse && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            outcome => return outcome.map_err(|e| e.to_string()),
+        }
+    }
 }
 
 fn base(start: &Start) -> PathBuf {
@@ -151,7 +167,10 @@ pub fn shut_down(
             Ok((mut connection, _, _)) => {
                 let envelope = Envelope::new(server, RequestId(1));
                 return match connection.call(envelope, &Request::Shutdown, &[], &mut [], deadline) {
-                    Ok(Reply::Done) => Ok(()),
+                    Ok(Reply::Done) => {
+                        await_end(running, deadline);
+                        Ok(())
+                    }
                     Ok(Reply::Failed(failure)) => Err(stop(failure.text)),
                     Ok(other) => Err(stop(format!("it answered {}", other.name()))),
                     Err(e) => Err(stop(e.to_string())),
@@ -161,4 +180,13 @@ pub fn shut_down(
         }
     }
     Err(last)
+}
+
+/// Waits for what a server does after its last answer: it removes its run directory, and ends.
+fn await_end(running: &Running, deadline: Instant) {
+    let directory = Path::new(&running.unix).parent().filter(|_| host::is_here(&running.host));
+    let is_there = || directory.map_or_else(|| answers(running, Duration::from_secs(1)), Path::exists);
+    while is_there() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }

@@ -1,5 +1,5 @@
-//! Servers of a partition in this process: the real protocol and real pools over a store that is a map. They can be
-//! told to break connections, to stay silent, and to lose their caches.
+//! Servers of a partition in this process: the real protocol and real pools over a store that is a map. They
+//! can be told to break connections, to stay silent, and to lose their caches.
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
 mod data;
@@ -16,14 +16,15 @@ use std::thread::JoinHandle;
 use pario_cache::LedgerId;
 use pario_client::{Options, Partition, Target};
 use pario_transport::{Address, Door, Handshake, Step, Stream, Tuning, fresh_nonce};
-use pario_units::{ClientId, PartitionId, ServerId, Stamp};
+use pario_units::{ClientId, PartitionId, ServerId};
 use pario_wire::greeting::{Greeting, Hello, Welcome};
 use pario_wire::{Envelope, Intake, Reply, Request, Secret, encode_reply};
 
 use data::Data;
 use names::Names;
 
-pub const PARTITION: PartitionId = PartitionId(0xfa4e);
+const PARTITION: PartitionId = PartitionId(0xfa4e);
+const SECRET: [u8; 32] = [7; 32];
 
 #[derive(Clone, Copy)]
 pub struct Setup {
@@ -37,6 +38,8 @@ pub struct Setup {
 /// What all servers of a partition share.
 pub struct Shared {
     setup: Setup,
+    partition: PartitionId,
+    secret: Secret,
     names: Mutex<Names>,
     data: Vec<Data>,
     /// Of a thousand chances to break a connection, how many are taken.
@@ -72,6 +75,11 @@ impl Listener {
 
 impl Fake {
     pub fn start(setup: Setup) -> Fake {
+        Fake::start_as(setup, PARTITION, SECRET)
+    }
+
+    /// The same for a partition that somebody else has named.
+    pub fn start_as(setup: Setup, partition: PartitionId, secret: [u8; 32]) -> Fake {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let directory = std::env::temp_dir().join(format!("pario-client-{}-{number}", std::process::id()));
@@ -79,6 +87,8 @@ impl Fake {
         let shared = Arc::new(Shared {
             setup,
             names: Mutex::new(Names::new(setup.servers, setup.stripe)),
+            partition,
+            secret: Secret::new(secret),
             data: (0..setup.servers)
                 .map(|server| Data::new(&directory, ServerId(server), setup.slots))
                 .collect(),
@@ -97,9 +107,8 @@ impl Fake {
             let shared = Arc::clone(&shared);
             listeners.push(std::thread::spawn(move || shared.listen(&listener, server)));
         }
-        let secret = Secret::new([7; 32]);
-        let target =
-            Target { name: "fake".into(), partition: PARTITION, secret, servers, metadata: ServerId(0) };
+        let secret = Secret::new(secret);
+        let target = Target { name: "fake".into(), partition, secret, servers, metadata: ServerId(0) };
         Fake { shared, directory, target, listeners }
     }
 
@@ -210,8 +219,12 @@ impl Shared {
     }
 
     fn greet<'a>(&'a self, stream: &Arc<Stream>, server: ServerId) -> io::Result<Session<'a>> {
-        let door =
-            Door { partition: PARTITION, server, servers: self.setup.servers, secret: Secret::new([7; 32]) };
+        let door = Door {
+            partition: self.partition,
+            server,
+            servers: self.setup.servers,
+            secret: self.secret.clone(),
+        };
         let mut handshake =
             Handshake::new(Arc::new(door), "client".into(), stream.peer_user()?, fresh_nonce()?);
         let hello = loop {
@@ -236,7 +249,9 @@ impl Shared {
     }
 
     fn admit(&self, stream: &Stream, server: ServerId, hello: &Hello) -> io::Result<Option<LedgerId>> {
-        let pool = self.data[usize::from(server.0)].pool().filter(|_| stream.is_local());
+        let cache = self.data[usize::from(server.0)].pool();
+        let mark = cache.as_ref().map_or(1, |pool| pool.mark());
+        let pool = cache.filter(|_| stream.is_local());
         let pid = stream.peer_process()?.unwrap_or(0);
         let ledger = pool.as_ref().and_then(|pool| match hello.resume_ledger.map(LedgerId) {
             Some(old) if pool.resume_ledger(old, pid) => Some(old),
@@ -245,7 +260,8 @@ impl Shared {
         let welcome = Welcome {
             block: data::BLOCK,
             metadata: ServerId(0),
-            started: Stamp(1),
+            cache: mark,
+            before: 0,
             ledger: ledger.map(|ledger| ledger.0),
         };
         write_all(stream, &Greeting::Welcome(welcome).encode())?;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pario_transport::{
     Address, Connection, Door, Error, Handshake, Listener, Step, Stream, Tuning, fresh_nonce,
 };
-use pario_units::{ClientId, PartitionId, RequestId, ServerId, Stamp};
+use pario_units::{ClientId, PartitionId, RequestId, ServerId};
 use pario_wire::greeting::{Greeting, Hello, Role, Welcome};
 use pario_wire::{Envelope, Intake, Reply, Request, Secret, encode_reply};
 
@@ -105,7 +105,7 @@ pub fn hello() -> Hello {
 }
 
 pub fn welcome(ledger: Option<u32>) -> Welcome {
-    Welcome { block: 65536, metadata: ServerId(0), started: Stamp(5), ledger }
+    Welcome { block: 65536, metadata: ServerId(0), cache: 5, before: 0, ledger }
 }
 
 pub fn envelope(id: u64) -> Envelope {

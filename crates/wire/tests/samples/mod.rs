@@ -5,8 +5,8 @@ use pario_units::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId,
 use pario_wire::Envelope;
 use pario_wire::greeting::{Greeting, Hello, Prefix, Refusal, Role, Welcome};
 use pario_wire::message::{
-    Access, Attributes, Create, Entry, Failure, Held, Inode, Intent, Kind, Part, Range, Reply, Request, Room, Run,
-    Size, Slot, Status, Wish, Written,
+    Access, Attributes, Create, Entry, Failure, Held, Inode, Intent, Kind, Part, Range, Reply, Request, Room,
+    Run, Size, Slot, Status, Wish, Written,
 };
 use pario_wire::{Nonce, Secret, Side};
 
@@ -278,7 +278,8 @@ impl Dice {
             3 => Greeting::Welcome(Welcome {
                 block: self.small(),
                 metadata: ServerId(self.number() as u16),
-                started: self.stamp(),
+                cache: self.number(),
+                before: self.number(),
                 ledger: self.maybe(Dice::small),
             }),
             _ => Greeting::Refused(Refusal { kind: self.pick(&ErrorKind::ALL), text: self.text() }),

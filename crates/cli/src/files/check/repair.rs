@@ -1,0 +1,55 @@
+//! Puts right what was found, each by itself: what cannot be put right stays a finding.
+
+use super::super::error::Error;
+use super::finding::{Fault, Finding};
+use super::inspect::{Report, inode_now};
+use pario_client::{OpenOptions, Partition};
+
+/// Puts right what can be; damaged blocks only if they are to be accepted as they are.
+pub fn repair(partition: &Partition, report: &mut Report, accept_damaged: bool) {
+    for finding in &mut report.findings {
+        let repaired = match &finding.fault {
+            Fault::Damaged { .. } if !accept_damaged => continue,
+            _ => put_right(partition, finding),
+        };
+        match repaired {
+            Ok(repaired) => finding.repaired = repaired,
+            Err(error) => report.troubles.push(error),
+        }
+    }
+}
+
+/// Whether it is right now.
+fn put_right(partition: &Partition, finding: &Finding) -> Result<bool, Error> {
+    let shown = match &finding.path {
+        Some(path) => format!("{}:{path}", partition.name()),
+        None => format!("file {} of {}", finding.file, partition.name()),
+    };
+    let failed = || Error::there("cannot repair", shown.clone());
+    match &finding.fault {
+        Fault::Damaged { server, blocks, .. } => {
+            partition.accept(*server, finding.file, blocks.clone()).map_err(failed())?;
+            Ok(true)
+        }
+        Fault::Orphan { server, .. } | Fault::Stray { server, .. } => {
+            partition.remove_parts(*server, vec![finding.file]).map_err(failed())?;
+            Ok(true)
+        }
+        Fault::Size { held, .. } => {
+            let Some(path) = &finding.path else { return Ok(false) };
+            // A writer that closes tells the size that it found.
+            let open = partition.open(path, OpenOptions::new().write(true)).map_err(failed())?;
+            let is_it = open.id() == finding.file;
+            open.close().map_err(failed())?;
+            Ok(is_it && partition.metadata(path).map_err(failed())?.len() == *held)
+        }
+        Fault::Cut { size } => {
+            let Some(path) = &finding.path else { return Ok(false) };
+            // Whoever opens it does the rest of the cut.
+            let open = partition.open(path, OpenOptions::new().read(true)).map_err(failed())?;
+            open.close().map_err(failed())?;
+            let now = inode_now(partition, finding.file)?;
+            Ok(now.is_none_or(|inode| inode.attributes.cutting != Some(*size)))
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! `pario rm`: removes files and directories of partitions.
+
+use super::address::Spot;
+use super::error::Error;
+use super::session::Session;
+use super::tally::Tally;
+use crate::env::Environment;
+use clap::Args;
+use pario_client::Partition;
+use pario_units::ErrorKind;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Remove files and directories of a partition.
+#[derive(Args)]
+#[command(after_help = NOTES)]
+pub struct Arguments {
+    /// Directories with all that is in them
+    #[arg(short = 'r', short_alias = 'R', long)]
+    recursive: bool,
+    /// What is not there is no error
+    #[arg(short = 'f', long)]
+    force: bool,
+    /// Say in JSON what was done
+    #[arg(long)]
+    json: bool,
+    /// Files and directories, as NAME:/path or pario:NAME/path
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<OsString>,
+}
+
+const NOTES: &str = "\
+A program that has a removed file open can go on using it; its room is free
+when the last one has closed it.
+
+Examples:
+  pario rm scratch:/old.dat
+  pario rm -r scratch:/runs/1 scratch:/runs/2
+
+Exit code: 0 all removed, 1 one could not be, 2 wrong arguments.";
+
+/// Runs the subcommand.
+pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
+    let mut session = Session::of_tool(env);
+    let spots = Spot::parse_all(&arguments.paths, session.usual())?;
+    let mut tally = Tally::default();
+    for spot in spots {
+        let partition = session.partition(&spot.partition)?;
+        let removed = match remove(arguments, &partition, &spot) {
+            Err(error) if arguments.force && error.kind() == ErrorKind::NoSuchFile => Ok(()),
+            outcome => outcome,
+        };
+        tally.note(&spot, removed);
+    }
+    tally.report(arguments.json)
+}
+
+fn remove(arguments: &Arguments, partition: &Partition, spot: &Spot) -> Result<(), Error> {
+    if spot.name().is_none() {
+        let why = "the root directory of a partition stays; name what is in it";
+        return Err(Error::Refused(spot.to_string(), why));
+    }
+    let metadata = partition.metadata(&spot.path).map_err(Error::there("cannot remove", spot))?;
+    let removed = match (metadata.is_dir(), arguments.recursive) {
+        (false, _) => partition.remove_file(&spot.path),
+        (true, true) => partition.remove_dir_all(&spot.path),
+        (true, false) => return Err(Error::Refused(spot.to_string(), "a directory; remove it with -r")),
+    };
+    removed.map_err(Error::there("cannot remove", spot))
+}

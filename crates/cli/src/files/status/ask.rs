@@ -1,0 +1,115 @@
+//! Asks the servers of a partition how they are, each by itself: one that does not answer hides nothing of the
+//! others, and neither does a metadata server that is gone.
+
+use pario_client::Target;
+use pario_registry::{Entry, Registry};
+use pario_transport::{Address, Connection, Tuning, fresh_nonce};
+use pario_units::{ClientId, RequestId, ServerId};
+use pario_wire::greeting::{Hello, Role};
+use pario_wire::message::Status;
+use pario_wire::{Envelope, Reply, Request, Secret};
+use std::time::{Duration, Instant};
+
+/// Servers that are asked at the same time.
+const TOGETHER: usize = 64;
+
+/// What is known of a server.
+#[derive(Debug)]
+pub enum State {
+    /// It is not running, as far as the registry knows.
+    Stopped,
+    /// It should be running, and does not answer.
+    Silent(String),
+    /// It answers.
+    Answers(Box<Status>),
+}
+
+/// A partition and its servers, by number.
+#[derive(Debug)]
+pub struct Picture {
+    /// What the registry knows.
+    pub entry: Entry,
+    /// What the servers say.
+    pub servers: Vec<State>,
+}
+
+impl Picture {
+    /// Asks all servers.
+    pub fn take(registry: &Registry, entry: Entry, patience: Duration) -> Picture {
+        let target = registry.secret(entry.id).map_err(|error| error.to_string()).and_then(|secret| {
+            Target::of_entry(&entry, Secret::new(*secret.bytes())).map_err(|error| error.to_string())
+        });
+        let numbers: Vec<ServerId> =
+            (0..entry.description.structure().servers.len()).map(|server| ServerId(server as u16)).collect();
+        let mut servers = Vec::new();
+        for some in numbers.chunks(TOGETHER) {
+            std::thread::scope(|scope| {
+                let ask = |server| match (&target, entry.running.contains_key(&server)) {
+                    (_, false) => State::Stopped,
+                    (Err(why), true) => State::Silent(why.clone()),
+                    (Ok(target), true) => ask(target, server, patience),
+                };
+                let threads: Vec<_> = some.iter().map(|server| scope.spawn(move || ask(*server))).collect();
+                let states = threads.into_iter().map(|thread| {
+                    thread.join().unwrap_or_else(|_| State::Silent("asking it failed".to_owned()))
+                });
+                servers.extend(states);
+            });
+        }
+        Picture { entry, servers }
+    }
+
+    /// Servers that answer.
+    pub fn answering(&self) -> usize {
+        self.servers.iter().filter(|state| matches!(state, State::Answers(_))).count()
+    }
+
+    /// Whether a server that should run does not answer.
+    pub fn has_silent(&self) -> bool {
+        self.servers.iter().any(|state| matches!(state, State::Silent(_)))
+    }
+}
+
+fn ask(target: &Target, server: ServerId, patience: Duration) -> State {
+    let deadline = Instant::now() + patience;
+    let mut why = "its socket is not there".to_owned();
+    for address in &target.servers[usize::from(server.0)] {
+        if let Address::Unix(path) = address
+            && !path.exists()
+        {
+            continue;
+        }
+        match ask_at(target, server, address, deadline) {
+            Ok(status) => return State::Answers(status),
+            Err(error) => why = error,
+        }
+    }
+    State::Silent(why)
+}
+
+fn ask_at(
+    target: &Target,
+    server: ServerId,
+    address: &Address,
+    deadline: Instant,
+) -> Result<Box<Status>, String> {
+    let nonce = fresh_nonce().map_err(|error| error.to_string())?;
+    let client = nonce.0.iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte));
+    let hello = Hello {
+        partition: target.partition,
+        server,
+        servers: target.servers.len() as u16,
+        client: ClientId(client),
+        role: Role::Tool,
+        resume_ledger: None,
+    };
+    let connected = Connection::connect(address, &Tuning::default(), &hello, &target.secret, deadline);
+    let (mut connection, ..) = connected.map_err(|error| error.to_string())?;
+    let envelope = Envelope::new(server, RequestId(1));
+    match connection.call(envelope, &Request::Status, &[], &mut [], deadline) {
+        Ok(Reply::Status(status)) => Ok(status),
+        Ok(Reply::Failed(failure)) => Err(failure.text),
+        Ok(_) => Err("it answered something else; is it of the same version?".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}

@@ -1,0 +1,176 @@
+//! The same in the text format of Prometheus, version 0.0.4, for its node exporter's textfile collector or any
+//! scraper that runs a command.
+
+use super::ask::{Picture, State};
+use pario_wire::message::Status;
+use std::fmt::Write;
+
+/// Something that is measured.
+struct Metric {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    /// Only the metadata server knows it.
+    of_names: bool,
+    value: fn(&Status) -> u64,
+}
+
+macro_rules! metrics {
+    ($($name:literal $kind:ident $help:literal = $value:expr;)*) => {
+        &[$(Metric {
+            name: concat!("pario_", $name),
+            kind: stringify!($kind),
+            help: $help,
+            of_names: false,
+            value: $value,
+        }),*]
+    };
+}
+
+const OF_EACH: &[Metric] = metrics! {
+    "sessions" gauge "Connections to the server." = |s| s.sessions.into();
+    "local_sessions" gauge "Connections that have mapped the server's cache." = |s| s.local_sessions.into();
+    "requests_total" counter "Requests since the server's start." = |s| s.requests;
+    "forwarded_total" counter "Requests that were passed on to another server." = |s| s.forwarded;
+    "refused_total" counter "Connections that were not let in." = |s| s.refused;
+    "errors_total" counter "Requests that failed." = |s| s.errors;
+    "read_bytes_total" counter "Bytes sent to clients." = |s| s.read_bytes;
+    "written_bytes_total" counter "Bytes received from clients." = |s| s.written_bytes;
+    "cache_block_bytes" gauge "Bytes of a block of the cache." = |s| s.block.into();
+    "cache_blocks" gauge "Blocks that the cache has room for." = |s| s.slots.into();
+    "cache_valid_blocks" gauge "Blocks in the cache." = |s| s.valid_slots.into();
+    "cache_dirty_blocks" gauge "Blocks that are not yet in storage." = |s| s.dirty_slots.into();
+    "cache_pinned_blocks" gauge "Blocks that clients are using." = |s| s.pinned_slots.into();
+    "cache_high_water_blocks" gauge "Dirty blocks at which writing to storage begins." = |s| s.high_water.into();
+    "cache_low_water_blocks" gauge "Dirty blocks at which writing to storage rests." = |s| s.low_water.into();
+    "cache_hits_total" counter "Blocks that were asked for and in the cache." = |s| s.hits;
+    "cache_misses_total" counter "Blocks that were asked for and not in the cache." = |s| s.misses;
+    "cache_evictions_total" counter "Blocks that had to make room for others." = |s| s.evictions;
+    "flushed_blocks_total" counter "Dirty blocks that were written to storage." = |s| s.flushed_blocks;
+    "flush_errors_total" counter "Dirty blocks that could not be written to storage." = |s| s.flush_errors;
+    "filled_blocks_total" counter "Blocks that were read from storage." = |s| s.filled_blocks;
+    "store_read_bytes_total" counter "Bytes read from storage." = |s| s.store_read_bytes;
+    "store_written_bytes_total" counter "Bytes written to storage." = |s| s.store_written_bytes;
+    "damaged_blocks_total" counter "Blocks whose checksum was wrong when read." = |s| s.damaged;
+    "storage_size_bytes" gauge "Size of the file system of the server's directory." = |s| s.room.total;
+    "storage_free_bytes" gauge "Room on that file system." = |s| s.room.free;
+    "storage_used_bytes" gauge "Bytes that the partition's files take there." = |s| s.room.used;
+    "storage_parts" gauge "Files of which the server holds stripes." = |s| s.room.parts;
+};
+
+const OF_NAMES: &[Metric] = metrics! {
+    "files" gauge "Files of the partition." = |s| s.files;
+    "directories" gauge "Directories of the partition." = |s| s.directories;
+    "open_files" gauge "Files that clients have open." = |s| s.open_files;
+};
+
+/// All partitions' servers as samples, one family after the other.
+pub fn metrics(pictures: &[Picture]) -> String {
+    let mut text = String::new();
+    head(&mut text, "pario_up", "gauge", "Whether the server answers.");
+    for_each(pictures, |labels, state, _| {
+        let up = u8::from(matches!(state, State::Answers(_)));
+        let _ = writeln!(text, "pario_up{labels} {up}");
+    });
+    head(&mut text, "pario_start_time_seconds", "gauge", "When the server was started, since 1970.");
+    for_each(pictures, |labels, state, _| {
+        if let State::Answers(status) = state {
+            let _ = writeln!(text, "pario_start_time_seconds{labels} {}", status.started.0 as f64 / 1e9);
+        }
+    });
+    let of_names = OF_NAMES.iter().map(|metric| Metric { of_names: true, ..*metric });
+    let of_each = OF_EACH.iter().map(|metric| Metric { ..*metric });
+    for metric in of_each.chain(of_names) {
+        head(&mut text, metric.name, metric.kind, metric.help);
+        for_each(pictures, |labels, state, keeps_names| {
+            if let State::Answers(status) = state
+                && (keeps_names || !metric.of_names)
+            {
+                let _ = writeln!(text, "{}{labels} {}", metric.name, (metric.value)(status));
+            }
+        });
+    }
+    text
+}
+
+fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+/// Each server with its labels, and whether it keeps the names.
+fn for_each(pictures: &[Picture], mut act: impl FnMut(&str, &State, bool)) {
+    for picture in pictures {
+        let metadata = usize::from(picture.entry.description.structure().metadata.0);
+        let partition = escaped(picture.entry.name());
+        for (server, state) in picture.servers.iter().enumerate() {
+            let labels = format!("{{partition=\"{partition}\",server=\"{server}\"}}");
+            act(&labels, state, server == metadata);
+        }
+    }
+}
+
+/// A label's value.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{picture, status};
+    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    fn is_name(text: &str) -> bool {
+        let sound = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+        !text.starts_with(|c: char| c.is_ascii_digit()) && !text.is_empty() && text.chars().all(sound)
+    }
+
+    /// A sample's name, labels and value, by the format's grammar; labels here have no braces in their values.
+    fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
+        let (name, rest) = line.split_once('{').expect("labels");
+        let (labels, value) = rest.split_once("} ").expect("a value");
+        let labels = labels.split(',').map(|label| {
+            let (key, value) = label.split_once("=\"").expect("a label");
+            assert!(is_name(key) && !key.contains(':'), "{line}");
+            (key.to_owned(), value.strip_suffix('"').expect("a quote").to_owned())
+        });
+        (name.to_owned(), labels.collect(), value.parse().expect("a number"))
+    }
+
+    #[test]
+    fn the_text_is_in_the_format_of_prometheus() {
+        let states = vec![State::Answers(Box::new(status())), State::Silent("no".into()), State::Stopped];
+        let text =
+            metrics(&[picture("one", states), picture("two", vec![State::Answers(Box::new(status()))])]);
+        assert!(text.ends_with('\n') && !text.contains("\n\n"));
+        let (mut families, mut samples) = (BTreeMap::new(), BTreeSet::new());
+        let mut lines = text.lines().peekable();
+        while let Some(line) = lines.next() {
+            let (name, help) =
+                line.strip_prefix("# HELP ").expect("help first").split_once(' ').expect("words");
+            assert!(is_name(name) && help.ends_with('.'), "{line}");
+            let kind =
+                lines.next().and_then(|l| l.strip_prefix(&format!("# TYPE {name} "))).expect("then a type");
+            assert!(["gauge", "counter"].contains(&kind), "{name}");
+            assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
+            assert!(families.insert(name, kind).is_none(), "{name} comes once");
+            while let Some(line) = lines.next_if(|line| !line.starts_with('#')) {
+                let (family, labels, value) = sample(line);
+                assert!(family == name && value >= 0.0, "{line}");
+                assert_eq!(labels.keys().collect::<Vec<_>>(), ["partition", "server"]);
+                assert!(samples.insert((family, labels)), "twice: {line}");
+            }
+        }
+        let has = |line: &str| assert!(text.lines().any(|l| l == line), "no {line} in\n{text}");
+        has("pario_up{partition=\"one\",server=\"0\"} 1");
+        has("pario_up{partition=\"one\",server=\"1\"} 0");
+        has("pario_requests_total{partition=\"two\",server=\"0\"} 1000");
+        has("pario_files{partition=\"one\",server=\"0\"} 12");
+        assert!(!text.contains("pario_requests_total{partition=\"one\",server=\"1\"}"));
+    }
+
+    #[test]
+    fn label_values_are_escaped() {
+        assert_eq!(escaped("a\\b\"c\nd"), "a\\\\b\\\"c\\nd");
+    }
+}

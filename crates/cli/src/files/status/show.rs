@@ -1,0 +1,248 @@
+//! The state of partitions in tables for people and in JSON for programs.
+
+use super::super::table::{Side, Table};
+use super::super::text::{count, percent, short_size, span};
+use super::ask::{Picture, State};
+use pario_units::{ServerId, Stamp};
+use pario_wire::message::Status;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Hosts' names are cut to this, so that a row stays within 100 columns.
+const HOST: usize = 16;
+
+/// Errors of each server that are shown.
+const ERRORS: usize = 3;
+
+/// The requests of each server when it was last looked at, for rates.
+#[derive(Default)]
+pub struct Before(BTreeMap<(u128, usize), (Stamp, u64, Duration)>);
+
+impl Before {
+    /// Requests per second since the last look; `None` the first time, and after a restart.
+    fn rate(&mut self, key: (u128, usize), status: &Status, at: Duration) -> Option<f64> {
+        let before = self.0.insert(key, (status.started, status.requests, at));
+        let (started, requests, earlier) = before?;
+        let passed = at.checked_sub(earlier)?.as_secs_f64();
+        let same = started == status.started && status.requests >= requests && passed > 0.0;
+        same.then(|| (status.requests - requests) as f64 / passed)
+    }
+}
+
+/// A partition as people want to see it. `at` is the time since the first look.
+pub fn table(picture: &Picture, before: &mut Before, at: Duration, now: Stamp) -> String {
+    let entry = &picture.entry;
+    let structure = entry.description.structure();
+    let total = picture.servers.len();
+    let answering = picture.answering();
+    let mut text = format!("partition {}: ", entry.name());
+    text += &match entry.running.len() {
+        0 => "down".to_owned(),
+        _ => format!("{answering} of {} answer", count(total as u64, "server")),
+    };
+    let metadata = usize::from(structure.metadata.0);
+    if let Some(State::Answers(status)) = picture.servers.get(metadata) {
+        let (files, directories) = (count(status.files, "file"), count(status.directories, "directory"));
+        text += &format!(", {files}, {directories}, {} open", status.open_files);
+    }
+    text.push('\n');
+    if entry.running.is_empty() {
+        return text;
+    }
+    use Side::{Left, Right};
+    let sides = [Right, Left, Left, Right, Right, Right, Right, Right, Right, Right, Right, Right];
+    let head = [
+        "SERVER", "HOST", "STATE", "PID", "UP", "SESS", "REQ", "CACHE", "DIRTY", "HITS", "FLUSHED", "ERRORS",
+    ];
+    let mut rows = Table::with_head(&sides, &head);
+    let mut notes = String::new();
+    for (server, state) in picture.servers.iter().enumerate() {
+        let name = if server == metadata { format!("{server}*") } else { format!("{server} ") };
+        let host = cut(entry.host_of(ServerId(server as u16)).unwrap_or("-"), HOST);
+        let mut cells = vec![name, host];
+        match state {
+            State::Answers(status) => {
+                let rate = before.rate((entry.id.0, server), status, at);
+                cells.extend(numbers(status, rate, now));
+                for error in status.last_errors.iter().take(ERRORS) {
+                    notes += &format!("  server {server}: {}\n", super::super::text::printable(error));
+                }
+            }
+            State::Silent(why) => {
+                notes += &format!("  server {server} does not answer: {why}\n");
+                cells.push("silent".to_owned());
+            }
+            State::Stopped => cells.push("stopped".to_owned()),
+        }
+        cells.resize(sides.len(), "-".to_owned());
+        rows.row(cells);
+    }
+    text + &rows.text(0) + &notes
+}
+
+fn numbers(status: &Status, rate: Option<f64>, now: Stamp) -> Vec<String> {
+    let up = Duration::from_nanos(now.0.saturating_sub(status.started.0).max(0) as u64);
+    let (block, slots) = (u64::from(status.block), u64::from(status.slots));
+    let share = |blocks: u32| percent(blocks.into(), slots);
+    vec![
+        "answers".to_owned(),
+        status.pid.to_string(),
+        span(up),
+        status.sessions.to_string(),
+        rate.map_or_else(|| short_count(status.requests), |rate| format!("{}/s", short_count(rate as u64))),
+        format!("{} {}", short_size(slots.saturating_mul(block)), share(status.valid_slots)),
+        format!("{} of {}", share(status.dirty_slots), share(status.high_water)),
+        percent(status.hits, status.hits.saturating_add(status.misses)),
+        short_size(status.flushed_blocks.saturating_mul(block)),
+        short_count(status.errors.saturating_add(status.flush_errors).saturating_add(status.damaged)),
+    ]
+}
+
+/// A number in at most five characters.
+fn short_count(number: u64) -> String {
+    match number {
+        0..100_000 => number.to_string(),
+        100_000..10_000_000 => format!("{}k", number / 1000),
+        10_000_000..10_000_000_000 => format!("{}M", number / 1_000_000),
+        10_000_000_000..10_000_000_000_000 => format!("{}G", number / 1_000_000_000),
+        _ => format!("{}T", number / 1_000_000_000_000),
+    }
+}
+
+fn cut(text: &str, most: usize) -> String {
+    match text.chars().count() > most {
+        true => text.chars().take(most - 1).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
+}
+
+/// A partition as programs want to see it.
+pub fn object(picture: &Picture) -> Value {
+    let entry = &picture.entry;
+    let servers = picture.servers.iter().enumerate().map(|(server, state)| {
+        let mut value = match state {
+            State::Answers(status) => status_object(status),
+            State::Silent(why) => json!({ "why": why }),
+            State::Stopped => json!({}),
+        };
+        value["server"] = json!(server);
+        value["host"] = json!(entry.host_of(ServerId(server as u16)));
+        value["state"] = json!(match state {
+            State::Answers(_) => "answers",
+            State::Silent(_) => "silent",
+            State::Stopped => "stopped",
+        });
+        value
+    });
+    json!({
+        "partition": entry.name(),
+        "id": entry.id.to_string(),
+        "metadata_server": entry.description.structure().metadata.0,
+        "stripe_size": entry.description.structure().stripe_size,
+        "servers": servers.collect::<Value>(),
+    })
+}
+
+fn status_object(status: &Status) -> Value {
+    json!({
+        "pid": status.pid,
+        "started_ns": status.started.0,
+        "sessions": status.sessions,
+        "local_sessions": status.local_sessions,
+        "requests": status.requests,
+        "forwarded": status.forwarded,
+        "refused": status.refused,
+        "errors": status.errors,
+        "read_bytes": status.read_bytes,
+        "written_bytes": status.written_bytes,
+        "cache": {
+            "block_bytes": status.block,
+            "blocks": status.slots,
+            "valid_blocks": status.valid_slots,
+            "dirty_blocks": status.dirty_slots,
+            "pinned_blocks": status.pinned_slots,
+            "high_water_blocks": status.high_water,
+            "low_water_blocks": status.low_water,
+            "hits": status.hits,
+            "misses": status.misses,
+            "evictions": status.evictions,
+            "flushed_blocks": status.flushed_blocks,
+            "flush_errors": status.flush_errors,
+            "filled_blocks": status.filled_blocks,
+        },
+        "store": {
+            "read_bytes": status.store_read_bytes,
+            "written_bytes": status.store_written_bytes,
+            "damaged_blocks": status.damaged,
+            "total_bytes": status.room.total,
+            "free_bytes": status.room.free,
+            "used_bytes": status.room.used,
+            "parts": status.room.parts,
+        },
+        "files": status.files,
+        "directories": status.directories,
+        "open_files": status.open_files,
+        "last_errors": status.last_errors,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{picture, status};
+    use super::*;
+
+    #[test]
+    fn a_table_fits_100_columns() {
+        let huge = Status {
+            pid: u32::MAX,
+            sessions: 99_999,
+            requests: u64::MAX,
+            flushed_blocks: u64::MAX,
+            errors: u64::MAX,
+            slots: u32::MAX,
+            valid_slots: u32::MAX,
+            dirty_slots: u32::MAX,
+            high_water: u32::MAX,
+            ..status()
+        };
+        let states = vec![State::Answers(Box::new(huge)), State::Silent("no".into()), State::Stopped];
+        let mut pictured = picture("one", states);
+        pictured.entry.host = "a-node-with-a-long-name.cluster.example".to_owned();
+        let text = table(&pictured, &mut Before::default(), Duration::ZERO, Stamp(i64::MAX));
+        for line in text.lines() {
+            assert!(line.chars().count() <= 100, "{}: {line}", line.chars().count());
+        }
+        assert!(text.contains("a-node-with-a-l…") && text.contains("server 1 does not answer: no"), "{text}");
+    }
+
+    #[test]
+    fn a_table_says_what_matters() {
+        let pictured = picture("one", vec![State::Answers(Box::new(status()))]);
+        let now = Stamp(status().started.0 + 65_000_000_000);
+        let text = table(&pictured, &mut Before::default(), Duration::ZERO, now);
+        let lines: Vec<String> =
+            text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(lines[0], "partition one: 1 of 1 server answer, 12 files, 3 directories, 2 open");
+        assert_eq!(lines[2], "0* here answers 77 1m05s 4 1000 6.4M 50% 10% of 40% 75% 2.0M 1");
+        assert_eq!(lines[3], "server 0: /data is full");
+    }
+
+    #[test]
+    fn rates_are_those_between_two_looks() {
+        let (mut before, mut status) = (Before::default(), status());
+        let key = (1, 0);
+        assert_eq!(before.rate(key, &status, Duration::ZERO), None);
+        status.requests += 500;
+        assert_eq!(before.rate(key, &status, Duration::from_secs(2)), Some(250.0));
+        // Another process counts anew.
+        status.started = Stamp(status.started.0 + 1);
+        assert_eq!(before.rate(key, &status, Duration::from_secs(4)), None);
+    }
+
+    #[test]
+    fn counts_are_short() {
+        let counts = [0, 99_999, 100_000, 9_999_999, 10_000_000, u64::MAX].map(short_count);
+        assert_eq!(counts, ["0", "99999", "100k", "9999k", "10M", "18446744T"]);
+    }
+}

@@ -1,0 +1,149 @@
+//! Files that all processes of a parallel program share, spread over the storage of its nodes.
+//!
+//! A *partition* is a set of storage servers that `pario up` starts; it has a name. A program opens the
+//! partition and then its files:
+//!
+//! ```no_run
+//! # fn main() -> pario::Result<()> {
+//! let partition = pario::open("scratch")?;
+//! let file = partition.open("/results", pario::OpenOptions::new().write(true).create(true))?;
+//! file.write_at(b"42", 0)?;
+//! file.close()
+//! # }
+//! ```
+//!
+//! A file's bytes lie in stripes on all servers. On the same host they are copied to and from a server's
+//! memory directly; other hosts are reached by TCP. Every access says where in the file it is, so threads and
+//! processes do not get into each other's way. What [`File::close`] or [`File::sync`] returned `Ok` for
+//! survives the end of any process.
+//!
+//! Pieces that lie apart can be accessed together, by a list ([`File::write_vectored_at`]) or through a
+//! [`View`] ([`File::write_view`]), see [`view`].
+#![forbid(unsafe_code)]
+
+mod env;
+pub mod view;
+
+/// A partition.
+///
+/// ```no_run
+/// # fn main() -> pario::Result<()> {
+/// let partition = pario::open("scratch")?;
+/// partition.create_dir_all("/run 7/fields")?;
+/// for entry in partition.read_dir("/run 7") {
+///     let entry = entry?;
+///     println!("{} {}", entry.name(), entry.metadata()?.len());
+/// }
+/// partition.rename("/run 7", "/last run")?;
+/// # Ok(())
+/// # }
+/// ```
+#[doc(inline)]
+pub use pario_client::Partition;
+
+/// An open file of a partition.
+///
+/// ```no_run
+/// # fn main() -> pario::Result<()> {
+/// # let partition = pario::open("scratch")?;
+/// let file = partition.open("/field", pario::OpenOptions::new().read(true).write(true).create(true))?;
+/// file.set_len(1 << 20)?;
+/// file.write_at(&[1; 4096], 65536)?;
+/// let mut bytes = [0; 4096];
+/// assert_eq!(file.read_at(&mut bytes, 65536)?, 4096);
+/// file.sync()?; // survives a loss of power from here on
+/// file.close()
+/// # }
+/// ```
+#[doc(inline)]
+pub use pario_client::File;
+
+/// How a file is opened.
+///
+/// ```
+/// use pario::OpenOptions;
+///
+/// let mut options = OpenOptions::new();
+/// options.write(true).create_new(true).stripe(1 << 20).stripe_count(4);
+/// ```
+#[doc(inline)]
+pub use pario_client::OpenOptions;
+
+/// What there is to know of a file or directory.
+///
+/// ```no_run
+/// # fn main() -> pario::Result<()> {
+/// let metadata = pario::open("scratch")?.metadata("/field")?;
+/// println!("{} bytes, changed {:?}", metadata.len(), metadata.modified());
+/// # Ok(())
+/// # }
+/// ```
+#[doc(inline)]
+pub use pario_client::Metadata;
+
+#[doc(inline)]
+pub use pario_client::{DirEntry, ReadDir};
+
+/// Why something did not work: one line if shown, and a [kind](Error::kind) to act on.
+///
+/// ```no_run
+/// use pario::{ErrorKind, OpenOptions};
+///
+/// # fn main() -> pario::Result<()> {
+/// # let partition = pario::open("scratch")?;
+/// match partition.open("/input", OpenOptions::new().read(true)) {
+///     Err(error) if error.kind() == ErrorKind::NoSuchFile => println!("nothing to do"),
+///     outcome => println!("{}", outcome?.len()?),
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[doc(inline)]
+pub use pario_client::Error;
+#[doc(inline)]
+pub use pario_client::{Cause, ErrorKind, Result};
+
+/// How a partition is used: how long a request may take, above all.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let patient = pario::Options { deadline: Duration::from_secs(120), ..pario::Options::default() };
+/// ```
+#[doc(inline)]
+pub use pario_client::Options;
+#[doc(inline)]
+pub use pario_client::Role;
+
+#[doc(inline)]
+pub use pario_client::{Address, Resolve, Secret, Target};
+
+#[doc(inline)]
+pub use pario_client::{FileId, Offset, PartitionId, Pos, ServerId, Striping};
+
+#[doc(inline)]
+pub use pario_client::{Room, Status};
+
+#[doc(inline)]
+pub use pario_view::View;
+
+/// Opens the partition of that name: one that is up, in the registry in `$PARIO_HOME` or else in `~/.pario`.
+///
+/// ```no_run
+/// # fn main() -> pario::Result<()> {
+/// let partition = pario::open("scratch")?;
+/// println!("{} bytes free", partition.statfs()?.free);
+/// # Ok(())
+/// # }
+/// ```
+pub fn open(name: &str) -> Result<Partition> {
+    open_with(name, Options::default())
+}
+
+/// The same with other options.
+pub fn open_with(name: &str, options: Options) -> Result<Partition> {
+    let registry = env::registry().ok_or_else(|| {
+        Error::Target("neither PARIO_HOME nor HOME is set: where is the registry of partitions?".into())
+    })?;
+    Partition::open_by_name(&registry, name, options)
+}
