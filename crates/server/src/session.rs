@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use pario_cache::LedgerId;
 use pario_transport::{Handshake, Step, Stream};
-use pario_units::{ClientId, FileId};
+use pario_units::{ClientId, ErrorKind, FileId};
 use pario_wire::greeting::{Greeting, Role};
 use pario_wire::{Envelope, Head, Intake, Reply, Request, encode_reply};
 
@@ -334,14 +334,23 @@ impl Session {
         reply: &Reply,
         payload: usize,
     ) -> Result<(), Trouble> {
-        if matches!(reply, Reply::Failed(_)) {
+        if let Reply::Failed(failure) = reply
+            && is_trouble(failure.kind)
+        {
             core.counters.errors.add(1);
+            core.counters.remember(failure.text.clone());
         }
         self.outbox.put_reply(envelope, reply, payload)?;
         self.payload.clear();
         self.stage = Stage::Frame;
         Ok(())
     }
+}
+
+/// Whether a failure says something about the server rather than about what was asked of it.
+fn is_trouble(kind: ErrorKind) -> bool {
+    use ErrorKind::{Damaged, Intern, Io, NoMem, NoSpace, Quota, ReadOnly, Unreachable};
+    matches!(kind, Damaged | Intern | Io | NoMem | NoSpace | Quota | ReadOnly | Unreachable)
 }
 
 /// Why a session ends.
