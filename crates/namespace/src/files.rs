@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use pario_layout::Striping;
 use pario_units::{ClientId, FileId, Stamp};
 
-use crate::attributes::{Access, Create, Opened, Size, Wish, Written};
+use crate::attributes::Opened;
 use crate::change::Change;
 use crate::error::Error;
 use crate::inodes::Body;
@@ -13,6 +13,7 @@ use crate::names::bits;
 use crate::namespace::{Caller, Namespace, READ, WRITE};
 use crate::opens::{Held, Left, Opens, Recent};
 use crate::requests::Outcome;
+use pario_layout::{Access, Create, Size, Wish, Written};
 
 impl Namespace {
     /// Opens, or creates and opens. Whoever gets `cutting` in the answer is to do and end that cut.
@@ -89,16 +90,14 @@ impl Namespace {
             self.commit_own(by.now, Change::Writing { file })?;
         }
         let mut cutting = None;
-        let mut sure = known;
-        if let Some(cut) = self.state.cuts.get_mut(&file) {
-            sure = false;
-            if cut.owner.is_none() {
-                cut.owner = Some(by.client);
-                cutting = Some(cut.size);
-            }
+        if let Some(cut) = self.state.cuts.get_mut(&file)
+            && cut.owner.is_none()
+        {
+            cut.owner = Some(by.client);
+            cutting = Some(cut.size);
         }
         self.ready.remove(&file);
-        self.opens.open((by.client, file), access, sure, modified, by.now);
+        self.opens.open((by.client, file), access, known, modified, by.now);
         self.opens.remember(by.client, by.request, Recent::Opened { file, created, cutting });
         self.opened(file, created, cutting)
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use pario_layout::Striping;
 use pario_units::{FileId, Stamp};
 
-use crate::attributes::Size;
+use pario_layout::Size;
 
 /// When something happened to an inode; see [`crate::Attributes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,10 +31,11 @@ mod requests;
 mod snapshot;
 mod state;
 
-pub use attributes::{Access, Attributes, Create, Entry, Inode, Kind, Opened, Size, Wish, Written};
+pub use attributes::Opened;
 pub use disk::{Directory, Disk, DiskFile};
 pub use error::{Action, Error};
 pub use namespace::{Caller, Config, Counts, Namespace, Recovered};
+pub use pario_layout::{Access, Attributes, Create, Entry, Inode, Kind, Size, Wish, Written};
 pub use path::{LONGEST_NAME, LONGEST_PATH};
 
 use pario_units::FileId;

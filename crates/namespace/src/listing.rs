@@ -4,9 +4,9 @@ use std::ops::Bound;
 
 use pario_units::FileId;
 
-use crate::attributes::{Attributes, Entry, Inode};
 use crate::error::Error;
 use crate::namespace::{Namespace, READ};
+use pario_layout::{Attributes, Entry, Inode};
 
 /// Entries in one answer at most.
 const MOST: u32 = 65536;

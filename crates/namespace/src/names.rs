@@ -3,12 +3,12 @@
 use pario_units::{FileId, Stamp};
 
 use crate::ROOT;
-use crate::attributes::Attributes;
 use crate::change::Change;
 use crate::error::Error;
 use crate::namespace::{Caller, Namespace, Place, WRITE};
 use crate::path::Path;
 use crate::requests::Outcome;
+use pario_layout::Attributes;
 
 /// Permission bits that are kept of a mode.
 pub(crate) fn bits(mode: u32) -> u16 {

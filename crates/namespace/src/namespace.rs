@@ -8,7 +8,6 @@ use pario_layout::Striping;
 use pario_units::{ClientId, FileId, PartitionId, RequestId, Stamp};
 
 use crate::ROOT;
-use crate::attributes::{Attributes, Kind, Size, Wish};
 use crate::change::{Change, Record};
 use crate::disk::{Directory, Disk};
 use crate::error::{Action, Error};
@@ -18,6 +17,7 @@ use crate::opens::Opens;
 use crate::path::Path;
 use crate::requests::Outcome;
 use crate::state::State;
+use pario_layout::{Attributes, Kind, Size, Wish};
 
 /// What a name space has to know of its partition.
 #[derive(Clone, Copy, Debug)]

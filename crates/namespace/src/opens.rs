@@ -3,8 +3,9 @@
 //! From its first writer's open to its last writer's close a file is in a *writing period*, in which its size
 //! is not known here. At the end it is known again if the period is *sure*:
 //!
-//! - the size was known when it began, and no cut was under way;
-//! - every writer said a size when it closed, which it had asked all servers for after its own last write;
+//! - the size was known when it began (so no cut was under way);
+//! - every writer said a size when it closed, which it had asked all servers for since it opened, and after
+//!   its own last write;
 //! - whoever cut the file meanwhile was its only writer.
 //!
 //! Then the largest size said since the last cut is right: without cuts a file only grows, so nobody said
@@ -16,8 +17,8 @@ use std::collections::{HashMap, VecDeque};
 use pario_units::{ClientId, FileId, RequestId, Stamp};
 
 use crate::Error;
-use crate::attributes::{Access, Written};
 use crate::requests::PER_CLIENT;
+use pario_layout::{Access, Written};
 
 /// Opens that one client may have.
 const MOST: usize = 1 << 18;

@@ -21,7 +21,6 @@ use std::path::Path;
 
 use pario_units::{ClientId, FileId, PartitionId, RequestId, Stamp};
 
-use crate::attributes::Size;
 use crate::change::{decode_striping, encode_striping};
 use crate::codec::{Reader, Writer};
 use crate::disk::{DiskFile, write_all};
@@ -30,6 +29,7 @@ use crate::inodes::{Body, Entries, Inode, Times};
 use crate::requests::Outcome;
 use crate::state::{Cut, State};
 use crate::{Error, ROOT};
+use pario_layout::Size;
 
 /// Bytes written at a time.
 const CHUNK: usize = 1 << 20;
@@ -207,7 +207,7 @@ fn decode_client(state: &mut State, mut r: Reader<'_>) -> Option<()> {
     Some(())
 }
 
-/// Puts every inode into its directory.
+/// Puts every inode into its directory, and sees whether all that belongs together is there.
 fn link(state: &mut State) -> Option<()> {
     let links: Vec<_> =
         state.inodes.from(FileId(0)).map(|(id, inode)| (id, inode.parent, inode.name.clone())).collect();
@@ -217,5 +217,6 @@ fn link(state: &mut State) -> Option<()> {
             entries.insert(name, id).is_none().then_some(())?;
         }
     }
-    state.inodes.get(ROOT)?.entries().map(|_| ())
+    let cut_files = state.cuts.keys().all(|file| state.inodes.get(*file).is_some_and(|i| i.size().is_some()));
+    state.inodes.get(ROOT)?.entries().filter(|_| cut_files).map(|_| ())
 }

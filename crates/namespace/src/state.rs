@@ -11,10 +11,10 @@ use std::sync::Arc;
 use pario_units::{ClientId, FileId, Stamp};
 
 use crate::ROOT;
-use crate::attributes::Size;
 use crate::change::{Change, Record};
 use crate::inodes::{Body, Entries, Inode, Inodes, Times};
 use crate::requests::{Outcome, Requests};
+use pario_layout::Size;
 
 /// Why a record cannot be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

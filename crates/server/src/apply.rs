@@ -7,6 +7,7 @@ use pario_wire::message::{self, Reply, Request, Status};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::flush::{Progress, Syncing};
+use crate::names::Names;
 use crate::tier::BATCH;
 
 /// Blocks that one `Verify` looks at.
@@ -237,7 +238,13 @@ impl Core {
             directories: names.directories,
             open_files: names.open_files,
             room: self.room()?,
-            last_errors: c.last_errors(),
+            last_errors: self
+                .names
+                .as_ref()
+                .and_then(Names::trouble)
+                .into_iter()
+                .chain(c.last_errors())
+                .collect(),
         })
     }
 }

@@ -39,6 +39,8 @@ pub struct Config {
     pub low_water: u32,
     /// Threads that serve sessions.
     pub workers: usize,
+    /// A client whose connection breaks while it lives keeps its files for this long.
+    pub lease: Duration,
     /// How long a request to another server may take.
     pub deadline: Duration,
 }

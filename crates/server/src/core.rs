@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use pario_cache::LedgerId;
+use pario_shm::Process;
 use pario_transport::{Door, Handshake, Listener, Stream, fresh_nonce};
 use pario_units::{ClientId, FileId};
 use pario_wire::greeting::{Hello, Role, Welcome};
@@ -162,7 +163,8 @@ impl Core {
             before: self.before,
             ledger: ledger.map(|ledger| ledger.0),
         };
-        let who = Who { client: hello.client, role: hello.role, ledger };
+        let process = Process::of(pid);
+        let who = Who { client: hello.client, role: hello.role, ledger, process };
         (who, welcome, ledger.map(|_| self.tier.pool.descriptor()))
     }
 
@@ -270,7 +272,8 @@ impl Core {
             self.tier.pool.give_ledger(ledger);
         }
         if let Some(names) = &self.names {
-            names.left(who.client);
+            let gone = who.process.is_some_and(|process| process.is_gone());
+            names.left(who.client, (!gone).then_some(self.config.lease));
         }
     }
 

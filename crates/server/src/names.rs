@@ -8,7 +8,7 @@ use pario_layout::Striping;
 use pario_namespace as ns;
 use pario_namespace::{Caller, Counts, Namespace};
 use pario_units::{ClientId, FileId, RequestId, ServerId, Stamp};
-use pario_wire::message::{self, Reply, Request};
+use pario_wire::{Reply, Request};
 
 use crate::config::Config;
 use crate::core::{Core, lock};
@@ -37,6 +37,8 @@ struct Inner {
     space: Namespace,
     /// How many sessions each client has.
     sessions: HashMap<ClientId, u32>,
+    /// Clients without a connection that may come again, and until when.
+    leaving: HashMap<ClientId, Instant>,
     grace: Option<Instant>,
     stopped: bool,
 }
@@ -47,7 +49,8 @@ impl Names {
         let directory = config.directory.join("names");
         let (space, recovered) = Namespace::open(&directory, settings, Stamp::now())?;
         let grace = (!recovered.fresh).then(|| Instant::now() + GRACE);
-        let mut inner = Inner { space, sessions: HashMap::new(), grace, stopped: false };
+        let mut inner =
+            Inner { space, sessions: HashMap::new(), leaving: HashMap::new(), grace, stopped: false };
         if grace.is_none() {
             inner.space.grace_over();
         }
@@ -56,6 +59,11 @@ impl Names {
 
     pub fn sync(&self) -> Result<()> {
         Ok(lock(&self.inner).space.sync()?)
+    }
+
+    /// Why the last snapshot could not be written, if it could not.
+    pub fn trouble(&self) -> Option<String> {
+        lock(&self.inner).space.trouble().map(|e| format!("the name space's snapshot: {e}"))
     }
 
     pub fn counts(&self) -> Counts {
@@ -69,17 +77,25 @@ impl Names {
 
     /// A client has connected.
     pub fn arrived(&self, client: ClientId) {
-        *lock(&self.inner).sessions.entry(client).or_default() += 1;
+        let mut inner = lock(&self.inner);
+        inner.leaving.remove(&client);
+        *inner.sessions.entry(client).or_default() += 1;
     }
 
-    /// One of a client's connections has ended; with the last one its files are closed.
-    pub fn left(&self, client: ClientId) {
+    /// One of a client's connections has ended. After the last one its files are closed: at once if it is surely gone,
+    /// else when it does not come again for so long.
+    pub fn left(&self, client: ClientId, lease: Option<Duration>) {
         let mut inner = lock(&self.inner);
         let Some(count) = inner.sessions.get_mut(&client) else { return };
         *count -= 1;
         if *count == 0 {
             inner.sessions.remove(&client);
-            inner.space.client_gone(client);
+            match lease.filter(|lease| !lease.is_zero()) {
+                Some(lease) => {
+                    inner.leaving.insert(client, Instant::now() + lease);
+                }
+                None => inner.space.client_gone(client),
+            }
             self.more.notify_all();
         }
     }
@@ -90,22 +106,21 @@ impl Names {
         let by = Caller { client, request: id, now: Stamp::now() };
         let space = &mut inner.space;
         let reply = match request {
-            Request::Lookup { path } => Reply::Attributes(attributes(&space.lookup(path)?)),
-            Request::Open { path, access: wanted, create: how, mode, wish } => {
-                let opened = space.open_file(path, access(*wanted), create(*how), *mode, wished(wish), by)?;
-                Reply::Opened { attributes: attributes(&opened.attributes), created: opened.created }
+            Request::Lookup { path } => Reply::Attributes(space.lookup(path)?),
+            Request::Open { path, access, create, mode, wish } => {
+                let opened = space.open_file(path, *access, *create, *mode, *wish, by)?;
+                Reply::Opened { attributes: opened.attributes, created: opened.created }
             }
             Request::Close { file, wrote } => {
-                let wrote = wrote.map(|wrote| ns::Written { size: wrote.size, modified: wrote.modified });
-                space.close(*file, wrote, by)?;
+                space.close(*file, *wrote, by)?;
                 Reply::Done
             }
             Request::Reopen { files } => {
-                let files: Vec<_> = files.iter().map(|held| (held.file, access(held.access))).collect();
+                let files: Vec<_> = files.iter().map(|held| (held.file, held.access)).collect();
                 Reply::Reopened { gone: space.reopen(client, &files, by.now)? }
             }
             Request::MakeDirectory { path, mode, parents } => {
-                Reply::Attributes(attributes(&space.make_directory(path, *mode, *parents, by)?))
+                Reply::Attributes(space.make_directory(path, *mode, *parents, by)?)
             }
             Request::RemoveDirectory { path } => {
                 space.remove_directory(path, by)?;
@@ -121,13 +136,10 @@ impl Names {
             }
             Request::ReadDirectory { path, after, most } => {
                 let (entries, more) = space.read_directory(path, after, (*most).min(PAGE))?;
-                let entries = entries
-                    .into_iter()
-                    .map(|e| message::Entry { name: e.name, attributes: attributes(&e.attributes) });
-                Reply::Entries { entries: entries.collect(), more }
+                Reply::Entries { entries, more }
             }
             Request::SetAttributes { path, mode, accessed, modified } => {
-                Reply::Attributes(attributes(&space.set_attributes(path, *mode, *accessed, *modified, by)?))
+                Reply::Attributes(space.set_attributes(path, *mode, *accessed, *modified, by)?)
             }
             Request::BeginCut { file, size } => {
                 space.begin_cut(*file, *size, by)?;
@@ -143,12 +155,7 @@ impl Names {
             }
             Request::ListInodes { after, most } => {
                 let (inodes, more) = space.list_inodes(*after, (*most).min(PAGE));
-                let inodes = inodes.into_iter().map(|inode| message::Inode {
-                    parent: inode.parent,
-                    name: inode.name,
-                    attributes: attributes(&inode.attributes),
-                });
-                Reply::Inodes { inodes: inodes.collect(), more }
+                Reply::Inodes { inodes, more }
             }
             _ => return Err(Error::BadRequest("kind")),
         };
@@ -186,21 +193,18 @@ impl Names {
             if inner.stopped {
                 return None;
             }
-            let left = inner.grace.map(|end| end.saturating_duration_since(Instant::now()));
-            if left.is_some_and(|left| left.is_zero()) {
-                inner.grace = None;
-                inner.space.grace_over();
-            }
+            let due = inner.expire(Instant::now());
             let orphans = inner.space.take_orphans(HANDFUL);
             if !orphans.is_empty() {
                 return Some(orphans);
             }
-            inner = match inner.grace.is_some() {
-                true => {
-                    let waited = self.more.wait_timeout(inner, left.unwrap_or_default());
+            inner = match due {
+                Some(due) => {
+                    let left = due.saturating_duration_since(Instant::now());
+                    let waited = self.more.wait_timeout(inner, left);
                     waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0
                 }
-                false => self.more.wait(inner).unwrap_or_else(|poisoned| poisoned.into_inner()),
+                None => self.more.wait(inner).unwrap_or_else(|poisoned| poisoned.into_inner()),
             };
         }
     }
@@ -214,6 +218,23 @@ impl Names {
         let inner = lock(&self.inner);
         // Woken early or not, the reaper looks again.
         drop(self.more.wait_timeout_while(inner, PAUSE, |inner| !inner.stopped));
+    }
+}
+
+impl Inner {
+    /// Does what is due by now; when there is more to do.
+    fn expire(&mut self, now: Instant) -> Option<Instant> {
+        if self.grace.is_some_and(|end| end <= now) {
+            self.grace = None;
+            self.space.grace_over();
+        }
+        let gone: Vec<ClientId> =
+            self.leaving.iter().filter(|(_, end)| **end <= now).map(|(client, _)| *client).collect();
+        for client in gone {
+            self.leaving.remove(&client);
+            self.space.client_gone(client);
+        }
+        self.leaving.values().copied().chain(self.grace).min()
     }
 }
 
@@ -241,47 +262,4 @@ fn remove_here(core: &Core, file: FileId) -> Result<()> {
 
 fn remove_there(core: &Core, links: &mut Links, server: ServerId, file: FileId) -> Result<()> {
     core.peers.ask(links, server, &Request::Remove { files: vec![file] }).map(|_| ())
-}
-
-fn attributes(a: &ns::Attributes) -> message::Attributes {
-    message::Attributes {
-        file: a.file,
-        kind: match a.kind {
-            ns::Kind::File => message::Kind::File,
-            ns::Kind::Directory => message::Kind::Directory,
-        },
-        mode: a.mode,
-        size: match a.size {
-            ns::Size::Known(size) => message::Size::Known(size),
-            ns::Size::Ask { seen } => message::Size::Ask { seen },
-        },
-        accessed: a.accessed,
-        modified: a.modified,
-        changed: a.changed,
-        created: a.created,
-        striping: a.striping,
-        cutting: a.cutting,
-        opens: a.opens,
-        entries: a.entries,
-    }
-}
-
-fn access(wanted: message::Access) -> ns::Access {
-    match wanted {
-        message::Access::Read => ns::Access::Read,
-        message::Access::Write => ns::Access::Write,
-        message::Access::Both => ns::Access::Both,
-    }
-}
-
-fn create(how: message::Create) -> ns::Create {
-    match how {
-        message::Create::Never => ns::Create::Never,
-        message::Create::Missing => ns::Create::Missing,
-        message::Create::Exclusive => ns::Create::Exclusive,
-    }
-}
-
-fn wished(wish: &message::Wish) -> ns::Wish {
-    ns::Wish { stripe: wish.stripe, count: wish.count, first: wish.first }
 }

@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use pario_cache::LedgerId;
+use pario_shm::Process;
 use pario_transport::{Handshake, Step, Stream};
 use pario_units::{ClientId, ErrorKind, FileId};
 use pario_wire::greeting::{Greeting, Role};
@@ -48,6 +49,8 @@ pub(crate) struct Who {
     pub client: ClientId,
     pub role: Role,
     pub ledger: Option<LedgerId>,
+    /// The process, if it is one of this host.
+    pub process: Option<Process>,
 }
 
 enum Stage {

@@ -3,7 +3,7 @@
 //! *Local* offsets and ends are those of a server's own part of a file, in which its stripes lie one after the
 //! other (see `pario-layout`). Blocks are those of the server's pool, also counted in the local part.
 
-use pario_layout::Striping;
+pub use pario_layout::{Access, Attributes, Create, Entry, Inode, Kind, Size, Wish, Written};
 use pario_units::{ErrorKind, FileId, Stamp};
 
 /// What a client asks of a server. Where a request says `path`, it is absolute within the partition.
@@ -158,98 +158,11 @@ pub struct Failure {
     pub text: String,
 }
 
-/// What an open file may be used for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    Read,
-    Write,
-    Both,
-}
-
 /// A file that a client has open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     pub file: FileId,
     pub access: Access,
-}
-
-/// Whether an open may or must create the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Create {
-    /// The file has to be there.
-    Never,
-    /// If it is not there.
-    Missing,
-    /// The file must not be there.
-    Exclusive,
-}
-
-/// How a new file is to be striped; 0 and `None`: as the partition says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
-    pub stripe: u64,
-    pub count: u16,
-    pub first: Option<u16>,
-}
-
-/// What a writer says when it closes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
-    /// The size, if the writer has just asked all servers.
-    pub size: Option<u64>,
-    pub modified: Stamp,
-}
-
-/// What sort of thing a name stands for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    File,
-    Directory,
-}
-
-/// What there is to know of a file or directory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Attributes {
-    pub file: FileId,
-    pub kind: Kind,
-    pub mode: u32,
-    pub size: Size,
-    pub accessed: Stamp,
-    pub modified: Stamp,
-    pub changed: Stamp,
-    pub created: Stamp,
-    /// Of a directory: meaningless.
-    pub striping: Striping,
-    /// A cut to this size was begun and not ended: whoever sees this does it (it is the same every time).
-    pub cutting: Option<u64>,
-    /// How many have it open.
-    pub opens: u32,
-    /// Entries of a directory.
-    pub entries: u64,
-}
-
-/// A file's size, as far as the metadata server knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
-    /// Nobody has it open for writing, and this is it.
-    Known(u64),
-    /// Ask the servers; `seen` counts what may have changed it.
-    Ask { seen: u64 },
-}
-
-/// A directory's entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    pub name: String,
-    pub attributes: Attributes,
-}
-
-/// An inode and where it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inode {
-    pub parent: FileId,
-    pub name: String,
-    pub attributes: Attributes,
 }
 
 /// Room on a server's storage, in bytes.

@@ -116,6 +116,7 @@ fn config(start: &Start) -> Result<Config, String> {
         high_water: mark(settings.high_water.of(blocks)),
         low_water: mark(settings.low_water.of(blocks)),
         workers: usize::from(settings.workers),
+        lease: settings.deadline,
         deadline: settings.deadline,
     })
 }

@@ -31,10 +31,19 @@ struct Contents {
 
 type Shared = Arc<Mutex<Contents>>;
 
+/// A change of names that has not been flushed.
+#[derive(Clone)]
+enum Naming {
+    Put(String, Shared),
+    Move(String, String, Shared),
+    Remove(String),
+}
+
 #[derive(Default)]
 struct Inner {
     files: BTreeMap<String, Shared>,
     durable: BTreeMap<String, Shared>,
+    unflushed: Vec<Naming>,
     steps: u64,
     fault: Fault,
     capacity: Option<u64>,
@@ -76,17 +85,36 @@ impl MemoryDisk {
 
     /// What a successor of a killed process finds: everything that was written.
     pub fn after_kill(&self) -> MemoryDisk {
-        self.copy(|contents| contents.bytes.clone(), false)
+        self.copy(|contents| contents.bytes.clone(), None)
     }
 
-    /// What is found after a loss of power: only what was flushed.
-    pub fn after_power_loss(&self) -> MemoryDisk {
-        self.copy(|contents| contents.durable.clone(), true)
+    /// What is found after a loss of power: what was flushed, and any of the last changes of names.
+    pub fn after_power_loss(&self, kept: u32) -> MemoryDisk {
+        self.copy(|contents| contents.durable.clone(), Some(kept))
     }
 
-    fn copy(&self, bytes: impl Fn(&Contents) -> Vec<u8>, durable: bool) -> MemoryDisk {
+    /// How many changes of names have not been flushed.
+    pub fn unflushed(&self) -> u32 {
+        lock(&self.0).unflushed.len() as u32
+    }
+
+    fn copy(&self, bytes: impl Fn(&Contents) -> Vec<u8>, durable: Option<u32>) -> MemoryDisk {
         let inner = lock(&self.0);
-        let names = if durable { &inner.durable } else { &inner.files };
+        let mut names = inner.files.clone();
+        if let Some(kept) = durable {
+            names = inner.durable.clone();
+            for (at, change) in inner.unflushed.iter().enumerate() {
+                match change.clone() {
+                    _ if kept & (1 << at) == 0 => {}
+                    Naming::Put(name, file) => drop(names.insert(name, file)),
+                    Naming::Remove(name) => drop(names.remove(&name)),
+                    Naming::Move(from, to, file) => {
+                        names.remove(&from);
+                        names.insert(to, file);
+                    }
+                }
+            }
+        }
         let files: BTreeMap<_, _> = names
             .iter()
             .map(|(name, file)| {
@@ -166,7 +194,10 @@ impl Disk for MemoryDisk {
     fn create(&mut self, name: &str) -> io::Result<Box<dyn DiskFile>> {
         self.plain_step()?;
         let file = Shared::default();
-        lock(&self.0).files.insert(name.into(), file.clone());
+        let mut inner = lock(&self.0);
+        inner.files.insert(name.into(), file.clone());
+        inner.unflushed.push(Naming::Put(name.into(), file.clone()));
+        drop(inner);
         Ok(Box::new(MemoryFile(self.clone(), file)))
     }
 
@@ -174,19 +205,24 @@ impl Disk for MemoryDisk {
         self.plain_step()?;
         let mut inner = lock(&self.0);
         let file = inner.files.remove(from).ok_or(system(2))?;
-        inner.files.insert(to.into(), file);
+        inner.files.insert(to.into(), file.clone());
+        inner.unflushed.push(Naming::Move(from.into(), to.into(), file));
         Ok(())
     }
 
     fn remove(&mut self, name: &str) -> io::Result<()> {
         self.plain_step()?;
-        lock(&self.0).files.remove(name).map(|_| ()).ok_or(system(2))
+        let mut inner = lock(&self.0);
+        inner.files.remove(name).ok_or(system(2))?;
+        inner.unflushed.push(Naming::Remove(name.into()));
+        Ok(())
     }
 
     fn sync(&mut self) -> io::Result<()> {
         self.plain_step()?;
         let mut inner = lock(&self.0);
         inner.durable = inner.files.clone();
+        inner.unflushed.clear();
         Ok(())
     }
 }

@@ -96,7 +96,7 @@ fn a_failed_flush_is_made_good_by_writing_everything_anew() {
     assert_eq!(names.sync().expect_err("the flush fails").kind(), ErrorKind::Io);
     names.sync().expect("written anew");
     assert_eq!(disk.names(), ["journal.1", "snapshot.1"]);
-    assert_eq!(fingerprint(&open(&disk.after_power_loss(), LONG).0), fingerprint(&names));
+    assert_eq!(fingerprint(&open(&disk.after_power_loss(0), LONG).0), fingerprint(&names));
 }
 
 #[test]

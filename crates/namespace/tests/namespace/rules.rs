@@ -124,6 +124,56 @@ fn an_orphan_lives_as_long_as_somebody_has_it_open() {
 }
 
 #[test]
+fn a_file_removed_before_its_clients_are_back_waits_for_them() {
+    let disk = MemoryDisk::new();
+    let (mut names, _) = open(&disk, LONG);
+    let file = open_as(&mut names, "/a", Access::Both, 0, 5).expect("sound").attributes.file;
+    drop(names);
+    let (mut names, _) = open(&disk, LONG);
+    names.unlink("/a", caller(1, 0, 6)).expect("sound");
+    assert_eq!(names.take_orphans(9), []);
+    let client = caller(0, 0, 0).client;
+    names.reopen(client, &[(file, Access::Both)], Stamp(7)).expect("sound");
+    names.grace_over();
+    assert_eq!(names.take_orphans(9), []);
+    // Gone for a while, and back before anybody removed it.
+    names.client_gone(client);
+    assert_eq!(names.reopen(client, &[(file, Access::Both)], Stamp(7)), Ok(vec![]));
+    assert_eq!(names.take_orphans(9), []);
+}
+
+#[test]
+fn an_open_sent_again_saves_an_orphan() {
+    let mut names = fresh();
+    let by = caller(0, 1, 5);
+    let open = |names: &mut Namespace| {
+        names.open_file("/a", Access::Both, Create::Exclusive, 0o644, Wish::default(), by)
+    };
+    let file = open(&mut names).expect("new").attributes.file;
+    names.unlink("/a", caller(1, 0, 6)).expect("sound");
+    names.client_gone(by.client);
+    assert_eq!(open(&mut names).expect("again").attributes.file, file);
+    assert_eq!(names.take_orphans(9), []);
+}
+
+#[test]
+fn a_removed_file_takes_its_cut_along() {
+    let disk = MemoryDisk::new();
+    let (mut names, _) = open(&disk, LONG);
+    let by = caller(0, 0, 5);
+    let file = open_as(&mut names, "/a", Access::Both, 0, 5).expect("sound").attributes.file;
+    names.begin_cut(file, 9, by).expect("open");
+    names.unlink("/a", by).expect("sound");
+    names.snapshot().expect("no fault");
+    names.client_gone(by.client);
+    assert_eq!(names.take_orphans(9).len(), 1);
+    names.reaped(file, Stamp(6)).expect("taken");
+    names.snapshot().expect("no fault");
+    drop(names);
+    assert_eq!(open(&disk, LONG).0.counts().orphans, 0);
+}
+
+#[test]
 fn a_vanished_client_leaves_its_orphans_to_the_reaper() {
     let mut names = fresh();
     let file = open_as(&mut names, "/a", Access::Both, 0, 5).expect("sound").attributes.file;

@@ -1,8 +1,8 @@
 //! Sizes: whenever the name space says that it knows a size, it is the true one.
 //!
 //! Clients write, ask, cut, close, stat, vanish and come back in any order, and servers restart; the true
-//! size is a number on the side. A client says at close what it asked after its own last write or cut, if it
-//! asked.
+//! size is a number on the side. A client says at close what it asked since it opened for writing and after
+//! its own last write or cut, if it asked.
 
 use pario_namespace::{Access, Create, Namespace, Size, Wish, Written};
 use pario_units::{FileId, Stamp};
@@ -11,86 +11,77 @@ use proptest::prelude::*;
 use crate::disk::MemoryDisk;
 use crate::random::{caller, open};
 
-const CLIENTS: u8 = 3;
+const CLIENTS: u8 = 2;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Open {
-        client: u8,
         access: Access,
     },
     Write {
-        client: u8,
         upto: u64,
     },
     /// Asks all servers for the size, in order to say it at close.
-    Ask {
-        client: u8,
-    },
-    Close {
-        client: u8,
-    },
+    Ask,
+    Close,
     BeginCut {
-        client: u8,
         size: u64,
     },
     /// Does the cut on the servers, if it has begun one or was given one.
-    Cut {
-        client: u8,
-    },
-    EndCut {
-        client: u8,
-    },
-    Look {
-        client: u8,
-    },
+    Cut,
+    EndCut,
+    Look,
     /// Asks all servers after having looked.
-    Count {
-        client: u8,
-    },
-    Sized {
-        client: u8,
-    },
+    Count,
+    Sized,
+    /// Look, count and say so, with nothing in between.
+    Stat,
     /// Killed, with all that it knows.
-    Die {
-        client: u8,
-    },
-    /// Disconnected, and connects again.
-    Reconnect {
-        client: u8,
-    },
+    Die,
+    /// Taken for dead by the name space; writes nothing until it connects again.
+    Lost,
+    Reconnect,
+    /// Another server takes over. Clients go on with the data, and connect again before they ask it anything.
     Restart,
+    /// All have connected again or died.
+    GraceOver,
 }
 
-fn step() -> impl Strategy<Value = Step> {
-    let client = 0..CLIENTS;
+fn step() -> impl Strategy<Value = (u8, Step)> {
     let access = prop::sample::select(vec![Access::Read, Access::Write, Access::Both]);
-    prop_oneof![
-        6 => (client.clone(), access).prop_map(|(client, access)| Step::Open { client, access }),
-        6 => (client.clone(), 0u64..100).prop_map(|(client, upto)| Step::Write { client, upto }),
-        6 => client.clone().prop_map(|client| Step::Ask { client }),
-        8 => client.clone().prop_map(|client| Step::Close { client }),
-        2 => (client.clone(), 0u64..50).prop_map(|(client, size)| Step::BeginCut { client, size }),
-        3 => client.clone().prop_map(|client| Step::Cut { client }),
-        3 => client.clone().prop_map(|client| Step::EndCut { client }),
-        4 => client.clone().prop_map(|client| Step::Look { client }),
-        4 => client.clone().prop_map(|client| Step::Count { client }),
-        4 => client.clone().prop_map(|client| Step::Sized { client }),
-        1 => client.clone().prop_map(|client| Step::Die { client }),
-        1 => client.prop_map(|client| Step::Reconnect { client }),
+    let step = prop_oneof![
+        8 => access.prop_map(|access| Step::Open { access }),
+        8 => (0u64..100).prop_map(|upto| Step::Write { upto }),
+        8 => Just(Step::Ask),
+        8 => Just(Step::Close),
+        3 => (0u64..50).prop_map(|size| Step::BeginCut { size }),
+        3 => Just(Step::Cut),
+        3 => Just(Step::EndCut),
+        2 => Just(Step::Look),
+        2 => Just(Step::Count),
+        2 => Just(Step::Sized),
+        4 => Just(Step::Stat),
+        1 => Just(Step::Die),
+        1 => Just(Step::Lost),
+        1 => Just(Step::Reconnect),
         1 => Just(Step::Restart),
-    ]
+        2 => Just(Step::GraceOver),
+    ];
+    (0..CLIENTS, step)
 }
 
 #[derive(Clone, Debug, Default)]
 struct Client {
     opens: Vec<Access>,
-    /// Asked after its own last write or cut.
+    /// Asked while open for writing, and after its own last write or cut.
     asked: Option<u64>,
     cut: Option<u64>,
     cut_done: bool,
     seen: Option<u64>,
     counted: Option<u64>,
+    /// Has to connect again.
+    away: bool,
+    lost: bool,
 }
 
 impl Client {
@@ -99,150 +90,258 @@ impl Client {
     }
 }
 
-fn run(steps: &[Step]) -> usize {
-    let disk = MemoryDisk::new();
-    let (mut names, _) = open(&disk, 500);
-    let made =
-        names.open_file("/f", Access::Read, Create::Exclusive, 0o644, Wish::default(), caller(9, 0, 1));
-    let file = made.expect("new").attributes.file;
-    let mut clients = vec![Client::default(); usize::from(CLIENTS)];
-    let (mut size, mut known) = (0u64, 0);
-    for step in steps {
-        apply(*step, &mut names, file, &mut clients, &mut size);
-        if let Step::Restart = step {
-            drop(names);
-            names = open(&disk, 500).0;
-            for (client, state) in (0..CLIENTS).zip(&clients) {
-                let files: Vec<_> = state.opens.iter().map(|access| (file, *access)).collect();
-                names.reopen(caller(client, 0, 0).client, &files, Stamp(5)).expect("there");
-            }
-            names.grace_over();
+struct World {
+    disk: MemoryDisk,
+    names: Option<Namespace>,
+    file: FileId,
+    clients: Vec<Client>,
+    size: u64,
+}
+
+impl World {
+    fn new() -> World {
+        let disk = MemoryDisk::new();
+        let (mut names, _) = open(&disk, 500);
+        let by = caller(9, 0, 1);
+        let made = names.open_file("/f", Access::Read, Create::Exclusive, 0o644, Wish::default(), by);
+        let file = made.expect("new").attributes.file;
+        let clients = vec![Client::default(); usize::from(CLIENTS)];
+        World { disk, names: Some(names), file, clients, size: 0 }
+    }
+
+    fn names(&mut self) -> &mut Namespace {
+        self.names.as_mut().expect("always there between steps")
+    }
+
+    fn reconnect(&mut self, client: u8) {
+        let state = &mut self.clients[usize::from(client)];
+        (state.away, state.lost) = (false, false);
+        let files: Vec<_> = state.opens.iter().map(|access| (self.file, *access)).collect();
+        self.names().reopen(caller(client, 0, 0).client, &files, Stamp(5)).expect("there");
+    }
+
+    fn look(&mut self) -> Option<u64> {
+        match self.names().lookup("/f").expect("there").size {
+            Size::Ask { seen } => Some(seen),
+            Size::Known(_) => None,
         }
-        if let Size::Known(said) = names.attributes(file).expect("there").size {
-            assert_eq!(said, size, "after {step:?}");
+    }
+
+    /// What a client does with the data, without the name space.
+    fn with_data(&mut self, client: u8, step: Step) {
+        let state = &mut self.clients[usize::from(client)];
+        match step {
+            Step::Write { upto } if state.writes() && !state.lost => {
+                self.size = self.size.max(upto);
+                state.asked = None;
+            }
+            Step::Ask if state.writes() => state.asked = Some(self.size),
+            Step::Cut if !state.lost => {
+                if let Some(to) = state.cut {
+                    self.size = to;
+                    (state.cut_done, state.asked) = (true, None);
+                }
+            }
+            Step::Count if state.seen.is_some() => state.counted = Some(self.size),
+            _ => {}
+        }
+    }
+
+    /// What it asks the name space.
+    fn with_names(&mut self, client: u8, step: Step) {
+        if self.clients[usize::from(client)].away {
+            self.reconnect(client);
+        }
+        let (file, size, by) = (self.file, self.size, caller(client, 0, 5));
+        let mut state = std::mem::take(&mut self.clients[usize::from(client)]);
+        let names = self.names();
+        match step {
+            Step::Open { access } => {
+                let opened = names.open_file("/f", access, Create::Never, 0, Wish::default(), by);
+                let cutting = opened.expect("there").attributes.cutting;
+                state.opens.push(access);
+                if cutting.is_some() {
+                    (state.cut, state.cut_done) = (cutting, false);
+                }
+            }
+            Step::Close if !state.opens.is_empty() => {
+                let writer = state.opens.iter().position(|access| access.writes());
+                let wrote = writer.map(|_| Written { size: state.asked, modified: Stamp(5) });
+                state.opens.remove(writer.unwrap_or(0));
+                names.close(file, wrote, by).expect("open");
+                if !state.writes() {
+                    state.asked = None;
+                }
+                if state.opens.is_empty() {
+                    state.cut = None;
+                }
+            }
+            Step::BeginCut { size } if names.begin_cut(file, size, by).is_ok() => {
+                (state.cut, state.cut_done) = (Some(size), false);
+            }
+            Step::EndCut if state.cut_done => {
+                if let Some(size) = state.cut.take() {
+                    names.end_cut(file, size, by).expect("sound");
+                }
+                state.cut_done = false;
+            }
+            Step::Look => (state.seen, state.counted) = (self.look(), None),
+            Step::Sized => {
+                if let (Some(seen), Some(counted)) = (state.seen, state.counted) {
+                    names.sized(file, counted, seen, Stamp(5)).expect("there");
+                }
+            }
+            Step::Stat => {
+                if let Some(seen) = self.look() {
+                    self.names().sized(file, size, seen, Stamp(5)).expect("there");
+                }
+            }
+            _ => {}
+        }
+        self.clients[usize::from(client)] = state;
+    }
+
+    fn step(&mut self, client: u8, step: Step) {
+        let state = &mut self.clients[usize::from(client)];
+        match step {
+            Step::Write { .. } | Step::Ask | Step::Cut | Step::Count => self.with_data(client, step),
+            Step::Die => {
+                *state = Client::default();
+                self.names().client_gone(caller(client, 0, 0).client);
+            }
+            Step::Lost => {
+                (state.away, state.lost, state.cut) = (true, true, None);
+                self.names().client_gone(caller(client, 0, 0).client);
+            }
+            Step::Reconnect => self.reconnect(client),
+            Step::Restart => {
+                self.clients.iter_mut().for_each(|client| client.away = true);
+                self.names = None;
+                self.names = Some(open(&self.disk, 500).0);
+            }
+            Step::GraceOver => {
+                for client in 0..CLIENTS {
+                    if self.clients[usize::from(client)].away {
+                        self.reconnect(client);
+                    }
+                }
+                self.names().grace_over();
+            }
+            _ => self.with_names(client, step),
+        }
+    }
+}
+
+/// After how many of the steps the size was known.
+fn run(steps: &[(u8, Step)]) -> usize {
+    let mut world = World::new();
+    let mut known = 0;
+    for (client, step) in steps {
+        world.step(*client, *step);
+        let file = world.file;
+        if let Size::Known(said) = world.names().attributes(file).expect("there").size {
+            assert_eq!(said, world.size, "after {step:?}");
             known += 1;
         }
     }
     known
 }
 
-fn apply(step: Step, names: &mut Namespace, file: FileId, clients: &mut [Client], size: &mut u64) {
-    let by = |client| caller(client, 0, 5);
-    let at = usize::from;
-    match step {
-        Step::Open { client, access } => {
-            let opened = names.open_file("/f", access, Create::Never, 0, Wish::default(), by(client));
-            let cutting = opened.expect("there").attributes.cutting;
-            let client = &mut clients[at(client)];
-            client.opens.push(access);
-            if cutting.is_some() {
-                (client.cut, client.cut_done) = (cutting, false);
-            }
-        }
-        Step::Write { client, upto } if clients[at(client)].writes() => {
-            *size = (*size).max(upto);
-            clients[at(client)].asked = None;
-        }
-        Step::Ask { client } if clients[at(client)].writes() => clients[at(client)].asked = Some(*size),
-        Step::Close { client } if !clients[at(client)].opens.is_empty() => {
-            let state = &mut clients[at(client)];
-            let writer = state.opens.iter().position(|access| access.writes());
-            let wrote = writer.map(|_| Written { size: state.asked, modified: Stamp(5) });
-            state.opens.remove(writer.unwrap_or(0));
-            names.close(file, wrote, by(client)).expect("open");
-            if state.opens.is_empty() {
-                (state.cut, state.asked) = (None, None);
-            }
-        }
-        Step::BeginCut { client, size } if names.begin_cut(file, size, by(client)).is_ok() => {
-            let client = &mut clients[at(client)];
-            (client.cut, client.cut_done) = (Some(size), false);
-        }
-        Step::Cut { client } => {
-            if let Some(to) = clients[at(client)].cut {
-                *size = to;
-                let client = &mut clients[at(client)];
-                (client.cut_done, client.asked) = (true, None);
-            }
-        }
-        Step::EndCut { client } if clients[at(client)].cut_done => {
-            if let Some(size) = clients[at(client)].cut.take() {
-                names.end_cut(file, size, by(client)).expect("sound");
-            }
-            clients[at(client)].cut_done = false;
-        }
-        Step::Look { client } => {
-            let client = &mut clients[at(client)];
-            (client.seen, client.counted) = (None, None);
-            if let Size::Ask { seen } = names.lookup("/f").expect("there").size {
-                client.seen = Some(seen);
-            }
-        }
-        Step::Count { client } if clients[at(client)].seen.is_some() => {
-            clients[at(client)].counted = Some(*size);
-        }
-        Step::Sized { client } => {
-            if let Client { seen: Some(seen), counted: Some(size), .. } = clients[at(client)] {
-                names.sized(file, size, seen, Stamp(5)).expect("there");
-            }
-        }
-        Step::Die { client } => {
-            names.client_gone(by(client).client);
-            clients[at(client)] = Client::default();
-        }
-        Step::Reconnect { client } => {
-            let files: Vec<_> = clients[at(client)].opens.iter().map(|access| (file, *access)).collect();
-            names.reopen(by(client).client, &files, Stamp(5)).expect("there");
-        }
-        _ => {}
-    }
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_known_size_is_true(steps in prop::collection::vec(step(), 1..60)) {
+    fn a_known_size_is_true(steps in prop::collection::vec(step(), 1..120)) {
         run(&steps);
     }
 }
 
+const OPEN: Step = Step::Open { access: Access::Both };
+
 #[test]
 fn writers_that_say_their_size_leave_it_known() {
-    use Step::{Ask, Close, Open, Restart, Write};
-    let two = |client| Open { client, access: Access::Both };
     // Two at once; the one that wrote less closes last.
     let steps = [
-        two(0),
-        two(1),
-        Write { client: 0, upto: 10 },
-        Ask { client: 0 },
-        Write { client: 1, upto: 90 },
-        Ask { client: 1 },
-        Close { client: 1 },
-        Close { client: 0 },
-        Restart,
+        (0, OPEN),
+        (1, OPEN),
+        (0, Step::Write { upto: 10 }),
+        (0, Step::Ask),
+        (1, Step::Write { upto: 90 }),
+        (1, Step::Ask),
+        (1, Step::Close),
+        (0, Step::Close),
+        (0, Step::Restart),
     ];
     assert_eq!(run(&steps), 2);
-    // A cut by the only writer.
+}
+
+#[test]
+fn a_cut_by_the_only_writer_leaves_the_size_known() {
+    let steps = [
+        (0, OPEN),
+        (0, Step::Write { upto: 10 }),
+        (0, Step::BeginCut { size: 3 }),
+        (0, Step::Cut),
+        (0, Step::EndCut),
+        (0, Step::Ask),
+        (0, Step::Close),
+    ];
+    assert_eq!(run(&steps), 1);
+}
+
+#[test]
+fn whoever_asks_after_a_writer_has_vanished_makes_the_size_known() {
+    let steps = [(0, OPEN), (0, Step::Write { upto: 10 }), (0, Step::Die), (1, Step::Stat)];
+    assert_eq!(run(&steps), 1);
+}
+
+#[test]
+fn a_size_that_nobody_is_sure_of_is_not_known() {
+    // A writer that vanished had written more than the other one knows.
+    let vanished = [
+        (0, OPEN),
+        (1, OPEN),
+        (0, Step::Ask),
+        (1, Step::Write { upto: 90 }),
+        (1, Step::Die),
+        (0, Step::Close),
+    ];
+    assert_eq!(run(&vanished), 0);
+    // The other one has cut the file since.
     let cut = [
-        two(0),
-        Write { client: 0, upto: 10 },
-        Step::BeginCut { client: 0, size: 3 },
-        Step::Cut { client: 0 },
-        Step::EndCut { client: 0 },
-        Ask { client: 0 },
-        Close { client: 0 },
+        (0, OPEN),
+        (1, OPEN),
+        (0, Step::Write { upto: 90 }),
+        (0, Step::Ask),
+        (1, Step::BeginCut { size: 3 }),
+        (1, Step::Cut),
+        (1, Step::EndCut),
+        (0, Step::Close),
+        (1, Step::Ask),
+        (1, Step::Close),
     ];
-    assert_eq!(run(&cut), 1);
-    // One that vanished, and somebody who then asks.
-    let asked = [
-        two(0),
-        Write { client: 0, upto: 10 },
-        Step::Die { client: 0 },
-        Step::Look { client: 1 },
-        Step::Count { client: 1 },
-        Step::Sized { client: 1 },
+    assert_eq!(run(&cut), 0);
+    // What was found out before a restart says nothing afterwards.
+    let late = [
+        (0, OPEN),
+        (1, Step::Look),
+        (1, Step::Count),
+        (0, Step::Write { upto: 90 }),
+        (0, Step::Close),
+        (0, Step::Restart),
+        (0, Step::GraceOver),
+        (1, Step::Sized),
     ];
-    assert_eq!(run(&asked), 1);
+    assert_eq!(run(&late), 0);
+    // A writer from before the restart has not yet come back.
+    let restarted = [
+        (0, OPEN),
+        (0, Step::Restart),
+        (1, OPEN),
+        (1, Step::Ask),
+        (0, Step::Write { upto: 90 }),
+        (1, Step::Close),
+        (1, Step::Stat),
+    ];
+    assert_eq!(run(&restarted), 0);
 }

@@ -58,6 +58,7 @@ pub fn config(dir: &Path, server: u16, servers: u16, slots: u64) -> Config {
         high_water: (slots / 2) as u32,
         low_water: (slots / 4) as u32,
         workers: 2,
+        lease: Duration::ZERO,
         deadline: Duration::from_secs(10),
     }
 }
