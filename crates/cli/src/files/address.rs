@@ -1,7 +1,8 @@
 //! Where a file is: on this host or in a partition, and how users write that.
 //!
-//! `NAME:/path` and `pario:NAME/path` lie in the partition NAME, `pario:/path` in the one that PARIO_PARTITION
-//! names. `ufs:path` and everything else is a path of this host; `./` in front makes any name one.
+//! `NAME:/path` and `pario:NAME/path` lie in the partition NAME, `pario:/path` in the one that
+//! PARIO_PARTITION names. `ufs:path` and everything else is a path of this host; `./` in front makes any
+//! name one.
 
 use super::error::Error;
 use std::ffi::{OsStr, OsString};
@@ -100,8 +101,8 @@ fn is_absolute(path: &str) -> bool {
     path.is_empty() || path.starts_with('/')
 }
 
-/// One slash before each name, and no `.` or `..`; above the root is the root. There are no links in a partition,
-/// so this does not change where a path leads.
+/// One slash before each name, and no `.` or `..`; above the root is the root. There are no links in a
+/// partition, so this does not change where a path leads.
 fn normal(path: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
     for name in path.split('/') {

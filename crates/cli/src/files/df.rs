@@ -51,9 +51,9 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     let (mut words, mut objects) = (Vec::new(), Vec::new());
     let mut failed = false;
     for entry in entries {
-        let rooms = session.partition(entry.name()).and_then(|partition| {
-            partition.rooms().map_err(|cause| Error::Partition { name: entry.name().to_owned(), cause })
-        });
+        let rooms = session
+            .partition(entry.name())
+            .and_then(|partition| partition.rooms().map_err(Error::partition(entry.name())));
         match rooms {
             Ok(rooms) => {
                 words.push(table(&entry, &rooms, arguments.human_readable));
@@ -114,7 +114,10 @@ fn sum(rooms: &[Room]) -> Room {
 }
 
 fn in_json(entry: &Entry, rooms: &[Room]) -> Value {
-    let object = |room: &Room| json!({ "total": room.total, "used": room.used, "free": room.free, "parts": room.parts });
+    let object = |room: &Room| {
+        let Room { total, used, free, parts } = room;
+        json!({ "total": total, "used": used, "free": free, "parts": parts })
+    };
     let server = |(server, room): (usize, &Room)| {
         let mut value = object(room);
         value["server"] = json!(server);

@@ -5,7 +5,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a command did not do something. Shown, it is one line: what, where, and what to do where that is known.
+/// Why a command did not do something. Shown, it is one line: what, where, and what to do where that is
+/// known.
 #[derive(Debug)]
 pub enum Error {
     /// Neither `PARIO_HOME` nor `HOME` is set.
@@ -28,7 +29,7 @@ pub enum Error {
         /// Which.
         name: String,
         /// Why.
-        cause: pario_client::Error,
+        cause: Box<pario_client::Error>,
     },
     /// Something in a partition.
     There {
@@ -37,7 +38,7 @@ pub enum Error {
         /// With what, as the user writes it.
         path: String,
         /// Why not.
-        cause: pario_client::Error,
+        cause: Box<pario_client::Error>,
     },
     /// Something on this host.
     Here {
@@ -59,7 +60,12 @@ pub enum Error {
 impl Error {
     /// For `map_err` on something in a partition.
     pub fn there<P: ToString>(doing: &'static str, path: P) -> impl FnOnce(pario_client::Error) -> Error {
-        move |cause| Error::There { doing, path: path.to_string(), cause }
+        move |cause| Error::There { doing, path: path.to_string(), cause: Box::new(cause) }
+    }
+
+    /// For `map_err` on a partition as a whole.
+    pub fn partition(name: &str) -> impl FnOnce(pario_client::Error) -> Error {
+        move |cause| Error::Partition { name: name.to_owned(), cause: Box::new(cause) }
     }
 
     /// For `map_err` on something on this host.

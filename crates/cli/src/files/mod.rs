@@ -1,8 +1,8 @@
-//! The files of partitions (`pario ls`, `stat`, `cat`, `cp`, `mv`, `rm`, `mkdir`, `du`, `df`), and a partition's
-//! state (`pario status`, `check`).
+//! The files of partitions (`pario ls`, `stat`, `cat`, `cp`, `mv`, `rm`, `mkdir`, `du`, `df`), and a
+//! partition's state (`pario status`, `check`).
 //!
-//! What the user writes becomes an [`address::Address`]; a [`session::Session`] finds the partition in the registry
-//! and connects to it. Everything else is done through `pario-client`.
+//! What the user writes becomes an [`address::Address`]; a [`session::Session`] finds the partition in the
+//! registry and connects to it. Everything else is done through `pario-client`.
 
 mod address;
 mod cat;

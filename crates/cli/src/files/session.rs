@@ -48,8 +48,8 @@ impl<'a> Session<'a> {
         let registry = self.registry()?;
         let deadline = registry.get(name)?.description.settings().deadline;
         let options = Options { deadline, role: self.role, ..Options::default() };
-        let partition = Partition::open_by_name(registry.dir(), name, options)
-            .map_err(|cause| Error::Partition { name: name.to_owned(), cause })?;
+        let partition =
+            Partition::open_by_name(registry.dir(), name, options).map_err(Error::partition(name))?;
         self.open.insert(name.to_owned(), partition.clone());
         Ok(partition)
     }

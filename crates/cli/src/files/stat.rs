@@ -11,6 +11,7 @@ use clap::Args;
 use pario_client::Metadata;
 use pario_layout::Striping;
 use pario_registry::{Entry, spell_size};
+use pario_units::ServerId;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -79,10 +80,10 @@ struct Share {
 fn shares(striping: &Striping, size: u64) -> Vec<Share> {
     let every = striping.stripe() * u64::from(striping.count());
     let share = |(place, server)| Share {
-        server: { server },
+        server,
         first: place * striping.stripe(),
         every,
-        bytes: striping.local_end(pario_units::ServerId(server), size),
+        bytes: striping.local_end(ServerId(server), size),
     };
     (0u64..).zip(striping.holders().map(|server| server.0)).map(share).collect()
 }
@@ -121,7 +122,7 @@ fn describe(spot: &Spot, metadata: &Metadata, entry: &Entry) -> String {
 }
 
 fn host(entry: &Entry, server: u16) -> String {
-    entry.host_of(pario_units::ServerId(server)).unwrap_or("-").to_owned()
+    entry.host_of(ServerId(server)).unwrap_or("-").to_owned()
 }
 
 fn in_json(spot: &Spot, metadata: &Metadata, entry: &Entry) -> Value {

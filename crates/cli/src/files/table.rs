@@ -66,8 +66,8 @@ pub fn columns(names: &[String], width: usize) -> String {
     let widths = |rows: usize| -> Vec<usize> {
         lens.chunks(rows).map(|column| column.iter().copied().max().unwrap_or(0)).collect()
     };
-    // More than `width / (GAP + 1)` columns cannot fit.
-    let fewest = names.len().div_ceil((width / (GAP + 1)).max(1)).max(1);
+    // Each column but the last takes a character and the gap at least.
+    let fewest = names.len().div_ceil(((width + GAP) / (GAP + 1)).max(1)).max(1);
     let fits = |&rows: &usize| {
         let widths = widths(rows);
         widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1) <= width
@@ -104,7 +104,8 @@ mod tests {
     #[test]
     fn names_go_down_and_then_across() {
         let names = ["a", "bb", "c", "d", "e"].map(str::to_owned);
-        assert_eq!(columns(&names, 10), "a   d\nbb  e\nc\n");
+        assert_eq!(columns(&names, 10), "a   c  e\nbb  d\n");
+        assert_eq!(columns(&names, 5), "a   d\nbb  e\nc\n");
         assert_eq!(columns(&names, 80), "a  bb  c  d  e\n");
         assert_eq!(columns(&names, 1), "a\nbb\nc\nd\ne\n");
         assert_eq!(columns(&[], 80), "");
@@ -112,7 +113,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_name_stands_there_once(names in prop::collection::vec("[a-z]{1,9}", 0..40), width in 9usize..90) {
+        fn every_name_stands_there_once(
+            names in prop::collection::vec("[a-z]{1,9}", 0..40), width in 9usize..90,
+        ) {
             let text = columns(&names, width);
             prop_assert!(text.lines().all(|line| line.chars().count() <= width), "{}", text);
             let mut shown: Vec<&str> = text.split_whitespace().collect();

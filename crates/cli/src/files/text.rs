@@ -152,7 +152,9 @@ mod tests {
             let text = short_size(bytes);
             prop_assert!(text.len() <= 5, "{}", text);
             let digits = text.trim_end_matches(|c: char| c.is_ascii_uppercase());
-            let power = "KMGTPE".find(&text[digits.len()..]).map_or(0, |i| if text == digits { 0 } else { i + 1 });
+            let units = ["", "K", "M", "G", "T", "P", "E"];
+            let power = units.iter().position(|unit| text == format!("{digits}{unit}"));
+            let power = power.expect("a unit");
             let value = digits.parse::<f64>().unwrap() * 1024f64.powi(power as i32);
             prop_assert!((value - bytes as f64).abs() <= bytes as f64 * 0.051, "{} is {}", bytes, text);
         }

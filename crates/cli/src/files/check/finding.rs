@@ -184,8 +184,8 @@ mod tests {
         finding.repaired = true;
         assert_eq!(
             finding.to_string(),
-            "orphan   file 00000000000000ff (no name): server 2 holds 7 bytes of it, and it is in no directory; \
-             repaired"
+            "orphan   file 00000000000000ff (no name): server 2 holds 7 bytes of it, \
+             and it is in no directory; repaired"
         );
     }
 

@@ -1,8 +1,8 @@
 //! Looks for what is wrong, while programs may go on using the partition.
 //!
-//! Parts of files are listed before inodes: a file is in the name space before it has bytes, so a part without an
-//! inode is of a file that is gone. Whatever looks wrong is looked at again on its own before it counts, because it
-//! may have changed between the two lists.
+//! Parts of files are listed before inodes: a file is in the name space before it has bytes, so a part
+//! without an inode is of a file that is gone. Whatever looks wrong is looked at again on its own before it
+//! counts, because it may have changed between the two lists.
 
 use super::super::error::Error;
 use super::super::progress::Meter;
@@ -12,16 +12,12 @@ use pario_client::{Inode, OpenOptions, Partition};
 use pario_units::{ErrorKind, FileId, ServerId};
 use pario_wire::message::{Kind, Size};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// What is asked for at once.
 const PAGE: u32 = 1000;
 
 /// Bytes that are verified at once.
 const AT_ONCE: u64 = 16 << 20;
-
-/// A cut that somebody is at is done within this time.
-const MOMENT: Duration = Duration::from_millis(500);
 
 /// What was looked at, and what was found.
 #[derive(Debug, Default)]
@@ -45,6 +41,10 @@ type Parts = BTreeMap<ServerId, BTreeMap<FileId, u64>>;
 
 /// Looks at everything. An error means that it could not be looked at all.
 pub fn inspect(partition: &Partition, block: u64, meter: &Meter) -> Result<Report, Error> {
+    // Writing everything to storage may take long, and finding that a server is gone should not.
+    for server in partition.servers() {
+        partition.ping(server).map_err(Error::there("cannot check", partition.name()))?;
+    }
     // What is only in the servers' caches has no checksum yet, and may lie beyond the ends that are listed.
     let name = partition.name();
     partition.sync().map_err(Error::there("cannot bring everything to storage in", name))?;
@@ -167,16 +167,10 @@ fn compare_sizes(
             report.findings.push(Finding { file, path: Some(path), fault, repaired: false });
         }
     }
-    let is_left = |file, size| {
-        let now = inode_now(partition, file)?;
-        Ok::<_, Error>(now.is_some_and(|inode| inode.attributes.cutting == Some(size)))
-    };
-    // One that nobody has open is certainly left; one that somebody has may be going on.
-    if cuts.iter().any(|(file, _)| inodes[file].attributes.opens > 0) {
-        std::thread::sleep(MOMENT);
-    }
     for (file, size) in cuts {
-        if is_left(file, size)? {
+        // Whoever has it open may be at it.
+        let is_left = |inode: Inode| inode.attributes.cutting == Some(size) && inode.attributes.opens == 0;
+        if inode_now(partition, file)?.is_some_and(is_left) {
             let path = path(inodes, file);
             report.findings.push(Finding { file, path, fault: Fault::Cut { size }, repaired: false });
         }

@@ -1,8 +1,8 @@
 //! One file's copy: begun once, moved in pieces by any number of threads, finished once.
 //!
-//! The bytes go into `.NAME.pario-part` beside the destination, which gets its name when all are there. Every few
-//! seconds `.NAME.pario-state` says what is there already (see [`super::state`]). Holes of the source are not read,
-//! and blocks of zeros are not written.
+//! The bytes go into `.NAME.pario-part` beside the destination, which gets its name when all are there.
+//! Every second or so `.NAME.pario-state` says what is there already (see [`super::state`]). Holes of the
+//! source are not read, and blocks of zeros are not written.
 
 use super::super::error::Error;
 use super::super::progress::Meter;
@@ -13,12 +13,12 @@ use super::state::{MOST_BYTES, State};
 use pario_units::ErrorKind;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// Between two notes of how far it is.
-const SAVE: Duration = Duration::from_secs(2);
+const SAVE: Duration = Duration::from_secs(1);
 
 /// A file to copy.
 pub struct Task {
@@ -38,6 +38,8 @@ pub struct Settings {
     pub resume: bool,
     /// Bring each copy to the medium before it gets its name.
     pub sync: bool,
+    /// Copy what links to directories lead to.
+    pub follow: bool,
     /// How new files of partitions are striped.
     pub layout: Layout,
     /// The most bytes per second.
@@ -69,6 +71,8 @@ pub struct Copying {
     inner: Mutex<Inner>,
     /// When it was last noted how far it is.
     saved: Mutex<Instant>,
+    /// Whether there is such a note.
+    has_state: AtomicBool,
 }
 
 struct Inner {
@@ -97,7 +101,8 @@ impl Names {
     }
 }
 
-/// The name, or if it would be too long with what is put around it, its beginning and a number made of all of it.
+/// The name, or if it would be too long with what is put around it, its beginning and a number made of all
+/// of it.
 fn shortened(name: &str) -> String {
     if name.len() <= 230 {
         return name.to_owned();
@@ -117,8 +122,8 @@ impl Copying {
             settings.meter.add(task.info.size);
             return Ok(None);
         }
-        if there.is_some_and(|there| there.kind == Kind::Directory) {
-            return Err(Error::Refused(target.show(), "a directory, where a file is to be put"));
+        if there.is_some_and(|there| there.kind != Kind::File) {
+            return Err(Error::Refused(target.show(), "not a file: a copy does not take its place"));
         }
         if there.is_some_and(|there| there.id == task.info.id) && are_together(source, target) {
             return Err(Error::RefusedBoth(source.show(), target.show(), "they are the same file"));
@@ -132,6 +137,7 @@ impl Copying {
             true => resumed(&task, &names)?,
             false => None,
         };
+        let has_state = AtomicBool::new(found.is_some());
         let (part, done) = match found {
             Some(found) => found,
             None => (fresh(&task, &names, settings.layout)?, Ranges::default()),
@@ -147,6 +153,7 @@ impl Copying {
             part_id,
             inner: Mutex::new(inner),
             saved: Mutex::new(Instant::now()),
+            has_state,
         }))
     }
 
@@ -246,31 +253,51 @@ impl Copying {
         let Some(part) = guard.as_ref() else { return Ok(()) };
         part.sync().map_err(|fault| fault.at("cannot write", &self.names.part))?;
         let state = State::new(&self.task.source, &self.task.info, self.part_id, &done);
-        self.names.state.replace_small(&self.names.new_state, &state.encode())
+        self.names.state.replace_small(&self.names.new_state, &state.encode())?;
+        self.has_state.store(true, Relaxed);
+        Ok(())
+    }
+
+    /// Whether the next attempt can go on where this one failed.
+    pub fn is_kept(&self) -> bool {
+        self.has_state.load(Relaxed)
     }
 
     /// Gives the copy its attributes and its name; or says why there is none.
     pub fn finish(&self, settings: &Settings) -> Result<(), Error> {
-        if let Some(failure) = self.lock().failure.take() {
-            // If this fails as well, the next attempt begins anew.
+        let finished = match self.lock().failure.take() {
+            None => self.complete(settings),
+            Some(failure) => Err(failure),
+        };
+        if finished.is_err() {
+            // If neither works, something useless is left, and the next attempt begins anew.
             let _ = self.save();
-            return Err(failure);
+            let is_ours = || matches!(self.names.part.info(), Ok(Some(part)) if part.id == self.part_id);
+            if !self.is_kept() && is_ours() {
+                let _ = self.names.part.remove();
+            }
         }
+        finished
+    }
+
+    fn complete(&self, settings: &Settings) -> Result<(), Error> {
         let Task { source, target, info } = &self.task;
         let part = self.part.write().unwrap_or_else(PoisonError::into_inner).take().expect("closed once");
         let stored = part.set_len(info.size).and_then(|()| if settings.sync { part.sync() } else { Ok(()) });
         let stored = stored.and_then(|()| part.close());
         stored.map_err(|fault| fault.at("cannot write", &self.names.part))?;
         if !source.info()?.is_some_and(|now| now.has_same_bytes(info)) {
-            self.names.part.remove()?;
             self.names.state.remove()?;
+            self.has_state.store(false, Relaxed);
             return Err(Error::Refused(source.show(), "it was changed while it was copied; copy it again"));
         }
         self.names.part.take_after(info)?;
         if self.names.part.info()?.is_none_or(|part| part.id != self.part_id) {
             return Err(Error::Refused(target.show(), "somebody else is copying to the same place"));
         }
-        self.names.state.remove()?;
+        if self.is_kept() {
+            self.names.state.remove()?;
+        }
         self.names.part.rename(target)
     }
 
@@ -312,8 +339,8 @@ fn fresh(task: &Task, names: &Names, layout: Layout) -> Result<Open, Error> {
     Ok(part)
 }
 
-/// The parts of the bytes that are not whole blocks of zeros. They begin at the offset `start` of the file, of
-/// which blocks are counted.
+/// The parts of the bytes that are not whole blocks of zeros. They begin at the offset `start` of the file,
+/// of which blocks are counted.
 fn data_runs(bytes: &[u8], start: u64, block: usize) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut at = 0;
@@ -359,12 +386,14 @@ mod tests {
             }
             prop_assert_eq!(&copy, &bytes);
             prop_assert!(runs.windows(2).all(|pair| pair[0].end < pair[1].start));
-            // Every block that is left out is so because it is zeros, and every one that is zeros is left out.
+            // Every block that is left out is so because it is zeros, and every one that is zeros is left
+            // out.
             for (index, byte) in bytes.iter().enumerate() {
                 let number = (start + index as u64) / block as u64;
                 let zeros = bytes.iter().enumerate()
                     .all(|(i, b)| (start + i as u64) / block as u64 != number || *b == 0);
-                prop_assert_eq!(zeros, !runs.iter().any(|run| run.contains(&index)), "byte {} {}", index, byte);
+                let left_out = !runs.iter().any(|run| run.contains(&index));
+                prop_assert_eq!(zeros, left_out, "byte {} is {}", index, byte);
             }
         }
     }

@@ -1,5 +1,5 @@
-//! The threads that copy. Each takes pieces of files that are under way, or else begins the next file; so several
-//! small files go at the same time, and all threads work at a large one.
+//! The threads that copy. Each takes pieces of files that are under way, or else begins the next file; so
+//! several small files go at the same time, and all threads work at a large one.
 
 use super::super::error::Error;
 use super::super::progress::Display;
@@ -26,6 +26,8 @@ pub struct Outcome {
     pub failed: Vec<(String, Error)>,
     /// How much failed.
     pub failures: u64,
+    /// Copies of which the beginning is kept.
+    pub kept: u64,
     /// Something failed after which nothing else would have worked: the rest was not tried.
     pub stopped: bool,
 }
@@ -169,7 +171,10 @@ impl<'a> Crew<'a> {
                 shared.outcome.copied += 1;
                 shared.outcome.bytes += copying.size();
             }
-            Err(error) => self.failed(copying.source(), error),
+            Err(error) => {
+                self.lock().outcome.kept += u64::from(copying.is_kept());
+                self.failed(copying.source(), error);
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! `pario cp`: copies files into, out of and within partitions, in parallel.
 //!
-//! A walk over the sources (`walk`) brings files to threads (`crew`), which copy each in pieces (`copy`). Whether a
-//! side is on this host or in a partition matters in `side` only.
+//! A walk over the sources (`walk`) brings files to threads (`crew`), which copy each in pieces (`copy`).
+//! Whether a side is on this host or in a partition matters in `side` only.
 
 mod copy;
 mod crew;
@@ -43,6 +43,9 @@ pub struct Arguments {
     /// Directories with all that is in them
     #[arg(short = 'r', short_alias = 'R', long)]
     recursive: bool,
+    /// What links to directories lead to as well, within directories
+    #[arg(short = 'L', long)]
+    dereference: bool,
     /// Go on where an interrupted copy was, and leave files alone that have been copied
     #[arg(long)]
     resume: bool,
@@ -112,6 +115,7 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
         chunk: arguments.chunk,
         resume: arguments.resume,
         sync: arguments.sync,
+        follow: arguments.dereference,
         layout: Layout {
             stripe: arguments.stripe_size.unwrap_or(0),
             count: arguments.stripe_count.unwrap_or(0),
@@ -174,6 +178,7 @@ fn pairs(arguments: &Arguments, session: &mut Session<'_>) -> Result<Vec<(Side, 
             Some(name) => target.join(&name)?,
             None => target.clone(),
         };
+        let target = behind_link(target);
         if is_within(&target, &source) {
             let why = "a directory cannot be copied into itself";
             return Err(Error::RefusedBoth(source.show(), target.show(), why));
@@ -188,6 +193,14 @@ fn side(text: &OsStr, session: &mut Session<'_>) -> Result<Side, Error> {
         Address::Here(path) => Side::Here(path),
         Address::There(Spot { partition, path }) => Side::There(session.partition(&partition)?, path),
     })
+}
+
+/// A copy takes the place of the file that a link leads to, not that of the link.
+fn behind_link(target: Side) -> Side {
+    match &target {
+        Side::Here(path) if target.is_link() => path.canonicalize().map_or(target, Side::Here),
+        _ => target,
+    }
 }
 
 /// Whether the first would be in the second, a directory.
@@ -224,6 +237,7 @@ fn report(
             "moved_bytes": moved,
             "seconds": took.as_secs_f64(),
             "failures": outcome.failures,
+            "kept": outcome.kept,
             "failed": failures(&outcome.failed),
         });
         print(&format!("{object:#}\n"))?;
@@ -238,11 +252,12 @@ fn report(
         let rate = text::short_size(rate as u64);
         eprintln!("copied {copied}, {bytes} in {seconds:.1} s ({rate}/s){unchanged}");
     }
-    if outcome.failures > 0 {
-        let what = text::count(outcome.failures, "failure");
-        let rest = if outcome.stopped { "; the rest was not tried" } else { "" };
-        eprintln!("pario: {what}{rest}; what is there of copies is kept for 'pario cp --resume'");
-        return Ok(ExitCode::FAILURE);
+    if outcome.stopped {
+        eprintln!("pario: the rest was not tried");
     }
-    Ok(ExitCode::SUCCESS)
+    if outcome.kept > 0 {
+        let kept = text::count(outcome.kept, "file");
+        eprintln!("pario: what was copied of {kept} is kept: 'pario cp --resume' goes on from there");
+    }
+    Ok(if outcome.failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

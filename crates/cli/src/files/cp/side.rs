@@ -135,6 +135,11 @@ impl Side {
         }
     }
 
+    /// Whether it is a symbolic link.
+    pub fn is_link(&self) -> bool {
+        matches!(self, Side::Here(path) if path.is_symlink())
+    }
+
     /// The names in a directory.
     pub fn list(&self) -> Result<Box<dyn Iterator<Item = Result<OsString, Error>> + '_>, Error> {
         const DOING: &str = "cannot list";
@@ -416,8 +421,8 @@ impl Open {
         }
     }
 
-    /// The first byte from `at` on that is not in a hole, as far as can be told without reading; `size` if there
-    /// is none before.
+    /// The first byte from `at` on that is not in a hole, as far as can be told without reading; `size` if
+    /// there is none before.
     pub fn next_data(&self, at: u64, size: u64) -> u64 {
         let Open::Here(file) = self else { return at };
         match rustix::fs::seek(file, SeekFrom::Data(at)) {
@@ -427,8 +432,8 @@ impl Open {
         }
     }
 
-    /// Runs of zeros that begin at a multiple of this and have at least this many bytes are left out, so that they
-    /// become holes.
+    /// Runs of zeros that begin at a multiple of this and have at least this many bytes are left out, so
+    /// that they become holes.
     pub fn hole(&self) -> usize {
         match self {
             Open::Here(_) => 4 << 10,

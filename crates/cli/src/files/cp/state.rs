@@ -1,11 +1,17 @@
-//! What an interrupted copy leaves for the next one: which bytes of which version of the source are in which file.
+//! What an interrupted copy leaves for the next one: which bytes of which version of the source are in which
+//! file.
 //!
-//! It is a small JSON file beside the destination, written every few seconds after the bytes it tells of have been
-//! brought to the medium:
+//! It is a small JSON file beside the destination, written every second or so, after the bytes it tells
+//! of have been brought to the medium:
 //!
 //! ```json
-//! { "version": 1, "source": "in.dat", "size": 1000, "modified_ns": 170…, "part": [64768, 12], "done": [[0, 500]] }
+//! {
+//!   "version": 1, "source": "in.dat", "size": 1000, "modified_ns": 1700000000000000000,
+//!   "part": [64768, 12], "done": [[0, 500]]
+//! }
 //! ```
+//!
+//! `part` is device and inode of the file so far, or 0 and its number in the partition.
 
 use super::super::text::nanoseconds;
 use super::ranges::Ranges;
@@ -50,8 +56,8 @@ impl State {
         text
     }
 
-    /// The bytes that need not be copied again: only if this is a state, of this source as it is now, and of this
-    /// file.
+    /// The bytes that need not be copied again: only if this is a state, of this source as it is now, and of
+    /// this file.
     pub fn trusted(bytes: &[u8], source: &Side, info: &Info, part: (u64, u64)) -> Option<Ranges> {
         let state: State = serde_json::from_slice(bytes).ok()?;
         let expected =

@@ -12,8 +12,8 @@ pub struct Walk<'a> {
     crew: &'a Crew<'a>,
     settings: &'a Settings,
     recursive: bool,
-    /// Directories that were made, each after the one that it is in. They get their attributes at the end, when
-    /// nothing is put into them any more.
+    /// Directories that were made, each after the one that it is in. They get their attributes at the end,
+    /// when nothing is put into them any more.
     directories: Vec<(Side, Info)>,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Walk<'a> {
 
     /// Brings what is in a directory.
     fn enter(&mut self, level: &Level, levels: &mut Vec<Level>) -> bool {
-        let Level { source, target, above } = level;
+        let Level { source, target, .. } = level;
         let made = source.info().and_then(|info| {
             target.make_directory()?;
             Ok(info)
@@ -67,24 +67,33 @@ impl<'a> Walk<'a> {
             Err(error) => return self.tried(source, Err(error)),
         };
         for name in names {
-            let met = name.and_then(|name| self.meet_in(source, target, &name, above, levels));
-            if !self.tried(source, met) {
+            let go_on = match name {
+                Ok(name) => self.meet_in(level, &name, levels),
+                Err(error) => self.tried(source, Err(error)),
+            };
+            if !go_on {
                 return false;
             }
         }
         true
     }
 
-    fn meet_in(
-        &self,
-        source: &Side,
-        target: &Side,
-        name: &OsStr,
-        above: &Option<Rc<Above>>,
-        levels: &mut Vec<Level>,
-    ) -> Result<bool, Error> {
-        let (source, target) = (source.join(name)?, target.join(name)?);
-        self.meet(&source, &target, above.clone(), levels)
+    fn meet_in(&self, level: &Level, name: &OsStr, levels: &mut Vec<Level>) -> bool {
+        let (source, target) = match (level.source.join(name), level.target.join(name)) {
+            (Ok(source), Ok(target)) => (source, target),
+            (Err(error), _) | (_, Err(error)) => return self.tried(&level.source, Err(error)),
+        };
+        let met = match source.is_link() && !self.settings.follow {
+            // A link to a file is copied as a file; one to a directory might lead anywhere.
+            true => source.info().and_then(|info| match info.map(|info| info.kind) {
+                Some(Kind::Directory) => {
+                    Err(Error::Refused(source.show(), "a link to a directory; -L copies what it leads to"))
+                }
+                _ => self.meet(&source, &target, level.above.clone(), levels),
+            }),
+            false => self.meet(&source, &target, level.above.clone(), levels),
+        };
+        self.tried(&source, met)
     }
 
     /// Brings a file, or notes a directory for later. Whether it makes sense to go on.

@@ -1,5 +1,5 @@
-//! Asks the servers of a partition how they are, each by itself: one that does not answer hides nothing of the
-//! others, and neither does a metadata server that is gone.
+//! Asks the servers of a partition how they are, each by itself: one that does not answer hides nothing of
+//! the others, and neither does a metadata server that is gone.
 
 use pario_client::Target;
 use pario_registry::{Entry, Registry};

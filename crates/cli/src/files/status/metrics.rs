@@ -1,5 +1,5 @@
-//! The same in the text format of Prometheus, version 0.0.4, for its node exporter's textfile collector or any
-//! scraper that runs a command.
+//! The same in the text format of Prometheus, version 0.0.4, for its node exporter's textfile collector or
+//! any scraper that runs a command.
 
 use super::ask::{Picture, State};
 use pario_wire::message::Status;
@@ -10,20 +10,12 @@ struct Metric {
     name: &'static str,
     kind: &'static str,
     help: &'static str,
-    /// Only the metadata server knows it.
-    of_names: bool,
     value: fn(&Status) -> u64,
 }
 
 macro_rules! metrics {
     ($($name:literal $kind:ident $help:literal = $value:expr;)*) => {
-        &[$(Metric {
-            name: concat!("pario_", $name),
-            kind: stringify!($kind),
-            help: $help,
-            of_names: false,
-            value: $value,
-        }),*]
+        &[$(Metric { name: concat!("pario_", $name), kind: stringify!($kind), help: $help, value: $value }),*]
     };
 }
 
@@ -41,8 +33,8 @@ const OF_EACH: &[Metric] = metrics! {
     "cache_valid_blocks" gauge "Blocks in the cache." = |s| s.valid_slots.into();
     "cache_dirty_blocks" gauge "Blocks that are not yet in storage." = |s| s.dirty_slots.into();
     "cache_pinned_blocks" gauge "Blocks that clients are using." = |s| s.pinned_slots.into();
-    "cache_high_water_blocks" gauge "Dirty blocks at which writing to storage begins." = |s| s.high_water.into();
-    "cache_low_water_blocks" gauge "Dirty blocks at which writing to storage rests." = |s| s.low_water.into();
+    "cache_high_water_blocks" gauge "Dirty blocks at which storing them begins." = |s| s.high_water.into();
+    "cache_low_water_blocks" gauge "Dirty blocks at which storing them rests." = |s| s.low_water.into();
     "cache_hits_total" counter "Blocks that were asked for and in the cache." = |s| s.hits;
     "cache_misses_total" counter "Blocks that were asked for and not in the cache." = |s| s.misses;
     "cache_evictions_total" counter "Blocks that had to make room for others." = |s| s.evictions;
@@ -58,6 +50,7 @@ const OF_EACH: &[Metric] = metrics! {
     "storage_parts" gauge "Files of which the server holds stripes." = |s| s.room.parts;
 };
 
+/// Only the metadata server knows these.
 const OF_NAMES: &[Metric] = metrics! {
     "files" gauge "Files of the partition." = |s| s.files;
     "directories" gauge "Directories of the partition." = |s| s.directories;
@@ -78,17 +71,17 @@ pub fn metrics(pictures: &[Picture]) -> String {
             let _ = writeln!(text, "pario_start_time_seconds{labels} {}", status.started.0 as f64 / 1e9);
         }
     });
-    let of_names = OF_NAMES.iter().map(|metric| Metric { of_names: true, ..*metric });
-    let of_each = OF_EACH.iter().map(|metric| Metric { ..*metric });
-    for metric in of_each.chain(of_names) {
-        head(&mut text, metric.name, metric.kind, metric.help);
-        for_each(pictures, |labels, state, keeps_names| {
-            if let State::Answers(status) = state
-                && (keeps_names || !metric.of_names)
-            {
-                let _ = writeln!(text, "{}{labels} {}", metric.name, (metric.value)(status));
-            }
-        });
+    for (family, of_names) in [(OF_EACH, false), (OF_NAMES, true)] {
+        for metric in family {
+            head(&mut text, metric.name, metric.kind, metric.help);
+            for_each(pictures, |labels, state, keeps_names| {
+                if let State::Answers(status) = state
+                    && (keeps_names || !of_names)
+                {
+                    let _ = writeln!(text, "{}{labels} {}", metric.name, (metric.value)(status));
+                }
+            });
+        }
     }
     text
 }
@@ -125,7 +118,8 @@ mod tests {
         !text.starts_with(|c: char| c.is_ascii_digit()) && !text.is_empty() && text.chars().all(sound)
     }
 
-    /// A sample's name, labels and value, by the format's grammar; labels here have no braces in their values.
+    /// A sample's name, labels and value, by the format's grammar; labels here have no braces in their
+    /// values.
     fn sample(line: &str) -> (String, BTreeMap<String, String>, f64) {
         let (name, rest) = line.split_once('{').expect("labels");
         let (labels, value) = rest.split_once("} ").expect("a value");

@@ -41,16 +41,17 @@ pub struct Arguments {
 
 const NOTES: &str = "\
 Columns:
-  SERVER   its number; * keeps the names of files
-  UP       since when it has been running
-  SESS     connections to it, that of this command included
-  REQ      requests since its start; with --watch per second
-  CACHE    size of its cache, and how much of it is in use
-  DIRTY    of the cache, what is not yet in storage, and from where on it is
-           written there
-  HITS     of the blocks that were asked for, those that were in the cache
-  FLUSHED  bytes that went from the cache to storage
-  ERRORS   requests and writes to storage that failed; the last ones follow
+  SRV     a server's number; * keeps the names of files
+  STATE   up: it answers; silent: it should, and does not; down: it was stopped
+  UPTIME  how long it has been running
+  SESS    connections to it, that of this command included
+  REQ     requests since its start; with --watch per second
+  CACHE   size of its cache, and how much of it is in use
+  DIRTY   of the cache, what is not yet in storage, and how much it takes until
+          it is written there
+  HITS    of the blocks that were asked for, those that were in the cache
+  FLUSH   bytes that went from the cache to storage
+  ERR     requests and writes to storage that failed; the last ones follow
 
 Examples:
   pario status                      all partitions
@@ -148,7 +149,8 @@ mod tests {
 
     /// A partition whose servers are in these states.
     pub fn picture(name: &str, servers: Vec<State>) -> Picture {
-        let lines: String = servers.iter().map(|_| "ahpfs_server = /data\n").collect();
+        let line = |server: usize| format!("ahpfs_server = /data{server}\n");
+        let lines: String = (0..servers.len()).map(line).collect();
         let description = Description::parse(&lines, Some(name)).expect("a description");
         let running = Running {
             host: "here".to_owned(),

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Hosts' names are cut to this, so that a row stays within 100 columns.
-const HOST: usize = 16;
+const HOST: usize = 12;
 
 /// Errors of each server that are shown.
 const ERRORS: usize = 3;
@@ -39,7 +39,7 @@ pub fn table(picture: &Picture, before: &mut Before, at: Duration, now: Stamp) -
     let mut text = format!("partition {}: ", entry.name());
     text += &match entry.running.len() {
         0 => "down".to_owned(),
-        _ => format!("{answering} of {} answer", count(total as u64, "server")),
+        _ => format!("{answering} of {total} servers up"),
     };
     let metadata = usize::from(structure.metadata.0);
     if let Some(State::Answers(status)) = picture.servers.get(metadata) {
@@ -52,9 +52,8 @@ pub fn table(picture: &Picture, before: &mut Before, at: Duration, now: Stamp) -
     }
     use Side::{Left, Right};
     let sides = [Right, Left, Left, Right, Right, Right, Right, Right, Right, Right, Right, Right];
-    let head = [
-        "SERVER", "HOST", "STATE", "PID", "UP", "SESS", "REQ", "CACHE", "DIRTY", "HITS", "FLUSHED", "ERRORS",
-    ];
+    let head =
+        ["SRV", "HOST", "STATE", "PID", "UPTIME", "SESS", "REQ", "CACHE", "DIRTY", "HITS", "FLUSH", "ERR"];
     let mut rows = Table::with_head(&sides, &head);
     let mut notes = String::new();
     for (server, state) in picture.servers.iter().enumerate() {
@@ -73,7 +72,7 @@ pub fn table(picture: &Picture, before: &mut Before, at: Duration, now: Stamp) -
                 notes += &format!("  server {server} does not answer: {why}\n");
                 cells.push("silent".to_owned());
             }
-            State::Stopped => cells.push("stopped".to_owned()),
+            State::Stopped => cells.push("down".to_owned()),
         }
         cells.resize(sides.len(), "-".to_owned());
         rows.row(cells);
@@ -86,28 +85,32 @@ fn numbers(status: &Status, rate: Option<f64>, now: Stamp) -> Vec<String> {
     let (block, slots) = (u64::from(status.block), u64::from(status.slots));
     let share = |blocks: u32| percent(blocks.into(), slots);
     vec![
-        "answers".to_owned(),
+        "up".to_owned(),
         status.pid.to_string(),
         span(up),
         status.sessions.to_string(),
         rate.map_or_else(|| short_count(status.requests), |rate| format!("{}/s", short_count(rate as u64))),
         format!("{} {}", short_size(slots.saturating_mul(block)), share(status.valid_slots)),
-        format!("{} of {}", share(status.dirty_slots), share(status.high_water)),
+        format!("{}/{}", share(status.dirty_slots).trim_end_matches('%'), share(status.high_water)),
         percent(status.hits, status.hits.saturating_add(status.misses)),
         short_size(status.flushed_blocks.saturating_mul(block)),
         short_count(status.errors.saturating_add(status.flush_errors).saturating_add(status.damaged)),
     ]
 }
 
-/// A number in at most five characters.
+/// A number in at most four characters.
 fn short_count(number: u64) -> String {
-    match number {
-        0..100_000 => number.to_string(),
-        100_000..10_000_000 => format!("{}k", number / 1000),
-        10_000_000..10_000_000_000 => format!("{}M", number / 1_000_000),
-        10_000_000_000..10_000_000_000_000 => format!("{}G", number / 1_000_000_000),
-        _ => format!("{}T", number / 1_000_000_000_000),
+    const UNITS: [&str; 6] = ["k", "M", "G", "T", "P", "E"];
+    if number < 10_000 {
+        return number.to_string();
     }
+    let mut rest = number / 1000;
+    let mut unit = 0;
+    while rest >= 1000 {
+        rest /= 1000;
+        unit += 1;
+    }
+    format!("{rest}{}", UNITS[unit])
 }
 
 fn cut(text: &str, most: usize) -> String {
@@ -195,8 +198,8 @@ mod tests {
     #[test]
     fn a_table_fits_100_columns() {
         let huge = Status {
-            pid: u32::MAX,
-            sessions: 99_999,
+            pid: 4_194_304,
+            sessions: 9_999,
             requests: u64::MAX,
             flushed_blocks: u64::MAX,
             errors: u64::MAX,
@@ -209,11 +212,14 @@ mod tests {
         let states = vec![State::Answers(Box::new(huge)), State::Silent("no".into()), State::Stopped];
         let mut pictured = picture("one", states);
         pictured.entry.host = "a-node-with-a-long-name.cluster.example".to_owned();
-        let text = table(&pictured, &mut Before::default(), Duration::ZERO, Stamp(i64::MAX));
+        let now = Stamp(status().started.0 + 999 * 86_400_000_000_000);
+        let mut before = Before::default();
+        before.0.insert((7, 0), (status().started, 0, Duration::ZERO));
+        let text = table(&pictured, &mut before, Duration::from_secs(1), now);
         for line in text.lines() {
             assert!(line.chars().count() <= 100, "{}: {line}", line.chars().count());
         }
-        assert!(text.contains("a-node-with-a-l…") && text.contains("server 1 does not answer: no"), "{text}");
+        assert!(text.contains("a-node-with…") && text.contains("server 1 does not answer: no"), "{text}");
     }
 
     #[test]
@@ -223,8 +229,8 @@ mod tests {
         let text = table(&pictured, &mut Before::default(), Duration::ZERO, now);
         let lines: Vec<String> =
             text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-        assert_eq!(lines[0], "partition one: 1 of 1 server answer, 12 files, 3 directories, 2 open");
-        assert_eq!(lines[2], "0* here answers 77 1m05s 4 1000 6.4M 50% 10% of 40% 75% 2.0M 1");
+        assert_eq!(lines[0], "partition one: 1 of 1 servers up, 12 files, 3 directories, 2 open");
+        assert_eq!(lines[2], "0* here up 77 1m05s 4 1000 6.4M 50% 10/40% 75% 2.0M 1");
         assert_eq!(lines[3], "server 0: /data is full");
     }
 
@@ -242,7 +248,7 @@ mod tests {
 
     #[test]
     fn counts_are_short() {
-        let counts = [0, 99_999, 100_000, 9_999_999, 10_000_000, u64::MAX].map(short_count);
-        assert_eq!(counts, ["0", "99999", "100k", "9999k", "10M", "18446744T"]);
+        let counts = [0, 9_999, 10_000, 999_999, 1_000_000, u64::MAX].map(short_count);
+        assert_eq!(counts, ["0", "9999", "10k", "999k", "1M", "18E"]);
     }
 }
