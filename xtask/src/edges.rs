@@ -35,9 +35,9 @@ const EDGES: &[(&str, &[&str])] = &[
     ("pario", &["client", "view"]),
     ("server", &["units", "layout", "wire", "transport", "cache", "store", "namespace", "shm"]),
     ("capi", &["mpiio", "mpi-host", "buffer", "trace", "units"]),
-    ("cli", &["units", "hints", "trace", "registry", "wire", "transport", "server", "client", "pario"]),
+    ("cli", &["units", "hints", "trace", "registry", "layout", "wire", "transport", "server", "client", "pario"]),
     ("model", &["units", "view"]),
-    ("conformance", &["model", "units", "view", "pario", "client", "transport", "wire"]),
+    ("conformance", &["model", "units", "view", "pario", "client", "registry", "transport", "wire"]),
 ];
 
 /// What any crate may use in its own tests besides its allowed edges.

@@ -138,6 +138,20 @@ impl Hosts {
         Ok(Hosts { head, hosts, agent, _dir: dir })
     }
 
+    /// What has to stand before a command so that it runs on a host, by its number from 1; 0 is the head.
+    pub fn prefix(&self, number: usize) -> Vec<String> {
+        let holder = if number == 0 { &self.head } else { &self.hosts[number - 1] };
+        let mut words = vec!["nsenter".into(), "-t".into(), holder.process.to_string()];
+        words.extend(["-n", "-u", "-m", "-i"].map(String::from));
+        words.extend((number > 0).then(|| "-p".into()));
+        words
+    }
+
+    /// A program that executes a command on a host as `ssh` does: its arguments are the host and the command.
+    pub fn agent(&self) -> &Path {
+        &self.agent
+    }
+
     /// Bytes that each host has sent to the others.
     pub fn sent_bytes(&self) -> Vec<u64> {
         self.hosts.iter().map(sent_bytes).collect()

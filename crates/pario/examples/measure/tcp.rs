@@ -1,7 +1,8 @@
 //! Streams over TCP: accesses of what lies in the servers' caches, beside a plain stream with the same addresses.
 //!
-//! A target is `ID SECRET-FILE ADDRESS,…` in one argument. The peer reads a letter and eight bytes, `W` or `R` and a
-//! number (little-endian) of bytes: it takes in that many and answers with one byte, or it sends that many.
+//! A target is `ID SECRET-FILE ADDRESS,…` in one argument. The peer has as much memory as the file has bytes, and goes
+//! through it as often. It reads a letter and eight bytes, `W` or `R` and a number (little-endian) of bytes: it takes
+//! in that many and answers with one byte, or it sends that many.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -18,7 +19,7 @@ const SIZES: [usize; 2] = [1 << 20, 16 << 20];
 const LENGTH: usize = 64 << 20;
 const PASSES: usize = 4;
 
-/// Pieces in which the plain stream is written and read.
+/// Pieces in which the peer writes and reads.
 const PIECE: usize = 1 << 20;
 
 struct Ends {
@@ -26,6 +27,8 @@ struct Ends {
     plain: TcpStream,
     from: Vec<u8>,
     into: Vec<u8>,
+    /// Where the plain stream goes, not over what Pario has read.
+    other: Vec<u8>,
 }
 
 pub fn measure(target: &str, turns: u32, peer: &str) -> Outcome {
@@ -34,7 +37,7 @@ pub fn measure(target: &str, turns: u32, peer: &str) -> Outcome {
     let plain = TcpStream::connect(peer)?;
     plain.set_nodelay(true)?;
     let most = SIZES[SIZES.len() - 1];
-    let mut ends = Ends { file, plain, from: vec![1; most], into: vec![2; most] };
+    let mut ends = Ends { file, plain, from: vec![1; most], into: vec![2; most], other: vec![3; most] };
     ends.write(most)?;
     if partition.servers().any(|server| partition.is_mapped(server)) {
         return Err("the servers were reached by shared memory, not by TCP".into());
@@ -45,8 +48,18 @@ pub fn measure(target: &str, turns: u32, peer: &str) -> Outcome {
             let bytes = (PASSES * LENGTH) as u64;
             let operations = bytes / size as u64;
             let case = |name| Case { name, size, clients: 1, operations, bytes };
-            case("tcp-write").beside(turn, &mut ends, |ends| ends.write(size), |ends| ends.send(bytes))?;
-            case("tcp-read").beside(turn, &mut ends, |ends| ends.read(size), |ends| ends.receive(bytes))?;
+            case("tcp-write").beside(
+                turn,
+                &mut ends,
+                |ends| ends.write(size),
+                |ends| ends.send(size, bytes),
+            )?;
+            case("tcp-read").beside(
+                turn,
+                &mut ends,
+                |ends| ends.read(size),
+                |ends| ends.receive(size, bytes),
+            )?;
             same(&ends.into[..size], &ends.from[..size], "TCP")?;
         }
     }
@@ -71,20 +84,18 @@ impl Ends {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    fn send(&mut self, bytes: u64) -> Outcome<f64> {
+    fn send(&mut self, size: usize, bytes: u64) -> Outcome<f64> {
         let start = Instant::now();
         ask(&mut self.plain, b'W', bytes)?;
-        pieces(bytes).try_for_each(|piece| self.plain.write_all(&self.from[..piece]))?;
+        offsets(size).try_for_each(|_| self.plain.write_all(&self.from[..size]))?;
         self.plain.read_exact(&mut [0])?;
         Ok(start.elapsed().as_secs_f64())
     }
 
-    fn receive(&mut self, bytes: u64) -> Outcome<f64> {
-        // Not over what Pario has read.
-        let mut into = vec![3; PIECE];
+    fn receive(&mut self, size: usize, bytes: u64) -> Outcome<f64> {
         let start = Instant::now();
         ask(&mut self.plain, b'R', bytes)?;
-        pieces(bytes).try_for_each(|piece| self.plain.read_exact(&mut into[..piece]))?;
+        offsets(size).try_for_each(|_| self.plain.read_exact(&mut self.other[..size]))?;
         Ok(start.elapsed().as_secs_f64())
     }
 }
@@ -93,10 +104,6 @@ fn ask(stream: &mut TcpStream, what: u8, bytes: u64) -> std::io::Result<()> {
     let mut head = [what; 9];
     head[1..].copy_from_slice(&bytes.to_le_bytes());
     stream.write_all(&head)
-}
-
-fn pieces(bytes: u64) -> impl Iterator<Item = usize> {
-    (0..bytes).step_by(PIECE).map(move |at| (bytes - at).min(PIECE as u64) as usize)
 }
 
 /// Serves plain streams until the input ends; says first where.
@@ -115,16 +122,23 @@ pub fn peer(address: &str) -> Outcome {
 
 fn serve(mut stream: TcpStream) -> Outcome {
     stream.set_nodelay(true)?;
-    let mut buffer = vec![0; PIECE];
+    let mut memory = vec![4; LENGTH];
     let mut head = [0; 9];
     loop {
         stream.read_exact(&mut head)?;
-        let bytes = u64::from_le_bytes(head[1..].try_into()?);
+        let mut left = u64::from_le_bytes(head[1..].try_into()?) as usize;
+        while left > 0 {
+            for piece in memory.chunks_mut(PIECE) {
+                let piece = &mut piece[..left.min(PIECE)];
+                left -= piece.len();
+                match head[0] {
+                    b'W' => stream.read_exact(piece)?,
+                    _ => stream.write_all(piece)?,
+                }
+            }
+        }
         if head[0] == b'W' {
-            pieces(bytes).try_for_each(|piece| stream.read_exact(&mut buffer[..piece]))?;
             stream.write_all(&[1])?;
-        } else {
-            pieces(bytes).try_for_each(|piece| stream.write_all(&buffer[..piece]))?;
         }
     }
 }

@@ -2,6 +2,7 @@
 //! Ethernet devices, which only root can make.
 
 use std::ffi::OsStr;
+use std::path::Path;
 use std::process::Command;
 
 use crate::program::{self, Failure, Outcome};
@@ -74,7 +75,7 @@ impl Network {
             return Err(Failure::new("there is no `ip netns`"));
         }
         // Those of a bench that was killed.
-        remove(false);
+        remove();
         let network = Network { server: SERVER_SPACE, client: CLIENT_SPACE };
         for space in [SERVER_SPACE, CLIENT_SPACE] {
             ip(&["netns", "add", space])?;
@@ -93,14 +94,15 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        remove(true);
+        remove();
     }
 }
 
-fn remove(must: bool) {
+/// Removes the namespaces that are there, and with them the devices.
+fn remove() {
     for space in [SERVER_SPACE, CLIENT_SPACE] {
-        if let Err(failure) = ip(&["netns", "delete", space])
-            && must
+        if Path::new("/run/netns").join(space).exists()
+            && let Err(failure) = ip(&["netns", "delete", space])
         {
             eprintln!("xtask bench: {failure}");
         }

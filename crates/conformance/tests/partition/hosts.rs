@@ -1,0 +1,113 @@
+//! Partitions over several hosts: servers are started through a launcher, and clients reach those of other hosts
+//! by TCP only. It takes root; elsewhere these tests say so and pass.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use pario_conformance::Hosts;
+use pario_units::ServerId;
+
+use super::crew::Crew;
+use super::dice::Dice;
+use super::model::{compare, verify, world};
+use super::site::{Door, Shape, Site, connect};
+use super::try_seeds;
+
+/// Names the clients in a child's environment: their registry, and their seed.
+const CHILD: &str = "PARIO_TEST_HOST";
+
+const HOSTS: u16 = 3;
+
+/// What stands in for `ssh`: its options end with `--`.
+const SSH: &str = r#"#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+shift
+exec AGENT "$@"
+"#;
+
+/// Not a test: several clients on one host, each result compared with the model.
+#[test]
+fn child() {
+    let Ok(told) = std::env::var(CHILD) else { return };
+    let (home, seed) = told.split_once(' ').expect("a registry and a seed");
+    let (home, mut dice) = (Path::new(home), Dice::new(seed.parse().expect("a seed")));
+    let client = connect(home, Door::Any).expect("the partition is up");
+    let mut world = world(&client, 3);
+    let crew = Crew::new(home, &[Door::Any; 3]);
+    for _ in 0..6 {
+        crew.go(world.round(&mut dice, 40));
+    }
+    crew.go(world.farewell());
+    drop(crew);
+    compare(&client, &world);
+    verify(&client);
+    let mapped = client.servers().filter(|server| client.is_mapped(*server)).count();
+    assert_eq!(mapped, 1, "the pool of this host's server, and no other");
+    println!("passed");
+}
+
+fn start_clients(site: &Site, hosts: &Hosts, number: usize, seed: u64) -> Child {
+    let mut command = site.again(&hosts.prefix(number), "partition::hosts::child");
+    command.env(CHILD, format!("{} {seed}", site.home().display()));
+    command.stdout(Stdio::piped()).spawn().expect("this program can be started again")
+}
+
+#[track_caller]
+fn expect_passed(child: Child) {
+    let output = child.wait_with_output().expect("it can be waited for");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("passed"), "{said}");
+}
+
+/// A partition with a server on each host, started from the head.
+fn site(hosts: &Hosts, shape: Shape) -> Site {
+    let nodes: Vec<String> = (1..=HOSTS).map(|number| format!("host{number}")).collect();
+    let mut site = Site::on(shape, &nodes);
+    let ssh = site.path("ssh");
+    fs::write(&ssh, SSH.replace("AGENT", &hosts.agent().to_string_lossy()))
+        .and_then(|()| fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)))
+        .expect("a scratch directory takes new files");
+    (site.prefix, site.ssh) = (hosts.prefix(0), Some(ssh));
+    site.start();
+    site
+}
+
+#[test]
+fn servers_of_other_hosts_are_used_by_tcp() {
+    try_seeds(&[71], |dice| {
+        let Some(hosts) = Hosts::new(HOSTS.into()) else { return };
+        let site = site(&hosts, Shape { stripe: 4096, ..Shape::new(HOSTS) });
+        let before = hosts.sent_bytes();
+        expect_passed(start_clients(&site, &hosts, 2, dice.next()));
+        for (before, after) in before.into_iter().zip(hosts.sent_bytes()) {
+            assert!(after - before > 1 << 20, "a host sent {} bytes only", after - before);
+        }
+        site.stop();
+        assert_eq!(hosts.remains(), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn servers_of_other_hosts_may_be_killed() {
+    try_seeds(&[72], |dice| {
+        let Some(hosts) = Hosts::new(HOSTS.into()) else { return };
+        let site = site(&hosts, Shape { stripe: 4096, ..Shape::new(HOSTS) });
+        let mut clients = start_clients(&site, &hosts, 1, dice.next());
+        let mut deaths = 0;
+        while clients.try_wait().expect("it can be waited for").is_none() {
+            std::thread::sleep(Duration::from_millis(50 + dice.below(200)));
+            // A supervisor gives up on a server that dies too often.
+            if deaths < 4 * HOSTS {
+                site.kill(ServerId(deaths % HOSTS));
+                deaths += 1;
+            }
+        }
+        expect_passed(clients);
+        eprintln!("{deaths} servers were killed");
+        site.stop();
+        assert_eq!(hosts.remains(), Vec::<String>::new());
+    });
+}

@@ -1,0 +1,54 @@
+//! The trials, and what they are made of: a [`site`] with a partition, a [`world`] that knows what is right, and
+//! [`crew`]s of clients.
+
+mod clients;
+mod crew;
+mod dice;
+mod faults;
+mod hosts;
+mod limits;
+mod model;
+mod processes;
+mod site;
+mod starts;
+mod step;
+mod strangers;
+mod world;
+
+use std::time::{Duration, Instant};
+
+use dice::Dice;
+
+/// For what has to come true soon, though nobody says when: fails if it does not within ten seconds.
+#[track_caller]
+fn soon(what: &str, mut is: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(10);
+    while !is() {
+        assert!(Instant::now() < until, "still not so: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Tries these seeds, and more if the user says so. A failing one is named.
+fn try_seeds(seeds: &[u64], trial: impl Fn(&mut Dice)) {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let more = 1000..1000 + number("PARIO_TRIALS").unwrap_or(0);
+    let seeds: Vec<u64> = match number("PARIO_SEED") {
+        Some(seed) => vec![seed],
+        None => seeds.iter().copied().chain(more).collect(),
+    };
+    for seed in seeds {
+        let named = Named(seed);
+        trial(&mut Dice::new(seed));
+        std::mem::forget(named);
+    }
+}
+
+/// Names the seed of a trial that panics.
+struct Named(u64);
+
+impl Drop for Named {
+    fn drop(&mut self) {
+        eprintln!("this was the trial of PARIO_SEED={}", self.0);
+    }
+}

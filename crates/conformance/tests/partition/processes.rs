@@ -1,0 +1,77 @@
+//! Processes, as `/proc` shows them.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Process(pub u32);
+
+impl Process {
+    /// Those whose environment has this variable with this value.
+    pub fn with(name: &str, value: &str) -> Vec<Process> {
+        let wanted = format!("{name}={value}");
+        let mut found: Vec<_> = all()
+            .filter(|process| {
+                let environment = fs::read(process.file("environ")).unwrap_or_default();
+                environment.split(|&byte| byte == 0).any(|variable| variable == wanted.as_bytes())
+            })
+            .collect();
+        found.sort();
+        found
+    }
+
+    fn file(self, name: &str) -> String {
+        format!("/proc/{}/{name}", self.0)
+    }
+
+    /// Its words; none once it has ended.
+    pub fn command(self) -> String {
+        let line = fs::read(self.file("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).replace('\0', " ").trim().to_owned()
+    }
+
+    /// Whether it has this file mapped.
+    pub fn maps(self, path: &Path) -> bool {
+        let maps = fs::read_to_string(self.file("maps")).unwrap_or_default();
+        maps.lines().any(|line| line.ends_with(&*path.to_string_lossy()))
+    }
+
+    /// The fields of its state from the third on: what comes before may hold anything.
+    fn fields(self) -> Vec<String> {
+        let stat = fs::read_to_string(self.file("stat")).unwrap_or_default();
+        let fields = stat.rsplit_once(')').map_or("", |(_, after)| after).split_whitespace();
+        fields.map(str::to_owned).collect()
+    }
+
+    /// Ticks of CPU time that it has used, for itself and in the system: the 14th and 15th field.
+    pub fn ticks(self) -> u64 {
+        self.fields().iter().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
+    }
+
+    /// Whether it has ended, with all its threads (the 20th field) and all that it had open.
+    pub fn is_gone(self) -> bool {
+        let fields = self.fields();
+        fields.is_empty() || (fields[0] == "Z" && fields[17] == "1") || fields[0] == "X"
+    }
+
+    /// A line of its status in KiB, such as `RssAnon`.
+    pub fn kib(self, name: &str) -> u64 {
+        let status = fs::read_to_string(self.file("status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|text| text.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    }
+
+    /// Ends it as the kernel does when memory is short.
+    pub fn kill(self) {
+        let mut kill = Command::new("kill");
+        // It may just have ended by itself.
+        let _ = kill.args(["-KILL", "--", &self.0.to_string()]).stderr(Stdio::null()).status();
+    }
+}
+
+fn all() -> impl Iterator<Item = Process> {
+    let entries = fs::read_dir("/proc").expect("there is /proc");
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().map(Process))
+}

@@ -1,0 +1,301 @@
+//! Connections of people who should not be there, or who say what nobody can understand: they are sent away, and
+//! clients do not notice.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use pario::{OpenOptions, Partition};
+use pario_transport::{Address, Connection, Tuning};
+use pario_units::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp};
+use pario_wire::greeting::{Greeting, Hello, Prefix, Role};
+use pario_wire::message::{Access, Create, Held, Intent, Range, Run, Wish, Written};
+use pario_wire::{Envelope, HEAD, Nonce, Request, Secret, Side, encode_request};
+
+use super::dice::Dice;
+use super::site::{Shape, Site};
+use super::{soon, try_seeds};
+
+const SERVER: ServerId = ServerId(0);
+
+fn hello(site: &Site, client: u128) -> Hello {
+    Hello {
+        partition: site.entry().id,
+        server: SERVER,
+        servers: site.shape().servers,
+        client: ClientId(client),
+        role: Role::Client,
+        resume_ledger: None,
+    }
+}
+
+/// The doors of the first server: its socket, and its port.
+fn doors(site: &Site) -> [Address; 2] {
+    let running = site.entry().running[&SERVER].clone();
+    let tcp = format!("tcp:{}", running.tcp.expect("it listens"));
+    [Address::Unix(running.unix.into()), tcp.parse().expect("an address")]
+}
+
+fn tcp(site: &Site) -> TcpStream {
+    let running = site.entry().running[&SERVER].clone();
+    TcpStream::connect(running.tcp.expect("it listens")).expect("anybody may connect")
+}
+
+fn unix(site: &Site) -> UnixStream {
+    UnixStream::connect(&site.entry().running[&SERVER].unix).expect("anybody of this user may connect")
+}
+
+/// A client that writes, reads and compares until it is told to end; how often it did.
+fn work(client: &Partition, path: &str, over: &AtomicBool) -> u64 {
+    let mut options = OpenOptions::new();
+    let file = client.open(path, options.read(true).write(true).create(true)).expect("a new file");
+    let mut dice = Dice::new(1);
+    let mut rounds = 0;
+    while !over.load(Ordering::Acquire) {
+        let bytes = dice.bytes(300_000);
+        let at = dice.below(3 << 20);
+        file.write_at(&bytes, at).expect("it can be written");
+        let mut back = vec![0; bytes.len()];
+        file.read_exact_at(&mut back, at).expect("it can be read");
+        assert!(back == bytes, "what was read is not what was written");
+        rounds += 1;
+    }
+    file.close().expect("it can be stored");
+    rounds
+}
+
+/// Does something while clients work, one of this host and one of another.
+fn while_clients_work(site: &Site, disturb: impl FnOnce()) {
+    let over = AtomicBool::new(false);
+    let rounds = AtomicU64::new(0);
+    let (near, far) = (site.client(), site.far_client());
+    std::thread::scope(|scope| {
+        let (over, clients) = (&over, [(&near, "/near"), (&far, "/far")]);
+        let workers = clients.map(|(client, path)| scope.spawn(move || work(client, path, over)));
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(disturb));
+        over.store(true, Ordering::Release);
+        for worker in workers {
+            rounds.fetch_add(worker.join().expect("a client is not disturbed"), Ordering::Relaxed);
+        }
+        if let Err(panic) = outcome {
+            std::panic::resume_unwind(panic);
+        }
+    });
+    assert!(rounds.into_inner() > 0);
+}
+
+#[test]
+fn strangers_are_refused_and_counted() {
+    let site = Site::up(Shape::new(2));
+    let client = site.client();
+    let refused = || client.status(SERVER).expect("it answers").refused;
+    let process = site.process(SERVER);
+    while_clients_work(&site, || {
+        let deadline = || Instant::now() + Duration::from_secs(5);
+        let right = hello(&site, 1);
+        let wrong = [
+            (Secret::new([9; 32]), right, ErrorKind::Access),
+            (site.secret(), Hello { partition: PartitionId(7), ..right }, ErrorKind::Protocol),
+            (site.secret(), Hello { servers: 5, ..right }, ErrorKind::Protocol),
+            (site.secret(), Hello { server: ServerId(1), ..right }, ErrorKind::Protocol),
+        ];
+        for door in doors(&site) {
+            for (secret, hello, kind) in &wrong {
+                let before = refused();
+                let got = Connection::connect(&door, &Tuning::default(), hello, secret, deadline());
+                assert_eq!(got.map(|_| ()).map_err(|error| error.kind()), Err(*kind), "{hello:?}");
+                // With a wrong secret it is the client who finds the server out, and goes.
+                soon("it is counted", || refused() > before || *kind == ErrorKind::Access);
+            }
+        }
+        // Who goes on without knowing the secret is refused by the server.
+        let before = refused();
+        let mut stranger = get_in(&site, &Secret::new([9; 32]), 1);
+        soon("it is counted", || refused() > before);
+        assert_closed(&mut stranger);
+        // No greeting at all.
+        for garbage in [&b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"[..], &[0; 4096], &[0xff; 64]] {
+            let before = refused();
+            let mut stranger = tcp(&site);
+            // It may be thrown out before all is said.
+            let _ = stranger.write_all(garbage);
+            soon("it is counted", || refused() > before);
+            assert_closed(&mut stranger);
+            let mut stranger = unix(&site);
+            let _ = stranger.write_all(garbage);
+            assert_closed(&mut stranger);
+        }
+    });
+    assert_eq!(site.process(SERVER), process, "the server is still the same");
+}
+
+/// The other side has closed, perhaps after a last word.
+#[track_caller]
+fn assert_closed(stream: &mut (impl Read + TimeOut)) {
+    stream.time_out(Duration::from_secs(5));
+    let mut last = Vec::new();
+    match stream.read_to_end(&mut last) {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{last:?}"),
+    }
+}
+
+trait TimeOut {
+    fn time_out(&self, after: Duration);
+}
+
+impl TimeOut for TcpStream {
+    fn time_out(&self, after: Duration) {
+        self.set_read_timeout(Some(after)).expect("it is a socket");
+    }
+}
+
+impl TimeOut for UnixStream {
+    fn time_out(&self, after: Duration) {
+        self.set_read_timeout(Some(after)).expect("it is a socket");
+    }
+}
+
+/// Many who connect and say little or nothing keep nobody out, and are sent away after a while.
+#[test]
+fn the_slow_are_sent_away() {
+    let site = Site::up(Shape::new(1));
+    let mut mute: Vec<TcpStream> = (0..200).map(|_| tcp(&site)).collect();
+    let mut slow = tcp(&site);
+    let greeting = Greeting::Hello { hello: hello(&site, 2), nonce: Nonce([4; 32]) }.encode();
+    while_clients_work(&site, || {
+        // A byte at a time, always just enough to look alive.
+        let until = Instant::now() + Duration::from_secs(14);
+        let sent_away = greeting.iter().cycle().take_while(|_| Instant::now() < until).any(|byte| {
+            std::thread::sleep(Duration::from_millis(100));
+            slow.write_all(&[*byte]).is_err()
+        });
+        assert!(sent_away, "a greeting may take ten seconds");
+    });
+    mute.iter_mut().for_each(assert_closed);
+    let status = site.client().status(SERVER).expect("it answers");
+    assert!(status.refused >= 200, "{}", status.refused);
+}
+
+/// A request of any kind, with small and with absurd numbers.
+fn request(dice: &mut Dice) -> Request {
+    let file = FileId(dice.below(8));
+    let path = dice.pick(&["/", "/new", "/a", "/a/b", "", "//", "/..", "/far/x"]).to_owned();
+    let number = |dice: &mut Dice| dice.next() >> dice.pick(&[63, 50, 40, 1]);
+    match dice.below(20) {
+        0 => {
+            let intent = dice.pick(&[Intent::Read, Intent::Modify, Intent::Overwrite]);
+            let blocks = vec![Run { first: number(dice), count: number(dice) as u32 }];
+            Request::Acquire { file, intent, blocks }
+        }
+        1 | 2 => Request::Read { file, ranges: ranges(dice) },
+        3 | 4 => Request::Write { file: FileId(100 + dice.below(3)), ranges: ranges(dice) },
+        5 => Request::End { file },
+        6 => Request::Cut { file: FileId(100), end: number(dice) },
+        7 => Request::Sync { file, durable: dice.one_in(2) },
+        8 => Request::Remove { files: vec![FileId(100 + dice.below(3))] },
+        9 => Request::ListParts { after: file, most: number(dice) as u32 },
+        10 => Request::Verify { file, from: number(dice), most: number(dice) },
+        11 => Request::Lookup { path },
+        12 => {
+            let (access, create) = (Access::Both, dice.pick(&[Create::Never, Create::Exclusive]));
+            let wish = Wish { stripe: number(dice), count: number(dice) as u16, first: Some(9) };
+            Request::Open { path, access, create, mode: number(dice) as u32, wish }
+        }
+        13 => Request::Close { file, wrote: Some(Written { size: Some(5), modified: Stamp(-1) }) },
+        14 => Request::Reopen { files: vec![Held { file: FileId(number(dice)), access: Access::Both }] },
+        15 => Request::Rename { from: path, to: "/far/../x".into(), replace: true },
+        16 => Request::ReadDirectory { path, after: "zz".into(), most: number(dice) as u32 },
+        17 => Request::EndCut { file: FileId(200), size: number(dice) },
+        18 => Request::ListInodes { after: file, most: number(dice) as u32 },
+        _ => Request::Status,
+    }
+}
+
+fn ranges(dice: &mut Dice) -> Vec<Range> {
+    let at = |dice: &mut Dice| dice.next() >> dice.pick(&[1, 40, 50]);
+    (0..dice.below(4)).map(|_| Range { at: at(dice), len: dice.below(100_000) }).collect()
+}
+
+/// Greets with what is said to be the secret, without a look at what the server says, on a plain socket.
+fn get_in(site: &Site, secret: &Secret, client: u128) -> TcpStream {
+    let mut stream = tcp(site);
+    let (hello, ours) = (hello(site, client), Nonce([8; 32]));
+    stream.write_all(&Greeting::Hello { hello, nonce: ours }.encode()).expect("it listens");
+    let mut read = |length| {
+        let mut bytes = vec![0; length];
+        stream.read_exact(&mut bytes).expect("it answers");
+        bytes
+    };
+    let mut next = || {
+        let prefix = read(pario_wire::greeting::PREFIX);
+        let prefix = Prefix::decode(&prefix.try_into().expect("as long as that")).expect("a greeting");
+        prefix.greeting(&read(prefix.length as usize)).expect("a greeting")
+    };
+    let Greeting::Challenge { nonce: theirs, .. } = next() else { panic!("no challenge") };
+    let proof = secret.proof(Side::Client, &hello, ours, theirs);
+    stream.write_all(&Greeting::Answer { proof }.encode()).expect("it listens");
+    stream
+}
+
+/// Frames that were right once, with some bytes changed, cut short, or with lengths that are none.
+fn spoil(frame: &mut Vec<u8>, dice: &mut Dice) {
+    match dice.below(6) {
+        0 => {}
+        1 => frame.truncate(dice.index(frame.len())),
+        2 => frame[4..8].copy_from_slice(&u32::MAX.to_le_bytes()),
+        3 => frame[8..12].copy_from_slice(&(dice.next() as u32).to_le_bytes()),
+        4 => {
+            let at = dice.index(HEAD);
+            frame[at] ^= 1 << dice.below(8);
+        }
+        _ => {
+            let at = dice.index(frame.len());
+            frame[at] = dice.next() as u8;
+        }
+    }
+}
+
+#[test]
+fn nothing_that_is_said_ends_a_server() {
+    try_seeds(&[61, 62], |dice| {
+        let site = Site::up(Shape::new(2));
+        let secret = site.secret();
+        let processes = site.server_processes();
+        while_clients_work(&site, || {
+            let until = Instant::now() + Duration::from_millis(2500);
+            while Instant::now() < until {
+                let mut stream = get_in(&site, &secret, u128::from(dice.next()));
+                stream.set_read_timeout(Some(Duration::from_millis(1))).expect("it is a socket");
+                for id in 1..20 {
+                    let target = ServerId(dice.pick(&[0, 0, 0, 1, 7]));
+                    let request = request(dice);
+                    let mut frame = Vec::new();
+                    let envelope = Envelope::new(target, RequestId(id));
+                    if encode_request(&mut frame, envelope, &request).is_err() {
+                        continue;
+                    }
+                    frame.resize(frame.len() + request.payload() as usize, 0x5a);
+                    spoil(&mut frame, dice);
+                    let mut answer = [0; 4096];
+                    if stream.write_all(&frame).is_err() || matches!(stream.read(&mut answer), Ok(0)) {
+                        break;
+                    }
+                }
+            }
+        });
+        assert_eq!(site.server_processes(), processes, "a server died");
+        let client = site.client();
+        for server in site.servers() {
+            let status = client.status(server).expect("it answers");
+            assert_eq!((status.pinned_slots, status.local_sessions <= 1), (0, true), "{status:?}");
+        }
+        assert!(client.status(SERVER).expect("it answers").refused > 0);
+        // What was written to files that never were, where no storage could hold it.
+        for server in site.servers() {
+            client.remove_parts(server, (100..103).map(FileId).collect()).expect("nobody uses them");
+        }
+    });
+}

@@ -1,0 +1,297 @@
+//! A manager that looks at everything again after each event, byte by byte: the reference for the real one.
+
+use std::collections::BTreeMap;
+
+use pario_units::FileId;
+use proptest::prelude::*;
+
+use crate::counters::Counters;
+use crate::extent::Extent;
+use crate::granting::Manager;
+use crate::message::{Action, Grant, LockId, Mode, Release, Request, Ticket};
+
+/// Bytes that are looked at one by one; one more cell stands for all bytes behind them.
+const BYTES: usize = 24;
+const CELLS: usize = BYTES + 1;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cell {
+    Free,
+    Idle,
+    Owed,
+}
+
+#[derive(Clone, Debug)]
+struct Lock {
+    request: Request<u8>,
+    cells: [Cell; CELLS],
+    asked: Option<Extent>,
+}
+
+#[derive(Debug)]
+struct Naive {
+    unit: u64,
+    locks: BTreeMap<LockId, Lock>,
+    queue: Vec<Request<u8>>,
+    last: u64,
+    counters: BTreeMap<FileId, Counters>,
+}
+
+fn has(extent: Extent, cell: usize) -> bool {
+    let byte = cell as u64;
+    if cell == BYTES { extent.end() > byte } else { (extent.start()..extent.end()).contains(&byte) }
+}
+
+fn exclude(a: &Request<u8>, b: &Request<u8>) -> bool {
+    let exact = a.grant == Grant::Exact && b.grant == Grant::Exact;
+    let writes = a.mode == Mode::Exclusive || b.mode == Mode::Exclusive;
+    a.file == b.file && writes && (a.holder != b.holder || exact)
+}
+
+impl Lock {
+    fn excludes(&self, request: &Request<u8>, cell: usize) -> bool {
+        self.cells[cell] != Cell::Free && exclude(&self.request, request)
+    }
+
+    fn meets(&self, request: &Request<u8>) -> bool {
+        (0..CELLS).any(|cell| has(request.extent, cell) && self.excludes(request, cell))
+    }
+}
+
+impl Naive {
+    fn counters(&mut self, file: FileId) -> &mut Counters {
+        self.counters.entry(file).or_default()
+    }
+
+    fn request(&mut self, mut request: Request<u8>) -> Vec<Action<u8>> {
+        if request.grant == Grant::Largest {
+            request.extent = request.extent.widened(self.unit);
+        }
+        let met = self.locks.values().filter(|lock| lock.meets(&request)).count();
+        let counters = self.counters(request.file);
+        counters.requests += 1;
+        counters.conflicts += met as u64;
+        self.queue.push(request);
+        let waiting = self.queue.len();
+        let actions = self.step(request.file);
+        if self.queue.len() == waiting {
+            self.counters(request.file).waits += 1;
+        }
+        actions
+    }
+
+    fn release(&mut self, release: &Release) -> Vec<Action<u8>> {
+        let Some(lock) = self.locks.get_mut(&release.lock) else { return Vec::new() };
+        let asked = if release.answer { lock.asked.take() } else { None };
+        for cell in 0..CELLS {
+            if release.gone.iter().any(|&gone| has(gone, cell)) {
+                lock.cells[cell] = Cell::Free;
+            } else if asked.is_some_and(|asked| has(asked, cell)) && lock.cells[cell] == Cell::Idle {
+                lock.cells[cell] = Cell::Owed;
+            }
+        }
+        self.step(release.file)
+    }
+
+    fn cancel(&mut self, holder: u8, ticket: Ticket) -> Vec<Action<u8>> {
+        let file = self.queue.iter().find(|r| r.holder == holder && r.ticket == ticket).map(|r| r.file);
+        self.queue.retain(|r| r.holder != holder || r.ticket != ticket);
+        file.map(|file| self.step(file)).unwrap_or_default()
+    }
+
+    fn holder_gone(&mut self, holder: u8) -> Vec<Action<u8>> {
+        self.queue.retain(|request| request.holder != holder);
+        self.locks.retain(|_, lock| lock.request.holder != holder);
+        let files: Vec<FileId> = self.counters.keys().copied().collect();
+        files.into_iter().flat_map(|file| self.step(file)).collect()
+    }
+
+    fn file_gone(&mut self, file: FileId) -> Vec<Action<u8>> {
+        self.locks.retain(|_, lock| lock.request.file != file);
+        self.counters.remove(&file);
+        let (gone, queue) = self.queue.drain(..).partition(|request| request.file == file);
+        self.queue = queue;
+        let gone: Vec<Request<u8>> = gone;
+        gone.iter().map(|r| Action::Refused { holder: r.holder, ticket: r.ticket, file }).collect()
+    }
+
+    fn step(&mut self, file: FileId) -> Vec<Action<u8>> {
+        self.locks.retain(|_, lock| lock.cells.iter().any(|&cell| cell != Cell::Free));
+        let mut actions = Vec::new();
+        let mut at = 0;
+        while at < self.queue.len() {
+            let request = self.queue[at];
+            let overlapped = |r: &Request<u8>| r.extent.overlaps(request.extent) && exclude(r, &request);
+            let waits = self.locks.values().any(|lock| lock.meets(&request))
+                || self.queue[..at].iter().any(overlapped);
+            if waits || request.file != file {
+                at += 1;
+            } else {
+                self.queue.remove(at);
+                actions.push(self.grant(request));
+            }
+        }
+        for (&id, lock) in &mut self.locks {
+            let Request { holder, grant, .. } = lock.request;
+            let wants = |request: &&Request<u8>| {
+                let idle = |cell| lock.cells[cell] == Cell::Idle && has(request.extent, cell);
+                exclude(&lock.request, request) && (0..CELLS).any(idle)
+            };
+            if lock.request.file != file || lock.asked.is_some() || grant == Grant::Exact {
+                continue;
+            }
+            if let Some(first) = self.queue.iter().find(wants) {
+                lock.asked = Some(first.extent.widened(self.unit));
+                self.counters.entry(file).or_default().revocations += 1;
+                actions.push(Action::Revoke { holder, file, lock: id, wanted: first.extent });
+            }
+        }
+        self.check();
+        actions
+    }
+
+    fn grant(&mut self, request: Request<u8>) -> Action<u8> {
+        let Request { holder, ticket, file, mode, grant, mut extent } = request;
+        if grant == Grant::Largest {
+            extent = self.grow(&request);
+            for lock in self.locks.values_mut() {
+                let r = lock.request;
+                if r.holder == holder && r.file == file && r.grant == Grant::Largest && r.mode <= mode {
+                    (0..CELLS)
+                        .filter(|&cell| has(extent, cell))
+                        .for_each(|cell| lock.cells[cell] = Cell::Free);
+                }
+            }
+            self.locks.retain(|_, lock| lock.cells.iter().any(|&cell| cell != Cell::Free));
+        }
+        self.counters(file).grants += 1;
+        self.last += 1;
+        let lock = LockId(self.last);
+        let cells = std::array::from_fn(|cell| if has(extent, cell) { Cell::Idle } else { Cell::Free });
+        self.locks.insert(lock, Lock { request, cells, asked: None });
+        Action::Granted { holder, ticket, file, lock, extent, mode }
+    }
+
+    /// The request's extent, unit by unit as much larger as nobody objects to.
+    fn grow(&self, request: &Request<u8>) -> Extent {
+        let open = |cell: usize| {
+            let locked = self.locks.values().any(|lock| lock.excludes(request, cell));
+            let waited = self.queue.iter().any(|r| has(r.extent, cell) && exclude(r, request));
+            !locked && !waited
+        };
+        let unit = self.unit as usize;
+        let (mut start, mut end) =
+            (request.extent.start() as usize, request.extent.end().min(CELLS as u64) as usize);
+        while start > 0 && (start - unit..start).all(open) {
+            start -= unit;
+        }
+        while end < BYTES && (end..end + unit).all(open) {
+            end += unit;
+        }
+        if end == BYTES && open(BYTES) {
+            end = CELLS;
+        }
+        let end = if end == CELLS { u64::MAX } else { end as u64 };
+        Extent::new(start as u64, end).expect("not empty")
+    }
+
+    /// No byte has two owners that exclude each other.
+    fn check(&self) {
+        for (id, a) in &self.locks {
+            for (_, b) in self.locks.range(LockId(id.0 + 1)..) {
+                let both = |cell| a.cells[cell] != Cell::Free && b.cells[cell] != Cell::Free;
+                assert!(!exclude(&a.request, &b.request) || !(0..CELLS).any(both), "{a:?} and {b:?}");
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Request { holder: u8, file: u8, extent: Extent, mode: Mode, grant: Grant },
+    Release { which: usize, gone: Vec<Extent>, answer: bool },
+    Unlock { which: usize },
+    Cancel { which: usize },
+    HolderGone { holder: u8 },
+    FileGone { file: u8 },
+}
+
+fn any_extent() -> impl Strategy<Value = Extent> {
+    let some = (0..BYTES as u64, 1u64..10)
+        .prop_map(|(start, len)| Extent::new(start, (start + len).min(BYTES as u64)).expect("not empty"));
+    let tail = (0..BYTES as u64).prop_map(|start| Extent::new(start, u64::MAX).expect("not empty"));
+    prop_oneof![12 => some, 1 => tail]
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let mode = prop_oneof![Just(Mode::Shared), Just(Mode::Exclusive)];
+    let grant = prop_oneof![1 => Just(Grant::Exact), 2 => Just(Grant::Largest)];
+    let request = (0u8..4, 0u8..2, any_extent(), mode, grant)
+        .prop_map(|(holder, file, extent, mode, grant)| Event::Request { holder, file, extent, mode, grant });
+    let release = (any::<usize>(), prop::collection::vec(any_extent(), 0..3), any::<bool>())
+        .prop_map(|(which, gone, answer)| Event::Release { which, gone, answer });
+    prop_oneof![
+        10 => request,
+        8 => release,
+        4 => any::<usize>().prop_map(|which| Event::Unlock { which }),
+        2 => any::<usize>().prop_map(|which| Event::Cancel { which }),
+        1 => (0u8..4).prop_map(|holder| Event::HolderGone { holder }),
+        1 => (0u8..2).prop_map(|file| Event::FileGone { file }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn the_manager_does_what_the_naive_one_does(
+        unit in prop_oneof![Just(1u64), Just(2), Just(3)],
+        events in prop::collection::vec(any_event(), 1..60),
+    ) {
+        let mut real = Manager::new(unit);
+        let (locks, queue, counters) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
+        let mut naive = Naive { unit, locks, queue, last: 0, counters };
+        for (at, event) in (0u64..).zip(events) {
+            let (done, expected) = match event {
+                Event::Request { holder, file, extent, mode, grant } => {
+                    let file = FileId(u64::from(file));
+                    let request = Request { holder, ticket: Ticket(at), file, extent, mode, grant };
+                    (real.request(request).expect("within limits"), naive.request(request))
+                }
+                Event::Release { .. } | Event::Unlock { .. } if naive.locks.is_empty() => continue,
+                Event::Release { which, gone, answer } => {
+                    let (&lock, held) = naive.locks.iter().nth(which % naive.locks.len()).expect("one");
+                    let Request { holder, file, .. } = held.request;
+                    let release = Release { file, lock, gone, answer };
+                    (real.release(holder, &release).expect("its own"), naive.release(&release))
+                }
+                Event::Unlock { which } => {
+                    let (&lock, held) = naive.locks.iter().nth(which % naive.locks.len()).expect("one");
+                    let Request { holder, file, .. } = held.request;
+                    let release = Release { file, lock, gone: vec![Extent::ALL], answer: false };
+                    (real.unlock(holder, lock).expect("its own"), naive.release(&release))
+                }
+                Event::Cancel { .. } if naive.queue.is_empty() => continue,
+                Event::Cancel { which } => {
+                    let Request { holder, ticket, .. } = naive.queue[which % naive.queue.len()];
+                    (real.cancel(holder, ticket), naive.cancel(holder, ticket))
+                }
+                Event::HolderGone { holder } => (real.holder_gone(holder), naive.holder_gone(holder)),
+                Event::FileGone { file } => {
+                    let file = FileId(u64::from(file));
+                    (real.file_gone(file), naive.file_gone(file))
+                }
+            };
+            prop_assert_eq!(done, expected);
+            prop_assert_eq!((real.locks(), real.waiting()), (naive.locks.len(), naive.queue.len()));
+            for file in [FileId(0), FileId(1)] {
+                let counted = naive.counters.get(&file).copied().unwrap_or_default();
+                prop_assert_eq!(real.file_counters(file), counted);
+            }
+        }
+        for holder in 0..4 {
+            real.holder_gone(holder);
+        }
+        prop_assert!(real.is_empty());
+    }
+}

@@ -1,0 +1,375 @@
+//! Both halves together: several clients and one manager, with messages under way between them.
+//!
+//! To a client messages come in order. From a client a release may come later than what was sent after it,
+//! because flushing takes its time.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use pario_units::FileId;
+use proptest::prelude::*;
+
+use crate::counters::Counters;
+use crate::extent::Extent;
+use crate::granting::Manager;
+use crate::held::{Begin, Held};
+use crate::message::{Action, Grant, LockId, Mode, Release, Request, Ticket};
+
+/// Tickets of exact requests, which `Held` knows nothing of, are from here on.
+const EXACT: u64 = 1 << 32;
+
+/// What one operation of a client uses or wants to use.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Operation {
+    file: FileId,
+    extent: Extent,
+    mode: Mode,
+    grant: Grant,
+}
+
+#[derive(Debug)]
+enum Message {
+    Request(Request<u32>),
+    Release(Release),
+    Unlock(LockId),
+    Cancel(Ticket),
+}
+
+#[derive(Debug)]
+struct Client {
+    held: Held,
+    inbox: VecDeque<Action<u32>>,
+    outbox: VecDeque<Message>,
+    flushing: VecDeque<Release>,
+    waiting: BTreeMap<Ticket, Operation>,
+    running: BTreeMap<Ticket, Operation>,
+    exact: BTreeMap<Ticket, LockId>,
+    last_exact: u64,
+}
+
+/// Clients, manager, and messages between them.
+#[derive(Debug)]
+pub(crate) struct World {
+    unit: u64,
+    pub manager: Manager<u32>,
+    clients: BTreeMap<u32, Client>,
+    last_client: u32,
+    /// What was said, counted message by message.
+    pub seen: Counters,
+}
+
+impl World {
+    pub fn new(unit: u64, clients: u32) -> World {
+        let (manager, seen) = (Manager::new(unit), Counters::default());
+        let mut world = World { unit, manager, clients: BTreeMap::new(), last_client: 0, seen };
+        (0..clients).for_each(|_| world.join());
+        world
+    }
+
+    fn join(&mut self) {
+        let client = Client {
+            held: Held::new(self.unit),
+            inbox: VecDeque::new(),
+            outbox: VecDeque::new(),
+            flushing: VecDeque::new(),
+            waiting: BTreeMap::new(),
+            running: BTreeMap::new(),
+            exact: BTreeMap::new(),
+            last_exact: EXACT,
+        };
+        self.clients.insert(self.last_client, client);
+        self.last_client += 1;
+    }
+
+    /// The client at this place among those alive.
+    fn who(&self, place: usize) -> u32 {
+        *self.clients.keys().nth(place % self.clients.len()).expect("somebody is alive")
+    }
+
+    pub fn begin(&mut self, who: u32, operation: Operation) -> Ticket {
+        let client = self.clients.get_mut(&who).expect("alive");
+        let Operation { file, extent, mode, grant } = operation;
+        let begin = match grant {
+            Grant::Largest => client.held.begin(file, extent, mode),
+            Grant::Exact => {
+                client.last_exact += 1;
+                Begin::Ask(Ticket(client.last_exact))
+            }
+        };
+        match begin {
+            Begin::Now(ticket) => {
+                client.running.insert(ticket, operation);
+                ticket
+            }
+            Begin::Ask(ticket) => {
+                client.waiting.insert(ticket, operation);
+                let request = Request { holder: who, ticket, file, extent, mode, grant };
+                client.outbox.push_back(Message::Request(request));
+                ticket
+            }
+        }
+    }
+
+    pub fn end(&mut self, who: u32, ticket: Ticket) {
+        let client = self.clients.get_mut(&who).expect("alive");
+        client.running.remove(&ticket).expect("it runs");
+        match client.exact.remove(&ticket) {
+            Some(lock) => client.outbox.push_back(Message::Unlock(lock)),
+            None => client.flushing.extend(client.held.end(ticket)),
+        }
+    }
+
+    fn cancel(&mut self, who: u32, ticket: Ticket) {
+        let client = self.clients.get_mut(&who).expect("alive");
+        client.waiting.remove(&ticket);
+        client.flushing.extend(client.held.end(ticket));
+        client.outbox.push_back(Message::Cancel(ticket));
+    }
+
+    fn die(&mut self, who: u32) {
+        self.clients.remove(&who);
+        let actions = self.manager.holder_gone(who);
+        self.send(actions);
+        self.join();
+    }
+
+    fn send(&mut self, actions: Vec<Action<u32>>) {
+        for action in actions {
+            match action {
+                Action::Granted { .. } => self.seen.grants += 1,
+                Action::Revoke { .. } => self.seen.revocations += 1,
+                Action::Refused { .. } => {}
+            }
+            self.clients
+                .get_mut(&action.holder())
+                .expect("nobody dead is told anything")
+                .inbox
+                .push_back(action);
+        }
+    }
+
+    /// The manager gets a client's next message.
+    fn next_to_manager(&mut self, who: u32) -> bool {
+        let Some(message) = self.clients.get_mut(&who).and_then(|client| client.outbox.pop_front()) else {
+            return false;
+        };
+        let actions = match message {
+            Message::Request(request) => {
+                self.seen.requests += 1;
+                let actions = self.manager.request(request).expect("within limits");
+                self.seen.waits += u64::from(!matches!(actions[..], [Action::Granted { .. }]));
+                actions
+            }
+            Message::Release(release) => self.manager.release(who, &release).expect("its own"),
+            Message::Unlock(lock) => self.manager.unlock(who, lock).expect("its own"),
+            Message::Cancel(ticket) => self.manager.cancel(who, ticket),
+        };
+        self.send(actions);
+        true
+    }
+
+    /// A client gets the manager's next message.
+    fn next_to_client(&mut self, who: u32) -> bool {
+        let client = self.clients.get_mut(&who).expect("alive");
+        let Some(action) = client.inbox.pop_front() else { return false };
+        match action {
+            Action::Granted { ticket, lock, .. } if ticket.0 > EXACT => {
+                match client.waiting.remove(&ticket) {
+                    Some(operation) => {
+                        client.running.insert(ticket, operation);
+                        client.exact.insert(ticket, lock);
+                    }
+                    None => client.outbox.push_back(Message::Unlock(lock)),
+                }
+            }
+            Action::Granted { ticket, file, lock, extent, mode, .. } => {
+                let begun = client.held.granted(ticket, file, lock, extent, mode);
+                let operation = client.waiting.remove(&ticket);
+                assert_eq!(begun, operation.is_some());
+                operation.map(|operation| client.running.insert(ticket, operation));
+            }
+            Action::Revoke { lock, wanted, .. } => client.flushing.extend(client.held.revoke(lock, wanted)),
+            Action::Refused { .. } => unreachable!("no file goes away here"),
+        }
+        true
+    }
+
+    /// A client has flushed what one of its releases gives up, not necessarily the oldest.
+    fn flushed(&mut self, who: u32, which: usize) -> bool {
+        let client = self.clients.get_mut(&who).expect("alive");
+        if client.flushing.is_empty() {
+            return false;
+        }
+        let release = client.flushing.remove(which % client.flushing.len()).expect("one of them");
+        client.outbox.push_back(Message::Release(release));
+        true
+    }
+
+    /// Delivers messages until there are none.
+    pub fn deliver(&mut self) {
+        let ids: Vec<u32> = self.clients.keys().copied().collect();
+        while ids
+            .iter()
+            .any(|&who| self.next_to_client(who) || self.flushed(who, 0) || self.next_to_manager(who))
+        {
+        }
+    }
+
+    /// No two operations under way exclude each other.
+    fn check(&self) {
+        let all: Vec<(u32, Operation)> = self
+            .clients
+            .iter()
+            .flat_map(|(&who, client)| client.running.values().map(move |&o| (who, o)))
+            .collect();
+        for (at, (holder, a)) in all.iter().enumerate() {
+            for (other, b) in &all[at + 1..] {
+                let exact = a.grant == Grant::Exact && b.grant == Grant::Exact;
+                let excludes = a.mode.excludes(b.mode) && (holder != other || exact);
+                let meet = a.file == b.file && a.extent.overlaps(b.extent);
+                assert!(!(meet && excludes), "{holder}: {a:?} and {other}: {b:?} run at the same time");
+            }
+        }
+        for client in self.clients.values() {
+            for (file, ticket, extent) in client.held.running() {
+                let operation = client.running[&ticket];
+                assert_eq!((file, extent), (operation.file, operation.extent));
+            }
+        }
+    }
+
+    /// Everybody ends what has begun, until nobody waits any longer.
+    fn finish(&mut self) {
+        self.deliver();
+        loop {
+            let running: Vec<(u32, Ticket)> = self
+                .clients
+                .iter()
+                .flat_map(|(&who, c)| c.running.keys().map(move |&ticket| (who, ticket)))
+                .collect();
+            let Some(&(who, ticket)) = running.first() else { break };
+            self.end(who, ticket);
+            self.check();
+            self.deliver();
+            self.check();
+        }
+    }
+
+    /// When nothing is under way, both sides think the same.
+    fn compare(&self) {
+        for (&who, client) in &self.clients {
+            assert!(client.waiting.is_empty(), "client {who} waits for {:?}", client.waiting);
+            for file in [FileId(0), FileId(1)] {
+                for mode in [Mode::Shared, Mode::Exclusive] {
+                    assert_eq!(self.manager.cached(who, file, mode), client.held.usable(file, mode));
+                }
+            }
+        }
+        let conflicts = self.manager.counters().conflicts;
+        assert_eq!(self.manager.counters(), Counters { conflicts, ..self.seen });
+        assert_eq!(self.manager.waiting(), 0);
+    }
+
+    fn give_up_all(&mut self) {
+        for client in self.clients.values_mut() {
+            for file in [FileId(0), FileId(1)] {
+                client.flushing.extend(client.held.give_up(file));
+            }
+            assert_eq!(client.held.locks(), 0);
+        }
+        self.deliver();
+    }
+}
+
+/// An operation on bytes `start..end` of file 0.
+pub(crate) fn operation(start: u64, end: u64, mode: Mode, grant: Grant) -> Operation {
+    Operation { file: FileId(0), extent: Extent::new(start, end).expect("not empty"), mode, grant }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Begin(Operation),
+    End(usize),
+    ToManager,
+    ToClient,
+    Flushed(usize),
+    Cancel(usize),
+    GiveUp(FileId),
+    Trim(usize),
+    Die,
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let mode = prop_oneof![Just(Mode::Shared), Just(Mode::Exclusive)];
+    let grant = prop_oneof![4 => Just(Grant::Largest), 1 => Just(Grant::Exact)];
+    let begin = (0u64..2, 0u64..40, 1u64..12, mode, grant).prop_map(|(file, start, len, mode, grant)| {
+        Step::Begin(Operation { file: FileId(file), ..operation(start, start + len, mode, grant) })
+    });
+    prop_oneof![
+        12 => begin,
+        10 => any::<usize>().prop_map(Step::End),
+        14 => Just(Step::ToManager),
+        14 => Just(Step::ToClient),
+        10 => any::<usize>().prop_map(Step::Flushed),
+        2 => any::<usize>().prop_map(Step::Cancel),
+        1 => (0u64..2).prop_map(|file| Step::GiveUp(FileId(file))),
+        1 => (0usize..3).prop_map(Step::Trim),
+        1 => Just(Step::Die),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1500))]
+
+    #[test]
+    fn operations_exclude_each_other_and_all_get_their_turn(
+        unit in 1u64..6,
+        clients in 2u32..5,
+        steps in prop::collection::vec((any::<usize>(), any_step()), 1..150),
+    ) {
+        let mut world = World::new(unit, clients);
+        for (place, step) in steps {
+            let who = world.who(place);
+            let nth = |operations: &BTreeMap<Ticket, Operation>, n: usize| {
+                operations.keys().nth(n % operations.len().max(1)).copied()
+            };
+            match step {
+                Step::Begin(operation) => {
+                    world.begin(who, operation);
+                }
+                Step::End(n) => {
+                    if let Some(ticket) = nth(&world.clients[&who].running, n) {
+                        world.end(who, ticket);
+                    }
+                }
+                Step::ToManager => {
+                    world.next_to_manager(who);
+                }
+                Step::ToClient => {
+                    world.next_to_client(who);
+                }
+                Step::Flushed(which) => {
+                    world.flushed(who, which);
+                }
+                Step::Cancel(n) => {
+                    if let Some(ticket) = nth(&world.clients[&who].waiting, n) {
+                        world.cancel(who, ticket);
+                    }
+                }
+                Step::GiveUp(file) => {
+                    let client = world.clients.get_mut(&who).expect("alive");
+                    client.flushing.extend(client.held.give_up(file));
+                }
+                Step::Trim(most) => {
+                    let client = world.clients.get_mut(&who).expect("alive");
+                    client.flushing.extend(client.held.trim(most));
+                }
+                Step::Die => world.die(who),
+            }
+            world.check();
+        }
+        world.finish();
+        world.compare();
+        world.give_up_all();
+        prop_assert!(world.manager.is_empty());
+    }
+}
