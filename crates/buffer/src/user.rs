@@ -77,6 +77,31 @@ impl UserBuffer {
         (piece.len == self.len).then(|| (self.address(piece.offset), self.len))
     }
 
+    /// Lets `f` read data bytes `[at, at + len)` where they lie; `None` if they are not in one piece.
+    pub fn with_bytes<R>(&self, at: u64, len: u64, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let address = self.piece(at, len)?;
+        // SAFETY: `new` was promised that the memory is valid and that nobody writes it during an access that only
+        // reads it.
+        Some(f(unsafe { std::slice::from_raw_parts(address, len as usize) }))
+    }
+
+    /// The same for an access that fills them.
+    pub fn with_bytes_mut<R>(&self, at: u64, len: u64, f: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        let address = self.piece(at, len)?;
+        // SAFETY: `new` was promised that the memory is valid and that nobody else uses it during an access that
+        // fills it.
+        Some(f(unsafe { std::slice::from_raw_parts_mut(address, len as usize) }))
+    }
+
+    /// Where data bytes `[at, at + len)` lie, if in one piece.
+    fn piece(&self, at: u64, len: u64) -> Option<*mut u8> {
+        if len == 0 {
+            return Some(std::ptr::NonNull::dangling().as_ptr());
+        }
+        let piece = self.cursor(at).next_piece(len)?;
+        (piece.len == len).then(|| self.address(piece.offset))
+    }
+
     /// The data stream from byte `at` on; offsets are relative to the base address.
     pub fn cursor(&self, at: u64) -> Cursor {
         Cursor::over(&self.pattern, self.count, at)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use pario_units::{ClientId, FileId, RequestId, ServerId};
@@ -50,6 +50,9 @@ pub(crate) struct Core {
     opens: Mutex<BTreeMap<FileId, Vec<Access>>>,
     /// Of them those that it did not keep.
     gone: Mutex<BTreeSet<FileId>>,
+    /// Files of which some thread has locked a range, or waits for that.
+    locking: Mutex<BTreeSet<FileId>>,
+    unlocked: Condvar,
 }
 
 impl Core {
@@ -67,6 +70,8 @@ impl Core {
             requests: AtomicU64::new(1),
             opens: Mutex::default(),
             gone: Mutex::default(),
+            locking: Mutex::default(),
+            unlocked: Condvar::new(),
         })
     }
 
@@ -173,6 +178,20 @@ impl Core {
             Request::Sync { .. } | Request::Shutdown => self.options.flush_deadline,
             _ => self.options.deadline,
         }
+    }
+
+    /// Waits until no other thread locks a range of the file: who waits for a server's lock has the turn there, which
+    /// the one who has the lock needs to give it up.
+    pub fn begin_locking(&self, file: FileId) {
+        let busy = |locking: &mut BTreeSet<FileId>| locking.contains(&file);
+        let locking = self.unlocked.wait_while(lock(&self.locking), busy);
+        locking.unwrap_or_else(|poisoned| poisoned.into_inner()).insert(file);
+    }
+
+    /// After the unlock.
+    pub fn end_locking(&self, file: FileId) {
+        lock(&self.locking).remove(&file);
+        self.unlocked.notify_all();
     }
 
     /// The file is open once more.

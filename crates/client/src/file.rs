@@ -1,11 +1,14 @@
 //! A file of a partition, as programs use it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use pario_layout::Striping;
-use pario_units::{FileId, Pos};
+use pario_units::{FileId, Pos, ServerId};
 use pario_view::View;
+use pario_wire::{Reply, Request, message};
 
+use crate::core::{Core, unexpected};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::open::Open;
@@ -25,6 +28,10 @@ pub struct File(Arc<Open>);
 impl File {
     pub(crate) fn new(open: Open) -> File {
         File(Arc::new(open))
+    }
+
+    pub(crate) fn open(&self) -> &Open {
+        &self.0
     }
 
     /// Its number in the partition, which no other file ever has.
@@ -155,6 +162,23 @@ impl File {
         }
     }
 
+    /// Keeps other clients, and other accesses of this one, from a range while the lock is held; waits for it. Only
+    /// those are kept out that lock, too.
+    pub fn lock(&self, range: Range<u64>, exclusive: bool) -> Result<Lock> {
+        let (core, file) = (&self.0.core, self.0.file);
+        let server = self.0.link(0).server;
+        let at = range.start;
+        let range = message::Range { at, len: range.end.saturating_sub(at) };
+        let request = Request::Lock { file, range, exclusive };
+        core.begin_locking(file);
+        let mut lock = Lock { core: Arc::clone(core), server, file, lock: None };
+        match core.call(server, &request)? {
+            Reply::Locked { lock: number } => lock.lock = Some(number),
+            reply => return Err(unexpected(server, &request, &reply)),
+        }
+        Ok(lock)
+    }
+
     /// How long the file is now.
     #[expect(clippy::len_without_is_empty, reason = "a file is no collection, and asking costs messages")]
     pub fn len(&self) -> Result<u64> {
@@ -229,6 +253,38 @@ impl File {
     }
 }
 
+/// A range of a file that others are kept from.
+#[must_use = "the lock ends when it is dropped"]
+pub struct Lock {
+    core: Arc<Core>,
+    server: ServerId,
+    file: FileId,
+    /// Its number, while it is held.
+    lock: Option<u64>,
+}
+
+impl Lock {
+    /// Gives it up; an error if it was lost meanwhile, and others may have had the range.
+    pub fn unlock(mut self) -> Result<()> {
+        self.release()
+    }
+
+    fn release(&mut self) -> Result<()> {
+        match self.lock.take() {
+            Some(lock) => self.core.call(self.server, &Request::Unlock { lock }).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Who drops it does not ask; should the server not hear of it, it ends with the connection.
+        let _ = self.release();
+        self.core.end_locking(self.file);
+    }
+}
+
 impl std::fmt::Debug for File {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("File").field("id", &self.id()).field("striping", &self.striping()).finish()
@@ -244,7 +300,7 @@ fn check(offset: u64, len: usize) -> Result<()> {
 }
 
 /// The same through a view, which also has to show that many bytes.
-fn check_view(view: &View, position: Pos, len: usize) -> Result<()> {
+pub(crate) fn check_view(view: &View, position: Pos, len: usize) -> Result<()> {
     let len = len as u64;
     let sound =
         len == 0 || (view.bounds(position, len).is_some() && view.cursor(position, len).remaining() == len);

@@ -24,12 +24,13 @@ mod partition;
 mod plan;
 mod pool;
 mod target;
+mod through;
 mod transfer;
 mod walk;
 
 pub use core::Options;
 pub use error::{Cause, Error, Result};
-pub use file::File;
+pub use file::{File, Lock};
 pub use metadata::Metadata;
 pub use names::{DirEntry, ReadDir};
 pub use options::OpenOptions;

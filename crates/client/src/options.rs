@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 pub struct OpenOptions {
     read: bool,
     write: bool,
-    create: Create,
+    create: bool,
+    create_new: bool,
     pub(crate) truncate: bool,
     mode: u32,
     wish: Wish,
@@ -28,7 +29,8 @@ impl OpenOptions {
         OpenOptions {
             read: false,
             write: false,
-            create: Create::Never,
+            create: false,
+            create_new: false,
             truncate: false,
             mode: 0o644,
             wish: Wish::default(),
@@ -49,13 +51,13 @@ impl OpenOptions {
 
     /// Created if it is not there.
     pub fn create(&mut self, create: bool) -> &mut OpenOptions {
-        self.create = if create { Create::Missing } else { Create::Never };
+        self.create = create;
         self
     }
 
-    /// Created, and it must not be there.
+    /// Created, and it must not be there; counts more than [`create`](OpenOptions::create).
     pub fn create_new(&mut self, create: bool) -> &mut OpenOptions {
-        self.create = if create { Create::Exclusive } else { Create::Never };
+        self.create_new = create;
         self
     }
 
@@ -96,10 +98,15 @@ impl OpenOptions {
             (true, true) => Access::Both,
             (false, false) => return Err(Error::Options("say whether it is for reading or writing")),
         };
-        if !self.write && (self.truncate || self.create != Create::Never) {
+        let create = match (self.create, self.create_new) {
+            (_, true) => Create::Exclusive,
+            (true, false) => Create::Missing,
+            (false, false) => Create::Never,
+        };
+        if !self.write && (self.truncate || create != Create::Never) {
             return Err(Error::Options("who creates or truncates a file has to open it for writing"));
         }
-        let (create, mode, wish) = (self.create, self.mode, self.wish);
+        let (mode, wish) = (self.mode, self.wish);
         Ok((Request::Open { path, access, create, mode, wish }, access))
     }
 }

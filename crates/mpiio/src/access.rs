@@ -390,16 +390,16 @@ impl Ground {
     fn read(&self, task: &Task, shipment: Option<&Shipment>) -> Result<u64> {
         let Task { view, at, len, buffer, .. } = task;
         let tuning = self.file.tuning();
-        let plain = self.file.plain()?;
+        let storage = self.file.storage()?;
         match &self.coder {
             Coder::Plain => match shipment {
                 Some(shipment) => Ok(shipment.shipper.read(view, *at, buffer, 0, *len, &tuning)?),
-                None => Ok(plain.read(view, *at, buffer, 0, *len, &tuning)?),
+                None => storage.read(view, *at, buffer, *len, &tuning),
             },
-            Coder::External => convert::read_external(plain, view, *at, *len, buffer, &tuning),
+            Coder::External => convert::read_external(storage, view, *at, *len, buffer, &tuning),
             Coder::User(conversion, items) => {
                 let mut staged = convert::scratch(*len)?;
-                let got = lend(&mut staged, |memory| plain.read(view, *at, memory, 0, *len, &tuning))?;
+                let got = lend(&mut staged, |memory| storage.read(view, *at, memory, *len, &tuning))?;
                 // Values of one access are of one size only where the datatype is; a short read then
                 // gives the values that came whole.
                 let items = if got == *len { *items } else { scaled(*items, got, *len) };
@@ -412,19 +412,19 @@ impl Ground {
     fn write(&self, task: &Task, shipment: Option<&Shipment>) -> Result<u64> {
         let Task { view, at, len, buffer, .. } = task;
         let tuning = self.file.tuning();
-        let plain = self.file.plain()?;
+        let storage = self.file.storage()?;
         match &self.coder {
             Coder::Plain => match shipment {
                 Some(shipment) => Ok(shipment.shipper.write(view, *at, buffer, 0, *len, &tuning)?),
-                None => Ok(plain.write(view, *at, buffer, 0, *len, &tuning)?),
+                None => storage.write(view, *at, buffer, *len, &tuning),
             },
-            Coder::External => convert::write_external(plain, view, *at, *len, buffer, &tuning),
+            Coder::External => convert::write_external(storage, view, *at, *len, buffer, &tuning),
             Coder::User(conversion, items) => {
                 let mut staged = convert::scratch(*len)?;
                 conversion
                     .write(self.base, self.datatype, *items, &mut staged)
                     .map_err(Error::UserFunction)?;
-                lend(&mut staged, |memory| plain.write(view, *at, memory, 0, *len, &tuning))?;
+                lend(&mut staged, |memory| storage.write(view, *at, memory, *len, &tuning))?;
                 Ok(buffer.len())
             }
         }

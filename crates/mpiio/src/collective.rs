@@ -12,7 +12,7 @@ use pario_exchange::{self as exchange, Access, Call, Claim, Messages, Outcome, S
 use pario_mpi_host::{Message, Pending, TypeHandle};
 use pario_posix::{OwnedRange, Tuning};
 use pario_trace::{Choice, counters};
-use pario_units::{ErrorKind, Offset};
+use pario_units::ErrorKind;
 use pario_view::View;
 
 use crate::access::{Coder, Direction, Job, Pace, Place, Reach};
@@ -62,31 +62,22 @@ impl World for Ground {
     }
 
     fn read(&mut self, at: u64, to: &mut [u8]) -> Result<usize> {
-        Ok(self.file.plain()?.read_window(Offset(at), to)? as usize)
+        self.file.storage()?.read_window(at, to)
     }
 
     fn write(&mut self, at: u64, from: &[u8], locked: bool) -> Result<()> {
-        let plain = self.file.plain()?;
-        let written = match locked {
-            true => plain.write_locked(Offset(at), from),
-            false => plain.write_bytes_tuned(Offset(at), from, &self.file.tuning()),
-        };
-        Ok(written?)
+        self.file.storage()?.write_window(at, from, locked, &self.file.tuning())
     }
 
     fn is_hole(&mut self, range: Range<u64>) -> Result<bool> {
-        Ok(self.file.plain()?.is_hole(Offset(range.start)..Offset(range.end))?)
+        self.file.storage()?.is_hole(range)
     }
 
     fn try_lock(&mut self, range: Range<u64>) -> Result<Option<Option<OwnedRange>>> {
         if self.file.tuning().sole {
             return Ok(Some(None));
         }
-        match self.file.plain()?.try_lock_owned(Offset(range.start)..Offset(range.end), true) {
-            Ok(guard) => Ok(guard.map(Some)),
-            Err(pario_posix::Error::NoLocks { .. }) => Ok(Some(None)),
-            Err(e) => Err(e.into()),
-        }
+        self.file.storage()?.try_lock(range)
     }
 
     fn direct(&mut self, job: &exchange::Job) -> Result<u64> {
@@ -120,13 +111,16 @@ impl Operation {
         let digest = settings.digest();
         let (claim, task, ground, refusal) = match job {
             Ok(Job { task, ground }) => {
-                let unreadable = write && file.opened().is_some_and(|plain| !plain.can_sieve_writes());
+                let servers = file.is_on_partition();
+                let unreadable =
+                    write && !servers && file.opened().is_some_and(|storage| !storage.can_sieve_writes());
                 let alone = file.tuning().atomic || unreadable || !matches!(ground.coder, Coder::Plain);
                 let cover = write.then_some(&*coverage);
                 let claim = Claim::access(call, digest, &task.view, task.at, task.len, alone, cover);
                 // Who does not want sieving does not want windows with holes either.
                 let no_sieving = file.tuning().sieve_write == pario_posix::Toggle::Disable;
-                let no_holes = no_sieving || pace == Pace::Nonblocking && !file.team.is_on_one_node();
+                let no_holes =
+                    no_sieving || servers || pace == Pace::Nonblocking && !file.team.is_on_one_node();
                 let claim = Claim { no_holes, ..claim };
                 (claim, Some(task), ground, None)
             }
@@ -372,7 +366,8 @@ impl File {
                 stats.decide(write, Choice { strategy, partitioning, aggregators, why: choice.why.into() });
             }
             Some(Way::Direct(choice)) => {
-                let (strategy, partitioning, aggregators) = ("independent", "", self.team.size);
+                let strategy = if self.is_on_partition() { "server-directed" } else { "independent" };
+                let (partitioning, aggregators) = ("", self.team.size);
                 stats.decide(write, Choice { strategy, partitioning, aggregators, why: choice.why.into() });
             }
             Some(Way::Nothing | Way::Refused { .. }) | None => {}

@@ -188,7 +188,7 @@ impl File {
         let base = match whence {
             Whence::Set => 0,
             Whence::Current => current()?,
-            Whence::End => self.window().end(self.plain()?.size()?),
+            Whence::End => self.window().end(self.storage()?.size()?),
         };
         base.checked_add(offset).filter(|target| *target >= 0).ok_or(Error::Value(
             ErrorKind::Arg,
@@ -237,20 +237,20 @@ impl File {
 
     /// The size of the file in bytes.
     pub fn size(&self) -> Result<i64> {
-        Ok(self.plain()?.size()? as i64)
+        Ok(self.storage()?.size()? as i64)
     }
 
     /// Cuts or extends the file. Collective, with equal sizes.
     pub fn set_size(&self, size: i64) -> Result<()> {
         self.resize(size, "the size of MPI_File_set_size differs between ranks", |size| {
-            Ok(self.plain()?.set_size(size)?)
+            self.storage()?.set_size(size)
         })
     }
 
     /// Makes sure that storage is there for the first `size` bytes. Collective, with equal sizes.
     pub fn preallocate(&self, size: i64) -> Result<()> {
         let text = "the size of MPI_File_preallocate differs between ranks";
-        self.resize(size, text, |size| Ok(self.plain()?.preallocate(size)?))
+        self.resize(size, text, |size| self.storage()?.preallocate(size))
     }
 
     fn resize(&self, size: i64, unequal: &'static str, change: impl FnOnce(u64) -> Result<()>) -> Result<()> {
@@ -283,7 +283,7 @@ impl File {
     /// Forces what this rank wrote to storage, if it has the file open at all.
     pub(crate) fn sync_mine(&self) -> Result<()> {
         match self.opened() {
-            Some(plain) => Ok(plain.sync()?),
+            Some(storage) => storage.sync(),
             None => Ok(()),
         }
     }

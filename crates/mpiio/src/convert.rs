@@ -5,11 +5,12 @@
 
 use pario_buffer::convert::{TypedStream, decode, encode};
 use pario_buffer::{UserBuffer, lend};
-use pario_posix::{PlainFile, Tuning};
+use pario_posix::Tuning;
 use pario_units::{ErrorKind, Pos};
 use pario_view::View;
 
 use crate::error::{Error, Result};
+use crate::storage::Storage;
 
 /// File bytes converted at a time.
 const CHUNK: u64 = 1 << 20;
@@ -30,7 +31,7 @@ fn chunk(len: u64, tuning: &Tuning) -> Result<Vec<u8>> {
 
 /// Writes a typed buffer as external32; returns the bytes of the buffer.
 pub(crate) fn write_external(
-    plain: &PlainFile,
+    storage: &Storage,
     view: &View,
     at: Pos,
     len: u64,
@@ -47,7 +48,7 @@ pub(crate) fn write_external(
             return Err(Error::Usage(ErrorKind::Intern, "a datatype has fewer values than its size says"));
         }
         lend(&mut chunk[..filled], |memory| {
-            plain.write(view, Pos(at.0 + done), memory, 0, filled as u64, tuning)
+            storage.write(view, Pos(at.0 + done), memory, filled as u64, tuning)
         })?;
         done += filled as u64;
     }
@@ -56,7 +57,7 @@ pub(crate) fn write_external(
 
 /// Reads external32 into a typed buffer; returns the bytes of the buffer that were filled.
 pub(crate) fn read_external(
-    plain: &PlainFile,
+    storage: &Storage,
     view: &View,
     at: Pos,
     len: u64,
@@ -69,7 +70,7 @@ pub(crate) fn read_external(
     while done < len {
         let room = chunk.len().min((len - done) as usize);
         let got = lend(&mut chunk[..room], |memory| {
-            plain.read(view, Pos(at.0 + done), memory, 0, room as u64, tuning)
+            storage.read(view, Pos(at.0 + done), memory, room as u64, tuning)
         })?;
         // A value cut by the end of the chunk is read again with the next one.
         let used = decode(&mut values, &chunk[..got as usize])?;

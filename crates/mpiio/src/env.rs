@@ -1,5 +1,6 @@
 //! The environment variables of a rank, read once; no other module of the library reads any.
 
+use std::path::PathBuf;
 use std::sync::{Once, OnceLock};
 
 use pario_hints::{Complaint, Hints};
@@ -21,6 +22,12 @@ pub struct Env {
     node: Option<String>,
     /// `PARIO_PRETEND_FS=KIND[,stripe=BYTES][,count=N]`: take files to be on that file system; for tests.
     pub pretend: Option<FileSystem>,
+    /// `PARIO_PARTITION`: the partition of `pario:/path` and of paths below the mount point.
+    pub partition: Option<String>,
+    /// `PARIO_MOUNT`: paths below this directory mean files on the partition.
+    pub mount: Option<PathBuf>,
+    /// Where partitions are registered: `PARIO_HOME`, or `.pario` in `HOME`.
+    pub registry: Option<PathBuf>,
     /// `PARIO_VERBOSE=1`: print a line for every call that fails.
     pub verbose: bool,
     hints: Hints,
@@ -36,6 +43,7 @@ pub fn env() -> &'static Env {
 impl Env {
     fn read(var: &dyn Fn(&str) -> Option<String>) -> Env {
         let on = |name| var(name).is_some_and(|value| !matches!(value.as_str(), "" | "0"));
+        let set = |name| var(name).filter(|value| !value.is_empty());
         let mut complaints = Vec::new();
         let source = pario_hints::hint_file(var);
         let text = match std::fs::read(&source.path) {
@@ -73,10 +81,20 @@ impl Env {
             develop: on("PARIO_DEVELOP"),
             node: var("PARIO_NODE"),
             pretend,
+            partition: set("PARIO_PARTITION"),
+            mount: set("PARIO_MOUNT").map(PathBuf::from),
+            registry: set("PARIO_HOME")
+                .map(PathBuf::from)
+                .or_else(|| Some(PathBuf::from(set("HOME")?).join(".pario"))),
             verbose: on("PARIO_VERBOSE"),
             hints,
             complaints,
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn of(var: &dyn Fn(&str) -> Option<String>) -> Env {
+        Env::read(var)
     }
 
     /// A number equal on the ranks of one node.

@@ -13,6 +13,8 @@ pub enum Error {
     Value(ErrorKind, &'static str, i64),
     /// The storage failed.
     Storage(pario_posix::Error),
+    /// The partition failed.
+    Partition(pario_client::Error),
     /// The host MPI failed.
     Host(pario_mpi_host::HostError),
     /// A datatype cannot be turned into a view.
@@ -42,6 +44,7 @@ impl Error {
         match self {
             Error::Usage(kind, _) | Error::Value(kind, _, _) => *kind,
             Error::Storage(e) => e.kind(),
+            Error::Partition(e) => e.kind(),
             Error::Host(e) => e.kind(),
             Error::View(_) => ErrorKind::Type,
             Error::Convert(_) | Error::UserFunction(_) => ErrorKind::Conversion,
@@ -78,6 +81,7 @@ impl fmt::Display for Error {
             Error::Usage(_, text) => f.write_str(text),
             Error::Value(_, text, value) => write!(f, "{text} (got {value})"),
             Error::Storage(e) => e.fmt(f),
+            Error::Partition(e) => e.fmt(f),
             Error::Host(e) => e.fmt(f),
             Error::View(e) => e.fmt(f),
             Error::Convert(e) => e.fmt(f),
@@ -106,6 +110,7 @@ macro_rules! from {
 
 from! {
     pario_posix::Error => Storage,
+    pario_client::Error => Partition,
     pario_posix::CounterError => Counter,
     pario_shipping::Error => Shipping,
     pario_mpi_host::HostError => Host,

@@ -3,23 +3,24 @@
 //! Everything here may be called by several threads at once (MPI_THREAD_MULTIPLE); each lock is held for a
 //! few instructions, never during an access and never while another is taken.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use pario_hints::Hints;
 use pario_mpi_host::{Host, TypeHandle};
-use pario_posix::{How, Linux, PlainFile, SharedCounter, Tuning};
+use pario_posix::{How, PlainFile, SharedCounter, Tuning};
 use pario_trace::{FileId, FileStats};
 use pario_units::ErrorKind;
 
 use crate::access::{Direction, Place};
 use crate::amode::Amode;
 use crate::busy::{Busy, UnderWay};
-use crate::env::env;
 use crate::error::{Error, Result};
+use crate::name::Name;
 use crate::settings::{Collective, Facts};
 use crate::shipment::Shipment;
+use crate::storage::Storage;
 use crate::team::Team;
 use crate::window::Window;
 use crate::worker::{Ticket, held};
@@ -30,7 +31,7 @@ pub struct File {
     amode: Amode,
     raw_amode: i32,
     pub(crate) path: PathBuf,
-    plain: Lazy,
+    storage: Lazy,
     window: RwLock<Arc<Window>>,
     pub(crate) types: Mutex<ViewTypes>,
     /// The individual file pointer, in etypes.
@@ -70,7 +71,7 @@ pub(crate) struct Parts {
     pub amode: Amode,
     pub raw_amode: i32,
     pub path: PathBuf,
-    pub plain: Lazy,
+    pub storage: Lazy,
     pub facts: Facts,
     pub shared: SharedCounter,
     pub hints: Hints,
@@ -95,7 +96,7 @@ impl File {
             amode: parts.amode,
             raw_amode: parts.raw_amode,
             path: parts.path,
-            plain: parts.plain,
+            storage: parts.storage,
             window: RwLock::new(Arc::new(Window::bytes())),
             types: Mutex::new(ViewTypes { etype: byte, filetype: byte }),
             pointer: Mutex::new(parts.start),
@@ -142,14 +143,32 @@ impl File {
         self.amode
     }
 
-    /// The plain file, opened now if it has not been.
-    pub(crate) fn plain(&self) -> Result<&Arc<PlainFile>> {
-        self.plain.get()
+    /// Where its bytes are, opened now if it has not been.
+    pub(crate) fn storage(&self) -> Result<&Storage> {
+        self.storage.get()
     }
 
-    /// The plain file if it has been opened.
-    pub(crate) fn opened(&self) -> Option<&Arc<PlainFile>> {
-        self.plain.opened()
+    /// The same if it has been opened.
+    pub(crate) fn opened(&self) -> Option<&Storage> {
+        self.storage.opened()
+    }
+
+    /// The plain file, where only that will do.
+    pub(crate) fn plain(&self) -> Result<&Arc<PlainFile>> {
+        self.storage()?.plain().ok_or(Error::Usage(
+            ErrorKind::UnsupportedOperation,
+            "data shipping is not for files on a partition: its servers do that",
+        ))
+    }
+
+    /// Whether it is on a partition.
+    pub(crate) fn is_on_partition(&self) -> bool {
+        self.storage.is_on_partition()
+    }
+
+    /// What it is called.
+    pub(crate) fn name(&self) -> &Name {
+        &self.storage.name
     }
 
     /// What is known about the file system.
@@ -300,41 +319,37 @@ fn toggle(hint: pario_hints::Toggle) -> pario_posix::Toggle {
     }
 }
 
-/// A plain file that may be opened late: a program that promises to make collective calls only does not need
-/// it on ranks that are not aggregators.
+/// A file that may be opened late: a program that promises to make collective calls only does not need it on ranks
+/// that are not aggregators.
 pub(crate) struct Lazy {
-    path: PathBuf,
+    name: Name,
     how: How,
-    file: OnceLock<Arc<PlainFile>>,
+    storage: OnceLock<Storage>,
 }
 
 impl Lazy {
-    pub fn new(path: PathBuf, how: How, file: Option<PlainFile>) -> Lazy {
-        let lazy = Lazy { path, how, file: OnceLock::new() };
-        if let Some(file) = file {
-            lazy.file.get_or_init(|| Arc::new(file));
+    pub fn new(name: Name, how: How, storage: Option<Storage>) -> Lazy {
+        let lazy = Lazy { name, how, storage: OnceLock::new() };
+        if let Some(storage) = storage {
+            lazy.storage.get_or_init(|| storage);
         }
         lazy
     }
 
-    pub fn get(&self) -> Result<&Arc<PlainFile>> {
-        if let Some(file) = self.file.get() {
-            return Ok(file);
+    pub fn get(&self) -> Result<&Storage> {
+        if let Some(storage) = self.storage.get() {
+            return Ok(storage);
         }
-        let file = open_plain(&self.path, &self.how)?;
-        Ok(self.file.get_or_init(|| Arc::new(file)))
+        let storage = Storage::open(&self.name, &self.how)?;
+        Ok(self.storage.get_or_init(|| storage))
+    }
+
+    pub fn is_on_partition(&self) -> bool {
+        matches!(self.name, Name::Partition { .. })
     }
 
     /// The file if it is open.
-    pub fn opened(&self) -> Option<&Arc<PlainFile>> {
-        self.file.get()
+    pub fn opened(&self) -> Option<&Storage> {
+        self.storage.get()
     }
-}
-
-/// Opens a plain file, on the file system that a test asks to pretend if it does.
-pub(crate) fn open_plain(path: &Path, how: &How) -> Result<PlainFile> {
-    Ok(match env().pretend {
-        Some(fs) => PlainFile::open_with(path, how, Arc::new(Linux), Some(fs))?,
-        None => PlainFile::open(path, how)?,
-    })
 }

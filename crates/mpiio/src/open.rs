@@ -14,14 +14,13 @@ use pario_units::ErrorKind;
 use crate::amode::{Amode, AmodeBits};
 use crate::env::{env, say};
 use crate::error::{Error, Result};
-use crate::file::{File, Lazy, Parts, open_plain};
+use crate::file::{File, Lazy, Parts};
 use crate::handles;
+use crate::name::Name;
 use crate::settings::{Collective, Facts, ships};
+use crate::storage::Storage;
 use crate::team::{Same, Team};
 use crate::worker::held;
-
-/// Prefixes by which programs name an ordinary file system to ROMIO; all mean a plain file.
-const PLAIN_PREFIXES: [&str; 6] = ["ufs:", "nfs:", "xfs:", "lustre:", "gpfs:", "panfs:"];
 
 /// What the program asked for in MPI_File_open.
 pub struct OpenRequest {
@@ -63,17 +62,19 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
     let raw_amode = request.raw_amode;
     let checked = (|| {
         let amode = request.bits.check()?;
-        let path = plain_path(&request.name?)?;
-        Ok((amode, path, request.info?))
+        let name = Name::parse(&request.name?, env())?;
+        Ok((amode, name, request.info?))
     })();
     let same = [
         Same(raw_amode as u32 as u64, "the access mode of MPI_File_open differs between ranks"),
         Same(
-            develop(|| checked.as_ref().map_or(0, |(_, path, _): &Checked| path_digest(path))),
+            develop(|| checked.as_ref().map_or(0, |(_, name, _): &Checked| path_digest(&name.shown()))),
             "the file name of MPI_File_open differs between ranks",
         ),
     ];
-    let (amode, path, info) = team.agree_on(checked, &same, &mut [])?;
+    let (amode, name, info) = team.agree_on(checked, &same, &mut [])?;
+    let path = name.shown();
+    let on_partition = matches!(name, Name::Partition { .. });
 
     let mut hints = env().hints();
     hints.set_filename(&path.to_string_lossy());
@@ -81,7 +82,7 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
         env().complain_once();
     }
     apply_info(&mut hints, &info, team.rank == 0);
-    if team.rank == 0 && matches!(hints.strategy(), "client-directed" | "server-directed") {
+    if team.rank == 0 && !on_partition && matches!(hints.strategy(), "client-directed" | "server-directed") {
         say(&format!(
             "hint pario_strategy={}: this needs a partition; on a plain file it means auto",
             hints.strategy()
@@ -101,15 +102,16 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
     let words = team.first_does(|| {
         let (striping, word) = (striping(&hints), team.shared_word());
         let how = How { create: amode.create, exclusive: amode.exclusive, striping, ..how.clone() };
-        let plain = open_plain(&path, &how)?;
-        if let Some(line) = plain.striping_outcome().complaint() {
+        let storage = Storage::open(&name, &how)?;
+        let refusal = storage.plain().and_then(|plain| plain.striping_outcome().complaint());
+        if let Some(line) = refusal {
             say(&format!("{}: {line}", path.display()));
         }
-        let start = if amode.append { plain.size()? } else { 0 };
+        let start = if amode.append { storage.size()? } else { 0 };
         let id = node::random_id().map_err(|_| NO_RANDOM)?;
         word.word().store(0, Ordering::SeqCst);
-        let [kind, block, stripe, servers] = Facts::of(&plain).words();
-        first = Some(plain);
+        let [kind, block, stripe, servers] = Facts::of(&storage).words();
+        first = Some(storage);
         Ok([(id >> 64) as u64, id as u64, start, kind, block, stripe, servers])
     })?;
     let [high, low, start, kind, block, stripe, servers] = words;
@@ -118,23 +120,23 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
     let collective = Collective::new(&hints, &facts, team);
     let later = hints.no_indep_rw() && !collective.write.aggregators.contains(&team.rank);
     let mine = match first {
-        Some(plain) => Ok(Some(plain)),
+        Some(storage) => Ok(Some(storage)),
         None if later => Ok(None),
-        None => open_plain(&path, &how).map(Some),
+        None => Storage::open(&name, &how).map(Some),
     };
     let same = [Same(develop(|| common_digest(&hints)), UNEQUAL_HINTS)];
-    let mut ship = [u64::from(ships(&hints) && team.size > 1)];
-    let plain = team.agree_on(mine, &same, &mut ship)?;
+    let mut ship = [u64::from(ships(&hints) && team.size > 1 && !on_partition)];
+    let storage = team.agree_on(mine, &same, &mut ship)?;
     let place = match team.size {
         1 => Place::own(),
         _ if team.is_on_one_node() => Place::Memory(team.shared_word()),
-        _ => Place::beside(&path, id),
+        _ => Place::beside(&pointer_file(&name, &path), id),
     };
     let parts = Parts {
         team: team.clone(),
         amode,
         raw_amode,
-        plain: Lazy::new(path.clone(), how, plain),
+        storage: Lazy::new(name, how, storage),
         path,
         facts,
         shared: SharedCounter::new(place, start),
@@ -146,6 +148,15 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
 
 const NO_RANDOM: Error = Error::Usage(ErrorKind::Intern, "/dev/urandom cannot be read");
 pub(crate) const UNEQUAL_HINTS: &str = "hints that must be the same on all ranks differ";
+
+/// Beside what the shared file pointer of ranks on several nodes is kept: on a partition, beside the registry, which
+/// all nodes see.
+fn pointer_file(name: &Name, path: &Path) -> PathBuf {
+    match (name, &env().registry) {
+        (Name::Partition { .. }, Some(registry)) => registry.join("pointer"),
+        _ => path.to_path_buf(),
+    }
+}
 
 /// How a new file shall be striped, if the hints say anything about it.
 fn striping(hints: &Hints) -> Option<StripingRequest> {
@@ -164,7 +175,7 @@ fn path_digest(path: &Path) -> u64 {
 }
 
 /// The arguments of an open, if they are good.
-type Checked = (Amode, PathBuf, Vec<(String, String)>);
+type Checked = (Amode, Name, Vec<(String, String)>);
 
 /// A digest of the hints in force that must be the same on all ranks.
 pub(crate) fn common_digest(hints: &Hints) -> u64 {
@@ -197,23 +208,6 @@ pub(crate) fn apply_info(hints: &mut Hints, info: &[(String, String)], speak: bo
     }
 }
 
-/// The path of a plain file, without a prefix that names its file system.
-fn plain_path(name: &Path) -> Result<PathBuf> {
-    let text = name.as_os_str().as_encoded_bytes();
-    if text.is_empty() {
-        return Err(Error::Usage(ErrorKind::BadFile, "the file name is empty"));
-    }
-    if text.starts_with(b"pario:") {
-        return Err(Error::Usage(
-            ErrorKind::UnsupportedOperation,
-            "names that start with pario: mean files on a partition, which this version does not have",
-        ));
-    }
-    let Some(name) = name.to_str() else { return Ok(name.to_path_buf()) };
-    let plain = PLAIN_PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
-    Ok(PathBuf::from(plain))
-}
-
 /// Closes the file of a handle, which is invalid afterwards whatever happens. Collective.
 pub fn close(handle: usize) -> Result<()> {
     let file = handles::get(handle)?;
@@ -224,7 +218,7 @@ pub fn close(handle: usize) -> Result<()> {
     let mine = file
         .take_late_error()
         .and(unfinished.unwrap_or(Ok(0)).map(drop))
-        .and_then(|()| if file.must_sync_at_close() { file.sync_mine() } else { Ok(()) });
+        .and_then(|()| if file.must_sync_at_close() { file.sync_mine() } else { file.settle_mine() });
     let mut used_pointer = [u64::from(file.shared.touched())];
     let outcome = file.team.agree_on(mine, &[], &mut used_pointer);
     // All ranks have come here, so no agent is needed any more.
@@ -236,6 +230,14 @@ pub fn close(handle: usize) -> Result<()> {
 }
 
 impl File {
+    /// At close: what this rank wrote is stored, or it hears why not.
+    fn settle_mine(&self) -> Result<()> {
+        match self.opened() {
+            Some(storage) if self.amode().write => storage.settle(),
+            _ => Ok(()),
+        }
+    }
+
     fn must_sync_at_close(&self) -> bool {
         self.amode().write && self.hints(Hints::close_sync)
     }
@@ -273,7 +275,7 @@ impl File {
                 self.shared.remove()?;
             }
             if delete {
-                pario_posix::delete(&self.path)?;
+                Storage::delete(self.name())?;
             }
             Ok([])
         })?;
@@ -289,25 +291,10 @@ impl File {
 
 /// Deletes a file by name. Not collective.
 pub fn delete(name: Result<PathBuf>) -> Result<()> {
-    Ok(pario_posix::delete(&plain_path(&name?)?)?)
+    Storage::delete(&Name::parse(&name?, env())?)
 }
 
 /// Waits for everything under way on every open file; for programs that finish without closing.
 pub fn settle_all() {
     handles::all().iter().for_each(|file| file.quiesce());
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn prefixes_of_file_systems_are_not_part_of_the_name() {
-        let path = |name: &str| plain_path(Path::new(name));
-        assert_eq!(path("ufs:/a/b").unwrap(), Path::new("/a/b"));
-        assert_eq!(path("lustre:c").unwrap(), Path::new("c"));
-        assert_eq!(path("a:b").unwrap(), Path::new("a:b"));
-        assert_eq!(path("").unwrap_err().kind(), ErrorKind::BadFile);
-        assert_eq!(path("pario:p/x").unwrap_err().kind(), ErrorKind::UnsupportedOperation);
-    }
 }

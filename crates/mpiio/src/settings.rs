@@ -5,8 +5,10 @@ use std::sync::Arc;
 use pario_domain::{ConfigList, Method, Protocol, Wanted, auto, choose};
 use pario_exchange::{Settings, Strategy};
 use pario_hints::{Hints, Source, Toggle};
-use pario_posix::{FsKind, PlainFile, PrefetchLimits};
+use pario_layout::Striping;
+use pario_posix::{FsKind, PrefetchLimits};
 
+use crate::storage::Storage;
 use crate::team::Team;
 
 /// What the ranks have to know alike about the file system; rank 0 tells the others.
@@ -18,6 +20,8 @@ pub(crate) struct Facts {
     pub local: bool,
     /// Whether it is memory, without a disk behind it.
     pub memory: bool,
+    /// Whether it is no file system but a partition, whose servers merge what ranks write.
+    pub partition: bool,
     /// Its block.
     pub block: u64,
     /// Bytes of a stripe, 0 if it has none.
@@ -28,7 +32,11 @@ pub(crate) struct Facts {
 
 impl Facts {
     /// Of an open file.
-    pub fn of(file: &PlainFile) -> Facts {
+    pub fn of(storage: &Storage) -> Facts {
+        let file = match storage {
+            Storage::Plain(file) => file,
+            Storage::Partition(file) => return Facts::of_partition(&file.striping()),
+        };
         let fs = file.filesystem();
         let protocol = match fs.kind {
             FsKind::Lustre => Protocol::Servers,
@@ -40,9 +48,22 @@ impl Facts {
             protocol,
             local: fs.is_local(),
             memory: fs.kind == FsKind::Tmpfs,
+            partition: false,
             block: fs.block,
             stripe: striping.map_or(0, |s| s.unit),
             servers: striping.and_then(|s| s.count).unwrap_or(0),
+        }
+    }
+
+    fn of_partition(striping: &Striping) -> Facts {
+        Facts {
+            protocol: Protocol::Servers,
+            local: false,
+            memory: false,
+            partition: true,
+            block: striping.stripe(),
+            stripe: striping.stripe(),
+            servers: u32::from(striping.count()),
         }
     }
 
@@ -58,7 +79,10 @@ impl Facts {
             Protocol::Tokens => 2,
         };
         [
-            protocol | u64::from(self.local) << 8 | u64::from(self.memory) << 9,
+            protocol
+                | u64::from(self.local) << 8
+                | u64::from(self.memory) << 9
+                | u64::from(self.partition) << 10,
             self.block,
             self.stripe,
             u64::from(self.servers),
@@ -71,8 +95,8 @@ impl Facts {
             2 => Protocol::Tokens,
             _ => Protocol::Local,
         };
-        let (local, memory) = (kind & 1 << 8 != 0, kind & 1 << 9 != 0);
-        Facts { protocol, local, memory, block: block.max(1), stripe, servers: servers as u32 }
+        let [local, memory, partition] = [8, 9, 10].map(|bit| kind & 1 << bit != 0);
+        Facts { protocol, local, memory, partition, block: block.max(1), stripe, servers: servers as u32 }
     }
 }
 
@@ -98,7 +122,9 @@ const REMOTE_PIECE: u64 = 4 << 20;
 
 impl Collective {
     pub fn new(hints: &Hints, facts: &Facts, team: &Team) -> Collective {
-        let ships = ships(hints);
+        let ships = ships(hints) && !facts.partition;
+        // Ranks on the servers' host reach the servers' cache by one copy: nobody need merge for them.
+        let near = facts.partition && team.is_on_one_node();
         let direction = |write: bool| {
             let (cb, wish) = match write {
                 true => (hints.cb_write(), hints.fd_partition()),
@@ -117,7 +143,7 @@ impl Collective {
                 (false, _) => LOCAL_PIECE_READ,
             };
             Arc::new(Settings {
-                strategy: strategy(hints, cb, ships),
+                strategy: strategy(hints, cb, ships, near),
                 method,
                 unit: if ships { shipping_unit(hints, facts) } else { unit(hints, facts) },
                 servers: hints.striping_factor().unwrap_or(facts.servers).max(1),
@@ -168,15 +194,16 @@ fn unit(hints: &Hints, facts: &Facts) -> u64 {
     hints.striping_unit().unwrap_or(facts.lock_unit()).max(1)
 }
 
-fn strategy(hints: &Hints, cb: Toggle, ships: bool) -> Strategy {
+fn strategy(hints: &Hints, cb: Toggle, ships: bool, near: bool) -> Strategy {
     match hints.strategy() {
-        "independent" => Strategy::Direct,
+        "independent" | "server-directed" => Strategy::Direct,
         "two-phase" => Strategy::Windows,
         "data-shipping" if ships => Strategy::Windows,
         "data-shipping" => Strategy::Direct,
         _ => match cb {
             Toggle::Enable => Strategy::Windows,
             Toggle::Disable => Strategy::Direct,
+            Toggle::Automatic if near => Strategy::Servers,
             Toggle::Automatic => Strategy::Auto,
         },
     }
@@ -217,7 +244,15 @@ mod tests {
     fn facts_survive_being_told() {
         for protocol in [Protocol::Local, Protocol::Servers, Protocol::Tokens] {
             for (local, memory) in [(true, true), (true, false), (false, false)] {
-                let facts = Facts { protocol, local, memory, block: 4096, stripe: 65536, servers: 7 };
+                let facts = Facts {
+                    protocol,
+                    local,
+                    memory,
+                    partition: memory,
+                    block: 4096,
+                    stripe: 65536,
+                    servers: 7,
+                };
                 assert_eq!(Facts::from_words(facts.words()), facts);
             }
         }

@@ -23,6 +23,8 @@ pub(crate) struct Task {
     within: u64,
     cut: Option<Cut>,
     syncing: Option<Syncing>,
+    /// A lock that was asked for and is not granted.
+    lock: Option<u64>,
 }
 
 /// For whom.
@@ -43,7 +45,14 @@ pub(crate) enum Verdict {
 
 impl Task {
     pub fn new(request: Request) -> Task {
-        Task { request, moved: 0, range: 0, within: 0, cut: None, syncing: None }
+        Task { request, moved: 0, range: 0, within: 0, cut: None, syncing: None, lock: None }
+    }
+
+    /// It will not be carried on with.
+    pub fn give_up(&mut self, core: &Core) {
+        if let Some(number) = self.lock.take() {
+            core.locks.cancel(number);
+        }
     }
 
     /// Bytes that the reply carries if all goes well.
@@ -164,6 +173,22 @@ impl Task {
             }
             Request::Accept { file, blocks } => {
                 tier.store.accept(known(*file)?, blocks)?;
+                Reply::Done
+            }
+            Request::Lock { file, range, exclusive } => {
+                let number = match self.lock {
+                    Some(number) => number,
+                    None => core.locks.request(who.client, known(*file)?, *range, *exclusive)?,
+                };
+                self.lock = Some(number);
+                if !core.locks.is_granted(number)? {
+                    return Ok(Verdict::Later);
+                }
+                self.lock = None;
+                Reply::Locked { lock: number }
+            }
+            Request::Unlock { lock } => {
+                core.locks.unlock(who.client, *lock)?;
                 Reply::Done
             }
             Request::Ping => Reply::Done,

@@ -15,6 +15,7 @@ use pario_wire::greeting::{Hello, Role, Welcome};
 
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::locks::Locks;
 use crate::names::Names;
 use crate::peers::Peers;
 use crate::session::{GREETING, Next, Session, Who};
@@ -36,6 +37,7 @@ pub(crate) struct Core {
     pub names: Option<Names>,
     pub peers: Peers,
     pub counters: Counters,
+    pub locks: Locks,
     door: Arc<Door>,
     poll: Poll,
     bell: Bell,
@@ -75,6 +77,7 @@ impl Core {
             tier,
             names,
             counters: Counters::new(),
+            locks: Locks::default(),
             poll,
             bell,
             listeners,
@@ -268,6 +271,9 @@ impl Core {
         let Some(who) = who else { return };
         lock(&self.clients).retain(|client, session| *client != who.client || *session != number);
         self.peers.close(who.client, opened);
+        if who.role == Role::Client {
+            self.locks.left(who.client);
+        }
         if let Some(ledger) = who.ledger {
             self.tier.pool.give_ledger(ledger);
         }

@@ -22,6 +22,10 @@ pub enum Error {
     NotLocal,
     /// The blocks of a request stayed in use by others until its deadline.
     Busy,
+    /// The lock manager.
+    Locks(pario_locks::Error),
+    /// A lock that the client does not have, or no longer.
+    NoLock,
     /// The server is about to end.
     Ending,
     /// Nobody said where this server is.
@@ -45,7 +49,9 @@ impl Error {
             Error::Transport(e) => e.kind(),
             Error::BadRequest(_) => ErrorKind::Arg,
             Error::NotMetadata | Error::NotLocal => ErrorKind::Protocol,
+            Error::Locks(e) => e.kind(),
             Error::Busy => ErrorKind::FileInUse,
+            Error::NoLock => ErrorKind::Io,
             Error::Ending | Error::NoAddress(_) => ErrorKind::Unreachable,
             Error::Elsewhere(failure) => failure.kind,
             Error::System(_, e) => e.raw_os_error().map_or(ErrorKind::Io, ErrorKind::from_errno),
@@ -82,6 +88,10 @@ impl std::fmt::Display for Error {
                 "the cache has no room: every block is in use or waits for storage; try again, or give the \
                  servers a larger cache",
             ),
+            Error::Locks(e) => e.fmt(f),
+            Error::NoLock => {
+                f.write_str("the lock was lost: the client's connection had broken, or the file is gone")
+            }
             Error::Ending => f.write_str("the server is shutting down"),
             Error::NoAddress(server) => write!(f, "this server was not told where server {server} is"),
             Error::Elsewhere(failure) => f.write_str(&failure.text),

@@ -15,6 +15,7 @@ mod config;
 mod core;
 mod error;
 mod flush;
+mod locks;
 mod names;
 mod peers;
 mod session;

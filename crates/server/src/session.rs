@@ -315,7 +315,10 @@ impl Session {
                 self.stage = Stage::Working { envelope, task, since: now };
                 return Ok(Some(Next::Later(now)));
             }
-            Verdict::Later if since.elapsed() >= PATIENCE => self.fail(core, envelope, &Error::Busy)?,
+            Verdict::Later if since.elapsed() >= PATIENCE => {
+                task.give_up(core);
+                self.fail(core, envelope, &Error::Busy)?;
+            }
             Verdict::Later if sys::is_gone(self.stream.as_fd()) => return Err(Trouble::Gone),
             Verdict::Later => {
                 self.stage = Stage::Working { envelope, task, since };

@@ -30,6 +30,11 @@ pub enum Request {
     Verify { file: FileId, from: u64, most: u64 },
     /// Takes the blocks as they are stored for right: writes their checksums anew.
     Accept { file: FileId, blocks: Vec<u64> },
+    /// Keeps others from these bytes of the file (not of the local part) until `Unlock`, or until the client's
+    /// connection ends; waits until they are free.
+    Lock { file: FileId, range: Range, exclusive: bool },
+    /// Ends a lock.
+    Unlock { lock: u64 },
 
     // About the server itself.
     /// Nothing; that the server answers.
@@ -90,6 +95,8 @@ pub enum Reply {
     Parts { parts: Vec<Part>, more: bool },
     /// To `Verify`: the damaged blocks, and where to go on; `None` at the end.
     Verified { damaged: Vec<u64>, next: Option<u64> },
+    /// To `Lock`.
+    Locked { lock: u64 },
     /// To `Room`.
     Room(Room),
     /// To `Status`.

@@ -166,6 +166,8 @@ impl Dice {
             8 => Request::ListParts { after: self.file(), most: self.small() },
             9 => Request::Verify { file: self.file(), from: self.number(), most: self.number() },
             10 => Request::Accept { file: self.file(), blocks: self.list(Dice::number) },
+            11 => Request::Lock { file: self.file(), range: self.range(1 << 40), exclusive: self.coin() },
+            12 => Request::Unlock { lock: self.number() },
             32 => Request::Ping,
             33 => Request::Room,
             34 => Request::Status,
@@ -228,6 +230,7 @@ impl Dice {
                 Reply::Parts { parts, more: self.coin() }
             }
             7 => Reply::Verified { damaged: self.list(Dice::number), next: self.maybe(Dice::number) },
+            11 => Reply::Locked { lock: self.number() },
             33 => Reply::Room(self.room()),
             34 => Reply::Status(Box::new(self.status())),
             64 => Reply::Attributes(self.attributes()),

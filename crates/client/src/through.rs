@@ -1,0 +1,273 @@
+//! Accesses through a view straight between the program's memory and mapped pools, block by block: one copy, however
+//! small the pieces are.
+//!
+//! The bytes of a view that lie in one block are found by rank and select, so what an access costs besides the
+//! copying depends on the blocks and not on the pieces. Blocks that are not where they were last seen are asked for
+//! in batches. Whatever does not work out that way (a server of another host, the end of the file, a block that is
+//! always gone again) goes by way of a buffer and [`File::write_view`] or [`File::read_view`], which always work.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use pario_buffer::UserBuffer;
+use pario_cache::SlotRef;
+use pario_units::{Offset, Pos};
+use pario_view::View;
+use pario_wire::message::{Intent, Run};
+use pario_wire::{Reply, Request};
+
+use crate::core::{succeeded, unexpected};
+use crate::error::Result;
+use crate::file::{File, check_view};
+use crate::plan::first_piece;
+
+/// Most blocks that are asked for at once.
+const ASKED: usize = 64;
+
+/// A block that was gone again this often goes by way of a buffer.
+const TRIES: usize = 4;
+
+/// Bytes of the buffer for what does not go straight.
+const STAGE: u64 = 4 << 20;
+
+/// The part of an access in one block.
+#[derive(Clone, Copy)]
+struct Span {
+    place: u16,
+    block: u64,
+    /// Where in the block its first and its last byte are.
+    within: (u32, u32),
+    /// Where in the file the first is.
+    offset: Offset,
+    /// Where in the view, and how many.
+    at: Pos,
+    len: u64,
+}
+
+/// The program's memory in an access through a view.
+#[derive(Clone, Copy)]
+struct Through<'a> {
+    view: &'a View,
+    at: Pos,
+    len: u64,
+    buffer: &'a UserBuffer,
+    /// Where in the buffer's data it begins.
+    from: u64,
+    write: bool,
+}
+
+impl File {
+    /// Writes data bytes of the program's memory, from `from` on, where a view shows them from `at` on.
+    pub fn write_through(
+        &self,
+        view: &View,
+        at: Pos,
+        buffer: &UserBuffer,
+        from: u64,
+        len: u64,
+    ) -> Result<()> {
+        self.open().writes()?;
+        self.through(&Through { view, at, len, buffer, from, write: true }).map(|_| ())
+    }
+
+    /// Reads bytes that a view shows, from `at` on, to data bytes of the program's memory from `from` on: as many
+    /// as there are before the first that lies beyond the end of the file.
+    pub fn read_through(
+        &self,
+        view: &View,
+        at: Pos,
+        buffer: &UserBuffer,
+        from: u64,
+        len: u64,
+    ) -> Result<u64> {
+        self.open().reads()?;
+        self.through(&Through { view, at, len, buffer, from, write: false })
+    }
+
+    fn through(&self, access: &Through<'_>) -> Result<u64> {
+        check_view(access.view, access.at, access.len as usize)?;
+        if let Some(done) = self.in_one_piece(access) {
+            return done;
+        }
+        if !access.view.is_monotone() || !self.all_mapped() {
+            return self.staged(access, access.at, access.len);
+        }
+        let missed = self.straight(access);
+        let outcome = missed.and_then(|missed| self.ask_and_move(access, missed)).and_then(|mut left| {
+            left.sort_unstable_by_key(|span| span.at);
+            // In order, and no further than to the end of the file: what was read beyond it was zeros.
+            for span in left {
+                let moved = self.staged(access, span.at, span.len)?;
+                if moved < span.len {
+                    return Ok(span.at.0 - access.at.0 + moved);
+                }
+            }
+            Ok(access.len)
+        });
+        if access.write {
+            self.open().touch();
+        }
+        outcome
+    }
+
+    /// Where file and memory are both contiguous it is a plain access.
+    fn in_one_piece(&self, access: &Through<'_>) -> Option<Result<u64>> {
+        let (first, end) = access.view.bounds(access.at, access.len)?;
+        if end.0 - first.0 != access.len {
+            return None;
+        }
+        let (from, len) = (access.from, access.len);
+        match access.write {
+            true => access.buffer.with_bytes(from, len, |bytes| self.write_at(bytes, first.0).map(|()| len)),
+            false => access
+                .buffer
+                .with_bytes_mut(from, len, |bytes| self.read_at(bytes, first.0).map(|read| read as u64)),
+        }
+    }
+
+    fn all_mapped(&self) -> bool {
+        (0..self.striping().count()).all(|place| self.open().link(place).pool().is_some())
+    }
+
+    /// Moves what is where it was last seen; the rest.
+    fn straight(&self, access: &Through<'_>) -> Result<Vec<Span>> {
+        let mut missed = Vec::new();
+        let (mut at, end) = (access.at, Pos(access.at.0 + access.len));
+        while at < end {
+            let span = self.span(access.view, at, end);
+            if !self.move_span(access, &span) {
+                missed.push(span);
+            }
+            at = Pos(at.0 + span.len);
+        }
+        Ok(missed)
+    }
+
+    /// The part of the view from `at` on that lies in one block.
+    fn span(&self, view: &View, at: Pos, end: Pos) -> Span {
+        let open = self.open();
+        let offset = view.select(at).expect("checked against the view");
+        let (place, local, together) = first_piece(&open.striping, offset.0, usize::MAX);
+        let block = open.link(place).pool().as_ref().map_or(1, |pool| pool.block());
+        let room = (together as u64).min(block - local % block);
+        let upto = view.rank(Offset(offset.0.saturating_add(room))).min(end);
+        let last = view.select(Pos(upto.0 - 1)).expect("checked against the view");
+        let within = (local % block) as u32;
+        Span {
+            place,
+            block: local / block,
+            within: (within, within + (last.0 - offset.0) as u32),
+            offset,
+            at,
+            len: upto.0 - at.0,
+        }
+    }
+
+    /// Moves a span's bytes if its block is where it was last seen, and for reads if they are within the file.
+    fn move_span(&self, access: &Through<'_>, span: &Span) -> bool {
+        let open = self.open();
+        let mark = access.write.then(|| open.begin_write(span.place));
+        let pool = open.link(span.place).pool();
+        let moved = pool.as_ref().is_some_and(|pool| {
+            let Some(guard) = pool.find(open.file, span.block) else { return false };
+            let range = span.within.0..span.within.1 + 1;
+            let mut cursor = access.view.cursor(span.at, span.len);
+            let from = access.from + (span.at.0 - access.at.0);
+            if access.write {
+                guard.write_with(range, |block| {
+                    access.buffer.scatter(from, span.len, &mut cursor, block, span.offset);
+                });
+            } else {
+                if range.end > guard.end() {
+                    return false;
+                }
+                guard.read_with(range, |block| {
+                    access.buffer.gather(from, span.len, &mut cursor, block, span.offset);
+                });
+            }
+            true
+        });
+        drop(pool);
+        mark.into_iter().for_each(|mark| open.has_written(mark));
+        moved
+    }
+
+    /// Asks the servers where missed blocks are and moves their bytes; those that are left.
+    fn ask_and_move(&self, access: &Through<'_>, missed: Vec<Span>) -> Result<Vec<Span>> {
+        let mut by_server: BTreeMap<u16, Vec<Span>> = BTreeMap::new();
+        for span in missed {
+            by_server.entry(span.place).or_default().push(span);
+        }
+        let mut left = Vec::new();
+        for (place, spans) in by_server {
+            for batch in spans.chunks(ASKED) {
+                let mut batch = batch.to_vec();
+                for _ in 0..TRIES {
+                    self.ask(place, access.write, &batch)?;
+                    batch.retain(|span| !self.move_span(access, span));
+                    if batch.is_empty() {
+                        break;
+                    }
+                }
+                left.append(&mut batch);
+            }
+        }
+        Ok(left)
+    }
+
+    /// Learns where blocks of one server are.
+    fn ask(&self, place: u16, write: bool, spans: &[Span]) -> Result<()> {
+        let open = self.open();
+        let mut blocks: Vec<Run> = Vec::new();
+        for span in spans {
+            match blocks.last_mut() {
+                Some(run) if run.first + u64::from(run.count) == span.block => run.count += 1,
+                Some(run) if run.first + u64::from(run.count) > span.block => {}
+                _ => blocks.push(Run { first: span.block, count: 1 }),
+            }
+        }
+        let intent = if write { Intent::Modify } else { Intent::Read };
+        let request = Request::Acquire { file: open.file, intent, blocks };
+        let since = Instant::now();
+        let server = open.link(place).server;
+        let deadline = since + open.core.options.deadline;
+        let mut held = open.core.hold(server, deadline)?;
+        let reply = succeeded(server, held.call(open.core.next_request(), &request, since, deadline)?)?;
+        let Reply::Slots(slots) = reply else { return Err(unexpected(server, &request, &reply)) };
+        if let Some(pool) = &*open.link(place).pool() {
+            for slot in slots {
+                let found = SlotRef { slot: slot.slot, generation: slot.generation };
+                pool.remember(found, open.file, slot.block);
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves a part of the access by way of a buffer.
+    fn staged(&self, access: &Through<'_>, at: Pos, len: u64) -> Result<u64> {
+        let mut stage = vec![0; len.min(STAGE) as usize];
+        let mut done = 0;
+        while done < len {
+            let here = (len - done).min(STAGE) as usize;
+            let (bytes, pos) = (&mut stage[..here], Pos(at.0 + done));
+            let from = access.from + (pos.0 - access.at.0);
+            let moved = match access.write {
+                true => {
+                    access.buffer.pack(from, bytes);
+                    self.write_view(access.view, pos, bytes)?;
+                    here
+                }
+                false => {
+                    let read = self.read_view(access.view, pos, bytes)?;
+                    access.buffer.unpack(from, &bytes[..read]);
+                    read
+                }
+            };
+            done += moved as u64;
+            if moved < here {
+                break;
+            }
+        }
+        Ok(done)
+    }
+}

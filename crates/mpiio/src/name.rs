@@ -1,0 +1,129 @@
+//! What a file's name means: an ordinary path, or a path on a partition.
+
+use std::path::{Component, Path, PathBuf};
+
+use pario_units::ErrorKind;
+
+use crate::env::Env;
+use crate::error::{Error, Result};
+
+/// Prefixes by which programs name an ordinary file system to ROMIO; all mean a plain file.
+const PLAIN_PREFIXES: [&str; 6] = ["ufs:", "nfs:", "xfs:", "lustre:", "gpfs:", "panfs:"];
+
+/// Where a file is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// In an ordinary file system.
+    Plain(PathBuf),
+    /// On a partition.
+    Partition {
+        /// Its name.
+        partition: String,
+        /// An absolute path there.
+        path: String,
+    },
+}
+
+impl Name {
+    /// Understands a name: `pario:partition/path`, `pario:/path` and paths below the mount point mean a partition,
+    /// everything else is a path, with or without a prefix that names its file system.
+    pub fn parse(name: &Path, env: &Env) -> Result<Name> {
+        let text = name.as_os_str().as_encoded_bytes();
+        if text.is_empty() {
+            return Err(Error::Usage(ErrorKind::BadFile, "the file name is empty"));
+        }
+        let Some(name) = name.to_str() else { return Ok(Name::Plain(name.to_path_buf())) };
+        if let Some(rest) = name.strip_prefix("pario:") {
+            let (partition, path) = rest.split_once('/').ok_or(Error::Usage(
+                ErrorKind::BadFile,
+                "a name on a partition is pario:partition/path, or pario:/path with PARIO_PARTITION set",
+            ))?;
+            return Name::on(if partition.is_empty() { None } else { Some(partition) }, path, env);
+        }
+        let plain = PLAIN_PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
+        match (plain, &env.mount) {
+            (None, Some(mount)) => match below(Path::new(name), mount) {
+                Some(path) => Name::on(None, &path, env),
+                None => Ok(Name::Plain(PathBuf::from(name))),
+            },
+            _ => Ok(Name::Plain(PathBuf::from(plain.unwrap_or(name)))),
+        }
+    }
+
+    fn on(partition: Option<&str>, path: &str, env: &Env) -> Result<Name> {
+        let partition = partition.or(env.partition.as_deref()).ok_or(Error::Usage(
+            ErrorKind::BadFile,
+            "no partition is named: set PARIO_PARTITION, or use pario:partition/path",
+        ))?;
+        let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
+        if parts.is_empty() || parts.contains(&"..") {
+            return Err(Error::Usage(ErrorKind::BadFile, "this is no path of a file on a partition"));
+        }
+        Ok(Name::Partition { partition: partition.to_owned(), path: format!("/{}", parts.join("/")) })
+    }
+
+    /// For reports, traces and hints.
+    pub fn shown(&self) -> PathBuf {
+        match self {
+            Name::Plain(path) => path.clone(),
+            Name::Partition { partition, path } => PathBuf::from(format!("pario:{partition}{path}")),
+        }
+    }
+}
+
+/// The rest of a path below a directory, by their names alone: the directory need not be there.
+fn below(path: &Path, mount: &Path) -> Option<String> {
+    let whole = std::path::absolute(path).ok()?;
+    let mut plain = PathBuf::new();
+    for part in whole.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    plain.strip_prefix(mount).ok()?.to_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(name: &str, partition: Option<&str>, mount: Option<&str>) -> Result<Name> {
+        let env = Env::of(&|variable| match variable {
+            "PARIO_PARTITION" => partition.map(String::from),
+            "PARIO_MOUNT" => mount.map(String::from),
+            _ => None,
+        });
+        Name::parse(Path::new(name), &env)
+    }
+
+    #[test]
+    fn prefixes_of_file_systems_are_not_part_of_the_name() {
+        let path = |name: &str| parse(name, Some("p"), Some("/mnt"));
+        assert_eq!(path("ufs:/a/b").unwrap(), Name::Plain("/a/b".into()));
+        assert_eq!(path("lustre:c").unwrap(), Name::Plain("c".into()));
+        assert_eq!(path("ufs:/mnt/x").unwrap(), Name::Plain("/mnt/x".into()));
+        assert_eq!(path("a:b").unwrap(), Name::Plain("a:b".into()));
+        assert_eq!(path("").unwrap_err().kind(), ErrorKind::BadFile);
+    }
+
+    #[test]
+    fn partitions_are_named_or_mounted() {
+        let on =
+            |partition: &str, path: &str| Name::Partition { partition: partition.into(), path: path.into() };
+        assert_eq!(parse("pario:s/x/y", None, None).unwrap(), on("s", "/x/y"));
+        assert_eq!(parse("pario:/x", Some("q"), None).unwrap(), on("q", "/x"));
+        assert_eq!(parse("pario:/x", None, None).unwrap_err().kind(), ErrorKind::BadFile);
+        assert_eq!(parse("pario:x", Some("q"), None).unwrap_err().kind(), ErrorKind::BadFile);
+        assert_eq!(parse("pario:s/../x", None, None).unwrap_err().kind(), ErrorKind::BadFile);
+        assert_eq!(parse("/mnt/a//b", Some("q"), Some("/mnt")).unwrap(), on("q", "/a/b"));
+        assert_eq!(
+            parse("/mnt/../etc/b", Some("q"), Some("/mnt")).unwrap(),
+            Name::Plain("/mnt/../etc/b".into())
+        );
+        assert_eq!(parse("/mntx/b", Some("q"), Some("/mnt")).unwrap(), Name::Plain("/mntx/b".into()));
+        assert_eq!(parse("/mnt/b", None, Some("/mnt")).unwrap_err().kind(), ErrorKind::BadFile);
+    }
+}

@@ -1,0 +1,111 @@
+//! Byte-range locks that clients take for the time of an access: what atomic mode is made of.
+//!
+//! Each lock is a holder of its own to the lock manager, so that two accesses of one client exclude each other like
+//! those of two. A client's locks end with its connection.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use pario_locks::{Action, Extent, Grant, Manager, Mode, Request, Ticket};
+use pario_units::{ClientId, FileId};
+use pario_wire::message::Range;
+
+use crate::core::lock;
+use crate::error::{Error, Result};
+
+#[derive(Default)]
+pub(crate) struct Locks(Mutex<Inner>);
+
+struct Inner {
+    manager: Manager<u64>,
+    next: u64,
+    /// Whose each lock is, and whether it is granted.
+    known: HashMap<u64, (ClientId, bool)>,
+}
+
+impl Default for Inner {
+    fn default() -> Inner {
+        Inner { manager: Manager::new(1), next: 1, known: HashMap::new() }
+    }
+}
+
+impl Locks {
+    /// Asks for a lock; its number, by which to see whether it is granted.
+    pub fn request(&self, client: ClientId, file: FileId, range: Range, exclusive: bool) -> Result<u64> {
+        let end = range.at.checked_add(range.len);
+        let extent = end.and_then(|end| Extent::new(range.at, end)).ok_or(Error::BadRequest("range"))?;
+        let mode = if exclusive { Mode::Exclusive } else { Mode::Shared };
+        let mut inner = lock(&self.0);
+        let number = inner.next;
+        inner.next += 1;
+        inner.known.insert(number, (client, false));
+        let ticket = Ticket(number);
+        let request = Request { holder: number, ticket, file, extent, mode, grant: Grant::Exact };
+        match inner.manager.request(request) {
+            Ok(actions) => inner.told(&actions),
+            Err(e) => {
+                inner.known.remove(&number);
+                return Err(Error::Locks(e));
+            }
+        }
+        Ok(number)
+    }
+
+    /// Whether it is granted; an error if it is not there, because its file is gone.
+    pub fn is_granted(&self, number: u64) -> Result<bool> {
+        lock(&self.0).known.get(&number).map(|(_, granted)| *granted).ok_or(Error::NoLock)
+    }
+
+    /// A client has no more use for its lock.
+    pub fn unlock(&self, client: ClientId, number: u64) -> Result<()> {
+        let mut inner = lock(&self.0);
+        match inner.known.get(&number) {
+            Some((owner, _)) if *owner == client => inner.end(number),
+            _ => return Err(Error::NoLock),
+        }
+        Ok(())
+    }
+
+    /// Forgets a request that nobody waits for any more.
+    pub fn cancel(&self, number: u64) {
+        lock(&self.0).end(number);
+    }
+
+    /// A client's connection has ended.
+    pub fn left(&self, client: ClientId) {
+        let mut inner = lock(&self.0);
+        let locks: Vec<u64> = inner
+            .known
+            .iter()
+            .filter(|(_, (owner, _))| *owner == client)
+            .map(|(number, _)| *number)
+            .collect();
+        locks.into_iter().for_each(|number| inner.end(number));
+    }
+}
+
+impl Inner {
+    fn end(&mut self, number: u64) {
+        if self.known.remove(&number).is_some() {
+            let actions = self.manager.holder_gone(number);
+            self.told(&actions);
+        }
+    }
+
+    fn told(&mut self, actions: &[Action<u64>]) {
+        for action in actions {
+            match action {
+                Action::Granted { holder, .. } => {
+                    if let Some((_, granted)) = self.known.get_mut(holder) {
+                        *granted = true;
+                    }
+                }
+                Action::Refused { holder, .. } => {
+                    self.known.remove(holder);
+                }
+                // Only what is cached is revoked, and nothing is.
+                Action::Revoke { .. } => {}
+            }
+        }
+    }
+}
