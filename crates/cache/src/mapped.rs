@@ -53,6 +53,7 @@ impl Mapped {
     }
 
     /// How large the pool is.
+    #[inline]
     pub fn geometry(&self) -> Geometry {
         self.memory.geometry
     }
@@ -64,6 +65,7 @@ impl Mapped {
 
     /// Pins a block where the server said it is, for the time of a copy. The server can do nothing with the
     /// block meanwhile, so hold it for no longer.
+    #[inline]
     pub fn pin(&self, place: SlotRef, file: FileId, block: u64) -> std::result::Result<Guard<'_>, Refused> {
         let hold = self.hold(place.slot)?;
         let state = self.memory.state(place.slot).get();
@@ -93,11 +95,13 @@ impl Mapped {
         Ok(Pending { hold, generation: place.generation, published: false })
     }
 
+    #[inline]
     fn is(&self, slot: u32, file: FileId, block: u64) -> bool {
         self.memory.file(slot).peek() == file.0 && self.memory.block(slot).peek() == block
     }
 
     /// Puts a slot's number into a free word of the ledger: the first half of a pin.
+    #[inline]
     fn hold(&self, slot: u32) -> std::result::Result<Hold<'_>, Refused> {
         if slot >= self.memory.geometry.slots {
             return Err(Refused::Stale);
@@ -137,6 +141,7 @@ struct Hold<'a> {
 impl Hold<'_> {
     /// Says that the slot's bytes are about to change: should this process be killed, the block counts as
     /// dirty.
+    #[inline]
     fn begin_writing(&self) {
         self.word.release((u64::from(self.slot) + 1) | WRITING);
         compiler_fence(Ordering::SeqCst);
@@ -158,6 +163,7 @@ pub struct Guard<'a> {
 
 impl Guard<'_> {
     /// How many of its bytes are within the local part, at least; the others are zeros.
+    #[inline]
     pub fn end(&self) -> u32 {
         self.hold.memory.end(self.hold.slot)
     }
@@ -168,16 +174,19 @@ impl Guard<'_> {
     }
 
     /// Copies bytes of the block out. It must have that many.
+    #[inline]
     pub fn read(&self, at: u32, to: &mut [u8]) {
         self.hold.memory.read(self.hold.slot, at, to);
     }
 
     /// Lets `f` read bytes of the block.
+    #[inline]
     pub fn read_with<R>(&self, range: Range<u32>, f: impl FnOnce(&[u8]) -> R) -> R {
         self.hold.memory.bytes(self.hold.slot, range.start, range.len(), |bytes| f(bytes))
     }
 
     /// Copies bytes into the block. It must have room for them.
+    #[inline]
     pub fn write(&self, at: u32, from: &[u8]) {
         if !from.is_empty() {
             self.hold.begin_writing();
@@ -188,6 +197,7 @@ impl Guard<'_> {
 
     /// Lets `f` write bytes of the block: the last of the range, and any others. What it does not touch
     /// stays.
+    #[inline]
     pub fn write_with<R>(&self, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
         self.hold.begin_writing();
         let result = self.hold.memory.bytes(self.hold.slot, range.start, range.len(), f);
@@ -209,11 +219,13 @@ pub struct Pending<'a> {
 
 impl Pending<'_> {
     /// Copies bytes into the block. It must have room for them.
+    #[inline]
     pub fn write(&mut self, at: u32, from: &[u8]) {
         self.hold.memory.write(self.hold.slot, at, from);
     }
 
     /// Lets `f` fill bytes of the block. They hold anything before.
+    #[inline]
     pub fn write_with<R>(&mut self, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
         self.hold.memory.bytes(self.hold.slot, range.start, range.len(), f)
     }

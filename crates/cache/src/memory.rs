@@ -42,6 +42,7 @@ impl Memory {
         }
     }
 
+    #[inline]
     pub fn header(&self, at: usize) -> Word<'_> {
         Word(self.segment.word(at))
     }
@@ -51,14 +52,17 @@ impl Memory {
         self.header(AT_MARK).peek()
     }
 
+    #[inline]
     pub fn state(&self, slot: u32) -> Word<'_> {
         self.slot_word(slot, 0)
     }
 
+    #[inline]
     pub fn file(&self, slot: u32) -> Word<'_> {
         self.slot_word(slot, 8)
     }
 
+    #[inline]
     pub fn block(&self, slot: u32) -> Word<'_> {
         self.slot_word(slot, 16)
     }
@@ -67,15 +71,18 @@ impl Memory {
         self.slot_word(slot, 24)
     }
 
+    #[inline]
     pub fn used(&self, slot: u32) -> Word<'_> {
         self.slot_word(slot, 32)
     }
 
+    #[inline]
     pub fn modified(&self, slot: u32) -> Word<'_> {
         self.slot_word(slot, 40)
     }
 
     /// The ledger, and 1, of the client that is to fill the slot.
+    #[inline]
     pub fn borrower(&self, slot: u32) -> Word<'_> {
         self.slot_word(slot, 48)
     }
@@ -103,18 +110,22 @@ impl Memory {
         Word(self.segment.word(self.geometry.slot_at(slot) + at))
     }
 
+    #[inline]
     pub fn ledger_pid(&self, ledger: u32) -> Word<'_> {
         Word(self.segment.word(self.geometry.ledger_at(ledger)))
     }
 
+    #[inline]
     pub fn ledger_start(&self, ledger: u32) -> Word<'_> {
         Word(self.segment.word(self.geometry.ledger_at(ledger) + 8))
     }
 
+    #[inline]
     pub fn ledger_hits(&self, ledger: u32) -> Word<'_> {
         Word(self.segment.word(self.geometry.ledger_at(ledger) + 16))
     }
 
+    #[inline]
     pub fn pin_word(&self, ledger: u32, index: u32) -> Word<'_> {
         assert!(index < LEDGER_WORDS, "pin {index} of {LEDGER_WORDS}");
         Word(self.segment.word(self.geometry.ledger_at(ledger) + HEAD + index as usize * 8))
@@ -127,29 +138,35 @@ impl Memory {
     }
 
     /// How many bytes of the slot's block are within the local part, at least.
+    #[inline]
     pub fn end(&self, slot: u32) -> u32 {
         self.end_word(slot).get().min(u64::from(self.geometry.block)) as u32
     }
 
+    #[inline]
     pub fn set_end(&self, slot: u32, end: u32) {
         self.end_word(slot).put(u64::from(end));
     }
 
     /// Where bytes of a slot's block are in the segment.
+    #[inline]
     pub fn place(&self, slot: u32, at: u32, len: usize) -> usize {
         let block = self.geometry.block;
         assert!(at <= block && len <= (block - at) as usize, "{len} bytes at {at} of a block of {block}");
         self.geometry.block_at(slot) + at as usize
     }
 
+    #[inline]
     pub fn read(&self, slot: u32, at: u32, to: &mut [u8]) {
         self.segment.read_into(self.place(slot, at, to.len()), to);
     }
 
+    #[inline]
     pub fn write(&self, slot: u32, at: u32, from: &[u8]) {
         self.segment.write_from(self.place(slot, at, from.len()), from);
     }
 
+    #[inline]
     pub fn bytes<R>(&self, slot: u32, at: u32, len: usize, f: impl FnOnce(&mut [u8]) -> R) -> R {
         self.segment.bytes(self.place(slot, at, len), len, f)
     }
@@ -160,11 +177,13 @@ impl Memory {
         self.segment.zero(self.place(slot, end, len), len);
     }
 
+    #[inline]
     pub fn now(&self) -> u64 {
         self.header(AT_CLOCK).peek()
     }
 
     /// After a write that reached to `end`: the caller has the slot pinned, and its bytes are in place.
+    #[inline]
     pub fn written(&self, slot: u32, end: u32) {
         self.end_word(slot).raise(u64::from(end));
         let now = self.now();
@@ -173,6 +192,7 @@ impl Memory {
         self.make_dirty(slot);
     }
 
+    #[inline]
     pub fn make_dirty(&self, slot: u32) {
         if self.state(slot).set(DIRTY) & DIRTY == 0 {
             self.count_dirty();
@@ -180,6 +200,7 @@ impl Memory {
     }
 
     /// One more slot is dirty.
+    #[inline]
     pub fn count_dirty(&self) {
         let before = self.header(AT_DIRTY).add(1).cast_signed();
         let first = before <= 0;
@@ -194,6 +215,7 @@ impl Memory {
     }
 
     /// How many slots are dirty. A killed process may have left the count wrong until the next flush.
+    #[inline]
     pub fn dirty(&self) -> u32 {
         let count = self.header(AT_DIRTY).get().cast_signed();
         count.clamp(0, i64::from(self.geometry.slots)) as u32

@@ -33,49 +33,58 @@ pub(crate) fn generation_of(state: u64) -> u32 {
 pub(crate) struct Word<'a>(pub &'a AtomicU64);
 
 impl Word<'_> {
+    #[inline]
     pub fn get(self) -> u64 {
         point();
         self.0.load(Ordering::SeqCst)
     }
 
+    #[inline]
     pub fn put(self, value: u64) {
         point();
         self.0.store(value, Ordering::SeqCst);
     }
 
     /// Like `put`, where nobody decides anything by what comes after: giving up a pin.
+    #[inline]
     pub fn release(self, value: u64) {
         point();
         self.0.store(value, Ordering::Release);
     }
 
+    #[inline]
     pub fn swap(self, value: u64) -> u64 {
         point();
         self.0.swap(value, Ordering::SeqCst)
     }
 
     /// Sets flags; what comes back is the state before.
+    #[inline]
     pub fn set(self, flags: u64) -> u64 {
         point();
         self.0.fetch_or(flags, Ordering::SeqCst)
     }
 
     /// Clears flags; what comes back is the state before.
+    #[inline]
     pub fn clear(self, flags: u64) -> u64 {
         point();
         self.0.fetch_and(!flags, Ordering::SeqCst)
     }
 
+    #[inline]
     pub fn replace(self, old: u64, new: u64) -> Result<u64, u64> {
         point();
         self.0.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst)
     }
 
+    #[inline]
     pub fn add(self, amount: u64) -> u64 {
         point();
         self.0.fetch_add(amount, Ordering::SeqCst)
     }
 
+    #[inline]
     pub fn raise(self, least: u64) {
         if self.get() < least {
             point();
@@ -84,11 +93,13 @@ impl Word<'_> {
     }
 
     /// Reads what is only a hint: ticks, counters.
+    #[inline]
     pub fn peek(self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Writes a hint, if it is another: a line that stays the same stays in everybody's cache.
+    #[inline]
     pub fn note(self, value: u64) {
         if self.0.load(Ordering::Relaxed) != value {
             self.0.store(value, Ordering::Relaxed);
@@ -96,6 +107,7 @@ impl Word<'_> {
     }
 
     /// Counts one.
+    #[inline]
     pub fn count(self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }

@@ -287,14 +287,20 @@ impl Table {
 
     /// How far a file reaches, as far as its blocks here tell.
     pub fn end(&mut self, file: FileId) -> u64 {
-        for slot in self.slots_of(file, 0).into_iter().rev() {
+        // From the last block on, one at a time: there may be many, and nearly always the last one tells.
+        let mut before = None;
+        while let Some((&block, &slot)) = self.index.get(&file).and_then(|blocks| match before {
+            Some(before) => blocks.range(..before).next_back(),
+            None => blocks.iter().next_back(),
+        }) {
             if self.settle(slot) == Phase::Valid {
                 let end = self.memory.end(slot);
                 if end > 0 {
-                    let start = self.entry(slot).block.saturating_mul(self.memory.geometry.block.into());
+                    let start = block.saturating_mul(self.memory.geometry.block.into());
                     return start.saturating_add(end.into());
                 }
             }
+            before = Some(block);
         }
         0
     }

@@ -207,10 +207,9 @@ impl File {
     /// clones it flushes; the last one closes. A file that is dropped is closed, too, but nobody hears of
     /// errors.
     pub fn close(self) -> Result<()> {
-        let flushed = self.flush();
-        match Arc::into_inner(self.0) {
-            Some(open) => flushed.and(open.close()),
-            None => flushed,
+        match Arc::try_unwrap(self.0) {
+            Ok(open) => open.close(),
+            Err(shared) => shared.sync(false),
         }
     }
 

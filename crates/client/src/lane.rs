@@ -164,6 +164,11 @@ impl<'a> Lane<'a> {
     }
 
     fn answered(&mut self, sent: Sent, reply: Reply, access: &mut Access<'_, '_>) -> Result<()> {
+        if let (What::Groups(asked), Reply::Failed(_), true) = (&sent.what, &reply, access.memory.is_read()) {
+            // There may be no room in the pool because nothing can be stored; messages can still be read.
+            self.walk.as_mut().expect("only a walk asks for slots").give_up(asked);
+            return Ok(());
+        }
         let reply = succeeded(self.server(), reply)?;
         match (&sent.what, &reply) {
             (What::Groups(asked), Reply::Slots(slots)) => {

@@ -193,7 +193,9 @@ impl Open {
     /// Tells the metadata server that this open is over, after everything written is in storage.
     pub fn close(mut self) -> Result<()> {
         let synced = self.sync(false);
-        let size = match self.writes().is_ok() && synced.is_ok() {
+        // Who opened it for writing and wrote nothing leaves the size to who did.
+        let wrote = self.modified.load(Ordering::Relaxed) != 0;
+        let size = match wrote && synced.is_ok() {
             true => self.ask_size().ok(),
             false => None,
         };

@@ -203,7 +203,12 @@ impl File {
             for batch in spans.chunks(ASKED) {
                 let mut batch = batch.to_vec();
                 for _ in 0..TRIES {
-                    self.ask(place, access.write, &batch)?;
+                    match self.ask(place, access.write, &batch) {
+                        Ok(()) => {}
+                        // There may be no room in the pool because nothing can be stored; messages can be read.
+                        Err(_) if !access.write => break,
+                        Err(e) => return Err(e),
+                    }
                     batch.retain(|span| !self.move_span(access, span));
                     if batch.is_empty() {
                         break;

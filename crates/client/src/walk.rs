@@ -123,6 +123,13 @@ impl Walk {
         Some(())
     }
 
+    /// These groups, and all that are left, go by messages.
+    pub fn give_up(&mut self, asked: &[usize]) {
+        self.stubborn.extend_from_slice(asked);
+        self.stubborn.extend(self.whole.drain(..));
+        self.stubborn.extend(self.parts.drain(..));
+    }
+
     fn visit(&self, local: &Local, index: usize, slot: &Slot, access: &mut Access<'_, '_>) -> Outcome {
         let place = SlotRef { slot: slot.slot, generation: slot.generation };
         let group = &self.groups[index];

@@ -15,6 +15,7 @@ mod host;
 mod hosts;
 mod library;
 mod mount;
+pub mod partition;
 mod process;
 mod run;
 mod stats;

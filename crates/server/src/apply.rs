@@ -191,7 +191,8 @@ impl Task {
                 core.locks.unlock(who.client, *lock)?;
                 Reply::Done
             }
-            Request::Ping => Reply::Done,
+            Request::Ping if core.peers.are_known() => Reply::Done,
+            Request::Ping => return Err(Error::Starting),
             Request::Room => Reply::Room(core.room()?),
             Request::Status => Reply::Status(Box::new(core.status()?)),
             Request::Shutdown => {

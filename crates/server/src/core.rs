@@ -95,7 +95,10 @@ impl Core {
     pub fn work(&self) {
         while !self.stop.load(Ordering::Acquire) {
             match self.poll.wait(self.patience_ms()) {
-                Ok(Some(BELL)) => self.watch_again(self.bell.as_fd(), BELL, Interest::Read),
+                Ok(Some(BELL)) => {
+                    self.bell.hear();
+                    self.watch_again(self.bell.as_fd(), BELL, Interest::Read);
+                }
                 Ok(Some(number)) if number < SESSIONS => self.accept(number),
                 Ok(Some(number)) => self.visit(number),
                 Ok(None) => {}
@@ -109,6 +112,8 @@ impl Core {
                 self.visit(number);
             }
         }
+        // The next one hears it, too.
+        self.bell.ring();
     }
 
     /// Ends all workers and the flusher.
@@ -186,6 +191,8 @@ impl Core {
         if let Some(session) = session {
             answer(&mut lock(&session));
             self.visit(number);
+            // It may have to be visited again soon, and the workers may all be asleep.
+            self.bell.ring();
         }
     }
 
@@ -278,8 +285,7 @@ impl Core {
             self.tier.pool.give_ledger(ledger);
         }
         if let Some(names) = &self.names {
-            let gone = who.process.is_some_and(|process| process.is_gone());
-            names.left(who.client, (!gone).then_some(self.config.lease));
+            names.left(who.client, who.process, self.config.lease);
         }
     }
 

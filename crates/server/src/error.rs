@@ -26,6 +26,8 @@ pub enum Error {
     Locks(pario_locks::Error),
     /// A lock that the client does not have, or no longer.
     NoLock,
+    /// The server has not been told where the others are.
+    Starting,
     /// The server is about to end.
     Ending,
     /// Nobody said where this server is.
@@ -52,7 +54,7 @@ impl Error {
             Error::Locks(e) => e.kind(),
             Error::Busy => ErrorKind::FileInUse,
             Error::NoLock => ErrorKind::Io,
-            Error::Ending | Error::NoAddress(_) => ErrorKind::Unreachable,
+            Error::Starting | Error::Ending | Error::NoAddress(_) => ErrorKind::Unreachable,
             Error::Elsewhere(failure) => failure.kind,
             Error::System(_, e) => e.raw_os_error().map_or(ErrorKind::Io, ErrorKind::from_errno),
         }
@@ -92,6 +94,7 @@ impl std::fmt::Display for Error {
             Error::NoLock => {
                 f.write_str("the lock was lost: the client's connection had broken, or the file is gone")
             }
+            Error::Starting => f.write_str("the server is starting"),
             Error::Ending => f.write_str("the server is shutting down"),
             Error::NoAddress(server) => write!(f, "this server was not told where server {server} is"),
             Error::Elsewhere(failure) => f.write_str(&failure.text),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use pario_layout::Striping;
 use pario_namespace as ns;
 use pario_namespace::{Caller, Counts, Namespace};
+use pario_shm::Process;
 use pario_units::{ClientId, FileId, RequestId, ServerId, Stamp};
 use pario_wire::{Reply, Request};
 
@@ -17,6 +18,9 @@ use crate::peers::Links;
 
 /// After a start clients of the server before have this long to say what they have open.
 const GRACE: Duration = Duration::from_secs(30);
+
+/// How often it is looked whether a process is gone that has lost its connection.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Files that the reaper takes at a time.
 const HANDFUL: usize = 64;
@@ -38,7 +42,7 @@ struct Inner {
     /// How many sessions each client has.
     sessions: HashMap<ClientId, u32>,
     /// Clients without a connection that may come again, and until when.
-    leaving: HashMap<ClientId, Instant>,
+    leaving: HashMap<ClientId, Leaving>,
     grace: Option<Instant>,
     stopped: bool,
 }
@@ -84,17 +88,18 @@ impl Names {
 
     /// One of a client's connections has ended. After the last one its files are closed: at once if it is surely gone,
     /// else when it does not come again for so long.
-    pub fn left(&self, client: ClientId, lease: Option<Duration>) {
+    pub fn left(&self, client: ClientId, process: Option<Process>, lease: Duration) {
         let mut inner = lock(&self.inner);
         let Some(count) = inner.sessions.get_mut(&client) else { return };
         *count -= 1;
         if *count == 0 {
             inner.sessions.remove(&client);
-            match lease.filter(|lease| !lease.is_zero()) {
-                Some(lease) => {
-                    inner.leaving.insert(client, Instant::now() + lease);
+            let leaving = Leaving { until: Instant::now() + lease, process };
+            match leaving.is_over(Instant::now()) {
+                true => inner.space.client_gone(client),
+                false => {
+                    inner.leaving.insert(client, leaving);
                 }
-                None => inner.space.client_gone(client),
             }
             self.more.notify_all();
         }
@@ -221,6 +226,25 @@ impl Names {
     }
 }
 
+/// A client that may come again.
+#[derive(Clone, Copy)]
+struct Leaving {
+    until: Instant,
+    /// Its process, if it is one of this host: then it may be seen to be gone before.
+    process: Option<Process>,
+}
+
+impl Leaving {
+    fn is_over(&self, now: Instant) -> bool {
+        now >= self.until || self.process.is_some_and(|process| process.is_gone())
+    }
+
+    /// A killed process closes its connections a moment before it is gone.
+    fn next_look(&self, now: Instant) -> Instant {
+        if self.process.is_some() { self.until.min(now + LOOK) } else { self.until }
+    }
+}
+
 impl Inner {
     /// Does what is due by now; when there is more to do.
     fn expire(&mut self, now: Instant) -> Option<Instant> {
@@ -228,13 +252,13 @@ impl Inner {
             self.grace = None;
             self.space.grace_over();
         }
-        let gone: Vec<ClientId> =
-            self.leaving.iter().filter(|(_, end)| **end <= now).map(|(client, _)| *client).collect();
+        let over = |(client, leaving): (&ClientId, &Leaving)| leaving.is_over(now).then_some(*client);
+        let gone: Vec<ClientId> = self.leaving.iter().filter_map(over).collect();
         for client in gone {
             self.leaving.remove(&client);
             self.space.client_gone(client);
         }
-        self.leaving.values().copied().chain(self.grace).min()
+        self.leaving.values().map(|leaving| leaving.next_look(now)).chain(self.grace).min()
     }
 }
 

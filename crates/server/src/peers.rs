@@ -73,6 +73,11 @@ impl Peers {
         *lock(&self.addresses) = addresses;
     }
 
+    /// Whether somebody has said where they are.
+    pub fn are_known(&self) -> bool {
+        lock(&self.addresses).iter().all(|addresses| !addresses.is_empty())
+    }
+
     /// Has a request of a session taken to the server that it is for.
     pub fn forward(
         &self,

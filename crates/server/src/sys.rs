@@ -54,7 +54,7 @@ impl Poll {
     }
 }
 
-/// A descriptor that becomes readable, for good, when it is rung.
+/// A descriptor that is readable from when it is rung to when it is heard.
 pub(crate) struct Bell(std::fs::File);
 
 impl Bell {
@@ -63,6 +63,12 @@ impl Bell {
         let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
         // SAFETY: a fresh descriptor that nobody else owns.
         Ok(Bell(std::fs::File::from(unsafe { OwnedFd::from_raw_fd(fd) })))
+    }
+
+    pub fn hear(&self) {
+        use std::io::Read;
+        // Somebody else may have heard it first.
+        let _ = (&self.0).read(&mut [0; 8]);
     }
 
     pub fn ring(&self) {

@@ -49,11 +49,30 @@ impl Tier {
                     let fills = self.more_fills(file, first, part.block, wanted);
                     self.fill(file, part.block, fills, counters)?;
                 }
-                Get::Full if self.make_room(counters)? => {}
-                Get::Busy | Get::Full => break,
+                Get::Full => match self.make_room(counters) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    // Nothing can be stored to make room; what is stored can still be read.
+                    Err(_) => {
+                        self.read_past(file, &part, &mut out[done..done + part.len], counters)?;
+                        done += part.len;
+                    }
+                },
+                Get::Busy => break,
             }
         }
         Ok(done)
+    }
+
+    /// Reads a block that is not in the pool, and for which there is no room.
+    fn read_past(&self, file: FileId, part: &Part, out: &mut [u8], counters: &Counters) -> Result<()> {
+        let mut block = vec![0; self.block as usize];
+        let read = self.store.read(file, part.block, &mut [&mut block]);
+        read.inspect_err(|e| counters.store_failed(e))?;
+        counters.store_read_bytes.add(self.block);
+        let within = part.within as usize;
+        out.copy_from_slice(&block[within..within + part.len]);
+        Ok(())
     }
 
     /// Copies bytes into a local part, as far as possible now.

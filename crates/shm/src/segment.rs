@@ -203,6 +203,7 @@ impl Segment {
     }
 
     /// The 64-bit word at a byte offset that is a multiple of 8.
+    #[inline]
     pub fn word(&self, at: usize) -> &AtomicU64 {
         assert!(at.is_multiple_of(8) && at < self.len && self.len - at >= 8, "word at {at} of {}", self.len);
         // SAFETY: inside the mapping, aligned (a mapping starts at a page), atomic like all uses of it.
@@ -210,6 +211,7 @@ impl Segment {
     }
 
     /// The 32-bit word at a byte offset that is a multiple of 8.
+    #[inline]
     pub fn half(&self, at: usize) -> &AtomicU32 {
         assert!(at.is_multiple_of(8) && at < self.len && self.len - at >= 8, "word at {at} of {}", self.len);
         // SAFETY: as in `word`.
@@ -218,6 +220,7 @@ impl Segment {
 
     /// Lets `f` use `len` bytes from `at` on. Others may use them too: whoever calls this follows a
     /// protocol in which no byte is read by one while another writes it.
+    #[inline]
     pub fn bytes<R>(&self, at: usize, len: usize, f: impl FnOnce(&mut [u8]) -> R) -> R {
         assert!(at <= self.len && self.len - at >= len, "{len} bytes at {at} of {}", self.len);
         // SAFETY: inside the mapping; the protocol of the caller keeps writers apart.
@@ -226,12 +229,14 @@ impl Segment {
 
     /// Where `len` bytes from `at` on are in this process, for system calls. The pointer is good as long as
     /// the segment is.
+    #[inline]
     pub fn pointer(&self, at: usize, len: usize) -> *mut u8 {
         assert!(at <= self.len && self.len - at >= len, "{len} bytes at {at} of {}", self.len);
         self.base.as_ptr().wrapping_add(at)
     }
 
     /// Copies bytes out. What another process writes meanwhile comes out old, new, or mixed.
+    #[inline]
     pub fn read_into(&self, at: usize, to: &mut [u8]) {
         let from = self.pointer(at, to.len());
         // SAFETY: inside the mapping; `to` is this process's own memory, so they do not overlap.
@@ -239,6 +244,7 @@ impl Segment {
     }
 
     /// Copies bytes in. Where another process writes meanwhile, either's bytes may stay.
+    #[inline]
     pub fn write_from(&self, at: usize, from: &[u8]) {
         let to = self.pointer(at, from.len());
         // SAFETY: as in `read_into`.

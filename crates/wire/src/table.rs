@@ -145,6 +145,6 @@ mod tests {
         assert_eq!((Request::Ping.kind(), Request::Ping.name()), (32, "Ping"));
         assert_eq!(decode_request(32, &[]), Ok(Request::Ping));
         assert_eq!(decode_request(32, &[0]), Err(Error::Trailing));
-        assert_eq!(decode_request(11, &[]), Err(Error::UnknownKind(11)));
+        assert_eq!(decode_request(31, &[]), Err(Error::UnknownKind(31)));
     }
 }

@@ -142,6 +142,18 @@ pub fn answers(running: &Running, patience: Duration) -> bool {
     addresses.is_some_and(|mut all| all.any(|address| TcpStream::connect_timeout(&address, patience).is_ok()))
 }
 
+/// Whether the server serves: not only listens, but knows the others, and is one of this partition.
+pub fn serves(
+    entry: &Entry,
+    server: ServerId,
+    running: &Running,
+    secret: &Secret,
+    patience: Duration,
+) -> bool {
+    let deadline = Instant::now() + patience;
+    matches!(ask(entry, server, running, secret, &Request::Ping, deadline), Ok(Reply::Done))
+}
+
 /// Tells a server to write everything to storage and to end, and waits for that.
 pub fn shut_down(
     entry: &Entry,
@@ -152,7 +164,27 @@ pub fn shut_down(
 ) -> Result<(), Error> {
     let stop = |why: String| Error::Stop { server, host: running.host.clone(), why };
     let deadline = Instant::now() + deadline;
-    let nonce = fresh_nonce().map_err(|e| stop(e.to_string()))?;
+    match ask(entry, server, running, secret, &Request::Shutdown, deadline) {
+        Ok(Reply::Done) => {
+            await_end(running, deadline);
+            Ok(())
+        }
+        Ok(Reply::Failed(failure)) => Err(stop(failure.text)),
+        Ok(other) => Err(stop(format!("it answered {}", other.name()))),
+        Err(why) => Err(stop(why)),
+    }
+}
+
+/// Asks a server one thing.
+fn ask(
+    entry: &Entry,
+    server: ServerId,
+    running: &Running,
+    secret: &Secret,
+    request: &Request,
+    deadline: Instant,
+) -> Result<Reply, String> {
+    let nonce = fresh_nonce().map_err(|e| e.to_string())?;
     let hello = Hello {
         partition: entry.id,
         server,
@@ -162,22 +194,14 @@ pub fn shut_down(
         resume_ledger: None,
     };
     let secret = pario_wire::Secret::new(*secret.bytes());
-    let mut last = stop("it has no address".into());
+    let mut last = "it has no address".to_owned();
     for address in addresses(running) {
         match Connection::connect(&address, &Tuning::default(), &hello, &secret, deadline) {
             Ok((mut connection, _, _)) => {
                 let envelope = Envelope::new(server, RequestId(1));
-                return match connection.call(envelope, &Request::Shutdown, &[], &mut [], deadline) {
-                    Ok(Reply::Done) => {
-                        await_end(running, deadline);
-                        Ok(())
-                    }
-                    Ok(Reply::Failed(failure)) => Err(stop(failure.text)),
-                    Ok(other) => Err(stop(format!("it answered {}", other.name()))),
-                    Err(e) => Err(stop(e.to_string())),
-                };
+                return connection.call(envelope, request, &[], &mut [], deadline).map_err(|e| e.to_string());
             }
-            Err(e) => last = stop(e.to_string()),
+            Err(e) => last = e.to_string(),
         }
     }
     Err(last)

@@ -79,7 +79,7 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     let deadline = Duration::from_secs(arguments.timeout);
     let lock = registry.lock_partition(description.name(), deadline)?;
     let entry = entry(&registry, &description)?;
-    let dead = dead(&entry);
+    let dead = dead(&entry, &registry.secret(entry.id)?);
     // Servers of one partition have the same settings: those of the first to run.
     let all = dead.len() == entry.description.structure().servers.len();
     let note = match entry.description.settings() == description.settings() || all {
@@ -153,13 +153,16 @@ fn entry(registry: &Registry, description: &Description) -> Result<Entry, Error>
 }
 
 /// The servers that do not run. All are tried at once: each of a node that is gone takes its time.
-fn dead(entry: &Entry) -> Vec<ServerId> {
+fn dead(entry: &Entry, secret: &Secret) -> Vec<ServerId> {
     let servers = entry.description.structure().servers.len();
     let all = (0..servers).map(|index| ServerId(u16::try_from(index).expect("checked by the description")));
     std::thread::scope(|scope| {
         let asked: Vec<_> = all
             .map(|server| (server, entry.running.get(&server)))
-            .map(|(server, running)| (server, running.map(|r| scope.spawn(|| join::answers(r, ANSWER)))))
+            .map(|(server, running)| {
+                let serves = |r| scope.spawn(move || join::serves(entry, server, r, secret, ANSWER));
+                (server, running.map(serves))
+            })
             .collect();
         let answers = |thread: ScopedJoinHandle<'_, bool>| thread.join().expect("it does not panic");
         asked.into_iter().filter_map(|(server, one)| (!one.is_some_and(answers)).then_some(server)).collect()

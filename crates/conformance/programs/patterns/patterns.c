@@ -18,6 +18,7 @@
 #include "memory.h"
 
 static int on_host;
+static int on_partition; /* only MPI reaches the file */
 
 static struct spec parse(const char *text)
 {
@@ -207,23 +208,44 @@ static unsigned char *picture(const struct spec *s, const struct shape *shape, M
 /* The file is not there, or has contents from before. */
 static void put(const char *path, int old, MPI_Offset size)
 {
-    unlink(path);
-    if (!old) return;
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0644);
-    unsigned char *bytes = zeroed((size_t)size);
+    unsigned char *bytes = zeroed((size_t)size + 1);
     for (MPI_Offset at = 0; at < size; at++) bytes[at] = stale(at);
-    EXPECT(fd >= 0 && write(fd, bytes, (size_t)size) == size && close(fd) == 0);
+    if (on_partition) {
+        MPI_File f;
+        MPI_File_delete(path, MPI_INFO_NULL); /* it may not be there */
+        if (old) {
+            MUST(MPI_File_open(MPI_COMM_SELF, path, MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &f));
+            MUST(MPI_File_write_at(f, 0, bytes, (int)size, MPI_BYTE, MPI_STATUS_IGNORE));
+            MUST(MPI_File_close(&f));
+        }
+    } else {
+        unlink(path);
+        if (old) {
+            int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0644);
+            EXPECT(fd >= 0 && write(fd, bytes, (size_t)size) == size && close(fd) == 0);
+        }
+    }
     free(bytes);
 }
 
 static void on_disk(const char *path, const unsigned char *image, MPI_Offset size)
 {
-    struct stat st;
-    unsigned char *bytes = zeroed((size_t)size);
-    int fd = open(path, O_RDONLY);
-    EXPECT(fd >= 0 && fstat(fd, &st) == 0);
-    EQUAL(st.st_size, size);
-    EXPECT(read(fd, bytes, (size_t)size) == size && close(fd) == 0);
+    unsigned char *bytes = zeroed((size_t)size + 1);
+    if (on_partition) {
+        MPI_File f;
+        MPI_Offset there;
+        MUST(MPI_File_open(MPI_COMM_SELF, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &f));
+        MUST(MPI_File_get_size(f, &there));
+        EQUAL(there, size);
+        MUST(MPI_File_read_at(f, 0, bytes, (int)size, MPI_BYTE, MPI_STATUS_IGNORE));
+        MUST(MPI_File_close(&f));
+    } else {
+        struct stat st;
+        int fd = open(path, O_RDONLY);
+        EXPECT(fd >= 0 && fstat(fd, &st) == 0);
+        EQUAL(st.st_size, size);
+        EXPECT(read(fd, bytes, (size_t)size) == size && close(fd) == 0);
+    }
     for (MPI_Offset at = 0; at < size; at++)
         if (bytes[at] != image[at])
             FAIL("file byte %lld of %lld is %02x, not %02x", (long long)at, (long long)size, bytes[at],
@@ -266,8 +288,9 @@ int main(int argc, char **argv)
 {
     begin(&argc, &argv);
     MUST(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
-    if (argc < 4) FAIL("usage: %s host|pario DIR SPEC...", argv[0]);
+    if (argc < 4) FAIL("usage: %s host|pario|partition DIR SPEC...", argv[0]);
     on_host = strcmp(argv[1], "host") == 0;
+    on_partition = strcmp(argv[1], "partition") == 0;
     for (int i = 3; i < argc; i++) {
         double start = MPI_Wtime();
         one(argv[2], i - 3, argv[i]);

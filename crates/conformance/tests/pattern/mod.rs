@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use pario_conformance::partition::{NAME, Partition};
 use pario_conformance::{Host, Kind, Run, compile, same_file, scratch, workspace_dir};
 
 /// Under what a program runs with Pario.
@@ -70,4 +71,30 @@ fn host_alone(host: Host, ranks: u32, dir: &Path, specs: &[&str]) -> bool {
     }
     eprintln!("{host:?} does not get its own files right with {ranks} ranks; nothing to compare with");
     false
+}
+
+/// The same on a partition: files copied out of it are equal to the host's.
+#[allow(dead_code)] // not every test file needs it
+#[track_caller]
+pub fn compare_on(partition: &Partition, host: Host, ranks: u32, specs: &[&str], settings: &[Setting]) {
+    let dir = scratch();
+    let theirs = host_alone(host, ranks, &dir.join("host"), specs);
+    for (index, setting) in settings.iter().enumerate() {
+        let name = format!("pario:{NAME}");
+        let mut run =
+            Run::new(host, ranks, program(host)).arg("partition").arg(name).args(specs.iter().copied());
+        run = run.timeout(60).preload(true).nodes(setting.nodes);
+        run = run.env("PARIO_HOME", &partition.home().to_string_lossy());
+        if !setting.hints.is_empty() {
+            run = run.env("PARIO_HINTS", setting.hints);
+        }
+        let output = run.run().expect_success();
+        assert!(output.stdout.contains("passed"), "{output}");
+        let out = dir.join(format!("out{index}"));
+        partition.copy_out(&out);
+        for (number, spec) in specs.iter().enumerate() {
+            let first = if spec.contains("ours=1") || !theirs { dir.join("out0") } else { dir.join("host") };
+            same_file(first.join(number.to_string()), out.join(number.to_string()));
+        }
+    }
 }

@@ -64,7 +64,10 @@ pub fn config(dir: &Path, server: u16, servers: u16, slots: u64) -> Config {
 }
 
 pub fn start(dir: &Path, server: u16, servers: u16, slots: u64) -> Server {
-    Server::start(config(dir, server, servers, slots)).unwrap()
+    let started = Server::start(config(dir, server, servers, slots)).unwrap();
+    let own = started.started().unix.clone();
+    started.set_peers(vec![vec![own]; usize::from(servers)]);
+    started
 }
 
 pub fn start_all(dir: &Path, servers: u16, slots: u64) -> Vec<Server> {
