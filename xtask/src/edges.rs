@@ -31,12 +31,18 @@ const EDGES: &[(&str, &[&str])] = &[
     ("client", &["units", "view", "buffer", "layout", "wire", "transport", "cache", "registry"]),
     (
         "mpiio",
-        &["units", "hints", "trace", "view", "domain", "buffer", "posix", "exchange", "shipping", "mpi-host", "layout", "client"],
+        &[
+            "units", "hints", "trace", "view", "domain", "buffer", "posix", "exchange", "shipping",
+            "mpi-host", "layout", "client",
+        ],
     ),
     ("pario", &["client", "view"]),
     ("server", &["units", "layout", "locks", "wire", "transport", "cache", "store", "namespace", "shm"]),
     ("capi", &["mpiio", "mpi-host", "buffer", "trace", "units"]),
-    ("cli", &["units", "hints", "trace", "registry", "layout", "wire", "transport", "server", "client", "pario"]),
+    (
+        "cli",
+        &["units", "hints", "trace", "registry", "layout", "wire", "transport", "server", "client", "pario"],
+    ),
     ("model", &["units", "view"]),
     ("conformance", &["model", "units", "view", "pario", "client", "registry", "transport", "wire"]),
 ];

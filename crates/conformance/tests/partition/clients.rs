@@ -145,7 +145,6 @@ fn fill_the_pools(site: &Site, client: &Partition) {
 
 /// Nobody has to wait for a process to come again that has ended.
 #[test]
-#[ignore = "at the end of its connection a killed process has often not ended yet, and is then waited for"]
 fn a_killed_client_of_this_host_keeps_nothing_open() {
     let site = Site::up(Shape::new(1));
     let client = site.client();

@@ -192,7 +192,6 @@ fn a_read_only_disk_can_be_read_and_is_the_writers_error() {
 
 /// What cannot be stored may fill the cache only so far that the rest can still be read.
 #[test]
-#[ignore = "once every block of a cache is dirty and cannot be stored, other files of that server cannot be read"]
 fn what_cannot_be_stored_leaves_room_for_readers() {
     let mut site = Site::new(Shape { cache: 1 << 20, ..Shape::new(1) });
     if !site.mount(0, "16m") {
@@ -207,6 +206,8 @@ fn what_cannot_be_stored_leaves_room_for_readers() {
     let other = create(&client, "/other");
     assert_eq!(fill(&other, &bytes), Some(ErrorKind::NoSpace));
     expect_bytes(&file, &bytes);
+    // What waits for room has to be stored before its server may end.
+    std::fs::remove_file(site.data(0).join("ballast")).expect("it is there");
 }
 
 /// No file system holds a byte there. Without the file its servers can be stopped again.

@@ -128,7 +128,6 @@ fn a_killed_starter_is_no_obstacle() {
 }
 
 #[test]
-#[ignore = "servers whose starter is gone still listen for a moment, and are then taken for running ones"]
 fn a_killed_starter_is_no_obstacle_at_once() {
     (0..4).for_each(|_| starters_are_killed(|site| drop(site.start())));
 }

@@ -32,6 +32,7 @@ fn run(host: Host, ranks: u32, who: &str, dir: &Path, specs: &[&str]) -> Run {
 /// Every spec passes on the host alone and under each setting, and all files are equal byte for byte.
 ///
 /// A spec with `ours=1` is beyond the hosts; its files are compared between the settings.
+#[allow(dead_code)] // not every test file needs it
 #[track_caller]
 pub fn compare(host: Host, ranks: u32, specs: &[&str], settings: &[Setting]) {
     let dir = scratch();
