@@ -35,12 +35,17 @@ pub fn cheap(stages: &mut Stages) {
     });
 }
 
-/// Libraries and programs apart, because the library `pario` and the program `pario` would write to the same
-/// place. A link to a private item is allowed: whoever works on a room reads its private parts, too.
+/// Apart, because the crate `pario`, the library `libpario.so` and the program `pario` would write to the same place. A
+/// link to a private item is allowed: whoever works on a room reads its private parts, too.
 fn documentation() -> Outcome {
-    for targets in ["--lib", "--bins"] {
+    let parts: [&[&str]; 3] = [
+        &["--workspace", "--exclude", "pario-capi", "--lib"],
+        &["--workspace", "--bins"],
+        &["-p", "pario-capi", "--lib"],
+    ];
+    for part in parts {
         let mut doc = program::cargo();
-        doc.args(["doc", "--no-deps", "--workspace", targets]);
+        doc.args(["doc", "--no-deps"]).args(part);
         program::run(doc.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links"))?;
     }
     Ok(())
