@@ -8,7 +8,11 @@ use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::flush::{Progress, Syncing};
 use crate::names::Names;
-use crate::tier::BATCH;
+use crate::tier::{BATCH, Piece};
+
+/// Reads of at least so many bytes, in at most so many ranges, are sent straight from the pool.
+const LEAST_PINNED: usize = 64 << 10;
+const MOST_PINNED_RANGES: usize = 16;
 
 /// Blocks that one `Verify` looks at.
 const MOST_VERIFIED: u64 = 1024;
@@ -63,6 +67,27 @@ impl Task {
     /// Whether the server is to end when it is done.
     pub fn ends_server(&self) -> bool {
         matches!(self.request, Request::Shutdown)
+    }
+
+    /// For a large read: its blocks, all of them pinned, and the reply that they go with. `None` if they have to be
+    /// copied after all.
+    pub fn pinned(&self, core: &Core) -> Option<(Reply, Vec<Piece>)> {
+        let Request::Read { file, ranges } = &self.request else { return None };
+        let large = ranges.len() <= MOST_PINNED_RANGES && self.reply_payload() >= LEAST_PINNED;
+        let fresh = self.moved == 0 && known(*file).is_ok() && sound(ranges).is_ok();
+        if !(large && fresh) {
+            return None;
+        }
+        let mut pieces = Vec::new();
+        for range in ranges {
+            // What goes wrong here goes wrong again where it is told.
+            if !core.tier.pin_all(*file, range.at, range.len, &mut pieces, &core.counters).ok()? {
+                return None;
+            }
+        }
+        let end = core.tier.end(*file).ok()?;
+        core.counters.read_bytes.add(self.reply_payload() as u64);
+        Some((Reply::Data { end }, pieces))
     }
 
     /// Goes on with it. `payload` came with the request, `room` is for the reply's.

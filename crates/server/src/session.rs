@@ -19,6 +19,7 @@ use crate::apply::{Asker, Task, Verdict};
 use crate::core::Core;
 use crate::error::Error;
 use crate::sys;
+use crate::tier::Piece;
 
 /// A new connection has to prove itself within this time.
 pub(crate) const GREETING: Duration = Duration::from_secs(10);
@@ -28,6 +29,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How soon such a request is looked at again.
 const RETRY: Duration = Duration::from_millis(1);
+
+/// Most pieces in one call: the system takes 1024, with what comes before them.
+const MOST_SLICES: usize = 1000;
 
 /// Buffers that grew beyond this are given back after use.
 const KEEP: usize = (1 << 20) + (64 << 10);
@@ -301,6 +305,12 @@ impl Session {
         let Some(who) = self.who else { return Err(Trouble::Gone) };
         let asker =
             Asker { client: envelope.origin.unwrap_or(who.client), ledger: who.ledger, id: envelope.id };
+        if let Some((reply, pieces)) = task.pinned(core) {
+            self.outbox.send_pinned(&self.stream, envelope, &reply, pieces, task.reply_payload())?;
+            self.payload.clear();
+            self.stage = Stage::Frame;
+            return Ok(None);
+        }
         let room = self.outbox.reserve(task.reply_payload());
         match task.run(core, &asker, self.payload.bytes(), room) {
             Verdict::Done(reply) => {
@@ -423,6 +433,19 @@ impl Payload {
     }
 }
 
+/// Takes bytes away from the front of pieces.
+fn drop_front(pieces: &mut Vec<Piece>, mut count: usize) {
+    let mut done = 0;
+    while count > 0 {
+        let range = &mut pieces[done].range;
+        let here = range.len().min(count);
+        range.start += here as u32;
+        count -= here;
+        done += usize::from(range.start == range.end);
+    }
+    pieces.drain(..done);
+}
+
 /// What is being sent: first the head and body, then the payload.
 #[derive(Default)]
 struct Outbox {
@@ -449,6 +472,48 @@ impl Outbox {
     fn put_reply(&mut self, to: Envelope, reply: &Reply, payload: usize) -> Result<(), Trouble> {
         encode_reply(&mut self.front, to, reply, payload as u64).map_err(Trouble::garbage)?;
         self.payload_len = payload;
+        Ok(())
+    }
+
+    /// Sends a reply whose payload lies in pinned blocks. What the socket does not take at once is copied: a client
+    /// that is slow keeps no blocks.
+    fn send_pinned(
+        &mut self,
+        stream: &Stream,
+        to: Envelope,
+        reply: &Reply,
+        mut pieces: Vec<Piece>,
+        payload: usize,
+    ) -> Result<(), Trouble> {
+        encode_reply(&mut self.front, to, reply, payload as u64).map_err(Trouble::garbage)?;
+        let (mut front, mut left) = (self.front.len(), payload);
+        while front + left > 0 {
+            let from = self.front.len() - front;
+            match sys::send_pinned(
+                stream.as_fd(),
+                &self.front[from..],
+                &pieces[..pieces.len().min(MOST_SLICES)],
+            ) {
+                Ok(count) => {
+                    let of_front = count.min(front);
+                    front -= of_front;
+                    left -= count - of_front;
+                    drop_front(&mut pieces, count - of_front);
+                }
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == WouldBlock => break,
+                Err(_) => return Err(Trouble::Gone),
+            }
+        }
+        self.front.drain(..self.front.len() - front);
+        let mut at = 0;
+        let rest = self.reserve(left);
+        for piece in &pieces {
+            let len = piece.range.len();
+            piece.pin.read(piece.range.start, &mut rest[at..at + len]);
+            at += len;
+        }
+        self.payload_len = left;
         Ok(())
     }
 

@@ -3,7 +3,9 @@
 //! Sessions and the pool's local clients meet here. Nothing waits: where a block is in somebody else's hands, or
 //! all slots are pinned, the caller is told how far it got and comes again.
 
-use pario_cache::{Cut, Fill, Get, LedgerId, Pool};
+use std::ops::Range;
+
+use pario_cache::{Cut, Fill, Get, LedgerId, Pin, Pool};
 use pario_store::Store;
 use pario_units::FileId;
 use pario_wire::message::{Intent, Run, Slot};
@@ -18,6 +20,12 @@ pub(crate) struct Tier {
     pub pool: Pool,
     pub store: Box<dyn Store>,
     block: u64,
+}
+
+/// Bytes of a block that stays where it is.
+pub(crate) struct Piece {
+    pub pin: Pin,
+    pub range: Range<u32>,
 }
 
 /// A block and which of its bytes.
@@ -73,6 +81,34 @@ impl Tier {
         let within = part.within as usize;
         out.copy_from_slice(&block[within..within + part.len]);
         Ok(())
+    }
+
+    /// Pins the blocks of these bytes; whether that worked for all of them.
+    pub fn pin_all(
+        &self,
+        file: FileId,
+        at: u64,
+        len: u64,
+        pieces: &mut Vec<Piece>,
+        counters: &Counters,
+    ) -> Result<bool> {
+        let mut done = 0;
+        while done < len {
+            let part = self.part(at + done, usize::try_from(len - done).unwrap_or(usize::MAX));
+            match self.pool.get(file, part.block) {
+                Get::Hit(pin) => {
+                    pieces.push(Piece { pin, range: part.within..part.within + part.len as u32 });
+                    done += part.len as u64;
+                }
+                Get::Fill(first) => {
+                    let wanted = (at + len - 1) / self.block - part.block + 1;
+                    let fills = self.more_fills(file, first, part.block, wanted);
+                    self.fill(file, part.block, fills, counters)?;
+                }
+                Get::Busy | Get::Full => return Ok(false),
+            }
+        }
+        Ok(true)
     }
 
     /// Copies bytes into a local part, as far as possible now.

@@ -290,3 +290,36 @@ fn a_peer_may_pass_on_requests_and_a_client_may_not() {
     }
     server.shut_down().unwrap();
 }
+
+/// Replies that a socket does not take at once wait outside the pool.
+#[test]
+fn large_reads_are_whole_also_for_slow_readers() {
+    let dir = Scratch::new("large");
+    let server = start(&dir.0, 0, 1, 512);
+    let doors = [server.started().unix.clone(), server.started().tcp.clone().unwrap()];
+    let bytes = pattern(1_500_000, 8);
+    let mut writer = Client::connect(&doors[0], 0, 1, 1);
+    for (index, part) in bytes.chunks(500_000).enumerate() {
+        writer.write(0, FILE, index as u64 * 500_000, part);
+    }
+    for (number, door) in (2..).zip(&doors) {
+        let mut reader = Client::connect(door, 0, 1, number);
+        let asked = [(0u64, 1_500_000u64), (1, 1_400_001), (70_000, 65_536), (4095, 1_000_000)];
+        for (id, (at, len)) in (1..).zip(asked) {
+            let request = Request::Read { file: FILE, ranges: vec![pario_wire::message::Range { at, len }] };
+            let envelope = pario_wire::Envelope::new(pario_units::ServerId(0), pario_units::RequestId(id));
+            reader.connection.send(envelope, &request, &[], deadline()).unwrap();
+        }
+        // Nobody reads for a while, and the pool is free for others all the same.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        assert_eq!(status(&mut writer).pinned_slots, 0);
+        for (at, len) in asked {
+            let mut got = vec![0; len as usize];
+            let mut into = [std::io::IoSliceMut::new(&mut got)];
+            let (_, reply) = reader.connection.receive(&mut into, deadline()).unwrap();
+            assert_eq!(reply, Reply::Data { end: 1_500_000 });
+            assert!(got == bytes[at as usize..(at + len) as usize], "{at}..+{len}");
+        }
+    }
+    server.shut_down().unwrap();
+}
