@@ -50,10 +50,14 @@ impl File {
         check(offset, bytes.len())?;
         let hits = self.read_hits(bytes, offset);
         if hits == bytes.len() {
+            self.0.at(offset + hits as u64);
             return Ok(hits);
         }
         let rest = &mut bytes[hits..];
-        Ok(hits + transfer(&self.0, Memory::Read(&mut [(offset + hits as u64, rest)]))?)
+        let ahead = self.0.ahead(offset);
+        let moved = transfer(&self.0, Memory::Read(&mut [(offset + hits as u64, rest)]), ahead)?;
+        self.0.at(offset + (hits + moved) as u64);
+        Ok(hits + moved)
     }
 
     /// Reads all of `bytes` from an offset on; a file that ends before is an error.
@@ -75,8 +79,12 @@ impl File {
         let hits = self.write_hits(bytes, offset);
         let moved = match hits == bytes.len() {
             true => Ok(hits),
-            false => transfer(&self.0, Memory::Write(&[(offset + hits as u64, &bytes[hits..])])),
+            false => {
+                let rest = [(offset + hits as u64, &bytes[hits..])];
+                transfer(&self.0, Memory::Write(&rest), self.0.ahead(offset))
+            }
         };
+        self.0.at(offset + bytes.len() as u64);
         self.0.touch();
         moved.map(|_| ())
     }
@@ -96,7 +104,7 @@ impl File {
         }
         match &mut segments[done..] {
             [] => Ok(bytes_done),
-            rest => Ok(bytes_done + transfer(&self.0, Memory::Read(rest))?),
+            rest => Ok(bytes_done + transfer(&self.0, Memory::Read(rest), 0)?),
         }
     }
 
@@ -107,7 +115,7 @@ impl File {
         segments.iter().try_for_each(|(offset, bytes)| check(*offset, bytes.len()))?;
         let missed =
             segments.iter().position(|(offset, bytes)| self.write_hits(bytes, *offset) < bytes.len());
-        let moved = missed.map_or(Ok(0), |first| transfer(&self.0, Memory::Write(&segments[first..])));
+        let moved = missed.map_or(Ok(0), |first| transfer(&self.0, Memory::Write(&segments[first..]), 0));
         self.0.touch();
         moved.map(|_| ())
     }

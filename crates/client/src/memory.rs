@@ -12,6 +12,8 @@ pub(crate) struct Access<'a, 'b> {
     pub ceiling: Option<u64>,
     /// Some bytes may lie beyond the file's end: the servers have to be asked.
     pub unsure: bool,
+    /// Blocks of each server that will be wanted next.
+    pub ahead: u16,
 }
 
 pub(crate) enum Memory<'a, 'b> {

@@ -19,6 +19,9 @@ use crate::link::Link;
 /// How long a file that is dropped without being closed may wait for the metadata server.
 const DROPPED: Duration = Duration::from_secs(1);
 
+/// Blocks of a server that are asked for in advance.
+const AHEAD: u16 = 16;
+
 /// Between attempts to cut a file that somebody else is cutting.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -32,6 +35,8 @@ pub(crate) struct Open {
     unsynced: Box<[AtomicU64]>,
     /// When it was last written to from here; 0: never.
     modified: AtomicI64,
+    /// Where the last access ended.
+    next: AtomicU64,
     is_closed: bool,
 }
 
@@ -74,6 +79,7 @@ impl Open {
             access,
             unsynced: (0..striping.count()).map(|_| AtomicU64::new(0)).collect(),
             modified: AtomicI64::new(0),
+            next: AtomicU64::new(0),
             is_closed: false,
         }
     }
@@ -116,6 +122,18 @@ impl Open {
     #[inline]
     pub fn touch(&self) {
         self.modified.store(Stamp::now().0, Ordering::Relaxed);
+    }
+
+    /// An access has ended here.
+    #[inline]
+    pub fn at(&self, offset: u64) {
+        self.next.store(offset, Ordering::Relaxed);
+    }
+
+    /// How many blocks of each server to ask for beyond those of an access that begins here: some if it goes on where
+    /// the last one ended.
+    pub fn ahead(&self, offset: u64) -> u16 {
+        if offset > 0 && self.next.load(Ordering::Relaxed) == offset { AHEAD } else { 0 }
     }
 
     #[inline]

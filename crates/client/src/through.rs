@@ -232,7 +232,7 @@ impl File {
             }
         }
         let intent = if write { Intent::Modify } else { Intent::Read };
-        let request = Request::Acquire { file: open.file, intent, blocks };
+        let request = Request::Acquire { file: open.file, intent, blocks, ahead: 0 };
         let since = Instant::now();
         let server = open.link(place).server;
         let deadline = since + open.core.options.deadline;

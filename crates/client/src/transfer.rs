@@ -17,8 +17,8 @@ use crate::open::Open;
 use crate::plan::{Chunk, Place, clip, leading, plan};
 
 /// Does the whole access: how many leading bytes of it there were.
-pub(crate) fn transfer(open: &Open, memory: Memory<'_, '_>) -> Result<usize> {
-    let mut access = Access { memory, ceiling: None, unsure: false };
+pub(crate) fn transfer(open: &Open, memory: Memory<'_, '_>, ahead: u16) -> Result<usize> {
+    let mut access = Access { memory, ceiling: None, unsure: false, ahead };
     let mut from = Place::default();
     loop {
         let ceiling = access.ceiling.unwrap_or(u64::MAX);

@@ -80,7 +80,8 @@ impl Walk {
                 _ => blocks.push(Run { first: block, count: 1 }),
             }
         }
-        Some((Request::Acquire { file: self.file, intent, blocks }, asked))
+        let ahead = access.ahead;
+        Some((Request::Acquire { file: self.file, intent, blocks, ahead }, asked))
     }
 
     /// Moves the blocks that the server told of. `None`: the answer is not one to what was asked.
@@ -92,10 +93,7 @@ impl Walk {
         access: &mut Access<'_, '_>,
     ) -> Option<()> {
         let blocks = asked.iter().map(|index| self.groups[*index].block);
-        if slots.is_empty()
-            || slots.len() > asked.len()
-            || slots.iter().zip(blocks).any(|(s, b)| s.block != b)
-        {
+        if slots.is_empty() || slots.iter().zip(blocks).any(|(s, b)| s.block != b) {
             return None;
         }
         let mut left = Vec::new();
@@ -116,7 +114,11 @@ impl Walk {
                 }
             }
         }
-        left.extend_from_slice(&asked[slots.len()..]);
+        for next in slots.iter().skip(asked.len()) {
+            let place = SlotRef { slot: next.slot, generation: next.generation };
+            local.iter().for_each(|local| local.remember(place, self.file, next.block));
+        }
+        left.extend_from_slice(asked.get(slots.len()..).unwrap_or_default());
         for index in left {
             self.put_back(index, access);
         }

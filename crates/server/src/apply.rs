@@ -101,9 +101,13 @@ impl Task {
     fn go(&mut self, core: &Core, who: &Asker, payload: &[u8], room: &mut [u8]) -> Result<Verdict> {
         let (tier, counters) = (&core.tier, &core.counters);
         let reply = match &self.request {
-            Request::Acquire { file, intent, blocks } => {
+            Request::Acquire { file, intent, blocks, ahead } => {
                 let ledger = who.ledger.ok_or(Error::NotLocal)?;
-                let slots = tier.acquire(known(*file)?, *intent, blocks, ledger, counters)?;
+                let mut slots = tier.acquire(known(*file)?, *intent, blocks, ledger, counters)?;
+                let asked = blocks.iter().map(|run| u64::from(run.count)).sum();
+                if *ahead > 0 && slots.len() as u64 == asked {
+                    tier.acquire_ahead(*file, *intent, *ahead, &mut slots, counters);
+                }
                 match slots.is_empty() && !blocks.is_empty() {
                     true => return Ok(Verdict::Later),
                     false => Reply::Slots(slots),

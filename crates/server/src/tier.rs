@@ -188,6 +188,44 @@ impl Tier {
         Ok(slots)
     }
 
+    /// Adds blocks right after those of a client that goes through a file from its beginning on: for reading those that
+    /// there are, for writing those that need not be read; no more than a small part of the pool. Nothing is stored to
+    /// make room for them, and what goes wrong is not told: nobody has asked.
+    pub fn acquire_ahead(
+        &self,
+        file: FileId,
+        intent: Intent,
+        ahead: u16,
+        slots: &mut Vec<Slot>,
+        counters: &Counters,
+    ) {
+        let Some(next) = slots.last().map(|slot| slot.block + 1) else { return };
+        let (Ok(stored), Ok(end)) = (self.store.end(file), self.end(file)) else { return };
+        let (stored, end) = (stored.div_ceil(self.block), end.div_ceil(self.block));
+        let room = BATCH.saturating_sub(slots.len()).min(self.pool.geometry().slots as usize / 16) as u64;
+        let upto = match intent {
+            Intent::Read => end,
+            Intent::Modify | Intent::Overwrite if next >= stored => i64::MAX as u64 / self.block,
+            Intent::Modify | Intent::Overwrite => next,
+        };
+        let run = next..upto.min(next + u64::from(ahead).min(room)).max(next);
+        for block in run.clone() {
+            let pin = match self.pool.get(file, block) {
+                Get::Hit(pin) => pin,
+                Get::Fill(first) => {
+                    let fills = self.more_fills(file, first, block, run.end - block);
+                    match self.fill(file, block, fills, counters).map(|()| self.pool.get(file, block)) {
+                        Ok(Get::Hit(pin)) => pin,
+                        _ => return,
+                    }
+                }
+                Get::Busy | Get::Full => return,
+            };
+            let found = pin.slot_ref();
+            slots.push(Slot { block, slot: found.slot, generation: found.generation, pending: false });
+        }
+    }
+
     /// How far the local part reaches. The pool first: a block that leaves it meanwhile is in the store by then.
     pub fn end(&self, file: FileId) -> Result<u64> {
         let cached = self.pool.end(file);

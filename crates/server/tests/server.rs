@@ -50,7 +50,7 @@ fn a_client_of_this_host_writes_into_the_pool_itself() {
     let server = start(&dir.0, 0, 1, 32);
     let mut client = Client::connect(&server.started().unix, 0, 1, 1);
     let runs = vec![Run { first: 0, count: 2 }];
-    let request = Request::Acquire { file: FILE, intent: Intent::Overwrite, blocks: runs.clone() };
+    let request = Request::Acquire { file: FILE, intent: Intent::Overwrite, blocks: runs.clone(), ahead: 0 };
     let Reply::Slots(slots) = client.ask(&request) else { panic!() };
     assert!(slots.len() == 2 && slots.iter().all(|slot| slot.pending));
     let bytes = pattern(2 * BLOCK as usize, 7);
@@ -220,7 +220,7 @@ fn requests_that_make_no_sense_fail_alone() {
     let blocks = vec![Run { first: u64::MAX / 4096, count: 5 }];
     let requests = [
         Request::End { file: FileId(0) },
-        Request::Acquire { file: FILE, intent: Intent::Read, blocks },
+        Request::Acquire { file: FILE, intent: Intent::Read, blocks, ahead: 0 },
         Request::Cut { file: FILE, end: u64::MAX },
         Request::Lookup { path: "not/absolute".into() },
         Request::Close { file: FileId(12345), wrote: None },
@@ -241,7 +241,7 @@ fn a_client_that_goes_leaves_its_slots_and_files() {
         let mut leaves = Client::connect(&server.started().unix, 0, 1, 100 + round);
         let file = leaves.create("/shared").file;
         let blocks = vec![Run { first: 0, count: 16 }];
-        let _ = leaves.ask(&Request::Acquire { file, intent: Intent::Overwrite, blocks });
+        let _ = leaves.ask(&Request::Acquire { file, intent: Intent::Overwrite, blocks, ahead: 3 });
         drop(leaves);
     }
     let bytes = pattern(16 * BLOCK as usize, 1);

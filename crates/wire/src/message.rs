@@ -10,8 +10,9 @@ use pario_units::{ErrorKind, FileId, Stamp};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     // Data: any server, about its own part of a file.
-    /// Slots of the shared pool that hold these blocks, for a client that has mapped it.
-    Acquire { file: FileId, intent: Intent, blocks: Vec<Run> },
+    /// Slots of the shared pool that hold these blocks, for a client that has mapped it; and of up to `ahead` blocks
+    /// after them that it will want next, if they cost little.
+    Acquire { file: FileId, intent: Intent, blocks: Vec<Run>, ahead: u16 },
     /// Bytes of these local ranges, as payload of the reply in this order; zeros beyond the local end.
     Read { file: FileId, ranges: Vec<Range> },
     /// The payload goes into these local ranges in this order.
@@ -85,7 +86,8 @@ pub enum Reply {
     Done,
     /// It did not work.
     Failed(Failure),
-    /// To `Acquire`: where the blocks are, in the order asked for, as far as there was room: at least one.
+    /// To `Acquire`: where the blocks are, in the order asked for, as far as there was room: at least one; after all of
+    /// them perhaps some that follow.
     Slots(Vec<Slot>),
     /// To `Read`: the payload follows; `end` is the local end.
     Data { end: u64 },

@@ -52,7 +52,7 @@ macro_rules! messages {
 }
 
 messages! { Request decode_request {
-    1 => Acquire { file, intent, blocks },
+    1 => Acquire { file, intent, blocks, ahead },
     2 => Read { file, ranges },
     3 => Write { file, ranges },
     4 => End { file },

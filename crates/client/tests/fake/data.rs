@@ -63,7 +63,7 @@ impl Data {
         ledger: Option<LedgerId>,
     ) -> Option<Reply> {
         Some(match request {
-            Request::Acquire { file, intent, blocks } => {
+            Request::Acquire { file, intent, blocks, .. } => {
                 Reply::Slots(self.acquire(*file, *intent, blocks, ledger.expect("a ledger")))
             }
             Request::Read { file, ranges } => {

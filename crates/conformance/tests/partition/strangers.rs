@@ -188,7 +188,7 @@ fn request(dice: &mut Dice) -> Request {
         0 => {
             let intent = dice.pick(&[Intent::Read, Intent::Modify, Intent::Overwrite]);
             let blocks = vec![Run { first: number(dice), count: number(dice) as u32 }];
-            Request::Acquire { file, intent, blocks }
+            Request::Acquire { file, intent, blocks, ahead: dice.next() as u16 }
         }
         1 | 2 => Request::Read { file, ranges: ranges(dice) },
         3 | 4 => Request::Write { file: FileId(100 + dice.below(3)), ranges: ranges(dice) },

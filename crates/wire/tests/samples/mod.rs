@@ -156,6 +156,7 @@ impl Dice {
                 file: self.file(),
                 intent: self.pick(&[Intent::Read, Intent::Modify, Intent::Overwrite]),
                 blocks: self.list(Dice::run),
+                ahead: self.small() as u16,
             },
             2 => Request::Read { file: self.file(), ranges: self.list(|d| d.range(1 << 20)) },
             3 => Request::Write { file: self.file(), ranges: self.list(|d| d.range(1 << 20)) },
