@@ -6,10 +6,16 @@
 mod bench;
 
 use bench::{Bench, text};
-use std::io::Write;
-use std::net::TcpListener;
-use std::path::Path;
+use pario_transport::{Door, Handshake, Step, fresh_nonce};
+use pario_units::ServerId;
+use pario_wire::greeting::{Greeting, PREFIX, Prefix, Welcome};
+use pario_wire::{Envelope, HEAD, Head, Reply, Secret, encode_reply};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// Nodes with addresses that are set aside for documentation: certainly not this host.
 const PARTITION: &str = "\
@@ -41,7 +47,81 @@ fi
 
 struct Site {
     bench: Bench,
-    listener: Option<TcpListener>,
+    listener: Option<Listener>,
+}
+
+/// What listens in the servers' place: lets in who knows the secret, and says yes to everything.
+struct Listener {
+    address: SocketAddr,
+    over: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Listener {
+    fn new(home: PathBuf) -> Listener {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let over = Arc::new(AtomicBool::new(false));
+        let ended = over.clone();
+        let thread = std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if ended.load(SeqCst) {
+                    break;
+                }
+                // Who goes in the middle of it wanted to know only whether somebody listens.
+                let _ = stream.and_then(|mut stream| answer(&mut stream, &home));
+            }
+        });
+        Listener { address, over, thread: Some(thread) }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.over.store(true, SeqCst);
+        let _ = TcpStream::connect(self.address);
+        let _ = self.thread.take().expect("it runs").join();
+    }
+}
+
+fn answer(stream: &mut TcpStream, home: &Path) -> std::io::Result<()> {
+    let registry = pario_registry::Registry::open(home).expect("a registry");
+    let entry = registry.get("scratch").expect("a partition");
+    let secret = Secret::new(*registry.secret(entry.id).expect("a secret").bytes());
+    let mut bytes = [0; 4096];
+    let mut handshake: Option<Handshake> = None;
+    loop {
+        let count = stream.read(&mut bytes)?;
+        if count == 0 {
+            return Ok(());
+        }
+        let handshake = handshake.get_or_insert_with(|| {
+            let prefix = Prefix::decode(bytes[..PREFIX].try_into().expect("so long")).expect("a greeting");
+            let Ok(Greeting::Hello { hello, .. }) = prefix.greeting(&bytes[PREFIX..count]) else {
+                panic!("no hello")
+            };
+            let door = Door { partition: entry.id, server: hello.server, servers: 2, secret: secret.clone() };
+            Handshake::new(Arc::new(door), "the test".into(), None, fresh_nonce().expect("random"))
+        });
+        match handshake.feed(&bytes[..count]) {
+            Step::More => {}
+            Step::Send(answer) => stream.write_all(&answer)?,
+            Step::Accepted(hello) => {
+                let (block, metadata) = (65536, ServerId(0));
+                let welcome = Welcome { block, metadata, cache: 1, before: 0, ledger: None };
+                stream.write_all(&Greeting::Welcome(welcome).encode())?;
+                let mut head = [0; HEAD];
+                stream.read_exact(&mut head)?;
+                let head = Head::decode(&head).expect("a request");
+                stream.read_exact(&mut vec![0; head.body as usize])?;
+                let mut reply = Vec::new();
+                let to = Envelope::new(hello.server, head.id);
+                encode_reply(&mut reply, to, &Reply::Done, 0).expect("it is short");
+                return stream.write_all(&reply);
+            }
+            Step::Refused { error, .. } => panic!("{error}"),
+        }
+    }
 }
 
 impl Site {
@@ -50,16 +130,14 @@ impl Site {
         bench.script("ssh", SSH);
         std::fs::create_dir(bench.path("notes")).expect("a directory");
         std::fs::write(bench.path("scratch.conf"), PARTITION).expect("written");
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let listener = Listener::new(bench.path("home"));
         Site { bench, listener: Some(listener) }
     }
 
     fn pario(&self, serve: &str, arguments: &[&str]) -> Command {
         let mut command = self.bench.pario(arguments);
-        let tcp = self
-            .listener
-            .as_ref()
-            .map_or("127.0.0.1:1".into(), |l| l.local_addr().expect("bound").to_string());
+        let tcp =
+            self.listener.as_ref().map_or("127.0.0.1:1".into(), |listener| listener.address.to_string());
         command.env("PARIO_HOME", self.bench.path("home")).env("PARIO_SSH", self.bench.path("ssh"));
         command.env("NOTES", self.bench.path("notes")).env("TCP", tcp).env("SERVE", serve);
         command.env_remove("SLURM_JOB_ID");
