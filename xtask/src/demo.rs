@@ -1,10 +1,12 @@
-//! Shows what Pario does: one C program, both host MPIs, once with Pario and once without, taking turns.
+//! Shows what Pario does: one C program as it is, on both host MPIs, three ways that take turns: on a partition made
+//! for the run, on a plain file with Pario, and on a plain file with the host's own MPI-IO.
 //!
-//! The program is `demo/array3d.c`; it checks every value it reads. Here the files that it leaves are compared
-//! byte for byte, and its times are put side by side, whatever they are.
+//! The program is `demo/array3d.c`; it checks every value it reads. Here the files that it leaves, the partition's
+//! copied out by `pario run`, are compared byte for byte, and the times are put side by side, whatever they are.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use crate::host::{HOSTS, Host};
 use crate::numbers::Times;
@@ -19,15 +21,26 @@ const EDGE: u32 = 256;
 /// Writes and reads within one start of the program.
 const REPEATS: u32 = 3;
 /// Starts of the program with each contender.
-const TURNS: u32 = 5;
+const TURNS: u32 = 4;
 
-const STEPS: [&str; 3] = ["write", "read", "total"];
+/// Servers of a partition.
+const SERVERS: u32 = 2;
+
+/// What the program times, and the whole command.
+const STEPS: [&str; 4] = ["write", "read", "total", "command"];
 
 #[derive(Clone, Copy)]
 enum Contender {
     HostIo,
-    Pario,
+    PlainFile,
+    Partition,
 }
+
+const CONTENDERS: [(Contender, &str); 3] = [
+    (Contender::HostIo, "host's own, file"),
+    (Contender::PlainFile, "Pario, file"),
+    (Contender::Partition, "Pario, partition"),
+];
 
 pub fn run(arguments: &[String]) -> Outcome {
     if !arguments.is_empty() {
@@ -46,7 +59,7 @@ pub fn run(arguments: &[String]) -> Outcome {
 /// The times of one host: `times[contender][step]`.
 struct Row {
     host: &'static Host,
-    times: [[Times; 3]; 2],
+    times: [[Times; STEPS.len()]; CONTENDERS.len()],
 }
 
 fn on(host: &'static Host, dir: &Path) -> Outcome<Row> {
@@ -54,9 +67,9 @@ fn on(host: &'static Host, dir: &Path) -> Outcome<Row> {
     let mut row = Row { host, times: Default::default() };
     for turn in 1..=TURNS {
         let mut files = Vec::new();
-        for contender in [Contender::HostIo, Contender::Pario] {
+        for (contender, _) in CONTENDERS {
             let file = dir.join(format!("array-{}-{}", host.name, contender as usize));
-            let seconds = launch(contender, &array3d, &file)?;
+            let seconds = launch(contender, &array3d, dir, &file)?;
             for (times, seconds) in row.times[contender as usize].iter_mut().zip(seconds) {
                 times.add(seconds);
             }
@@ -68,16 +81,32 @@ fn on(host: &'static Host, dir: &Path) -> Outcome<Row> {
     Ok(row)
 }
 
-/// Runs the program once; returns its times in the order of `STEPS`.
-fn launch(contender: Contender, array3d: &Path, file: &Path) -> Outcome<[f64; 3]> {
+/// Runs the program once, so that `file` is what it has written; returns the times in the order of `STEPS`.
+fn launch(contender: Contender, array3d: &Path, dir: &Path, file: &Path) -> Outcome<[f64; STEPS.len()]> {
     let mut pario = Command::new(place::binary());
-    pario.arg("run");
-    if let Contender::HostIo = contender {
-        pario.arg("--host-io");
+    pario.arg("run").arg("-n").arg(RANKS.to_string());
+    let mut name = file.as_os_str().to_owned();
+    match contender {
+        Contender::HostIo => {
+            pario.arg("--host-io");
+        }
+        Contender::PlainFile => {}
+        Contender::Partition => {
+            let array = file.file_name().unwrap_or_default();
+            pario.arg("--servers").arg(SERVERS.to_string()).arg("--storage").arg(dir);
+            pario.arg("--out").arg(array).arg("--to").arg(dir);
+            name = "pario:/".into();
+            name.push(array);
+        }
     }
-    pario.arg("-n").arg(RANKS.to_string()).arg("--").arg(array3d).arg(file);
-    let said = program::stdout(pario.arg(EDGE.to_string()).arg(REPEATS.to_string()))?;
-    times(&said).ok_or_else(|| Failure::new(format!("array3d did not print its times: {said}")))
+    pario.arg("--").arg(array3d).arg(name).arg(EDGE.to_string()).arg(REPEATS.to_string());
+    let start = Instant::now();
+    let said = program::stdout(&mut pario)?;
+    let command = start.elapsed().as_secs_f64();
+    let times = times(&said);
+    let [write, read, total] =
+        times.ok_or_else(|| Failure::new(format!("array3d did not print its times: {said}")))?;
+    Ok([write, read, total, command])
 }
 
 fn times(said: &str) -> Option<[f64; 3]> {
@@ -89,7 +118,7 @@ fn times(said: &str) -> Option<[f64; 3]> {
     Some([of(STEPS[0])?, of(STEPS[1])?, of(STEPS[2])?])
 }
 
-/// The two files must hold the same bytes, and the right number of them; then they go.
+/// The files must hold the same bytes, and the right number of them; then they go.
 fn compare(files: &[PathBuf]) -> Outcome {
     let expected = u64::from(EDGE).pow(3) * 4;
     let mut contents = Vec::new();
@@ -97,8 +126,10 @@ fn compare(files: &[PathBuf]) -> Outcome {
         contents.push(at(file, std::fs::read(file))?);
         at(file, std::fs::remove_file(file))?;
     }
-    if contents.iter().any(|bytes| bytes.len() as u64 != expected) || contents[0] != contents[1] {
-        return Err(Failure::new(format!("{} and {} differ", files[0].display(), files[1].display())));
+    for (file, bytes) in files.iter().zip(&contents) {
+        if bytes.len() as u64 != expected || *bytes != contents[0] {
+            return Err(Failure::new(format!("{} and {} differ", files[0].display(), file.display())));
+        }
     }
     Ok(())
 }
@@ -106,18 +137,30 @@ fn compare(files: &[PathBuf]) -> Outcome {
 fn show(rows: &[Row]) {
     println!(
         "\n{EDGE}³ ints (64 MiB) in blocks over {RANKS} ranks; {TURNS} starts each, taking turns, {REPEATS} \
-         repeats in each;\nmilliseconds, median (min–max); ratio = Pario / host, below 1 Pario is faster\n"
+         repeats in each;\nmilliseconds, median (min–max); ratio = Pario / host's own MPI-IO, below 1 Pario is \
+         faster\n"
     );
-    println!("{:<10}{:<8}{:>28}{:>28}{:>8}", "host", "step", "host's own MPI-IO", "Pario", "ratio");
+    let [(_, host_io), (_, plain), (_, partition)] = CONTENDERS;
+    println!(
+        "{:<10}{:<8}{host_io:>26}{plain:>26}{:>6}{partition:>26}{:>6}",
+        "host", "step", "ratio", "ratio"
+    );
     for row in rows {
         for (step, name) in STEPS.iter().enumerate() {
-            let [host_io, pario] = [&row.times[0][step], &row.times[1][step]];
-            let ratio = pario.median() / host_io.median();
-            println!("{:<10}{name:<8}{host_io:>28}{pario:>28}{ratio:>8.2}", row.host.label);
+            let [host_io, plain, partition] = [0, 1, 2].map(|contender: usize| &row.times[contender][step]);
+            let ratio = |times: &Times| times.median() / host_io.median();
+            println!(
+                "{:<10}{name:<8}{host_io:>26}{plain:>26}{:>6.2}{partition:>26}{:>6.2}",
+                row.host.label,
+                ratio(plain),
+                ratio(partition)
+            );
         }
     }
     println!(
-        "\nwrite, read: the collective call alone; total: open to close, both. Every value was checked."
+        "\nwrite, read: the collective call alone; total: open to close, both. command: all of 'pario run', on the\n\
+         partition with starting its {SERVERS} servers, copying the file out of it and removing it. Every value was \
+         checked."
     );
 }
 

@@ -20,6 +20,10 @@ pub struct Environment {
     pub home: Option<PathBuf>,
     /// `PARIO_PARTITION`: the partition of `pario:/path`.
     pub partition: Option<String>,
+    /// `PARIO_MOUNT`: the directory below which paths are on that partition.
+    pub mount: Option<PathBuf>,
+    /// `TMPDIR`, else `/tmp`.
+    pub temporary: PathBuf,
     /// `PARIO_RUN`: where servers' run directories are, instead of in memory.
     pub run_base: Option<PathBuf>,
     /// Whether this is within a job of Slurm.
@@ -43,6 +47,13 @@ pub const AS_ROOT: [&str; 2] = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROO
 
 /// Tells the library in the ranks to report its counters at the end.
 pub const STATS: &str = "PARIO_STATS";
+
+/// Where the registry of partitions is.
+pub const HOME: &str = "PARIO_HOME";
+/// The partition of `pario:/path`.
+pub const PARTITION: &str = "PARIO_PARTITION";
+/// Paths below this directory are on that partition.
+pub const MOUNT: &str = "PARIO_MOUNT";
 
 /// Tells the library to record operations.
 pub const TRACE: &str = "PARIO_TRACE";
@@ -72,6 +83,8 @@ impl Environment {
                 .map(PathBuf::from)
                 .or_else(|| Some(PathBuf::from(get("HOME")?).join(".pario"))),
             partition: get("PARIO_PARTITION").and_then(|name| name.into_string().ok()),
+            mount: get("PARIO_MOUNT").map(PathBuf::from),
+            temporary: std::env::temp_dir(),
             run_base: get("PARIO_RUN").map(PathBuf::from),
             in_slurm_job: get("SLURM_JOB_ID").is_some(),
             ssh: words(get("PARIO_SSH"), "ssh"),

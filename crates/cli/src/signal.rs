@@ -16,14 +16,23 @@ const FORWARDED: [i32; 5] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SI
 
 /// The child, while there is one that signals may be sent to.
 static CHILD: AtomicI32 = AtomicI32::new(0);
-/// A bit for each signal that came before there was a child.
+/// A bit for each signal that came while there was no child.
 static EARLY: AtomicU64 = AtomicU64::new(0);
+
+/// From now on signals are handed on to the child, or noted while there is none.
+pub fn watch() -> io::Result<()> {
+    FORWARDED.into_iter().try_for_each(install)
+}
+
+/// The signal, if there was one, by which this process was asked to end while it had no child.
+pub fn asked_to_end() -> Option<i32> {
+    let noted = EARLY.load(SeqCst);
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].into_iter().find(|signal| noted & (1 << signal) != 0)
+}
 
 /// Runs the command to its end, handing signals on.
 pub fn supervise(command: &mut Command) -> io::Result<ExitStatus> {
-    for signal in FORWARDED {
-        install(signal)?;
-    }
+    watch()?;
     let mut child = command.spawn()?;
     let pid = child.id() as i32;
     CHILD.store(pid, SeqCst);
@@ -48,7 +57,11 @@ pub fn end_like(status: ExitStatus) -> ! {
     if let Some(code) = status.code() {
         std::process::exit(code);
     }
-    let signal = status.signal().unwrap_or(libc::SIGKILL);
+    end_by(status.signal().unwrap_or(libc::SIGKILL))
+}
+
+/// Ends this process by a signal.
+pub fn end_by(signal: i32) -> ! {
     // SAFETY: plain system calls on this process only. It is made undumpable so that the child's core dump,
     // if there is one, is the only one.
     unsafe {
@@ -82,13 +95,11 @@ fn install(signal: i32) -> io::Result<()> {
 extern "C" fn hand_on(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
     let from_kernel = unsafe { (*info).si_code } > 0;
-    if from_kernel {
-        return;
-    }
     match CHILD.load(SeqCst) {
         0 => {
             EARLY.fetch_or(1 << signal, SeqCst);
         }
+        _ if from_kernel => {}
         // SAFETY: kill and errno's location are allowed in handlers; errno is put back as it was found. The
         // child has not been reaped while CHILD names it, so the number is still its.
         pid => unsafe {

@@ -34,7 +34,7 @@ impl Storage {
                     .write(how.write)
                     .create(how.create)
                     .create_new(how.exclusive)
-                    .mode(how.mode);
+                    .mode(how.mode & !umask());
                 if let Some(striping) = &how.striping {
                     striping.unit.map(|unit| options.stripe(unit));
                     striping
@@ -188,6 +188,13 @@ fn in_turn(
             Ok(moved)
         }
     }
+}
+
+/// The permission bits that the user does not want on new files.
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)
 }
 
 fn open_plain(path: &Path, how: &How) -> Result<PlainFile> {

@@ -53,6 +53,8 @@ pub enum Error {
     Refused(String, &'static str),
     /// The same with a second path.
     RefusedBoth(String, String, &'static str),
+    /// A copy that was not completed, because this process was asked to end.
+    Interrupted(String),
     /// The output could not be written.
     Output(io::Error),
 }
@@ -82,6 +84,7 @@ impl Error {
             | Error::NoName { .. }
             | Error::Refused(..)
             | Error::RefusedBoth(..) => ErrorKind::Arg,
+            Error::Interrupted(_) => ErrorKind::Io,
             Error::Registry(cause) => cause.kind(),
             Error::Partition { cause, .. } | Error::There { cause, .. } => cause.kind(),
             Error::Here { cause, .. } | Error::Output(cause) => {
@@ -100,14 +103,16 @@ impl Error {
 
     /// Whether the next file will hardly fare better.
     pub fn stops_all(&self) -> bool {
-        matches!(
-            self.kind(),
-            ErrorKind::Unreachable
-                | ErrorKind::Protocol
-                | ErrorKind::NoSpace
-                | ErrorKind::Quota
-                | ErrorKind::ReadOnly
-        )
+        let this_one = matches!(self, Error::Interrupted(_));
+        this_one
+            || matches!(
+                self.kind(),
+                ErrorKind::Unreachable
+                    | ErrorKind::Protocol
+                    | ErrorKind::NoSpace
+                    | ErrorKind::Quota
+                    | ErrorKind::ReadOnly
+            )
     }
 }
 
@@ -144,6 +149,7 @@ impl fmt::Display for Error {
             }
             Error::Refused(path, why) => write!(f, "{path}: {why}"),
             Error::RefusedBoth(one, other, why) => write!(f, "{one} and {other}: {why}"),
+            Error::Interrupted(path) => write!(f, "{path}: interrupted"),
             Error::Output(error) => write!(f, "cannot write the output: {error}"),
         }
     }

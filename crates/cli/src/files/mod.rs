@@ -14,9 +14,11 @@ mod error;
 mod ls;
 mod mkdir;
 mod mv;
+mod pattern;
 mod progress;
 mod rm;
 mod session;
+pub mod stage;
 mod stat;
 mod status;
 mod table;
@@ -25,7 +27,8 @@ mod text;
 
 use crate::env::Environment;
 use clap::Subcommand;
-use error::Error;
+pub use error::Error;
+pub use pattern::Pattern;
 use std::io::Write;
 use std::process::ExitCode;
 

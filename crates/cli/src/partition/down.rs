@@ -40,12 +40,26 @@ const ANSWER: Duration = Duration::from_secs(5);
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
+    let Arguments { name, forget, force, timeout } = arguments;
+    let text = take_down(name, *forget, *force, Duration::from_secs(*timeout), env)?;
+    let word = if *forget { "is down and forgotten" } else { "is down" };
+    print(&format!("partition {name} {word}\n{text}"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Stops all servers of a partition; what there is to say about them.
+pub fn take_down(
+    name: &str,
+    forget: bool,
+    force: bool,
+    deadline: Duration,
+    env: &Environment,
+) -> Result<String, Error> {
     let registry = registry(env)?;
     // Before the lock, whose file would stay behind for a name that nobody has.
-    registry.get(&arguments.name)?;
-    let deadline = Duration::from_secs(arguments.timeout);
-    let lock = registry.lock_partition(&arguments.name, deadline)?;
-    let entry = registry.get(&arguments.name)?;
+    registry.get(name)?;
+    let lock = registry.lock_partition(name, deadline)?;
+    let entry = registry.get(name)?;
     let secret = registry.secret(entry.id)?;
     let mut text = String::new();
     let mut first_error = None;
@@ -63,13 +77,13 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
         for (server, stopped) in results {
             match stopped {
                 Ok(words) => text += &words,
-                Err(error) if arguments.force => text += &format!("  {error}; it counts as stopped\n"),
+                Err(error) if force => text += &format!("  {error}; it counts as stopped\n"),
                 Err(error) => {
                     first_error = first_error.take().or(Some(error));
                     continue;
                 }
             }
-            registry.update(&arguments.name, |entry| {
+            registry.update(name, |entry| {
                 entry.running.remove(&server);
             })?;
         }
@@ -78,12 +92,10 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     if let Some(error) = first_error {
         return Err(error);
     }
-    let word = if arguments.forget { "is down and forgotten" } else { "is down" };
-    if arguments.forget {
+    if forget {
         registry.remove(lock)?;
     }
-    print(&format!("partition {} {word}\n{text}", arguments.name))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(text)
 }
 
 /// Stops a server; what there is to say about it.

@@ -83,7 +83,22 @@ fn start_server(config: &Config) -> Result<Server, String> {
 }
 
 fn base(start: &Start) -> PathBuf {
-    start.run_base.clone().unwrap_or_else(|| pario_registry::run_base(&std::env::temp_dir()))
+    run_base(start.run_base.as_deref())
+}
+
+/// Where run directories are, if the user has said it or not.
+fn run_base(named: Option<&Path>) -> PathBuf {
+    named.map_or_else(|| pario_registry::run_base(&std::env::temp_dir()), Path::to_owned)
+}
+
+/// Removes what servers of this host that were killed have left in memory.
+pub fn clear(entry: &Entry, named: Option<&Path>) -> Result<(), Error> {
+    let servers = 0..entry.description.structure().servers.len() as u16;
+    let base = run_base(named);
+    for server in servers.map(ServerId) {
+        pario_registry::remove_run_directory(&base, entry.id, server)?;
+    }
+    Ok(())
 }
 
 fn config(start: &Start) -> Result<Config, String> {

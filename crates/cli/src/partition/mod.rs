@@ -15,12 +15,13 @@ pub mod serve;
 pub mod up;
 
 pub use error::Error;
+pub use join::clear;
 
 use crate::env::Environment;
 use pario_registry::Registry;
 
 /// The user's registry.
-fn registry(env: &Environment) -> Result<Registry, Error> {
+pub fn registry(env: &Environment) -> Result<Registry, Error> {
     let home = env.home.as_deref().ok_or(Error::NoHome)?;
     Ok(Registry::open(home)?)
 }

@@ -76,30 +76,10 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     };
     let registry = registry(env)?;
     let description = describe(&registry, partition, &arguments.set)?;
-    let deadline = Duration::from_secs(arguments.timeout);
-    let lock = registry.lock_partition(description.name(), deadline)?;
-    let entry = entry(&registry, &description)?;
-    let dead = dead(&entry, &registry.secret(entry.id)?);
-    // Servers of one partition have the same settings: those of the first to run.
-    let all = dead.len() == entry.description.structure().servers.len();
-    let note = match entry.description.settings() == description.settings() || all {
-        true => "",
-        false => "changed settings count from the next start of all its servers on\n",
-    };
-    let (entry, word) = match dead.len() {
-        0 => (entry, "is already up"),
-        _ => {
-            let entry = registry.update(lock.name(), |entry| {
-                if all {
-                    entry.description = description;
-                }
-            })?;
-            let launcher = Here::new(entry.description.settings().launcher, env);
-            let ask = Ask { registry: &registry, launcher: &launcher, run_base: env.run_base.as_deref() };
-            (ask.start(entry, &dead, Instant::now() + deadline)?, "is up")
-        }
-    };
-    print(&report(&entry, word, dead.len(), arguments.json))?;
+    let Up { entry, started, note } =
+        bring_up(&registry, description, Duration::from_secs(arguments.timeout), env)?;
+    let word = if started == 0 { "is already up" } else { "is up" };
+    print(&report(&entry, word, started, arguments.json))?;
     // Not part of the JSON.
     if arguments.json {
         eprint!("{note}")
@@ -107,6 +87,59 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
         print(note)?
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A partition that is up.
+struct Up {
+    entry: Entry,
+    /// How many servers were started for that.
+    started: usize,
+    /// What else the user has to know.
+    note: &'static str,
+}
+
+/// Starts the servers of a partition that exists, if they do not run.
+pub fn known(name: &str, deadline: Duration, env: &Environment) -> Result<(), Error> {
+    let registry = registry(env)?;
+    let description = registry.get(name)?.description;
+    bring_up(&registry, description, deadline, env).map(|_| ())
+}
+
+/// Creates a partition and starts its servers.
+pub fn new(description: Description, deadline: Duration, env: &Environment) -> Result<(), Error> {
+    bring_up(&registry(env)?, description, deadline, env).map(|_| ())
+}
+
+/// Starts the servers of a partition that do not run; creates it if it is new.
+fn bring_up(
+    registry: &Registry,
+    description: Description,
+    deadline: Duration,
+    env: &Environment,
+) -> Result<Up, Error> {
+    let lock = registry.lock_partition(description.name(), deadline)?;
+    let entry = entry(registry, &description)?;
+    let dead = dead(&entry, &registry.secret(entry.id)?);
+    // Servers of one partition have the same settings: those of the first to run.
+    let all = dead.len() == entry.description.structure().servers.len();
+    let note = match entry.description.settings() == description.settings() || all {
+        true => "",
+        false => "changed settings count from the next start of all its servers on\n",
+    };
+    let entry = match dead.len() {
+        0 => entry,
+        _ => {
+            let entry = registry.update(lock.name(), |entry| {
+                if all {
+                    entry.description = description;
+                }
+            })?;
+            let launcher = Here::new(entry.description.settings().launcher, env);
+            let ask = Ask { registry, launcher: &launcher, run_base: env.run_base.as_deref() };
+            ask.start(entry, &dead, Instant::now() + deadline)?
+        }
+    };
+    Ok(Up { entry, started: dead.len(), note })
 }
 
 /// The description that the user means: of a partition that exists, or in a file.

@@ -1,11 +1,13 @@
-//! What can go wrong before a program is started, and the exit code for it.
+//! What can go wrong around the run of a program, and the exit code for it.
 
 use super::Family;
+use super::plan::quote;
+use crate::{files, partition};
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Why a program could not be started.
+/// Why a program could not be started, or what came after it could not be done.
 #[derive(Debug)]
 pub enum Error {
     /// No such program.
@@ -34,6 +36,54 @@ pub enum Error {
     Start(PathBuf, io::Error),
     /// Writing the output failed.
     Output(io::Error),
+    /// There are no random numbers.
+    Random(io::Error),
+    /// Signals cannot be handled.
+    Signals(io::Error),
+    /// Something was to be done with a file or directory that the run needs.
+    Needed(&'static str, PathBuf, io::Error),
+    /// A path that cannot be part of a partition's description or of a variable.
+    NoName(PathBuf),
+    /// The options for a partition on demand make none.
+    Description(pario_registry::Error),
+    /// The partition did not come up.
+    Partition(Box<partition::Error>),
+    /// Not everything was copied into the partition; why, unless it has been said.
+    Inputs(Option<Box<files::Error>>),
+    /// Not everything was copied out of it.
+    Results {
+        /// The partition.
+        name: String,
+        /// Where to.
+        to: PathBuf,
+        /// Why, unless it has been said.
+        cause: Option<Box<files::Error>>,
+        /// Where it still is.
+        kept: Kept,
+    },
+    /// A partition on demand was not taken down.
+    Down {
+        /// Its registry.
+        home: PathBuf,
+        /// The directory with all of it.
+        dir: PathBuf,
+        /// Why.
+        cause: Box<partition::Error>,
+    },
+}
+
+/// Where results are that were not copied.
+#[derive(Debug)]
+pub enum Kept {
+    /// In a partition that stays anyway.
+    Standing,
+    /// In one that was to be removed.
+    OnDemand {
+        /// Its registry.
+        home: PathBuf,
+        /// The directory with all of it.
+        dir: PathBuf,
+    },
 }
 
 /// Why a program's MPI is not clear.
@@ -52,6 +102,11 @@ pub enum Unclear {
 }
 
 impl Error {
+    /// For `map_err` on a file or directory that the run needs.
+    pub fn needed(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
+        move |cause| Error::Needed(doing, path.to_owned(), cause)
+    }
+
     /// The exit code, as `env` and `nohup` use them.
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -64,8 +119,23 @@ impl Error {
             | Error::NoLibrary(_)
             | Error::NamedLibrary(_)
             | Error::UnloadablePath(_)
-            | Error::Output(_) => 125,
+            | Error::Output(_)
+            | Error::Random(_)
+            | Error::Signals(_)
+            | Error::Needed(..)
+            | Error::NoName(_)
+            | Error::Partition(_)
+            | Error::Inputs(_)
+            | Error::Results { .. }
+            | Error::Down { .. } => 125,
+            Error::Description(_) => 2,
         }
+    }
+}
+
+impl From<partition::Error> for Error {
+    fn from(error: partition::Error) -> Error {
+        Error::Partition(Box::new(error))
     }
 }
 
@@ -114,6 +184,48 @@ impl fmt::Display for Error {
             ),
             Error::Start(path, e) => write!(f, "cannot start {}: {e}", path.display()),
             Error::Output(e) => write!(f, "cannot write the output: {e}"),
+            Error::Random(e) => write!(f, "the system gives no random numbers: {e}"),
+            Error::Signals(e) => write!(f, "cannot handle signals: {e}"),
+            Error::Needed(doing, path, e) => write!(f, "cannot {doing} {}: {e}", path.display()),
+            Error::NoName(path) => write!(
+                f,
+                "{path:?} cannot be used with a partition: it is not UTF-8, or has control characters; choose \
+                 another path"
+            ),
+            Error::Description(error) => error.fmt(f),
+            Error::Partition(error) => error.fmt(f),
+            Error::Inputs(cause) => {
+                f.write_str(
+                    "the program was not started, because not everything was copied into the partition",
+                )?;
+                cause.as_ref().map_or(Ok(()), |cause| write!(f, ": {cause}"))
+            }
+            Error::Results { name, to, cause, kept } => {
+                let to = quote(to.as_os_str());
+                write!(f, "not all results are in {to}")?;
+                if let Some(cause) = cause {
+                    write!(f, " ({cause})")?;
+                }
+                match kept {
+                    Kept::Standing => write!(f, "; 'pario cp -r {name}:/PATH {to}' copies them"),
+                    Kept::OnDemand { home, dir } => {
+                        let (home, dir) = (quote(home.as_os_str()), quote(dir.as_os_str()));
+                        write!(
+                            f,
+                            "; the partition is kept: PARIO_HOME={home} pario cp -r {name}:/ {to} copies all of it, \
+                             PARIO_HOME={home} pario down --forget {name} && rm -r {dir} removes it"
+                        )
+                    }
+                }
+            }
+            Error::Down { home, dir, cause } => {
+                let (home, dir) = (quote(home.as_os_str()), quote(dir.as_os_str()));
+                write!(
+                    f,
+                    "the partition of this run was not taken down: {cause}; PARIO_HOME={home} pario down --force \
+                     --forget run && rm -r {dir} tries again"
+                )
+            }
         }
     }
 }

@@ -1,15 +1,18 @@
 //! `pario run`: starts an MPI program under its own launcher with Pario's MPI-IO in front of the MPI library's.
 //!
 //! Which MPI the program uses is read from its file (`detect`), the launcher that belongs to it is looked up
-//! (`launcher`), and both with the preload make a command line (`plan`), which is printed or run.
+//! (`launcher`), and both with the preload make a command line (`plan`), which is printed or run. The run may have a
+//! partition (`partition`), which is there and filled before it and emptied after it (`session`).
 
 mod cores;
 mod detect;
 mod error;
 mod launcher;
 mod libraries;
+mod partition;
 mod plan;
 mod program;
+mod session;
 
 use crate::env::Environment;
 use crate::signal;
@@ -47,12 +50,14 @@ pub struct Arguments {
     /// An argument to hand to the launcher; may be given several times
     #[arg(long = "launcher-arg", value_name = "ARG", allow_hyphen_values = true)]
     launcher_args: Vec<OsString>,
-    /// Print the command and its environment instead of running it
+    /// Print the command, its environment and what is done around it, instead of doing it
     #[arg(long)]
     dry_run: bool,
     /// The program and its arguments
     #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<OsString>,
+    #[command(flatten)]
+    partition: partition::Options,
 }
 
 const NOTES: &str = "\
@@ -62,6 +67,13 @@ Examples:
       run a program with Pario's MPI-IO
   pario run --host-io -n 4 -- ./simulation
       the same with the MPI library's own MPI-IO, to compare
+  pario run --servers 2 -n 4 -- ./simulation pario:/fields
+  pario run --servers 2 -n 4 --mount /fast -- ./simulation /fast/fields
+      run it on a partition made for this run: two servers on this host
+  pario run --servers 2 -n 4 --in input --out 'out/*' --to results -- ./sim
+      copy input to pario:/input before, and what matches to results after
+  pario run --partition scratch -n 4 -- ./simulation pario:/fields
+      run it on a partition of 'pario up'
   pario run --dry-run -n 4 -- ./simulation
       show what would be run
   pario run --mpi mpich -n 4 -- ./wrapper.sh
@@ -81,13 +93,22 @@ Environment:
   LD_PRELOAD        kept: libpario.so comes after what is in it
   Variables that start with PARIO_ reach ranks on other nodes as well.
 
+With a partition, PARIO_PARTITION, PARIO_HOME and PARIO_MOUNT are set for the
+ranks: files called pario:/path or $PARIO_MOUNT/path are on it. --in and --out
+take several paths; -- or another option ends them. What is copied out keeps
+its path below the directory of --to. A partition of --servers is removed
+after the run, however that ends; only if results could not be copied out it is
+kept, and it is said how to get at it. Ranks on other nodes reach it if they see
+the directory of --storage.
+
 With Open MPI, more ranks than cores are allowed, and root may run programs.
 
 SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are handed to the launcher.
 
 Exit code: the launcher's. If a signal killed the launcher, pario ends by the
 same signal. If nothing was started: 127 program or launcher not found, 126
-program or launcher cannot be run, 125 other trouble, 2 wrong arguments.";
+program or launcher cannot be run, 125 other trouble, 2 wrong arguments. 125 as
+well if results could not be copied out, or the partition not be removed.";
 
 /// The two families of MPI libraries, by binary interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -105,6 +126,9 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     if arguments.dry_run {
         std::io::stdout().lock().write_all(plan.describe().as_bytes()).map_err(Error::Output)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(job) = &plan.job {
+        match session::run(&plan, job, env)? {}
     }
     let status =
         signal::supervise(&mut plan.command()).map_err(|e| Error::Start(plan.launcher().to_owned(), e))?;

@@ -2,6 +2,7 @@
 
 use super::detect::{Mpi, mpi_of, refuse_static};
 use super::launcher::{Dialect, Launcher};
+use super::partition::Job;
 use super::{Arguments, Error, cores, program};
 use crate::env::{AS_ROOT, Environment, JOB, OVERSUBSCRIBE, STATS, TRACE};
 use std::ffi::{OsStr, OsString};
@@ -17,6 +18,8 @@ pub struct Plan {
     /// Variables for the launcher itself.
     variables: Vec<(&'static str, &'static str)>,
     notes: Vec<String>,
+    /// The partition that the run uses.
+    pub job: Option<Job>,
 }
 
 /// Decides what to run.
@@ -45,6 +48,8 @@ pub fn make(arguments: &Arguments, env: &Environment) -> Result<Plan, Error> {
         // The ranks' trace files of one job find together by a common word.
         set.push((JOB, std::process::id().to_string().into()));
     }
+    let job = arguments.partition.job(env, &fresh()?)?;
+    set.extend(job.iter().flat_map(Job::variables));
     let mut all = launcher.arguments(ranks, &set, &env.for_ranks, &arguments.launcher_args);
     all.push(program.name.clone());
     all.extend_from_slice(rest);
@@ -58,7 +63,8 @@ pub fn make(arguments: &Arguments, env: &Environment) -> Result<Plan, Error> {
         None => format!("MPI-IO: {family}'s own"),
     });
     let variables = variables(launcher.dialect, ranks > cores && !env.says_oversubscribe);
-    Ok(Plan { launcher, arguments: all, variables, notes })
+    notes.extend(job.iter().flat_map(Job::before));
+    Ok(Plan { launcher, arguments: all, variables, notes, job })
 }
 
 impl Plan {
@@ -80,10 +86,18 @@ impl Plan {
             self.variables.iter().map(|(n, v)| format!("{n}={}", quote(v.as_ref()))).collect();
         words.push(quote(self.launcher.path.as_os_str()));
         words.extend(self.arguments.iter().map(|a| quote(a)));
-        let notes: String =
-            self.notes.iter().map(|n| format!("# {}\n", n.replace(char::is_control, "?"))).collect();
-        format!("{notes}{}\n", words.join(" "))
+        let notes = |notes: &[String]| -> String {
+            notes.iter().map(|note| format!("# {}\n", note.replace(char::is_control, "?"))).collect()
+        };
+        let after = self.job.as_ref().map_or(String::new(), |job| notes(&job.after()));
+        format!("{}{}\n{after}", notes(&self.notes), words.join(" "))
     }
+}
+
+/// A word that nobody else has.
+fn fresh() -> Result<String, Error> {
+    let nonce = pario_transport::fresh_nonce().map_err(Error::Random)?;
+    Ok(nonce.0.iter().take(6).map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// What the launcher itself needs in its environment.
@@ -143,7 +157,7 @@ fn describe_mpi(mpi: &Mpi) -> String {
 }
 
 /// A word as a shell reads it.
-fn quote(word: &OsStr) -> String {
+pub fn quote(word: &OsStr) -> String {
     let text = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./:,@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {

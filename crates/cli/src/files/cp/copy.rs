@@ -48,6 +48,8 @@ pub struct Settings {
     pub meter: Arc<Meter>,
     /// Bytes that were read from sources.
     pub moved: AtomicU64,
+    /// Whether this process was asked to end: what is not complete then fails.
+    pub stop: fn() -> bool,
 }
 
 /// What there is to do for a thread.
@@ -117,6 +119,9 @@ impl Copying {
     /// Opens both files. `None` if the destination is a copy already and copies are to be left alone.
     pub fn begin(mut task: Task, settings: &Settings) -> Result<Option<Copying>, Error> {
         let Task { source, target, .. } = &task;
+        if (settings.stop)() {
+            return Err(Error::Interrupted(source.show()));
+        }
         let there = target.info()?;
         if settings.resume && there.is_some_and(|there| there.has_same_bytes(&task.info)) {
             settings.meter.add(task.info.size);
@@ -227,6 +232,9 @@ impl Copying {
         let len = (piece.end - piece.start) as usize;
         if let Some(limit) = &settings.limit {
             limit.wait(len as u64);
+        }
+        if (settings.stop)() {
+            return Err(Error::Interrupted(self.task.source.show()));
         }
         buffer.resize(len, 0);
         let read = self.source.read_at(buffer, piece.start);

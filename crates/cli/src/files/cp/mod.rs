@@ -24,17 +24,19 @@ use crew::{Crew, Outcome};
 use limit::Limit;
 use pario_registry::parse_size;
 use serde_json::json;
-use side::{Kind, Layout, Side};
+use side::{Kind, Layout};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use walk::Walk;
+
+pub use side::Side;
 
 /// Copy files into, out of and within partitions.
 #[derive(Args)]
@@ -78,6 +80,9 @@ pub struct Arguments {
     paths: Vec<OsString>,
 }
 
+/// The usual `--chunk`.
+const CHUNK: u64 = 4 << 20;
+
 const NOTES: &str = "\
 Paths are NAME:/path or pario:NAME/path; everything else is a path of this
 host (as is ufs:path). A directory without a name of its own, such as . or
@@ -110,6 +115,59 @@ fn chunk(text: &str) -> Result<u64, String> {
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
     let mut session = Session::of_files(env);
     let pairs = pairs(arguments, &mut session)?;
+    let all = transfer(arguments, pairs, || false)?;
+    Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Arguments {
+    /// Whole trees, and everything else as it is without options.
+    fn trees(paths: Vec<OsString>) -> Arguments {
+        Arguments {
+            recursive: true,
+            dereference: false,
+            resume: false,
+            sync: false,
+            progress: false,
+            json: false,
+            jobs: None,
+            chunk: CHUNK,
+            limit: None,
+            stripe_size: None,
+            stripe_count: None,
+            paths,
+        }
+    }
+}
+
+/// For other commands: copies trees into a directory, as this command does; whether all of it was copied.
+/// What was not has been said.
+pub fn copy_into(
+    sources: &[PathBuf],
+    target: &Spot,
+    env: &Environment,
+    stop: fn() -> bool,
+) -> Result<bool, Error> {
+    let mut paths: Vec<_> = sources.iter().map(|path| prefixed("ufs:", path.as_os_str())).collect();
+    paths.push(format!("pario:{}{}", target.partition, target.path).into());
+    let arguments = Arguments::trees(paths);
+    let pairs = pairs(&arguments, &mut Session::of_files(env))?;
+    transfer(&arguments, pairs, stop)
+}
+
+/// The same with a name for each copy.
+pub fn copy_as(pairs: Vec<(Side, PathBuf)>, stop: fn() -> bool) -> Result<bool, Error> {
+    let pairs = pairs.into_iter().map(|(source, target)| (source, behind_link(Side::Here(target))));
+    transfer(&Arguments::trees(Vec::new()), pairs.collect(), stop)
+}
+
+fn prefixed(prefix: &str, text: &OsStr) -> OsString {
+    let mut whole = OsString::from(prefix);
+    whole.push(text);
+    whole
+}
+
+/// Copies each to its name, as the arguments say; whether all of it was copied.
+fn transfer(arguments: &Arguments, pairs: Vec<(Side, Side)>, stop: fn() -> bool) -> Result<bool, Error> {
     let meter = Arc::new(Meter::default());
     let settings = Settings {
         chunk: arguments.chunk,
@@ -123,6 +181,7 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
         limit: arguments.limit.map(Limit::new),
         meter: Arc::clone(&meter),
         moved: AtomicU64::new(0),
+        stop,
     };
     let since = Instant::now();
     let display = Display::start(Arc::clone(&meter), arguments.progress);
@@ -227,7 +286,7 @@ fn report(
     moved: u64,
     took: Duration,
     shown: bool,
-) -> Result<ExitCode, Error> {
+) -> Result<bool, Error> {
     if arguments.json {
         let object = json!({
             "files": outcome.copied,
@@ -259,5 +318,5 @@ fn report(
         let kept = text::count(outcome.kept, "file");
         eprintln!("pario: what was copied of {kept} is kept: 'pario cp --resume' goes on from there");
     }
-    Ok(if outcome.failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(outcome.failures == 0)
 }

@@ -1,0 +1,341 @@
+//! Which partition a run uses: the options for that, and what they come to.
+//!
+//! A *standing* partition is one of the registry; it is brought up if need be and left as it is. One *on demand* is
+//! made for this run alone, in a fresh directory that holds its registry and its servers' data, and removed afterwards.
+
+use super::Error;
+use crate::env::{Environment, HOME, MOUNT, PARTITION};
+use crate::files::Pattern;
+use clap::{ArgGroup, Args};
+use pario_registry::{Description, Resource, parse_size};
+use std::ffi::OsString;
+use std::io;
+use std::num::NonZeroU16;
+use std::path::{Component, Path, PathBuf};
+
+/// Which partition, and what goes into it and out of it.
+#[derive(Args, Default)]
+#[group(skip)]
+#[command(next_help_heading = "Options for a run on a partition")]
+#[command(group = ArgGroup::new("where").args(["partition", "servers"]).conflicts_with("host_io"))]
+pub struct Options {
+    /// Use this partition, and bring it up if it is down
+    #[arg(long, value_name = "NAME")]
+    partition: Option<String>,
+    /// Use a partition made for this run, with so many servers on this host
+    #[arg(long, value_name = "N")]
+    servers: Option<NonZeroU16>,
+    /// Where its servers keep their data for the time of the run [default: TMPDIR, else /tmp]
+    #[arg(long, value_name = "DIR", requires = "servers", conflicts_with = "partition")]
+    storage: Option<PathBuf>,
+    /// Memory that each of its servers uses as cache, such as 1G [default: 256M]
+    #[arg(long, value_name = "SIZE", requires = "servers", conflicts_with = "partition", value_parser = size)]
+    cache: Option<u64>,
+    /// Stripe size of its files
+    #[arg(long, value_name = "SIZE", requires = "servers", conflicts_with = "partition", value_parser = size)]
+    stripe_size: Option<u64>,
+    /// Paths below this directory, which need not exist, are on the partition [default: a fresh name]
+    #[arg(long, value_name = "DIR", requires = "where")]
+    mount: Option<PathBuf>,
+    /// Files and directories to copy into the partition's root before the run
+    #[arg(long = "in", value_name = "PATH", num_args = 1.., requires = "where")]
+    inputs: Vec<PathBuf>,
+    /// What to copy out of the partition after a successful run: paths there, also with *, ?, [a-z] and **
+    #[arg(long = "out", value_name = "PATTERN", num_args = 1.., requires = "where", requires = "to")]
+    #[arg(value_parser = Pattern::parse)]
+    outputs: Vec<Pattern>,
+    /// Where to copy it to
+    #[arg(long, value_name = "DIR", requires = "outputs")]
+    to: Option<PathBuf>,
+    /// Copy it also if the program fails or is interrupted
+    #[arg(long, requires = "outputs")]
+    out_always: bool,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    parse_size(text).filter(|size| *size > 0).ok_or_else(|| "not a size; examples: 65536, 64K, 4M".to_owned())
+}
+
+/// A run's partition: decided, but nothing done yet.
+#[derive(Debug)]
+pub struct Job {
+    /// Its name.
+    pub name: String,
+    /// Where it is registered.
+    pub home: PathBuf,
+    /// Below this, paths are on it.
+    pub mount: PathBuf,
+    /// How it comes to be.
+    pub place: Place,
+    /// What goes into it.
+    pub inputs: Vec<PathBuf>,
+    /// What goes out of it.
+    pub results: Option<Results>,
+}
+
+/// How a partition comes to be.
+#[derive(Debug)]
+pub enum Place {
+    /// It exists, and stays.
+    Standing,
+    /// It is made for this run and removed after it.
+    OnDemand {
+        /// All of it is in this directory.
+        dir: PathBuf,
+        /// What it is made of.
+        description: Box<Description>,
+    },
+}
+
+/// What goes out of a partition.
+#[derive(Debug)]
+pub struct Results {
+    /// What.
+    pub patterns: Vec<Pattern>,
+    /// To which directory.
+    pub to: PathBuf,
+    /// Also if the program failed.
+    pub always: bool,
+}
+
+/// The name of partitions on demand, each in a registry of its own.
+const ON_DEMAND: &str = "run";
+
+impl Options {
+    /// The run's partition, if it uses one. `fresh` is a word that nobody else has.
+    pub fn job(&self, env: &Environment, fresh: &str) -> Result<Option<Job>, Error> {
+        let (name, home, place) = match (&self.partition, self.servers) {
+            (Some(name), _) => {
+                let home = env.home.as_deref().ok_or(crate::partition::Error::NoHome)?;
+                (name.clone(), plain(home)?, Place::Standing)
+            }
+            (None, Some(servers)) => self.on_demand(servers, env, fresh)?,
+            (None, None) => return Ok(None),
+        };
+        for path in &self.inputs {
+            path.metadata().map_err(Error::needed("read", path))?;
+        }
+        let mount = match self.mount.as_ref().or(env.mount.as_ref()) {
+            Some(named) => plain(named)?,
+            None => plain(&env.temporary)?.join(format!("pario-{fresh}")),
+        };
+        let results = self.to.as_ref().map(|to| {
+            let (patterns, to) = (self.outputs.clone(), to.clone());
+            Results { patterns, to, always: self.out_always }
+        });
+        Ok(Some(Job { name, home, mount, place, inputs: self.inputs.clone(), results }))
+    }
+
+    fn on_demand(
+        &self,
+        servers: NonZeroU16,
+        env: &Environment,
+        fresh: &str,
+    ) -> Result<(String, PathBuf, Place), Error> {
+        let storage = self.storage.as_deref().unwrap_or(&env.temporary);
+        let found = storage.metadata().map_err(Error::needed("use as storage", storage))?;
+        if !found.is_dir() {
+            return Err(Error::needed("use as storage", storage)(io::ErrorKind::NotADirectory.into()));
+        }
+        let dir = plain(storage)?.join(format!("pario-run-{fresh}"));
+        let resource = |server| -> Option<Resource> {
+            let path = dir.join(format!("server-{server}"));
+            Resource::parse(path.to_str()?)
+        };
+        let resources: Option<Vec<_>> = (0..servers.get()).map(resource).collect();
+        let servers = resources.ok_or_else(|| Error::NoName(dir.clone()))?;
+        let usual = Description::parse("servers = ['/any']", Some(ON_DEMAND)).map_err(Error::Description)?;
+        let (mut structure, mut settings) = (usual.structure().clone(), usual.settings().clone());
+        structure.servers = servers;
+        structure.stripe_size = self.stripe_size.unwrap_or(structure.stripe_size);
+        settings.cache = self.cache.unwrap_or(settings.cache);
+        let description = Box::new(Description::new(structure, settings).map_err(Error::Description)?);
+        Ok((ON_DEMAND.to_owned(), dir.join("home"), Place::OnDemand { dir, description }))
+    }
+}
+
+impl Job {
+    /// What the ranks have to know.
+    pub fn variables(&self) -> [(&'static str, OsString); 3] {
+        [
+            (HOME, self.home.clone().into()),
+            (PARTITION, self.name.clone().into()),
+            (MOUNT, self.mount.clone().into()),
+        ]
+    }
+
+    /// The environment in which the commands on partitions find it.
+    pub fn environment(&self, env: &Environment) -> Environment {
+        Environment { home: Some(self.home.clone()), partition: Some(self.name.clone()), ..env.clone() }
+    }
+
+    /// What is done before the program starts, for people.
+    pub fn before(&self) -> Vec<String> {
+        let name = &self.name;
+        let mut notes = vec![match &self.place {
+            Place::Standing => format!("partition {name}, brought up if it is down"),
+            Place::OnDemand { dir, description } => {
+                let structure = description.structure();
+                let count = structure.servers.len();
+                format!(
+                    "partition {name}, made for this run in {}: {count} server{} on this host, cache {} each, \
+                     stripes of {}",
+                    dir.display(),
+                    if count == 1 { "" } else { "s" },
+                    pario_registry::spell_size(description.settings().cache),
+                    pario_registry::spell_size(structure.stripe_size),
+                )
+            }
+        }];
+        notes.push(format!("on it: pario:/path, and paths below {}", self.mount.display()));
+        notes.extend(
+            self.inputs.iter().map(|path| format!("before: {} is copied to {name}:/", path.display())),
+        );
+        notes
+    }
+
+    /// What is done after its end, for people.
+    pub fn after(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some(Results { patterns, to, always }) = &self.results {
+            let when = if *always { "its end" } else { "success" };
+            let path = |pattern: &Pattern| pattern.to_string().trim_start_matches('/').to_owned();
+            let out = |pattern| {
+                format!("after {when}: {}:/{} is copied to {}", self.name, path(pattern), to.display())
+            };
+            notes.extend(patterns.iter().map(out));
+        }
+        if let Place::OnDemand { .. } = self.place {
+            notes.push(format!("then: partition {} is removed", self.name));
+        }
+        notes
+    }
+}
+
+/// An absolute path without `.` and `..`, by its names alone; as text, because it becomes a variable or part of one.
+fn plain(path: &Path) -> Result<PathBuf, Error> {
+    let whole = std::path::absolute(path).map_err(Error::needed("use", path))?;
+    let mut plain = PathBuf::new();
+    for part in whole.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    match plain.to_str() {
+        Some(_) => Ok(plain),
+        None => Err(Error::NoName(plain)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Run {
+        #[arg(long)]
+        host_io: bool,
+        #[arg(required = true, trailing_var_arg = true)]
+        command: Vec<String>,
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn parse(words: &str) -> Result<Options, clap::Error> {
+        let run = Run::try_parse_from(format!("run {words}").split_whitespace());
+        run.map(|run| {
+            assert!(!run.host_io || run.options.partition.is_none());
+            assert_eq!(run.command, ["app"]);
+            run.options
+        })
+    }
+
+    fn env() -> Environment {
+        Environment { home: Some("/h".into()), temporary: std::env::temp_dir(), ..Environment::default() }
+    }
+
+    fn job(words: &str) -> Job {
+        parse(words).expect("options").job(&env(), "f00").expect("a job").expect("a partition")
+    }
+
+    #[test]
+    fn options_that_make_no_sense_together_are_refused() {
+        for words in [
+            "--partition p --servers 2 app",
+            "--host-io --partition p app",
+            "--host-io --servers 2 app",
+            "--servers 0 app",
+            "--servers 2 --cache much app",
+            "--partition p --cache 1M app",
+            "--partition p --stripe-size 1M app",
+            "--storage /tmp app",
+            "--mount /m app",
+            "--in a -- app",
+            "--out a --to b app",
+            "--servers 2 --out a -- app",
+            "--servers 2 --to b app",
+            "--servers 2 --out-always app",
+            "--servers 2 --out ../a --to b app",
+            // The program has to be told from what is copied.
+            "--servers 2 --in a app",
+        ] {
+            assert!(parse(words).is_err(), "{words}");
+        }
+        assert!(parse("app").expect("fine").job(&env(), "f00").expect("fine").is_none());
+        assert!(parse("--servers 1 --out a b --to c --in d e -- app").is_ok());
+    }
+
+    #[test]
+    fn a_standing_partition_is_where_the_registry_is() {
+        let job = job("--partition scratch --mount /m/x/../y/. app");
+        assert!(matches!(job.place, Place::Standing) && job.results.is_none());
+        let [home, partition, mount] = job.variables().map(|(_, value)| value);
+        assert_eq!((home, partition, mount), ("/h".into(), "scratch".into(), "/m/y".into()));
+        let homeless = Environment::default();
+        assert!(parse("--partition p app").expect("fine").job(&homeless, "f00").is_err());
+    }
+
+    #[test]
+    fn a_partition_on_demand_is_in_one_directory() {
+        let job = job("--servers 2 --storage / --cache 1M --stripe-size 64k app");
+        let Place::OnDemand { dir, description } = &job.place else { panic!() };
+        assert_eq!(dir, Path::new("/pario-run-f00"));
+        assert_eq!(job.home, Path::new("/pario-run-f00/home"));
+        let structure = description.structure();
+        let dirs: Vec<_> = structure.servers.iter().map(ToString::to_string).collect();
+        assert_eq!(dirs, ["/pario-run-f00/server-0", "/pario-run-f00/server-1"]);
+        assert_eq!((description.settings().cache, structure.stripe_size), (1 << 20, 64 << 10));
+        assert!(job.mount.ends_with("pario-f00"));
+    }
+
+    #[test]
+    fn what_is_not_there_shows_before_anything_is_done() {
+        for words in ["--servers 1 --storage /no/such app", "--servers 1 --storage /etc/passwd app"] {
+            let error = parse(words).expect("fine").job(&env(), "f00").expect_err(words);
+            assert!(error.to_string().contains("as storage") && error.exit_code() == 125, "{error}");
+        }
+        let error = parse("--partition p --in /no/such -- app").expect("fine").job(&env(), "f00");
+        assert!(error.expect_err("no input").to_string().contains("cannot read /no/such"));
+        let error = parse("--servers 1 --stripe-size 1 app").expect("fine").job(&env(), "f00");
+        assert_eq!(error.expect_err("too small").exit_code(), 2);
+    }
+
+    #[test]
+    fn all_of_it_is_told_beforehand() {
+        let job = job("--servers 1 --in / --out *.nc /sub --to results --out-always -- app");
+        let notes = [job.before(), job.after()].concat().join("\n");
+        for words in [
+            "1 server on this host, cache 256M each",
+            "before: / is copied to run:/",
+            "after its end: run:/*.nc is copied to results",
+            "after its end: run:/sub is copied to results",
+            "then: partition run is removed",
+        ] {
+            assert!(notes.contains(words), "{notes}");
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! A run on a partition: bring it up, copy into it, run the program, copy out of it, take it down.
+//!
+//! However the program ends, a partition that was made for it is taken down. The one exception is when results that
+//! were to be copied out were not: then it is kept, and the user is told how to get at it. Signals that come while the
+//! program runs go to its launcher; one that comes before lets it not start, and one that comes while results are
+//! copied stops that.
+
+use super::Error;
+use super::error::Kept;
+use super::partition::{Job, Place, Results};
+use super::plan::Plan;
+use crate::env::Environment;
+use crate::partition::{self, clear, down, up};
+use crate::{files, signal};
+use std::fs;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+/// How long servers may take to start, and each of them to end.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How a run ended.
+enum End {
+    /// As the launcher did.
+    Status(ExitStatus),
+    /// A signal came before the program was started.
+    Signal(i32),
+}
+
+/// Runs the program on the partition, and ends as it did.
+pub fn run(plan: &Plan, job: &Job, env: &Environment) -> Result<std::convert::Infallible, Error> {
+    signal::watch().map_err(Error::Signals)?;
+    if let Some(Results { to, .. }) = &job.results {
+        // Better now than when there are results.
+        fs::create_dir_all(to).map_err(Error::needed("make the directory", to))?;
+    }
+    match conduct(plan, job, &job.environment(env))? {
+        End::Status(status) => signal::end_like(status),
+        End::Signal(signal) => signal::end_by(signal),
+    }
+}
+
+fn conduct(plan: &Plan, job: &Job, env: &Environment) -> Result<End, Error> {
+    bring_up(job, env)?;
+    let ended = program(plan, job, env);
+    if let Ok(End::Status(status)) = &ended {
+        copy_out(job, *status, env)?;
+    }
+    match (ended, take_down(job, env)) {
+        (Err(error), Err(also)) => {
+            eprintln!("pario: {also}");
+            Err(error)
+        }
+        (ended, down) => down.and(ended),
+    }
+}
+
+fn is_interrupted() -> bool {
+    signal::asked_to_end().is_some()
+}
+
+fn bring_up(job: &Job, env: &Environment) -> Result<(), Error> {
+    match &job.place {
+        Place::Standing => Ok(up::known(&job.name, PATIENCE, env)?),
+        Place::OnDemand { dir, description } => {
+            let made = fs::DirBuilder::new().mode(0o700).create(dir);
+            made.map_err(Error::needed("make the directory", dir))?;
+            up::new((**description).clone(), PATIENCE, env).map_err(|error| {
+                // Servers that did start have been stopped again, so this hardly fails.
+                if let Err(also) = take_down(job, env) {
+                    eprintln!("pario: {also}");
+                }
+                error.into()
+            })
+        }
+    }
+}
+
+fn program(plan: &Plan, job: &Job, env: &Environment) -> Result<End, Error> {
+    if !job.inputs.is_empty() && !is_interrupted() {
+        match files::stage::into(&job.name, &job.inputs, env, is_interrupted) {
+            Ok(true) => {}
+            Ok(false) if is_interrupted() => {}
+            Ok(false) => return Err(Error::Inputs(None)),
+            Err(error) => return Err(Error::Inputs(Some(Box::new(error)))),
+        }
+    }
+    if let Some(signal) = signal::asked_to_end() {
+        return Ok(End::Signal(signal));
+    }
+    let ended = signal::supervise(&mut plan.command());
+    ended.map(End::Status).map_err(|e| Error::Start(plan.launcher().to_owned(), e))
+}
+
+fn copy_out(job: &Job, status: ExitStatus, env: &Environment) -> Result<(), Error> {
+    let Some(Results { patterns, to, always }) = &job.results else { return Ok(()) };
+    if !status.success() && !always {
+        return Ok(());
+    }
+    let cause = match files::stage::out_of(&job.name, patterns, to, env, is_interrupted) {
+        Ok(true) => return Ok(()),
+        Ok(false) => None,
+        Err(error) => Some(Box::new(error)),
+    };
+    let kept = match &job.place {
+        Place::Standing => Kept::Standing,
+        Place::OnDemand { dir, .. } => Kept::OnDemand { home: job.home.clone(), dir: dir.clone() },
+    };
+    Err(Error::Results { name: job.name.clone(), to: to.clone(), cause, kept })
+}
+
+/// Takes a partition on demand down, with all that there is of it.
+fn take_down(job: &Job, env: &Environment) -> Result<(), Error> {
+    let Place::OnDemand { dir, .. } = &job.place else { return Ok(()) };
+    stop(&job.name, env).map_err(|cause| Error::Down {
+        home: job.home.clone(),
+        dir: dir.clone(),
+        cause: Box::new(cause),
+    })?;
+    remove(dir)
+}
+
+fn stop(name: &str, env: &Environment) -> Result<(), partition::Error> {
+    let entry = match partition::registry(env)?.get(name) {
+        // It did not get so far.
+        Err(pario_registry::Error::NoPartition(_)) => return Ok(()),
+        entry => entry?,
+    };
+    down::take_down(name, true, false, PATIENCE, env)?;
+    clear(&entry, env.run_base.as_deref())
+}
+
+fn remove(dir: &Path) -> Result<(), Error> {
+    fs::remove_dir_all(dir).map_err(Error::needed("remove", dir))
+}

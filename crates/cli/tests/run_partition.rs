@@ -1,0 +1,300 @@
+//! `pario run` on partitions: real servers, and a launcher made up for the purpose that starts one rank, a shell script
+//! which uses `pario` itself on the files of the partition.
+
+mod bench;
+
+use bench::{Bench, text};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Notes what there is of the partition, so that the test knows what must not be there afterwards.
+const NOTES: &str = r#"
+printf '%s\n' "$PARIO_HOME" "$PARIO_PARTITION" "$PARIO_MOUNT" > variables
+pario list --json | sed -n 's/.*"id": "\(.*\)".*/\1/p' > id
+pario status "$PARIO_PARTITION" --json | sed -n 's/.*"pid": \([0-9]*\).*/\1/p' > pids
+"#;
+
+struct Site {
+    bench: Bench,
+}
+
+impl Site {
+    fn new(name: &str) -> Site {
+        let bench = Bench::new(&format!("run-partition-{name}"));
+        bench.library();
+        bench.script("launch", "[ \"$1\" = --version ] && exit; shift 2; exec \"$@\"");
+        std::fs::create_dir(bench.path("tmp")).expect("a directory");
+        Site { bench }
+    }
+
+    /// `pario run` of a script that first notes what there is.
+    fn run(&self, options: &[&str], script: &str) -> Command {
+        let program = self.bench.script("program", &format!("{NOTES}\n{script}"));
+        let launcher = self.bench.path("launch");
+        let mut command = self.pario(&["run", "--mpi", "mpich", "-n", "1", "--launcher"]);
+        command.arg(launcher).args(options).arg("--").arg(program);
+        command
+    }
+
+    fn pario(&self, arguments: &[&str]) -> Command {
+        let mut command = self.with_path(self.bench.pario(arguments));
+        command.env("TMPDIR", self.bench.path("tmp")).env("PARIO_HOME", self.bench.path("home"));
+        for name in ["PARIO_PARTITION", "PARIO_MOUNT", "PARIO_RUN", "SLURM_JOB_ID"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// The command, with `pario` in its `PATH`.
+    fn with_path(&self, mut command: Command) -> Command {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let paths = std::iter::once(self.bench.path("bin")).chain(std::env::split_paths(&path));
+        command.env("PATH", std::env::join_paths(paths).expect("a path"));
+        command
+    }
+
+    fn output(&self, options: &[&str], script: &str) -> Output {
+        self.run(options, script).output().expect("pario runs")
+    }
+
+    /// What it prints, if it does what it should.
+    fn good(&self, arguments: &[&str]) -> String {
+        let output = self.pario(arguments).output().expect("pario runs");
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    fn lines(&self, name: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.bench.path(name)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// What servers have in memory.
+    fn run_directory(&self) -> PathBuf {
+        let user = std::fs::metadata("/proc/self").expect("a process").uid();
+        PathBuf::from(format!("/dev/shm/pario-{user}/{}", self.lines("id")[0]))
+    }
+
+    /// Nothing is left of the partition that the script noted.
+    fn assert_nothing_left(&self, servers: usize) {
+        let (variables, pids) = (self.lines("variables"), self.lines("pids"));
+        assert_eq!((variables.len(), pids.len()), (3, servers), "{variables:?} {pids:?}");
+        assert!(variables[0].starts_with(self.bench.path("tmp").to_str().expect("text")), "{variables:?}");
+        assert_eq!(std::fs::read_dir(self.bench.path("tmp")).expect("there").count(), 0);
+        assert!(!self.bench.path("home").exists());
+        assert!(!self.run_directory().exists());
+        for pid in pids {
+            await_that(&format!("process {pid} ends"), || !is_alive(&pid));
+        }
+    }
+}
+
+/// Whether there is such a process, other than one that has ended and waits to be noticed.
+fn is_alive(pid: &str) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().any(|line| line.starts_with("State:") && !line.contains('Z') && !line.contains('X'))
+}
+
+fn await_that(what: &str, mut is_so: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn signal(process: &Child, name: &str) {
+    let kill = Command::new("kill").arg(format!("-{name}")).arg(process.id().to_string()).status();
+    assert!(kill.expect("kill runs").success());
+}
+
+#[test]
+fn a_run_has_a_partition_of_its_own() {
+    let site = Site::new("whole");
+    std::fs::create_dir_all(site.bench.path("data/deep")).expect("a directory");
+    std::fs::write(site.bench.path("data/deep/in"), "input").expect("written");
+    std::fs::write(site.bench.path("more"), "more").expect("written");
+    let script = r#"
+test "$(pario cat pario:/data/deep/in)$(pario cat run:/more)" = inputmore || exit 9
+pario mkdir pario:/out pario:/out/a
+for name in out/a/x.nc out/y.nc out/z.txt log; do echo "$name" > own; pario cp own "pario:/$name"; done
+test ! -e "$PARIO_MOUNT" && echo done"#;
+    let options = ["--servers", "2", "--cache", "1M", "--stripe-size", "64k", "--in", "data", "more"];
+    let options = [&options[..], &["--out", "**/*.nc", "/log", "--to", "results/new"]].concat();
+    let output = site.output(&options, script);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).as_str()), ("done\n", ""));
+    for name in ["out/a/x.nc", "out/y.nc", "log"] {
+        assert_eq!(site.lines(&format!("results/new/{name}")), [name]);
+    }
+    assert!(!site.bench.path("results/new/out/z.txt").exists());
+    site.assert_nothing_left(2);
+}
+
+#[test]
+fn a_dry_run_does_nothing() {
+    let site = Site::new("dry");
+    let options = ["--servers", "2", "--mount", "/fast", "--out", "x", "--to", "results", "--dry-run"];
+    let output = site.output(&options, "exit 3");
+    let shown = text(&output.stdout);
+    for words in [
+        "# partition run, made for this run in ",
+        "PARIO_PARTITION=run PARIO_MOUNT=/fast ",
+        "# after success: run:/x is copied to results\n# then: partition run is removed\n",
+    ] {
+        assert!(output.status.success() && shown.contains(words), "{shown}");
+    }
+    assert_eq!(std::fs::read_dir(site.bench.path("tmp")).expect("there").count(), 0);
+    assert!(!site.bench.path("results").exists() && !site.bench.path("variables").exists());
+}
+
+#[test]
+fn a_program_that_fails_leaves_nothing() {
+    let site = Site::new("fails");
+    let script = "echo part > own; pario cp own pario:/part; exit 7";
+    let out = ["--servers", "1", "--out", "part", "--to", "results"];
+    let output = site.output(&out, script);
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(7), ""));
+    assert!(!site.bench.path("results/part").exists());
+    site.assert_nothing_left(1);
+
+    let output = site.output(&[&out[..], &["--out-always"]].concat(), script);
+    assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(7), ""));
+    assert_eq!(site.lines("results/part"), ["part"]);
+    site.assert_nothing_left(1);
+}
+
+#[test]
+fn results_that_cannot_be_copied_are_kept() {
+    let site = Site::new("kept");
+    let script = "echo 42 > own; pario cp own pario:/answer; rmdir results; echo file > results";
+    let output = site.output(&["--servers", "2", "--out", "answer", "--to", "results"], script);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    let last = said.lines().last().expect("a line");
+    let told = |end: &str| {
+        let start = last.find("PARIO_HOME=").expect("a command");
+        let rest = &last[start..];
+        rest[..rest.find(end).expect("its end")].to_owned()
+    };
+    assert!(
+        last.contains("not all results are in results") && last.contains("the partition is kept"),
+        "{said}"
+    );
+
+    // As the line says, but to another place.
+    let copy = told(" copies all of it").replace("results", "rescued");
+    let remove = last.rsplit("copies all of it, ").next().and_then(|rest| rest.strip_suffix(" removes it"));
+    for command in ["mkdir rescued", &copy, remove.expect("a command")] {
+        let mut shell = site.with_path(Command::new("sh"));
+        shell.args(["-c", command]).current_dir(site.bench.path(""));
+        let output = shell.output().expect("a shell");
+        assert!(output.status.success(), "{command}: {}", text(&output.stderr));
+    }
+    assert_eq!(site.lines("rescued/answer"), ["42"]);
+    site.assert_nothing_left(2);
+
+    // What was to be there and is not.
+    std::fs::remove_file(site.bench.path("results")).expect("a file");
+    let output = site.output(&["--servers", "1", "--out", "*.nc", "--to", "results"], "true");
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(125), 1), "{said}");
+    assert!(said.contains("*.nc: nothing in the partition matches it") && said.contains("kept"), "{said}");
+    let home = &site.lines("variables")[0];
+    let down = site.pario(&["down", "--forget", "run"]).env("PARIO_HOME", home).output().expect("pario runs");
+    assert!(down.status.success(), "{}", text(&down.stderr));
+    std::fs::remove_dir_all(PathBuf::from(home).parent().expect("a directory")).expect("removed");
+    site.assert_nothing_left(1);
+}
+
+#[test]
+fn an_interrupted_run_leaves_nothing() {
+    let site = Site::new("interrupted");
+    for (name, number) in [("INT", 2), ("TERM", 15)] {
+        let mut command =
+            site.run(&["--servers", "2", "--out", "x", "--to", "results"], "echo ready; exec sleep 600");
+        let mut pario = command.stdout(Stdio::piped()).spawn().expect("pario runs");
+        let mut line = String::new();
+        BufReader::new(pario.stdout.take().expect("piped")).read_line(&mut line).expect("readable");
+        assert_eq!(line, "ready\n");
+        signal(&pario, name);
+        assert_eq!(pario.wait().expect("pario ends").signal(), Some(number));
+        site.assert_nothing_left(2);
+    }
+}
+
+#[test]
+fn what_cannot_start_leaves_nothing() {
+    let site = Site::new("cannot");
+    // No host has so much memory.
+    let output = site.output(&["--servers", "2", "--cache", "16T"], "true");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(125), "{said}");
+    assert!(said.contains("did not start"), "{said}");
+    assert_eq!(std::fs::read_dir(site.bench.path("tmp")).expect("there").count(), 0);
+    assert!(!site.bench.path("variables").exists());
+
+    // Two inputs of one name.
+    std::fs::create_dir(site.bench.path("other")).expect("a directory");
+    std::fs::write(site.bench.path("other/bin"), "").expect("written");
+    let output = site.output(&["--servers", "1", "--in", "bin", "other/bin"], "true");
+    let said = text(&output.stderr);
+    assert_eq!((output.status.code(), said.lines().count()), (Some(125), 1), "{said}");
+    assert!(said.contains("the program was not started") && said.contains("two of that name"), "{said}");
+    assert_eq!(std::fs::read_dir(site.bench.path("tmp")).expect("there").count(), 0);
+
+    let output = site.output(&["--partition", "nobody"], "true");
+    assert_eq!(output.status.code(), Some(125));
+    assert!(text(&output.stderr).contains("no partition is called nobody"), "{output:?}");
+}
+
+/// A partition of `pario up`, which is down.
+fn standing(name: &str) -> Site {
+    let site = Site::new(name);
+    let place = format!("servers = {:?}\n", site.bench.path("data"));
+    std::fs::write(site.bench.path("part.conf"), place).expect("written");
+    site.good(&["up", "./part.conf"]);
+    site.good(&["down", "part"]);
+    site
+}
+
+#[test]
+fn a_standing_partition_comes_up_and_stays() {
+    let site = standing("standing");
+    let script = "pario cp variables pario:/x; exit 5";
+    // Twice: down, and up.
+    for _ in 0..2 {
+        let output = site.output(&["--partition", "part"], script);
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(5), ""));
+        let variables = site.lines("variables");
+        assert_eq!(variables[..2], [site.bench.path("home").to_str().expect("text"), "part"]);
+    }
+    let output = site.output(&["--partition", "part", "--out", "nothing", "--to", "results"], "true");
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(125) && said.contains("'pario cp -r part:/PATH results'"), "{said}");
+    assert!(site.good(&["list"]).contains("part  up"));
+    assert!(site.good(&["ls", "part:/"]).contains('x'));
+    site.good(&["down", "part", "--forget"]);
+}
+
+#[test]
+fn an_interrupt_before_the_start_keeps_the_program_from_starting() {
+    let site = standing("early");
+    // As long as the partition is locked it does not come up.
+    let registry = pario_registry::Registry::open(&site.bench.path("home")).expect("a registry");
+    let lock = registry.lock_partition("part", Duration::from_secs(1)).expect("a lock");
+    let options = ["--partition", "part", "--in", "part.conf", "--out", "x", "--to", "results"];
+    let mut pario = site.run(&options, "true").spawn().expect("pario runs");
+    // It is made once signals are handled.
+    await_that("the directory for results is made", || site.bench.path("results").exists());
+    signal(&pario, "INT");
+    drop(lock);
+    assert_eq!(pario.wait().expect("pario ends").signal(), Some(2));
+    assert!(!site.bench.path("variables").exists());
+    assert_eq!(site.good(&["ls", "part:/"]), "");
+    site.good(&["down", "part", "--forget"]);
+}
