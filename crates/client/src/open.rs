@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pario_layout::Striping;
 use pario_units::{ErrorKind, FileId, ServerId, Stamp};
-use pario_wire::message::{Access, Attributes, Written};
+use pario_wire::message::{Access, Attributes, Size, Written};
 use pario_wire::{Reply, Request};
 
 use crate::core::{Core, unexpected};
@@ -37,6 +37,8 @@ pub(crate) struct Open {
     modified: AtomicI64,
     /// Where the last access ended.
     next: AtomicU64,
+    /// Its size when it was opened, if that was known.
+    size: Option<u64>,
     is_closed: bool,
 }
 
@@ -57,7 +59,7 @@ impl Open {
             }
             reply => Err(unexpected(core.metadata, request, &reply)),
         })?;
-        let open = Open::new(core, &attributes, access);
+        let open = Open::new(core, &attributes, access, created);
         let (name, (file, servers)) = (&core.name, (open.file, open.striping.servers()));
         if usize::from(servers) > core.links.len() {
             let why =
@@ -70,8 +72,12 @@ impl Open {
         Ok((open, created))
     }
 
-    fn new(core: &Arc<Core>, attributes: &Attributes, access: Access) -> Open {
+    fn new(core: &Arc<Core>, attributes: &Attributes, access: Access, created: bool) -> Open {
         let (file, striping) = (attributes.file, attributes.striping);
+        let size = match attributes.size {
+            Size::Known(size) => Some(size),
+            Size::Ask { .. } => created.then_some(0),
+        };
         Open {
             core: Arc::clone(core),
             file,
@@ -80,6 +86,7 @@ impl Open {
             unsynced: (0..striping.count()).map(|_| AtomicU64::new(0)).collect(),
             modified: AtomicI64::new(0),
             next: AtomicU64::new(0),
+            size,
             is_closed: false,
         }
     }
@@ -211,11 +218,11 @@ impl Open {
     /// Tells the metadata server that this open is over, after everything written is in storage.
     pub fn close(mut self) -> Result<()> {
         let synced = self.sync(false);
-        // Who opened it for writing and wrote nothing leaves the size to who did.
-        let wrote = self.modified.load(Ordering::Relaxed) != 0;
-        let size = match wrote && synced.is_ok() {
-            true => self.ask_size().ok(),
-            false => None,
+        let size = match self.modified.load(Ordering::Relaxed) {
+            // Who wrote nothing has not changed it; what others did they tell themselves.
+            0 => self.size,
+            _ if synced.is_ok() => self.ask_size().ok(),
+            _ => None,
         };
         self.is_closed = true;
         // Should the answer not come, the next connection says that it is open no longer.
