@@ -4,6 +4,7 @@ use clap::Args;
 use pario_hints::{
     BadLine, Entry, Family, HintLine, Hints, Outcome, Source, Status, find, parse_hint_file, table, wrap,
 };
+use pario_units::distance;
 use serde_json::{Value, json};
 use std::fmt;
 use std::io::{self, Write};
@@ -207,22 +208,6 @@ fn skipped(bad: &BadLine) -> Verdict {
 fn nearest(name: &str) -> Option<&'static str> {
     let names = table().iter().flat_map(|e| e.aliases.iter().copied().chain([e.name]));
     names.map(|n| (distance(n, name), n)).filter(|&(d, _)| d <= 2).min().map(|(_, n)| n)
-}
-
-/// How many letters must be put in, left out or changed to get from one word to the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, &to) in b.iter().enumerate() {
-            let change = corner + usize::from(from != to);
-            corner = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(corner + 1);
-        }
-    }
-    row[b.len()]
 }
 
 impl fmt::Display for Error {

@@ -1,7 +1,6 @@
 //! What the files and names of a partition share: its servers, and who we are to them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -63,7 +62,7 @@ impl Core {
             name: target.name.clone(),
             metadata: target.metadata,
             options,
-            client: fresh_client()?,
+            client: pario_transport::fresh_client().map_err(Error::Random)?,
             links: (0..target.servers.len() as u16).map(|server| Link::new(ServerId(server))).collect(),
             resolver,
             target: Mutex::new(target),
@@ -256,11 +255,4 @@ pub(crate) fn unexpected(server: ServerId, request: &Request, reply: &Reply) -> 
 /// Locks, also if a thread panicked meanwhile: what is locked here is whole at every moment.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-fn fresh_client() -> Result<ClientId> {
-    let mut bytes = [0; 16];
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
-    read.map_err(Error::Random)?;
-    Ok(ClientId(u128::from_le_bytes(bytes)))
 }

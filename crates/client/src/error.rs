@@ -161,7 +161,7 @@ impl fmt::Display for Error {
             Error::Short { offset, wanted, found } => {
                 write!(f, "{wanted} bytes were wanted at offset {offset}, and the file ends after {found}")
             }
-            Error::Random(cause) => write!(f, "cannot read /dev/urandom: {cause}"),
+            Error::Random(cause) => write!(f, "the system has no random numbers: {cause}"),
         }
     }
 }

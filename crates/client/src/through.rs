@@ -93,7 +93,7 @@ impl File {
             return self.staged(access, access.at, access.len);
         }
         let missed = self.straight(access);
-        let outcome = missed.and_then(|missed| self.ask_and_move(access, missed)).and_then(|mut left| {
+        let outcome = self.ask_and_move(access, missed).and_then(|mut left| {
             left.sort_unstable_by_key(|span| span.at);
             // In order, and no further than to the end of the file: what was read beyond it was zeros.
             for span in left {
@@ -130,7 +130,7 @@ impl File {
     }
 
     /// Moves what is where it was last seen; the rest.
-    fn straight(&self, access: &Through<'_>) -> Result<Vec<Span>> {
+    fn straight(&self, access: &Through<'_>) -> Vec<Span> {
         let mut missed = Vec::new();
         let (mut at, end) = (access.at, Pos(access.at.0 + access.len));
         while at < end {
@@ -140,7 +140,7 @@ impl File {
             }
             at = Pos(at.0 + span.len);
         }
-        Ok(missed)
+        missed
     }
 
     /// The part of the view from `at` on that lies in one block.

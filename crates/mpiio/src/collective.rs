@@ -18,6 +18,7 @@ use pario_view::View;
 use crate::access::{Coder, Direction, Job, Pace, Place, Reach};
 use crate::error::{Error, Result};
 use crate::file::File;
+use crate::storage::Storage;
 use crate::tracing::Traced;
 use crate::worker::{Ticket, Worker, held};
 
@@ -112,8 +113,8 @@ impl Operation {
         let (claim, task, ground, refusal) = match job {
             Ok(Job { task, ground }) => {
                 let servers = file.is_on_partition();
-                let unreadable =
-                    write && !servers && file.opened().is_some_and(|storage| !storage.can_sieve_writes());
+                let plain = file.opened().and_then(Storage::plain);
+                let unreadable = write && plain.is_some_and(|plain| !plain.can_sieve_writes());
                 let alone = file.tuning().atomic || unreadable || !matches!(ground.coder, Coder::Plain);
                 let cover = write.then_some(&*coverage);
                 let claim = Claim::access(call, digest, &task.view, task.at, task.len, alone, cover);

@@ -159,14 +159,6 @@ impl Storage {
             Err(e) => Err(e.into()),
         }
     }
-
-    /// Whether windows with holes can be written: by reading them first, with others kept away.
-    pub fn can_sieve_writes(&self) -> bool {
-        match self {
-            Storage::Plain(plain) => plain.can_sieve_writes(),
-            Storage::Partition(_) => false,
-        }
-    }
 }
 
 /// In atomic mode an access has its range for itself, or shared by readers.

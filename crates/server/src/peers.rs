@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Instant;
 
-use pario_transport::{Address, Connection, Tuning, fresh_nonce};
+use pario_transport::{Address, Connection, Tuning, fresh_client};
 use pario_units::{ClientId, FileId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::{Envelope, Reply, Request};
@@ -56,11 +56,9 @@ pub(crate) struct Links(HashMap<ServerId, Connection>);
 
 impl Peers {
     pub fn new(config: &Config) -> Result<Peers> {
-        let nonce = fresh_nonce().map_err(|e| Error::System("a random number", e))?;
-        let client = nonce.0.iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte));
         Ok(Peers {
             config: config.clone(),
-            client: ClientId(client),
+            client: fresh_client().map_err(|e| Error::System("a random number", e))?,
             addresses: Mutex::new(vec![Vec::new(); usize::from(config.servers)]),
             queue: Mutex::default(),
             more: Condvar::new(),

@@ -22,4 +22,4 @@ pub use error::{Action, Error};
 pub use handshake::{Door, Handshake, Step};
 pub use listener::Listener;
 pub use stream::{Interest, Ready, Stream, Tuning};
-pub use sys::{fresh_nonce, own_user};
+pub use sys::{fresh_client, fresh_nonce, own_user};

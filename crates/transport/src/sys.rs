@@ -12,6 +12,7 @@ use std::path::Path;
 use std::ptr;
 use std::time::{Duration, Instant};
 
+use pario_units::ClientId;
 use pario_wire::Nonce;
 
 /// The most slices that the system takes at once.
@@ -34,6 +35,12 @@ pub fn fresh_nonce() -> io::Result<Nonce> {
     let n = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
     // Up to 256 bytes come whole or not at all.
     if n == bytes.len() as isize { Ok(Nonce(bytes)) } else { Err(io::Error::last_os_error()) }
+}
+
+/// A client that nobody has been before.
+pub fn fresh_client() -> io::Result<ClientId> {
+    let Nonce(bytes) = fresh_nonce()?;
+    Ok(ClientId(bytes.iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte))))
 }
 
 /// Memory for one descriptor as ancillary data, aligned as the system wants it.

@@ -6,9 +6,11 @@
 
 mod error;
 mod ids;
+mod word;
 
 pub use error::{ErrorKind, Retry};
 pub use ids::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
+pub use word::distance;
 
 /// An absolute byte offset in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

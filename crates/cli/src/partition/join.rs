@@ -5,8 +5,8 @@ use super::host;
 use super::message::{Peers, Said, Start, line, next_line};
 use pario_registry::{Entry, Running, Secret};
 use pario_server::{Config, Server};
-use pario_transport::{Address, Connection, Tuning, fresh_nonce};
-use pario_units::{ClientId, ErrorKind, RequestId, ServerId};
+use pario_transport::{Address, Connection, Tuning, fresh_client};
+use pario_units::{ErrorKind, PartitionId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::{Envelope, Reply, Request};
 use std::io::{BufRead, Write};
@@ -199,27 +199,54 @@ fn ask(
     request: &Request,
     deadline: Instant,
 ) -> Result<Reply, String> {
-    let nonce = fresh_nonce().map_err(|e| e.to_string())?;
-    let hello = Hello {
-        partition: entry.id,
-        server,
-        servers: entry.description.structure().servers.len() as u16,
-        client: ClientId(nonce.0.iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte))),
-        role: Role::Tool,
-        resume_ledger: None,
-    };
+    let servers = entry.description.structure().servers.len() as u16;
+    let whom = Whom { partition: entry.id, server, servers };
     let secret = pario_wire::Secret::new(*secret.bytes());
     let mut last = "it has no address".to_owned();
     for address in addresses(running) {
-        match Connection::connect(&address, &Tuning::default(), &hello, &secret, deadline) {
-            Ok((mut connection, _, _)) => {
-                let envelope = Envelope::new(server, RequestId(1));
-                return connection.call(envelope, request, &[], &mut [], deadline).map_err(|e| e.to_string());
-            }
-            Err(e) => last = e.to_string(),
+        match connect(&whom, &address, &secret, deadline) {
+            Ok(connection) => return call(connection, server, request, deadline),
+            Err(why) => last = why,
         }
     }
     Err(last)
+}
+
+/// A server of a partition, as one has to know it to be let in.
+pub struct Whom {
+    pub partition: PartitionId,
+    pub server: ServerId,
+    pub servers: u16,
+}
+
+/// Connects to a server as a command.
+pub fn connect(
+    whom: &Whom,
+    address: &Address,
+    secret: &pario_wire::Secret,
+    deadline: Instant,
+) -> Result<Connection, String> {
+    let hello = Hello {
+        partition: whom.partition,
+        server: whom.server,
+        servers: whom.servers,
+        client: fresh_client().map_err(|e| e.to_string())?,
+        role: Role::Tool,
+        resume_ledger: None,
+    };
+    let connected = Connection::connect(address, &Tuning::default(), &hello, secret, deadline);
+    connected.map(|(connection, ..)| connection).map_err(|e| e.to_string())
+}
+
+/// Asks one thing on a connection.
+pub fn call(
+    mut connection: Connection,
+    server: ServerId,
+    request: &Request,
+    deadline: Instant,
+) -> Result<Reply, String> {
+    let envelope = Envelope::new(server, RequestId(1));
+    connection.call(envelope, request, &[], &mut [], deadline).map_err(|e| e.to_string())
 }
 
 /// Waits for what a server does after its last answer: it removes its run directory, and ends.

@@ -15,7 +15,7 @@ pub mod serve;
 pub mod up;
 
 pub use error::Error;
-pub use join::clear;
+pub use join::{Whom, call, clear, connect};
 
 use crate::env::Environment;
 use pario_registry::Registry;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use pario_units::distance;
+
 use super::draft::Draft;
 use super::listen::Listen;
 use super::resource::Resource;
@@ -360,20 +362,4 @@ impl fmt::Debug for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Kind")
     }
-}
-
-/// How many letters must be put in, left out or changed to get from one word to the other.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut corner = row[0];
-        row[0] = i + 1;
-        for (j, &to) in b.iter().enumerate() {
-            let change = corner + usize::from(from != to);
-            corner = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(corner + 1);
-        }
-    }
-    row[b.len()]
 }

@@ -1,13 +1,13 @@
 //! Asks the servers of a partition how they are, each by itself: one that does not answer hides nothing of
 //! the others, and neither does a metadata server that is gone.
 
+use crate::partition::{Whom, call, connect};
 use pario_client::Target;
 use pario_registry::{Entry, Registry};
-use pario_transport::{Address, Connection, Tuning, fresh_nonce};
-use pario_units::{ClientId, RequestId, ServerId};
-use pario_wire::greeting::{Hello, Role};
+use pario_transport::Address;
+use pario_units::ServerId;
 use pario_wire::message::Status;
-use pario_wire::{Envelope, Reply, Request, Secret};
+use pario_wire::{Reply, Request, Secret};
 use std::time::{Duration, Instant};
 
 /// Servers that are asked at the same time.
@@ -93,23 +93,12 @@ fn ask_at(
     address: &Address,
     deadline: Instant,
 ) -> Result<Box<Status>, String> {
-    let nonce = fresh_nonce().map_err(|error| error.to_string())?;
-    let client = nonce.0.iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte));
-    let hello = Hello {
-        partition: target.partition,
-        server,
-        servers: target.servers.len() as u16,
-        client: ClientId(client),
-        role: Role::Tool,
-        resume_ledger: None,
-    };
-    let connected = Connection::connect(address, &Tuning::default(), &hello, &target.secret, deadline);
-    let (mut connection, ..) = connected.map_err(|error| error.to_string())?;
-    let envelope = Envelope::new(server, RequestId(1));
-    match connection.call(envelope, &Request::Status, &[], &mut [], deadline) {
-        Ok(Reply::Status(status)) => Ok(status),
-        Ok(Reply::Failed(failure)) => Err(failure.text),
-        Ok(_) => Err("it answered something else; is it of the same version?".to_owned()),
-        Err(error) => Err(error.to_string()),
+    let servers = target.servers.len() as u16;
+    let whom = Whom { partition: target.partition, server, servers };
+    let connection = connect(&whom, address, &target.secret, deadline)?;
+    match call(connection, server, &Request::Status, deadline)? {
+        Reply::Status(status) => Ok(status),
+        Reply::Failed(failure) => Err(failure.text),
+        _ => Err("it answered something else; is it of the same version?".to_owned()),
     }
 }
