@@ -48,6 +48,8 @@ pub(crate) struct Plan {
     pub accesses: bool,
     /// Whether all ranks of this node may.
     pub all_access: bool,
+    /// Whether each lane's windows are accessed by its aggregator only.
+    pub owned: bool,
     /// Full windows are left to whichever rank is writing already.
     pub one_writer: bool,
     /// How many arrivals complete a window of this node.
@@ -72,6 +74,8 @@ pub(crate) struct Visit<'a, W: World> {
     pub seat: &'a Seat,
     pub world: &'a mut W,
     pub plan: &'a Plan,
+    /// Whether this rank may access the file for the lane that it visits.
+    pub accesses: bool,
     pub job: Option<&'a Job>,
     pub tally: &'a mut Tally,
     pub moved: &'a mut u64,
@@ -106,12 +110,13 @@ impl<W: World> Moving<W> {
         let is_local = |rank: &u32| seat.local_index(*rank).is_some();
         let local_aggregators = aggregators.iter().copied().filter(|rank| is_local(rank)).count();
         let write = claims[0].call.write;
-        let all_access = local_aggregators == seat.locals.len();
+        let all_access = !settings.owned && local_aggregators == seat.locals.len();
         let plan = Plan {
             write,
             covered,
             accesses: aggregators.contains(&seat.rank),
             all_access,
+            owned: settings.owned,
             one_writer: settings.one_writer && write && all_access,
             expected: seat.locals.len() as u64 + u64::from(!seat.is_alone()),
             coverage,
@@ -150,7 +155,7 @@ impl<W: World> Moving<W> {
         tally: &mut Tally,
     ) -> Result<bool, W::Error> {
         let Moving { lanes, plan, moved, error, first } = self;
-        let mut visit = Visit { seat, world, plan, job, tally, moved, error };
+        let mut visit = Visit { seat, world, plan, accesses: plan.accesses, job, tally, moved, error };
         let count = lanes.len();
         loop {
             let (mut progress, mut left) = (false, false);
@@ -210,6 +215,7 @@ impl<W: World> Course<W> {
         let mut progress;
         match &mut self.role {
             Role::Local(local, host) => {
+                visit.accesses = local.may_access(visit.plan);
                 progress = local.visit(lane, visit);
                 self.over = local.is_over(lane, visit);
                 if let Some(host) = host {

@@ -37,6 +37,8 @@ pub struct Settings {
     pub direct_piece: u64,
     /// The file system lets one process of a node write a file at a time, so it is no use to try together.
     pub one_writer: bool,
+    /// An aggregator keeps what it accesses in a cache of its own, so nobody else accesses its domain.
+    pub owned: bool,
 }
 
 impl Settings {
@@ -49,7 +51,7 @@ impl Settings {
             u64::from(self.servers),
             self.window,
             self.direct_piece,
-            u64::from(self.one_writer),
+            u64::from(self.one_writer) | u64::from(self.owned) << 1,
         ];
         let ranks = self.aggregators.iter().map(|rank| u64::from(*rank));
         // FNV-1a over words: fixed, and the same in every process.

@@ -30,6 +30,7 @@ fn scene(rng: &mut Rng) -> Scene {
             window: 16 + rng.below(100),
             aggregators,
             one_writer: rng.below(2) == 0,
+            owned: rng.below(3) == 0,
         },
         rng.next_u64(),
     )
@@ -110,7 +111,16 @@ fn scene_of(nodes: &[u64], window: u64) -> Scene {
     let (strategy, method) = (Strategy::Windows, Method::Even);
     Scene::new(
         nodes,
-        pretend::Wish { strategy, method, unit: 1, servers: 1, window, aggregators, one_writer: true },
+        pretend::Wish {
+            strategy,
+            method,
+            unit: 1,
+            servers: 1,
+            window,
+            aggregators,
+            one_writer: true,
+            owned: false,
+        },
         7,
     )
 }

@@ -76,14 +76,20 @@ impl World for Disk {
 const RANKS: u32 = 4;
 
 /// Every rank accesses a contiguous part of its own, so that most have nothing in most windows and run ahead.
-fn together(write: bool, part: u64, aggregators: Vec<u32>, one_writer: bool, disk: &Disk) -> Vec<Vec<u8>> {
+fn together(
+    write: bool,
+    part: u64,
+    aggregators: Vec<u32>,
+    (one_writer, owned): (bool, bool),
+    disk: &Disk,
+) -> Vec<Vec<u8>> {
     let node = Arc::new(Node::create(Shape { ranks: RANKS, locals: RANKS, capacity: 64 }).unwrap());
     let seating = Arc::new(Seating::by_key(&[0; RANKS as usize]));
     let coverage = Arc::new(Coverage::new(1));
     let (strategy, method, unit, servers, window) = (Strategy::Windows, Method::Even, 1, 1, 16);
     let direct_piece = u64::MAX;
     let settings =
-        Settings { strategy, method, unit, servers, window, aggregators, direct_piece, one_writer };
+        Settings { strategy, method, unit, servers, window, aggregators, direct_piece, one_writer, owned };
     let settings = Arc::new(settings);
     let rank_does = &|rank: u32| {
         let mut seat = Seat::new(node.clone(), rank, seating.clone());
@@ -127,9 +133,10 @@ fn write_and_read(part: u64, times: u32) {
     for aggregators in [vec![0], vec![1, 3], vec![0, 1, 2, 3]] {
         for time in 0..times {
             let disk = Disk(Arc::new(Mutex::new(vec![0xEE; all.len()])));
-            together(true, part, aggregators.clone(), time % 2 == 0, &disk);
+            let owned = time % 3 == 2;
+            together(true, part, aggregators.clone(), (time % 2 == 0, owned), &disk);
             assert!(*disk.0.lock().unwrap() == all, "written by {aggregators:?}");
-            let read = together(false, part, aggregators.clone(), false, &disk);
+            let read = together(false, part, aggregators.clone(), (false, owned), &disk);
             assert!(read.concat() == all, "read by {aggregators:?}");
         }
     }

@@ -151,6 +151,7 @@ impl Collective {
                 aggregators,
                 direct_piece: if facts.local { piece } else { REMOTE_PIECE },
                 one_writer: facts.local,
+                owned: false,
             })
         };
         let word = if ships { "data-shipping" } else { "two-phase" };

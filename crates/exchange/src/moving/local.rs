@@ -11,13 +11,14 @@
 //! *Reading*: who comes first and needs bytes reads the window; the others meanwhile go to other lanes. The
 //! last to arrive gives the window free.
 //!
-//! Where some ranks of the node may not access the file, they leave that to those who may.
+//! Where some ranks of the node may not access the file, they leave that to those who may; where aggregators own
+//! their lanes, all leave it to the lane's own.
 
 use pario_domain::Window;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
-use super::{Lane, Visit};
+use super::{Lane, Plan, Visit};
 use crate::coverage::{halves, plus, whole};
 use crate::node::{DEPTH, Slot, state};
 use crate::part::Want;
@@ -48,6 +49,11 @@ impl<W: World> Local<W> {
         visit.seat.node.slot(self.place, self.turn(round))
     }
 
+    /// Whether this rank may access the file for this lane.
+    pub fn may_access(&self, plan: &Plan) -> bool {
+        plan.accesses && (self.owner || !plan.owned)
+    }
+
     pub fn is_over(&self, lane: &Lane, visit: &Visit<'_, W>) -> bool {
         self.done == lane.rounds()
             && self.guards.is_empty()
@@ -68,7 +74,7 @@ impl<W: World> Local<W> {
 
     pub fn visit(&mut self, lane: &Lane, visit: &mut Visit<'_, W>) -> bool {
         let mut progress = self.release(visit);
-        if visit.plan.accesses && (!visit.plan.all_access || !visit.plan.covered) {
+        if visit.accesses && (!visit.plan.all_access || !visit.plan.covered) {
             progress |= self.serve(lane, visit);
         }
         if self.done == lane.rounds() {
@@ -329,7 +335,7 @@ pub(crate) fn arrive_written<W: World>(slot: &Slot<'_>, window: &Window, visit: 
     if visit.plan.one_writer {
         slot.state().store(state::FULL, Release);
         visit.seat.node.full().fetch_add(1, SeqCst);
-    } else if visit.plan.accesses {
+    } else if visit.accesses {
         write_out(slot, window, visit);
     } else {
         slot.state().store(state::FULL, Release);
@@ -412,14 +418,14 @@ fn fill<W: World>(
 pub(crate) fn obtain<W: World>(slot: &Slot<'_>, window: &Window, visit: &mut Visit<'_, W>) -> bool {
     match slot.state().load(Acquire) {
         state::READY => true,
-        state::FRESH if !visit.plan.accesses => {
+        state::FRESH if !visit.accesses => {
             let asked = slot.state().compare_exchange(state::FRESH, state::WANTED, AcqRel, Relaxed);
             if asked.is_ok() {
                 visit.seat.node.notify();
             }
             false
         }
-        seen @ (state::FRESH | state::WANTED) if visit.plan.accesses => fetch(slot, seen, window, visit),
+        seen @ (state::FRESH | state::WANTED) if visit.accesses => fetch(slot, seen, window, visit),
         _ => false,
     }
 }

@@ -79,8 +79,20 @@ struct Mine {
     net: Rc<RefCell<Net>>,
     views: Rc<RefCell<Vec<Arc<View>>>>,
     gathers: usize,
+    /// Where aggregators own blocks in turn: the block and the aggregators.
+    owners: Option<(u64, Vec<u32>)>,
     /// Delays messages.
     rng: Rng,
+}
+
+impl Mine {
+    /// That what is accessed is this rank's to access.
+    fn own(&self, at: u64, len: usize) {
+        let Some((unit, aggregators)) = &self.owners else { return };
+        for block in at / unit..(at + len as u64).div_ceil(*unit) {
+            assert_eq!(aggregators[block as usize % aggregators.len()], self.rank, "somebody else's block");
+        }
+    }
 }
 
 impl World for Mine {
@@ -91,6 +103,7 @@ impl World for Mine {
     }
 
     fn read(&mut self, at: u64, to: &mut [u8]) -> Result<usize, ErrorKind> {
+        self.own(at, to.len());
         let mut disk = self.disk.borrow_mut();
         disk.access()?;
         let there = disk.bytes.get(at as usize..).unwrap_or_default();
@@ -100,6 +113,7 @@ impl World for Mine {
     }
 
     fn write(&mut self, at: u64, from: &[u8], locked: bool) -> Result<(), ErrorKind> {
+        self.own(at, from.len());
         let mut disk = self.disk.borrow_mut();
         let held = disk.locks.borrow().iter().any(|l| l.start <= at && at + from.len() as u64 <= l.end);
         assert_eq!(held, locked);
@@ -290,6 +304,7 @@ pub struct Wish {
     pub window: u64,
     pub aggregators: Vec<u32>,
     pub one_writer: bool,
+    pub owned: bool,
 }
 
 /// All ranks of a pretended file.
@@ -319,6 +334,8 @@ impl Scene {
         let net = Rc::new(RefCell::new(Net { nodes: seating.nodes(), ..Net::default() }));
         let views: Rc<RefCell<Vec<Arc<View>>>> = Rc::default();
         let node_of = |rank: u32| seating.node_of[rank as usize];
+        let owners = (wish.owned && wish.method == Method::StaticCyclic)
+            .then(|| (wish.unit, wish.aggregators.clone()));
         let seat = |rank| Seat::new(tables[node_of(rank) as usize].clone(), rank, seating.clone());
         let world = |rank| Mine {
             rank,
@@ -327,9 +344,10 @@ impl Scene {
             net: net.clone(),
             views: views.clone(),
             gathers: 0,
+            owners: owners.clone(),
             rng: Rng::new(seed ^ u64::from(rank)),
         };
-        let Wish { strategy, method, unit, servers, window, aggregators, one_writer } = wish;
+        let Wish { strategy, method, unit, servers, window, aggregators, one_writer, owned } = wish;
         let settings = Settings {
             strategy,
             method,
@@ -338,6 +356,7 @@ impl Scene {
             window,
             aggregators,
             one_writer,
+            owned,
             direct_piece: 1 << 30,
         };
         Scene {
