@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pario_layout::Striping;
+use pario_transport::Address;
 use pario_units::{FileId, Pos, ServerId};
 use pario_view::View;
 use pario_wire::{Reply, Request, message};
@@ -42,6 +43,13 @@ impl File {
     /// How it is striped over servers.
     pub fn striping(&self) -> Striping {
         self.0.striping
+    }
+
+    /// Whether all its servers are on this host, where their pools can be mapped.
+    pub fn is_near(&self) -> bool {
+        let target = self.0.core.target();
+        let local = |server| matches!(target.candidates(server).first(), Some(Address::Unix(_)));
+        self.0.striping.holders().all(local)
     }
 
     /// Reads from an offset on: as many bytes as the file has there, up to the length of `bytes`.

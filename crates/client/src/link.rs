@@ -4,6 +4,7 @@
 //! Whoever has the turn sends, receives and, when the connection breaks, makes a new one. Hits in the pool
 //! need no turn. Turns of several servers are taken in the order of their numbers.
 
+use std::cell::Cell;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, RwLock, RwLockReadGuard};
@@ -24,6 +25,36 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// One attempt to connect takes no longer than this: the server may be elsewhere by then.
 const ATTEMPT: Duration = Duration::from_secs(5);
+
+thread_local! {
+    static SENT: Cell<Sent> = const { Cell::new(Sent { requests: 0, bytes: 0 }) };
+}
+
+/// What was asked of servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Requests.
+    pub requests: u64,
+    /// Bytes of data that went with them and with their answers.
+    pub bytes: u64,
+}
+
+impl Sent {
+    /// By this thread, since it began.
+    pub fn by_this_thread() -> Sent {
+        SENT.get()
+    }
+
+    /// Since an earlier moment.
+    pub fn since(self, earlier: Sent) -> Sent {
+        Sent { requests: self.requests - earlier.requests, bytes: self.bytes - earlier.bytes }
+    }
+
+    fn count(requests: u64, bytes: usize) {
+        let Sent { requests: before, bytes: moved } = SENT.get();
+        SENT.set(Sent { requests: before + requests, bytes: moved + bytes as u64 });
+    }
+}
 
 /// A server.
 pub(crate) struct Link {
@@ -113,6 +144,7 @@ impl Held<'_> {
         payload: &[IoSlice<'_>],
         deadline: Instant,
     ) -> std::result::Result<(), pario_transport::Error> {
+        Sent::count(1, payload.iter().map(|part| part.len()).sum());
         let envelope = Envelope::new(self.link.server, id);
         let connection = self.line.connection.as_mut().expect("connected before sending");
         connection.send(envelope, request, payload, deadline)
@@ -124,6 +156,7 @@ impl Held<'_> {
         into: &mut [IoSliceMut<'_>],
         deadline: Instant,
     ) -> std::result::Result<Reply, pario_transport::Error> {
+        Sent::count(0, into.iter().map(|part| part.len()).sum());
         let connection = self.line.connection.as_mut().expect("connected before receiving");
         connection.receive(into, deadline).map(|(_, reply)| reply)
     }

@@ -38,6 +38,8 @@ const SETTINGS: &[Setting] = &[
     Setting { hints: "pario_strategy=two-phase;cb_buffer_size=4096", nodes: &[] },
     Setting { hints: "", nodes: &[0, 1] },
     Setting { hints: "pario_strategy=two-phase", nodes: &[0, 1] },
+    Setting { hints: "pario_strategy=client-directed", nodes: &[] },
+    Setting { hints: "pario_strategy=client-directed;pario_tier1_size=64k", nodes: &[0, 1] },
 ];
 
 #[test]

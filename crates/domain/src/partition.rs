@@ -56,6 +56,11 @@ impl Partition {
         Partition { lo, hi, aggregators: n, unit, shape }
     }
 
+    /// The region that is dealt out.
+    pub fn region(&self) -> Range<u64> {
+        self.lo..self.hi
+    }
+
     /// How many aggregators there are, idle ones included.
     pub fn aggregators(&self) -> u32 {
         self.aggregators

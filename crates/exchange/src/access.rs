@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::claim::Claim;
+use crate::cost::{Costs, Lesson};
 use crate::coverage::Coverage;
 use crate::meeting::Meeting;
 use crate::moving::Moving;
-use crate::plan::{Settings, Way, plan};
+use crate::plan::{Settings, Together, Way, plan};
 use crate::seat::Seat;
 use crate::tally::Tally;
 use crate::world::World;
@@ -57,6 +58,10 @@ pub struct Access<W: World> {
     job: Option<Job>,
     settings: Arc<Settings>,
     coverage: Arc<Coverage>,
+    costs: Costs,
+    together: Option<Together>,
+    /// When this rank knew the way.
+    set_out: Instant,
     state: State<W>,
     /// What it took.
     pub tally: Tally,
@@ -65,6 +70,8 @@ pub struct Access<W: World> {
     begun: Instant,
     /// Time from the first step to the last.
     pub elapsed: Duration,
+    /// What it teaches about the way that it went, once it is over; the same on all ranks.
+    pub lesson: Option<Lesson>,
 }
 
 enum State<W: World> {
@@ -83,10 +90,25 @@ impl<W: World> Access<W> {
         job: Option<Job>,
         settings: Arc<Settings>,
         coverage: Arc<Coverage>,
+        costs: Costs,
     ) -> Access<W> {
         let (tally, begun) = (Tally::default(), Instant::now());
-        let (state, way, elapsed) = (State::Coming(claim), None, Duration::ZERO);
-        Access { job, settings, coverage, state, tally, way, begun, elapsed }
+        let (state, elapsed) = (State::Coming(claim), Duration::ZERO);
+        let (way, together, lesson, set_out) = (None, None, None, begun);
+        Access {
+            job,
+            settings,
+            coverage,
+            costs,
+            together,
+            set_out,
+            state,
+            tally,
+            way,
+            begun,
+            elapsed,
+            lesson,
+        }
     }
 
     /// The job, for who needs its memory back.
@@ -144,7 +166,9 @@ impl<W: World> Access<W> {
         seat: &mut Seat,
         world: &mut W,
     ) -> Result<Option<Step<W::Error>>, W::Error> {
-        let way = plan(&claims, &self.settings, &self.coverage);
+        self.together = Some(Together::of(&claims));
+        self.set_out = Instant::now();
+        let way = plan(&claims, &self.settings, &self.coverage, &self.costs);
         let step = match &way {
             Way::Refused { kind, rank } => {
                 self.state = State::Over;
@@ -174,7 +198,8 @@ impl<W: World> Access<W> {
 
     fn settle(&mut self, seat: &mut Seat, result: Result<u64, W::Error>) {
         let code = result.as_ref().map_or_else(|e| W::kind(e).code(), |_| 0);
-        self.state = State::Settling(Meeting::come(seat, &[code]), result);
+        let took = self.set_out.elapsed().as_nanos() as u64;
+        self.state = State::Settling(Meeting::come(seat, &[code, took]), result);
     }
 
     fn conclude(&mut self, seat: &Seat) -> Outcome<W::Error> {
@@ -184,6 +209,11 @@ impl<W: World> Access<W> {
         };
         let failed = (0..seat.ranks())
             .find_map(|rank| ErrorKind::from_code(meeting.words(seat, rank)[0]).map(|kind| (rank, kind)));
+        let longest = (0..seat.ranks()).map(|rank| meeting.words(seat, rank)[1]).max().unwrap_or(0);
+        self.lesson = match (&self.way, &self.together, failed) {
+            (Some(way), Some(together), None) => way.lesson(together, longest),
+            _ => None,
+        };
         match (result, failed) {
             (Err(e), _) => Outcome::Failed(e),
             (Ok(_), Some((rank, kind))) => Outcome::FailedElsewhere(rank, kind),

@@ -16,6 +16,7 @@
 
 mod access;
 mod claim;
+mod cost;
 mod coverage;
 mod meeting;
 mod moving;
@@ -28,6 +29,7 @@ mod world;
 
 pub use access::{Access, Job, Outcome, Step};
 pub use claim::{Call, Claim};
+pub use cost::{Costs, Guess, Lesson, Prior};
 pub use coverage::Coverage;
 pub use meeting::Meeting;
 pub use node::{CELL, Node, Shape};

@@ -1,9 +1,11 @@
 //! From the claims of all ranks to what each does: computed alike by everybody, without another word.
 
 use crate::claim::Claim;
+use crate::cost::{Costs, Kind, Lesson, Prior, Road};
 use crate::coverage::{Coverage, plus};
 use pario_domain::{Method, Partition};
 use pario_units::ErrorKind;
+use std::borrow::Cow;
 
 /// How collective accesses of one direction move data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +14,8 @@ pub enum Strategy {
     Auto,
     /// Every rank by itself.
     Direct,
-    /// Every rank by itself, because storage servers whose cache all ranks reach merge the pieces.
-    Servers,
+    /// Every rank by itself or through windows, whichever costs less: there are storage servers that merge pieces.
+    Measured(Prior),
     /// Through windows, whatever the accesses look like.
     Windows,
 }
@@ -41,11 +43,22 @@ pub struct Settings {
     pub owned: bool,
 }
 
+impl Strategy {
+    fn number(self) -> u64 {
+        match self {
+            Strategy::Auto => 0,
+            Strategy::Direct => 1,
+            Strategy::Measured(_) => 2,
+            Strategy::Windows => 3,
+        }
+    }
+}
+
 impl Settings {
     /// A number that hardly two different settings share.
     pub fn digest(&self) -> u64 {
         let words = [
-            self.strategy as u64,
+            self.strategy.number(),
             self.method as u64,
             self.unit,
             u64::from(self.servers),
@@ -87,14 +100,42 @@ pub enum Way {
 }
 
 /// Why a way was chosen, for those who look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
     /// In words.
-    pub why: &'static str,
+    pub why: Cow<'static, str>,
+}
+
+impl Way {
+    /// What an access of these claims that took so long teaches about its way.
+    pub(crate) fn lesson(&self, claims: &Together, took: u64) -> Option<Lesson> {
+        let road = match self {
+            Way::Direct(_) => Road::Alone,
+            Way::Windows { .. } => Road::Windows,
+            Way::Refused { .. } | Way::Nothing => return None,
+        };
+        let Together { write, bytes, pieces } = *claims;
+        Some(Lesson { kind: Kind::of(write, bytes, pieces), road, bytes, took })
+    }
+}
+
+/// What all ranks want, in sum.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Together {
+    write: bool,
+    bytes: u64,
+    pieces: u64,
+}
+
+impl Together {
+    pub fn of(claims: &[Claim]) -> Together {
+        let sum = |part: fn(&Claim) -> u64| claims.iter().map(part).fold(0, u64::saturating_add);
+        Together { write: claims[0].call.write, bytes: sum(|c| c.bytes), pieces: sum(|c| c.pieces).max(1) }
+    }
 }
 
 /// The way that these claims ask for.
-pub fn plan(claims: &[Claim], settings: &Settings, coverage: &Coverage) -> Way {
+pub fn plan(claims: &[Claim], settings: &Settings, coverage: &Coverage, costs: &Costs) -> Way {
     if let Some((rank, kind)) = (0..).zip(claims).find_map(|(rank, c)| Some((rank, c.error?))) {
         return Way::Refused { kind, rank };
     }
@@ -105,7 +146,7 @@ pub fn plan(claims: &[Claim], settings: &Settings, coverage: &Coverage) -> Way {
     let (Some(lo), Some(hi)) = (busy.iter().map(|c| c.lo).min(), busy.iter().map(|c| c.hi).max()) else {
         return Way::Nothing;
     };
-    let why = match choose(claims, &busy, hi - lo, settings) {
+    let why = match choose(claims, &busy, hi - lo, settings, costs) {
         Ok(why) => why,
         Err(why) => return Way::Direct(Choice { why }),
     };
@@ -116,7 +157,9 @@ pub fn plan(claims: &[Claim], settings: &Settings, coverage: &Coverage) -> Way {
         bytes == hi - lo && busy.iter().fold(0, |sum, c| plus(sum, c.print)) == coverage.range(lo..hi)
     };
     if claims[0].call.write && !covered && busy.iter().any(|c| c.no_holes) {
-        return Way::Direct(Choice { why: "there are holes, and reading before writing is not wanted" });
+        return Way::Direct(Choice {
+            why: "there are holes, and reading before writing is not wanted".into(),
+        });
     }
     Way::Windows { partition, covered, choice: Choice { why } }
 }
@@ -127,34 +170,45 @@ fn choose(
     busy: &[&Claim],
     span: u64,
     settings: &Settings,
-) -> Result<&'static str, &'static str> {
+    costs: &Costs,
+) -> Result<Cow<'static, str>, Cow<'static, str>> {
     if claims.iter().any(|c| c.settings != claims[0].settings) {
-        return Err("the hints differ between ranks");
+        return Err("the hints differ between ranks".into());
     }
     if busy.iter().any(|c| c.alone) {
-        return Err("atomic mode, a converted representation, or a view out of order");
+        return Err("atomic mode, a converted representation, or a view out of order".into());
     }
+    let Together { write, bytes, pieces } = Together::of(claims);
     match settings.strategy {
-        Strategy::Direct => return Err("by hint"),
-        Strategy::Servers => return Err("the servers' cache is in reach of all ranks"),
-        Strategy::Windows => return Ok("by hint"),
+        Strategy::Direct => return Err("by hint".into()),
+        Strategy::Measured(prior) => {
+            return match costs.choose(&prior, write, bytes, pieces) {
+                (Road::Alone, why) => Err(why.into()),
+                (Road::Windows, why) => Ok(why.into()),
+            };
+        }
+        Strategy::Windows => return Ok("by hint".into()),
         Strategy::Auto => {}
     }
+    match straight(busy, span, bytes / pieces, settings) {
+        Some(why) => Err(why.into()),
+        None => Ok("small interleaved pieces".into()),
+    }
+}
+
+/// Why every rank had better access a file by itself, if so.
+fn straight(busy: &[&Claim], span: u64, piece: u64, settings: &Settings) -> Option<&'static str> {
     if busy.len() == 1 {
-        return Err("only one rank has data");
+        return Some("only one rank has data");
     }
     if !interleaved(busy) {
-        return Err("the ranks' ranges do not interleave");
+        return Some("the ranks' ranges do not interleave");
+    }
+    if piece >= settings.direct_piece {
+        return Some("the pieces are large");
     }
     let bytes = busy.iter().fold(0u64, |sum, c| sum.saturating_add(c.bytes));
-    let pieces: u64 = busy.iter().map(|c| c.pieces).sum::<u64>().max(1);
-    if bytes / pieces >= settings.direct_piece {
-        return Err("the pieces are large");
-    }
-    if bytes < span / 8 {
-        return Err("the pieces lie far apart");
-    }
-    Ok("small interleaved pieces")
+    (bytes < span / 8).then_some("the pieces lie far apart")
 }
 
 /// Whether some rank's range overlaps another's.

@@ -3,7 +3,7 @@
 use pario_buffer::UserBuffer;
 use pario_domain::Method;
 use pario_exchange::{
-    Access, Call, Claim, Coverage, Job, Messages, Node, Outcome, Seat, Seating, Settings, Shape, Step,
+    Access, Call, Claim, Costs, Coverage, Job, Messages, Node, Outcome, Seat, Seating, Settings, Shape, Step,
     Strategy, World,
 };
 use pario_units::{ErrorKind, Offset, Pos};
@@ -100,7 +100,7 @@ fn together(
         let memory = (0..part).map(|i| if write { byte(u64::from(rank) * part + i) } else { 0 }).collect();
         let buffer = UserBuffer::of(Vec::leak(memory));
         let job = Job { write, view, at: Pos(0), len: part, buffer };
-        let mut access = Access::new(claim, Some(job), settings.clone(), coverage.clone());
+        let mut access = Access::new(claim, Some(job), settings.clone(), coverage.clone(), Costs::default());
         let mut world = disk.clone();
         loop {
             let seen = node.event();

@@ -147,12 +147,17 @@ const EXTENT: Kind = Kind::Size { min: 1, max: 1 << 40 };
 
 /// How a region is dealt out.
 const PARTITIONING: Kind = Kind::Word(&["auto", "even", "aligned", "static-cyclic", "group-cyclic"]);
+/// A share of the blocks in a cache.
+const PERCENT: Kind = Kind::Count { min: 0, max: 100 };
 /// A number of blocks to prefetch.
 const PREFETCHES: Kind = Kind::Count { min: 0, max: 1024 };
 
 static AUTOMATIC: Value = Value::Toggle(Toggle::Automatic);
 static NO: Value = Value::Switch(false);
 static AUTO: Value = Value::Word("auto");
+static QUARTER: Value = Value::Count(25);
+static HALF: Value = Value::Count(50);
+static MIB_64: Value = Value::Size(64 << 20);
 static FOUR: Value = Value::Count(4);
 static HALF_MIB: Value = Value::Size(512 << 10);
 static MIB_4: Value = Value::Size(4 << 20);
@@ -319,9 +324,28 @@ hints! {
         "How data moves between ranks and file. independent: each rank by itself. two-phase: collective \
          calls through aggregators. data-shipping: all calls through I/O agents that own the file's blocks \
          in turn, see IBM_io_buffer_size and pario_agents. auto: as suits file and access, within what the \
-         hints on collective buffering say. client-directed and server-directed, through the cache of the \
-         ranks or of the servers, belong to files on partitions; on a plain file they mean auto, and a line \
-         on standard error says so.";
+         hints on collective buffering say. For files on partitions there are two more. server-directed: \
+         each rank goes to the servers, whose cache merges the pieces. client-directed: collective calls go to a cache \
+         in the ranks' own memory, from which whole blocks go to the servers in the background; see \
+         pario_tier1. auto measures which is cheaper. On a plain file these two mean auto, and a line on standard \
+         error says so.";
+    Tier1: "pario_tier1", Pario, Kind::Toggle, Active;
+        same_on_all_ranks = true, fixed_at_open = true, default = Some(&AUTOMATIC);
+        "Whether collective calls on a file of a partition may keep blocks in the memory of the ranks: always, never \
+         (client-directed then means two-phase), or where the servers are on other hosts. Whoever else wants those \
+         bytes gets them: the servers call them back. What is written so is on the servers after a sync or \
+         a close.";
+    Tier1High: "pario_tier1_high", Pario, PERCENT, Active;
+        same_on_all_ranks = true, fixed_at_open = true, default = Some(&HALF);
+        "The share, in percent, of a rank's cached blocks that may be unstored before storing them becomes \
+         urgent. Below it they are stored when they have not changed for a moment.";
+    Tier1Low: "pario_tier1_low", Pario, PERCENT, Active;
+        same_on_all_ranks = true, fixed_at_open = true, default = Some(&QUARTER);
+        "The share, in percent, at which storing is no longer urgent. See pario_tier1_high.";
+    Tier1Size: "pario_tier1_size", Pario, BUFFER, Active;
+        same_on_all_ranks = true, fixed_at_open = true, default = Some(&MIB_64);
+        "How much memory each rank gives to the cache of pario_tier1, for all its files together: the \
+         largest that was asked for.";
 }
 
 #[cfg(test)]

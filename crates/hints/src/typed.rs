@@ -158,6 +158,17 @@ impl Hints {
         }
     }
 
+    /// Whether ranks may keep blocks of a partition's file in their memory.
+    pub fn tier1(&self) -> Toggle {
+        self.toggle(Id::Tier1)
+    }
+
+    /// Bytes of memory for that, and from and down to which percentage of it unstored blocks are stored at once.
+    pub fn tier1_size(&self) -> (u64, u8, u8) {
+        let percent = |id| self.number(id).min(100) as u8;
+        (self.number(Id::Tier1Size), percent(Id::Tier1High), percent(Id::Tier1Low))
+    }
+
     /// The most blocks that guided prefetch has under way.
     pub fn max_pre(&self) -> u32 {
         self.number(Id::MaxPre) as u32
@@ -259,6 +270,7 @@ mod tests {
         assert_eq!((hints.largeblock_io(), hints.sparse_access()), (false, false));
         assert_eq!((hints.fd_partition(), hints.fd_partition_read()), (None, None));
         assert_eq!((hints.strategy(), hints.max_pre(), hints.max_acc()), ("auto", 4, 4));
+        assert_eq!((hints.tier1(), hints.tier1_size()), (Toggle::Automatic, (64 << 20, 50, 25)));
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::datarep::{Conversion, Datarep};
 use crate::error::{Error, Result};
 use crate::file::{File, Split};
 use crate::shipment::Shipment;
+use crate::storage::counted;
 use crate::tracing::Traced;
 use crate::window::{Window, file_pattern};
 use crate::worker::{self, Ticket};
@@ -247,7 +248,7 @@ impl File {
         ))?;
         let Operand { buffer, base, datatype, .. } = operand;
         let task = Task { write: d == Direction::Write, view: window.view.clone(), at, len, buffer };
-        Ok(Job { task, ground: Ground { file: self.clone(), coder, base, datatype } })
+        Ok(Job { task, ground: Ground { file: self.clone(), owned: false, coder, base, datatype } })
     }
 
     fn check(
@@ -378,7 +379,10 @@ impl File {
 impl Ground {
     /// Moves the bytes of one access by this rank alone.
     pub(crate) fn run(&self, task: &Task, shipment: Option<&Shipment>) -> Result<u64> {
-        if task.write { self.write(task, shipment) } else { self.read(task, shipment) }
+        counted(&self.file.stats, || match task.write {
+            true => self.write(task, shipment),
+            false => self.read(task, shipment),
+        })
     }
 
     /// Data shipping, where it is on and fit for this access.

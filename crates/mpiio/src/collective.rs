@@ -8,9 +8,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pario_exchange::{self as exchange, Access, Call, Claim, Messages, Outcome, Seat, Step, Way, World};
+use pario_exchange::{
+    self as exchange, Access, Call, Claim, Costs, Messages, Outcome, Seat, Step, Strategy, Way, World,
+};
 use pario_mpi_host::{Message, Pending, TypeHandle};
-use pario_posix::{OwnedRange, Tuning};
+use pario_posix::Tuning;
 use pario_trace::{Choice, counters};
 use pario_units::ErrorKind;
 use pario_view::View;
@@ -18,13 +20,15 @@ use pario_view::View;
 use crate::access::{Coder, Direction, Job, Pace, Place, Reach};
 use crate::error::{Error, Result};
 use crate::file::File;
-use crate::storage::Storage;
+use crate::storage::{Guard, Storage, counted};
 use crate::tracing::Traced;
 use crate::worker::{Ticket, Worker, held};
 
 /// The file and the other ranks, as the machine sees them.
 pub(crate) struct Ground {
     pub file: Arc<File>,
+    /// Whether this rank keeps the windows that it accesses.
+    pub owned: bool,
     pub coder: Coder,
     pub base: usize,
     pub datatype: TypeHandle,
@@ -55,30 +59,32 @@ impl Messages for Ground {
 }
 
 impl World for Ground {
-    /// Nothing where the file system has no locks, or nobody else can have the file open.
-    type Guard = Option<OwnedRange>;
+    type Guard = Guard;
 
     fn kind(error: &Error) -> ErrorKind {
         error.kind()
     }
 
     fn read(&mut self, at: u64, to: &mut [u8]) -> Result<usize> {
-        self.file.storage()?.read_window(at, to)
+        let storage = self.file.storage()?;
+        counted(&self.file.stats, || storage.read_window(at, to, self.owned))
     }
 
     fn write(&mut self, at: u64, from: &[u8], locked: bool) -> Result<()> {
-        self.file.storage()?.write_window(at, from, locked, &self.file.tuning())
+        let (storage, tuning) = (self.file.storage()?, self.file.tuning());
+        counted(&self.file.stats, || storage.write_window(at, from, locked, self.owned, &tuning))
     }
 
     fn is_hole(&mut self, range: Range<u64>) -> Result<bool> {
         self.file.storage()?.is_hole(range)
     }
 
-    fn try_lock(&mut self, range: Range<u64>) -> Result<Option<Option<OwnedRange>>> {
+    fn try_lock(&mut self, range: Range<u64>) -> Result<Option<Guard>> {
+        // Nobody else can have the file open.
         if self.file.tuning().sole {
-            return Ok(Some(None));
+            return Ok(Some(Guard::None));
         }
-        self.file.storage()?.try_lock(range)
+        self.file.storage()?.try_lock(range, self.owned)
     }
 
     fn direct(&mut self, job: &exchange::Job) -> Result<u64> {
@@ -109,30 +115,37 @@ impl Operation {
         let call = Call { write, form: place.number() | (pace as u32) << 4 };
         let settings = file.collective().of(write).clone();
         let coverage = file.team.coverage.clone();
-        let digest = settings.digest();
+        let costs = match settings.strategy {
+            Strategy::Measured(_) => held(&file.costs).clone(),
+            _ => Costs::default(),
+        };
+        let digest = settings.digest() ^ costs.digest();
         let (claim, task, ground, refusal) = match job {
             Ok(Job { task, ground }) => {
+                let ground = Ground { owned: settings.owned, ..ground };
                 let servers = file.is_on_partition();
                 let plain = file.opened().and_then(Storage::plain);
                 let unreadable = write && plain.is_some_and(|plain| !plain.can_sieve_writes());
                 let alone = file.tuning().atomic || unreadable || !matches!(ground.coder, Coder::Plain);
-                let cover = write.then_some(&*coverage);
+                let cover = (write && settings.strategy != Strategy::Direct).then_some(&*coverage);
                 let claim = Claim::access(call, digest, &task.view, task.at, task.len, alone, cover);
                 // Who does not want sieving does not want windows with holes either.
                 let no_sieving = file.tuning().sieve_write == pario_posix::Toggle::Disable;
-                let no_holes =
-                    no_sieving || servers || pace == Pace::Nonblocking && !file.team.is_on_one_node();
+                let no_holes = no_sieving
+                    || servers && !settings.owned
+                    || pace == Pace::Nonblocking && !file.team.is_on_one_node();
                 let claim = Claim { no_holes, ..claim };
                 (claim, Some(task), ground, None)
             }
             Err(e) => {
                 let datatype = file.team.host.byte();
-                let ground = Ground { file: file.clone(), coder: Coder::Plain, base: 0, datatype };
+                let (coder, owned) = (Coder::Plain, settings.owned);
+                let ground = Ground { file: file.clone(), owned, coder, base: 0, datatype };
                 (Claim::failed(call, digest, e.kind()), None, ground, Some(e))
             }
         };
         file.stats.pieces.add(claim.pieces);
-        Operation { access: Access::new(claim, task, settings, coverage), ground, write, refusal }
+        Operation { access: Access::new(claim, task, settings, coverage, costs), ground, write, refusal }
     }
 
     /// Whether the program's own functions take part, which only its own thread may call.
@@ -197,6 +210,15 @@ impl Operation {
                 None => Error::Elsewhere { rank, kind },
             }),
         };
+        if let (true, true, Some(Way::Windows { partition, .. })) =
+            (self.write, self.ground.owned, &self.access.way)
+            && let Some(storage) = file.opened()
+        {
+            storage.reached(partition.region().end);
+        }
+        if let Some(lesson) = &self.access.lesson {
+            held(&file.costs).learn(lesson);
+        }
         file.count(self.write, &self.access, &result);
         result
     }
@@ -364,12 +386,12 @@ impl File {
                 let aggregators = partition.aggregators();
                 stats.window_bytes.see(2 * settings.window * u64::from(aggregators));
                 let (strategy, partitioning) = (collective.word, settings.method.word());
-                stats.decide(write, Choice { strategy, partitioning, aggregators, why: choice.why.into() });
+                stats.decide(write, Choice { strategy, partitioning, aggregators, why: choice.why.clone() });
             }
             Some(Way::Direct(choice)) => {
                 let strategy = if self.is_on_partition() { "server-directed" } else { "independent" };
                 let (partitioning, aggregators) = ("", self.team.size);
-                stats.decide(write, Choice { strategy, partitioning, aggregators, why: choice.why.into() });
+                stats.decide(write, Choice { strategy, partitioning, aggregators, why: choice.why.clone() });
             }
             Some(Way::Nothing | Way::Refused { .. }) | None => {}
         }

@@ -262,6 +262,10 @@ impl File {
                     .map_err(|_| Error::Value(ErrorKind::Arg, "the size must not be negative", size)),
             );
         let size = self.team.agree_on(mine, &[Same(size as u64, unequal)], &mut [])?;
+        if self.collective().tier.is_some() {
+            let ready = self.opened().map_or(Ok(()), |storage| storage.prepare_resize(size));
+            self.team.agree(ready)?;
+        }
         self.team.first_does(|| {
             change(size)?;
             Ok([])

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
+use pario_exchange::Costs;
 use pario_hints::Hints;
 use pario_mpi_host::{Host, TypeHandle};
 use pario_posix::{How, PlainFile, SharedCounter, Tuning};
@@ -22,6 +23,7 @@ use crate::settings::{Collective, Facts};
 use crate::shipment::Shipment;
 use crate::storage::Storage;
 use crate::team::Team;
+use crate::tier::Tiered;
 use crate::window::Window;
 use crate::worker::{Ticket, held};
 
@@ -42,6 +44,8 @@ pub struct File {
     tuning: RwLock<Tuning>,
     facts: Facts,
     collective: RwLock<Arc<Collective>>,
+    /// What collective accesses have cost.
+    pub(crate) costs: Mutex<Costs>,
     pub(crate) shipping: Mutex<Option<Arc<Shipment>>>,
     pub(crate) stats: FileStats,
     pub(crate) trace_id: FileId,
@@ -89,6 +93,7 @@ impl File {
         File {
             facts: parts.facts,
             collective: RwLock::new(collective),
+            costs: Mutex::default(),
             shipping: Mutex::new(None),
             stats: FileStats::default(),
             trace_id: FileId::new(&parts.path),
@@ -324,12 +329,13 @@ fn toggle(hint: pario_hints::Toggle) -> pario_posix::Toggle {
 pub(crate) struct Lazy {
     name: Name,
     how: How,
+    tier: Option<Arc<Tiered>>,
     storage: OnceLock<Storage>,
 }
 
 impl Lazy {
-    pub fn new(name: Name, how: How, storage: Option<Storage>) -> Lazy {
-        let lazy = Lazy { name, how, storage: OnceLock::new() };
+    pub fn new(name: Name, how: How, storage: Option<Storage>, tier: Option<Arc<Tiered>>) -> Lazy {
+        let lazy = Lazy { name, how, tier, storage: OnceLock::new() };
         if let Some(storage) = storage {
             lazy.storage.get_or_init(|| storage);
         }
@@ -340,7 +346,8 @@ impl Lazy {
         if let Some(storage) = self.storage.get() {
             return Ok(storage);
         }
-        let storage = Storage::open(&self.name, &self.how)?;
+        let mut storage = Storage::open(&self.name, &self.how)?;
+        storage.keep(self.tier.clone());
         Ok(self.storage.get_or_init(|| storage))
     }
 

@@ -22,6 +22,7 @@ mod settings;
 mod shipment;
 mod storage;
 mod team;
+mod tier;
 pub mod tracing;
 mod wait;
 mod window;

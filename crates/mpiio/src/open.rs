@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pario_hints::{Hints, Outcome, Source};
+use pario_hints::{Hints, Outcome, Source, Toggle};
 use pario_mpi_host::{Comm, Host};
 use pario_posix::counter::Place;
 use pario_posix::{How, SharedCounter, StripingRequest, node};
@@ -18,8 +18,9 @@ use crate::file::{File, Lazy, Parts};
 use crate::handles;
 use crate::name::Name;
 use crate::settings::{Collective, Facts, ships};
-use crate::storage::Storage;
+use crate::storage::{Storage, counted};
 use crate::team::{Same, Team};
+use crate::tier::Tiered;
 use crate::worker::held;
 
 /// What the program asked for in MPI_File_open.
@@ -88,6 +89,9 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
             hints.strategy()
         ));
     }
+    if team.rank == 0 && hints.strategy() == "client-directed" && hints.tier1() == Toggle::Disable {
+        say("hint pario_strategy=client-directed: with pario_tier1=disable it means two-phase");
+    }
     hints.seal();
 
     let how = How {
@@ -111,10 +115,12 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
         let id = node::random_id().map_err(|_| NO_RANDOM)?;
         word.word().store(0, Ordering::SeqCst);
         let [kind, block, stripe, servers] = Facts::of(&storage).words();
+        let kept = storage.retained().unwrap_or(0);
         first = Some(storage);
-        Ok([(id >> 64) as u64, id as u64, start, kind, block, stripe, servers])
+        let [id, kept] = [id, kept].map(|n| [(n >> 64) as u64, n as u64]);
+        Ok([id[0], id[1], start, kind, block, stripe, servers, kept[0], kept[1]])
     })?;
-    let [high, low, start, kind, block, stripe, servers] = words;
+    let [high, low, start, kind, block, stripe, servers, kept_high, kept_low] = words;
     let id = u128::from(high) << 64 | u128::from(low);
     let facts = Facts::from_words([kind, block, stripe, servers]);
     let collective = Collective::new(&hints, &facts, team);
@@ -125,8 +131,22 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
         None => Storage::open(&name, &how).map(Some),
     };
     let same = [Same(develop(|| common_digest(&hints)), UNEQUAL_HINTS)];
-    let mut ship = [u64::from(ships(&hints) && team.size > 1 && !on_partition)];
-    let storage = team.agree_on(mine, &same, &mut ship)?;
+    let far = mine.as_ref().is_ok_and(|storage| storage.as_ref().is_some_and(|storage| !storage.is_near()));
+    let mut most = [u64::from(ships(&hints) && team.size > 1 && !on_partition), u64::from(far)];
+    let storage = team.agree_on(mine, &same, &mut most)?;
+    let [ship, far] = most;
+    let facts = Facts { near: far == 0, ..facts };
+    let collective = Collective::new(&hints, &facts, team);
+    let tier = collective.tier.map(|tier| {
+        // Who kept blocks in an earlier open goes on with them, if it is the same processes with the same blocks.
+        let mapping = team.mapping(&collective.write.aggregators, tier.block);
+        let first = if kept_low == mapping { kept_high } else { high };
+        Arc::new(Tiered::new(u128::from(first) << 64 | u128::from(mapping), &tier))
+    });
+    let storage = storage.map(|mut storage| {
+        storage.keep(tier.clone());
+        storage
+    });
     let place = match team.size {
         1 => Place::own(),
         _ if team.is_on_one_node() => Place::Memory(team.shared_word()),
@@ -136,14 +156,14 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
         team: team.clone(),
         amode,
         raw_amode,
-        storage: Lazy::new(name, how, storage),
+        storage: Lazy::new(name, how, storage, tier),
         path,
         facts,
         shared: SharedCounter::new(place, start),
         hints,
         start: start as i64,
     };
-    Ok((parts, ship[0] > 0))
+    Ok((parts, ship > 0))
 }
 
 const NO_RANDOM: Error = Error::Usage(ErrorKind::Intern, "/dev/urandom cannot be read");
@@ -218,7 +238,8 @@ pub fn close(handle: usize) -> Result<()> {
     let mine = file
         .take_late_error()
         .and(unfinished.unwrap_or(Ok(0)).map(drop))
-        .and_then(|()| if file.must_sync_at_close() { file.sync_mine() } else { file.settle_mine() });
+        .and_then(|()| if file.must_sync_at_close() { file.sync_mine() } else { Ok(()) })
+        .and(file.settle_mine());
     let mut used_pointer = [u64::from(file.shared.touched())];
     let outcome = file.team.agree_on(mine, &[], &mut used_pointer);
     // All ranks have come here, so no agent is needed any more.
@@ -233,8 +254,11 @@ impl File {
     /// At close: what this rank wrote is stored, or it hears why not.
     fn settle_mine(&self) -> Result<()> {
         match self.opened() {
-            Some(storage) if self.amode().write => storage.settle(),
-            _ => Ok(()),
+            Some(storage) => {
+                let stays = !self.amode().delete_on_close;
+                counted(&self.stats, || storage.settle(self.amode().write, stays, &self.stats))
+            }
+            None => Ok(()),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pario_domain::{ConfigList, Method, Protocol, Wanted, auto, choose};
-use pario_exchange::{Settings, Strategy};
+use pario_exchange::{Guess, Prior, Settings, Strategy};
 use pario_hints::{Hints, Source, Toggle};
 use pario_layout::Striping;
 use pario_posix::{FsKind, PrefetchLimits};
@@ -22,6 +22,8 @@ pub(crate) struct Facts {
     pub memory: bool,
     /// Whether it is no file system but a partition, whose servers merge what ranks write.
     pub partition: bool,
+    /// Whether all ranks reach all of its servers' caches by shared memory.
+    pub near: bool,
     /// Its block.
     pub block: u64,
     /// Bytes of a stripe, 0 if it has none.
@@ -35,7 +37,7 @@ impl Facts {
     pub fn of(storage: &Storage) -> Facts {
         let file = match storage {
             Storage::Plain(file) => file,
-            Storage::Partition(file) => return Facts::of_partition(&file.striping()),
+            Storage::Partition(on) => return Facts::of_partition(&on.file.striping()),
         };
         let fs = file.filesystem();
         let protocol = match fs.kind {
@@ -49,6 +51,7 @@ impl Facts {
             local: fs.is_local(),
             memory: fs.kind == FsKind::Tmpfs,
             partition: false,
+            near: false,
             block: fs.block,
             stripe: striping.map_or(0, |s| s.unit),
             servers: striping.and_then(|s| s.count).unwrap_or(0),
@@ -61,6 +64,7 @@ impl Facts {
             local: false,
             memory: false,
             partition: true,
+            near: false,
             block: striping.stripe(),
             stripe: striping.stripe(),
             servers: u32::from(striping.count()),
@@ -96,7 +100,17 @@ impl Facts {
             _ => Protocol::Local,
         };
         let [local, memory, partition] = [8, 9, 10].map(|bit| kind & 1 << bit != 0);
-        Facts { protocol, local, memory, partition, block: block.max(1), stripe, servers: servers as u32 }
+        let near = false;
+        Facts {
+            protocol,
+            local,
+            memory,
+            partition,
+            near,
+            block: block.max(1),
+            stripe,
+            servers: servers as u32,
+        }
     }
 }
 
@@ -104,8 +118,22 @@ impl Facts {
 pub(crate) struct Collective {
     pub read: Arc<Settings>,
     pub write: Arc<Settings>,
-    /// The strategy's word, for reports.
+    /// The strategy's word where it goes through windows, for reports.
     pub word: &'static str,
+    /// How blocks are kept in the ranks' memory, if they are.
+    pub tier: Option<Tier>,
+}
+
+/// The cache in the ranks' own memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tier {
+    /// Bytes of each rank.
+    pub bytes: u64,
+    /// Bytes of a block; block `b` is at aggregator `b mod n`.
+    pub block: u64,
+    /// From and down to which percentage of unstored blocks these are stored at once.
+    pub high: u8,
+    pub low: u8,
 }
 
 /// On a local file system windows this large stay in the processor's cache between the copy into them and
@@ -123,17 +151,16 @@ const REMOTE_PIECE: u64 = 4 << 20;
 impl Collective {
     pub fn new(hints: &Hints, facts: &Facts, team: &Team) -> Collective {
         let ships = ships(hints) && !facts.partition;
-        // Ranks on the servers' host reach the servers' cache by one copy: nobody need merge for them.
-        let near = facts.partition && team.is_on_one_node();
+        let tier = tier(hints, facts);
         let direction = |write: bool| {
             let (cb, wish) = match write {
                 true => (hints.cb_write(), hints.fd_partition()),
                 false => (hints.cb_read(), hints.fd_partition_read()),
             };
-            let aggregators = aggregators(hints, facts, team, ships);
+            let aggregators = aggregators(hints, facts, team, ships, tier.is_some());
             let method = match wish.and_then(Method::from_word) {
+                _ if tier.is_some() || ships && wish.is_none() => Method::StaticCyclic,
                 Some(method) => method,
-                None if ships => Method::StaticCyclic,
                 None => auto(facts.protocol, write),
             };
             let window = hints.cb_buffer_size().min(team.capacity());
@@ -143,19 +170,23 @@ impl Collective {
                 (false, _) => LOCAL_PIECE_READ,
             };
             Arc::new(Settings {
-                strategy: strategy(hints, cb, ships, near),
+                strategy: strategy(hints, cb, ships, facts, tier.is_some()),
                 method,
                 unit: if ships { shipping_unit(hints, facts) } else { unit(hints, facts) },
                 servers: hints.striping_factor().unwrap_or(facts.servers).max(1),
-                window: if facts.local { window.min(LOCAL_WINDOW) } else { window },
+                window: if facts.local || tier.is_some() { window.min(LOCAL_WINDOW) } else { window },
                 aggregators,
                 direct_piece: if facts.local { piece } else { REMOTE_PIECE },
                 one_writer: facts.local,
-                owned: false,
+                owned: tier.is_some(),
             })
         };
-        let word = if ships { "data-shipping" } else { "two-phase" };
-        Collective { read: direction(false), write: direction(true), word }
+        let word = match (ships, &tier) {
+            (true, _) => "data-shipping",
+            (false, Some(_)) => "client-directed",
+            (false, None) => "two-phase",
+        };
+        Collective { read: direction(false), write: direction(true), word, tier }
     }
 
     pub fn of(&self, write: bool) -> &Arc<Settings> {
@@ -195,22 +226,53 @@ fn unit(hints: &Hints, facts: &Facts) -> u64 {
     hints.striping_unit().unwrap_or(facts.lock_unit()).max(1)
 }
 
-fn strategy(hints: &Hints, cb: Toggle, ships: bool, near: bool) -> Strategy {
+/// Whether and how ranks keep blocks of a partition's file. A tier means windows that aggregators own.
+fn tier(hints: &Hints, facts: &Facts) -> Option<Tier> {
+    let wanted = match (hints.strategy(), hints.tier1()) {
+        (_, Toggle::Disable) => false,
+        ("client-directed", _) | ("auto", Toggle::Enable) => true,
+        ("auto", Toggle::Automatic) => !facts.near,
+        _ => false,
+    };
+    let (bytes, high, low) = hints.tier1_size();
+    let block = facts.stripe.max(1);
+    (facts.partition && wanted).then_some(Tier { bytes: bytes.max(block), block, high, low })
+}
+
+/// What the roads to a partition's servers cost about. Measurements soon take the place of these; they only say
+/// which road to try first.
+fn prior(near: bool, tiered: bool) -> Prior {
+    let guess = |start, byte, piece| Guess { start, byte, piece };
+    match (near, tiered) {
+        // One copy into the servers' memory; or two, and a wait for each other.
+        (true, true) => Prior { alone: guess(5_000, 120, 3_000), windows: guess(40_000, 300, 4_000) },
+        (true, false) => Prior { alone: guess(5_000, 120, 3_000), windows: guess(60_000, 400, 4_000) },
+        // All through the network while the ranks wait; or into memory, and through the network later.
+        (false, true) => Prior { alone: guess(300_000, 1_000, 8_000), windows: guess(100_000, 500, 4_000) },
+        (false, false) => {
+            Prior { alone: guess(300_000, 1_000, 8_000), windows: guess(400_000, 1_200, 4_000) }
+        }
+    }
+}
+
+fn strategy(hints: &Hints, cb: Toggle, ships: bool, facts: &Facts, tiered: bool) -> Strategy {
     match hints.strategy() {
         "independent" | "server-directed" => Strategy::Direct,
         "two-phase" => Strategy::Windows,
+        "client-directed" if facts.partition => Strategy::Windows,
         "data-shipping" if ships => Strategy::Windows,
         "data-shipping" => Strategy::Direct,
         _ => match cb {
             Toggle::Enable => Strategy::Windows,
             Toggle::Disable => Strategy::Direct,
-            Toggle::Automatic if near => Strategy::Servers,
+            Toggle::Automatic if tiered && hints.tier1() == Toggle::Enable => Strategy::Windows,
+            Toggle::Automatic if facts.partition => Strategy::Measured(prior(facts.near, tiered)),
             Toggle::Automatic => Strategy::Auto,
         },
     }
 }
 
-fn aggregators(hints: &Hints, facts: &Facts, team: &Team, ships: bool) -> Vec<u32> {
+fn aggregators(hints: &Hints, facts: &Facts, team: &Team, ships: bool, tiered: bool) -> Vec<u32> {
     if ships && let Some(agents) = agents(hints, team) {
         let mut distinct = agents;
         distinct.sort_unstable();
@@ -220,14 +282,16 @@ fn aggregators(hints: &Hints, facts: &Facts, team: &Team, ships: bool) -> Vec<u3
     let cb_nodes = hints.cb_nodes();
     let (list, asked) = hints.cb_config_list();
     // Ranks of one node stand in for each other in shared memory, so on a local file system all may.
+    let shared = facts.local || tiered && team.is_on_one_node();
     let list = match asked {
         true => list,
-        false if cb_nodes.is_some() || facts.local => "*:*",
+        false if cb_nodes.is_some() || shared => "*:*",
         false => "*:1",
     };
     let config = ConfigList::parse(list).unwrap_or_default();
     let servers = hints.striping_factor().or((facts.servers > 0).then_some(facts.servers));
-    let servers = if facts.local { None } else { servers };
+    // Who keeps blocks has a lease of them, and does not meet others at a server's locks.
+    let servers = if facts.local || tiered { None } else { servers };
     choose(&team.seating().node_of, &team.names, &Wanted { cb_nodes, config: &config, servers })
 }
 
@@ -250,6 +314,7 @@ mod tests {
                     local,
                     memory,
                     partition: memory,
+                    near: false,
                     block: 4096,
                     stripe: 65536,
                     servers: 7,

@@ -8,18 +8,48 @@ use std::sync::{Arc, Mutex, OnceLock};
 use pario_buffer::UserBuffer;
 use pario_client as client;
 use pario_posix::{How, Linux, OwnedRange, PlainFile, Tuning};
+use pario_trace::FileStats;
 use pario_units::{ErrorKind, Offset, Pos};
 use pario_view::View;
 
 use crate::env::env;
 use crate::error::{Error, Result};
 use crate::name::Name;
+use crate::tier::Tiered;
 use crate::worker::held;
+
+/// Counts in a file's statistics what is asked of servers in the meantime.
+pub(crate) fn counted<T>(stats: &FileStats, access: impl FnOnce() -> T) -> T {
+    let before = client::Sent::by_this_thread();
+    let outcome = access();
+    let sent = client::Sent::by_this_thread().since(before);
+    if sent.requests > 0 {
+        stats.server_requests.add(sent.requests);
+        stats.server_bytes.add(sent.bytes);
+    }
+    outcome
+}
 
 /// An open file's storage.
 pub(crate) enum Storage {
     Plain(Arc<PlainFile>),
-    Partition(client::File),
+    Partition(OnPartition),
+}
+
+/// A file of a partition.
+pub(crate) struct OnPartition {
+    partition: client::Partition,
+    pub file: client::File,
+    /// What ranks keep of it in their memory, if they may.
+    tier: Option<Arc<Tiered>>,
+}
+
+/// Keeps others from a range while it is read, changed and written; nothing where there are no locks.
+#[expect(dead_code, reason = "what it holds is given back when it is dropped")]
+pub(crate) enum Guard {
+    None,
+    Range(OwnedRange),
+    Kept(client::Hold),
 }
 
 impl Storage {
@@ -44,7 +74,9 @@ impl Storage {
                         .first
                         .map(|first| options.first_server(u16::try_from(first).unwrap_or(u16::MAX)));
                 }
-                Ok(Storage::Partition(partition_named(partition)?.open(path, &options)?))
+                let partition = partition_named(partition)?;
+                let file = partition.open(path, &options)?;
+                Ok(Storage::Partition(OnPartition { partition, file, tier: None }))
             }
         }
     }
@@ -65,17 +97,40 @@ impl Storage {
         }
     }
 
+    /// Whether shared memory leads to where its bytes are cached.
+    pub fn is_near(&self) -> bool {
+        match self {
+            Storage::Plain(_) => true,
+            Storage::Partition(on) => on.file.is_near(),
+        }
+    }
+
+    /// The team that still keeps blocks of the file, from an earlier open by this process.
+    pub fn retained(&self) -> Option<u128> {
+        match self {
+            Storage::Plain(_) => None,
+            Storage::Partition(on) => on.partition.tier1().retained(on.file.id()),
+        }
+    }
+
+    /// From now on ranks keep blocks of the file.
+    pub fn keep(&mut self, tier: Option<Arc<Tiered>>) {
+        if let Storage::Partition(on) = self {
+            on.tier = tier;
+        }
+    }
+
     pub fn size(&self) -> Result<u64> {
         match self {
             Storage::Plain(plain) => Ok(plain.size()?),
-            Storage::Partition(file) => Ok(file.len()?),
+            Storage::Partition(on) => Ok(on.file.len()?.max(on.reach())),
         }
     }
 
     pub fn set_size(&self, size: u64) -> Result<()> {
         match self {
             Storage::Plain(plain) => Ok(plain.set_size(size)?),
-            Storage::Partition(file) => Ok(file.set_len(size)?),
+            Storage::Partition(on) => Ok(on.file.set_len(size)?),
         }
     }
 
@@ -83,8 +138,8 @@ impl Storage {
         match self {
             Storage::Plain(plain) => Ok(plain.preallocate(size)?),
             // Stripes are sparse; what counts to the program is that the file has that many bytes.
-            Storage::Partition(file) => match file.len()? < size {
-                true => Ok(file.set_len(size)?),
+            Storage::Partition(on) => match on.file.len()? < size {
+                true => Ok(on.file.set_len(size)?),
                 false => Ok(()),
             },
         }
@@ -93,15 +148,31 @@ impl Storage {
     pub fn sync(&self) -> Result<()> {
         match self {
             Storage::Plain(plain) => Ok(plain.sync()?),
-            Storage::Partition(file) => Ok(file.sync()?),
+            Storage::Partition(on) => {
+                on.flush_tier()?;
+                Ok(on.file.sync()?)
+            }
         }
     }
 
-    /// At close: what was written is in storage, or somebody hears that it is not.
-    pub fn settle(&self) -> Result<()> {
+    /// Before the size changes: what ranks have kept is at the servers, and what lies beyond is forgotten.
+    pub fn prepare_resize(&self, size: u64) -> Result<()> {
+        if let Storage::Partition(OnPartition { tier: Some(tier), .. }) = self {
+            tier.flush()?;
+            tier.resize(size);
+        }
+        Ok(())
+    }
+
+    /// At close: what was written is in storage, or somebody hears that it is not. `stays`: the file does.
+    pub fn settle(&self, wrote: bool, stays: bool, stats: &FileStats) -> Result<()> {
         match self {
             Storage::Plain(_) => Ok(()),
-            Storage::Partition(file) => Ok(file.flush()?),
+            Storage::Partition(on) => {
+                let kept = on.tier.as_ref().map_or(Ok(()), |tier| tier.close(stays, stats));
+                let stored = if wrote { on.file.flush().map_err(Error::from) } else { Ok(()) };
+                kept.and(stored)
+            }
         }
     }
 
@@ -109,9 +180,12 @@ impl Storage {
     pub fn read(&self, view: &View, at: Pos, buffer: &UserBuffer, len: u64, tuning: &Tuning) -> Result<u64> {
         match self {
             Storage::Plain(plain) => Ok(plain.read(view, at, buffer, 0, len, tuning)?),
-            Storage::Partition(file) => in_turn(file, view, at, len, false, tuning, || {
-                Ok(file.read_through(view, at, buffer, 0, len)?)
-            }),
+            Storage::Partition(on) => {
+                let got = in_turn(&on.file, view, at, len, false, tuning, || {
+                    Ok(on.file.read_through(view, at, buffer, 0, len)?)
+                })?;
+                Ok(on.read_beyond(view, at, buffer, got, len))
+            }
         }
     }
 
@@ -119,27 +193,40 @@ impl Storage {
     pub fn write(&self, view: &View, at: Pos, buffer: &UserBuffer, len: u64, tuning: &Tuning) -> Result<u64> {
         match self {
             Storage::Plain(plain) => Ok(plain.write(view, at, buffer, 0, len, tuning)?),
-            Storage::Partition(file) => in_turn(file, view, at, len, true, tuning, || {
-                file.write_through(view, at, buffer, 0, len)?;
+            Storage::Partition(on) => in_turn(&on.file, view, at, len, true, tuning, || {
+                on.file.write_through(view, at, buffer, 0, len)?;
                 Ok(len)
             }),
         }
     }
 
-    /// Reads a window of a collective access.
-    pub fn read_window(&self, at: u64, to: &mut [u8]) -> Result<usize> {
+    /// Reads a window of a collective access. `owned`: nobody else accesses it in collective calls.
+    pub fn read_window(&self, at: u64, to: &mut [u8], owned: bool) -> Result<usize> {
         match self {
             Storage::Plain(plain) => Ok(plain.read_window(Offset(at), to)? as usize),
-            Storage::Partition(file) => Ok(file.read_at(to, at)?),
+            Storage::Partition(on) => match on.tier.as_ref().filter(|_| owned) {
+                Some(tier) => tier.read(&on.partition, &on.file, at, to),
+                None => Ok(on.file.read_at(to, at)?),
+            },
         }
     }
 
     /// Writes one; `locked` if [`try_lock`](Storage::try_lock) gave its range.
-    pub fn write_window(&self, at: u64, from: &[u8], locked: bool, tuning: &Tuning) -> Result<()> {
+    pub fn write_window(
+        &self,
+        at: u64,
+        from: &[u8],
+        locked: bool,
+        owned: bool,
+        tuning: &Tuning,
+    ) -> Result<()> {
         match self {
             Storage::Plain(plain) if locked => Ok(plain.write_locked(Offset(at), from)?),
             Storage::Plain(plain) => Ok(plain.write_bytes_tuned(Offset(at), from, tuning)?),
-            Storage::Partition(file) => Ok(file.write_at(from, at)?),
+            Storage::Partition(on) => match on.tier.as_ref().filter(|_| owned) {
+                Some(tier) => tier.write(&on.partition, &on.file, at, from),
+                None => Ok(on.file.write_at(from, at)?),
+            },
         }
     }
 
@@ -150,14 +237,57 @@ impl Storage {
         }
     }
 
-    /// Keeps others from a range while it is read, changed and written; `Some(None)` where there are no locks.
-    pub fn try_lock(&self, range: Range<u64>) -> Result<Option<Option<OwnedRange>>> {
-        let Storage::Plain(plain) = self else { return Ok(Some(None)) };
+    /// Keeps others from a range, if that can be had at once.
+    pub fn try_lock(&self, range: Range<u64>, owned: bool) -> Result<Option<Guard>> {
+        let plain = match self {
+            Storage::Plain(plain) => plain,
+            Storage::Partition(on) => {
+                return match on.tier.as_ref().filter(|_| owned) {
+                    Some(tier) => Ok(Some(Guard::Kept(tier.hold(&on.partition, &on.file, range)?))),
+                    None => Ok(Some(Guard::None)),
+                };
+            }
+        };
         match plain.try_lock_owned(Offset(range.start)..Offset(range.end), true) {
-            Ok(guard) => Ok(guard.map(Some)),
-            Err(pario_posix::Error::NoLocks { .. }) => Ok(Some(None)),
+            Ok(guard) => Ok(guard.map(Guard::Range)),
+            Err(pario_posix::Error::NoLocks { .. }) => Ok(Some(Guard::None)),
             Err(e) => Err(e.into()),
         }
+    }
+
+    /// All ranks have written windows up to here.
+    pub fn reached(&self, end: u64) {
+        if let Storage::Partition(OnPartition { tier: Some(tier), .. }) = self {
+            tier.reached(end);
+        }
+    }
+}
+
+impl OnPartition {
+    fn reach(&self) -> u64 {
+        self.tier.as_ref().map_or(0, |tier| tier.reach())
+    }
+
+    fn flush_tier(&self) -> Result<()> {
+        self.tier.as_ref().map_or(Ok(()), |tier| tier.flush())
+    }
+
+    /// A read that ended at the end of the file as the servers know it goes on with zeros as far as the ranks have
+    /// written: what lies there has been called back from them, and what has not is a hole.
+    fn read_beyond(&self, view: &View, at: Pos, buffer: &UserBuffer, got: u64, len: u64) -> u64 {
+        let reach = self.reach();
+        if got == len || reach == 0 {
+            return got;
+        }
+        let there = view.rank(Offset(reach)).0.saturating_sub(at.0).clamp(got, len);
+        let zeros = [0; 4096];
+        let mut done = got;
+        while done < there {
+            let here = (there - done).min(zeros.len() as u64);
+            buffer.unpack(done, &zeros[..here as usize]);
+            done += here;
+        }
+        there
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct Team {
     /// Host names of the nodes.
     pub names: Vec<String>,
     pub coverage: Arc<Coverage>,
+    /// A digest of who all ranks are: host and process of each.
+    people: u64,
     /// Views of other ranks, by their hash.
     pub views: Mutex<HashMap<u128, Arc<View>>>,
     worker: OnceLock<Option<Worker>>,
@@ -175,6 +177,7 @@ impl Team {
             pids: seating.ranks_of(my_node).map(|rank| person(rank).pid).collect(),
             names: (0..seating.nodes()).map(|node| person(first_of(node)).name.clone()).collect(),
             coverage: Arc::new(Coverage::new(people[0].random)),
+            people: digest(people.iter().flat_map(|p| [p.node, u64::from(p.pid)])),
             seating,
             views: Mutex::default(),
             worker: OnceLock::new(),
@@ -202,6 +205,11 @@ impl Team {
     /// The largest window that the table has room for.
     pub fn capacity(&self) -> u64 {
         self.node.shape().capacity as u64
+    }
+
+    /// A number for which processes keep which blocks, if these ranks take blocks of this size in turn.
+    pub fn mapping(&self, aggregators: &[u32], block: u64) -> u64 {
+        digest([self.people, block].into_iter().chain(aggregators.iter().map(|rank| u64::from(*rank))))
     }
 
     /// A word that the ranks of a node share.
@@ -423,6 +431,12 @@ impl Drop for Team {
     fn drop(&mut self) {
         held(&GONE).append(&mut held(&self.owned));
     }
+}
+
+/// FNV-1a over words: fixed, and the same in every process.
+fn digest(words: impl Iterator<Item = u64>) -> u64 {
+    words
+        .fold(0xcbf2_9ce4_8422_2325, |hash, word| (hash ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23))
 }
 
 fn sum(numbers: impl Iterator<Item = u64>) -> u64 {

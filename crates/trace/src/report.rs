@@ -124,6 +124,16 @@ impl fmt::Display for FileReport {
             size_word(sum.message_bytes),
             sum.host_calls,
         )?;
+        if sum.server_requests + sum.staged_bytes > 0 {
+            writeln!(
+                f,
+                "pario:   requests to servers {} ({}), staged in the background {}, called back {} times",
+                sum.server_requests,
+                size_word(sum.server_bytes),
+                size_word(sum.staged_bytes),
+                sum.recalls,
+            )?;
+        }
         let copies = self.copies_per_byte().map_or("-".to_owned(), |c| format!("{c:.2}"));
         let share = self.io_share().map_or("-".to_owned(), |s| format!("{:.0} %", 100.0 * s));
         writeln!(

@@ -103,6 +103,14 @@ file_stats! {
     messages: Counter,
     /// Bytes in them.
     message_bytes: Counter,
+    /// Requests to a partition's servers in accesses.
+    server_requests: Counter,
+    /// Bytes of data in them and in their answers.
+    server_bytes: Counter,
+    /// Bytes that went to servers in the background, from blocks that ranks kept.
+    staged_bytes: Counter,
+    /// Times that servers called such blocks back.
+    recalls: Counter,
     /// Operations of the host MPI.
     host_calls: Counter,
     /// Bytes copied between program, buffers and messages.

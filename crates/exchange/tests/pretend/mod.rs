@@ -3,7 +3,7 @@
 use pario_buffer::UserBuffer;
 use pario_domain::Method;
 use pario_exchange::{
-    Access, Call, Claim, Coverage, Job, Messages, Node, Outcome, Seat, Seating, Settings, Shape, Step,
+    Access, Call, Claim, Costs, Coverage, Job, Messages, Node, Outcome, Seat, Seating, Settings, Shape, Step,
     Strategy, Tally, World,
 };
 use pario_model::Rng;
@@ -407,7 +407,7 @@ impl Scene {
                 (claim, Some(Job { write, view: view.clone(), at: Pos(0), len, buffer }))
             }
         };
-        Access::new(claim, job, self.settings.clone(), self.coverage.clone())
+        Access::new(claim, job, self.settings.clone(), self.coverage.clone(), Costs::default())
     }
 
     /// Runs one collective access; every rank is stepped in random order until all are done.

@@ -1,0 +1,130 @@
+//! Tier 1: the blocks of a partition's file that this rank keeps in its own memory for all ranks of the file.
+//!
+//! Block `b` is kept by aggregator `b mod n`, which alone accesses it in collective calls: exchange has a window of
+//! such blocks accessed by nobody else. What others do (independent accesses, other programs) goes to the servers,
+//! which then call blocks back. So all that has to be known here besides is how far the ranks have written: the
+//! servers may not have heard of it.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use pario_client::{self as client, Hold, TierFile, TierOptions};
+
+use pario_trace::FileStats;
+
+use crate::error::Result;
+use crate::settings::Tier;
+use crate::worker::held;
+
+/// This rank's part of it, for one open file.
+pub(crate) struct Tiered {
+    /// Who keeps blocks together; equal on all ranks, and for another open of the file only if the same processes
+    /// keep the same blocks.
+    team: u128,
+    options: TierOptions,
+    /// Opened when this rank first keeps something.
+    kept: Mutex<Option<Arc<TierFile>>>,
+    /// The furthest byte that any rank has written in a collective call.
+    reach: AtomicU64,
+}
+
+impl Tiered {
+    pub fn new(team: u128, tier: &Tier) -> Tiered {
+        let Tier { bytes, block, high, low } = *tier;
+        let options = TierOptions { bytes, block, high, low, ..TierOptions::default() };
+        Tiered { team, options, kept: Mutex::default(), reach: AtomicU64::new(0) }
+    }
+
+    fn kept(&self) -> Option<Arc<TierFile>> {
+        held(&self.kept).clone()
+    }
+
+    /// What this rank keeps of a file, from now on.
+    fn keep(&self, partition: &client::Partition, file: &client::File) -> Result<Arc<TierFile>> {
+        let mut kept = held(&self.kept);
+        if let Some(kept) = &*kept {
+            return Ok(kept.clone());
+        }
+        let tier = Arc::new(partition.tier1().open(file, self.team, &self.options)?);
+        Ok(kept.insert(tier).clone())
+    }
+
+    /// Reads a window; as far as the file reaches, of which the servers may know less than the ranks.
+    pub fn read(
+        &self,
+        partition: &client::Partition,
+        file: &client::File,
+        at: u64,
+        to: &mut [u8],
+    ) -> Result<usize> {
+        let got = self.keep(partition, file)?.read_at(to, at)?;
+        let there = self.beyond(at, got as u64, to.len() as u64) as usize;
+        to[got..there].fill(0);
+        Ok(there)
+    }
+
+    pub fn write(
+        &self,
+        partition: &client::Partition,
+        file: &client::File,
+        at: u64,
+        from: &[u8],
+    ) -> Result<()> {
+        Ok(self.keep(partition, file)?.write_at(from, at)?)
+    }
+
+    /// Nobody gets what lies in the range until this is dropped.
+    pub fn hold(
+        &self,
+        partition: &client::Partition,
+        file: &client::File,
+        range: Range<u64>,
+    ) -> Result<Hold> {
+        Ok(self.keep(partition, file)?.hold(range)?)
+    }
+
+    /// All ranks have written up to here.
+    pub fn reached(&self, end: u64) {
+        self.reach.fetch_max(end, Ordering::AcqRel);
+    }
+
+    /// How far the ranks have written.
+    pub fn reach(&self) -> u64 {
+        self.reach.load(Ordering::Acquire)
+    }
+
+    /// Of `len` bytes at `at`, of which the servers say that `got` are there: how many the file has.
+    pub fn beyond(&self, at: u64, got: u64, len: u64) -> u64 {
+        self.reach().saturating_sub(at).clamp(got, len)
+    }
+
+    /// Everything written is at the servers.
+    pub fn flush(&self) -> Result<()> {
+        match self.kept() {
+            Some(kept) => Ok(kept.flush()?),
+            None => Ok(()),
+        }
+    }
+
+    /// The file is about to be cut or extended; everything has been flushed.
+    pub fn resize(&self, size: u64) {
+        if let Some(kept) = self.kept() {
+            kept.cut(size);
+        }
+        self.reach.store(0, Ordering::Release);
+    }
+
+    /// At close. What is clean may stay for a later open, unless the file goes.
+    pub fn close(&self, stays: bool, stats: &FileStats) -> Result<()> {
+        let Some(kept) = held(&self.kept).take() else { return Ok(()) };
+        let flushed = kept.flush();
+        let counters = kept.counters();
+        stats.staged_bytes.add(counters.staged_bytes);
+        stats.recalls.add(counters.recalls);
+        if let Ok(kept) = Arc::try_unwrap(kept) {
+            kept.close(stays)?;
+        }
+        Ok(flushed?)
+    }
+}
