@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{Scratch, pario, scratch};
+use crate::{Run, Scratch, pario, scratch};
 
 /// A partition that runs as long as this value lives.
+#[derive(Debug)]
 pub struct Partition {
     dir: Scratch,
 }
@@ -50,6 +51,29 @@ impl Partition {
         let output = output.expect("pario can be run");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "pario {}: {}: {said}", arguments.join(" "), output.status);
+    }
+}
+
+/// Where and how a program's files are accessed.
+#[derive(Debug)]
+pub struct Site<'a> {
+    /// What they are on.
+    pub partition: &'a Partition,
+    /// Hints for every file, as `PARIO_HINTS` has them.
+    pub hints: &'a str,
+    /// The node of each rank; empty: all on one.
+    pub nodes: &'a [u32],
+}
+
+impl Run {
+    /// Has the program find its files below a directory on a partition instead.
+    pub fn on(self, site: &Site<'_>, mount: &Path) -> Run {
+        let run = self
+            .env("PARIO_HOME", &site.partition.home().to_string_lossy())
+            .env("PARIO_PARTITION", NAME)
+            .env("PARIO_MOUNT", &mount.to_string_lossy())
+            .nodes(site.nodes);
+        if site.hints.is_empty() { run } else { run.env("PARIO_HINTS", site.hints) }
     }
 }
 

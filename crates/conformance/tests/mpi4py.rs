@@ -9,6 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use pario_conformance::partition::{Partition, Site};
 use pario_conformance::{Host, Output, Run, Scratch, scratch, workspace_dir};
 
 const MODULES: [&str; 3] = ["test_io", "test_file", "test_errhandler"];
@@ -42,12 +43,22 @@ fn provided(variable: &str, fallback: &str) -> PathBuf {
 }
 
 /// One run of the suite: every rank's outcomes, and what the run said.
-fn suite(host: Host, ranks: u32, preload: bool, options: &[&str]) -> (Vec<Outcomes>, Output) {
+fn suite(
+    host: Host,
+    ranks: u32,
+    preload: bool,
+    options: &[&str],
+    site: Option<&Site<'_>>,
+) -> (Vec<Outcomes>, Output) {
     let dir: Scratch = scratch();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/apps/mpi4py_suite.py");
     let run = Run::new(host, ranks, python(host)).arg(script).arg(test_directory()).arg(dir.path());
     // The tests' own files fall into the scratch directory.
     let run = run.args(options).env("TMPDIR", &dir.path().to_string_lossy());
+    let run = match site {
+        Some(site) => run.on(site, dir.path()),
+        None => run,
+    };
     let output = run.dir(dir.path()).preload(preload).timeout(180).run();
     let outcomes = (0..ranks).map(|rank| record(&dir.join(format!("rank-{rank}.txt")))).collect();
     (outcomes, output)
@@ -103,7 +114,7 @@ fn host_runs(host: Host, ranks: u32) -> BTreeSet<String> {
     static KNOWN: Mutex<BTreeMap<(&'static str, u32), BTreeSet<String>>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let tests = known.entry((host.name(), ranks)).or_insert_with(|| {
-        let (outcomes, output) = suite(host, ranks, false, &MODULES);
+        let (outcomes, output) = suite(host, ranks, false, &MODULES, None);
         all_passed(&outcomes, &output);
         assert_eq!(output.pario_calls(), 0, "Pario is present without being preloaded: {output}");
         run_by_all(&outcomes)
@@ -114,7 +125,7 @@ fn host_runs(host: Host, ranks: u32) -> BTreeSet<String> {
 fn no_less_than_the_host(host: Host, ranks: u32) {
     let expected = host_runs(host, ranks);
     assert!(expected.len() > 50, "the host itself runs only {} tests", expected.len());
-    let (outcomes, output) = suite(host, ranks, true, &MODULES);
+    let (outcomes, output) = suite(host, ranks, true, &MODULES, None);
     all_passed(&outcomes, &output);
     assert!(output.pario_calls() > 0, "calls went past Pario: {output}");
     let missing: Vec<_> = expected.difference(&run_by_all(&outcomes)).cloned().collect();
@@ -123,11 +134,26 @@ fn no_less_than_the_host(host: Host, ranks: u32) {
 
 /// File tests without mpi4py's list of known host faults: nothing of them may be skipped, all must pass.
 fn host_faults_are_not_ours(host: Host, ranks: u32) {
-    let (outcomes, output) = suite(host, ranks, true, &["--no-skip-mpi", "test_io", "test_file"]);
+    let (outcomes, output) = suite(host, ranks, true, &["--no-skip-mpi", "test_io", "test_file"], None);
     all_passed(&outcomes, &output);
     let skipped: Vec<_> =
         outcomes[0].iter().filter(|(_, outcome)| matches!(outcome, Outcome::Skipped(_))).collect();
     assert!(skipped.is_empty(), "{skipped:?}");
+}
+
+/// The tests' files on a partition, by way of the servers and of the ranks' own cache.
+fn on_a_partition(host: Host, ranks: u32) {
+    for (servers, cache, hints) in [
+        (1, "1M", ""),
+        (3, "8M", "pario_strategy=client-directed"),
+        (2, "4M", "pario_strategy=client-directed;pario_tier1_size=128k"),
+    ] {
+        let partition = Partition::up(servers, 65536, cache);
+        let site = Site { partition: &partition, hints, nodes: &[] };
+        let (outcomes, output) = suite(host, ranks, true, &["test_io", "test_file"], Some(&site));
+        all_passed(&outcomes, &output);
+        assert!(output.stderr.contains("pario:   requests to servers"), "nothing went there: {output}");
+    }
 }
 
 macro_rules! at {
@@ -146,6 +172,8 @@ at! {
     mpi4py_openmpi_1: no_less_than_the_host(OpenMpi, 1);
     mpi4py_openmpi_2: no_less_than_the_host(OpenMpi, 2);
     mpi4py_openmpi_4: no_less_than_the_host(OpenMpi, 4);
+    mpi4py_partition_mpich: on_a_partition(Mpich, 2);
+    mpi4py_partition_openmpi: on_a_partition(OpenMpi, 3);
     mpi4py_host_faults_mpich: host_faults_are_not_ours(Mpich, 2);
     mpi4py_host_faults_openmpi: host_faults_are_not_ours(OpenMpi, 2);
 }

@@ -131,9 +131,9 @@ impl Operation {
                 let claim = Claim::access(call, digest, &task.view, task.at, task.len, alone, cover);
                 // Who does not want sieving does not want windows with holes either.
                 let no_sieving = file.tuning().sieve_write == pario_posix::Toggle::Disable;
-                let no_holes = no_sieving
-                    || servers && !settings.owned
-                    || pace == Pace::Nonblocking && !file.team.is_on_one_node();
+                let unread = servers && (!settings.owned || !file.amode().read);
+                let apart = pace == Pace::Nonblocking && !file.team.is_on_one_node();
+                let no_holes = no_sieving || unread || apart;
                 let claim = Claim { no_holes, ..claim };
                 (claim, Some(task), ground, None)
             }

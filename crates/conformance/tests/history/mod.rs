@@ -1,7 +1,9 @@
 //! Random histories of calls on one file: scripts, and a reference that knows what must come of them.
 
+mod play;
 mod spec;
 mod world;
 mod write;
 
-pub use write::{Script, script};
+pub use play::play;
+use write::{Script, script};
