@@ -292,6 +292,7 @@ impl Core {
             files: names.files,
             directories: names.directories,
             open_files: names.open_files,
+            leases: message::Leases::default(),
             room: self.room()?,
             last_errors: self
                 .names
