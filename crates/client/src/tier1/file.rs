@@ -293,7 +293,7 @@ impl State {
     }
 
     fn is_above_high(&self) -> bool {
-        self.dirty_bytes > self.limits.bytes / 100 * u64::from(self.limits.high)
+        self.dirty_bytes > self.percent(self.limits.high)
     }
 }
 

@@ -136,37 +136,45 @@ impl Shared {
 
 impl State {
     fn next(&mut self, now: Instant) -> Next {
-        let (full, settle) = (self.limits.bytes / 100, self.limits.settle);
-        let (high, low) = (full * u64::from(self.limits.high), full * u64::from(self.limits.low));
-        self.draining = self.dirty_bytes > if self.draining { low } else { high };
-        let urgent = self.draining || self.wanting > 0;
-        let (mut key, mut soonest) = (None, None);
-        for ((whose, _), file, block) in self.dirty_in_order() {
-            if file.paused || block.staging || block.pins > 0 {
+        let (low, settle) = (self.percent(self.limits.low), self.limits.settle);
+        self.draining = self.dirty_bytes > if self.draining { low } else { self.percent(self.limits.high) };
+        // Who waits for memory needs some soon, and the rest of what is dirty may be modified again.
+        let mut excess = match self.draining {
+            true => self.dirty_bytes - low,
+            false => u64::from(self.wanting > 0),
+        };
+        let (mut chosen, mut soonest): (Option<Key>, Option<Instant>) = (None, None);
+        let mut indices = Vec::new();
+        for ((key, index), file, block) in self.dirty_in_order() {
+            let is_other = chosen.is_some_and(|chosen| chosen != key);
+            if is_other || file.paused || block.staging || block.pins > 0 {
                 continue;
             }
             let due = block.modified + settle;
-            if urgent || file.flushing > 0 || due <= now {
-                key = Some(whose);
+            if excess > 0 || file.flushing > 0 || due <= now {
+                chosen = Some(key);
+                indices.push(index);
+                excess = excess.saturating_sub(file.block);
+            } else {
+                soonest = Some(soonest.map_or(due, |soonest| soonest.min(due)));
+            }
+            if indices.len() == BLOCKS {
                 break;
             }
-            soonest = Some(soonest.map_or(due, |soonest: Instant| soonest.min(due)));
         }
-        let Some(key) = key else { return soonest.map_or(Next::Sleep, Next::At) };
-        let more = self.dirty_in_order().filter(|((whose, _), file, block)| {
-            let wanted = urgent || file.flushing > 0 || block.modified + settle <= now;
-            *whose == key && wanted && !block.staging && block.pins == 0
-        });
-        let indices: Vec<u64> = more.map(|((_, index), ..)| index).take(BLOCKS).collect();
-        Next::Stage(self.load(key, indices.into_iter()))
+        match chosen {
+            Some(key) => Next::Stage(self.load(key, indices.into_iter())),
+            None => soonest.map_or(Next::Sleep, Next::At),
+        }
     }
 
     /// Sends off the dirty bytes of some of these blocks, from the first on.
     fn load(&mut self, key: Key, indices: impl Iterator<Item = u64>) -> Load {
+        let most = BYTES.min(self.limits.bytes / 4);
         let file: &mut Kept = self.file(key);
         let door = Arc::clone(file.door.as_ref().expect("a file with dirty bytes is open"));
         let size = file.block;
-        let most = (BYTES / size).clamp(1, BLOCKS as u64) as usize;
+        let most = (most / size).max(1) as usize;
         let mut parts: Vec<Part> = indices
             .take(most)
             .map(|index| {

@@ -144,6 +144,11 @@ impl State {
         self.clock
     }
 
+    /// That much of the memory.
+    pub fn percent(&self, percent: u8) -> u64 {
+        (u128::from(self.limits.bytes) * u128::from(percent) / 100) as u64
+    }
+
     pub fn file(&mut self, key: Key) -> &mut Kept {
         self.files.get_mut(&key).expect("a file that is open is there")
     }

@@ -241,7 +241,7 @@ fn options() -> impl Strategy<Value = (u64, TierOptions)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
     #[test]
     fn everybody_reads_what_was_written_last(
         (stripe, options) in options(), acts in prop::collection::vec(act(), 1..60),
