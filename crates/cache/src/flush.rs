@@ -154,8 +154,8 @@ fn look(table: &mut Table) {
 #[derive(Debug)]
 pub struct Sweep {
     inner: Arc<Inner>,
-    /// Slots and their generations.
-    left: VecDeque<(u32, u32)>,
+    /// Slots and the blocks in them.
+    left: VecDeque<(u32, FileId, u64)>,
 }
 
 /// What is next in a [`Sweep`].
@@ -177,16 +177,16 @@ impl Sweep {
             Some(file) => table.slots_of(file, 0),
             None => (0..inner.memory.geometry.slots).collect(),
         };
-        let mut dirty: Vec<u32> = slots
-            .into_iter()
-            .filter(|&slot| {
-                let valid = table.settle(slot) == Phase::Valid;
-                valid && (table.entry(slot).flushing || inner.memory.state(slot).get() & DIRTY != 0)
-            })
-            .collect();
-        dirty.sort_unstable_by_key(|&slot| (table.entry(slot).file, table.entry(slot).block));
-        let left = dirty.into_iter().map(|slot| (slot, table.entry(slot).generation)).collect();
-        Sweep { inner: Arc::clone(inner), left }
+        let mut left: Vec<(u32, FileId, u64)> = Vec::new();
+        for slot in slots {
+            let valid = table.settle(slot) == Phase::Valid;
+            let entry = table.entry(slot);
+            if valid && (entry.flushing || inner.memory.state(slot).get() & DIRTY != 0) {
+                left.push((slot, entry.file, entry.block));
+            }
+        }
+        left.sort_unstable_by_key(|&(_, file, block)| (file, block));
+        Sweep { inner: Arc::clone(inner), left: left.into() }
     }
 
     /// What to do next; at most this many blocks at a time.
@@ -197,13 +197,13 @@ impl Sweep {
             if flushes.len() == most {
                 break;
             }
-            let Some((slot, generation)) = self.left.pop_front() else { break };
-            if table.entry(slot).generation != generation || table.settle(slot) != Phase::Valid {
+            let Some((slot, file, block)) = self.left.pop_front() else { break };
+            if table.find(file, block) != Some(slot) || table.settle(slot) != Phase::Valid {
                 continue;
             }
             let entry = table.entry(slot);
             if entry.flushing || entry.cut {
-                self.left.push_back((slot, generation));
+                self.left.push_back((slot, file, block));
             } else if self.inner.memory.state(slot).get() & DIRTY != 0 {
                 flushes.push(Flush::start(&self.inner, &mut table, slot));
             }

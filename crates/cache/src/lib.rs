@@ -19,6 +19,9 @@
 //! clears `DIRTY`, copies out, stores, and clears `FLUSHING`: a write meanwhile makes the block dirty again,
 //! and a kill at any point leaves it dirty for the successor. Bytes of a block beyond its end are zeros.
 //!
+//! **Where a block is can be made unknown** ([`Pool::renew`]): its slot gets another generation and is otherwise what it
+//! was. That is a close that lasts, so the same look through the ledgers tells who pinned it before.
+//!
 //! **A write that its client did not live to finish** may be there in part; its block counts as dirty.
 #![forbid(unsafe_code)]
 
@@ -36,6 +39,7 @@ mod pin;
 mod pool;
 #[cfg(test)]
 mod races;
+mod renew;
 mod state;
 mod table;
 
@@ -48,12 +52,13 @@ pub use ledger::LedgerId;
 pub use mapped::{Guard, Mapped, Pending, Refused};
 pub use pin::{Fill, Pin};
 pub use pool::{Bell, Counters, Get, Pool};
+pub use renew::Renewal;
 
 /// Where a block was when the server said so: good as long as the slot has this generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SlotRef {
     /// Which slot.
     pub slot: u32,
-    /// How often the slot had got another block by then.
+    /// How often the slot had got another block, or been made unknown, by then.
     pub generation: u32,
 }

@@ -11,12 +11,14 @@ use crate::geometry::{
 use crate::ledger::LedgerId;
 use crate::memory::Memory;
 use crate::pin::{Fill, Pin};
+use crate::renew::Renewal;
 use crate::state::{CLOSED, DIRTY, generation};
 use crate::table::{Phase, Table};
 use pario_shm::{Claim, Segment};
 use pario_units::FileId;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -220,6 +222,11 @@ impl Pool {
     /// is under way.
     pub fn cut(&self, file: FileId, end: u64) -> Option<Cut> {
         Cut::start(&self.inner, file, end)
+    }
+
+    /// Starts making clients forget where these blocks are.
+    pub fn renew(&self, file: FileId, blocks: Range<u64>) -> Renewal {
+        Renewal::start(&self.inner, file, blocks)
     }
 
     /// How many slots are dirty, about.

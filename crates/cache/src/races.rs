@@ -251,6 +251,79 @@ fn what_is_cut_off_stays_off() {
     );
 }
 
+#[test]
+fn who_knew_where_a_renewed_block_was_is_seen_or_fails() {
+    let client = |stage: &Stage| {
+        if let Ok(guard) = stage.clients[0].pin(stage.place, FILE, 0) {
+            assert!(!stage.server_did.load(Ordering::Relaxed), "pinned by old knowledge");
+            guard.write(100, b"w");
+            assert!(!stage.server_did.load(Ordering::Relaxed), "not seen");
+            stage.client_did.store(true, Ordering::Relaxed);
+        }
+    };
+    let server = |stage: &Stage| {
+        // Also while it is being stored.
+        let flushes = stage.pool.next_dirty(1);
+        let mut renewal = stage.pool.renew(FILE, 0..1);
+        let ready = renewal.ready() || renewal.ready();
+        stage.server_did.store(ready, Ordering::Relaxed);
+        drop(flushes);
+    };
+    let outcomes = Mutex::new(std::collections::BTreeSet::new());
+    every_order(
+        4,
+        || Stage::holding(b'a', 1),
+        &[&client, &server],
+        |stage| {
+            let wrote = stage.client_did.load(Ordering::Relaxed);
+            outcomes.lock().unwrap().insert((wrote, stage.server_did.load(Ordering::Relaxed)));
+            assert!(stage.pool.renew(FILE, 0..1).ready(), "nobody uses it");
+            assert_eq!(stage.clients[0].pin(stage.place, FILE, 0).err(), Some(Refused::Stale));
+            let Get::Hit(pin) = stage.pool.get(FILE, 0) else { panic!("it stays where it is") };
+            assert_eq!(all_of(&pin)[100], if wrote { b'w' } else { b'a' });
+            assert!(stage.clients[0].pin(pin.slot_ref(), FILE, 0).is_ok(), "who asks finds it");
+            drop(pin);
+            stage.flush();
+            let stored = stage.stored.lock().unwrap()[100];
+            assert_eq!(stored, if wrote { b'w' } else { 0 }, "and what is dirty is stored");
+            assert_eq!((stage.pool.counters().dirty, stage.pool.dirty()), (0, 0));
+        },
+    );
+    // Also neither: a client that fails is seen for a moment.
+    assert_eq!(outcomes.into_inner().unwrap().len(), 4);
+}
+
+#[test]
+fn a_loan_is_renewed_when_it_has_ended() {
+    let client = |stage: &Stage| {
+        if let Ok(mut pending) = stage.clients[0].claim(stage.place, FILE, 0) {
+            pending.write(0, &[b'c'; BLOCK]);
+            pending.publish(BLOCK as u32).expect("nobody ends the loan");
+            assert!(!stage.server_did.load(Ordering::Relaxed), "not seen");
+        }
+        if let Ok(guard) = stage.clients[0].pin(stage.place, FILE, 0) {
+            assert!(!stage.server_did.load(Ordering::Relaxed), "pinned by old knowledge");
+            guard.write(0, b"d");
+            assert!(!stage.server_did.load(Ordering::Relaxed), "not seen");
+            stage.client_did.store(true, Ordering::Relaxed);
+        }
+    };
+    let server = |stage: &Stage| {
+        let mut renewal = stage.pool.renew(FILE, 0..1);
+        let ready = renewal.ready() || renewal.ready();
+        stage.server_did.store(ready, Ordering::Relaxed);
+    };
+    every_order(4, Stage::lent, &[&client, &server], |stage| {
+        let mut renewal = stage.pool.renew(FILE, 0..1);
+        assert!(renewal.ready());
+        assert_eq!(stage.clients[0].pin(stage.place, FILE, 0).err(), Some(Refused::Stale));
+        let Get::Hit(pin) = stage.pool.get(FILE, 0) else { panic!("published and gone") };
+        let second = stage.client_did.load(Ordering::Relaxed);
+        assert_eq!(all_of(&pin)[..2], [if second { b'd' } else { b'c' }, b'c']);
+        assert_eq!(stage.pool.counters().dirty, 1);
+    });
+}
+
 /// The server of the crash test: writes blocks and stores them, until it is killed. Says what it has done.
 fn script(at: &std::path::Path) {
     let geometry = Geometry { block: BLOCK as u32, slots: 3, ledgers: 2 };
@@ -282,6 +355,9 @@ fn script(at: &std::path::Path) {
             client.pin(place, FILE, block).unwrap().write(0, &[version; BLOCK]);
         }
         println!("end {block} {version}");
+        if version % 3 == 0 {
+            assert!(pool.renew(FILE, 0..4).ready(), "nobody has anything pinned");
+        }
     }
     store(&pool, at, 9);
 }

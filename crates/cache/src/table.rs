@@ -5,6 +5,7 @@ use crate::memory::Memory;
 use crate::state::{ABANDONED, CLOSED, DIRTY, FILLING, FLUSHING, PENDING, VALID, generation, generation_of};
 use pario_units::FileId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -103,7 +104,13 @@ impl Table {
 
     /// The slots of a file's blocks from `first` on, in order.
     pub fn slots_of(&self, file: FileId, first: u64) -> Vec<u32> {
-        self.index.get(&file).map_or_else(Vec::new, |blocks| blocks.range(first..).map(|(_, &s)| s).collect())
+        self.slots_in(file, first..u64::MAX)
+    }
+
+    /// The slots of these blocks of a file, in order.
+    pub fn slots_in(&self, file: FileId, blocks: Range<u64>) -> Vec<u32> {
+        let known = self.index.get(&file).filter(|_| !blocks.is_empty());
+        known.map_or_else(Vec::new, |known| known.range(blocks).map(|(_, &slot)| slot).collect())
     }
 
     pub fn is_cut(&self, file: FileId, block: u64) -> bool {
@@ -196,6 +203,16 @@ impl Table {
         memory.borrower(slot).note(0);
         memory.state(slot).put(generation(number) | FILLING);
         Some(slot)
+    }
+
+    /// Gives a valid slot another generation, and leaves all else as it is: whoever knows where its block is no longer
+    /// does. Who has pinned it goes on.
+    pub fn renew(&mut self, slot: u32) {
+        let entry = self.entry_mut(slot);
+        assert_eq!(entry.phase, Phase::Valid);
+        entry.generation = entry.generation.wrapping_add(1);
+        // In one step, for others set and clear flags. What carries out of the upper half is lost, as in the entry.
+        self.memory.state(slot).add(generation(1));
     }
 
     /// Makes a slot free, whatever it holds. Nobody may have it pinned.

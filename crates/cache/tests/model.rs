@@ -61,6 +61,12 @@ enum Op {
     Forget {
         file: u8,
     },
+    /// The client is to forget where blocks are.
+    Renew {
+        file: u8,
+        first: u8,
+        count: u8,
+    },
     /// The server is killed, and another takes over.
     Adopt,
 }
@@ -80,7 +86,8 @@ fn any_op() -> impl Strategy<Value = Op> {
         2 => (0u8..6, any::<bool>()).prop_map(|(most, works)| Op::Flush { most, works }),
         1 => (proptest::option::of(file.clone()), 1u8..4).prop_map(|(file, most)| Op::Sweep { file, most }),
         2 => (file.clone(), 0u16..24_000).prop_map(|(file, end)| Op::Cut { file, end }),
-        1 => file.prop_map(|file| Op::Forget { file }),
+        1 => file.clone().prop_map(|file| Op::Forget { file }),
+        2 => (file, 0u8..5, 0u8..5).prop_map(|(file, first, count)| Op::Renew { file, first, count }),
         1 => Just(Op::Adopt),
     ]
 }
@@ -144,6 +151,17 @@ impl<'a> Run<'a> {
             assert!(self.pool().end(file) <= end);
             self.store.set_end(file, end);
             self.files.entry(file).or_default().resize(end as usize, 0);
+        }
+    }
+
+    fn renew(&mut self, file: FileId, blocks: std::ops::Range<u64>) {
+        let within = |at: FileId, block: u64| at == file && blocks.contains(&block);
+        let in_use = self.held.iter().any(|(held, block, _)| within(*held, *block));
+        assert_eq!(self.pool().renew(file, blocks.clone()).ready(), !in_use);
+        for (&(known, block), &place) in &self.known {
+            if within(known, block) {
+                assert_eq!(self.client.pin(place, known, block).err(), Some(Refused::Stale));
+            }
         }
     }
 
@@ -247,6 +265,9 @@ impl<'a> Run<'a> {
             Op::Sweep { file, most } => self.sweep(file.map(id), most.into()),
             Op::Cut { file, end } => self.cut(id(file), end.into()),
             Op::Forget { file } => self.cut(id(file), 0),
+            Op::Renew { file, first, count } => {
+                self.renew(id(file), first.into()..u64::from(first) + u64::from(count));
+            }
             Op::Adopt => self.adopt(),
         }
         self.check();

@@ -85,6 +85,26 @@ fn a_flush_belongs_to_one_and_a_failed_one_comes_again() {
 }
 
 #[test]
+fn what_is_renewed_is_stored_all_the_same() {
+    let dir = Dir::new();
+    let pool = create(&dir, 4, 1);
+    let client = map(&pool);
+    let places: Vec<_> = (0..3).map(|block| put(&pool, FILE, block).slot_ref()).collect();
+    let held = client.pin(places[1], FILE, 1).unwrap();
+    let mut sweep = pool.sweep(Some(FILE));
+    let mut renewal = pool.renew(FILE, 0..2);
+    assert!(!renewal.ready(), "one is pinned");
+    assert!(client.pin(places[0], FILE, 0).is_err() && client.pin(places[1], FILE, 1).is_err());
+    assert!(client.pin(places[2], FILE, 2).is_ok(), "not among them");
+    drop(held);
+    assert!(renewal.ready());
+    let Step::Flush(flushes) = sweep.next(9) else { panic!("three are dirty") };
+    assert_eq!(flushes.len(), 3);
+    flushes.into_iter().for_each(|flush| flush.clean());
+    assert_eq!(pool.counters().dirty, 0);
+}
+
+#[test]
 fn nothing_dirty_or_pinned_is_evicted() {
     let dir = Dir::new();
     let pool = create(&dir, 2, 1);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use pario_units::{ClientId, FileId, RequestId, ServerId};
@@ -13,6 +13,7 @@ use pario_wire::{Reply, Request};
 use crate::error::{Cause, Error, Result};
 use crate::link::{Held, Link};
 use crate::target::{Resolve, Target};
+use crate::tier1::Tier1;
 
 /// How a partition is used.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +43,9 @@ pub(crate) struct Core {
     pub options: Options,
     pub client: ClientId,
     pub links: Box<[Link]>,
-    resolver: Box<dyn Resolve>,
+    /// Whose member this client is at every server.
+    pub team: Option<u128>,
+    resolver: Arc<dyn Resolve>,
     target: Mutex<Target>,
     requests: AtomicU64,
     /// Files that the metadata server has to keep for us: from the answer to an open to that to its close.
@@ -52,18 +55,31 @@ pub(crate) struct Core {
     /// Files of which some thread has locked a range, or waits for that.
     locking: Mutex<BTreeSet<FileId>>,
     unlocked: Condvar,
+    /// Made when it is first used.
+    pub tier1: OnceLock<Tier1>,
 }
 
 impl Core {
-    pub fn new(resolver: Box<dyn Resolve>, options: Options) -> Result<Core> {
+    pub fn new(resolver: Arc<dyn Resolve>, options: Options) -> Result<Core> {
         let target = resolver.resolve()?;
         target.check()?;
+        Core::of(resolver, target, options, None)
+    }
+
+    /// Another client of the same partition, with connections of its own, which belongs to a team.
+    pub fn sibling(&self, role: Role, team: Option<u128>) -> Result<Core> {
+        let options = Options { role, ..self.options };
+        Core::of(Arc::clone(&self.resolver), self.target(), options, team)
+    }
+
+    fn of(resolver: Arc<dyn Resolve>, target: Target, options: Options, team: Option<u128>) -> Result<Core> {
         Ok(Core {
             name: target.name.clone(),
             metadata: target.metadata,
             options,
             client: pario_transport::fresh_client().map_err(Error::Random)?,
             links: (0..target.servers.len() as u16).map(|server| Link::new(ServerId(server))).collect(),
+            team,
             resolver,
             target: Mutex::new(target),
             requests: AtomicU64::new(1),
@@ -71,6 +87,7 @@ impl Core {
             gone: Mutex::default(),
             locking: Mutex::default(),
             unlocked: Condvar::new(),
+            tier1: OnceLock::new(),
         })
     }
 

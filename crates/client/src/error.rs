@@ -1,6 +1,7 @@
 //! What can go wrong when a partition is used.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pario_units::{ErrorKind, FileId, ServerId};
@@ -88,6 +89,29 @@ pub enum Error {
         /// How many there were.
         found: usize,
     },
+    /// What was written to a file in tier 1 could not be stored, and is still in memory.
+    Unstaged {
+        /// The file.
+        file: FileId,
+        /// Why.
+        cause: Arc<Error>,
+    },
+    /// Tier 1 had no memory for a block, because nothing could be stored in time.
+    NoRoom {
+        /// The file.
+        file: FileId,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// Others did not leave a block of a file alone.
+    Contended {
+        /// The file.
+        file: FileId,
+        /// How long it was tried.
+        waited: Duration,
+    },
+    /// A thread of tier 1 could not be started.
+    Thread(std::io::Error),
     /// No random number for a client's name was to be had.
     Random(std::io::Error),
 }
@@ -118,6 +142,9 @@ impl Error {
             Error::Options(_) => ErrorKind::Amode,
             Error::TooFar { .. } | Error::View { .. } => ErrorKind::Arg,
             Error::Short { .. } | Error::Random(_) => ErrorKind::Io,
+            Error::Unstaged { cause, .. } => cause.kind(),
+            Error::NoRoom { .. } | Error::Thread(_) => ErrorKind::NoMem,
+            Error::Contended { .. } => ErrorKind::FileInUse,
         }
     }
 }
@@ -161,6 +188,21 @@ impl fmt::Display for Error {
             Error::Short { offset, wanted, found } => {
                 write!(f, "{wanted} bytes were wanted at offset {offset}, and the file ends after {found}")
             }
+            Error::Unstaged { file, cause } => {
+                write!(f, "what was written to file {file} is not stored yet: {cause}; flush it again")
+            }
+            Error::NoRoom { file, waited } => write!(
+                f,
+                "what tier 1 keeps of file {file} and others was not stored within {:.1} s; \
+                 give tier 1 more memory, or see why the servers are slow",
+                waited.as_secs_f64()
+            ),
+            Error::Contended { file, waited } => write!(
+                f,
+                "others did not give up a block of file {file} within {:.1} s; try again, or do without tier 1",
+                waited.as_secs_f64()
+            ),
+            Error::Thread(cause) => write!(f, "a thread for tier 1 could not be started: {cause}"),
             Error::Random(cause) => write!(f, "the system has no random numbers: {cause}"),
         }
     }
@@ -183,7 +225,8 @@ impl std::error::Error for Error {
                 Some(cause)
             }
             Error::Registry(cause) => Some(cause),
-            Error::Random(cause) => Some(cause),
+            Error::Random(cause) | Error::Thread(cause) => Some(cause),
+            Error::Unstaged { cause, .. } => Some(&**cause),
             _ => None,
         }
     }

@@ -307,7 +307,7 @@ impl std::fmt::Debug for File {
 }
 
 /// That an access stays within the largest file.
-fn check(offset: u64, len: usize) -> Result<()> {
+pub(crate) fn check(offset: u64, len: usize) -> Result<()> {
     match offset.checked_add(len as u64) {
         Some(end) if end <= i64::MAX as u64 => Ok(()),
         _ => Err(Error::TooFar { offset, len: len as u64 }),

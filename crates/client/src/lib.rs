@@ -7,7 +7,9 @@
 //!   seen there before. To other hosts they go as messages, to all servers at the same time.
 //! - Names are the metadata server's: see the methods of [`Partition`].
 //!
-//! Every request has a deadline. Nothing here starts a thread, reads the environment or prints.
+//! - [`Tier1`] keeps blocks of files in this process, for programs that write the same ones again and again.
+//!
+//! Every request has a deadline. Nothing here reads the environment or prints, and only tier 1 starts threads.
 #![forbid(unsafe_code)]
 
 mod core;
@@ -45,3 +47,4 @@ pub use pario_wire::message::{Inode, Part, Room, Status};
 pub use partition::Partition;
 pub use tier1::{Hold, Tier1, TierCounters, TierFile, TierOptions};
 pub use target::{Resolve, Target};
+pub use tier1::{Hold, Tier1, TierCounters, TierFile, TierOptions};

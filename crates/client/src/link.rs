@@ -256,6 +256,9 @@ impl Held<'_> {
         if self.link.server == self.core.metadata && self.line.cache.is_some() {
             self.reopen(&mut connection, deadline)?;
         }
+        if let Some(team) = self.core.team {
+            self.join(&mut connection, team, deadline)?;
+        }
         // Without a pool, and should it not be possible to map it, messages do as well.
         let local = pool.zip(welcome.ledger).and_then(|(pool, ledger)| Local::open(pool, ledger).ok());
         self.line.ledger = local.as_ref().and(welcome.ledger).or(self.line.ledger);
@@ -281,6 +284,23 @@ impl Held<'_> {
                 Ok(())
             }
             Ok(reply) => Err(Trouble::Lasting(unexpected(self.link.server, &request, &reply))),
+            Err(error) => Err(Trouble::Passing(Cause::Transport(error))),
+        }
+    }
+
+    /// Tells the server whose member this client is.
+    fn join(
+        &self,
+        connection: &mut Connection,
+        team: u128,
+        deadline: Instant,
+    ) -> std::result::Result<(), Trouble> {
+        let (server, request) = (self.link.server, Request::Join { team });
+        let envelope = Envelope::new(server, self.core.next_request());
+        match connection.call(envelope, &request, &[], &mut [], deadline) {
+            Ok(Reply::Done) => Ok(()),
+            Ok(Reply::Failed(failure)) => Err(Trouble::Lasting(Error::Server { server, failure })),
+            Ok(reply) => Err(Trouble::Lasting(unexpected(server, &request, &reply))),
             Err(error) => Err(Trouble::Passing(Cause::Transport(error))),
         }
     }

@@ -91,6 +91,22 @@ impl Open {
         }
     }
 
+    /// The same file by way of another client, for moving bytes while it is open.
+    pub fn alias(core: &Arc<Core>, of: &Open) -> Open {
+        Open {
+            core: Arc::clone(core),
+            file: of.file,
+            striping: of.striping,
+            access: Access::Both,
+            unsynced: of.unsynced.iter().map(|_| AtomicU64::new(0)).collect(),
+            modified: AtomicI64::new(0),
+            next: AtomicU64::new(0),
+            size: None,
+            // It was never opened.
+            is_closed: true,
+        }
+    }
+
     pub fn reads(&self) -> Result<()> {
         if self.access == Access::Write { Err(Error::NotOpenFor("reading")) } else { Ok(()) }
     }

@@ -11,6 +11,7 @@ use pario_wire::{Reply, Request};
 use crate::core::{Core, Options, unexpected};
 use crate::error::Result;
 use crate::target::{ByName, Resolve, Target};
+use crate::tier1::Tier1;
 
 /// A partition. Clones share their connections, and threads may use one at the same time. Servers are
 /// connected to when they are first needed, and again whenever a connection breaks.
@@ -32,7 +33,7 @@ impl Partition {
 
     /// The partition that `resolver` tells of.
     pub fn connect(resolver: impl Resolve + 'static, options: Options) -> Result<Partition> {
-        let core = Arc::new(Core::new(Box::new(resolver), options)?);
+        let core = Arc::new(Core::new(Arc::new(resolver), options)?);
         let since = Instant::now();
         let deadline = since + options.deadline;
         core.hold(core.metadata, deadline)?.connect(since, deadline)?;
@@ -62,6 +63,11 @@ impl Partition {
     /// Whether a server's cache is mapped into this process: it is on the same host and has been used.
     pub fn is_mapped(&self, server: ServerId) -> bool {
         self.core.links.get(usize::from(server.0)).is_some_and(|link| link.pool().is_some())
+    }
+
+    /// The blocks of its files that this process keeps in its own memory.
+    pub fn tier1(&self) -> &Tier1 {
+        self.core.tier1.get_or_init(Tier1::new)
     }
 
     /// Room on the storage of all servers together.

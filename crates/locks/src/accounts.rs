@@ -167,6 +167,23 @@ fn an_exact_lock_takes_from_a_cached_one_what_it_needs() {
 }
 
 #[test]
+fn who_is_to_give_up_bytes_can_flush_them_first() {
+    let mut manager = Manager::new(10);
+    let cached =
+        |holder, extent| Request { grant: Grant::Largest, ..exact(holder, 0, extent, Mode::Exclusive) };
+    manager.request(cached(0, x(0, 10))).unwrap();
+    assert_eq!(manager.request(cached(1, x(20, 30))).unwrap().len(), 1, "a revocation");
+    let flush = exact(0, 7, x(20, 30), Mode::Shared);
+    assert_eq!(manager.request(flush), Ok(vec![granted(flush, 2)]));
+    let answer = Release { file: F, lock: LockId(1), gone: vec![x(10, u64::MAX)], answer: true };
+    assert_eq!(manager.release(0, &answer), Ok(vec![]), "it is still being flushed");
+    assert_eq!(manager.unlock(0, LockId(2)).unwrap().len(), 1);
+    // Now it has no more right than others.
+    assert_eq!(manager.request(flush).unwrap().len(), 1, "a revocation, and it waits");
+    assert!(!manager.is_idle(F) && manager.is_idle(FileId(9)));
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let mut manager = Manager::with_limits(1, Limits { waiting: 1, locks: 3 });
     let write = |holder, ticket| exact(holder, ticket, x(0, 10), Mode::Exclusive);

@@ -130,8 +130,11 @@ impl<H: Copy + Ord> Manager<H> {
         if locks + waiting >= self.limits.locks {
             return Err(Error::TooManyLocks { file, most: self.limits.locks });
         }
+        let own = request.grant == Grant::Exact && self.covers(&request);
         let (in_the_way, behind) = match self.files.get(&file) {
-            Some(known) => (known.granted.all_excluding(claim, extent), known.is_behind(&request, u64::MAX)),
+            Some(known) => {
+                (known.granted.all_excluding(claim, extent), !own && known.is_behind(&request, u64::MAX))
+            }
             None => (Vec::new(), false),
         };
         let blocked = behind || !in_the_way.is_empty();
@@ -252,10 +255,32 @@ impl<H: Copy + Ord> Manager<H> {
         runs.filter_map(|(&start, &(end, lock))| Some((Extent::new(start, end)?, lock))).collect()
     }
 
+    /// Whether nobody has a lock of the file or waits for one.
+    pub fn is_idle(&self, file: FileId) -> bool {
+        self.files.get(&file).is_none_or(|known| known.locks.is_empty() && known.queue.is_empty())
+    }
+
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         let used = |file: &File<H>| !file.locks.is_empty() || !file.queue.is_empty();
         self.locks.is_empty() && self.holders.is_empty() && !self.files.values().any(used)
+    }
+
+    /// Whether its holder has all that it asks for in cached locks already, which may be about to be revoked.
+    fn covers(&self, request: &Request<H>) -> bool {
+        let Some(known) = self.holders.get(&request.holder) else { return false };
+        let mut modes = [Mode::Shared, Mode::Exclusive].into_iter().filter(|&mode| mode >= request.mode);
+        modes.any(|mode| {
+            let Some(runs) = known.cached.get(&(request.file, mode)) else { return false };
+            let mut from = request.extent.start();
+            while from < request.extent.end() {
+                match runs.range(..=from).next_back() {
+                    Some((_, &(end, _))) if end > from => from = end,
+                    _ => return false,
+                }
+            }
+            true
+        })
     }
 
     fn count(&mut self, file: FileId, change: impl Fn(&mut Counters)) {

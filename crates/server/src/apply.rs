@@ -1,5 +1,7 @@
 //! What each request does.
 
+use std::time::{Duration, Instant};
+
 use pario_cache::{Cut, LEDGER_WORDS, LedgerId};
 use pario_units::{ClientId, FileId, RequestId};
 use pario_wire::message::{self, Reply, Request, Status};
@@ -7,6 +9,7 @@ use pario_wire::message::{self, Reply, Request, Status};
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::flush::{Progress, Syncing};
+use crate::leases::{Bytes, Leasing, Passage, Team};
 use crate::names::Names;
 use crate::tier::{BATCH, Piece};
 
@@ -16,6 +19,9 @@ const MOST_PINNED_RANGES: usize = 16;
 
 /// Blocks that one `Verify` looks at.
 const MOST_VERIFIED: u64 = 1024;
+
+/// How long a poll for recalls waits at most.
+const MOST_WAIT: Duration = Duration::from_secs(10);
 
 /// A request being carried out.
 pub(crate) struct Task {
@@ -29,12 +35,19 @@ pub(crate) struct Task {
     syncing: Option<Syncing>,
     /// A lock that was asked for and is not granted.
     lock: Option<u64>,
+    /// For access to data.
+    passage: Option<Passage>,
+    leasing: Option<Leasing>,
+    begun: Instant,
 }
 
 /// For whom.
 pub(crate) struct Asker {
     pub client: ClientId,
     pub id: RequestId,
+    /// Through this connection; of the client itself, not of another server for it.
+    pub session: u64,
+    pub is_here: bool,
     /// If it has mapped the pool.
     pub ledger: Option<LedgerId>,
 }
@@ -45,18 +58,54 @@ pub(crate) enum Verdict {
     More,
     /// Something that it needs is in use: call again.
     Later,
+    /// There is nothing to say yet: call again then, or when it is woken.
+    Until(Instant),
 }
 
 impl Task {
     pub fn new(request: Request) -> Task {
-        Task { request, moved: 0, range: 0, within: 0, cut: None, syncing: None, lock: None }
+        Task {
+            request,
+            moved: 0,
+            range: 0,
+            within: 0,
+            cut: None,
+            syncing: None,
+            lock: None,
+            passage: None,
+            leasing: None,
+            begun: Instant::now(),
+        }
     }
 
-    /// It will not be carried on with.
-    pub fn give_up(&mut self, core: &Core) {
+    /// It will not be carried on with; what it waited for in vain.
+    pub fn give_up(&mut self, core: &Core) -> Error {
         if let Some(number) = self.lock.take() {
             core.locks.cancel(number);
         }
+        let leased = self.leasing.is_some() || self.passage.as_mut().is_some_and(|p| !p.is_free());
+        if leased { Error::Leased } else { Error::Busy }
+    }
+
+    /// Whether others have given up what they leased of the bytes that it needs now, as long as there are any.
+    fn is_admitted(&mut self, core: &Core, who: &Asker) -> Result<bool> {
+        let (file, bytes) = match &self.request {
+            Request::Acquire { file, blocks, .. } => (*file, Bytes::Blocks(blocks)),
+            Request::Read { file, ranges } | Request::Write { file, ranges } => {
+                sound(ranges)?;
+                (*file, Bytes::Ranges(ranges))
+            }
+            Request::Cut { file, end } => (*file, Bytes::Cut(*end)),
+            Request::Remove { files } => match files.get(self.range) {
+                Some(file) => (*file, Bytes::Cut(0)),
+                None => return Ok(true),
+            },
+            _ => return Ok(true),
+        };
+        if self.passage.is_none() {
+            self.passage = Some(core.leases.enter(known(file)?, &bytes, who)?);
+        }
+        Ok(self.passage.as_mut().is_some_and(Passage::is_free))
     }
 
     /// Bytes that the reply carries if all goes well.
@@ -71,16 +120,16 @@ impl Task {
 
     /// For a large read: its blocks, all of them pinned, and the reply that they go with. `None` if they have to be
     /// copied after all.
-    pub fn pinned(&self, core: &Core) -> Option<(Reply, Vec<Piece>)> {
-        let Request::Read { file, ranges } = &self.request else { return None };
+    pub fn pinned(&mut self, core: &Core, who: &Asker) -> Option<(Reply, Vec<Piece>)> {
+        let Request::Read { ranges, .. } = &self.request else { return None };
         let large = ranges.len() <= MOST_PINNED_RANGES && self.reply_payload() >= LEAST_PINNED;
-        let fresh = self.moved == 0 && known(*file).is_ok() && sound(ranges).is_ok();
-        if !(large && fresh) {
+        // What goes wrong here goes wrong again where it is told.
+        if !large || self.moved > 0 || !self.is_admitted(core, who).ok()? {
             return None;
         }
+        let Request::Read { file, ranges } = &self.request else { return None };
         let mut pieces = Vec::new();
         for range in ranges {
-            // What goes wrong here goes wrong again where it is told.
             if !core.tier.pin_all(*file, range.at, range.len, &mut pieces, &core.counters).ok()? {
                 return None;
             }
@@ -99,13 +148,17 @@ impl Task {
     }
 
     fn go(&mut self, core: &Core, who: &Asker, payload: &[u8], room: &mut [u8]) -> Result<Verdict> {
+        if !self.is_admitted(core, who)? {
+            return Ok(Verdict::Later);
+        }
         let (tier, counters) = (&core.tier, &core.counters);
         let reply = match &self.request {
             Request::Acquire { file, intent, blocks, ahead } => {
                 let ledger = who.ledger.ok_or(Error::NotLocal)?;
                 let mut slots = tier.acquire(known(*file)?, *intent, blocks, ledger, counters)?;
                 let asked = blocks.iter().map(|run| u64::from(run.count)).sum();
-                if *ahead > 0 && slots.len() as u64 == asked {
+                let wide = self.passage.as_ref().is_some_and(Passage::is_wide);
+                if *ahead > 0 && wide && slots.len() as u64 == asked {
                     tier.acquire_ahead(*file, *intent, *ahead, &mut slots, counters);
                 }
                 match slots.is_empty() && !blocks.is_empty() {
@@ -173,11 +226,15 @@ impl Task {
                 Reply::Done
             }
             Request::Remove { files } => {
-                while let Some(file) = files.get(self.range) {
+                if let Some(file) = files.get(self.range) {
                     if !tier.remove(known(*file)?, &mut self.cut)? {
                         return Ok(Verdict::Later);
                     }
                     self.range += 1;
+                    self.passage = None;
+                }
+                if self.range < files.len() {
+                    return Ok(Verdict::More);
                 }
                 Reply::Done
             }
@@ -218,6 +275,35 @@ impl Task {
             }
             Request::Unlock { lock } => {
                 core.locks.unlock(who.client, *lock)?;
+                Reply::Done
+            }
+            Request::Join { team } => {
+                core.leases.join(Team(*team), who)?;
+                Reply::Done
+            }
+            Request::Lease { team, file, ranges } => {
+                sound(ranges)?;
+                let file = known(*file)?;
+                let begin = || core.leases.lease(Team(*team), file, ranges, who);
+                match self.leasing.get_or_insert_with(begin).go_on(&tier.pool)? {
+                    Some(extents) => Reply::Leased { extents },
+                    None => return Ok(Verdict::Later),
+                }
+            }
+            Request::Recalls { team, wait_ms } => {
+                let recalls = core.leases.recalls(Team(*team), who)?;
+                let until = self.begun + Duration::from_millis((*wait_ms).into()).min(MOST_WAIT);
+                if recalls.is_empty() && Instant::now() < until {
+                    return Ok(Verdict::Until(until));
+                }
+                Reply::Recalled { recalls }
+            }
+            Request::Yield { number, gone } => {
+                core.leases.yielded(*number, *gone, who)?;
+                Reply::Done
+            }
+            Request::Release { team, file } => {
+                core.leases.release(Team(*team), known(*file)?);
                 Reply::Done
             }
             Request::Ping if core.peers.are_known() => Reply::Done,
@@ -292,6 +378,7 @@ impl Core {
             files: names.files,
             directories: names.directories,
             open_files: names.open_files,
+            leases: self.leases.status(),
             room: self.room()?,
             last_errors: self
                 .names

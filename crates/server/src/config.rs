@@ -41,6 +41,8 @@ pub struct Config {
     pub workers: usize,
     /// A client whose connection breaks while it lives keeps its files for this long.
     pub lease: Duration,
+    /// A client that has leased blocks and does not give them up within this time after they were recalled is cut off.
+    pub grace: Duration,
     /// How long a request to another server may take.
     pub deadline: Duration,
 }

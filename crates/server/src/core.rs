@@ -1,7 +1,6 @@
 //! What all threads of a server share, and its workers: each waits for a session that can go on, and lets it.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,6 +14,7 @@ use pario_wire::greeting::{Hello, Role, Welcome};
 
 use crate::config::Config;
 use crate::error::{Error, Result};
+use crate::leases::{GRACE, Leases};
 use crate::locks::Locks;
 use crate::names::Names;
 use crate::peers::Peers;
@@ -22,6 +22,7 @@ use crate::session::{GREETING, Next, Session, Who};
 use crate::status::Counters;
 use crate::sys::{Bell, Interest, Poll};
 use crate::tier::Tier;
+use crate::timers::Timers;
 
 /// The bell's number; listeners follow, then sessions.
 const BELL: u64 = 0;
@@ -38,6 +39,7 @@ pub(crate) struct Core {
     pub peers: Peers,
     pub counters: Counters,
     pub locks: Locks,
+    pub leases: Arc<Leases>,
     door: Arc<Door>,
     poll: Poll,
     bell: Bell,
@@ -47,7 +49,7 @@ pub(crate) struct Core {
     clients: Mutex<HashMap<ClientId, u64>>,
     /// The cache before this one, if all of it was stored.
     before: u64,
-    timers: Mutex<BinaryHeap<Reverse<(Instant, u64)>>>,
+    timers: Arc<Timers>,
     next: AtomicU64,
     ending: AtomicBool,
     pub stop: AtomicBool,
@@ -70,7 +72,10 @@ impl Core {
         for (number, listener) in (LISTENERS..).zip(&listeners) {
             watch(listener.as_fd(), number)?;
         }
+        let timers = Arc::new(Timers::default());
+        let block = u64::from(tier.pool.geometry().block);
         Ok(Core {
+            leases: Leases::new(block, config.grace, Arc::clone(&timers)),
             peers: Peers::new(&config)?,
             door: Arc::new(config.door()),
             config,
@@ -84,7 +89,7 @@ impl Core {
             sessions: Mutex::default(),
             clients: Mutex::default(),
             before,
-            timers: Mutex::default(),
+            timers,
             next: AtomicU64::new(SESSIONS),
             ending: AtomicBool::new(false),
             stop: AtomicBool::new(false),
@@ -94,7 +99,7 @@ impl Core {
     /// A worker's life.
     pub fn work(&self) {
         while !self.stop.load(Ordering::Acquire) {
-            match self.poll.wait(self.patience_ms()) {
+            match self.poll.wait(self.timers.patience_ms()) {
                 Ok(Some(BELL)) => {
                     self.bell.hear();
                     self.watch_again(self.bell.as_fd(), BELL, Interest::Read);
@@ -108,8 +113,11 @@ impl Core {
                     return;
                 }
             }
-            while let Some(number) = self.due() {
-                self.visit(number);
+            while let Some(number) = self.timers.due() {
+                match number {
+                    GRACE => self.cut_off(),
+                    session => self.visit(session),
+                }
             }
         }
         // The next one hears it, too.
@@ -229,7 +237,7 @@ impl Core {
         let session = Arc::new(Mutex::new(session));
         sessions.insert(number, session.clone());
         drop(sessions);
-        lock(&self.timers).push(Reverse((now + GREETING, number)));
+        self.timers.set(now + GREETING, number);
         let session = lock(&session);
         let watched = self.poll.add(session.stream.as_fd(), number, Interest::Read);
         drop(session);
@@ -247,7 +255,11 @@ impl Core {
             Next::Read => self.watch_again(session.stream.as_fd(), number, Interest::Read),
             Next::Write => self.watch_again(session.stream.as_fd(), number, Interest::Write),
             Next::Away => {}
-            Next::Later(when) => lock(&self.timers).push(Reverse((when, number))),
+            Next::Later(when) => self.wake_at(&mut session, when, number),
+            Next::Until(when) => {
+                self.watch_again(session.stream.as_fd(), number, Interest::End);
+                self.wake_at(&mut session, when, number);
+            }
             Next::Stop => self.ring(),
             Next::End => {
                 let (who, opened) = (session.close(), session.take_opened_away());
@@ -258,19 +270,44 @@ impl Core {
         }
     }
 
+    /// Has a session visited at this time, unless it will be before.
+    fn wake_at(&self, session: &mut Session, when: Instant, number: u64) {
+        let still_set = session.alarm.filter(|alarm| *alarm > Instant::now());
+        if still_set.is_none_or(|alarm| when < alarm) {
+            session.alarm = Some(when);
+            self.timers.set(when, number);
+        }
+    }
+
     fn end(&self, number: u64) {
         lock(&self.sessions).remove(&number);
     }
 
     /// A client has one connection; if it comes again, what it asked on an older one must not be done any more.
     fn end_older(&self, client: ClientId, number: u64) {
-        let Some(older) = lock(&self.clients).insert(client, number) else { return };
-        let Some(session) = lock(&self.sessions).remove(&older) else { return };
+        if let Some(older) = lock(&self.clients).insert(client, number) {
+            self.expel(older);
+        }
+    }
+
+    /// Ends sessions of clients that do not give up what they have leased.
+    fn cut_off(&self) {
+        for number in self.leases.cut_off() {
+            let grace = self.config.grace.as_secs_f64();
+            self.counters.remember(format!(
+                "closed a connection: its client did not give up what it has leased within {grace} s"
+            ));
+            self.expel(number);
+        }
+    }
+
+    fn expel(&self, number: u64) {
+        let Some(session) = lock(&self.sessions).remove(&number) else { return };
         let (who, opened) = {
             let mut session = lock(&session);
             (session.close(), session.take_opened_away())
         };
-        self.left(older, who, opened);
+        self.left(number, who, opened);
     }
 
     /// What a client leaves behind when its connection ends.
@@ -278,6 +315,7 @@ impl Core {
         let Some(who) = who else { return };
         lock(&self.clients).retain(|client, session| *client != who.client || *session != number);
         self.peers.close(who.client, opened);
+        self.leases.left(number, who.client);
         if who.role == Role::Client {
             self.locks.left(who.client);
         }
@@ -292,25 +330,6 @@ impl Core {
     fn watch_again(&self, fd: BorrowedFd<'_>, number: u64, interest: Interest) {
         if let Err(e) = self.poll.again(fd, number, interest) {
             self.counters.remember(format!("epoll: {e}"));
-        }
-    }
-
-    /// A session whose time has come.
-    fn due(&self) -> Option<u64> {
-        let mut timers = lock(&self.timers);
-        timers.peek().filter(|next| next.0.0 <= Instant::now())?;
-        timers.pop().map(|next| next.0.1)
-    }
-
-    /// How long to wait for an event; -1 if there is nothing else to do.
-    fn patience_ms(&self) -> i32 {
-        match lock(&self.timers).peek() {
-            None => -1,
-            Some(Reverse((when, _))) => {
-                let left = when.saturating_duration_since(Instant::now());
-                // Rounded up, or the last millisecond would be spent spinning.
-                i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX)
-            }
         }
     }
 }

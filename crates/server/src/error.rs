@@ -22,6 +22,12 @@ pub enum Error {
     NotLocal,
     /// The blocks of a request stayed in use by others until its deadline.
     Busy,
+    /// Bytes that a request needs stayed in the cache of other processes until its deadline.
+    Leased,
+    /// A lease for a team that could not be told when to give it up.
+    NoMailbox,
+    /// More of something than a server keeps account of.
+    TooMany(&'static str),
     /// The lock manager.
     Locks(pario_locks::Error),
     /// A lock that the client does not have, or no longer.
@@ -49,10 +55,11 @@ impl Error {
             Error::Store(e) => e.kind(),
             Error::Names(e) => e.kind(),
             Error::Transport(e) => e.kind(),
-            Error::BadRequest(_) => ErrorKind::Arg,
+            Error::BadRequest(_) | Error::NoMailbox => ErrorKind::Arg,
             Error::NotMetadata | Error::NotLocal => ErrorKind::Protocol,
             Error::Locks(e) => e.kind(),
-            Error::Busy => ErrorKind::FileInUse,
+            Error::Busy | Error::Leased => ErrorKind::FileInUse,
+            Error::TooMany(_) => ErrorKind::NoMem,
             Error::NoLock => ErrorKind::Io,
             Error::Starting | Error::Ending | Error::NoAddress(_) => ErrorKind::Unreachable,
             Error::Elsewhere(failure) => failure.kind,
@@ -90,6 +97,11 @@ impl std::fmt::Display for Error {
                 "the cache has no room: every block is in use or waits for storage; try again, or give the \
                  servers a larger cache",
             ),
+            Error::Leased => f.write_str(
+                "other processes have these bytes in their caches and did not give them up in time; try again",
+            ),
+            Error::NoMailbox => f.write_str("a team that leases has to poll this server for recalls first"),
+            Error::TooMany(what) => write!(f, "this server has too many {what}; use fewer caching processes"),
             Error::Locks(e) => e.fmt(f),
             Error::NoLock => {
                 f.write_str("the lock was lost: the client's connection had broken, or the file is gone")

@@ -15,6 +15,7 @@ mod config;
 mod core;
 mod error;
 mod flush;
+mod leases;
 mod locks;
 mod names;
 mod peers;
@@ -24,6 +25,7 @@ mod status;
 #[allow(unsafe_code)]
 mod sys;
 mod tier;
+mod timers;
 
 pub use config::Config;
 pub use error::{Error, Result};

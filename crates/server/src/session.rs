@@ -43,6 +43,8 @@ pub(crate) struct Session {
     payload: Payload,
     outbox: Outbox,
     who: Option<Who>,
+    /// When it will be visited, if it is known.
+    pub alarm: Option<Instant>,
     /// Files that were opened through this door at another server.
     opened_away: Vec<FileId>,
 }
@@ -78,8 +80,10 @@ enum Stage {
 pub(crate) enum Next {
     Read,
     Write,
-    /// To be looked at again at this time, and when the other side goes.
+    /// To be looked at again at this time.
     Later(Instant),
+    /// The same, and when the other side goes.
+    Until(Instant),
     /// An answer from another server.
     Away,
     /// The end of the whole server.
@@ -96,6 +100,7 @@ impl Session {
             payload: Payload::default(),
             outbox: Outbox::default(),
             who: None,
+            alarm: None,
             opened_away: Vec::new(),
         }
     }
@@ -106,6 +111,7 @@ impl Session {
 
     /// Ends it, whatever is under way; who it was, the first time.
     pub fn close(&mut self) -> Option<Who> {
+        // What a request under way had asked for it gives up now.
         self.stage = Stage::Ended;
         // The other side sees the end at once, and not when the last who holds this lets go of it.
         let _ = self.stream.shutdown();
@@ -153,7 +159,7 @@ impl Session {
                     self.begin(core, number, &head)?;
                 }
                 Stage::Working { envelope, task, since } => {
-                    if let Some(next) = self.work(core, envelope, task, since)? {
+                    if let Some(next) = self.work(core, number, envelope, task, since)? {
                         return Ok(next);
                     }
                 }
@@ -298,14 +304,20 @@ impl Session {
     fn work(
         &mut self,
         core: &Core,
+        number: u64,
         envelope: Envelope,
         mut task: Box<Task>,
         since: Instant,
     ) -> Result<Option<Next>, Trouble> {
         let Some(who) = self.who else { return Err(Trouble::Gone) };
-        let asker =
-            Asker { client: envelope.origin.unwrap_or(who.client), ledger: who.ledger, id: envelope.id };
-        if let Some((reply, pieces)) = task.pinned(core) {
+        let asker = Asker {
+            client: envelope.origin.unwrap_or(who.client),
+            session: number,
+            is_here: envelope.origin.is_none(),
+            ledger: who.ledger,
+            id: envelope.id,
+        };
+        if let Some((reply, pieces)) = task.pinned(core, &asker) {
             self.outbox.send_pinned(&self.stream, envelope, &reply, pieces, task.reply_payload())?;
             self.payload.clear();
             self.stage = Stage::Frame;
@@ -326,10 +338,15 @@ impl Session {
                 return Ok(Some(Next::Later(now)));
             }
             Verdict::Later if since.elapsed() >= PATIENCE => {
-                task.give_up(core);
-                self.fail(core, envelope, &Error::Busy)?;
+                let error = task.give_up(core);
+                self.fail(core, envelope, &error)?;
             }
             Verdict::Later if sys::is_gone(self.stream.as_fd()) => return Err(Trouble::Gone),
+            Verdict::Until(_) if sys::is_gone(self.stream.as_fd()) => return Err(Trouble::Gone),
+            Verdict::Until(when) => {
+                self.stage = Stage::Working { envelope, task, since };
+                return Ok(Some(Next::Until(when)));
+            }
             Verdict::Later => {
                 self.stage = Stage::Working { envelope, task, since };
                 return Ok(Some(Next::Later(Instant::now() + RETRY)));

@@ -10,6 +10,8 @@ use crate::tier::Piece;
 pub(crate) enum Interest {
     Read,
     Write,
+    /// Only that the other side goes.
+    End,
 }
 
 /// An epoll instance. Every registered descriptor has a number; each report is given once (oneshot).
@@ -48,6 +50,7 @@ impl Poll {
         let events = match interest {
             Interest::Read => libc::EPOLLIN | libc::EPOLLRDHUP,
             Interest::Write => libc::EPOLLOUT,
+            Interest::End => libc::EPOLLRDHUP,
         };
         let mut event = libc::epoll_event { events: (events | libc::EPOLLONESHOT) as u32, u64: number };
         // SAFETY: both descriptors are open; the event is read during the call.

@@ -7,8 +7,8 @@ use pario_units::{ErrorKind, FileId, Stamp};
 use crate::codec::{Field, Reader, numbered, records};
 use crate::error::Error;
 use crate::message::{
-    Access, Attributes, Create, Entry, Failure, Held, Inode, Intent, Kind, Part, Range, Room, Run, Size,
-    Slot, Status, Wish, Written,
+    Access, Attributes, Create, Entry, Failure, Held, Inode, Intent, Kind, Leases, Part, Range, Recall, Room,
+    Run, Size, Slot, Status, Wish, Written,
 };
 
 numbered! {
@@ -52,6 +52,7 @@ numbered! {
 records! {
     Slot { block: u64, slot: u32, generation: u32, pending: bool }
     Part { file: FileId, end: u64 }
+    Recall { number: u64, file: FileId, range: Range }
     Held { file: FileId, access: Access }
     Failure { kind: ErrorKind, errno: i32, text: String }
     Wish { stripe: u64, count: u16, first: Option<u16> }
@@ -73,6 +74,16 @@ records! {
     Entry { name: String, attributes: Attributes }
     Inode { parent: FileId, name: String, attributes: Attributes }
     Room { total: u64, free: u64, used: u64, parts: u64 }
+    Leases {
+        teams: u32,
+        mailboxes: u32,
+        requests: u64,
+        grants: u64,
+        conflicts: u64,
+        revocations: u64,
+        waits: u64,
+        cut_off: u64,
+    }
     Status {
         pid: u32,
         started: Stamp,
@@ -103,6 +114,7 @@ records! {
         files: u64,
         directories: u64,
         open_files: u64,
+        leases: Leases,
         room: Room,
         last_errors: Vec<String>,
     }

@@ -37,6 +37,23 @@ pub enum Request {
     /// Ends a lock.
     Unlock { lock: u64 },
 
+    // Leases: a team is all processes of one program that keep one set of files in their memory together.
+    /// This client belongs to the team: its `Read`, `Write`, `Acquire` do not recall what the team has leased.
+    Join { team: u128 },
+    /// The team may keep these local ranges to itself until they are recalled; waits until others have given them up.
+    /// What a mailbox yields after this was sent it does not have, whatever the reply says. Refused while the team has no
+    /// mailbox here.
+    Lease { team: u128, file: FileId, ranges: Vec<Range> },
+    /// Makes this connection one of the team's mailboxes, and joins it. Answered as soon as there are recalls that this
+    /// mailbox has not been told, or with none after this time (at most 10 s). A mailbox that ends has yielded
+    /// everything; with its last mailbox a team loses its leases.
+    Recalls { team: u128, wait_ms: u32 },
+    /// This mailbox's process has stored, through a client that has joined, and forgotten everything in `gone`, which
+    /// contains the recalled range. When all mailboxes of the team have done so, what they all name may go to others.
+    Yield { number: u64, gone: Range },
+    /// The team gives up all of the file here.
+    Release { team: u128, file: FileId },
+
     // About the server itself.
     /// Nothing; that the server answers.
     Ping,
@@ -99,6 +116,10 @@ pub enum Reply {
     Verified { damaged: Vec<u64>, next: Option<u64> },
     /// To `Lock`.
     Locked { lock: u64 },
+    /// To `Lease`: what the team has around the ranges; at least those, perhaps far more.
+    Leased { extents: Vec<Range> },
+    /// To `Recalls`.
+    Recalled { recalls: Vec<Recall> },
     /// To `Room`.
     Room(Room),
     /// To `Status`.
@@ -138,6 +159,15 @@ pub struct Run {
 pub struct Range {
     pub at: u64,
     pub len: u64,
+}
+
+/// Somebody else wants bytes that a team has leased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Recall {
+    /// To be named in [`Request::Yield`].
+    pub number: u64,
+    pub file: FileId,
+    pub range: Range,
 }
 
 /// Where in the pool a block is, as long as the slot's generation is this.
@@ -184,6 +214,23 @@ pub struct Room {
     pub parts: u64,
 }
 
+/// How much leases there are at a server, and the traffic that they caused: requests for leases, and accesses of others
+/// to files with leases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Leases {
+    pub teams: u32,
+    pub mailboxes: u32,
+    pub requests: u64,
+    pub grants: u64,
+    /// Leases that stood in the way of a request when it came.
+    pub conflicts: u64,
+    pub revocations: u64,
+    /// Requests that had to wait.
+    pub waits: u64,
+    /// Mailboxes that did not yield in time.
+    pub cut_off: u64,
+}
+
 /// What a server tells of itself. Counters count from its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
@@ -218,6 +265,7 @@ pub struct Status {
     pub files: u64,
     pub directories: u64,
     pub open_files: u64,
+    pub leases: Leases,
     pub room: Room,
     /// What went wrong last, newest first.
     pub last_errors: Vec<String>,

@@ -3,7 +3,7 @@
 use pario_layout::Striping;
 use pario_units::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
 use pario_wire::greeting::{Greeting, Hello, Role};
-use pario_wire::message::{Attributes, Kind, Range, Size};
+use pario_wire::message::{Attributes, Kind, Range, Recall, Size};
 use pario_wire::{Envelope, Nonce, Reply, Request, Secret, Side, encode_reply, encode_request};
 
 const DOCUMENT: &str = include_str!("../../../docs/PROTOCOL.md");
@@ -49,6 +49,26 @@ fn the_frames_are_as_shown() {
     let mut reply = Vec::new();
     encode_reply(&mut reply, to, &Reply::Opened { attributes, created: true }, 0).unwrap();
     assert_documented("the attributes", &reply[32..]);
+}
+
+#[test]
+fn the_leases_are_as_shown() {
+    let to = Envelope::new(ServerId(2), RequestId(5));
+    let range = Range { at: 65536, len: 131_072 };
+    let body = |request: &Request| {
+        let mut bytes = Vec::new();
+        encode_request(&mut bytes, to, request).unwrap();
+        bytes.split_off(32)
+    };
+    let (team, file) = (0xc0de, FileId(0x1234));
+    assert_documented("the lease", &body(&Request::Lease { team, file, ranges: vec![range] }));
+    assert_documented("the poll", &body(&Request::Recalls { team, wait_ms: 5000 }));
+    let gone = Range { at: 65536, len: i64::MAX as u64 - 65536 };
+    assert_documented("the yield", &body(&Request::Yield { number: 7, gone }));
+    let mut reply = Vec::new();
+    let recalls = vec![Recall { number: 7, file, range }];
+    encode_reply(&mut reply, to, &Reply::Recalled { recalls }, 0).unwrap();
+    assert_documented("the recall", &reply[32..]);
 }
 
 #[test]

@@ -20,6 +20,9 @@ use std::time::{Duration, Instant};
 /// How long a server waits for the end of another in its place.
 const PREDECESSOR: Duration = Duration::from_secs(5);
 
+/// How long a process may take to give up what it has leased; less than a request of another waits for it.
+const GRACE: Duration = Duration::from_secs(20);
+
 /// Runs a server until it is shut down: reads [`Start`], says `Ready`, reads the peers, says `Serving`.
 pub fn serve(input: &mut impl BufRead, output: &mut impl Write) -> ExitCode {
     match try_to_serve(input, output) {
@@ -132,6 +135,7 @@ fn config(start: &Start) -> Result<Config, String> {
         low_water: mark(settings.low_water.of(blocks)),
         workers: usize::from(settings.workers),
         lease: settings.deadline,
+        grace: GRACE,
         deadline: settings.deadline,
     })
 }

@@ -59,6 +59,7 @@ pub fn config(dir: &Path, server: u16, servers: u16, slots: u64) -> Config {
         low_water: (slots / 4) as u32,
         workers: 2,
         lease: Duration::ZERO,
+        grace: Duration::from_secs(20),
         deadline: Duration::from_secs(10),
     }
 }

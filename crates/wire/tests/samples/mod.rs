@@ -5,8 +5,8 @@ use pario_units::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId,
 use pario_wire::Envelope;
 use pario_wire::greeting::{Greeting, Hello, Prefix, Refusal, Role, Welcome};
 use pario_wire::message::{
-    Access, Attributes, Create, Entry, Failure, Held, Inode, Intent, Kind, Part, Range, Reply, Request, Room,
-    Run, Size, Slot, Status, Wish, Written,
+    Access, Attributes, Create, Entry, Failure, Held, Inode, Intent, Kind, Leases, Part, Range, Recall,
+    Reply, Request, Room, Run, Size, Slot, Status, Wish, Written,
 };
 use pario_wire::{Nonce, Secret, Side};
 
@@ -105,6 +105,19 @@ impl Dice {
         Room { total: self.number(), free: self.number(), used: self.number(), parts: self.number() }
     }
 
+    fn leases(&mut self) -> Leases {
+        Leases {
+            teams: self.small(),
+            mailboxes: self.small(),
+            requests: self.number(),
+            grants: self.number(),
+            conflicts: self.number(),
+            revocations: self.number(),
+            waits: self.number(),
+            cut_off: self.number(),
+        }
+    }
+
     fn status(&mut self) -> Status {
         Status {
             pid: self.small(),
@@ -136,6 +149,7 @@ impl Dice {
             files: self.number(),
             directories: self.number(),
             open_files: self.number(),
+            leases: self.leases(),
             room: self.room(),
             last_errors: self.list(Dice::text),
         }
@@ -169,6 +183,14 @@ impl Dice {
             10 => Request::Accept { file: self.file(), blocks: self.list(Dice::number) },
             11 => Request::Lock { file: self.file(), range: self.range(1 << 40), exclusive: self.coin() },
             12 => Request::Unlock { lock: self.number() },
+            13 => Request::Join { team: self.wide() },
+            14 => {
+                let ranges = self.list(|d| d.range(1 << 40));
+                Request::Lease { team: self.wide(), file: self.file(), ranges }
+            }
+            15 => Request::Recalls { team: self.wide(), wait_ms: self.small() },
+            16 => Request::Yield { number: self.number(), gone: self.range(1 << 60) },
+            17 => Request::Release { team: self.wide(), file: self.file() },
             32 => Request::Ping,
             33 => Request::Room,
             34 => Request::Status,
@@ -232,6 +254,12 @@ impl Dice {
             }
             7 => Reply::Verified { damaged: self.list(Dice::number), next: self.maybe(Dice::number) },
             11 => Reply::Locked { lock: self.number() },
+            14 => Reply::Leased { extents: self.list(|d| d.range(1 << 60)) },
+            15 => {
+                let recall =
+                    |d: &mut Dice| Recall { number: d.number(), file: d.file(), range: d.range(1 << 40) };
+                Reply::Recalled { recalls: self.list(recall) }
+            }
             33 => Reply::Room(self.room()),
             34 => Reply::Status(Box::new(self.status())),
             64 => Reply::Attributes(self.attributes()),

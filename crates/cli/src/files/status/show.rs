@@ -4,7 +4,7 @@ use super::super::table::{Side, Table};
 use super::super::text::{count, percent, short_size, span};
 use super::ask::{Picture, State};
 use pario_units::{ServerId, Stamp};
-use pario_wire::message::Status;
+use pario_wire::message::{Leases, Status};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -64,6 +64,9 @@ pub fn table(picture: &Picture, before: &mut Before, at: Duration, now: Stamp) -
             State::Answers(status) => {
                 let rate = before.rate((entry.id.0, server), status, at);
                 cells.extend(numbers(status, rate, now));
+                if status.leases.teams > 0 {
+                    notes += &format!("  server {server}: {}\n", leases(&status.leases));
+                }
                 for error in status.last_errors.iter().take(ERRORS) {
                     notes += &format!("  server {server}: {}\n", super::super::text::printable(error));
                 }
@@ -96,6 +99,16 @@ fn numbers(status: &Status, rate: Option<f64>, now: Stamp) -> Vec<String> {
         short_size(status.flushed_blocks.saturating_mul(block)),
         short_count(status.errors.saturating_add(status.flush_errors).saturating_add(status.damaged)),
     ]
+}
+
+/// Who keeps blocks of the server's files in memory, and what that costs the others.
+fn leases(leases: &Leases) -> String {
+    format!(
+        "{} caching in {}, {} recalled",
+        count(leases.teams.into(), "program"),
+        count(leases.mailboxes.into(), "task"),
+        count(leases.revocations, "lease"),
+    )
 }
 
 /// A number in at most four characters.
@@ -182,6 +195,16 @@ fn status_object(status: &Status) -> Value {
             "free_bytes": status.room.free,
             "used_bytes": status.room.used,
             "parts": status.room.parts,
+        },
+        "leases": {
+            "teams": status.leases.teams,
+            "mailboxes": status.leases.mailboxes,
+            "requests": status.leases.requests,
+            "grants": status.leases.grants,
+            "conflicts": status.leases.conflicts,
+            "revocations": status.leases.revocations,
+            "waits": status.leases.waits,
+            "cut_off": status.leases.cut_off,
         },
         "files": status.files,
         "directories": status.directories,

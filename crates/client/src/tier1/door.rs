@@ -1,0 +1,59 @@
+//! What tier 1 needs of a partition's servers. Real ones are behind [`servers`](super::servers); tests have others.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use pario_layout::Striping;
+use pario_units::{FileId, ServerId};
+
+use crate::error::Result;
+
+/// The way to the servers for one file, as a member of a team. Ranges of leases are those of a server's local
+/// part.
+pub(crate) trait Door: Send + Sync {
+    fn striping(&self) -> Striping;
+
+    /// How long anything may be waited for.
+    fn deadline(&self) -> Duration;
+
+    /// An error if the file is not open for that.
+    fn may_access(&self, write: bool) -> Result<()>;
+
+    /// Reads as one of the team, whose leases are not recalled by that.
+    fn read(&self, segments: &mut [(u64, &mut [u8])]) -> Result<usize>;
+
+    /// Writes as one of the team.
+    fn write(&self, segments: &[(u64, &[u8])]) -> Result<()>;
+
+    /// As far as the servers know.
+    fn size(&self) -> Result<u64>;
+
+    /// Reads as anybody would: whoever holds leases gives them up first.
+    fn read_straight(&self, bytes: &mut [u8], offset: u64) -> Result<usize>;
+
+    fn write_straight(&self, bytes: &[u8], offset: u64) -> Result<()>;
+
+    /// Waits until the team may keep this range to itself: the extents that it got, which hold the range.
+    fn lease(&self, server: ServerId, range: Range<u64>) -> Result<Vec<Range<u64>>>;
+
+    /// Makes this process hear of recalls at a server. Without that there are no leases.
+    fn mailbox(&self, server: ServerId) -> Result<Box<dyn Mailbox>>;
+}
+
+/// Where a server's recalls arrive. After an error it is of no use any more, and the leases are lost; as they
+/// are when it is dropped.
+pub(crate) trait Mailbox: Send {
+    /// Waits for recalls, some seconds at most: then there are none.
+    fn recalls(&mut self) -> Result<Vec<Recall>>;
+
+    /// This process keeps nothing of `gone` any more, which holds the recalled range.
+    fn give_up(&mut self, number: u64, gone: Range<u64>) -> Result<()>;
+}
+
+/// Somebody else wants this range of a server's local part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Recall {
+    pub number: u64,
+    pub file: FileId,
+    pub range: Range<u64>,
+}

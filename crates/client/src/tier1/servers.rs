@@ -1,0 +1,202 @@
+//! The way to real servers.
+//!
+//! A team has two sets of connections besides the program's own. Data goes by one that has joined the team, so that
+//! it recalls nothing of the team's. Recalls come by the other, so that nothing that is waited for keeps them from
+//! being heard. Leases are asked for by the program's own connections, whose accesses recall as anybody's do.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pario_layout::Striping;
+use pario_units::ServerId;
+use pario_wire::greeting::Role;
+use pario_wire::{Reply, Request, message};
+
+use super::door::{Door, Mailbox, Recall};
+use crate::core::{Core, succeeded, unexpected};
+use crate::error::{Cause, Result};
+use crate::file::File;
+use crate::open::Open;
+
+/// How long a server is asked to wait for a recall.
+const POLL: Duration = Duration::from_secs(10);
+
+/// How long the end of a mailbox may wait for its turn.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// A team's connections.
+pub(crate) struct Team {
+    team: u128,
+    staging: Arc<Core>,
+    post: Arc<Core>,
+}
+
+impl Team {
+    pub fn new(core: &Core, team: u128) -> Result<Team> {
+        let staging = Arc::new(core.sibling(core.options.role, Some(team))?);
+        // It never moves data, and so needs no place in the servers' pools.
+        let post = Arc::new(core.sibling(Role::Tool, None)?);
+        Ok(Team { team, staging, post })
+    }
+}
+
+/// A file at its servers.
+pub(crate) struct Servers {
+    /// As the program has it open.
+    file: File,
+    /// The same by the team's connections.
+    staged: File,
+    team: Arc<Team>,
+}
+
+impl Servers {
+    pub fn new(file: &File, team: Arc<Team>) -> Servers {
+        let staged = File::new(Open::alias(&team.staging, file.open()));
+        Servers { file: file.clone(), staged, team }
+    }
+}
+
+impl Door for Servers {
+    fn striping(&self) -> Striping {
+        self.file.striping()
+    }
+
+    fn deadline(&self) -> Duration {
+        self.file.open().core.options.deadline
+    }
+
+    fn may_access(&self, write: bool) -> Result<()> {
+        if write { self.file.open().writes() } else { self.file.open().reads() }
+    }
+
+    fn read(&self, segments: &mut [(u64, &mut [u8])]) -> Result<usize> {
+        self.staged.read_vectored_at(segments)
+    }
+
+    fn write(&self, segments: &[(u64, &[u8])]) -> Result<()> {
+        let open = self.file.open();
+        let mut places = vec![false; usize::from(self.striping().count())];
+        for (offset, bytes) in segments {
+            for share in self.striping().shares(*offset..*offset + bytes.len() as u64) {
+                places[usize::from(self.striping().place(share.server).expect("a holder"))] = true;
+            }
+        }
+        // For whoever syncs or closes the program's file it is as if it had written.
+        let written = (0..).zip(places).filter_map(|(place, written)| written.then_some(place));
+        let marks: Vec<_> = written.map(|place| open.begin_write(place)).collect();
+        let outcome = self.staged.write_vectored_at(segments);
+        marks.into_iter().for_each(|mark| open.has_written(mark));
+        open.touch();
+        outcome
+    }
+
+    fn size(&self) -> Result<u64> {
+        self.staged.len()
+    }
+
+    fn read_straight(&self, bytes: &mut [u8], offset: u64) -> Result<usize> {
+        self.file.read_at(bytes, offset)
+    }
+
+    fn write_straight(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.file.write_at(bytes, offset)
+    }
+
+    fn lease(&self, server: ServerId, range: Range<u64>) -> Result<Vec<Range<u64>>> {
+        let ranges = vec![message::Range { at: range.start, len: range.end - range.start }];
+        let request = Request::Lease { team: self.team.team, file: self.file.id(), ranges };
+        match self.file.open().core.call(server, &request)? {
+            Reply::Leased { extents } => Ok(extents.iter().map(local).collect()),
+            reply => Err(unexpected(server, &request, &reply)),
+        }
+    }
+
+    fn mailbox(&self, server: ServerId) -> Result<Box<dyn Mailbox>> {
+        let core = Arc::clone(&self.team.post);
+        let since = Instant::now();
+        let deadline = since + core.options.deadline;
+        let mut held = core.hold(server, deadline)?;
+        held.hang_up();
+        held.connect(since, deadline)?;
+        drop(held);
+        let mut post = PostBox { core, server, team: self.team.team, first: Vec::new() };
+        // From its answer on this is a mailbox.
+        post.first = post.poll(Duration::ZERO)?;
+        Ok(Box::new(post))
+    }
+}
+
+/// A connection that is a mailbox. It is never made anew: who loses it has lost the leases, and has to know.
+struct PostBox {
+    core: Arc<Core>,
+    server: ServerId,
+    team: u128,
+    /// What the first answer brought.
+    first: Vec<Recall>,
+}
+
+impl PostBox {
+    fn poll(&self, wait: Duration) -> Result<Vec<Recall>> {
+        let request = Request::Recalls { team: self.team, wait_ms: wait.as_millis() as u32 };
+        match self.ask(&request, wait)? {
+            Reply::Recalled { recalls } => {
+                let each = |one: message::Recall| Recall {
+                    number: one.number,
+                    file: one.file,
+                    range: local(&one.range),
+                };
+                Ok(recalls.into_iter().map(each).collect())
+            }
+            reply => Err(unexpected(self.server, &request, &reply)),
+        }
+    }
+
+    /// Asks on the connection that there is, or not at all.
+    fn ask(&self, request: &Request, wait: Duration) -> Result<Reply> {
+        let since = Instant::now();
+        let deadline = since + wait + self.core.options.deadline;
+        let mut held = self.core.hold(self.server, deadline)?;
+        if !held.is_connected() {
+            return Err(self.core.unreachable(self.server, since, Cause::NoAddress));
+        }
+        let sent = held.send(self.core.next_request(), request, &[], deadline);
+        match sent.and_then(|()| held.receive(&mut [], deadline)) {
+            Ok(reply) => succeeded(self.server, reply),
+            Err(error) => {
+                held.hang_up();
+                Err(self.core.unreachable(self.server, since, Cause::Transport(error)))
+            }
+        }
+    }
+}
+
+impl Mailbox for PostBox {
+    fn recalls(&mut self) -> Result<Vec<Recall>> {
+        match self.first.is_empty() {
+            true => self.poll(POLL),
+            false => Ok(std::mem::take(&mut self.first)),
+        }
+    }
+
+    fn give_up(&mut self, number: u64, gone: Range<u64>) -> Result<()> {
+        let gone = message::Range { at: gone.start, len: gone.end - gone.start };
+        let request = Request::Yield { number, gone };
+        match self.ask(&request, Duration::ZERO)? {
+            Reply::Done => Ok(()),
+            reply => Err(unexpected(self.server, &request, &reply)),
+        }
+    }
+}
+
+impl Drop for PostBox {
+    fn drop(&mut self) {
+        if let Ok(mut held) = self.core.hold(self.server, Instant::now() + FAREWELL) {
+            held.hang_up();
+        }
+    }
+}
+
+fn local(range: &message::Range) -> Range<u64> {
+    range.at..range.at.saturating_add(range.len)
+}

@@ -1,0 +1,230 @@
+//! Staging: dirty bytes go to the servers. A thread of its own does it in the background: between the high and
+//! the low watermark, for blocks that nobody has modified for a while, and when somebody waits for memory or for
+//! a flush; the least recently modified first. Only dirty bytes are written, several blocks at a time. While they
+//! are on their way they cannot be modified.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::door::Door;
+use super::ranges::Ranges;
+use super::state::{Block, Kept, Key, State};
+use super::{Guard, Shared};
+use crate::error::{Error, Result};
+
+/// Most blocks and bytes that are staged at once; at least one block.
+const BLOCKS: usize = 64;
+const BYTES: u64 = 4 << 20;
+
+/// Blocks on their way.
+pub(super) struct Load {
+    key: Key,
+    door: Arc<dyn Door>,
+    block: u64,
+    parts: Vec<Part>,
+}
+
+struct Part {
+    index: u64,
+    bytes: Arc<Vec<u8>>,
+    dirty: Ranges,
+}
+
+/// What the staging thread does next.
+enum Next {
+    Stage(Load),
+    /// Nothing before that time.
+    At(Instant),
+    Sleep,
+}
+
+/// The staging thread.
+pub(super) fn run(shared: &Shared) {
+    let mut state = shared.lock();
+    while !state.over && !state.files.is_empty() {
+        state = match state.next(Instant::now()) {
+            Next::Stage(load) => shared.stage(state, load),
+            Next::At(time) => {
+                let left = time.saturating_duration_since(Instant::now());
+                let woken = shared.work.wait_timeout(state, left);
+                woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0
+            }
+            Next::Sleep => shared.work.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner()),
+        };
+    }
+    state.stager = false;
+}
+
+impl Shared {
+    /// Stages blocks, and keeps the error of the file if that fails.
+    fn stage<'a>(&'a self, state: Guard<'a>, load: Load) -> Guard<'a> {
+        drop(state);
+        let outcome = load.carry();
+        let mut state = self.lock();
+        state.arrived(load, outcome);
+        self.changed.notify_all();
+        state
+    }
+
+    /// Waits until nothing of a file is dirty.
+    pub(super) fn flush(&self, key: Key, patience: Duration) -> Result<()> {
+        let mut state = self.lock();
+        let file = state.file(key);
+        file.flushing += 1;
+        (file.paused, file.error) = (false, None);
+        self.work.notify_one();
+        let (mut since, mut staged) = (Instant::now(), state.counters.staged_blocks);
+        let outcome = loop {
+            let file = state.file(key);
+            if !file.is_dirty() {
+                break Ok(());
+            }
+            if let Some(cause) = file.error.clone().filter(|_| file.paused) {
+                break Err(Error::Unstaged { file: key.1, cause });
+            }
+            if since.elapsed() >= patience {
+                break Err(Error::NoRoom { file: key.1, waited: since.elapsed() });
+            }
+            state = self.wait(state, patience);
+            if state.counters.staged_blocks > staged {
+                (since, staged) = (Instant::now(), state.counters.staged_blocks);
+            }
+        };
+        let file = state.file(key);
+        file.flushing -= 1;
+        if outcome.is_ok() {
+            file.error = None;
+        }
+        outcome
+    }
+
+    /// Stages what is dirty of these blocks, and takes all of them out. If that fails they stay, with only what
+    /// is dirty.
+    pub(super) fn empty<'a>(&'a self, mut state: Guard<'a>, key: Key, blocks: &[u64]) -> (Guard<'a>, bool) {
+        let mut succeeded = true;
+        loop {
+            let Some(file) = state.files.get(&key) else { return (state, true) };
+            let on_its_way = |index: &u64| file.blocks.get(index).is_some_and(|block| block.staging);
+            if blocks.iter().any(on_its_way) {
+                state = self.wait_for_ever(state);
+                continue;
+            }
+            let is_dirty = |index: &&u64| file.blocks.get(index).is_some_and(|block| !block.dirty.is_empty());
+            let dirty: Vec<u64> = blocks.iter().filter(is_dirty).copied().collect();
+            if dirty.is_empty() || !succeeded {
+                break;
+            }
+            let load = state.load(key, dirty.into_iter());
+            state = self.stage(state, load);
+            succeeded = state.files.get(&key).is_none_or(|file| !file.paused);
+        }
+        for index in blocks {
+            let place = (key, *index);
+            match state.block(place).map(|block| block.dirty.is_empty()) {
+                Some(true) => state.discard(place),
+                Some(false) => {
+                    state.renew(place);
+                    state.change(place, false, Block::keep_dirty);
+                }
+                None => {}
+            }
+        }
+        (state, succeeded)
+    }
+}
+
+impl State {
+    fn next(&mut self, now: Instant) -> Next {
+        let (low, settle) = (self.percent(self.limits.low), self.limits.settle);
+        self.draining = self.dirty_bytes > if self.draining { low } else { self.percent(self.limits.high) };
+        // Who waits for memory needs some soon, and the rest of what is dirty may be modified again.
+        let mut excess = match self.draining {
+            true => self.dirty_bytes - low,
+            false => u64::from(self.wanting > 0),
+        };
+        let (mut chosen, mut soonest): (Option<Key>, Option<Instant>) = (None, None);
+        let mut indices = Vec::new();
+        for ((key, index), file, block) in self.dirty_in_order() {
+            let is_other = chosen.is_some_and(|chosen| chosen != key);
+            if is_other || file.paused || block.staging || block.pins > 0 {
+                continue;
+            }
+            let due = block.modified + settle;
+            if excess > 0 || file.flushing > 0 || due <= now {
+                chosen = Some(key);
+                indices.push(index);
+                excess = excess.saturating_sub(file.block);
+            } else {
+                soonest = Some(soonest.map_or(due, |soonest| soonest.min(due)));
+            }
+            if indices.len() == BLOCKS {
+                break;
+            }
+        }
+        match chosen {
+            Some(key) => Next::Stage(self.load(key, indices.into_iter())),
+            None => soonest.map_or(Next::Sleep, Next::At),
+        }
+    }
+
+    /// Sends off the dirty bytes of some of these blocks, from the first on.
+    fn load(&mut self, key: Key, indices: impl Iterator<Item = u64>) -> Load {
+        let most = BYTES.min(self.limits.bytes / 4);
+        let file: &mut Kept = self.file(key);
+        let door = Arc::clone(file.door.as_ref().expect("a file with dirty bytes is open"));
+        let size = file.block;
+        let most = (most / size).max(1) as usize;
+        let mut parts: Vec<Part> = indices
+            .take(most)
+            .map(|index| {
+                let block = file.blocks.get_mut(&index).expect("a dirty block is there");
+                block.staging = true;
+                let bytes = block.bytes.as_ref().expect("a dirty block has bytes");
+                Part { index, bytes: Arc::clone(bytes), dirty: block.dirty.clone() }
+            })
+            .collect();
+        parts.sort_unstable_by_key(|part| part.index);
+        Load { key, door, block: size, parts }
+    }
+
+    fn arrived(&mut self, load: Load, outcome: Result<()>) {
+        let Load { key, parts, .. } = load;
+        for Part { index, bytes, dirty: staged } in parts {
+            drop(bytes);
+            self.block((key, index)).expect("a block stays until it is staged").staging = false;
+            if outcome.is_ok() {
+                let gone = |range: Range<u64>, block: &mut Block| block.dirty.remove(&range);
+                self.change((key, index), false, |block| staged.iter().for_each(|range| gone(range, block)));
+                self.counters.staged_blocks += 1;
+                self.counters.staged_bytes += staged.iter().map(|range| range.end - range.start).sum::<u64>();
+            }
+        }
+        let file = self.file(key);
+        file.paused = outcome.is_err();
+        if let Err(error) = outcome {
+            file.error.get_or_insert(Arc::new(error));
+        }
+    }
+}
+
+impl Load {
+    fn carry(&self) -> Result<()> {
+        let mut segments = Vec::new();
+        for Part { index, bytes, dirty } in &self.parts {
+            for range in dirty.iter() {
+                let offset = index * self.block + range.start;
+                segments.push((offset, &bytes[range.start as usize..range.end as usize]));
+            }
+        }
+        self.door.write(&segments)
+    }
+}
+
+impl Block {
+    /// Forgets what the servers have, too.
+    fn keep_dirty(&mut self) {
+        self.valid = self.dirty.clone();
+        self.reach = self.dirty.span().map_or(0, |span| span.end);
+    }
+}

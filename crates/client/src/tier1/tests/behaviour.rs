@@ -1,0 +1,258 @@
+//! What tier 1 does when, and what it does when something fails.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pario_units::ErrorKind;
+
+use super::super::state::State;
+use super::super::{Shared, TierFile, TierOptions};
+use super::world::{FILE, World};
+
+const BLOCK: u64 = 256;
+
+/// Blocks are staged by the watermarks, or when somebody asks for it.
+fn options(blocks: u64) -> TierOptions {
+    TierOptions { bytes: blocks * BLOCK, block: BLOCK, high: 50, low: 25, settle: Duration::from_secs(1000) }
+}
+
+fn one(blocks: u64) -> (Arc<World>, Arc<Shared>, TierFile) {
+    let (world, shared) = (World::new(BLOCK, 2), Shared::new());
+    let file = world.open(&shared, 1, &options(blocks));
+    (world, shared, file)
+}
+
+fn wait_while(shared: &Shared, is_so: impl Fn(&State) -> bool) {
+    let mut state = shared.lock();
+    while is_so(&state) {
+        state = shared.wait(state, Duration::from_millis(20));
+    }
+}
+
+fn byte(world: &World, at: u64) -> Option<u8> {
+    world.bytes().get(at as usize).copied()
+}
+
+#[test]
+fn a_part_of_a_block_is_written_without_reading_it() {
+    let (world, shared, file) = one(8);
+    world.write(0, &[1; 300]);
+    file.write_at(&[2; 10], 100).expect("written");
+    file.write_at(&[3; 10], 110).expect("written");
+    assert_eq!(shared.lock().counters.fetched_blocks, 0);
+    let mut bytes = [0; 30];
+    assert_eq!(file.read_at(&mut bytes[..20], 100).expect("read"), 20);
+    assert_eq!(shared.lock().counters.fetched_blocks, 0);
+    assert_eq!(file.read_at(&mut bytes, 95).expect("read"), 30);
+    assert_eq!(shared.lock().counters.fetched_blocks, 1);
+    assert_eq!(bytes[..], [&[1; 5][..], &[2; 10], &[3; 10], &[1; 5]].concat());
+    file.flush().expect("flushed");
+    let counters = shared.lock().counters;
+    assert_eq!((counters.staged_blocks, counters.staged_bytes), (1, 20), "only what was written is staged");
+    assert_eq!(file.end(), 120);
+}
+
+#[test]
+fn a_scattered_block_becomes_one_range() {
+    let (world, shared, file) = one(8);
+    world.write(0, &[9; 256]);
+    for at in (0..200).step_by(2) {
+        file.write_at(&[at as u8], at).expect("written");
+        assert!(shared.lock().file((1, FILE)).blocks[&0].dirty.len() <= 64);
+    }
+    assert_eq!(shared.lock().counters.fetched_blocks, 1);
+    file.flush().expect("flushed");
+    let expected: Vec<u8> = (0..256).map(|at| if at < 200 && at % 2 == 0 { at as u8 } else { 9 }).collect();
+    assert_eq!(world.bytes(), expected);
+}
+
+#[test]
+fn staging_goes_from_the_high_watermark_to_the_low_one_oldest_first() {
+    let (world, shared, file) = one(8);
+    for index in 0..4 {
+        file.write_at(&[1; BLOCK as usize], index * BLOCK).expect("written");
+    }
+    file.write_at(&[2], 0).expect("written");
+    assert_eq!(shared.lock().counters.staged_blocks, 0, "half of the memory may be dirty");
+    file.write_at(&[1; BLOCK as usize], 4 * BLOCK).expect("written");
+    wait_while(&shared, |state| state.dirty_bytes > 2 * BLOCK);
+    wait_while(&shared, |state| state.files[&(1, FILE)].blocks.values().any(|block| block.staging));
+    let state = shared.lock();
+    let dirty: Vec<u64> = state.dirty_in_order().map(|((_, index), ..)| index).collect();
+    let (last, rest) = dirty.split_last().expect("some are dirty");
+    assert_eq!((*last, rest.len() <= 1), (4, true), "those stay that were modified last: {dirty:?}");
+    drop(state);
+    assert_eq!(byte(&world, BLOCK), Some(1));
+}
+
+#[test]
+fn what_is_left_alone_is_staged() {
+    let (world, shared) = (World::new(BLOCK, 2), Shared::new());
+    let file = world.open(&shared, 1, &TierOptions { settle: Duration::from_millis(1), ..options(100) });
+    file.write_at(&[1; 10], 0).expect("written");
+    world.wait_while(|ground| ground.writes == 0);
+    assert_eq!(world.bytes(), [1; 10]);
+    drop(file);
+}
+
+#[test]
+fn writing_waits_for_servers_only_if_all_memory_is_dirty() {
+    let (world, shared, file) = one(8);
+    world.set(|ground| ground.slow = true);
+    for index in 0..8 {
+        file.write_at(&[index as u8; BLOCK as usize], index * BLOCK).expect("written");
+    }
+    assert_eq!(shared.lock().counters.waited_ns, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| file.write_at(&[8; BLOCK as usize], 8 * BLOCK).expect("written"));
+        wait_while(&shared, |state| state.wanting == 0);
+        world.set(|ground| ground.slow = false);
+    });
+    assert!(shared.lock().counters.waited_ns > 0);
+    file.flush().expect("flushed");
+    let counters = shared.lock().counters;
+    assert!(counters.peak_bytes <= 8 * BLOCK, "{counters:?}");
+    assert!((0..9).all(|index| byte(&world, index * BLOCK) == Some(index as u8)));
+}
+
+#[test]
+fn what_cannot_be_stored_is_kept_and_told_of() {
+    let (world, shared, file) = one(4);
+    world.set(|ground| ground.broken = true);
+    for index in 0..4 {
+        file.write_at(&[1; BLOCK as usize], index * BLOCK).expect("there is memory");
+    }
+    let error = file.write_at(&[1; BLOCK as usize], 4 * BLOCK).expect_err("there is none");
+    assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+    let error = file.flush().expect_err("nothing can be stored");
+    assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+    assert!(error.to_string().contains("there is no room"), "{error}");
+    assert_eq!(shared.lock().dirty_bytes, 4 * BLOCK);
+    world.set(|ground| ground.broken = false);
+    file.flush().expect("it can again");
+    assert_eq!(world.bytes(), [1; 4 * BLOCK as usize]);
+    file.write_at(&[2], 0).expect("written");
+    world.set(|ground| ground.broken = true);
+    let error = file.close(true).expect_err("it cannot be stored");
+    assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+    assert_eq!(shared.lock().used, 0);
+}
+
+/// Who cannot store what is recalled gives up its mailbox, and keeps what is dirty.
+#[test]
+fn nobody_waits_for_what_cannot_be_stored() {
+    let (world, _shared, file) = one(4);
+    file.write_at(&[1; 100], 0).expect("written");
+    world.set(|ground| (ground.broken, ground.lossy) = (true, true));
+    assert_eq!(world.read(0, 100), b"");
+    file.flush().expect_err("it cannot be stored");
+    world.set(|ground| ground.broken = false);
+    file.flush().expect("it can again");
+    assert_eq!(world.read(0, 200), [1; 100]);
+}
+
+#[test]
+fn recalls_wait_for_a_hold() {
+    let (world, shared, file) = one(4);
+    world.write(0, &[1; 1000]);
+    let hold = file.hold(10..600).expect("held");
+    let is_read = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            assert_eq!(world.read(500, 2), [2, 2]);
+            is_read.store(true, Ordering::Relaxed);
+        });
+        wait_while(&shared, |state| state.counters.recalls == 0);
+        let mut bytes = [0; 590];
+        assert_eq!(file.read_at(&mut bytes, 10).expect("read"), 590);
+        bytes.fill(2);
+        file.write_at(&bytes, 10).expect("written");
+        assert!(!is_read.load(Ordering::Relaxed));
+        drop(hold);
+    });
+    assert_eq!(byte(&world, 9), Some(1));
+}
+
+#[test]
+fn clean_blocks_stay_for_the_same_team() {
+    let (world, shared, file) = one(8);
+    file.write_at(&[1; 600], 0).expect("written");
+    file.close(true).expect("closed");
+    assert_eq!(world.bytes(), [1; 600]);
+    let file = world.open(&shared, 1, &options(8));
+    let before = shared.lock().counters;
+    let mut bytes = [0; 600];
+    assert_eq!(file.read_at(&mut bytes, 0).expect("read"), 600);
+    assert_eq!(bytes, [1; 600]);
+    let after = shared.lock().counters;
+    assert_eq!((after.fetched_blocks, after.leases), (before.fetched_blocks, before.leases));
+    file.close(true).expect("closed");
+    // Until somebody wants them.
+    world.write(0, &[2; 600]);
+    assert_eq!(shared.lock().files.len(), 0);
+}
+
+#[test]
+fn threads_end_when_nothing_is_kept() {
+    let (world, shared, file) = one(8);
+    file.write_at(&[1; 600], 0).expect("written");
+    assert!(shared.lock().stager && !shared.lock().posts.is_empty());
+    drop(file);
+    assert_eq!(world.bytes(), [1; 600], "who drops it has not lost anything");
+    wait_while(&shared, |state| state.stager || !state.posts.is_empty());
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let (world, shared, _file) = one(8);
+    let door = |options: TierOptions, team| world.try_open(&shared, team, &options).map(|_| ());
+    for bad in [
+        TierOptions { block: 100, ..options(8) },
+        TierOptions { bytes: BLOCK, ..options(8) },
+        TierOptions { low: 60, ..options(8) },
+        TierOptions { high: 101, ..options(8) },
+    ] {
+        assert_eq!(door(bad, 2).expect_err("refused").kind(), ErrorKind::Amode);
+    }
+    assert_eq!(door(options(8), 1).expect_err("it is open").kind(), ErrorKind::Amode);
+    door(options(8), 2).expect("another team may");
+}
+
+/// Whoever changes what is there counts up, all at the same time. Nothing is lost.
+#[test]
+fn counts_of_two_teams_and_a_stranger_add_up() {
+    const ROUNDS: u8 = 40;
+    for stingy in [false, true] {
+        let world = World::new(16, 2);
+        world.set(|ground| ground.stingy = stingy);
+        world.write(0, &[0; 128]);
+        let options = TierOptions { bytes: 64, block: 16, settle: Duration::ZERO, ..TierOptions::default() };
+        std::thread::scope(|scope| {
+            for (team, first) in [(1, 0), (1, 1), (2, 0)] {
+                let world = &world;
+                scope.spawn(move || {
+                    let shared = Shared::new();
+                    let file = world.open(&shared, team, &options);
+                    for round in 0..ROUNDS {
+                        // The processes of team 1 take turns, block by block; team 2 takes several at once.
+                        let at = u64::from(round % 4) * 32 + first * 16;
+                        let len = if team == 1 { 16 } else { 40.min(128 - at) };
+                        let mut bytes = vec![0; len as usize];
+                        let hold = file.hold(at..at + len).expect("held");
+                        assert_eq!(file.read_at(&mut bytes, at).expect("read"), bytes.len());
+                        bytes[..16].iter_mut().for_each(|count| *count += 1);
+                        file.write_at(&bytes, at).expect("written");
+                        drop(hold);
+                    }
+                    file.close(false).expect("closed");
+                });
+            }
+            for round in 0..ROUNDS {
+                world.count_up(u64::from(round % 8) * 16..u64::from(round % 8) * 16 + 16);
+            }
+        });
+        let total: u64 = world.bytes().iter().map(|count| u64::from(*count)).sum();
+        assert_eq!(total, 16 * 4 * u64::from(ROUNDS));
+    }
+}

@@ -1,0 +1,522 @@
+//! Who has leased what, who waits for it, and who has to give it up: events in, sessions to wake out.
+//!
+//! A lease is a cached exclusive lock of its team in the lock manager; every access of others to the file is an exact
+//! shared one for its time, so accesses exclude leases and not each other. What one request needs is asked for at once:
+//! so a request waits only for those that came before it, or for a team that is being asked to give way, and nobody waits
+//! in a circle. An access of the team itself is an exact lock of the same holder: it goes past who waits, because those
+//! wait for the team, which has to store what it is to give up.
+//!
+//! Two things keep what a process believes to have within what the book says:
+//! - a lease is not recalled before the request for it has been answered (its lock is *unready*);
+//! - what is answered is not among what a recall asks for that some mailbox may have answered already, and from then on
+//!   that recall takes no more than it asks for.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use pario_locks::{Action, Counters, Extent, Grant, Limits, LockId, Manager, Mode, Release, Request, Ticket};
+use pario_units::{ClientId, FileId};
+
+use crate::error::{Error, Result};
+use pario_wire::message::Leases;
+
+/// A program whose processes cache files together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Team(pub u128);
+
+/// A connection.
+pub(super) type Session = u64;
+
+/// Mailboxes, and clients that have joined teams, at a server.
+const MOST_MAILBOXES: usize = 4096;
+const MOST_JOINED: usize = 1 << 16;
+
+/// Locks of a team, and so recalls that a mailbox may have before it; and of a request.
+const LIMITS: Limits = Limits { waiting: 1 << 12, locks: 1 << 14 };
+
+/// Recalls in one answer.
+const MOST_TOLD: usize = 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Holder {
+    Team(Team),
+    /// A request of somebody else.
+    Request(u64),
+}
+
+pub(super) struct Book {
+    unit: u64,
+    grace: Duration,
+    pub now: Instant,
+    manager: Manager<Holder>,
+    last: u64,
+    tickets: HashMap<u64, Asked>,
+    teams: HashMap<Team, Members>,
+    /// The team of each client that has joined one, and the session, unless it is one of another server.
+    joined: HashMap<ClientId, (Team, Option<Session>)>,
+    mailboxes: HashMap<Session, Team>,
+    recalls: BTreeMap<u64, Recall>,
+    /// When overdue ones will be looked for.
+    looking_at: Option<Instant>,
+    leased: HashSet<FileId>,
+    cut_off: u64,
+    pub effects: Effects,
+}
+
+/// What the book wants done.
+#[derive(Debug, Default)]
+pub(super) struct Effects {
+    /// These can go on.
+    pub wake: Vec<Session>,
+    /// Files that have leases from now on; and those that have none any more.
+    pub guard: Vec<FileId>,
+    pub open: Vec<FileId>,
+    /// When to ask for those that are overdue.
+    pub look_at: Option<Instant>,
+}
+
+/// A request to the manager.
+#[derive(Debug)]
+struct Asked {
+    session: Session,
+    holder: Holder,
+    file: FileId,
+    lease: bool,
+    lock: Option<LockId>,
+}
+
+#[derive(Debug, Default)]
+struct Members {
+    /// What each has not been told yet.
+    mailboxes: BTreeMap<Session, VecDeque<u64>>,
+    locks: BTreeMap<LockId, FileId>,
+    /// Locks whose request is not answered yet, and revocations of them.
+    unready: HashSet<LockId>,
+    deferred: Vec<(LockId, FileId, Extent)>,
+    /// Leases whose blocks clients may still know; by the lock with which they came.
+    known: Vec<(LockId, FileId, Extent)>,
+}
+
+#[derive(Debug)]
+struct Recall {
+    team: Team,
+    file: FileId,
+    lock: LockId,
+    wanted: Extent,
+    /// What those who have yielded all named.
+    gone: Extent,
+    owing: BTreeSet<Session>,
+    due: Instant,
+}
+
+/// A request for a lease under way.
+#[derive(Debug)]
+pub(super) struct Ask {
+    pub session: Session,
+    pub team: Team,
+    pub file: FileId,
+    pub extents: Vec<Extent>,
+    tickets: Vec<u64>,
+}
+
+impl Ask {
+    pub fn new(session: Session, team: Team, file: FileId, extents: Vec<Extent>) -> Ask {
+        Ask { session, team, file, extents, tickets: Vec::new() }
+    }
+}
+
+/// How far it is.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Wait,
+    /// Clients have to forget where the blocks of these extents are; then [`Book::forgotten`].
+    Forget(Vec<(LockId, Extent)>),
+    /// The team has these.
+    Done(Vec<Extent>),
+}
+
+impl Book {
+    pub fn new(unit: u64, grace: Duration) -> Book {
+        Book {
+            unit,
+            grace,
+            now: Instant::now(),
+            manager: Manager::with_limits(unit, LIMITS),
+            last: 0,
+            tickets: HashMap::new(),
+            teams: HashMap::new(),
+            joined: HashMap::new(),
+            mailboxes: HashMap::new(),
+            recalls: BTreeMap::new(),
+            looking_at: None,
+            leased: HashSet::new(),
+            cut_off: 0,
+            effects: Effects::default(),
+        }
+    }
+
+    pub fn join(&mut self, client: ClientId, team: Team, session: Option<Session>) -> Result<()> {
+        if self.joined.len() >= MOST_JOINED && !self.joined.contains_key(&client) {
+            return Err(Error::TooMany("clients in teams"));
+        }
+        self.joined.insert(client, (team, session));
+        Ok(())
+    }
+
+    pub fn team_of(&self, client: ClientId) -> Option<Team> {
+        self.joined.get(&client).map(|(team, _)| *team)
+    }
+
+    /// An access to these extents of a file by a team's client, or by somebody else. What comes back are the tickets of
+    /// its locks, to be [ended](Book::end).
+    pub fn demand(
+        &mut self,
+        team: Option<Team>,
+        session: Session,
+        file: FileId,
+        extents: &[Extent],
+    ) -> Result<Vec<u64>> {
+        let holder = team.map_or_else(|| Holder::Request(self.fresh()), Holder::Team);
+        self.ask(holder, session, file, extents, Grant::Exact)
+    }
+
+    pub fn is_granted(&self, tickets: &[u64]) -> bool {
+        tickets.iter().all(|ticket| self.tickets.get(ticket).is_some_and(|asked| asked.lock.is_some()))
+    }
+
+    /// Goes on with a request for a lease.
+    pub fn lease(&mut self, ask: &mut Ask) -> Result<Step> {
+        let (team, file) = (ask.team, ask.file);
+        if !self.teams.contains_key(&team) {
+            return Err(Error::NoMailbox);
+        }
+        // Those of before the team lost its last mailbox are gone.
+        ask.tickets.retain(|ticket| self.tickets.contains_key(ticket));
+        if !self.is_granted(&ask.tickets) {
+            return Ok(Step::Wait);
+        }
+        let missing = self.missing(ask);
+        if !missing.is_empty() {
+            if self.leased.insert(file) {
+                self.effects.guard.push(file);
+            }
+            let tickets = self.ask(Holder::Team(team), ask.session, file, &missing, Grant::Largest)?;
+            ask.tickets.extend(tickets);
+            if !self.is_granted(&ask.tickets) {
+                return Ok(Step::Wait);
+            }
+        }
+        let known: Vec<(LockId, Extent)> = self.teams[&team]
+            .known
+            .iter()
+            .filter(|(_, of, _)| *of == file)
+            .map(|(lock, _, extent)| (*lock, *extent))
+            .collect();
+        if !known.is_empty() {
+            return Ok(Step::Forget(known));
+        }
+        let held = self.held(team, file);
+        let around = |run: &Extent| ask.extents.iter().any(|extent| extent.overlaps(*run));
+        for recall in self.recalls.values_mut().filter(|recall| (recall.team, recall.file) == (team, file)) {
+            recall.gone = recall.wanted;
+        }
+        Ok(Step::Done(held.into_iter().filter(around).collect()))
+    }
+
+    /// Clients have forgotten these.
+    pub fn forgotten(&mut self, team: Team, extents: &[(LockId, Extent)]) {
+        if let Some(members) = self.teams.get_mut(&team) {
+            members.known.retain(|(lock, _, _)| !extents.iter().any(|(done, _)| done == lock));
+        }
+    }
+
+    /// The request is answered, or nobody wants an answer any more: its leases can be recalled from now on.
+    pub fn end_ask(&mut self, ask: &Ask) {
+        self.end(&ask.tickets);
+    }
+
+    /// An access is over, or nobody waits for it any more.
+    pub fn end(&mut self, tickets: &[u64]) {
+        for ticket in tickets {
+            let Some(Asked { holder, file, lease, lock, .. }) = self.tickets.remove(ticket) else { continue };
+            let actions = match (lock, holder) {
+                (None, _) => self.manager.cancel(holder, Ticket(*ticket)),
+                (Some(lock), Holder::Team(team)) if lease => {
+                    self.make_ready(team, lock);
+                    Vec::new()
+                }
+                (Some(lock), _) => self.manager.unlock(holder, lock).expect("its own"),
+            };
+            self.told(actions);
+            self.forget_if_idle(file);
+        }
+    }
+
+    /// The session is one of the team's mailboxes.
+    pub fn add_mailbox(&mut self, session: Session, client: ClientId, team: Team) -> Result<()> {
+        match self.mailboxes.get(&session) {
+            Some(own) if *own == team => return Ok(()),
+            Some(_) => return Err(Error::BadRequest("team and that of its connection together")),
+            None if self.mailboxes.len() >= MOST_MAILBOXES => return Err(Error::TooMany("mailboxes")),
+            None => {}
+        }
+        self.join(client, team, Some(session))?;
+        self.mailboxes.insert(session, team);
+        self.teams.entry(team).or_default().mailboxes.insert(session, VecDeque::new());
+        Ok(())
+    }
+
+    /// What a mailbox is to be told: each recall once.
+    pub fn next_recalls(&mut self, session: Session) -> Vec<(u64, FileId, Extent)> {
+        let mut told = Vec::new();
+        let members = self.mailboxes.get(&session).and_then(|team| self.teams.get_mut(team));
+        let Some(untold) = members.and_then(|members| members.mailboxes.get_mut(&session)) else {
+            return told;
+        };
+        while told.len() < MOST_TOLD
+            && let Some(number) = untold.pop_front()
+        {
+            told.extend(self.recalls.get(&number).map(|recall| (number, recall.file, recall.wanted)));
+        }
+        told
+    }
+
+    /// A mailbox's process has given up bytes. A recall that is over changes nothing.
+    pub fn yielded(&mut self, session: Session, number: u64, gone: Extent) -> Result<()> {
+        let Some(recall) = self.recalls.get_mut(&number) else { return Ok(()) };
+        // Whole blocks only; what was asked for is so.
+        let end = if gone.end() == u64::MAX { u64::MAX } else { gone.end() / self.unit * self.unit };
+        let whole = Extent::new(gone.start().next_multiple_of(self.unit), end);
+        let whole = whole.filter(|whole| whole.covers(recall.wanted)).ok_or(Error::BadRequest("ranges"))?;
+        if recall.owing.remove(&session) {
+            recall.gone = recall.gone.and(whole).expect("both cover what was asked for");
+            self.settle(number);
+        }
+        Ok(())
+    }
+
+    /// The team gives up all of a file, but for what it is just asking for.
+    pub fn release(&mut self, team: Team, file: FileId) {
+        let Some(members) = self.teams.get_mut(&team) else { return };
+        let is_released = |lock: &LockId, of: &FileId| *of == file && !members.unready.contains(lock);
+        let locks: Vec<LockId> =
+            members.locks.iter().filter(|(lock, of)| is_released(lock, of)).map(|(lock, _)| *lock).collect();
+        members.locks.retain(|lock, _| !locks.contains(lock));
+        members.known.retain(|(lock, _, _)| !locks.contains(lock));
+        self.recalls.retain(|_, recall| recall.team != team || !locks.contains(&recall.lock));
+        for lock in locks {
+            let actions = self.manager.unlock(Holder::Team(team), lock).expect("its own");
+            self.told(actions);
+        }
+        self.forget_if_idle(file);
+    }
+
+    /// A connection has ended. Its mailbox has yielded everything; a team without mailboxes has no leases.
+    pub fn left(&mut self, session: Session, client: ClientId) {
+        if self.joined.get(&client).is_some_and(|(_, of)| *of == Some(session)) {
+            self.joined.remove(&client);
+        }
+        self.end_mailbox(session);
+    }
+
+    fn end_mailbox(&mut self, session: Session) {
+        let Some(team) = self.mailboxes.remove(&session) else { return };
+        let members = self.teams.get_mut(&team).expect("it has a mailbox");
+        members.mailboxes.remove(&session);
+        if members.mailboxes.is_empty() {
+            return self.end_team(team);
+        }
+        let owed: Vec<u64> = self
+            .recalls
+            .iter_mut()
+            .filter_map(|(number, recall)| recall.owing.remove(&session).then_some(*number))
+            .collect();
+        owed.into_iter().for_each(|number| self.settle(number));
+    }
+
+    /// Mailboxes that should have yielded by now, and are none any more: their connections are to be ended.
+    pub fn cut_off(&mut self) -> Vec<Session> {
+        let late = self.recalls.values().filter(|recall| recall.due <= self.now);
+        let late: BTreeSet<Session> = late.flat_map(|recall| recall.owing.iter().copied()).collect();
+        self.cut_off += late.len() as u64;
+        late.iter().for_each(|session| self.end_mailbox(*session));
+        self.looking_at = self.recalls.values().map(|recall| recall.due).min();
+        self.effects.look_at = self.looking_at;
+        late.into_iter().collect()
+    }
+
+    pub fn status(&self) -> Leases {
+        let Counters { requests, grants, conflicts, revocations, waits } = self.manager.counters();
+        Leases {
+            teams: self.teams.len() as u32,
+            mailboxes: self.mailboxes.len() as u32,
+            requests,
+            grants,
+            conflicts,
+            revocations,
+            waits,
+            cut_off: self.cut_off,
+        }
+    }
+
+    fn fresh(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    /// Asks the manager for all of these, or for nothing.
+    fn ask(
+        &mut self,
+        holder: Holder,
+        session: Session,
+        file: FileId,
+        extents: &[Extent],
+        grant: Grant,
+    ) -> Result<Vec<u64>> {
+        let lease = grant == Grant::Largest;
+        let mode = if lease { Mode::Exclusive } else { Mode::Shared };
+        let mut tickets = Vec::new();
+        for &extent in extents {
+            let number = self.fresh();
+            self.tickets.insert(number, Asked { session, holder, file, lease, lock: None });
+            tickets.push(number);
+            match self.manager.request(Request { holder, ticket: Ticket(number), file, extent, mode, grant })
+            {
+                Ok(actions) => self.told(actions),
+                Err(e) => {
+                    self.end(&tickets);
+                    return Err(Error::Locks(e));
+                }
+            }
+        }
+        // Who asks sees by itself what it has got at once.
+        self.effects.wake.retain(|woken| *woken != session);
+        Ok(tickets)
+    }
+
+    /// What the team has of a file, but for what it is being asked to give up; neighbours together.
+    fn held(&self, team: Team, file: FileId) -> Vec<Extent> {
+        let mut held: Vec<Extent> = Vec::new();
+        for (run, lock) in self.manager.cached(Holder::Team(team), file, Mode::Exclusive) {
+            let recalled = self.recalls.values().find(|recall| recall.lock == lock);
+            let rest = match recalled {
+                Some(recall) => run.minus(recall.wanted).collect(),
+                None => vec![run],
+            };
+            for run in rest {
+                match held.last_mut().filter(|last| last.end() == run.start()) {
+                    Some(last) => *last = Extent::new(last.start(), run.end()).expect("longer than before"),
+                    None => held.push(run),
+                }
+            }
+        }
+        held
+    }
+
+    /// What the team does not have of what it asks for.
+    fn missing(&self, ask: &Ask) -> Vec<Extent> {
+        let held = self.held(ask.team, ask.file);
+        let has = |extent: &&Extent| !held.iter().any(|run| run.covers(**extent));
+        ask.extents.iter().filter(has).copied().collect()
+    }
+
+    fn told(&mut self, actions: Vec<Action<Holder>>) {
+        for action in actions {
+            match action {
+                Action::Granted { ticket, file, lock, extent, holder, .. } => {
+                    let asked = self.tickets.get_mut(&ticket.0).expect("who does not wait has cancelled");
+                    asked.lock = Some(lock);
+                    self.effects.wake.push(asked.session);
+                    if let (Holder::Team(team), true) = (holder, asked.lease) {
+                        self.leased_to(team, file, lock, extent);
+                    }
+                }
+                Action::Revoke { holder: Holder::Team(team), file, lock, wanted } => {
+                    // A team that is about to end gives up everything anyway.
+                    let Some(members) = self.teams.get_mut(&team) else { continue };
+                    match members.unready.contains(&lock) {
+                        true => members.deferred.push((lock, file, wanted)),
+                        false => self.recall(team, file, lock, wanted),
+                    }
+                }
+                Action::Revoke { .. } => unreachable!("only leases are cached"),
+                Action::Refused { .. } => unreachable!("a file that somebody waits for is not forgotten"),
+            }
+        }
+    }
+
+    fn leased_to(&mut self, team: Team, file: FileId, lock: LockId, extent: Extent) {
+        let members = self.teams.get_mut(&team).expect("one that ends cancels what it waits for");
+        // The new lock stands for some older ones.
+        let held = self.manager.cached(Holder::Team(team), file, Mode::Exclusive);
+        members.locks.retain(|lock, of| *of != file || held.iter().any(|(_, held)| held == lock));
+        members.locks.insert(lock, file);
+        members.unready.insert(lock);
+        members.known.push((lock, file, extent));
+    }
+
+    fn recall(&mut self, team: Team, file: FileId, lock: LockId, wanted: Extent) {
+        let number = self.fresh();
+        let due = self.now + self.grace;
+        let members = self.teams.get_mut(&team).expect("just seen");
+        for (session, untold) in &mut members.mailboxes {
+            untold.push_back(number);
+            self.effects.wake.push(*session);
+        }
+        let owing = members.mailboxes.keys().copied().collect();
+        self.recalls.insert(number, Recall { team, file, lock, wanted, gone: Extent::ALL, owing, due });
+        if self.looking_at.is_none() {
+            self.looking_at = Some(due);
+            self.effects.look_at = Some(due);
+        }
+    }
+
+    fn make_ready(&mut self, team: Team, lock: LockId) {
+        let Some(members) = self.teams.get_mut(&team) else { return };
+        members.unready.remove(&lock);
+        let (now, later) = members.deferred.drain(..).partition(|(of, _, _)| *of == lock);
+        members.deferred = later;
+        let now: Vec<(LockId, FileId, Extent)> = now;
+        now.into_iter().for_each(|(lock, file, wanted)| self.recall(team, file, lock, wanted));
+    }
+
+    /// If all have yielded, what they named is not the team's any more.
+    fn settle(&mut self, number: u64) {
+        let Some(recall) = self.recalls.get(&number).filter(|recall| recall.owing.is_empty()) else { return };
+        let Recall { team, file, lock, gone, .. } = *recall;
+        self.recalls.remove(&number);
+        let release = Release { file, lock, gone: vec![gone], answer: true };
+        let actions = self.manager.release(Holder::Team(team), &release).expect("its own");
+        self.told(actions);
+        self.forget_if_idle(file);
+    }
+
+    fn end_team(&mut self, team: Team) {
+        let Some(members) = self.teams.remove(&team) else { return };
+        self.recalls.retain(|_, recall| recall.team != team);
+        self.joined.retain(|_, (of, session)| *of != team || session.is_some());
+        let holder = Holder::Team(team);
+        let asked = self.tickets.extract_if(|_, asked| asked.holder == holder && asked.lease);
+        let asked: Vec<(u64, Asked)> = asked.collect();
+        for (ticket, Asked { session, file, .. }) in asked {
+            self.effects.wake.push(session);
+            let actions = self.manager.cancel(holder, Ticket(ticket));
+            self.told(actions);
+            self.forget_if_idle(file);
+        }
+        for (lock, file) in members.locks {
+            let actions = self.manager.unlock(holder, lock).expect("its own");
+            self.told(actions);
+            self.forget_if_idle(file);
+        }
+    }
+
+    fn forget_if_idle(&mut self, file: FileId) {
+        if self.manager.is_idle(file) {
+            self.manager.file_gone(file);
+            if self.leased.remove(&file) {
+                self.effects.open.push(file);
+            }
+        }
+    }
+}

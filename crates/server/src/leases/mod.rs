@@ -1,0 +1,311 @@
+//! Leases: teams of processes cache blocks of a file in their own memory, and give them up when others want them.
+//!
+//! [`book`] says who has what. This is the way to it from requests: [`Passage`] is an access to data for its time,
+//! [`Leasing`] a request for a lease; both end when they are dropped, however their request ends. An access to a file that
+//! nobody has leased only passes a [gate](gates). A lease is granted when the book says so, accesses that came through the
+//! gate before have ended, and clients have forgotten where the blocks are that it covers.
+
+mod book;
+mod gates;
+#[cfg(test)]
+mod model;
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use pario_cache::{Pool, Renewal};
+use pario_locks::{Extent, LockId};
+use pario_units::{ClientId, FileId};
+use pario_wire::message::{self, Range, Recall};
+
+use crate::apply::Asker;
+use crate::core::lock;
+use crate::error::{Error, Result};
+use crate::timers::Timers;
+use book::{Ask, Book, Step};
+use gates::Gates;
+
+pub(crate) use book::Team;
+
+/// A timer for [`Leases::cut_off`] has this number instead of a session's.
+pub(crate) const GRACE: u64 = 15;
+
+/// Extents of one request; with more it is for everything between its first and last byte.
+const MOST_EXTENTS: usize = 64;
+
+/// Ends of ranges in messages; the same as the end of all extents.
+const LAST: u64 = i64::MAX as u64;
+
+pub(crate) struct Leases {
+    unit: u64,
+    gates: Gates,
+    book: Mutex<Book>,
+    timers: Arc<Timers>,
+}
+
+impl Leases {
+    /// Leases are whole blocks of `unit` bytes.
+    pub fn new(unit: u64, grace: Duration, timers: Arc<Timers>) -> Arc<Leases> {
+        let book = Mutex::new(Book::new(unit, grace));
+        Arc::new(Leases { unit, gates: Gates::new(), book, timers })
+    }
+
+    /// An access to these bytes of a file begins: it can go on once [it may](Passage::is_free).
+    pub fn enter(self: &Arc<Self>, file: FileId, bytes: &Bytes<'_>, who: &Asker) -> Result<Passage> {
+        let leases = Arc::clone(self);
+        if self.gates.pass(file) {
+            return Ok(Passage { leases, way: Way::Gate(file) });
+        }
+        let mut book = self.book();
+        let team = book.team_of(who.client).filter(|_| !bytes.are_cut());
+        let tickets = book.demand(team, who.session, file, &bytes.extents(self.unit))?;
+        drop(book);
+        Ok(Passage { leases, way: Way::Book { tickets, free: false } })
+    }
+
+    /// A team wants to lease these.
+    pub fn lease(self: &Arc<Self>, team: Team, file: FileId, ranges: &[Range], who: &Asker) -> Leasing {
+        let extents = Bytes::Ranges(ranges).extents(self.unit);
+        let ask = Ask::new(who.session, team, file, extents);
+        Leasing { leases: Arc::clone(self), ask, forgetting: None }
+    }
+
+    pub fn join(&self, team: Team, who: &Asker) -> Result<()> {
+        self.book().join(who.client, team, who.is_here.then_some(who.session))
+    }
+
+    /// Recalls for the asker's mailbox, which is made if it is not there.
+    pub fn recalls(&self, team: Team, who: &Asker) -> Result<Vec<Recall>> {
+        let mut book = self.book();
+        book.add_mailbox(mailbox(who)?, who.client, team)?;
+        let recalls = book.next_recalls(who.session).into_iter();
+        Ok(recalls.map(|(number, file, extent)| Recall { number, file, range: range(extent) }).collect())
+    }
+
+    pub fn yielded(&self, number: u64, gone: Range, who: &Asker) -> Result<()> {
+        let end = gone.at.checked_add(gone.len).ok_or(Error::BadRequest("ranges"))?;
+        let end = if end >= LAST { u64::MAX } else { end };
+        let gone = Extent::new(gone.at, end).ok_or(Error::BadRequest("ranges"))?;
+        self.book().yielded(mailbox(who)?, number, gone)
+    }
+
+    pub fn release(&self, team: Team, file: FileId) {
+        self.book().release(team, file);
+    }
+
+    /// A connection has ended.
+    pub fn left(&self, session: u64, client: ClientId) {
+        self.book().left(session, client);
+    }
+
+    /// The sessions that did not yield in time: they have no leases any more and are to be ended.
+    pub fn cut_off(&self) -> Vec<u64> {
+        self.book().cut_off()
+    }
+
+    pub fn status(&self) -> message::Leases {
+        self.book().status()
+    }
+
+    fn book(&self) -> Opened<'_> {
+        let mut book = lock(&self.book);
+        book.now = Instant::now();
+        Opened { leases: self, book }
+    }
+}
+
+/// A mailbox hears of its client's end, so it is a connection to this server.
+fn mailbox(who: &Asker) -> Result<u64> {
+    if who.is_here {
+        Ok(who.session)
+    } else {
+        Err(Error::BadRequest("mailbox and way through another server"))
+    }
+}
+
+/// The book, in somebody's hands; what follows from what they write is done when they close it.
+struct Opened<'a> {
+    leases: &'a Leases,
+    book: MutexGuard<'a, Book>,
+}
+
+impl Deref for Opened<'_> {
+    type Target = Book;
+
+    fn deref(&self) -> &Book {
+        &self.book
+    }
+}
+
+impl DerefMut for Opened<'_> {
+    fn deref_mut(&mut self) -> &mut Book {
+        &mut self.book
+    }
+}
+
+impl Drop for Opened<'_> {
+    fn drop(&mut self) {
+        let now = self.book.now;
+        let effects = std::mem::take(&mut self.book.effects);
+        effects.guard.into_iter().for_each(|file| self.leases.gates.guard(file));
+        effects.open.into_iter().for_each(|file| self.leases.gates.open(file));
+        effects.wake.into_iter().for_each(|session| self.leases.timers.set(now, session));
+        if let Some(when) = effects.look_at {
+            self.leases.timers.set(when, GRACE);
+        }
+    }
+}
+
+/// What an access touches.
+pub(crate) enum Bytes<'a> {
+    Ranges(&'a [Range]),
+    Blocks(&'a [message::Run]),
+    /// Everything from here on is about to go, also for the team that has it.
+    Cut(u64),
+}
+
+impl Bytes<'_> {
+    fn are_cut(&self) -> bool {
+        matches!(self, Bytes::Cut(_))
+    }
+
+    /// In whole units, in order, those that touch together.
+    fn extents(&self, unit: u64) -> Vec<Extent> {
+        let whole = |start: u64, end: u64| {
+            let end = if end >= LAST { u64::MAX } else { end.next_multiple_of(unit) };
+            Extent::new(start / unit * unit, end)
+        };
+        let mut all: Vec<Extent> = match self {
+            Bytes::Ranges(ranges) => ranges
+                .iter()
+                .filter(|range| range.len > 0)
+                .filter_map(|range| whole(range.at, range.at.saturating_add(range.len)))
+                .collect(),
+            Bytes::Blocks(runs) => runs
+                .iter()
+                .filter_map(|run| {
+                    let end = run.first.saturating_add(run.count.into()).saturating_mul(unit);
+                    whole(run.first.saturating_mul(unit), end)
+                })
+                .collect(),
+            Bytes::Cut(from) => whole(*from, u64::MAX).into_iter().collect(),
+        };
+        all.sort_unstable();
+        let mut merged: Vec<Extent> = Vec::new();
+        for extent in all {
+            match merged.last_mut().filter(|last| last.end() >= extent.start()) {
+                Some(last) => {
+                    *last = Extent::new(last.start(), last.end().max(extent.end())).expect("not shorter");
+                }
+                None => merged.push(extent),
+            }
+        }
+        if let (true, Some(first), Some(last)) = (merged.len() > MOST_EXTENTS, merged.first(), merged.last())
+        {
+            merged = Extent::new(first.start(), last.end()).into_iter().collect();
+        }
+        merged
+    }
+}
+
+fn range(extent: Extent) -> Range {
+    let (start, end) = (extent.start().min(LAST), extent.end().min(LAST));
+    Range { at: start, len: end - start }
+}
+
+/// An access to data, from when it asks until it is over.
+pub(crate) struct Passage {
+    leases: Arc<Leases>,
+    way: Way,
+}
+
+enum Way {
+    Gate(FileId),
+    Book { tickets: Vec<u64>, free: bool },
+}
+
+impl Passage {
+    /// Whether nobody else has leased the bytes, and nobody can until the passage ends.
+    pub fn is_free(&mut self) -> bool {
+        match &mut self.way {
+            Way::Gate(_) => true,
+            Way::Book { tickets, free } => {
+                *free = *free || self.leases.book().is_granted(tickets);
+                *free
+            }
+        }
+    }
+
+    /// Whether that goes for all other bytes of the file, too.
+    pub fn is_wide(&self) -> bool {
+        matches!(self.way, Way::Gate(_))
+    }
+}
+
+impl Drop for Passage {
+    fn drop(&mut self) {
+        match &self.way {
+            Way::Gate(file) => self.leases.gates.leave(*file),
+            Way::Book { tickets, .. } => self.leases.book().end(tickets),
+        }
+    }
+}
+
+/// A request for a lease, from when it asks until it is answered.
+pub(crate) struct Leasing {
+    leases: Arc<Leases>,
+    ask: Ask,
+    forgetting: Option<Forgetting>,
+}
+
+/// Blocks that clients are to forget.
+struct Forgetting {
+    extents: Vec<(LockId, Extent)>,
+    renewals: Vec<Renewal>,
+}
+
+impl Leasing {
+    /// What the team has around what it asked for, once it has that.
+    pub fn go_on(&mut self, pool: &Pool) -> Result<Option<Vec<Range>>> {
+        loop {
+            let step = self.leases.book().lease(&mut self.ask)?;
+            match step {
+                Step::Wait => return Ok(None),
+                // Only after that: they may be about to tell a client where a block is.
+                _ if !self.leases.gates.is_empty(self.ask.file) => return Ok(None),
+                Step::Done(extents) => return Ok(Some(extents.into_iter().map(range).collect())),
+                Step::Forget(extents) => {
+                    if !self.forget(extents, pool) {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    fn forget(&mut self, extents: Vec<(LockId, Extent)>, pool: &Pool) -> bool {
+        let (file, unit) = (self.ask.file, self.leases.unit);
+        if self.forgetting.as_ref().is_none_or(|under_way| under_way.extents != extents) {
+            let renew = |(_, extent): &(_, Extent)| {
+                pool.renew(file, extent.start() / unit..extent.end().div_ceil(unit))
+            };
+            let renewals = extents.iter().map(renew).collect();
+            self.forgetting = Some(Forgetting { extents, renewals });
+        }
+        let Some(under_way) = &mut self.forgetting else { return false };
+        under_way.renewals.retain_mut(|renewal| !renewal.ready());
+        if !under_way.renewals.is_empty() {
+            return false;
+        }
+        self.leases.book().forgotten(self.ask.team, &under_way.extents);
+        self.forgetting = None;
+        true
+    }
+}
+
+impl Drop for Leasing {
+    fn drop(&mut self) {
+        self.leases.book().end_ask(&self.ask);
+    }
+}
