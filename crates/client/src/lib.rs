@@ -45,6 +45,5 @@ pub use pario_wire::Secret;
 pub use pario_wire::greeting::Role;
 pub use pario_wire::message::{Inode, Part, Room, Status};
 pub use partition::Partition;
-pub use tier1::{Hold, Tier1, TierCounters, TierFile, TierOptions};
 pub use target::{Resolve, Target};
 pub use tier1::{Hold, Tier1, TierCounters, TierFile, TierOptions};

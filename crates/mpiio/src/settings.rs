@@ -236,7 +236,12 @@ fn tier(hints: &Hints, facts: &Facts) -> Option<Tier> {
     };
     let (bytes, high, low) = hints.tier1_size();
     let block = facts.stripe.max(1);
-    (facts.partition && wanted).then_some(Tier { bytes: bytes.max(block), block, high, low })
+    (facts.partition && wanted).then_some(Tier {
+        bytes: bytes.max(2 * block),
+        block,
+        high,
+        low: low.min(high),
+    })
 }
 
 /// What the roads to a partition's servers cost about. Measurements soon take the place of these; they only say

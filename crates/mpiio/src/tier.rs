@@ -119,9 +119,9 @@ impl Tiered {
     pub fn close(&self, stays: bool, stats: &FileStats) -> Result<()> {
         let Some(kept) = held(&self.kept).take() else { return Ok(()) };
         let flushed = kept.flush();
-        let counters = kept.counters();
-        stats.staged_bytes.add(counters.staged_bytes);
-        stats.recalls.add(counters.recalls);
+        let (staged, recalled) = kept.staged_and_recalled();
+        stats.staged_bytes.add(staged);
+        stats.recalls.add(recalled);
         if let Ok(kept) = Arc::try_unwrap(kept) {
             kept.close(stays)?;
         }

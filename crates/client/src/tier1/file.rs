@@ -96,6 +96,13 @@ impl TierFile {
         self.shared.lock().file(self.key).end
     }
 
+    /// How many bytes of it went to servers since it was opened, and how often it was recalled.
+    pub fn staged_and_recalled(&self) -> (u64, u64) {
+        let mut state = self.shared.lock();
+        let file = state.file(self.key);
+        (file.staged, file.recalled)
+    }
+
     /// Forgets what lies beyond a size, also if it was never staged. The caller sets the size at the servers.
     pub fn cut(&self, size: u64) {
         let mut state = self.shared.lock();

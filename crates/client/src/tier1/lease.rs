@@ -165,6 +165,9 @@ impl Shared {
         let key = (team, recall.file);
         let mut state = self.lock();
         state.counters.recalls += 1;
+        if let Some(file) = state.files.get_mut(&key) {
+            file.recalled += 1;
+        }
         let gone = loop {
             let Some(file) = state.files.get(&key) else { break 0..FURTHEST };
             let gone = file.cover(server, &recall.range);

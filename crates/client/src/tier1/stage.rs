@@ -197,7 +197,9 @@ impl State {
                 let gone = |range: Range<u64>, block: &mut Block| block.dirty.remove(&range);
                 self.change((key, index), false, |block| staged.iter().for_each(|range| gone(range, block)));
                 self.counters.staged_blocks += 1;
-                self.counters.staged_bytes += staged.iter().map(|range| range.end - range.start).sum::<u64>();
+                let bytes = staged.iter().map(|range| range.end - range.start).sum::<u64>();
+                self.counters.staged_bytes += bytes;
+                self.file(key).staged += bytes;
             }
         }
         let file = self.file(key);

@@ -74,6 +74,9 @@ pub(crate) struct Kept {
     pub flushing: u32,
     /// The furthest byte written since it was opened.
     pub end: u64,
+    /// Bytes that were staged since then, and recalls.
+    pub staged: u64,
+    pub recalled: u64,
 }
 
 pub(crate) struct Leasing {
@@ -299,6 +302,8 @@ impl Kept {
             paused: false,
             flushing: 0,
             end: 0,
+            staged: 0,
+            recalled: 0,
         }
     }
 
