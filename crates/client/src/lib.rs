@@ -26,6 +26,7 @@ mod pool;
 mod target;
 mod through;
 mod transfer;
+mod viewed;
 mod walk;
 
 pub use core::Options;

@@ -2,13 +2,14 @@
 
 use pario_cache::{Cut, LEDGER_WORDS, LedgerId};
 use pario_units::{ClientId, FileId, RequestId};
-use pario_wire::message::{self, Reply, Request, Status};
+use pario_wire::message::{self, Reply, Request, Status, What};
 
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::flush::{Progress, Syncing};
 use crate::names::Names;
-use crate::tier::{BATCH, Piece};
+use crate::pieces::{self, Pieces};
+use crate::tier::{BATCH, Bytes, Piece};
 
 /// Reads of at least so many bytes, in at most so many ranges, are sent straight from the pool.
 const LEAST_PINNED: usize = 64 << 10;
@@ -20,11 +21,11 @@ const MOST_VERIFIED: u64 = 1024;
 /// A request being carried out.
 pub(crate) struct Task {
     request: Request,
-    /// Bytes of the payload moved so far.
+    /// Bytes of the payload moved so far, and where the others lie.
     moved: usize,
-    /// Ranges done, and bytes of the next one.
-    range: usize,
-    within: u64,
+    pieces: Option<Pieces>,
+    /// Files removed so far.
+    removed: usize,
     cut: Option<Cut>,
     syncing: Option<Syncing>,
     /// A lock that was asked for and is not granted.
@@ -49,7 +50,7 @@ pub(crate) enum Verdict {
 
 impl Task {
     pub fn new(request: Request) -> Task {
-        Task { request, moved: 0, range: 0, within: 0, cut: None, syncing: None, lock: None }
+        Task { request, moved: 0, pieces: None, removed: 0, cut: None, syncing: None, lock: None }
     }
 
     /// It will not be carried on with.
@@ -72,9 +73,9 @@ impl Task {
     /// For a large read: its blocks, all of them pinned, and the reply that they go with. `None` if they have to be
     /// copied after all.
     pub fn pinned(&self, core: &Core) -> Option<(Reply, Vec<Piece>)> {
-        let Request::Read { file, ranges } = &self.request else { return None };
+        let Request::Read { file, what: What::Ranges(ranges) } = &self.request else { return None };
         let large = ranges.len() <= MOST_PINNED_RANGES && self.reply_payload() >= LEAST_PINNED;
-        let fresh = self.moved == 0 && known(*file).is_ok() && sound(ranges).is_ok();
+        let fresh = self.pieces.is_none() && known(*file).is_ok() && pieces::check(ranges).is_ok();
         if !(large && fresh) {
             return None;
         }
@@ -113,37 +114,27 @@ impl Task {
                     false => Reply::Slots(slots),
                 }
             }
-            Request::Read { file, ranges } => {
-                let file = known(*file)?;
-                sound(ranges)?;
-                while let Some(range) = ranges.get(self.range) {
-                    let here = self.moved..self.moved + (range.len - self.within) as usize;
-                    let moved = tier.read(file, range.at + self.within, &mut room[here.clone()], counters)?;
-                    self.moved += moved;
-                    self.within += moved as u64;
-                    if self.moved < here.end {
-                        return Ok(Verdict::Later);
-                    }
-                    (self.range, self.within) = (self.range + 1, 0);
+            Request::Read { file, what } | Request::Write { file, what } => {
+                let (file, block) = (known(*file)?, u64::from(tier.pool.geometry().block));
+                if self.pieces.is_none() {
+                    self.pieces = Pieces::of(what, &core.views, core.config.server, block)?;
                 }
-                counters.read_bytes.add(room.len() as u64);
-                Reply::Data { end: tier.end(file)? }
+                let Some(pieces) = &mut self.pieces else { return Ok(Verdict::Done(Reply::NoView)) };
+                let reads = matches!(self.request, Request::Read { .. });
+                let bytes = if reads { Bytes::Out(room) } else { Bytes::In(payload) };
+                if !tier.transfer(file, pieces, bytes, &mut self.moved, counters)? {
+                    return Ok(Verdict::Later);
+                }
+                let counter = if reads { &counters.read_bytes } else { &counters.written_bytes };
+                counter.add(self.moved as u64);
+                if reads { Reply::Data { end: tier.end(file)? } } else { Reply::Done }
             }
-            Request::Write { file, ranges } => {
-                let file = known(*file)?;
-                sound(ranges)?;
-                while let Some(range) = ranges.get(self.range) {
-                    let here = self.moved..self.moved + (range.len - self.within) as usize;
-                    let moved = tier.write(file, range.at + self.within, &payload[here.clone()], counters)?;
-                    self.moved += moved;
-                    self.within += moved as u64;
-                    if self.moved < here.end {
-                        return Ok(Verdict::Later);
-                    }
-                    (self.range, self.within) = (self.range + 1, 0);
-                }
-                counters.written_bytes.add(payload.len() as u64);
+            Request::View { hash, .. } => {
+                core.views.put(*hash, payload)?;
                 Reply::Done
+            }
+            Request::Counter { key, change } => {
+                Reply::Counted { before: core.tallies.change(who.client, who.id, *key, *change)? }
             }
             Request::End { file } => Reply::End { end: tier.end(known(*file)?)? },
             Request::Cut { file, end } => {
@@ -173,11 +164,11 @@ impl Task {
                 Reply::Done
             }
             Request::Remove { files } => {
-                while let Some(file) = files.get(self.range) {
+                while let Some(file) = files.get(self.removed) {
                     if !tier.remove(known(*file)?, &mut self.cut)? {
                         return Ok(Verdict::Later);
                     }
-                    self.range += 1;
+                    self.removed += 1;
                 }
                 Reply::Done
             }
@@ -240,12 +231,6 @@ impl Task {
 /// A file's id in a request about data.
 fn known(file: FileId) -> Result<FileId> {
     if file == FileId(0) { Err(Error::BadRequest("file id")) } else { Ok(file) }
-}
-
-fn sound(ranges: &[message::Range]) -> Result<()> {
-    let fits =
-        |range: &message::Range| range.at.checked_add(range.len).is_some_and(|end| end <= i64::MAX as u64);
-    if ranges.iter().all(fits) { Ok(()) } else { Err(Error::BadRequest("ranges")) }
 }
 
 const _: () = assert!(BATCH <= LEDGER_WORDS as usize);

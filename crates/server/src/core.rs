@@ -21,7 +21,9 @@ use crate::peers::Peers;
 use crate::session::{GREETING, Next, Session, Who};
 use crate::status::Counters;
 use crate::sys::{Bell, Interest, Poll};
+use crate::tallies::Tallies;
 use crate::tier::Tier;
+use crate::views::Views;
 
 /// The bell's number; listeners follow, then sessions.
 const BELL: u64 = 0;
@@ -38,6 +40,8 @@ pub(crate) struct Core {
     pub peers: Peers,
     pub counters: Counters,
     pub locks: Locks,
+    pub views: Views,
+    pub tallies: Tallies,
     door: Arc<Door>,
     poll: Poll,
     bell: Bell,
@@ -73,6 +77,8 @@ impl Core {
         Ok(Core {
             peers: Peers::new(&config)?,
             door: Arc::new(config.door()),
+            views: Views::new(config.views, config.view_bytes),
+            tallies: Tallies::default(),
             config,
             tier,
             names,
@@ -280,6 +286,7 @@ impl Core {
         self.peers.close(who.client, opened);
         if who.role == Role::Client {
             self.locks.left(who.client);
+            self.tallies.left(who.client);
         }
         if let Some(ledger) = who.ledger {
             self.tier.pool.give_ledger(ledger);

@@ -26,6 +26,10 @@ pub enum Error {
     Locks(pario_locks::Error),
     /// A lock that the client does not have, or no longer.
     NoLock,
+    /// A shared number that nobody has set, or whose owner is gone.
+    NoCounter,
+    /// More than the server keeps of them.
+    TooMany(&'static str),
     /// The server has not been told where the others are.
     Starting,
     /// The server is about to end.
@@ -53,7 +57,8 @@ impl Error {
             Error::NotMetadata | Error::NotLocal => ErrorKind::Protocol,
             Error::Locks(e) => e.kind(),
             Error::Busy => ErrorKind::FileInUse,
-            Error::NoLock => ErrorKind::Io,
+            Error::NoLock | Error::NoCounter => ErrorKind::Io,
+            Error::TooMany(_) => ErrorKind::NoMem,
             Error::Starting | Error::Ending | Error::NoAddress(_) => ErrorKind::Unreachable,
             Error::Elsewhere(failure) => failure.kind,
             Error::System(_, e) => e.raw_os_error().map_or(ErrorKind::Io, ErrorKind::from_errno),
@@ -94,6 +99,11 @@ impl std::fmt::Display for Error {
             Error::NoLock => {
                 f.write_str("the lock was lost: the client's connection had broken, or the file is gone")
             }
+            Error::NoCounter => f.write_str(
+                "the shared file pointer was lost: the program's connection that kept it had broken, or the server was \
+                 started again; set it anew or open the file again",
+            ),
+            Error::TooMany(what) => write!(f, "the server keeps no more {what}; try again later"),
             Error::Starting => f.write_str("the server is starting"),
             Error::Ending => f.write_str("the server is shutting down"),
             Error::NoAddress(server) => write!(f, "this server was not told where server {server} is"),

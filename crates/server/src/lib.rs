@@ -18,12 +18,15 @@ mod flush;
 mod locks;
 mod names;
 mod peers;
+mod pieces;
 mod session;
 mod start;
 mod status;
 #[allow(unsafe_code)]
 mod sys;
+mod tallies;
 mod tier;
+mod views;
 
 pub use config::Config;
 pub use error::{Error, Result};

@@ -20,6 +20,10 @@ use std::time::{Duration, Instant};
 /// How long a server waits for the end of another in its place.
 const PREDECESSOR: Duration = Duration::from_secs(5);
 
+/// Views of clients that a server keeps, and bytes of memory for them.
+const VIEWS: usize = 4096;
+const VIEW_BYTES: usize = 64 << 20;
+
 /// Runs a server until it is shut down: reads [`Start`], says `Ready`, reads the peers, says `Serving`.
 pub fn serve(input: &mut impl BufRead, output: &mut impl Write) -> ExitCode {
     match try_to_serve(input, output) {
@@ -130,6 +134,8 @@ fn config(start: &Start) -> Result<Config, String> {
         cache: settings.cache,
         high_water: mark(settings.high_water.of(blocks)),
         low_water: mark(settings.low_water.of(blocks)),
+        views: VIEWS,
+        view_bytes: VIEW_BYTES,
         workers: usize::from(settings.workers),
         lease: settings.deadline,
         deadline: settings.deadline,
