@@ -21,7 +21,7 @@ pub(crate) struct Pieces {
 
 enum Source {
     Listed(IntoIter<Range>),
-    Seen(SeenPieces<Arc<Seen>>),
+    Seen(Box<SeenPieces<Arc<Seen>>>),
 }
 
 impl Pieces {
@@ -44,7 +44,7 @@ impl Pieces {
                 };
                 let density = seen.view().density();
                 let dense = density.piece + density.gap <= block as f64;
-                let source = Source::Seen(SeenPieces::new(seen, place, positions));
+                let source = Source::Seen(Box::new(SeenPieces::new(seen, place, positions)));
                 Ok(Some(Pieces { source, next: None, dense_to: if dense { extent.local.end } else { 0 } }))
             }
         }
