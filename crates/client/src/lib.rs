@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod core;
+mod counter;
 mod error;
 mod file;
 mod lane;
@@ -30,6 +31,7 @@ mod viewed;
 mod walk;
 
 pub use core::Options;
+pub use counter::Counter;
 pub use error::{Cause, Error, Result};
 pub use file::{File, Lock};
 pub use metadata::Metadata;

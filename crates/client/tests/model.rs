@@ -304,7 +304,7 @@ fn through_pools_and_over_tcp_with_connections_that_break() {
 fn much_through_a_view() {
     let fake = Fake::start(Setup { servers: 2, stripe: 65536, slots: 0, tcp: &[0, 1] });
     let (pair, view) = (Pair::new(&fake), view(1));
-    let bytes: Vec<u8> = (0..4_500_000u64).map(|i| (i * i >> 7) as u8).collect();
+    let bytes: Vec<u8> = (0..4_500_000u64).map(|i| ((i * i) >> 7) as u8).collect();
     pair.file.write_view(&view, Pos(17), &bytes).expect("written");
     let mut back = vec![0; bytes.len() + 100];
     let count = pair.other.read_view(&view, Pos(17), &mut back).expect("read");

@@ -55,9 +55,7 @@ impl Tallies {
         let before = tally.value;
         match change {
             Change::Set(value) => tally.value = value,
-            Change::Add(more) => {
-                tally.value = before.checked_add_signed(more).ok_or(Error::BadRequest("change"))?;
-            }
+            Change::Add(more) => tally.value = before.wrapping_add_signed(more),
             Change::Drop => {
                 inner.forget(|found, _| found == key);
                 return Ok(before);
@@ -121,10 +119,15 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_wrap() {
+    fn there_is_an_end_to_them() {
         let tallies = Tallies::default();
-        change(&tallies, OWNER, 1, Change::Set(1));
-        assert!(tallies.change(OWNER, RequestId(2), 7, Change::Add(-2)).is_err());
-        assert_eq!(change(&tallies, OWNER, 3, Change::Add(0)), Some(1));
+        for key in 0..MOST as u128 {
+            tallies.change(OWNER, RequestId(1), key, Change::Set(1)).expect("room");
+        }
+        let refused = tallies.change(OWNER, RequestId(1), u128::MAX, Change::Set(1));
+        assert!(matches!(refused, Err(Error::TooMany(_))));
+        tallies.left(OWNER);
+        assert_eq!(lock(&tallies.0).users, 0);
+        assert_eq!(change(&tallies, OWNER, 2, Change::Set(1)), Some(0));
     }
 }

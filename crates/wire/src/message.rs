@@ -164,7 +164,7 @@ pub enum What {
 pub enum Change {
     /// It is this, also if it was not there: then it was 0 before.
     Set(u64),
-    /// So much more, or less.
+    /// So much more, or less, modulo 2^64.
     Add(i64),
     /// Nobody needs it any more.
     Drop,
