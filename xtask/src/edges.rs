@@ -20,7 +20,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("exchange", &["units", "view", "buffer", "domain", "shm"]),
     ("shipping", &["units", "view", "buffer", "posix"]),
     ("mpi-host", &["units", "view"]),
-    ("layout", &["units"]),
+    ("layout", &["units", "view"]),
     ("wire", &["units", "layout"]),
     ("transport", &["units", "wire"]),
     ("registry", &["units"]),

@@ -60,8 +60,13 @@ impl Pin {
 
     /// Copies bytes into the block, and [marks](Pin::mark_written) them. It must have room for them.
     pub fn write(&self, at: u32, from: &[u8]) {
-        self.inner.memory.write(self.slot, at, from);
+        self.put(at, from);
         self.mark_written(at..at + from.len() as u32);
+    }
+
+    /// Copies bytes into the block, which have to be [marked](Pin::mark_written) before the pin goes: once for many.
+    pub fn put(&self, at: u32, from: &[u8]) {
+        self.inner.memory.write(self.slot, at, from);
     }
 
     /// Lets `f` use bytes of the block, such as to read them from a socket. What it writes has to be

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pario_layout::Striping;
+use pario_layout::{Seen, Striping};
 use pario_transport::Address;
 use pario_units::{FileId, Pos, ServerId};
 use pario_view::View;
@@ -15,6 +15,7 @@ use crate::memory::Memory;
 use crate::open::Open;
 use crate::plan::first_piece;
 use crate::transfer::transfer;
+use crate::viewed::{Data, Viewed, is_worth_naming};
 
 /// Pieces of a view that are accessed together.
 const BATCH: usize = 1024;
@@ -133,6 +134,18 @@ impl File {
     pub fn read_view(&self, view: &View, position: Pos, bytes: &mut [u8]) -> Result<usize> {
         self.0.reads()?;
         check_view(view, position, bytes.len())?;
+        match self.to_name(view)? {
+            Some((seen, places)) => {
+                let len = bytes.len() as u64;
+                let viewed = Viewed::new(seen, position, len, Data::Read(bytes), places);
+                transfer(&self.0, Memory::Viewed(viewed), 0)
+            }
+            None => self.read_pieces(view, position, bytes),
+        }
+    }
+
+    /// The same piece by piece.
+    pub(crate) fn read_pieces(&self, view: &View, position: Pos, bytes: &mut [u8]) -> Result<usize> {
         let mut cursor = view.cursor(position, bytes.len() as u64);
         let (mut rest, mut done) = (bytes, 0);
         let mut segments = Vec::new();
@@ -159,6 +172,28 @@ impl File {
     pub fn write_view(&self, view: &View, position: Pos, bytes: &[u8]) -> Result<()> {
         self.0.writes()?;
         check_view(view, position, bytes.len())?;
+        match self.to_name(view)? {
+            Some((seen, places)) => {
+                let viewed = Viewed::new(seen, position, bytes.len() as u64, Data::Write(bytes), places);
+                let moved = transfer(&self.0, Memory::Viewed(viewed), 0);
+                self.0.touch();
+                moved.map(|_| ())
+            }
+            None => self.write_pieces(view, position, bytes),
+        }
+    }
+
+    /// If an access through the view is better made by naming it, and to all servers.
+    fn to_name(&self, view: &View) -> Result<Option<(Seen, Vec<bool>)>> {
+        if !is_worth_naming(view) {
+            return Ok(None);
+        }
+        let remote = self.0.remote()?.filter(|remote| !remote.contains(&false));
+        Ok(Seen::new(view, &self.0.striping).zip(remote))
+    }
+
+    /// The same piece by piece.
+    pub(crate) fn write_pieces(&self, view: &View, position: Pos, bytes: &[u8]) -> Result<()> {
         let mut cursor = view.cursor(position, bytes.len() as u64);
         let mut rest = bytes;
         let mut segments = Vec::new();

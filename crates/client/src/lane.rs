@@ -2,10 +2,10 @@
 //! connection breaks.
 
 use std::collections::VecDeque;
+use std::io::IoSlice;
 use std::time::Instant;
 
 use pario_units::{FileId, ServerId};
-use pario_wire::message::Range;
 use pario_wire::{Reply, Request};
 
 use crate::core::{Core, succeeded, unexpected};
@@ -20,6 +20,9 @@ const WINDOW: usize = 4;
 const MESSAGE: usize = 1 << 20;
 const RANGES: usize = 4096;
 
+/// A server that does not know a view this often in a row, though it was told, keeps too few of them.
+const TRIES: u32 = 1000;
+
 pub(crate) struct Lane<'a> {
     core: &'a Core,
     held: Held<'a>,
@@ -31,6 +34,8 @@ pub(crate) struct Lane<'a> {
     sent: VecDeque<Sent>,
     /// Was read, but may lie beyond the end of the file.
     doubtful: Vec<Chunk>,
+    /// How often in a row the server did not know the view.
+    unknown: u32,
     /// When the server last answered.
     since: Instant,
 }
@@ -38,13 +43,15 @@ pub(crate) struct Lane<'a> {
 /// A request without an answer yet.
 struct Sent {
     request: Request,
-    what: What,
+    asked: Asked,
 }
 
-enum What {
+enum Asked {
     /// Groups of the walk.
     Groups(Vec<usize>),
     Chunks(Vec<Chunk>),
+    /// That the server remembers a view.
+    View(Vec<u8>),
 }
 
 impl<'a> Lane<'a> {
@@ -61,7 +68,7 @@ impl<'a> Lane<'a> {
         let mut held = core.hold(server, deadline)?;
         held.connect(since, deadline)?;
         let (walk, rest, sent, doubtful) = (None, VecDeque::new(), VecDeque::new(), Vec::new());
-        let mut lane = Lane { core, held, file, walk, rest, sent, doubtful, since };
+        let mut lane = Lane { core, held, file, walk, rest, sent, doubtful, unknown: 0, since };
         lane.begin(chunks, access);
         Ok(lane)
     }
@@ -73,8 +80,10 @@ impl<'a> Lane<'a> {
     fn begin(&mut self, mut chunks: Vec<Chunk>, access: &mut Access<'_, '_>) {
         chunks.sort_unstable_by_key(|chunk| (chunk.segment, chunk.at));
         match &*self.held.link.pool() {
-            Some(local) => self.walk = Some(Walk::start(local, self.file, &chunks, access)),
-            None => self.rest = chunks.into(),
+            Some(local) if access.memory.viewed().is_none() => {
+                self.walk = Some(Walk::start(local, self.file, &chunks, access))
+            }
+            _ => self.rest = chunks.into(),
         }
     }
 
@@ -84,15 +93,16 @@ impl<'a> Lane<'a> {
 
     /// Sends one more request, if there is one and not too many are unanswered.
     pub fn send(&mut self, access: &mut Access<'_, '_>) -> Result<bool> {
-        let Some(Sent { request, what }) = self.next(access) else { return Ok(false) };
+        let Some(Sent { request, asked }) = self.next(access) else { return Ok(false) };
         let deadline = self.since + self.core.options.deadline;
-        let payload = match &what {
-            What::Groups(_) => Vec::new(),
-            What::Chunks(chunks) => access.memory.gather(chunks),
+        let payload = match &asked {
+            Asked::Groups(_) => Vec::new(),
+            Asked::Chunks(chunks) => access.memory.gather(chunks),
+            Asked::View(bytes) => vec![IoSlice::new(bytes)],
         };
         let sent = self.held.send(self.core.next_request(), &request, &payload, deadline);
         drop(payload);
-        self.sent.push_back(Sent { request, what });
+        self.sent.push_back(Sent { request, asked });
         match sent {
             Ok(()) => {}
             Err(error) => self.recover(error, access)?,
@@ -107,7 +117,7 @@ impl<'a> Lane<'a> {
                 return None;
             }
             if let Some((request, asked)) = walk.next_request(access) {
-                return Some(Sent { request, what: What::Groups(asked) });
+                return Some(Sent { request, asked: Asked::Groups(asked) });
             }
             let mut stubborn = walk.remaining(&[]);
             stubborn.sort_unstable_by_key(|chunk| (chunk.segment, chunk.at));
@@ -117,13 +127,29 @@ impl<'a> Lane<'a> {
         if self.rest.is_empty() || self.sent.len() >= WINDOW {
             return None;
         }
-        let chunks = self.take_chunks();
-        let (file, ranges) = (self.file, ranges(&chunks));
-        let request = match access.memory.is_read() {
-            true => Request::Read { file, ranges },
-            false => Request::Write { file, ranges },
+        if let Some(viewed) = access.memory.viewed()
+            && self.held.tells_view(viewed.hash())
+        {
+            let bytes = viewed.view_bytes();
+            let request = Request::View { hash: viewed.hash(), len: bytes.len() as u64 };
+            return Some(Sent { request, asked: Asked::View(bytes) });
+        }
+        let mut chunks = self.take_chunks();
+        let what = loop {
+            match access.memory.what(self.server(), &chunks) {
+                Some(what) => break what,
+                None => {
+                    let back = chunks.split_off(chunks.len().div_ceil(2));
+                    back.into_iter().rev().for_each(|chunk| self.rest.push_front(chunk));
+                }
+            }
         };
-        Some(Sent { request, what: What::Chunks(chunks) })
+        let file = self.file;
+        let request = match access.memory.is_read() {
+            true => Request::Read { file, what },
+            false => Request::Write { file, what },
+        };
+        Some(Sent { request, asked: Asked::Chunks(chunks) })
     }
 
     /// Chunks for one message.
@@ -147,9 +173,9 @@ impl<'a> Lane<'a> {
     pub fn receive(&mut self, access: &mut Access<'_, '_>) -> Result<()> {
         let deadline = self.since + self.core.options.deadline;
         let Some(first) = self.sent.front() else { return Ok(()) };
-        let mut into = match &first.what {
-            What::Groups(_) => Vec::new(),
-            What::Chunks(chunks) => access.memory.scatter(chunks),
+        let mut into = match &first.asked {
+            Asked::Groups(_) | Asked::View(_) => Vec::new(),
+            Asked::Chunks(chunks) => access.memory.scatter(chunks),
         };
         let received = self.held.receive(&mut into, deadline);
         drop(into);
@@ -164,29 +190,46 @@ impl<'a> Lane<'a> {
     }
 
     fn answered(&mut self, sent: Sent, reply: Reply, access: &mut Access<'_, '_>) -> Result<()> {
-        if let (What::Groups(asked), Reply::Failed(_), true) = (&sent.what, &reply, access.memory.is_read()) {
+        if let (Asked::Groups(asked), Reply::Failed(_), true) = (&sent.asked, &reply, access.memory.is_read())
+        {
             // There may be no room in the pool because nothing can be stored; messages can still be read.
             self.walk.as_mut().expect("only a walk asks for slots").give_up(asked);
             return Ok(());
         }
         let reply = succeeded(self.server(), reply)?;
-        match (&sent.what, &reply) {
-            (What::Groups(asked), Reply::Slots(slots)) => {
+        match (&sent.asked, &reply) {
+            (Asked::Groups(asked), Reply::Slots(slots)) => {
                 let pool = self.held.link.pool();
                 let walk = self.walk.as_mut().expect("only a walk asks for slots");
                 if walk.answered(pool.as_ref(), asked, slots, access).is_some() {
                     return Ok(());
                 }
             }
-            (What::Chunks(chunks), Reply::Data { end }) => {
-                let beyond = chunks.iter().filter(|chunk| chunk.local_end() > *end);
+            (Asked::Chunks(chunks), Reply::Data { end }) => {
+                self.unknown = 0;
+                access.memory.landed(chunks);
                 if access.ceiling.is_none() {
+                    let beyond = chunks.iter().filter(|chunk| access.memory.local_end(chunk) > *end);
                     self.doubtful.extend(beyond);
                     access.unsure |= !self.doubtful.is_empty();
                 }
                 return Ok(());
             }
-            (What::Chunks(_), Reply::Done) if !access.memory.is_read() => return Ok(()),
+            (Asked::Chunks(_), Reply::Done) if !access.memory.is_read() => {
+                self.unknown = 0;
+                return Ok(());
+            }
+            (Asked::View(_), Reply::Done) => return Ok(()),
+            (Asked::Chunks(chunks), Reply::NoView) if self.unknown < TRIES => {
+                self.unknown += 1;
+                // Unless it is on its way again.
+                if !self.sent.iter().any(|sent| matches!(sent.asked, Asked::View(_))) {
+                    self.held.forget_views();
+                }
+                self.rest.extend(chunks);
+                self.rest.make_contiguous().sort_unstable_by_key(|chunk| (chunk.segment, chunk.at));
+                return Ok(());
+            }
             _ => {}
         }
         Err(unexpected(self.server(), &sent.request, &reply))
@@ -207,9 +250,10 @@ impl<'a> Lane<'a> {
         chunks.extend(self.rest.drain(..));
         let mut asked = Vec::new();
         for sent in self.sent.drain(..) {
-            match sent.what {
-                What::Groups(groups) => asked.extend(groups),
-                What::Chunks(sent) => chunks.extend(sent),
+            match sent.asked {
+                Asked::Groups(groups) => asked.extend(groups),
+                Asked::Chunks(sent) => chunks.extend(sent),
+                Asked::View(_) => {}
             }
         }
         if let Some(walk) = self.walk.take() {
@@ -217,16 +261,4 @@ impl<'a> Lane<'a> {
         }
         chunks
     }
-}
-
-/// Where chunks lie in the local part; those that follow each other as one.
-fn ranges(chunks: &[Chunk]) -> Vec<Range> {
-    let mut ranges: Vec<Range> = Vec::new();
-    for chunk in chunks {
-        match ranges.last_mut() {
-            Some(last) if last.at + last.len == chunk.local => last.len += chunk.len as u64,
-            _ => ranges.push(Range { at: chunk.local, len: chunk.len as u64 }),
-        }
-    }
-    ranges
 }

@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod core;
+mod counter;
 mod error;
 mod file;
 mod lane;
@@ -29,9 +30,11 @@ mod target;
 mod through;
 mod tier1;
 mod transfer;
+mod viewed;
 mod walk;
 
 pub use core::Options;
+pub use counter::Counter;
 pub use error::{Cause, Error, Result};
 pub use file::{File, Lock};
 pub use link::Sent;

@@ -5,8 +5,9 @@
 //! need no turn. Turns of several servers are taken in the order of their numbers.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::io::{IoSlice, IoSliceMut};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
@@ -55,6 +56,8 @@ impl Sent {
         SENT.set(Sent { requests: before + requests, bytes: moved + bytes as u64 });
     }
 }
+/// Views of which it is remembered that a server was told.
+const MOST_TOLD: usize = 1024;
 
 /// A server.
 pub(crate) struct Link {
@@ -64,6 +67,8 @@ pub(crate) struct Link {
     pool: RwLock<Option<Local>>,
     /// How often the server came back without what its pool had held.
     losses: AtomicU64,
+    /// Whether it was ever reached, so that it is known whether it has a pool for us.
+    reached: AtomicBool,
 }
 
 /// What the holder of the turn has.
@@ -74,6 +79,8 @@ struct Line {
     ledger: Option<u32>,
     /// The number of the server's cache, if it was ever reached.
     cache: Option<u64>,
+    /// Hashes of views that the server was told on this connection.
+    told: BTreeSet<u128>,
 }
 
 /// The turn: the right to use a server's connection.
@@ -99,12 +106,17 @@ impl Link {
             given_back: Condvar::new(),
             pool: RwLock::new(None),
             losses: AtomicU64::new(0),
+            reached: AtomicBool::new(false),
         }
     }
 
     /// The pool, if it is mapped. Hold it only for copying, and never ask for the turn meanwhile.
     pub fn pool(&self) -> RwLockReadGuard<'_, Option<Local>> {
         self.pool.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    pub fn was_reached(&self) -> bool {
+        self.reached.load(Ordering::Relaxed)
     }
 
     pub fn losses(&self) -> u64 {
@@ -161,9 +173,23 @@ impl Held<'_> {
         connection.receive(into, deadline).map(|(_, reply)| reply)
     }
 
+    /// Whether the server still has to be told a view, which counts as done then.
+    pub fn tells_view(&mut self, hash: u128) -> bool {
+        if self.line.told.len() >= MOST_TOLD {
+            self.line.told.clear();
+        }
+        self.line.told.insert(hash)
+    }
+
+    /// The server has forgotten views.
+    pub fn forget_views(&mut self) {
+        self.line.told.clear();
+    }
+
     /// Gives up the connection, with all that was asked on it.
     pub fn hang_up(&mut self) {
         self.line.connection = None;
+        self.line.told.clear();
     }
 
     /// Whether there is a connection that is not known to be broken.
@@ -263,6 +289,7 @@ impl Held<'_> {
         let local = pool.zip(welcome.ledger).and_then(|(pool, ledger)| Local::open(pool, ledger).ok());
         self.line.ledger = local.as_ref().and(welcome.ledger).or(self.line.ledger);
         self.link.set_pool(local);
+        self.link.reached.store(true, Ordering::Relaxed);
         self.line.connection = Some(connection);
         let before = self.line.cache.replace(welcome.cache);
         if before.is_some_and(|before| before != welcome.cache && before != welcome.before) {

@@ -2,7 +2,12 @@
 
 use std::io::{IoSlice, IoSliceMut};
 
-use crate::plan::Chunk;
+use pario_layout::Striping;
+use pario_units::ServerId;
+use pario_wire::message::{Range, What};
+
+use crate::plan::{Chunk, Place, clip, leading, plan};
+use crate::viewed::Viewed;
 
 /// An access under way.
 pub(crate) struct Access<'a, 'b> {
@@ -21,30 +26,81 @@ pub(crate) enum Memory<'a, 'b> {
     Read(&'a mut [(u64, &'b mut [u8])]),
     /// To be written to the file.
     Write(&'a [(u64, &'b [u8])]),
+    /// What a view shows, one way or the other, by messages that name the view.
+    Viewed(Viewed<'a>),
 }
 
 impl Memory<'_, '_> {
     pub fn is_read(&self) -> bool {
-        matches!(self, Memory::Read(_))
-    }
-
-    /// A segment's offset in the file and its length.
-    pub fn segment(&self, index: usize) -> Option<(u64, usize)> {
         match self {
-            Memory::Read(segments) => segments.get(index).map(|(offset, bytes)| (*offset, bytes.len())),
-            Memory::Write(segments) => segments.get(index).map(|(offset, bytes)| (*offset, bytes.len())),
+            Memory::Read(_) => true,
+            Memory::Write(_) => false,
+            Memory::Viewed(viewed) => viewed.is_read(),
         }
     }
 
-    pub fn segments(&self) -> impl Iterator<Item = (u64, usize)> {
-        (0..).map_while(|index| self.segment(index))
+    pub fn viewed(&self) -> Option<&Viewed<'_>> {
+        match self {
+            Memory::Viewed(viewed) => Some(viewed),
+            Memory::Read(_) | Memory::Write(_) => None,
+        }
+    }
+
+    /// A segment's offset in the file and its length.
+    fn segment(&self, index: usize) -> Option<(u64, usize)> {
+        match self {
+            Memory::Read(segments) => segments.get(index).map(|(offset, bytes)| (*offset, bytes.len())),
+            Memory::Write(segments) => segments.get(index).map(|(offset, bytes)| (*offset, bytes.len())),
+            Memory::Viewed(_) => None,
+        }
+    }
+
+    /// The chunks of the next bytes of the access that lie below `ceiling`, by the place of their server among the
+    /// file's holders, and where they end.
+    pub fn plan(&self, striping: &Striping, from: Place, ceiling: u64) -> (Vec<Vec<Chunk>>, Place) {
+        match self {
+            Memory::Viewed(viewed) => viewed.plan(from, ceiling),
+            _ => plan(striping, |index| self.segment(index), from, ceiling),
+        }
+    }
+
+    /// Leaves out of chunks what lies at or beyond an offset of the file.
+    pub fn clip(&self, chunks: &mut Vec<Chunk>, ceiling: u64) {
+        match self {
+            Memory::Viewed(viewed) => viewed.clip(chunks, ceiling),
+            _ => clip(chunks, ceiling, |index| self.segment(index).map_or(0, |(offset, _)| offset)),
+        }
+    }
+
+    /// How many leading bytes of the access lie below the file's size.
+    pub fn leading(&self, size: u64) -> usize {
+        match self {
+            Memory::Viewed(viewed) => viewed.leading(size) as usize,
+            _ => leading((0..).map_while(|index| self.segment(index)), size),
+        }
+    }
+
+    /// Where a chunk ends in its server's local part.
+    pub fn local_end(&self, chunk: &Chunk) -> u64 {
+        match self {
+            Memory::Viewed(viewed) => viewed.local_end(chunk),
+            _ => chunk.local_end(),
+        }
+    }
+
+    /// How a message names chunks; `None` if it cannot name so many.
+    pub fn what(&self, server: ServerId, chunks: &[Chunk]) -> Option<What> {
+        match self {
+            Memory::Viewed(viewed) => viewed.what(server, chunks),
+            _ => Some(What::Ranges(ranges(chunks))),
+        }
     }
 
     /// What a chunk writes; nothing if this is a read.
     pub fn source(&self, chunk: &Chunk) -> &[u8] {
         match self {
-            Memory::Read(_) => &[],
             Memory::Write(segments) => &segments[chunk.segment].1[chunk.at..chunk.at + chunk.len],
+            Memory::Read(_) | Memory::Viewed(_) => &[],
         }
     }
 
@@ -52,38 +108,67 @@ impl Memory<'_, '_> {
     pub fn room(&mut self, chunk: &Chunk) -> &mut [u8] {
         match self {
             Memory::Read(segments) => &mut segments[chunk.segment].1[chunk.at..chunk.at + chunk.len],
-            Memory::Write(_) => &mut [],
+            Memory::Write(_) | Memory::Viewed(_) => &mut [],
         }
     }
 
     /// What chunks write, as a payload.
-    pub fn gather(&self, chunks: &[Chunk]) -> Vec<IoSlice<'_>> {
+    pub fn gather(&mut self, chunks: &[Chunk]) -> Vec<IoSlice<'_>> {
         match self {
             Memory::Read(_) => Vec::new(),
             Memory::Write(_) => chunks.iter().map(|chunk| IoSlice::new(self.source(chunk))).collect(),
+            Memory::Viewed(viewed) => viewed.gather(chunks),
         }
     }
 
     /// Where chunks, which are in the order of memory, are read to, as room for a payload.
     pub fn scatter(&mut self, chunks: &[Chunk]) -> Vec<IoSliceMut<'_>> {
-        let Memory::Read(segments) = self else { return Vec::new() };
+        let segments = match self {
+            Memory::Read(segments) => segments,
+            Memory::Write(_) => return Vec::new(),
+            Memory::Viewed(viewed) => return viewed.scatter(chunks),
+        };
         let mut slices = Vec::with_capacity(chunks.len());
         let mut segments = segments.iter_mut().enumerate();
-        // The segment at hand, and what of it has not been given away.
-        let (mut current, mut base, mut rest): (Option<usize>, usize, &mut [u8]) = (None, 0, &mut []);
-        for chunk in chunks {
-            if current != Some(chunk.segment) {
-                let found = segments.find(|(index, _)| *index == chunk.segment);
-                let (index, (_, bytes)) = found.expect("chunks in the order of memory");
-                (current, base, rest) = (Some(index), 0, bytes);
-            }
-            let (_, from_here) = std::mem::take(&mut rest).split_at_mut(chunk.at - base);
-            let (here, after) = from_here.split_at_mut(chunk.len);
-            slices.push(IoSliceMut::new(here));
-            (base, rest) = (chunk.at + chunk.len, after);
+        for chunks in chunks.chunk_by(|a, b| a.segment == b.segment) {
+            let found = segments.find(|(index, _)| *index == chunks[0].segment);
+            let (_, (_, bytes)) = found.expect("chunks in the order of memory");
+            slices.extend(split(bytes, chunks));
         }
         slices
     }
+
+    /// The payload for chunks has come.
+    pub fn landed(&mut self, chunks: &[Chunk]) {
+        if let Memory::Viewed(viewed) = self {
+            viewed.landed(chunks);
+        }
+    }
+}
+
+/// The places of chunks, which are in order, in the memory that they are chunks of.
+pub(crate) fn split<'a>(mut rest: &'a mut [u8], chunks: &[Chunk]) -> Vec<IoSliceMut<'a>> {
+    let mut base = 0;
+    let mut slices = Vec::with_capacity(chunks.len());
+    for chunk in chunks {
+        let (_, from_here) = std::mem::take(&mut rest).split_at_mut(chunk.at - base);
+        let (here, after) = from_here.split_at_mut(chunk.len);
+        slices.push(IoSliceMut::new(here));
+        (base, rest) = (chunk.at + chunk.len, after);
+    }
+    slices
+}
+
+/// Where chunks lie in the local part; those that follow each other as one.
+fn ranges(chunks: &[Chunk]) -> Vec<Range> {
+    let mut ranges: Vec<Range> = Vec::new();
+    for chunk in chunks {
+        match ranges.last_mut() {
+            Some(last) if last.at + last.len == chunk.local => last.len += chunk.len as u64,
+            _ => ranges.push(Range { at: chunk.local, len: chunk.len as u64 }),
+        }
+    }
+    ranges
 }
 
 #[cfg(test)]

@@ -123,6 +123,19 @@ impl Open {
         &self.core.links[server as usize]
     }
 
+    /// For each holder whether its pool is out of reach; `None` if none is. Those that nobody has spoken to yet are
+    /// asked.
+    pub fn remote(&self) -> Result<Option<Vec<bool>>> {
+        let places = 0..self.striping.count();
+        for link in places.clone().map(|place| self.link(place)).filter(|link| !link.was_reached()) {
+            let since = Instant::now();
+            let deadline = since + self.core.options.deadline;
+            self.core.hold(link.server, deadline)?.connect(since, deadline)?;
+        }
+        let is_remote = |place| self.link(place).pool().is_none();
+        Ok(places.clone().any(is_remote).then(|| places.map(is_remote).collect()))
+    }
+
     /// Before a write to a server.
     pub fn will_write(&self, server: ServerId) -> Mark {
         self.begin_write(self.striping.place(server).expect("a holder"))

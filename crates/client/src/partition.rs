@@ -9,6 +9,7 @@ use pario_wire::message::{Inode, Part, Room, Status};
 use pario_wire::{Reply, Request};
 
 use crate::core::{Core, Options, unexpected};
+use crate::counter::Counter;
 use crate::error::Result;
 use crate::target::{ByName, Resolve, Target};
 use crate::tier1::Tier1;
@@ -156,6 +157,11 @@ impl Partition {
             Reply::Inodes { inodes, more } => Ok((inodes, more)),
             other => Err(other),
         })
+    }
+
+    /// A number that programs share, at one of the servers: such as the first of a file.
+    pub fn counter(&self, server: ServerId, key: u128) -> Counter {
+        Counter::new(&self.core, server, key)
     }
 
     /// Asks, and takes out of the reply what it should hold.

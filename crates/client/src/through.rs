@@ -3,14 +3,17 @@
 //!
 //! The bytes of a view that lie in one block are found by rank and select, so what an access costs besides the
 //! copying depends on the blocks and not on the pieces. Blocks that are not where they were last seen are asked for
-//! in batches. Whatever does not work out that way (a server of another host, the end of the file, a block that is
-//! always gone again) goes by way of a buffer and [`File::write_view`] or [`File::read_view`], which always work.
+//! in batches. What lies on servers of other hosts goes by messages that name the view ([`Viewed`]). Whatever does not
+//! work out that way (large pieces there, the end of the file, a block that is always gone again) goes piece by piece,
+//! which always works.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Instant;
 
 use pario_buffer::UserBuffer;
 use pario_cache::SlotRef;
+use pario_layout::Seen;
 use pario_units::{Offset, Pos};
 use pario_view::View;
 use pario_wire::message::{Intent, Run};
@@ -19,7 +22,10 @@ use pario_wire::{Reply, Request};
 use crate::core::{succeeded, unexpected};
 use crate::error::Result;
 use crate::file::{File, check_view};
+use crate::memory::Memory;
 use crate::plan::first_piece;
+use crate::transfer::transfer;
+use crate::viewed::{Data, Viewed, is_worth_naming};
 
 /// Most blocks that are asked for at once.
 const ASKED: usize = 64;
@@ -31,12 +37,14 @@ const TRIES: usize = 4;
 const STAGE: u64 = 4 << 20;
 
 /// The part of an access in one block.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Span {
     place: u16,
+    /// Bytes of the block; `None` if the server has no pool for us.
+    size: Option<u64>,
     block: u64,
-    /// Where in the block its first and its last byte are.
-    within: (u32, u32),
+    /// From its first to its last byte in the block.
+    within: Range<u64>,
     /// Where in the file the first is.
     offset: Offset,
     /// Where in the view, and how many.
@@ -89,25 +97,42 @@ impl File {
         if let Some(done) = self.in_one_piece(access) {
             return done;
         }
-        if !access.view.is_monotone() || !self.all_mapped() {
+        let remote = self.open().remote()?;
+        if !access.view.is_monotone() || (remote.is_some() && !is_worth_naming(access.view)) {
             return self.staged(access, access.at, access.len);
         }
-        let missed = self.straight(access);
+        let missed = self.straight(access, remote.as_deref());
         let outcome = self.ask_and_move(access, missed).and_then(|mut left| {
+            let there = remote.map_or(Ok(access.len), |remote| self.by_name(access, remote))?;
             left.sort_unstable_by_key(|span| span.at);
             // In order, and no further than to the end of the file: what was read beyond it was zeros.
             for span in left {
                 let moved = self.staged(access, span.at, span.len)?;
                 if moved < span.len {
-                    return Ok(span.at.0 - access.at.0 + moved);
+                    return Ok(there.min(span.at.0 - access.at.0 + moved));
                 }
             }
-            Ok(access.len)
+            Ok(there)
         });
         if access.write {
             self.open().touch();
         }
         outcome
+    }
+
+    /// Moves what lies on servers whose pools are out of reach; how many leading bytes of the access there are.
+    fn by_name(&self, access: &Through<'_>, remote: Vec<bool>) -> Result<u64> {
+        let seen = Seen::new(access.view, &self.striping()).expect("the view is monotone");
+        let Through { at, len, buffer, from, write, .. } = *access;
+        let move_all = |data: Data<'_>| {
+            let viewed = Viewed::new(seen.clone(), at, len, data, remote.clone());
+            transfer(self.open(), Memory::Viewed(viewed), 0).map(|moved| moved as u64)
+        };
+        let in_place = match write {
+            true => buffer.with_bytes(from, len, |bytes| move_all(Data::Write(bytes))),
+            false => buffer.with_bytes_mut(from, len, |bytes| move_all(Data::Read(bytes))),
+        };
+        in_place.unwrap_or_else(|| move_all(Data::User { buffer, from, write }))
     }
 
     /// Where file and memory are both contiguous it is a plain access.
@@ -125,38 +150,38 @@ impl File {
         }
     }
 
-    fn all_mapped(&self) -> bool {
-        (0..self.striping().count()).all(|place| self.open().link(place).pool().is_some())
-    }
-
-    /// Moves what is where it was last seen; the rest.
-    fn straight(&self, access: &Through<'_>) -> Vec<Span> {
+    /// Moves what is where it was last seen in a pool; the rest, but for what lies on servers without.
+    fn straight(&self, access: &Through<'_>, remote: Option<&[bool]>) -> Vec<Span> {
         let mut missed = Vec::new();
         let (mut at, end) = (access.at, Pos(access.at.0 + access.len));
         while at < end {
             let span = self.span(access.view, at, end);
-            if !self.move_span(access, &span) {
+            at = Pos(at.0 + span.len);
+            let is_remote = remote.is_some_and(|remote| remote[usize::from(span.place)]);
+            if !is_remote && !self.move_span(access, &span) {
                 missed.push(span);
             }
-            at = Pos(at.0 + span.len);
         }
         missed
     }
 
-    /// The part of the view from `at` on that lies in one block.
+    /// The part of the view from `at` on that lies in one block, or in one stripe of a server without a pool.
     fn span(&self, view: &View, at: Pos, end: Pos) -> Span {
         let open = self.open();
         let offset = view.select(at).expect("checked against the view");
         let (place, local, together) = first_piece(&open.striping, offset.0, usize::MAX);
-        let block = open.link(place).pool().as_ref().map_or(1, |pool| pool.block());
-        let room = (together as u64).min(block - local % block);
+        let size = open.link(place).pool().as_ref().map(|pool| pool.block());
+        let (block, within, room) = match size {
+            Some(size) => (local / size, local % size, (together as u64).min(size - local % size)),
+            None => (0, 0, together as u64),
+        };
         let upto = view.rank(Offset(offset.0.saturating_add(room))).min(end);
         let last = view.select(Pos(upto.0 - 1)).expect("checked against the view");
-        let within = (local % block) as u32;
         Span {
             place,
-            block: local / block,
-            within: (within, within + (last.0 - offset.0) as u32),
+            size,
+            block,
+            within: within..within + (last.0 - offset.0) + 1,
             offset,
             at,
             len: upto.0 - at.0,
@@ -169,8 +194,10 @@ impl File {
         let mark = access.write.then(|| open.begin_write(span.place));
         let pool = open.link(span.place).pool();
         let moved = pool.as_ref().is_some_and(|pool| {
-            let Some(guard) = pool.find(open.file, span.block) else { return false };
-            let range = span.within.0..span.within.1 + 1;
+            // A server that came back may have blocks of another size.
+            let found = pool.find(open.file, span.block).filter(|_| span.size == Some(pool.block()));
+            let Some(guard) = found else { return false };
+            let range = span.within.start as u32..span.within.end as u32;
             let mut cursor = access.view.cursor(span.at, span.len);
             let from = access.from + (span.at.0 - access.at.0);
             if access.write {
@@ -248,8 +275,20 @@ impl File {
         Ok(())
     }
 
-    /// Moves a part of the access by way of a buffer.
+    /// Moves a part of the access piece by piece, by way of a buffer if it does not lie together in memory.
     fn staged(&self, access: &Through<'_>, at: Pos, len: u64) -> Result<u64> {
+        let from = access.from + (at.0 - access.at.0);
+        let in_place = match access.write {
+            true => access
+                .buffer
+                .with_bytes(from, len, |bytes| self.write_pieces(access.view, at, bytes).map(|()| len)),
+            false => access.buffer.with_bytes_mut(from, len, |bytes| {
+                self.read_pieces(access.view, at, bytes).map(|read| read as u64)
+            }),
+        };
+        if let Some(outcome) = in_place {
+            return outcome;
+        }
         let mut stage = vec![0; len.min(STAGE) as usize];
         let mut done = 0;
         while done < len {
@@ -259,11 +298,11 @@ impl File {
             let moved = match access.write {
                 true => {
                     access.buffer.pack(from, bytes);
-                    self.write_view(access.view, pos, bytes)?;
+                    self.write_pieces(access.view, pos, bytes)?;
                     here
                 }
                 false => {
-                    let read = self.read_view(access.view, pos, bytes)?;
+                    let read = self.read_pieces(access.view, pos, bytes)?;
                     access.buffer.unpack(from, &bytes[..read]);
                     read
                 }

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::lane::Lane;
 use crate::memory::{Access, Memory};
 use crate::open::Open;
-use crate::plan::{Chunk, Place, clip, leading, plan};
+use crate::plan::{Chunk, Place};
 
 /// Does the whole access: how many leading bytes of it there were.
 pub(crate) fn transfer(open: &Open, memory: Memory<'_, '_>, ahead: u16) -> Result<usize> {
@@ -22,14 +22,14 @@ pub(crate) fn transfer(open: &Open, memory: Memory<'_, '_>, ahead: u16) -> Resul
     let mut from = Place::default();
     loop {
         let ceiling = access.ceiling.unwrap_or(u64::MAX);
-        let (shares, next) = plan(&open.striping, |index| access.memory.segment(index), from, ceiling);
+        let (shares, next) = access.memory.plan(&open.striping, from, ceiling);
         if shares.iter().all(Vec::is_empty) {
             break;
         }
         carry_all(open, shares, &mut access)?;
         from = next;
     }
-    Ok(leading(access.memory.segments(), access.ceiling.unwrap_or(u64::MAX)))
+    Ok(access.memory.leading(access.ceiling.unwrap_or(u64::MAX)))
 }
 
 /// Moves planned chunks, asking for the file's size if that is needed.
@@ -50,8 +50,7 @@ fn carry_all(open: &Open, shares: Vec<Vec<Chunk>>, access: &mut Access<'_, '_>) 
             if !left.is_empty() {
                 let size = open.ask_size()?;
                 (access.ceiling, access.unsure) = (Some(size), false);
-                let offset = |segment| access.memory.segment(segment).map_or(0, |(offset, _)| offset);
-                left.iter_mut().for_each(|(_, chunks)| clip(chunks, size, offset));
+                left.iter_mut().for_each(|(_, chunks)| access.memory.clip(chunks, size));
                 left.retain(|(_, chunks)| !chunks.is_empty());
             }
             Ok(())

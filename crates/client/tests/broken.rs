@@ -12,7 +12,7 @@ use pario_transport::Address;
 use pario_units::{ErrorKind, PartitionId, ServerId};
 use pario_wire::Secret;
 
-const SETUP: Setup = Setup { servers: 2, stripe: 1000, slots: 0, tcp: false };
+const SETUP: Setup = Setup { servers: 2, stripe: 1000, slots: 0, tcp: &[] };
 
 fn writing() -> OpenOptions {
     let mut options = OpenOptions::new();
@@ -139,7 +139,7 @@ fn who_has_no_business_there_is_refused_at_once() {
 /// A server that was restarted listens elsewhere.
 #[test]
 fn a_server_that_moved_is_found_again() {
-    let first = Fake::start(Setup { tcp: true, ..SETUP });
+    let first = Fake::start(Setup { tcp: &[0, 1], ..SETUP });
     let target = Arc::new(Mutex::new(first.target()));
     let asked = Arc::new(AtomicU32::new(0));
     let resolver = {
@@ -152,7 +152,7 @@ fn a_server_that_moved_is_found_again() {
     let partition = Partition::connect(resolver, Options::default()).expect("connected");
     let file = partition.open("/file", &writing()).expect("opened");
     file.write_at(&[1; 3000], 0).expect("written");
-    let second = Fake::start(Setup { tcp: true, ..SETUP });
+    let second = Fake::start(Setup { tcp: &[0, 1], ..SETUP });
     *target.lock().unwrap() = second.target();
     drop(first);
     // What it held is gone with it; that it is open is not.

@@ -4,6 +4,7 @@
 mod fake;
 
 use fake::{Fake, Setup};
+use pario_buffer::UserBuffer;
 use pario_client::{File, OpenOptions, Partition};
 use pario_units::{Offset, Pos};
 use pario_view::{Datatype, Pattern, Shape, View};
@@ -19,8 +20,10 @@ enum Act {
     Write(u64, usize),
     ReadMany(Vec<(u64, usize)>),
     WriteMany(Vec<(u64, usize)>),
-    ReadView(u64, usize),
-    WriteView(u64, usize),
+    ReadView(usize, u64, usize),
+    WriteView(usize, u64, usize),
+    ReadThrough(usize, u64, usize),
+    WriteThrough(usize, u64, usize),
     SetLen(u64),
     Len,
     Sync,
@@ -37,14 +40,17 @@ fn length() -> impl Strategy<Value = usize> {
 }
 
 fn act() -> impl Strategy<Value = Act> {
+    let seen = || (0..VIEWS, 0u64..REACH / 3, length());
     let many = || prop::collection::vec((offset(), 0usize..5000), 0..6);
     prop_oneof![
         4 => (offset(), length()).prop_map(|(at, len)| Act::Read(at, len)),
         4 => (offset(), length()).prop_map(|(at, len)| Act::Write(at, len)),
         1 => many().prop_map(Act::ReadMany),
         1 => many().prop_map(Act::WriteMany),
-        1 => (0u64..REACH / 3, length()).prop_map(|(at, len)| Act::ReadView(at, len)),
-        1 => (0u64..REACH / 3, length()).prop_map(|(at, len)| Act::WriteView(at, len)),
+        1 => seen().prop_map(|(view, at, len)| Act::ReadView(view, at, len)),
+        1 => seen().prop_map(|(view, at, len)| Act::WriteView(view, at, len)),
+        1 => seen().prop_map(|(view, at, len)| Act::ReadThrough(view, at, len)),
+        1 => seen().prop_map(|(view, at, len)| Act::WriteThrough(view, at, len)),
         1 => (0..REACH).prop_map(Act::SetLen),
         1 => Just(Act::Len),
         1 => Just(Act::Sync),
@@ -53,12 +59,39 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Every third piece of 100 bytes, from byte 7 on.
-fn view() -> View {
+/// Tiles of this extent, each with pieces of these lengths at these displacements.
+fn tiles(disp: u64, extent: i64, pieces: &[(u64, i64)]) -> View {
     let child = Datatype::byte().into();
-    let hundred = Datatype { lb: 0, extent: 100, shape: Shape::Contiguous { count: 100, child } };
-    let shape = Shape::Resized { lb: 0, extent: 300, child: hundred.into() };
-    View::new(Offset(7), Pattern::native(&Datatype { lb: 0, extent: 300, shape }).expect("a pattern"))
+    let shape = Shape::Hindexed { blocks: pieces.to_vec(), child };
+    let pieces = Datatype { lb: 0, extent, shape };
+    let shape = Shape::Resized { lb: 0, extent, child: pieces.into() };
+    View::new(Offset(disp), Pattern::native(&Datatype { lb: 0, extent, shape }).expect("a pattern"))
+}
+
+const VIEWS: usize = 5;
+
+fn view(number: usize) -> View {
+    match number {
+        0 => tiles(7, 300, &[(100, 0)]),
+        1 => tiles(0, 977, &[(1, 3), (40, 10), (7, 60), (500, 470)]),
+        2 => tiles(5000, 3, &[(1, 0)]),
+        // As large as blocks are, and more.
+        3 => tiles(1, 12_000, &[(9000, 100)]),
+        // Not in order.
+        _ => tiles(0, 400, &[(50, 200), (50, 100)]),
+    }
+}
+
+/// Memory whose second half comes first.
+fn memory(stream: &[u8]) -> UserBuffer {
+    let len = stream.len() as u64;
+    let child = Datatype::byte().into();
+    let shape = Shape::Hindexed { blocks: vec![(len - len / 2, (len / 2) as i64), (len / 2, 0)], child };
+    let pattern = Pattern::native(&Datatype { lb: 0, extent: len as i64, shape }).expect("a pattern");
+    let buffer = UserBuffer::of(Vec::leak(vec![0; stream.len()]));
+    let buffer = buffer.described_by(&pattern).expect("as large");
+    buffer.unpack(0, stream);
+    buffer
 }
 
 struct Pair {
@@ -98,6 +131,18 @@ impl Pair {
     fn model_read(&self, at: u64, len: usize) -> &[u8] {
         let from = (at as usize).min(self.model.len());
         &self.model[from..(at as usize + len).min(self.model.len()).max(from)]
+    }
+
+    fn model_write_view(&mut self, view: &View, at: u64, bytes: &[u8]) {
+        for (i, byte) in bytes.iter().enumerate() {
+            let place = view.select(Pos(at + i as u64)).expect("there").0;
+            self.model_write(place, &[*byte]);
+        }
+    }
+
+    fn model_view(&self, view: &View, at: u64, len: usize) -> Vec<u8> {
+        let places = (at..).map(|at| view.select(Pos(at)).expect("there").0 as usize);
+        places.take(len).map_while(|at| self.model.get(at).copied()).collect()
     }
 
     fn act(&mut self, act: &Act) {
@@ -148,22 +193,30 @@ impl Pair {
                     self.model_write(at, bytes);
                 }
             }
-            Act::ReadView(at, len) => {
+            Act::ReadView(number, at, len) => {
                 let mut bytes = vec![0xee; *len];
-                let view = view();
+                let view = view(*number);
                 let count = self.file.read_view(&view, Pos(*at), &mut bytes).expect("read");
-                let places = (*at..).map(|at| view.select(Pos(at)).expect("there").0 as usize);
-                let expected: Vec<u8> =
-                    places.take(*len).map_while(|at| self.model.get(at).copied()).collect();
-                assert_eq!(bytes[..count], expected, "{act:?}");
+                assert_eq!(bytes[..count], self.model_view(&view, *at, *len), "{act:?}");
             }
-            Act::WriteView(at, len) => {
-                let (view, bytes) = (view(), self.fresh(*len));
+            Act::ReadThrough(number, at, len) => {
+                let (view, mut bytes) = (view(*number), vec![0xee; *len]);
+                let buffer = memory(&bytes);
+                let count = self.other.read_through(&view, Pos(*at), &buffer, 0, *len as u64).expect("read");
+                buffer.pack(0, &mut bytes);
+                assert_eq!(bytes[..count as usize], self.model_view(&view, *at, *len), "{act:?}");
+            }
+            Act::WriteView(number, at, len) => {
+                let (view, bytes) = (view(*number), self.fresh(*len));
                 self.file.write_view(&view, Pos(*at), &bytes).expect("written");
-                for (i, byte) in bytes.iter().enumerate() {
-                    let place = view.select(Pos(*at + i as u64)).expect("there").0;
-                    self.model_write(place, &[*byte]);
-                }
+                self.model_write_view(&view, *at, &bytes);
+            }
+            Act::WriteThrough(number, at, len) => {
+                let (view, bytes) = (view(*number), self.fresh(*len));
+                // A part of the memory.
+                let (whole, len) = ([&[1; 13], &bytes[..]].concat(), *len as u64);
+                self.file.write_through(&view, Pos(*at), &memory(&whole), 13, len).expect("written");
+                self.model_write_view(&view, *at, &bytes);
             }
             Act::SetLen(size) => {
                 self.file.set_len(*size).expect("set");
@@ -208,45 +261,71 @@ fn check(setup: Setup, cases: u32, breaking: u64) {
 
 #[test]
 fn over_sockets_of_this_host() {
-    check(Setup { servers: 3, stripe: 1000, slots: 0, tcp: false }, 40, 0);
+    check(Setup { servers: 3, stripe: 1000, slots: 0, tcp: &[] }, 40, 0);
 }
 
 #[test]
 fn over_tcp() {
-    check(Setup { servers: 2, stripe: 4096, slots: 0, tcp: true }, 30, 0);
+    check(Setup { servers: 2, stripe: 4096, slots: 0, tcp: &[0, 1] }, 30, 0);
 }
 
 #[test]
 fn over_tcp_to_servers_with_pools() {
-    check(Setup { servers: 2, stripe: 700, slots: 16, tcp: true }, 20, 0);
+    check(Setup { servers: 2, stripe: 700, slots: 16, tcp: &[0, 1] }, 20, 0);
 }
 
 #[test]
 fn through_pools() {
-    check(Setup { servers: 3, stripe: 1000, slots: 256, tcp: false }, 40, 0);
+    check(Setup { servers: 3, stripe: 1000, slots: 256, tcp: &[] }, 40, 0);
 }
 
 #[test]
 fn through_pools_with_stripes_of_blocks() {
-    check(Setup { servers: 2, stripe: 8192, slots: 64, tcp: false }, 40, 0);
+    check(Setup { servers: 2, stripe: 8192, slots: 64, tcp: &[] }, 40, 0);
 }
 
 #[test]
 fn through_pools_that_are_too_small() {
-    check(Setup { servers: 2, stripe: 3000, slots: 4, tcp: false }, 30, 0);
+    check(Setup { servers: 2, stripe: 3000, slots: 4, tcp: &[] }, 30, 0);
+}
+
+#[test]
+fn through_pools_and_over_tcp() {
+    check(Setup { servers: 3, stripe: 3000, slots: 32, tcp: &[1] }, 40, 0);
+}
+
+#[test]
+fn through_pools_and_over_tcp_with_connections_that_break() {
+    check(Setup { servers: 3, stripe: 1000, slots: 32, tcp: &[0, 2] }, 12, 30);
+}
+
+/// So much that every server gets several messages, of which some are on their way when it forgets the view.
+#[test]
+fn much_through_a_view() {
+    let fake = Fake::start(Setup { servers: 2, stripe: 65536, slots: 0, tcp: &[0, 1] });
+    let (pair, view) = (Pair::new(&fake), view(1));
+    let bytes: Vec<u8> = (0..4_500_000u64).map(|i| ((i * i) >> 7) as u8).collect();
+    pair.file.write_view(&view, Pos(17), &bytes).expect("written");
+    let mut back = vec![0; bytes.len() + 100];
+    let count = pair.other.read_view(&view, Pos(17), &mut back).expect("read");
+    assert!(back[..count] == bytes, "what was written, and no more");
+    let buffer = memory(&vec![0; bytes.len()]);
+    let count = pair.other.read_through(&view, Pos(17), &buffer, 0, buffer.len()).expect("read");
+    buffer.pack(0, &mut back[..bytes.len()]);
+    assert!(count == buffer.len() && back[..bytes.len()] == bytes, "the same through scattered memory");
 }
 
 #[test]
 fn on_one_server() {
-    check(Setup { servers: 1, stripe: 65536, slots: 64, tcp: false }, 30, 0);
+    check(Setup { servers: 1, stripe: 65536, slots: 64, tcp: &[] }, 30, 0);
 }
 
 #[test]
 fn over_connections_that_break() {
-    check(Setup { servers: 3, stripe: 1000, slots: 0, tcp: false }, 20, 30);
+    check(Setup { servers: 3, stripe: 1000, slots: 0, tcp: &[] }, 20, 30);
 }
 
 #[test]
 fn through_pools_over_connections_that_break() {
-    check(Setup { servers: 2, stripe: 3000, slots: 32, tcp: false }, 20, 30);
+    check(Setup { servers: 2, stripe: 3000, slots: 32, tcp: &[] }, 20, 30);
 }

@@ -8,7 +8,7 @@ use fake::{Fake, Setup};
 use pario_client::{Error, OpenOptions, Partition};
 use pario_units::{ErrorKind, ServerId};
 
-const SETUP: Setup = Setup { servers: 2, stripe: 100, slots: 16, tcp: false };
+const SETUP: Setup = Setup { servers: 2, stripe: 100, slots: 16, tcp: &[] };
 
 fn writing() -> OpenOptions {
     let mut options = OpenOptions::new();

@@ -23,7 +23,7 @@ fn a_partition_is_found_by_its_name_when_it_is_up() {
     assert!(down.to_string().contains("server 0 of partition found"), "{down}");
     assert!(down.to_string().contains("it is not running"), "{down}");
 
-    let setup = Setup { servers: 2, stripe: 1000, slots: 0, tcp: true };
+    let setup = Setup { servers: 2, stripe: 1000, slots: 0, tcp: &[0, 1] };
     let secret = *registry.secret(entry.id).expect("a secret").bytes();
     let fake = Fake::start_as(setup, entry.id, secret);
     registry

@@ -118,6 +118,16 @@ impl Striping {
         self.place(server).map(|place| Offset(self.offset(place, local)))
     }
 
+    /// The first byte of the file at or after `offset` that the holder at `place` has.
+    pub(crate) fn first_from(&self, place: u16, offset: u64) -> u64 {
+        let stripe = offset / self.stripe;
+        let (column, count) = (stripe % u64::from(self.count), u64::from(self.count));
+        match (u64::from(place) + count - column) % count {
+            0 => offset,
+            ahead => (stripe + ahead).saturating_mul(self.stripe),
+        }
+    }
+
     fn offset(&self, place: u16, local: u64) -> u64 {
         let row = local / self.stripe;
         (row * u64::from(self.count) + u64::from(place)) * self.stripe + local % self.stripe

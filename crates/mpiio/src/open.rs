@@ -9,7 +9,7 @@ use pario_mpi_host::{Comm, Host};
 use pario_posix::counter::Place;
 use pario_posix::{How, SharedCounter, StripingRequest, node};
 use pario_trace::{FileReport, StatsTo, counters};
-use pario_units::ErrorKind;
+use pario_units::{ErrorKind, ServerId};
 
 use crate::amode::{Amode, AmodeBits};
 use crate::env::{env, say};
@@ -18,7 +18,7 @@ use crate::file::{File, Lazy, Parts};
 use crate::handles;
 use crate::name::Name;
 use crate::settings::{Collective, Facts, ships};
-use crate::storage::{Storage, counted};
+use crate::storage::{KeptPointer, Storage, counted};
 use crate::team::{Same, Team};
 use crate::tier::Tiered;
 use crate::worker::held;
@@ -102,7 +102,7 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
         mode: hints.file_perm().unwrap_or(0o666),
         striping: None,
     };
-    let mut first = None;
+    let (mut first, mut pointer) = (None, None);
     let words = team.first_does(|| {
         let (striping, word) = (striping(&hints), team.shared_word());
         let how = How { create: amode.create, exclusive: amode.exclusive, striping, ..how.clone() };
@@ -114,13 +114,17 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
         let start = if amode.append { storage.size()? } else { 0 };
         let id = node::random_id().map_err(|_| NO_RANDOM)?;
         word.word().store(0, Ordering::SeqCst);
+        let keeper = storage.keeper().unwrap_or_default();
+        if !team.is_on_one_node() {
+            pointer = KeptPointer::make(&name, keeper, id)?;
+        }
         let [kind, block, stripe, servers] = Facts::of(&storage).words();
         let kept = storage.retained().unwrap_or(0);
         first = Some(storage);
         let [id, kept] = [id, kept].map(|n| [(n >> 64) as u64, n as u64]);
-        Ok([id[0], id[1], start, kind, block, stripe, servers, kept[0], kept[1]])
+        Ok([id[0], id[1], start, keeper.0.into(), kind, block, stripe, servers, kept[0], kept[1]])
     })?;
-    let [high, low, start, kind, block, stripe, servers, kept_high, kept_low] = words;
+    let [high, low, start, keeper, kind, block, stripe, servers, kept_high, kept_low] = words;
     let id = u128::from(high) << 64 | u128::from(low);
     let facts = Facts::from_words([kind, block, stripe, servers]);
     let collective = Collective::new(&hints, &facts, team);
@@ -130,6 +134,12 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
         None if later => Ok(None),
         None => Storage::open(&name, &how).map(Some),
     };
+    let mine = mine.and_then(|storage| {
+        if pointer.is_none() && !team.is_on_one_node() {
+            pointer = KeptPointer::find(&name, ServerId(keeper as u16), id)?;
+        }
+        Ok(storage)
+    });
     let same = [Same(develop(|| common_digest(&hints)), UNEQUAL_HINTS)];
     let far = mine.as_ref().is_ok_and(|storage| storage.as_ref().is_some_and(|storage| !storage.is_near()));
     let mut most = [u64::from(ships(&hints) && team.size > 1 && !on_partition), u64::from(far)];
@@ -150,7 +160,10 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
     let place = match team.size {
         1 => Place::own(),
         _ if team.is_on_one_node() => Place::Memory(team.shared_word()),
-        _ => Place::beside(&pointer_file(&name, &path), id),
+        _ => match pointer {
+            Some(pointer) => Place::Kept(Box::new(pointer)),
+            None => Place::beside(&path, id),
+        },
     };
     let parts = Parts {
         team: team.clone(),
@@ -168,15 +181,6 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
 
 const NO_RANDOM: Error = Error::Usage(ErrorKind::Intern, "/dev/urandom cannot be read");
 pub(crate) const UNEQUAL_HINTS: &str = "hints that must be the same on all ranks differ";
-
-/// Beside what the shared file pointer of ranks on several nodes is kept: on a partition, beside the registry, which
-/// all nodes see.
-fn pointer_file(name: &Name, path: &Path) -> PathBuf {
-    match (name, &env().registry) {
-        (Name::Partition { .. }, Some(registry)) => registry.join("pointer"),
-        _ => path.to_path_buf(),
-    }
-}
 
 /// How a new file shall be striped, if the hints say anything about it.
 fn striping(hints: &Hints) -> Option<StripingRequest> {

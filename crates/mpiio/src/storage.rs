@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use pario_buffer::UserBuffer;
 use pario_client as client;
+use pario_posix::counter::{Change, Keeper};
 use pario_posix::{How, Linux, OwnedRange, PlainFile, Tuning};
 use pario_trace::FileStats;
-use pario_units::{ErrorKind, Offset, Pos};
+use pario_units::{ErrorKind, Offset, Pos, ServerId};
 use pario_view::View;
 
 use crate::env::env;
@@ -78,6 +79,14 @@ impl Storage {
                 let file = partition.open(path, &options)?;
                 Ok(Storage::Partition(OnPartition { partition, file, tier: None }))
             }
+        }
+    }
+
+    /// The server that keeps the shared pointer of ranks on several nodes, if the file is on a partition.
+    pub fn keeper(&self) -> Option<ServerId> {
+        match self {
+            Storage::Plain(_) => None,
+            Storage::Partition(on) => on.file.striping().holders().next(),
         }
     }
 
@@ -288,6 +297,56 @@ impl OnPartition {
             done += here;
         }
         there
+    }
+}
+
+/// A shared file pointer that a server keeps for ranks on several nodes.
+pub(crate) struct KeptPointer {
+    counter: client::Counter,
+    /// Who made it ends it.
+    is_mine: bool,
+}
+
+impl KeptPointer {
+    /// One that rank 0 has made; `None` for a plain file.
+    pub fn find(name: &Name, server: ServerId, id: u128) -> Result<Option<KeptPointer>> {
+        match name {
+            Name::Plain(_) => Ok(None),
+            Name::Partition { partition, .. } => {
+                let counter = partition_named(partition)?.counter(server, id);
+                Ok(Some(KeptPointer { counter, is_mine: false }))
+            }
+        }
+    }
+
+    /// A new one.
+    pub fn make(name: &Name, server: ServerId, id: u128) -> Result<Option<KeptPointer>> {
+        let mut pointer = KeptPointer::find(name, server, id)?;
+        if let Some(pointer) = &mut pointer {
+            pointer.counter.set(0)?;
+            pointer.is_mine = true;
+        }
+        Ok(pointer)
+    }
+}
+
+impl Keeper for KeptPointer {
+    fn change(&self, change: Change) -> std::result::Result<u64, (ErrorKind, String)> {
+        let changed = match change {
+            Change::Add(n) => self.counter.add(n),
+            Change::Set(value) => self.counter.set(value),
+        };
+        changed.map_err(|e| (e.kind(), e.to_string()))
+    }
+}
+
+impl Drop for KeptPointer {
+    /// By then all ranks have closed the file, or could not open it.
+    fn drop(&mut self) {
+        if self.is_mine {
+            // Should the server not hear of it, it forgets the pointer with the connection.
+            let _ = self.counter.remove();
+        }
     }
 }
 

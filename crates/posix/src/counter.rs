@@ -1,10 +1,11 @@
-//! A counter that all ranks of one open file share: the shared file pointer of plain files.
+//! A counter that all ranks of one open file share: the shared file pointer.
 //!
 //! Where it lies depends on who shares it:
 //! - one rank alone keeps it to itself;
 //! - ranks of one node add atomically to a word of memory that they share;
 //! - ranks of several nodes lock and change eight bytes of a hidden file beside the data file, which is made
-//!   by whoever uses it first.
+//!   by whoever uses it first;
+//! - or somebody keeps the cell for all of them.
 //!
 //! The value is the cell plus a base that all ranks know, so that a start other than zero needs no
 //! first writer.
@@ -28,6 +29,30 @@ pub trait Word: Send + Sync {
     fn word(&self) -> &AtomicU64;
 }
 
+/// What becomes of a cell.
+#[derive(Clone, Copy, Debug)]
+pub enum Change {
+    /// So much more, modulo 2^64.
+    Add(u64),
+    /// This.
+    Set(u64),
+}
+
+impl Change {
+    fn of(self, cell: u64) -> u64 {
+        match self {
+            Change::Add(n) => cell.wrapping_add(n),
+            Change::Set(value) => value,
+        }
+    }
+}
+
+/// Who keeps a cell, zero at first, for all ranks.
+pub trait Keeper: Send + Sync {
+    /// Changes it and returns what it was before, or why that did not work.
+    fn change(&self, change: Change) -> Result<u64, (ErrorKind, String)>;
+}
+
 /// Where the cell of a counter lies.
 pub enum Place {
     /// With its only user.
@@ -36,6 +61,8 @@ pub enum Place {
     Memory(Arc<dyn Word>),
     /// In a file that all nodes see, changed under a lock.
     File(PathBuf),
+    /// With somebody whom all ranks can ask.
+    Kept(Box<dyn Keeper>),
 }
 
 impl Place {
@@ -55,26 +82,40 @@ impl Place {
 
 /// Why a shared counter could not be used.
 #[derive(Debug)]
-pub struct CounterError {
-    path: PathBuf,
-    source: io::Error,
+pub enum CounterError {
+    /// The cell's file.
+    File {
+        /// Where it is.
+        path: PathBuf,
+        /// What went wrong.
+        source: io::Error,
+    },
+    /// Who keeps it; the kind of error, and what they said.
+    Keeper(ErrorKind, String),
 }
 
 impl CounterError {
     /// The kind for callers.
     pub fn kind(&self) -> ErrorKind {
-        ErrorKind::from_errno(self.source.raw_os_error().unwrap_or(libc::EIO))
+        match self {
+            CounterError::File { source, .. } => {
+                ErrorKind::from_errno(source.raw_os_error().unwrap_or(libc::EIO))
+            }
+            CounterError::Keeper(kind, _) => *kind,
+        }
     }
 }
 
 impl fmt::Display for CounterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the shared file pointer's cell {} cannot be used: {}; that directory must be writable",
-            self.path.display(),
-            self.source
-        )
+        match self {
+            CounterError::File { path, source } => write!(
+                f,
+                "the shared file pointer's cell {} cannot be used: {source}; that directory must be writable",
+                path.display()
+            ),
+            CounterError::Keeper(_, text) => f.write_str(text),
+        }
     }
 }
 
@@ -107,18 +148,18 @@ impl SharedCounter {
 
     /// Adds `n` and returns the value before.
     pub fn fetch_add(&self, n: u64) -> Result<u64, CounterError> {
-        self.change(|cell| cell.wrapping_add(n))
+        self.change(Change::Add(n))
     }
 
     /// The value now.
     pub fn load(&self) -> Result<u64, CounterError> {
-        self.change(|cell| cell)
+        self.change(Change::Add(0))
     }
 
     /// Sets the value. The ranks must not use the counter meanwhile.
     pub fn store(&self, value: u64) -> Result<(), CounterError> {
         let base = self.base.load(Ordering::Relaxed);
-        self.change(|_| value.wrapping_sub(base)).map(drop)
+        self.change(Change::Set(value.wrapping_sub(base))).map(drop)
     }
 
     /// Starts again at zero where no rank has touched the cell: then the base is all there is.
@@ -128,39 +169,47 @@ impl SharedCounter {
 
     /// Removes what would outlive the counter. One rank does this when no rank uses it any more.
     pub fn remove(&self) -> Result<(), CounterError> {
-        let Place::File(path) = &self.place else { return Ok(()) };
-        match std::fs::remove_file(path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(CounterError { path: path.clone(), source })
-            }
-            _ => Ok(()),
+        match &self.place {
+            Place::File(path) => match std::fs::remove_file(path) {
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    Err(CounterError::File { path: path.clone(), source })
+                }
+                _ => Ok(()),
+            },
+            Place::Own(_) | Place::Memory(_) | Place::Kept(_) => Ok(()),
         }
     }
 
-    /// Replaces the cell by `f` of it and returns the value before.
-    fn change(&self, f: impl Fn(u64) -> u64) -> Result<u64, CounterError> {
+    /// Changes the cell and returns the value before.
+    fn change(&self, change: Change) -> Result<u64, CounterError> {
         self.touched.store(true, Ordering::Relaxed);
         let before = match &self.place {
-            Place::Own(word) => change_word(word, f),
-            Place::Memory(shared) => change_word(shared.word(), f),
-            Place::File(path) => {
-                self.change_file(path, f).map_err(|source| CounterError { path: path.clone(), source })?
+            Place::Own(word) => change_word(word, change),
+            Place::Memory(shared) => change_word(shared.word(), change),
+            Place::File(path) => self
+                .change_file(path, change)
+                .map_err(|source| CounterError::File { path: path.clone(), source })?,
+            Place::Kept(keeper) => {
+                keeper.change(change).map_err(|(kind, text)| CounterError::Keeper(kind, text))?
             }
         };
         Ok(self.base.load(Ordering::Relaxed).wrapping_add(before))
     }
 
-    fn change_file(&self, path: &Path, f: impl Fn(u64) -> u64) -> io::Result<u64> {
+    fn change_file(&self, path: &Path, change: Change) -> io::Result<u64> {
         let mut file = self.file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if file.is_none() {
             *file = Some(open_private(path, true)?);
         }
-        change_locked(file.as_ref().expect("opened above"), f)
+        change_locked(file.as_ref().expect("opened above"), change)
     }
 }
 
-fn change_word(word: &AtomicU64, f: impl Fn(u64) -> u64) -> u64 {
-    word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |cell| Some(f(cell))).unwrap_or_else(|cell| cell)
+fn change_word(word: &AtomicU64, change: Change) -> u64 {
+    match change {
+        Change::Add(n) => word.fetch_add(n, Ordering::SeqCst),
+        Change::Set(value) => word.swap(value, Ordering::SeqCst),
+    }
 }
 
 fn open_private(path: &Path, create: bool) -> io::Result<File> {
@@ -175,13 +224,13 @@ fn open_private(path: &Path, create: bool) -> io::Result<File> {
 }
 
 /// Reads, changes and writes the eight bytes under an exclusive lock of the open file description.
-fn change_locked(file: &File, f: impl Fn(u64) -> u64) -> io::Result<u64> {
+fn change_locked(file: &File, change: Change) -> io::Result<u64> {
     lock_cell(file, libc::F_WRLCK)?;
     let changed = (|| {
         let mut bytes = [0u8; 8];
         let got = file.read_at(&mut bytes, 0)?;
         let cell = if got == 8 { u64::from_ne_bytes(bytes) } else { 0 };
-        let new = f(cell);
+        let new = change.of(cell);
         if new != cell {
             file.write_all_at(&new.to_ne_bytes(), 0)?;
         }
@@ -217,6 +266,18 @@ mod tests {
 
     struct Local(AtomicU64);
 
+    /// One who keeps a cell for others, and may lose it.
+    struct Kept(Arc<AtomicU64>);
+
+    impl Keeper for Kept {
+        fn change(&self, change: Change) -> Result<u64, (ErrorKind, String)> {
+            match self.0.load(Ordering::SeqCst) {
+                u64::MAX => Err((ErrorKind::Io, "it is lost".into())),
+                _ => Ok(change_word(&self.0, change)),
+            }
+        }
+    }
+
     impl Word for Local {
         fn word(&self) -> &AtomicU64 {
             &self.0
@@ -229,7 +290,9 @@ mod tests {
         let shared: Arc<dyn Word> = Arc::new(Local(AtomicU64::new(0)));
         let memory = (0..n).map(|_| Place::Memory(shared.clone())).collect();
         let data = std::env::temp_dir().join("some data file");
-        vec![memory, (0..n).map(|_| Place::beside(&data, id)).collect()]
+        let cell = Arc::new(AtomicU64::new(0));
+        let kept = (0..n).map(|_| Place::Kept(Box::new(Kept(cell.clone())))).collect();
+        vec![memory, (0..n).map(|_| Place::beside(&data, id)).collect(), kept]
     }
 
     fn counters(places: Vec<Place>, base: u64) -> Vec<SharedCounter> {
@@ -275,5 +338,8 @@ mod tests {
         let error = counter.fetch_add(1).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::NoSuchFile);
         assert!(error.to_string().contains("/no such directory/x"), "{error}");
+        let counter = SharedCounter::new(Place::Kept(Box::new(Kept(Arc::new(AtomicU64::new(u64::MAX))))), 0);
+        let error = counter.load().unwrap_err();
+        assert_eq!((error.kind(), error.to_string()), (ErrorKind::Io, "it is lost".into()));
     }
 }

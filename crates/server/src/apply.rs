@@ -4,14 +4,15 @@ use std::time::{Duration, Instant};
 
 use pario_cache::{Cut, LEDGER_WORDS, LedgerId};
 use pario_units::{ClientId, FileId, RequestId};
-use pario_wire::message::{self, Reply, Request, Status};
+use pario_wire::message::{self, Reply, Request, Status, What};
 
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::flush::{Progress, Syncing};
-use crate::leases::{Bytes, Leasing, Passage, Team};
+use crate::leases::{Leasing, Passage, Team, Touched};
 use crate::names::Names;
-use crate::tier::{BATCH, Piece};
+use crate::pieces::{Pieces, check};
+use crate::tier::{BATCH, Bytes, Piece};
 
 /// Reads of at least so many bytes, in at most so many ranges, are sent straight from the pool.
 const LEAST_PINNED: usize = 64 << 10;
@@ -26,11 +27,11 @@ const MOST_WAIT: Duration = Duration::from_secs(10);
 /// A request being carried out.
 pub(crate) struct Task {
     request: Request,
-    /// Bytes of the payload moved so far.
+    /// Bytes of the payload moved so far, and where the others lie.
     moved: usize,
-    /// Ranges done, and bytes of the next one.
-    range: usize,
-    within: u64,
+    pieces: Option<Pieces>,
+    /// Files removed so far.
+    removed: usize,
     cut: Option<Cut>,
     syncing: Option<Syncing>,
     /// A lock that was asked for and is not granted.
@@ -67,8 +68,8 @@ impl Task {
         Task {
             request,
             moved: 0,
-            range: 0,
-            within: 0,
+            pieces: None,
+            removed: 0,
             cut: None,
             syncing: None,
             lock: None,
@@ -89,23 +90,34 @@ impl Task {
 
     /// Whether others have given up what they leased of the bytes that it needs now, as long as there are any.
     fn is_admitted(&mut self, core: &Core, who: &Asker) -> Result<bool> {
-        let (file, bytes) = match &self.request {
-            Request::Acquire { file, blocks, .. } => (*file, Bytes::Blocks(blocks)),
-            Request::Read { file, ranges } | Request::Write { file, ranges } => {
-                sound(ranges)?;
-                (*file, Bytes::Ranges(ranges))
+        if self.passage.is_some() {
+            return Ok(self.passage.as_mut().is_some_and(Passage::is_free));
+        }
+        let span;
+        let (file, touched) = match &self.request {
+            Request::Acquire { file, blocks, .. } => (*file, Touched::Blocks(blocks)),
+            Request::Read { file, what } | Request::Write { file, what } => {
+                let block = u64::from(core.tier.pool.geometry().block);
+                self.pieces = Pieces::of(what, &core.views, core.config.server, block)?;
+                span = match &self.pieces {
+                    Some(pieces) => pieces.span(),
+                    // It is told that the view is not known.
+                    None => return Ok(true),
+                };
+                match what {
+                    What::Ranges(ranges) => (*file, Touched::Ranges(ranges)),
+                    What::Seen { .. } => (*file, Touched::Ranges(&span)),
+                }
             }
-            Request::Cut { file, end } => (*file, Bytes::Cut(*end)),
-            Request::Remove { files } => match files.get(self.range) {
-                Some(file) => (*file, Bytes::Cut(0)),
+            Request::Cut { file, end } => (*file, Touched::Cut(*end)),
+            Request::Remove { files } => match files.get(self.removed) {
+                Some(file) => (*file, Touched::Cut(0)),
                 None => return Ok(true),
             },
             _ => return Ok(true),
         };
-        if self.passage.is_none() {
-            self.passage = Some(core.leases.enter(known(file)?, &bytes, who)?);
-        }
-        Ok(self.passage.as_mut().is_some_and(Passage::is_free))
+        let passage = self.passage.insert(core.leases.enter(known(file)?, &touched, who)?);
+        Ok(passage.is_free())
     }
 
     /// Bytes that the reply carries if all goes well.
@@ -121,13 +133,13 @@ impl Task {
     /// For a large read: its blocks, all of them pinned, and the reply that they go with. `None` if they have to be
     /// copied after all.
     pub fn pinned(&mut self, core: &Core, who: &Asker) -> Option<(Reply, Vec<Piece>)> {
-        let Request::Read { ranges, .. } = &self.request else { return None };
+        let Request::Read { what: What::Ranges(ranges), .. } = &self.request else { return None };
         let large = ranges.len() <= MOST_PINNED_RANGES && self.reply_payload() >= LEAST_PINNED;
         // What goes wrong here goes wrong again where it is told.
         if !large || self.moved > 0 || !self.is_admitted(core, who).ok()? {
             return None;
         }
-        let Request::Read { file, ranges } = &self.request else { return None };
+        let Request::Read { file, what: What::Ranges(ranges) } = &self.request else { return None };
         let mut pieces = Vec::new();
         for range in ranges {
             if !core.tier.pin_all(*file, range.at, range.len, &mut pieces, &core.counters).ok()? {
@@ -166,37 +178,24 @@ impl Task {
                     false => Reply::Slots(slots),
                 }
             }
-            Request::Read { file, ranges } => {
+            Request::Read { file, .. } | Request::Write { file, .. } => {
                 let file = known(*file)?;
-                sound(ranges)?;
-                while let Some(range) = ranges.get(self.range) {
-                    let here = self.moved..self.moved + (range.len - self.within) as usize;
-                    let moved = tier.read(file, range.at + self.within, &mut room[here.clone()], counters)?;
-                    self.moved += moved;
-                    self.within += moved as u64;
-                    if self.moved < here.end {
-                        return Ok(Verdict::Later);
-                    }
-                    (self.range, self.within) = (self.range + 1, 0);
+                let Some(pieces) = &mut self.pieces else { return Ok(Verdict::Done(Reply::NoView)) };
+                let reads = matches!(self.request, Request::Read { .. });
+                let bytes = if reads { Bytes::Out(room) } else { Bytes::In(payload) };
+                if !tier.transfer(file, pieces, bytes, &mut self.moved, counters)? {
+                    return Ok(Verdict::Later);
                 }
-                counters.read_bytes.add(room.len() as u64);
-                Reply::Data { end: tier.end(file)? }
+                let counter = if reads { &counters.read_bytes } else { &counters.written_bytes };
+                counter.add(self.moved as u64);
+                if reads { Reply::Data { end: tier.end(file)? } } else { Reply::Done }
             }
-            Request::Write { file, ranges } => {
-                let file = known(*file)?;
-                sound(ranges)?;
-                while let Some(range) = ranges.get(self.range) {
-                    let here = self.moved..self.moved + (range.len - self.within) as usize;
-                    let moved = tier.write(file, range.at + self.within, &payload[here.clone()], counters)?;
-                    self.moved += moved;
-                    self.within += moved as u64;
-                    if self.moved < here.end {
-                        return Ok(Verdict::Later);
-                    }
-                    (self.range, self.within) = (self.range + 1, 0);
-                }
-                counters.written_bytes.add(payload.len() as u64);
+            Request::View { hash, .. } => {
+                core.views.put(*hash, payload)?;
                 Reply::Done
+            }
+            Request::Counter { key, change } => {
+                Reply::Counted { before: core.tallies.change(who.client, who.id, *key, *change)? }
             }
             Request::End { file } => Reply::End { end: tier.end(known(*file)?)? },
             Request::Cut { file, end } => {
@@ -226,14 +225,14 @@ impl Task {
                 Reply::Done
             }
             Request::Remove { files } => {
-                if let Some(file) = files.get(self.range) {
+                if let Some(file) = files.get(self.removed) {
                     if !tier.remove(known(*file)?, &mut self.cut)? {
                         return Ok(Verdict::Later);
                     }
-                    self.range += 1;
+                    self.removed += 1;
                     self.passage = None;
                 }
-                if self.range < files.len() {
+                if self.removed < files.len() {
                     return Ok(Verdict::More);
                 }
                 Reply::Done
@@ -282,7 +281,7 @@ impl Task {
                 Reply::Done
             }
             Request::Lease { team, file, ranges } => {
-                sound(ranges)?;
+                check(ranges)?;
                 let file = known(*file)?;
                 let begin = || core.leases.lease(Team(*team), file, ranges, who);
                 match self.leasing.get_or_insert_with(begin).go_on(&tier.pool)? {
@@ -326,12 +325,6 @@ impl Task {
 /// A file's id in a request about data.
 fn known(file: FileId) -> Result<FileId> {
     if file == FileId(0) { Err(Error::BadRequest("file id")) } else { Ok(file) }
-}
-
-fn sound(ranges: &[message::Range]) -> Result<()> {
-    let fits =
-        |range: &message::Range| range.at.checked_add(range.len).is_some_and(|end| end <= i64::MAX as u64);
-    if ranges.iter().all(fits) { Ok(()) } else { Err(Error::BadRequest("ranges")) }
 }
 
 const _: () = assert!(BATCH <= LEDGER_WORDS as usize);

@@ -37,6 +37,10 @@ pub struct Config {
     pub high_water: u32,
     /// Dirty blocks at which it ends.
     pub low_water: u32,
+    /// Views of clients that are kept.
+    pub views: usize,
+    /// Bytes of memory for them.
+    pub view_bytes: usize,
     /// Threads that serve sessions.
     pub workers: usize,
     /// A client whose connection breaks while it lives keeps its files for this long.

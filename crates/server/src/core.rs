@@ -21,8 +21,10 @@ use crate::peers::Peers;
 use crate::session::{GREETING, Next, Session, Who};
 use crate::status::Counters;
 use crate::sys::{Bell, Interest, Poll};
+use crate::tallies::Tallies;
 use crate::tier::Tier;
 use crate::timers::Timers;
+use crate::views::Views;
 
 /// The bell's number; listeners follow, then sessions.
 const BELL: u64 = 0;
@@ -40,6 +42,8 @@ pub(crate) struct Core {
     pub counters: Counters,
     pub locks: Locks,
     pub leases: Arc<Leases>,
+    pub views: Views,
+    pub tallies: Tallies,
     door: Arc<Door>,
     poll: Poll,
     bell: Bell,
@@ -78,6 +82,8 @@ impl Core {
             leases: Leases::new(block, config.grace, Arc::clone(&timers)),
             peers: Peers::new(&config)?,
             door: Arc::new(config.door()),
+            views: Views::new(config.views, config.view_bytes),
+            tallies: Tallies::default(),
             config,
             tier,
             names,
@@ -285,7 +291,8 @@ impl Core {
 
     /// A client has one connection; if it comes again, what it asked on an older one must not be done any more.
     fn end_older(&self, client: ClientId, number: u64) {
-        if let Some(older) = lock(&self.clients).insert(client, number) {
+        let older = lock(&self.clients).insert(client, number);
+        if let Some(older) = older {
             self.expel(older);
         }
     }
@@ -318,6 +325,7 @@ impl Core {
         self.leases.left(number, who.client);
         if who.role == Role::Client {
             self.locks.left(who.client);
+            self.tallies.left(who.client);
         }
         if let Some(ledger) = who.ledger {
             self.tier.pool.give_ledger(ledger);

@@ -32,6 +32,8 @@ pub enum Error {
     Locks(pario_locks::Error),
     /// A lock that the client does not have, or no longer.
     NoLock,
+    /// A shared number that nobody has set, or whose owner is gone.
+    NoCounter,
     /// The server has not been told where the others are.
     Starting,
     /// The server is about to end.
@@ -60,7 +62,7 @@ impl Error {
             Error::Locks(e) => e.kind(),
             Error::Busy | Error::Leased => ErrorKind::FileInUse,
             Error::TooMany(_) => ErrorKind::NoMem,
-            Error::NoLock => ErrorKind::Io,
+            Error::NoLock | Error::NoCounter => ErrorKind::Io,
             Error::Starting | Error::Ending | Error::NoAddress(_) => ErrorKind::Unreachable,
             Error::Elsewhere(failure) => failure.kind,
             Error::System(_, e) => e.raw_os_error().map_or(ErrorKind::Io, ErrorKind::from_errno),
@@ -101,11 +103,15 @@ impl std::fmt::Display for Error {
                 "other processes have these bytes in their caches and did not give them up in time; try again",
             ),
             Error::NoMailbox => f.write_str("a team that leases has to poll this server for recalls first"),
-            Error::TooMany(what) => write!(f, "this server has too many {what}; use fewer caching processes"),
             Error::Locks(e) => e.fmt(f),
             Error::NoLock => {
                 f.write_str("the lock was lost: the client's connection had broken, or the file is gone")
             }
+            Error::NoCounter => f.write_str(
+                "the shared file pointer was lost: the program's connection that kept it had broken, or the server was \
+                 started again; set it anew or open the file again",
+            ),
+            Error::TooMany(what) => write!(f, "the server keeps no more {what}: use fewer, or try again later"),
             Error::Starting => f.write_str("the server is starting"),
             Error::Ending => f.write_str("the server is shutting down"),
             Error::NoAddress(server) => write!(f, "this server was not told where server {server} is"),

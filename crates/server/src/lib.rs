@@ -19,13 +19,16 @@ mod leases;
 mod locks;
 mod names;
 mod peers;
+mod pieces;
 mod session;
 mod start;
 mod status;
 #[allow(unsafe_code)]
 mod sys;
+mod tallies;
 mod tier;
 mod timers;
+mod views;
 
 pub use config::Config;
 pub use error::{Error, Result};

@@ -11,6 +11,7 @@ use pario_units::FileId;
 use pario_wire::message::{Intent, Run, Slot};
 
 use crate::error::{Error, Result};
+use crate::pieces::Pieces;
 use crate::status::Counters;
 
 /// Most blocks that one acquire answers, and that one access of the store moves.
@@ -28,6 +29,14 @@ pub(crate) struct Piece {
     pub range: Range<u32>,
 }
 
+/// A payload, and which way it goes.
+pub(crate) enum Bytes<'a> {
+    /// To be filled from the local part.
+    Out(&'a mut [u8]),
+    /// To be written to it.
+    In(&'a [u8]),
+}
+
 /// A block and which of its bytes.
 #[derive(Clone, Copy)]
 struct Part {
@@ -42,34 +51,71 @@ impl Tier {
         Tier { pool, store, block }
     }
 
-    /// Copies bytes of a local part to `out`, zeros beyond its end, as far as possible now.
-    pub fn read(&self, file: FileId, at: u64, out: &mut [u8], counters: &Counters) -> Result<usize> {
-        let mut done = 0;
-        while done < out.len() {
-            let part = self.part(at + done as u64, out.len() - done);
-            match self.pool.get(file, part.block) {
-                Get::Hit(pin) => {
-                    pin.read(part.within, &mut out[done..done + part.len]);
-                    done += part.len;
+    /// Moves a payload's bytes to or from their places in a local part, as far as possible now; beyond the local end
+    /// zeros are read. Whether all of them are moved. Pieces of a block that follow each other cost one look for the
+    /// block.
+    pub fn transfer(
+        &self,
+        file: FileId,
+        pieces: &mut Pieces,
+        mut bytes: Bytes<'_>,
+        done: &mut usize,
+        counters: &Counters,
+    ) -> Result<bool> {
+        while let Some(next) = pieces.peek() {
+            let part = self.part(next.at, usize::try_from(next.len).unwrap_or(usize::MAX));
+            let here = *done..*done + part.len;
+            match (self.pool.get(file, part.block), &mut bytes) {
+                (Get::Hit(pin), bytes) => self.copy(&pin, part.block, pieces, bytes, done),
+                (Get::Fill(mut fill), Bytes::In(from)) if part.len as u64 == self.block => {
+                    let whole = 0..self.block as u32;
+                    fill.bytes(whole.clone(), |slot| slot.copy_from_slice(&from[here]));
+                    fill.done(whole.end).mark_written(whole);
+                    *done += part.len;
+                    pieces.advance(part.len as u64);
                 }
-                Get::Fill(first) => {
-                    let wanted = (at + out.len() as u64 - 1) / self.block - part.block + 1;
+                (Get::Fill(fill), Bytes::In(_)) => self.fill(file, part.block, vec![fill], counters)?,
+                (Get::Fill(first), Bytes::Out(_)) => {
+                    let wanted = (pieces.upto() - 1) / self.block - part.block + 1;
                     let fills = self.more_fills(file, first, part.block, wanted);
                     self.fill(file, part.block, fills, counters)?;
                 }
-                Get::Full => match self.make_room(counters) {
-                    Ok(true) => {}
-                    Ok(false) => break,
+                (Get::Full, bytes) => match (self.make_room(counters), bytes) {
+                    (Ok(true), _) => {}
+                    (Ok(false), _) => return Ok(false),
                     // Nothing can be stored to make room; what is stored can still be read.
-                    Err(_) => {
-                        self.read_past(file, &part, &mut out[done..done + part.len], counters)?;
-                        done += part.len;
+                    (Err(_), Bytes::Out(to)) => {
+                        self.read_past(file, &part, &mut to[here], counters)?;
+                        *done += part.len;
+                        pieces.advance(part.len as u64);
                     }
+                    (Err(e), Bytes::In(_)) => return Err(e),
                 },
-                Get::Busy => break,
+                (Get::Busy, _) => return Ok(false),
             }
         }
-        Ok(done)
+        Ok(true)
+    }
+
+    /// Copies all pieces that follow in this block.
+    fn copy(&self, pin: &Pin, block: u64, pieces: &mut Pieces, bytes: &mut Bytes<'_>, done: &mut usize) {
+        let mut written = 0;
+        while let Some(next) = pieces.peek()
+            && next.at / self.block == block
+        {
+            let part = self.part(next.at, usize::try_from(next.len).unwrap_or(usize::MAX));
+            let here = *done..*done + part.len;
+            match bytes {
+                Bytes::Out(to) => pin.read(part.within, &mut to[here]),
+                Bytes::In(from) => {
+                    pin.put(part.within, &from[here]);
+                    written = written.max(part.within + part.len as u32);
+                }
+            }
+            *done += part.len;
+            pieces.advance(part.len as u64);
+        }
+        pin.mark_written(0..written);
     }
 
     /// Reads a block that is not in the pool, and for which there is no room.
@@ -109,31 +155,6 @@ impl Tier {
             }
         }
         Ok(true)
-    }
-
-    /// Copies bytes into a local part, as far as possible now.
-    pub fn write(&self, file: FileId, at: u64, bytes: &[u8], counters: &Counters) -> Result<usize> {
-        let mut done = 0;
-        while done < bytes.len() {
-            let part = self.part(at + done as u64, bytes.len() - done);
-            let piece = &bytes[done..done + part.len];
-            match self.pool.get(file, part.block) {
-                Get::Hit(pin) => {
-                    pin.write(part.within, piece);
-                    done += part.len;
-                }
-                Get::Fill(mut fill) if part.len as u64 == self.block => {
-                    let whole = 0..self.block as u32;
-                    fill.bytes(whole.clone(), |slot| slot.copy_from_slice(piece));
-                    fill.done(whole.end).mark_written(whole);
-                    done += part.len;
-                }
-                Get::Fill(fill) => self.fill(file, part.block, vec![fill], counters)?,
-                Get::Full if self.make_room(counters)? => {}
-                Get::Busy | Get::Full => break,
-            }
-        }
-        Ok(done)
     }
 
     /// Slots that hold these blocks, for a client of the pool: in order, as many as can be had now.

@@ -23,8 +23,9 @@
 //!
 //! Decoding trusts nothing: every number is bounded by the bytes that are there, all sums are checked, the
 //! depth is limited, and bytes that would encode differently are refused, so that one pattern has one
-//! encoding and one hash. Graphs that the builder would have simplified further are accepted: they are
-//! merely slower.
+//! encoding and one hash. Of the graphs that the builder would have simplified, those are refused in which one
+//! contiguous piece is more than a block: to walk it would take as long as it has parts. Others are accepted: they
+//! are merely slower.
 
 use crate::datatype::{self, Basic};
 use crate::error::Error;
@@ -179,6 +180,9 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<Pattern, Error> {
     let mut nodes = Vec::with_capacity(n.min(1024));
     for _ in 0..n {
         let node = input.node(&nodes)?;
+        if node.facts.pieces == 1 && !matches!(node.kind, Kind::Block { .. }) {
+            return Err(Error::Encoding("a piece that is not a block"));
+        }
         nodes.push(node);
     }
     if !input.bytes.is_empty() {
@@ -341,6 +345,9 @@ impl Input<'_> {
             if len == 0 || !whole {
                 return Err(Error::Encoding("a list item that is not a number of whole values"));
             }
+            if matches!(piece, Unit::Copies { .. }) && len > 1 && piece.facts(nodes, len)?.pieces == 1 {
+                return Err(Error::Encoding("a piece that is not a block"));
+            }
             items.push((disp, len));
         }
         if n < 2 || items[0].0 != 0 {
@@ -365,4 +372,28 @@ fn kind_code(kind: datatype::Kind) -> u8 {
 fn kind_of(code: u8) -> Option<datatype::Kind> {
     use datatype::Kind::*;
     [Bytes, Signed, Unsigned, Float, Complex, Logical, Character].get(usize::from(code)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_of_a_trillion_parts_is_refused() {
+        let mut bytes = vec![VERSION];
+        (0..2).for_each(|_| bytes.signed(0));
+        bytes.signed((1 << 40) + 1);
+        bytes.unsigned(3);
+        // A byte; a trillion of them side by side; the one before the others.
+        bytes.extend([0, 1]);
+        bytes.basic(Basic::BYTE);
+        bytes.push(1);
+        bytes.unsigned(1 << 40);
+        bytes.signed(1);
+        bytes.push(0);
+        bytes.extend([2, 2, 0, 0]);
+        bytes.signed(1);
+        bytes.push(1);
+        assert_eq!(decode(&bytes).err(), Some(Error::Encoding("a piece that is not a block")));
+    }
 }

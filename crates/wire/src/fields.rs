@@ -7,8 +7,8 @@ use pario_units::{ErrorKind, FileId, Stamp};
 use crate::codec::{Field, Reader, numbered, records};
 use crate::error::Error;
 use crate::message::{
-    Access, Attributes, Create, Entry, Failure, Held, Inode, Intent, Kind, Leases, Part, Range, Recall, Room,
-    Run, Size, Slot, Status, Wish, Written,
+    Access, Attributes, Change, Create, Entry, Failure, Held, Inode, Intent, Kind, Leases, Part, Range,
+    Recall, Room, Run, Size, Slot, Status, What, Wish, Written,
 };
 
 numbered! {
@@ -150,6 +150,66 @@ impl Field for Range {
         match range.at.checked_add(range.len) {
             Some(end) if end <= i64::MAX as u64 => Ok(range),
             _ => Err(Error::BadField("Range")),
+        }
+    }
+}
+
+impl Field for What {
+    const LEAST: usize = 5;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            What::Ranges(ranges) => {
+                1u8.put(out);
+                ranges.put(out);
+            }
+            What::Seen { view, at, len, bytes } => {
+                2u8.put(out);
+                view.put(out);
+                [at, len, bytes].into_iter().for_each(|number| number.put(out));
+            }
+        }
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, Error> {
+        match u8::take(from)? {
+            1 => Field::take(from).map(What::Ranges),
+            2 => {
+                let view = Field::take(from)?;
+                let Range { at, len } = Field::take(from)?;
+                match u64::take(from)? {
+                    bytes if bytes <= len => Ok(What::Seen { view, at, len, bytes }),
+                    _ => Err(Error::BadField("What")),
+                }
+            }
+            _ => Err(Error::BadField("What")),
+        }
+    }
+}
+
+impl Field for Change {
+    const LEAST: usize = 1;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Change::Set(value) => {
+                1u8.put(out);
+                value.put(out);
+            }
+            Change::Add(more) => {
+                2u8.put(out);
+                more.put(out);
+            }
+            Change::Drop => 3u8.put(out),
+        }
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, Error> {
+        match u8::take(from)? {
+            1 => Field::take(from).map(Change::Set),
+            2 => Field::take(from).map(Change::Add),
+            3 => Ok(Change::Drop),
+            _ => Err(Error::BadField("Change")),
         }
     }
 }

@@ -215,7 +215,7 @@ fn limit(what: &'static str, length: u64, limit: u32) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Range;
+    use crate::message::{Range, What};
     use pario_units::FileId;
 
     const TO: Envelope = Envelope { server: ServerId(3), id: RequestId(9), origin: None };
@@ -254,8 +254,8 @@ mod tests {
 
         let ranges = vec![Range { at: 0, len: u64::from(MAX_PAYLOAD) }, Range { at: 0, len: 1 }];
         for request in [
-            Request::Read { file: FileId(1), ranges: ranges.clone() },
-            Request::Write { file: FileId(1), ranges },
+            Request::Read { file: FileId(1), what: What::Ranges(ranges.clone()) },
+            Request::Write { file: FileId(1), what: What::Ranges(ranges) },
         ] {
             assert!(matches!(encode_request(&mut bytes, TO, &request), Err(Error::TooLarge { .. })));
         }
@@ -268,7 +268,8 @@ mod tests {
 
     #[test]
     fn a_payload_of_another_length_than_the_request_says_is_refused() {
-        let write = Request::Write { file: FileId(1), ranges: vec![Range { at: 5, len: 7 }] };
+        let what = What::Ranges(vec![Range { at: 5, len: 7 }]);
+        let write = Request::Write { file: FileId(1), what };
         let bytes = encoded(&write);
         let (mut head, body) = split(&bytes);
         assert_eq!(head.payload, 7);

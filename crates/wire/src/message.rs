@@ -13,10 +13,10 @@ pub enum Request {
     /// Slots of the shared pool that hold these blocks, for a client that has mapped it; and of up to `ahead` blocks
     /// after them that it will want next, if they cost little.
     Acquire { file: FileId, intent: Intent, blocks: Vec<Run>, ahead: u16 },
-    /// Bytes of these local ranges, as payload of the reply in this order; zeros beyond the local end.
-    Read { file: FileId, ranges: Vec<Range> },
-    /// The payload goes into these local ranges in this order.
-    Write { file: FileId, ranges: Vec<Range> },
+    /// Bytes of the local part, as payload of the reply in this order; zeros beyond the local end.
+    Read { file: FileId, what: What },
+    /// The payload goes to these bytes of the local part in this order.
+    Write { file: FileId, what: What },
     /// How far the file's local part reaches.
     End { file: FileId },
     /// The local part ends here from now on: what lies beyond is gone, what is missing is zeros.
@@ -53,6 +53,10 @@ pub enum Request {
     Yield { number: u64, gone: Range },
     /// The team gives up all of the file here.
     Release { team: u128, file: FileId },
+    /// The payload, of `len` bytes, is the view that has this hash (see `pario_layout::Seen`): accesses may name it.
+    View { hash: u128, len: u64 },
+    /// Changes a number that clients share. Who sets it first keeps it: it ends with that client's connection.
+    Counter { key: u128, change: Change },
 
     // About the server itself.
     /// Nothing; that the server answers.
@@ -120,6 +124,10 @@ pub enum Reply {
     Leased { extents: Vec<Range> },
     /// To `Recalls`.
     Recalled { recalls: Vec<Recall> },
+    /// To `Read` and `Write`: the server does not know the view; nothing was done.
+    NoView,
+    /// To `Counter`: what the number was before.
+    Counted { before: u64 },
     /// To `Room`.
     Room(Room),
     /// To `Status`.
@@ -168,6 +176,27 @@ pub struct Recall {
     pub number: u64,
     pub file: FileId,
     pub range: Range,
+}
+
+/// Which bytes of a local part, and in which order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// These.
+    Ranges(Vec<Range>),
+    /// Those of the `len` bytes of a view from position `at` on that the server holds: so many `bytes`, in the order of
+    /// the view.
+    Seen { view: u128, at: u64, len: u64, bytes: u64 },
+}
+
+/// What becomes of a shared number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is this, also if it was not there: then it was 0 before.
+    Set(u64),
+    /// So much more, or less, modulo 2^64.
+    Add(i64),
+    /// Nobody needs it any more.
+    Drop,
 }
 
 /// Where in the pool a block is, as long as the slot's generation is this.

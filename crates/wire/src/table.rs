@@ -4,7 +4,7 @@
 use crate::codec::{Field, Reader};
 use crate::error::Error;
 use crate::frame::MAX_PAYLOAD;
-use crate::message::{Range, Reply, Request};
+use crate::message::{Reply, Request, What};
 
 macro_rules! messages {
     ($name:ident $decode:ident {
@@ -53,8 +53,8 @@ macro_rules! messages {
 
 messages! { Request decode_request {
     1 => Acquire { file, intent, blocks, ahead },
-    2 => Read { file, ranges },
-    3 => Write { file, ranges },
+    2 => Read { file, what },
+    3 => Write { file, what },
     4 => End { file },
     5 => Cut { file, end },
     6 => Sync { file, durable },
@@ -73,6 +73,8 @@ messages! { Request decode_request {
     33 => Room,
     34 => Status,
     35 => Shutdown,
+    40 => View { hash, len },
+    41 => Counter { key, change },
     64 => Lookup { path },
     65 => Open { path, access, create, mode, wish },
     66 => Close { file, wrote },
@@ -102,6 +104,8 @@ messages! { Reply decode_reply {
     15 => Recalled { recalls },
     33 => Room(room),
     34 => Status(status),
+    40 => NoView,
+    41 => Counted { before },
     64 => Attributes(attributes),
     65 => Opened { attributes, created },
     67 => Reopened { gone },
@@ -109,15 +113,22 @@ messages! { Reply decode_reply {
     77 => Inodes { inodes, more },
 }}
 
-fn total(ranges: &[Range]) -> u64 {
-    ranges.iter().fold(0, |sum, range| sum.saturating_add(range.len))
+impl What {
+    /// Of how many bytes it is.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            What::Ranges(ranges) => ranges.iter().fold(0, |sum, range| sum.saturating_add(range.len)),
+            What::Seen { bytes, .. } => *bytes,
+        }
+    }
 }
 
 impl Request {
     /// Bytes of payload that go with it.
     pub fn payload(&self) -> u64 {
         match self {
-            Request::Write { ranges, .. } => total(ranges),
+            Request::Write { what, .. } => what.bytes(),
+            Request::View { len, .. } => *len,
             _ => 0,
         }
     }
@@ -125,7 +136,7 @@ impl Request {
     /// Bytes of payload that come with the reply, unless it is [`Reply::Failed`].
     pub fn reply_payload(&self) -> u64 {
         match self {
-            Request::Read { ranges, .. } => total(ranges),
+            Request::Read { what, .. } => what.bytes(),
             _ => 0,
         }
     }

@@ -3,7 +3,7 @@
 use pario_layout::Striping;
 use pario_units::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
 use pario_wire::greeting::{Greeting, Hello, Role};
-use pario_wire::message::{Attributes, Kind, Range, Recall, Size};
+use pario_wire::message::{Attributes, Kind, Range, Recall, Size, What};
 use pario_wire::{Envelope, Nonce, Reply, Request, Secret, Side, encode_reply, encode_request};
 
 const DOCUMENT: &str = include_str!("../../../docs/PROTOCOL.md");
@@ -23,10 +23,16 @@ fn assert_documented(what: &str, bytes: &[u8]) {
 fn the_frames_are_as_shown() {
     let to = Envelope::new(ServerId(2), RequestId(5));
     let mut request = Vec::new();
-    let write = Request::Write { file: FileId(0x1234), ranges: vec![Range { at: 65536, len: 3 }] };
+    let what = What::Ranges(vec![Range { at: 65536, len: 3 }]);
+    let write = Request::Write { file: FileId(0x1234), what };
     encode_request(&mut request, to, &write).unwrap();
     request.extend_from_slice(b"abc");
     assert_documented("the request", &request);
+
+    let mut request = Vec::new();
+    let what = What::Seen { view: 0x0102_0304, at: 65536, len: 4096, bytes: 1024 };
+    encode_request(&mut request, to, &Request::Read { file: FileId(0x1234), what }).unwrap();
+    assert_documented("the read through a view", &request[32..]);
 
     let mut reply = Vec::new();
     encode_reply(&mut reply, to, &Reply::Done, 0).unwrap();

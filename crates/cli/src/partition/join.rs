@@ -22,6 +22,9 @@ const PREDECESSOR: Duration = Duration::from_secs(5);
 
 /// How long a process may take to give up what it has leased; less than a request of another waits for it.
 const GRACE: Duration = Duration::from_secs(20);
+/// Views of clients that a server keeps, and bytes of memory for them.
+const VIEWS: usize = 4096;
+const VIEW_BYTES: usize = 64 << 20;
 
 /// Runs a server until it is shut down: reads [`Start`], says `Ready`, reads the peers, says `Serving`.
 pub fn serve(input: &mut impl BufRead, output: &mut impl Write) -> ExitCode {
@@ -133,6 +136,8 @@ fn config(start: &Start) -> Result<Config, String> {
         cache: settings.cache,
         high_water: mark(settings.high_water.of(blocks)),
         low_water: mark(settings.low_water.of(blocks)),
+        views: VIEWS,
+        view_bytes: VIEW_BYTES,
         workers: usize::from(settings.workers),
         lease: settings.deadline,
         grace: GRACE,

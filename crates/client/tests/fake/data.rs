@@ -6,8 +6,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use pario_cache::{Flush, Geometry, Get, Identity, LedgerId, Pool, Step};
+use pario_layout::Seen;
 use pario_units::{FileId, ServerId};
-use pario_wire::message::{Intent, Range, Room, Run, Slot};
+use pario_wire::message::{Intent, Range, Room, Run, Slot, What};
 use pario_wire::{Reply, Request};
 
 use super::PARTITION;
@@ -20,6 +21,8 @@ pub struct Data {
     slots: u32,
     pool: Mutex<Option<Pool>>,
     parts: Mutex<HashMap<FileId, Vec<u8>>>,
+    /// The view that is remembered, and for how many accesses.
+    view: Mutex<Option<(Seen, u32)>>,
 }
 
 impl Data {
@@ -30,6 +33,7 @@ impl Data {
             slots,
             pool: Mutex::default(),
             parts: Mutex::default(),
+            view: Mutex::default(),
         };
         data.make_pool();
         data
@@ -66,12 +70,24 @@ impl Data {
             Request::Acquire { file, intent, blocks, .. } => {
                 Reply::Slots(self.acquire(*file, *intent, blocks, ledger.expect("a ledger")))
             }
-            Request::Read { file, ranges } => {
-                self.each(ranges, |at, from, to| self.read(*file, at, &mut answer[from..to]));
-                Reply::Data { end: self.end(*file) }
-            }
-            Request::Write { file, ranges } => {
-                self.each(ranges, |at, from, to| self.write(*file, at, &payload[from..to]));
+            Request::Read { file, what } => match self.ranges(what) {
+                None => Reply::NoView,
+                Some(ranges) => {
+                    self.each(&ranges, |at, from, to| self.read(*file, at, &mut answer[from..to]));
+                    Reply::Data { end: self.end(*file) }
+                }
+            },
+            Request::Write { file, what } => match self.ranges(what) {
+                None => Reply::NoView,
+                Some(ranges) => {
+                    self.each(&ranges, |at, from, to| self.write(*file, at, &payload[from..to]));
+                    Reply::Done
+                }
+            },
+            Request::View { hash, .. } => {
+                let seen = Seen::from_bytes(payload).expect("a view");
+                assert_eq!(seen.hash(), *hash);
+                *self.view.lock().unwrap() = Some((seen, 3));
                 Reply::Done
             }
             Request::End { file } => Reply::End { end: self.end(*file) },
@@ -98,6 +114,21 @@ impl Data {
             Request::Room => Reply::Room(Room { total: 100, free: 60, used: 40, parts: 1 }),
             _ => return None,
         })
+    }
+
+    /// Where the bytes are; `None` if the view is not the one that is remembered, and that not for long.
+    fn ranges(&self, what: &What) -> Option<Vec<Range>> {
+        let (view, at, len, bytes) = match what {
+            What::Ranges(ranges) => return Some(ranges.clone()),
+            What::Seen { view, at, len, bytes } => (*view, *at, *len, *bytes),
+        };
+        let mut known = self.view.lock().unwrap();
+        let (seen, uses) = known.as_mut().filter(|(seen, uses)| seen.hash() == view && *uses > 0)?;
+        *uses -= 1;
+        let place = seen.striping().place(self.identity.server).expect("a holder");
+        let extent = seen.extent(place, at..at + len).expect("not too much");
+        assert_eq!(extent.bytes, bytes, "client and server count alike");
+        Some(seen.pieces(place, at..at + len).map(|(at, len)| Range { at, len }).collect())
     }
 
     fn each(&self, ranges: &[Range], mut act: impl FnMut(u64, usize, usize)) {

@@ -32,7 +32,8 @@ pub struct Setup {
     pub stripe: u64,
     /// Slots of each pool; 0: there are none.
     pub slots: u32,
-    pub tcp: bool,
+    /// Those that are on other hosts.
+    pub tcp: &'static [u16],
 }
 
 /// What all servers of a partition share.
@@ -102,7 +103,7 @@ impl Fake {
         });
         let (mut servers, mut listeners) = (Vec::new(), Vec::new());
         for server in (0..setup.servers).map(ServerId) {
-            let (listener, address) = listen(&directory, server, setup.tcp);
+            let (listener, address) = listen(&directory, server, setup.tcp.contains(&server.0));
             servers.push(vec![address]);
             let shared = Arc::clone(&shared);
             listeners.push(std::thread::spawn(move || shared.listen(&listener, server)));

@@ -11,7 +11,7 @@ use pario::{OpenOptions, Partition};
 use pario_transport::{Address, Connection, Tuning};
 use pario_units::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp};
 use pario_wire::greeting::{Greeting, Hello, Prefix, Role};
-use pario_wire::message::{Access, Create, Held, Intent, Range, Run, Wish, Written};
+use pario_wire::message::{Access, Change, Create, Held, Intent, Range, Run, What, Wish, Written};
 use pario_wire::{Envelope, HEAD, Nonce, Request, Secret, Side, encode_request};
 
 use super::dice::Dice;
@@ -184,14 +184,14 @@ fn request(dice: &mut Dice) -> Request {
     let file = FileId(dice.below(8));
     let path = dice.pick(&["/", "/new", "/a", "/a/b", "", "//", "/..", "/far/x"]).to_owned();
     let number = |dice: &mut Dice| dice.next() >> dice.pick(&[63, 50, 40, 1]);
-    match dice.below(20) {
+    match dice.below(24) {
         0 => {
             let intent = dice.pick(&[Intent::Read, Intent::Modify, Intent::Overwrite]);
             let blocks = vec![Run { first: number(dice), count: number(dice) as u32 }];
             Request::Acquire { file, intent, blocks, ahead: dice.next() as u16 }
         }
-        1 | 2 => Request::Read { file, ranges: ranges(dice) },
-        3 | 4 => Request::Write { file: FileId(100 + dice.below(3)), ranges: ranges(dice) },
+        1 | 2 => Request::Read { file, what: What::Ranges(ranges(dice)) },
+        3 | 4 => Request::Write { file: FileId(100 + dice.below(3)), what: What::Ranges(ranges(dice)) },
         5 => Request::End { file },
         6 => Request::Cut { file: FileId(100), end: number(dice) },
         7 => Request::Sync { file, durable: dice.one_in(2) },
@@ -210,6 +210,13 @@ fn request(dice: &mut Dice) -> Request {
         16 => Request::ReadDirectory { path, after: "zz".into(), most: number(dice) as u32 },
         17 => Request::EndCut { file: FileId(200), size: number(dice) },
         18 => Request::ListInodes { after: file, most: number(dice) as u32 },
+        19 => {
+            let what = What::Seen { view: 7, at: number(dice) >> 2, len: number(dice) >> 2, bytes: 0 };
+            Request::Read { file, what }
+        }
+        20 => Request::View { hash: 7, len: dice.below(300) },
+        21 => Request::Counter { key: u128::from(dice.next()), change: Change::Set(number(dice)) },
+        22 => Request::Counter { key: 7, change: Change::Add(dice.next() as i64) },
         _ => Request::Status,
     }
 }

@@ -52,7 +52,7 @@ impl Leases {
     }
 
     /// An access to these bytes of a file begins: it can go on once [it may](Passage::is_free).
-    pub fn enter(self: &Arc<Self>, file: FileId, bytes: &Bytes<'_>, who: &Asker) -> Result<Passage> {
+    pub fn enter(self: &Arc<Self>, file: FileId, bytes: &Touched<'_>, who: &Asker) -> Result<Passage> {
         let leases = Arc::clone(self);
         if self.gates.pass(file) {
             return Ok(Passage { leases, way: Way::Gate(file) });
@@ -66,7 +66,7 @@ impl Leases {
 
     /// A team wants to lease these.
     pub fn lease(self: &Arc<Self>, team: Team, file: FileId, ranges: &[Range], who: &Asker) -> Leasing {
-        let extents = Bytes::Ranges(ranges).extents(self.unit);
+        let extents = Touched::Ranges(ranges).extents(self.unit);
         let ask = Ask::new(who.session, team, file, extents);
         Leasing { leases: Arc::clone(self), ask, forgetting: None }
     }
@@ -158,16 +158,16 @@ impl Drop for Opened<'_> {
 }
 
 /// What an access touches.
-pub(crate) enum Bytes<'a> {
+pub(crate) enum Touched<'a> {
     Ranges(&'a [Range]),
     Blocks(&'a [message::Run]),
     /// Everything from here on is about to go, also for the team that has it.
     Cut(u64),
 }
 
-impl Bytes<'_> {
+impl Touched<'_> {
     fn are_cut(&self) -> bool {
-        matches!(self, Bytes::Cut(_))
+        matches!(self, Touched::Cut(_))
     }
 
     /// In whole units, in order, those that touch together.
@@ -177,19 +177,19 @@ impl Bytes<'_> {
             Extent::new(start / unit * unit, end)
         };
         let mut all: Vec<Extent> = match self {
-            Bytes::Ranges(ranges) => ranges
+            Touched::Ranges(ranges) => ranges
                 .iter()
                 .filter(|range| range.len > 0)
                 .filter_map(|range| whole(range.at, range.at.saturating_add(range.len)))
                 .collect(),
-            Bytes::Blocks(runs) => runs
+            Touched::Blocks(runs) => runs
                 .iter()
                 .filter_map(|run| {
                     let end = run.first.saturating_add(run.count.into()).saturating_mul(unit);
                     whole(run.first.saturating_mul(unit), end)
                 })
                 .collect(),
-            Bytes::Cut(from) => whole(*from, u64::MAX).into_iter().collect(),
+            Touched::Cut(from) => whole(*from, u64::MAX).into_iter().collect(),
         };
         all.sort_unstable();
         let mut merged: Vec<Extent> = Vec::new();

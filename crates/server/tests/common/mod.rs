@@ -1,4 +1,5 @@
 //! Servers of a partition in this process, and a client that does nothing by itself.
+#![allow(dead_code, reason = "each test program uses a part of this")]
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,7 +12,7 @@ use pario_server::{Config, Server};
 use pario_transport::{Address, Connection, Tuning};
 use pario_units::{ClientId, FileId, PartitionId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
-use pario_wire::message::{Access, Attributes, Create, Range, Wish};
+use pario_wire::message::{Access, Attributes, Create, Range, What, Wish};
 use pario_wire::{Envelope, Reply, Request, Secret};
 
 pub const PARTITION: PartitionId = PartitionId(7);
@@ -57,6 +58,8 @@ pub fn config(dir: &Path, server: u16, servers: u16, slots: u64) -> Config {
         cache: slots * u64::from(BLOCK),
         high_water: (slots / 2) as u32,
         low_water: (slots / 4) as u32,
+        views: 64,
+        view_bytes: 1 << 20,
         workers: 2,
         lease: Duration::ZERO,
         grace: Duration::from_secs(20),
@@ -137,14 +140,15 @@ impl Client {
     }
 
     pub fn write(&mut self, server: u16, file: FileId, at: u64, bytes: &[u8]) -> Reply {
-        let request = Request::Write { file, ranges: vec![Range { at, len: bytes.len() as u64 }] };
+        let request =
+            Request::Write { file, what: What::Ranges(vec![Range { at, len: bytes.len() as u64 }]) };
         self.exchange(ServerId(server), &request, bytes, &mut [])
     }
 
     /// The bytes and the local end.
     pub fn read(&mut self, server: u16, file: FileId, at: u64, len: usize) -> (Vec<u8>, u64) {
         let mut bytes = vec![0xee; len];
-        let request = Request::Read { file, ranges: vec![Range { at, len: len as u64 }] };
+        let request = Request::Read { file, what: What::Ranges(vec![Range { at, len: len as u64 }]) };
         match self.exchange(ServerId(server), &request, &[], &mut bytes) {
             Reply::Data { end } => (bytes, end),
             other => panic!("{other:?}"),

@@ -11,6 +11,7 @@ use pario_transport::{
 };
 use pario_units::{ClientId, PartitionId, RequestId, ServerId};
 use pario_wire::greeting::{Greeting, Hello, Role, Welcome};
+use pario_wire::message::What;
 use pario_wire::{Envelope, Intake, Reply, Request, Secret, encode_reply};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -198,7 +199,7 @@ impl Server {
         let mut memory = Vec::new();
         while let Some((envelope, request, payload)) = self.next() {
             match request {
-                Request::Write { ranges, .. } => {
+                Request::Write { what: What::Ranges(ranges), .. } => {
                     let mut rest = &payload[..];
                     for range in ranges {
                         let (at, len) = (range.at as usize, range.len as usize);
@@ -208,7 +209,7 @@ impl Server {
                     }
                     self.reply(envelope, &Reply::Done, &[]);
                 }
-                Request::Read { ranges, .. } => {
+                Request::Read { what: What::Ranges(ranges), .. } => {
                     let mut bytes = Vec::new();
                     for range in ranges {
                         let (at, len) = (range.at as usize, range.len as usize);

@@ -5,8 +5,8 @@ use pario_units::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId,
 use pario_wire::Envelope;
 use pario_wire::greeting::{Greeting, Hello, Prefix, Refusal, Role, Welcome};
 use pario_wire::message::{
-    Access, Attributes, Create, Entry, Failure, Held, Inode, Intent, Kind, Leases, Part, Range, Recall,
-    Reply, Request, Room, Run, Size, Slot, Status, Wish, Written,
+    Access, Attributes, Change, Create, Entry, Failure, Held, Inode, Intent, Kind, Leases, Part, Range,
+    Recall, Reply, Request, Room, Run, Size, Slot, Status, What, Wish, Written,
 };
 use pario_wire::{Nonce, Secret, Side};
 
@@ -76,6 +76,14 @@ impl Dice {
 
     fn range(&mut self, most: u64) -> Range {
         Range { at: self.number() >> 2, len: self.below(most) }
+    }
+
+    fn what(&mut self) -> What {
+        if self.coin() {
+            return What::Ranges(self.list(|d| d.range(1 << 20)));
+        }
+        let bytes = self.below(8 << 20);
+        What::Seen { view: self.wide(), at: self.number() >> 2, len: bytes + self.below(1 << 40), bytes }
     }
 
     fn run(&mut self) -> Run {
@@ -172,8 +180,8 @@ impl Dice {
                 blocks: self.list(Dice::run),
                 ahead: self.small() as u16,
             },
-            2 => Request::Read { file: self.file(), ranges: self.list(|d| d.range(1 << 20)) },
-            3 => Request::Write { file: self.file(), ranges: self.list(|d| d.range(1 << 20)) },
+            2 => Request::Read { file: self.file(), what: self.what() },
+            3 => Request::Write { file: self.file(), what: self.what() },
             4 => Request::End { file: self.file() },
             5 => Request::Cut { file: self.file(), end: self.number() },
             6 => Request::Sync { file: self.file(), durable: self.coin() },
@@ -195,6 +203,11 @@ impl Dice {
             33 => Request::Room,
             34 => Request::Status,
             35 => Request::Shutdown,
+            40 => Request::View { hash: self.wide(), len: self.below(8 << 20) },
+            41 => {
+                let changes = [Change::Set(self.number()), Change::Add(self.next() as i64), Change::Drop];
+                Request::Counter { key: self.wide(), change: self.pick(&changes) }
+            }
             64 => Request::Lookup { path: self.text() },
             65 => Request::Open {
                 path: self.text(),
@@ -262,6 +275,8 @@ impl Dice {
             }
             33 => Reply::Room(self.room()),
             34 => Reply::Status(Box::new(self.status())),
+            40 => Reply::NoView,
+            41 => Reply::Counted { before: self.number() },
             64 => Reply::Attributes(self.attributes()),
             65 => Reply::Opened { attributes: self.attributes(), created: self.coin() },
             67 => Reply::Reopened { gone: self.list(Dice::file) },

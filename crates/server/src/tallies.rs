@@ -1,0 +1,133 @@
+//! Numbers that clients share: what a file's shared pointer is made of where no memory is common to all.
+//!
+//! A number belongs to the client that set it first and ends with that client's connection. A change that is asked
+//! for again, because its answer was lost, is not done again.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use pario_units::{ClientId, RequestId};
+use pario_wire::message::Change;
+
+use crate::core::lock;
+use crate::error::{Error, Result};
+
+/// Most numbers, and most clients of all of them.
+const MOST: usize = 4096;
+const MOST_USERS: usize = 1 << 20;
+
+#[derive(Default)]
+pub(crate) struct Tallies(Mutex<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    known: HashMap<u128, Tally>,
+    users: usize,
+}
+
+struct Tally {
+    value: u64,
+    owner: ClientId,
+    /// The last change of each client, and what was answered.
+    last: HashMap<ClientId, (RequestId, u64)>,
+}
+
+impl Tallies {
+    /// Changes a number; what it was before.
+    pub fn change(&self, client: ClientId, id: RequestId, key: u128, change: Change) -> Result<u64> {
+        let mut inner = lock(&self.0);
+        let Inner { known, users } = &mut *inner;
+        let many = known.len() >= MOST;
+        let tally = match (known.get_mut(&key), change) {
+            (Some(tally), _) => tally,
+            (None, Change::Set(_)) if many => return Err(Error::TooMany("shared numbers")),
+            (None, Change::Set(_)) => {
+                known.entry(key).or_insert(Tally { value: 0, owner: client, last: HashMap::new() })
+            }
+            (None, Change::Drop) => return Ok(0),
+            (None, Change::Add(_)) => return Err(Error::NoCounter),
+        };
+        match tally.last.get(&client) {
+            Some((done, before)) if *done == id => return Ok(*before),
+            None if *users >= MOST_USERS => return Err(Error::TooMany("users of shared numbers")),
+            _ => {}
+        }
+        let before = tally.value;
+        match change {
+            Change::Set(value) => tally.value = value,
+            Change::Add(more) => tally.value = before.wrapping_add_signed(more),
+            Change::Drop => {
+                inner.forget(|found, _| found == key);
+                return Ok(before);
+            }
+        }
+        *users += usize::from(tally.last.insert(client, (id, before)).is_none());
+        Ok(before)
+    }
+
+    /// A client's connection has ended.
+    pub fn left(&self, client: ClientId) {
+        lock(&self.0).forget(|_, tally| tally.owner == client);
+    }
+}
+
+impl Inner {
+    fn forget(&mut self, which: impl Fn(u128, &Tally) -> bool) {
+        self.known.retain(|key, tally| !which(*key, tally));
+        self.users = self.known.values().map(|tally| tally.last.len()).sum();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OWNER: ClientId = ClientId(1);
+    const OTHER: ClientId = ClientId(2);
+
+    fn change(tallies: &Tallies, client: ClientId, id: u64, change: Change) -> Option<u64> {
+        match tallies.change(client, RequestId(id), 7, change) {
+            Ok(before) => Some(before),
+            Err(Error::NoCounter) => None,
+            Err(e) => panic!("{e}"),
+        }
+    }
+
+    #[test]
+    fn a_change_is_done_once() {
+        let tallies = Tallies::default();
+        assert_eq!(change(&tallies, OTHER, 1, Change::Add(5)), None);
+        assert_eq!(change(&tallies, OWNER, 1, Change::Set(10)), Some(0));
+        assert_eq!(change(&tallies, OTHER, 2, Change::Add(5)), Some(10));
+        assert_eq!(change(&tallies, OTHER, 2, Change::Add(5)), Some(10), "the same request");
+        assert_eq!(change(&tallies, OTHER, 3, Change::Add(-6)), Some(15));
+        assert_eq!(change(&tallies, OWNER, 2, Change::Add(0)), Some(9));
+        assert_eq!(change(&tallies, OTHER, 4, Change::Drop), Some(9));
+        assert_eq!(change(&tallies, OTHER, 4, Change::Drop), Some(0));
+        assert_eq!(lock(&tallies.0).users, 0);
+    }
+
+    #[test]
+    fn it_goes_with_who_set_it_first() {
+        let tallies = Tallies::default();
+        change(&tallies, OWNER, 1, Change::Set(1));
+        change(&tallies, OTHER, 1, Change::Set(2));
+        tallies.left(OTHER);
+        assert_eq!(change(&tallies, OTHER, 2, Change::Add(0)), Some(2));
+        tallies.left(OWNER);
+        assert_eq!(change(&tallies, OTHER, 3, Change::Add(0)), None);
+    }
+
+    #[test]
+    fn there_is_an_end_to_them() {
+        let tallies = Tallies::default();
+        for key in 0..MOST as u128 {
+            tallies.change(OWNER, RequestId(1), key, Change::Set(1)).expect("room");
+        }
+        let refused = tallies.change(OWNER, RequestId(1), u128::MAX, Change::Set(1));
+        assert!(matches!(refused, Err(Error::TooMany(_))));
+        tallies.left(OWNER);
+        assert_eq!(lock(&tallies.0).users, 0);
+        assert_eq!(change(&tallies, OWNER, 2, Change::Set(1)), Some(0));
+    }
+}

@@ -1,0 +1,102 @@
+//! What clients leave with a server: views by their hashes, and numbers that they share.
+
+mod common;
+
+use common::{Client, Scratch, deadline, start, start_all};
+use pario_layout::{Seen, Striping};
+use pario_units::{ErrorKind, FileId, ServerId};
+use pario_wire::message::{Change, What};
+use pario_wire::{Reply, Request};
+
+const FILE: FileId = FileId(99);
+
+fn pattern(len: usize, seed: u8) -> Vec<u8> {
+    (0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect()
+}
+
+/// Every other 3 bytes of 7 from byte 5 on, as a client would encode it.
+fn seen(striping: &Striping) -> Seen {
+    let mut bytes = striping.stripe().to_le_bytes().to_vec();
+    for word in [striping.count(), striping.first(), striping.servers()] {
+        bytes.extend(word.to_le_bytes());
+    }
+    bytes.extend(5u64.to_le_bytes());
+    // Version, displacement, bound, extent, one node: a block of 3 bytes.
+    bytes.extend([1, 0, 0, 14, 1, 0, 3, 0, 1, 1]);
+    Seen::from_bytes(&bytes).unwrap()
+}
+
+#[test]
+fn accesses_through_a_view_go_where_the_ranges_would() {
+    let dir = Scratch::new("views");
+    let servers = start_all(&dir.0, 2, 64);
+    let striping = Striping::new(100, 2, 1, 2).unwrap();
+    let seen = seen(&striping);
+    let (hash, bytes) = (seen.hash(), seen.to_bytes());
+    let tell = Request::View { hash, len: bytes.len() as u64 };
+    for (number, server) in (0..).zip(&servers) {
+        let place = striping.place(ServerId(number)).unwrap();
+        let here = ServerId(number);
+        let mut client = Client::connect(server.started().tcp.as_ref().unwrap(), number, 2, 1);
+        // From and to the middle of a piece.
+        let (at, len) = (1001u64, 30_000u64);
+        let extent = seen.extent(place, at..at + len).unwrap();
+        let named = |bytes| What::Seen { view: hash, at, len, bytes };
+        let data = pattern(extent.bytes as usize, number as u8);
+        let write = Request::Write { file: FILE, what: named(extent.bytes) };
+        assert_eq!(client.exchange(here, &write, &data, &mut []), Reply::NoView);
+        let wrong = Request::View { hash: hash + 1, len: bytes.len() as u64 };
+        assert!(matches!(client.exchange(here, &wrong, &bytes, &mut []), Reply::Failed(_)));
+        assert_eq!(client.exchange(here, &tell, &bytes, &mut []), Reply::Done);
+        assert_eq!(client.exchange(here, &write, &data, &mut []), Reply::Done);
+        // Another client gets by without telling.
+        let mut other = Client::connect(&server.started().unix, number, 2, 2);
+        let (local, end) = other.read(number, FILE, 0, extent.local.end as usize + 9);
+        assert_eq!(end, extent.local.end);
+        let mut expected = vec![0; local.len()];
+        let mut rest = &data[..];
+        for (at, len) in seen.pieces(place, at..at + len) {
+            let (piece, after) = rest.split_at(len as usize);
+            expected[at as usize..][..piece.len()].copy_from_slice(piece);
+            rest = after;
+        }
+        assert!(local == expected, "the pieces are in their places");
+        let mut back = vec![0xee; data.len()];
+        let read = Request::Read { file: FILE, what: named(extent.bytes) };
+        assert_eq!(other.exchange(here, &read, &[], &mut back), Reply::Data { end });
+        assert!(back == data, "and come back");
+        // A client that counts differently is told so.
+        let read = Request::Read { file: FILE, what: named(extent.bytes - 1) };
+        let reply = other.exchange(here, &read, &[], &mut back[1..]);
+        assert!(matches!(&reply, Reply::Failed(failure) if failure.kind == ErrorKind::Arg), "{reply:?}");
+        let endless = What::Seen { view: hash, at: 0, len: 1 << 60, bytes: 0 };
+        let reply = other.ask(&Request::Read { file: FILE, what: endless });
+        assert!(matches!(reply, Reply::Failed(_)), "{reply:?}");
+    }
+    servers.into_iter().for_each(|server| server.shut_down().unwrap());
+}
+
+#[test]
+fn shared_numbers_go_with_who_set_them() {
+    let dir = Scratch::new("numbers");
+    let server = start(&dir.0, 0, 1, 64);
+    let door = server.started().tcp.clone().unwrap();
+    let (mut owner, mut other) = (Client::connect(&door, 0, 1, 1), Client::connect(&door, 0, 1, 2));
+    let ask = |client: &mut Client, change| client.ask(&Request::Counter { key: 9, change });
+    assert!(matches!(ask(&mut other, Change::Add(1)), Reply::Failed(_)));
+    assert_eq!(ask(&mut owner, Change::Set(100)), Reply::Counted { before: 0 });
+    assert_eq!(ask(&mut other, Change::Add(20)), Reply::Counted { before: 100 });
+    assert_eq!(ask(&mut owner, Change::Add(0)), Reply::Counted { before: 120 });
+    drop(owner);
+    let soon = deadline();
+    let lost = loop {
+        match ask(&mut other, Change::Add(0)) {
+            Reply::Failed(failure) => break failure,
+            _ => assert!(std::time::Instant::now() < soon, "it outlives its owner"),
+        }
+    };
+    assert!(lost.text.contains("shared file pointer was lost"), "{}", lost.text);
+    assert_eq!(ask(&mut other, Change::Set(3)), Reply::Counted { before: 0 });
+    assert_eq!(ask(&mut other, Change::Drop), Reply::Counted { before: 3 });
+    server.shut_down().unwrap();
+}
