@@ -35,6 +35,8 @@ pub(crate) struct Task {
 pub(crate) struct Asker {
     pub client: ClientId,
     pub id: RequestId,
+    /// Whether it is connected to this server, so that this server learns when it goes.
+    pub direct: bool,
     /// If it has mapped the pool.
     pub ledger: Option<LedgerId>,
 }
@@ -71,13 +73,14 @@ impl Task {
 
     /// For a large read: its blocks, all of them pinned, and the reply that they go with. `None` if they have to be
     /// copied after all.
-    pub fn pinned(&self, core: &Core) -> Option<(Reply, Vec<Piece>)> {
+    pub fn pinned(&self, core: &Core, who: &Asker) -> Option<(Reply, Vec<Piece>)> {
         let Request::Read { file, ranges } = &self.request else { return None };
         let large = ranges.len() <= MOST_PINNED_RANGES && self.reply_payload() >= LEAST_PINNED;
         let fresh = self.moved == 0 && known(*file).is_ok() && sound(ranges).is_ok();
         if !(large && fresh) {
             return None;
         }
+        let _ready = core.tier.meet(who.client, *file, ranges);
         let mut pieces = Vec::new();
         for range in ranges {
             // What goes wrong here goes wrong again where it is told.
@@ -103,6 +106,8 @@ impl Task {
         let reply = match &self.request {
             Request::Acquire { file, intent, blocks, ahead } => {
                 let ledger = who.ledger.ok_or(Error::NotLocal)?;
+                let wanted = blocks.iter().map(|run| run.first..run.first.saturating_add(run.count.into()));
+                let _ready = tier.prefetches.meet(who.client, *file, wanted);
                 let mut slots = tier.acquire(known(*file)?, *intent, blocks, ledger, counters)?;
                 let asked = blocks.iter().map(|run| u64::from(run.count)).sum();
                 if *ahead > 0 && slots.len() as u64 == asked {
@@ -116,6 +121,7 @@ impl Task {
             Request::Read { file, ranges } => {
                 let file = known(*file)?;
                 sound(ranges)?;
+                let _ready = tier.meet(who.client, file, ranges);
                 while let Some(range) = ranges.get(self.range) {
                     let here = self.moved..self.moved + (range.len - self.within) as usize;
                     let moved = tier.read(file, range.at + self.within, &mut room[here.clone()], counters)?;
@@ -132,6 +138,7 @@ impl Task {
             Request::Write { file, ranges } => {
                 let file = known(*file)?;
                 sound(ranges)?;
+                let _ready = tier.meet(who.client, file, ranges);
                 while let Some(range) = ranges.get(self.range) {
                     let here = self.moved..self.moved + (range.len - self.within) as usize;
                     let moved = tier.write(file, range.at + self.within, &payload[here.clone()], counters)?;
@@ -220,6 +227,20 @@ impl Task {
                 core.locks.unlock(who.client, *lock)?;
                 Reply::Done
             }
+            Request::Prefetch { file, ranges } => {
+                let file = known(*file)?;
+                sound(ranges)?;
+                Reply::Prefetched {
+                    taken: if who.direct { tier.prefetch(who.client, file, ranges) } else { 0 },
+                }
+            }
+            Request::Forget { file, ranges } => {
+                tier.prefetches.forget(who.client, *file, ranges);
+                Reply::Done
+            }
+            Request::TryLock { file, range, exclusive } => {
+                Reply::Locked { lock: core.locks.attempt(who.client, known(*file)?, *range, *exclusive)? }
+            }
             Request::Ping if core.peers.are_known() => Reply::Done,
             Request::Ping => return Err(Error::Starting),
             Request::Room => Reply::Room(core.room()?),
@@ -289,6 +310,7 @@ impl Core {
             store_read_bytes: c.store_read_bytes.get(),
             store_written_bytes: c.store_written_bytes.get(),
             damaged: c.damaged.get(),
+            prefetches: self.tier.prefetches.counts(),
             files: names.files,
             directories: names.directories,
             open_files: names.open_files,

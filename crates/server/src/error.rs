@@ -24,6 +24,8 @@ pub enum Error {
     Busy,
     /// The lock manager.
     Locks(pario_locks::Error),
+    /// A lock that others are in the way of, for a client that does not wait.
+    Locked,
     /// A lock that the client does not have, or no longer.
     NoLock,
     /// The server has not been told where the others are.
@@ -52,7 +54,7 @@ impl Error {
             Error::BadRequest(_) => ErrorKind::Arg,
             Error::NotMetadata | Error::NotLocal => ErrorKind::Protocol,
             Error::Locks(e) => e.kind(),
-            Error::Busy => ErrorKind::FileInUse,
+            Error::Busy | Error::Locked => ErrorKind::FileInUse,
             Error::NoLock => ErrorKind::Io,
             Error::Starting | Error::Ending | Error::NoAddress(_) => ErrorKind::Unreachable,
             Error::Elsewhere(failure) => failure.kind,
@@ -91,6 +93,7 @@ impl std::fmt::Display for Error {
                  servers a larger cache",
             ),
             Error::Locks(e) => e.fmt(f),
+            Error::Locked => f.write_str("others hold a lock on the range or wait for one"),
             Error::NoLock => {
                 f.write_str("the lock was lost: the client's connection had broken, or the file is gone")
             }

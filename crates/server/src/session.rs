@@ -303,9 +303,13 @@ impl Session {
         since: Instant,
     ) -> Result<Option<Next>, Trouble> {
         let Some(who) = self.who else { return Err(Trouble::Gone) };
-        let asker =
-            Asker { client: envelope.origin.unwrap_or(who.client), ledger: who.ledger, id: envelope.id };
-        if let Some((reply, pieces)) = task.pinned(core) {
+        let asker = Asker {
+            client: envelope.origin.unwrap_or(who.client),
+            ledger: who.ledger,
+            id: envelope.id,
+            direct: envelope.origin.is_none() && who.role == Role::Client,
+        };
+        if let Some((reply, pieces)) = task.pinned(core, &asker) {
             self.outbox.send_pinned(&self.stream, envelope, &reply, pieces, task.reply_payload())?;
             self.payload.clear();
             self.stage = Stage::Frame;

@@ -7,8 +7,8 @@ use pario_units::{ErrorKind, FileId, Stamp};
 use crate::codec::{Field, Reader, numbered, records};
 use crate::error::Error;
 use crate::message::{
-    Access, Attributes, Create, Entry, Failure, Held, Inode, Intent, Kind, Part, Range, Room, Run, Size,
-    Slot, Status, Wish, Written,
+    Access, Attributes, Create, Entry, Failure, Held, Inode, Intent, Kind, Part, Prefetches, Range, Room,
+    Run, Size, Slot, Status, Wish, Written,
 };
 
 numbered! {
@@ -73,6 +73,7 @@ records! {
     Entry { name: String, attributes: Attributes }
     Inode { parent: FileId, name: String, attributes: Attributes }
     Room { total: u64, free: u64, used: u64, parts: u64 }
+    Prefetches { taken: u64, refused: u64, released: u64, loaded_blocks: u64, hits: u64, kept_blocks: u32 }
     Status {
         pid: u32,
         started: Stamp,
@@ -100,6 +101,7 @@ records! {
         store_read_bytes: u64,
         store_written_bytes: u64,
         damaged: u64,
+        prefetches: Prefetches,
         files: u64,
         directories: u64,
         open_files: u64,

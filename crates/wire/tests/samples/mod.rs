@@ -5,8 +5,8 @@ use pario_units::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId,
 use pario_wire::Envelope;
 use pario_wire::greeting::{Greeting, Hello, Prefix, Refusal, Role, Welcome};
 use pario_wire::message::{
-    Access, Attributes, Create, Entry, Failure, Held, Inode, Intent, Kind, Part, Range, Reply, Request, Room,
-    Run, Size, Slot, Status, Wish, Written,
+    Access, Attributes, Create, Entry, Failure, Held, Inode, Intent, Kind, Part, Prefetches, Range, Reply,
+    Request, Room, Run, Size, Slot, Status, Wish, Written,
 };
 use pario_wire::{Nonce, Secret, Side};
 
@@ -133,6 +133,14 @@ impl Dice {
             store_read_bytes: self.number(),
             store_written_bytes: self.number(),
             damaged: self.number(),
+            prefetches: Prefetches {
+                taken: self.number(),
+                refused: self.number(),
+                released: self.number(),
+                loaded_blocks: self.number(),
+                hits: self.number(),
+                kept_blocks: self.small(),
+            },
             files: self.number(),
             directories: self.number(),
             open_files: self.number(),
@@ -173,6 +181,9 @@ impl Dice {
             33 => Request::Room,
             34 => Request::Status,
             35 => Request::Shutdown,
+            50 => Request::Prefetch { file: self.file(), ranges: self.list(|d| d.range(1 << 40)) },
+            51 => Request::Forget { file: self.file(), ranges: self.list(|d| d.range(1 << 40)) },
+            52 => Request::TryLock { file: self.file(), range: self.range(1 << 40), exclusive: self.coin() },
             64 => Request::Lookup { path: self.text() },
             65 => Request::Open {
                 path: self.text(),
@@ -234,6 +245,7 @@ impl Dice {
             11 => Reply::Locked { lock: self.number() },
             33 => Reply::Room(self.room()),
             34 => Reply::Status(Box::new(self.status())),
+            50 => Reply::Prefetched { taken: self.small() },
             64 => Reply::Attributes(self.attributes()),
             65 => Reply::Opened { attributes: self.attributes(), created: self.coin() },
             67 => Reply::Reopened { gone: self.list(Dice::file) },
