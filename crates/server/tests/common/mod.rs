@@ -1,4 +1,5 @@
 //! Servers of a partition in this process, and a client that does nothing by itself.
+#![allow(dead_code)] // each test binary uses its own part
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr};
