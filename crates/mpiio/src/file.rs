@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use pario_hints::Hints;
 use pario_mpi_host::{Host, TypeHandle};
-use pario_posix::{How, PlainFile, SharedCounter, Tuning};
+use pario_posix::{How, SharedCounter, Tuning};
 use pario_trace::{FileId, FileStats};
 use pario_units::ErrorKind;
 
@@ -18,6 +18,7 @@ use crate::amode::Amode;
 use crate::busy::{Busy, UnderWay};
 use crate::error::{Error, Result};
 use crate::name::Name;
+use crate::ranges::Ready;
 use crate::settings::{Collective, Facts};
 use crate::shipment::Shipment;
 use crate::storage::Storage;
@@ -43,6 +44,7 @@ pub struct File {
     facts: Facts,
     collective: RwLock<Arc<Collective>>,
     pub(crate) shipping: Mutex<Option<Arc<Shipment>>>,
+    pub(crate) ready: Ready,
     pub(crate) stats: FileStats,
     pub(crate) trace_id: FileId,
     split: Mutex<Option<Split>>,
@@ -90,6 +92,7 @@ impl File {
             facts: parts.facts,
             collective: RwLock::new(collective),
             shipping: Mutex::new(None),
+            ready: Ready::default(),
             stats: FileStats::default(),
             trace_id: FileId::new(&parts.path),
             team: parts.team,
@@ -153,14 +156,6 @@ impl File {
         self.storage.opened()
     }
 
-    /// The plain file, where only that will do.
-    pub(crate) fn plain(&self) -> Result<&Arc<PlainFile>> {
-        self.storage()?.plain().ok_or(Error::Usage(
-            ErrorKind::UnsupportedOperation,
-            "data shipping is not for files on a partition: its servers do that",
-        ))
-    }
-
     /// Whether it is on a partition.
     pub(crate) fn is_on_partition(&self) -> bool {
         self.storage.is_on_partition()
@@ -203,6 +198,11 @@ impl File {
         drop(hints);
         self.retune(|now| Tuning { read_buffer, write_buffer, sieve_read, sieve_write, ..now });
         self.retune_agent();
+    }
+
+    /// Notes how many of the ranges that the program will access soon were taken.
+    pub(crate) fn note_taken(&self, taken: usize) {
+        self.hints.write().unwrap_or_else(|poisoned| poisoned.into_inner()).set_access_taken(taken);
     }
 
     /// The typed values that steer an access now.

@@ -48,6 +48,7 @@ pub fn open(host: &'static Host, comm: Comm, request: OpenRequest) -> Result<Arc
                 file.team.clone().leave();
                 return Err(e);
             }
+            file.heed(&file.hints(Clone::clone));
             Ok(file)
         }
         Err(e) => {
@@ -125,7 +126,7 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
         None => Storage::open(&name, &how).map(Some),
     };
     let same = [Same(develop(|| common_digest(&hints)), UNEQUAL_HINTS)];
-    let mut ship = [u64::from(ships(&hints) && team.size > 1 && !on_partition)];
+    let mut ship = [u64::from(ships(&hints) && team.size > 1)];
     let storage = team.agree_on(mine, &same, &mut ship)?;
     let place = match team.size {
         1 => Place::own(),
@@ -215,8 +216,9 @@ pub fn close(handle: usize) -> Result<()> {
     // The program had to complete its accesses; should one be left, its bytes are not lost.
     file.quiesce();
     let unfinished = file.take_split(|_| Ok(())).map(|split| split.ticket.take());
-    let mine = file
-        .take_late_error()
+    let met = file.meet_if_shipped();
+    let mine = met
+        .and(file.take_late_error())
         .and(unfinished.unwrap_or(Ok(0)).map(drop))
         .and_then(|()| if file.must_sync_at_close() { file.sync_mine() } else { file.settle_mine() });
     let mut used_pointer = [u64::from(file.shared.touched())];

@@ -122,7 +122,7 @@ const REMOTE_PIECE: u64 = 4 << 20;
 
 impl Collective {
     pub fn new(hints: &Hints, facts: &Facts, team: &Team) -> Collective {
-        let ships = ships(hints) && !facts.partition;
+        let ships = ships(hints);
         // Ranks on the servers' host reach the servers' cache by one copy: nobody need merge for them.
         let near = facts.partition && team.is_on_one_node();
         let direction = |write: bool| {

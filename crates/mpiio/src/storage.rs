@@ -8,12 +8,14 @@ use std::sync::{Arc, Mutex, OnceLock};
 use pario_buffer::UserBuffer;
 use pario_client as client;
 use pario_posix::{How, Linux, OwnedRange, PlainFile, Tuning};
+use pario_shipping::Backing;
 use pario_units::{ErrorKind, Offset, Pos};
 use pario_view::View;
 
 use crate::env::env;
 use crate::error::{Error, Result};
 use crate::name::Name;
+use crate::remote::Remote;
 use crate::worker::held;
 
 /// An open file's storage.
@@ -62,6 +64,14 @@ impl Storage {
         match self {
             Storage::Plain(plain) => Some(plain),
             Storage::Partition(_) => None,
+        }
+    }
+
+    /// The file as data shipping uses it.
+    pub fn backing(&self) -> Arc<dyn Backing> {
+        match self {
+            Storage::Plain(plain) => plain.clone(),
+            Storage::Partition(file) => Arc::new(Remote(file.clone())),
         }
     }
 
@@ -162,7 +172,7 @@ impl Storage {
 }
 
 /// In atomic mode an access has its range for itself, or shared by readers.
-fn in_turn(
+pub(crate) fn in_turn(
     file: &client::File,
     view: &View,
     at: Pos,
