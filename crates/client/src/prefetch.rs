@@ -57,6 +57,19 @@ impl File {
         Ok(all)
     }
 
+    /// Whether all blocks of a range are where they were last seen, in caches that are mapped here: then reading it needs
+    /// no message, and prefetching it is of no use.
+    pub fn is_at_hand(&self, range: Range<u64>) -> bool {
+        let open = self.open();
+        open.striping.shares(range).all(|part| {
+            let place = open.striping.place(part.server).expect("a holder");
+            open.link(place).pool().as_ref().is_some_and(|pool| {
+                let mut blocks = part.at / pool.block()..=(part.at + part.len - 1) / pool.block();
+                blocks.all(|block| pool.find(open.file, block).is_some())
+            })
+        })
+    }
+
     /// Ranges that were taken need not be kept any more. Each as it was given, and once for each time; others do not
     /// count.
     pub fn forget(&self, ranges: &[Range<u64>]) -> Result<()> {

@@ -118,6 +118,23 @@ fn what_no_file_has_is_refused_and_writers_do_not_prefetch() {
 }
 
 #[test]
+fn what_was_read_is_at_hand_and_what_was_not_is_not() {
+    let fake = Fake::start(Setup { stripe: 4096, ..SETUP });
+    let partition = fake.connect();
+    let file = open(&partition);
+    file.write_at(&[5; 40_000], 0).unwrap();
+    let other = open(&fake.connect());
+    assert!(!other.is_at_hand(0..1));
+    other.read_exact_at(&mut [0; 20_000], 3000).unwrap();
+    assert!(other.is_at_hand(0..23_000), "its blocks were seen");
+    assert!(!other.is_at_hand(20_000..40_000));
+    let far = Fake::start(Setup { slots: 0, ..SETUP });
+    let file = open(&far.connect());
+    file.write_at(&[5; 1000], 0).unwrap();
+    assert!(!file.is_at_hand(0..10), "nothing is mapped");
+}
+
+#[test]
 fn a_lock_that_is_tried_for_keeps_no_thread_waiting() {
     let fake = Fake::start(SETUP);
     let partition = fake.connect();

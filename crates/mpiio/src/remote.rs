@@ -1,5 +1,6 @@
 //! A file on a partition, as data shipping uses it.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use pario_buffer::UserBuffer;
@@ -62,7 +63,7 @@ impl Backing for Remote {
         tune: &Tuning,
         prefetch: PrefetchLimits,
     ) -> Result<u64, Fault> {
-        read_guided(&mut Reader { file: self, tune }, view, parts, buf, 0, prefetch)
+        read_guided(&mut Reader { file: self, tune, asked: VecDeque::new() }, view, parts, buf, 0, prefetch)
     }
 
     fn hold(&self) -> Result<Option<Box<dyn Hold>>, Fault> {
@@ -85,6 +86,8 @@ impl Hold for Held {
 struct Reader<'a> {
     file: &'a Remote,
     tune: &'a Tuning,
+    /// Of the ranges that are ready, in their order, whether the servers were asked for it. What is at hand is not.
+    asked: VecDeque<bool>,
 }
 
 impl Foresight for Reader<'_> {
@@ -95,10 +98,28 @@ impl Foresight for Reader<'_> {
     }
 
     fn prefetch(&mut self, ranges: &[Range<u64>]) -> usize {
-        self.file.0.prefetch(ranges).unwrap_or(0)
+        let file = &self.file.0;
+        let missing = |range: &Range<u64>| !file.is_at_hand(range.clone());
+        let flags: Vec<bool> = ranges.iter().map(missing).collect();
+        let ask: Vec<_> =
+            ranges.iter().zip(&flags).filter(|(_, ask)| **ask).map(|(range, _)| range.clone()).collect();
+        let mut left = if ask.is_empty() { 0 } else { file.prefetch(&ask).unwrap_or(0) };
+        // Up to the first that was refused.
+        let taken = flags.iter().take_while(|asked| {
+            let refused = **asked && left == 0;
+            left -= usize::from(**asked && !refused);
+            !refused
+        });
+        let before = self.asked.len();
+        self.asked.extend(taken);
+        self.asked.len() - before
     }
 
     fn release(&mut self, ranges: &[Range<u64>]) {
-        let _ = self.file.0.forget(ranges);
+        let asked = ranges.iter().filter(|_| self.asked.pop_front() == Some(true));
+        let asked: Vec<_> = asked.cloned().collect();
+        if !asked.is_empty() {
+            let _ = self.file.0.forget(&asked);
+        }
     }
 }

@@ -1,4 +1,4 @@
-/* The hint of ranges that will be accessed soon.
+/* The hint of ranges that will be accessed soon, and reads that I/O agents prefetch by themselves.
  *
  *   ranges FILE TAKEN
  *
@@ -60,6 +60,29 @@ static void read_one(MPI_File f, int i)
     for (int k = 0; k < STRIPE; k++) EQUAL(data[k], byte_at(place(i) + k));
 }
 
+/* Pieces all over the file that read-ahead cannot guess: if there are I/O agents they prefetch. */
+static void read_irregular(MPI_File f)
+{
+    enum { PIECES = 30 };
+    static unsigned char data[PIECES * 2000];
+    int lengths[PIECES], places[PIECES], bytes = 0;
+    MPI_Datatype type;
+    MPI_Status status;
+    for (int i = 0; i < PIECES; i++) {
+        lengths[i] = 1000 + i * 37 % 900;
+        places[i] = (i * 2 + i % 3 / 2) * STRIPE + i * i * 97 % 50000;
+        bytes += lengths[i];
+    }
+    MUST(MPI_Type_indexed(PIECES, lengths, places, MPI_BYTE, &type));
+    MUST(MPI_Type_commit(&type));
+    MUST(MPI_File_set_view(f, 0, MPI_BYTE, type, "native", MPI_INFO_NULL));
+    MUST(MPI_Type_free(&type));
+    MUST(MPI_File_read_at(f, 0, data, bytes, MPI_BYTE, &status));
+    COUNT(status, MPI_BYTE, bytes);
+    for (int i = 0, k = 0; i < PIECES; i++)
+        for (int j = 0; j < lengths[i]; j++, k++) EQUAL(data[k], byte_at(places[i] + j));
+}
+
 int main(int argc, char **argv)
 {
     static unsigned char data[STRIPE];
@@ -95,6 +118,7 @@ int main(int argc, char **argv)
     EQUAL(taken(f), expected < RANGES ? RANGES - expected : RANGES);
     tell(f, RANGES, 0, 1);
     EQUAL(taken(f), 1);
+    read_irregular(f);
     MUST(MPI_File_close(&f));
     return finish();
 }
