@@ -149,6 +149,17 @@ impl Error {
     }
 }
 
+impl Error {
+    /// The system's number behind it, 0 if there is none.
+    pub fn errno(&self) -> i32 {
+        match self {
+            Error::Server { failure, .. } => failure.errno,
+            Error::Random(cause) => cause.raw_os_error().unwrap_or(0),
+            _ => 0,
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

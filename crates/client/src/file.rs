@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pario_layout::{Seen, Striping};
 use pario_transport::Address;
-use pario_units::{FileId, Pos, ServerId};
+use pario_units::{ErrorKind, FileId, Pos, ServerId};
 use pario_view::View;
 use pario_wire::{Reply, Request, message};
 
@@ -222,12 +222,30 @@ impl File {
         let range = message::Range { at, len: range.end.saturating_sub(at) };
         let request = Request::Lock { file, range, exclusive };
         core.begin_locking(file);
-        let mut lock = Lock { core: Arc::clone(core), server, file, lock: None };
+        let mut lock = Lock { core: Arc::clone(core), server, file, lock: None, in_turn: true };
         match core.call(server, &request)? {
             Reply::Locked { lock: number } => lock.lock = Some(number),
             reply => return Err(unexpected(server, &request, &reply)),
         }
         Ok(lock)
+    }
+
+    /// The same if it can be had at once; `None` if others hold a part of the range. Other locks of this program are
+    /// others, too.
+    pub fn try_lock(&self, range: Range<u64>, exclusive: bool) -> Result<Option<Lock>> {
+        let server = self.0.link(0).server;
+        let (at, len) = (range.start, range.end.saturating_sub(range.start));
+        let range = message::Range { at, len };
+        let request = Request::TryLock { file: self.0.file, range, exclusive };
+        match self.0.core.call(server, &request) {
+            Ok(Reply::Locked { lock }) => {
+                let core = Arc::clone(&self.0.core);
+                Ok(Some(Lock { core, server, file: self.0.file, lock: Some(lock), in_turn: false }))
+            }
+            Ok(reply) => Err(unexpected(server, &request, &reply)),
+            Err(error) if error.kind() == ErrorKind::FileInUse => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// How long the file is now.
@@ -311,6 +329,8 @@ pub struct Lock {
     file: FileId,
     /// Its number, while it is held.
     lock: Option<u64>,
+    /// Whether other threads of this program that lock the file wait until it is gone.
+    in_turn: bool,
 }
 
 impl Lock {
@@ -331,7 +351,9 @@ impl Drop for Lock {
     fn drop(&mut self) {
         // Who drops it does not ask; should the server not hear of it, it ends with the connection.
         let _ = self.release();
-        self.core.end_locking(self.file);
+        if self.in_turn {
+            self.core.end_locking(self.file);
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! - A [`File`] moves bytes between the program's memory and the servers that hold its stripes. On the same
 //!   host they are copied to or from the server's pool in shared memory, without a message if the block was
 //!   seen there before. To other hosts they go as messages, to all servers at the same time.
+//! - What will be read soon can be [prefetched](File::prefetch) into the servers' caches.
 //! - Names are the metadata server's: see the methods of [`Partition`].
 //!
 //! - [`Tier1`] keeps blocks of files in this process, for programs that write the same ones again and again.
@@ -26,6 +27,7 @@ mod options;
 mod partition;
 mod plan;
 mod pool;
+mod prefetch;
 mod target;
 mod through;
 mod tier1;

@@ -3,8 +3,9 @@
 //! For each of its servers it is known whether something was written there since the last sync, and how often
 //! the server had lost its cache by then: so a sync that comes too late says so.
 
-use std::sync::Arc;
+use std::ops::Range;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pario_layout::Striping;
@@ -39,6 +40,8 @@ pub(crate) struct Open {
     next: AtomicU64,
     /// Its size when it was opened, if that was known.
     size: Option<u64>,
+    /// Ranges that servers keep ready for it.
+    pub ready: Mutex<Vec<Range<u64>>>,
     is_closed: bool,
 }
 
@@ -87,6 +90,7 @@ impl Open {
             modified: AtomicI64::new(0),
             next: AtomicU64::new(0),
             size,
+            ready: Mutex::default(),
             is_closed: false,
         }
     }
@@ -102,6 +106,7 @@ impl Open {
             modified: AtomicI64::new(0),
             next: AtomicU64::new(0),
             size: None,
+            ready: Mutex::default(),
             // It was never opened.
             is_closed: true,
         }
@@ -247,6 +252,7 @@ impl Open {
     /// Tells the metadata server that this open is over, after everything written is in storage.
     pub fn close(mut self) -> Result<()> {
         let synced = self.sync(false);
+        self.forget_all();
         let size = match self.modified.load(Ordering::Relaxed) {
             // Who wrote nothing has not changed it; what others did they tell themselves.
             0 => self.size,
@@ -275,6 +281,7 @@ impl Drop for Open {
         if self.is_closed {
             return;
         }
+        self.forget_all();
         let deadline = Instant::now() + DROPPED;
         let held = self.core.hold(self.core.metadata, deadline);
         self.core.closed(self.file, self.access);

@@ -44,13 +44,14 @@ impl Partition {
         self.pario(&["cp", "-r", &format!("{NAME}:/"), &to.to_string_lossy()]);
     }
 
-    /// Runs the command `pario`, which has to succeed.
+    /// Runs the command `pario`, which has to succeed; what it says.
     #[track_caller]
-    pub fn pario(&self, arguments: &[&str]) {
+    pub fn pario(&self, arguments: &[&str]) -> String {
         let output = Command::new(pario()).args(arguments).env("PARIO_HOME", self.home()).output();
         let output = output.expect("pario can be run");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "pario {}: {}: {said}", arguments.join(" "), output.status);
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 }
 

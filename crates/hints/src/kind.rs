@@ -5,6 +5,7 @@
 //! What is written reads back as the same value.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// The longest text a hint may hold: MPICH's limit on an info value, less its closing zero byte.
 const LONGEST_TEXT: usize = 1023;
@@ -43,6 +44,8 @@ pub enum Value {
     Words(Vec<&'static str>),
     /// A list of numbers.
     Numbers(Vec<u64>),
+    /// Ranges of a file.
+    Extents(Vec<Range<u64>>),
     /// Free text.
     Text(Cow<'static, str>),
 }
@@ -92,6 +95,8 @@ pub enum Kind {
     Numbers,
     /// One or more ranks, counted from 0, with commas between them; the same may come again.
     Ranks,
+    /// One or more ranges of a file, each an offset, a plus sign and a length, with commas between them.
+    Extents,
     /// Text of this form.
     Text(Form),
 }
@@ -131,6 +136,10 @@ impl Kind {
                 let all = all.collect::<Option<Vec<_>>>()?;
                 (text.len() <= LONGEST_TEXT).then_some(Value::Numbers(all))
             }
+            Kind::Extents => {
+                let all = text.split(',').map(parse_extent).collect::<Option<Vec<_>>>()?;
+                (text.len() <= LONGEST_TEXT).then_some(Value::Extents(all))
+            }
             Kind::Text(form) => form.allows(text).then(|| Value::Text(Cow::Owned(text.to_owned()))),
         }
     }
@@ -151,6 +160,10 @@ impl Kind {
             Value::Word(word) => (*word).to_owned(),
             Value::Words(words) => words.join(","),
             Value::Numbers(all) => all.iter().map(u64::to_string).collect::<Vec<_>>().join(","),
+            Value::Extents(all) => {
+                let spell = |range: &Range<u64>| format!("{}+{}", range.start, range.end - range.start);
+                all.iter().map(spell).collect::<Vec<_>>().join(",")
+            }
             Value::Text(text) => text.clone().into_owned(),
         }
     }
@@ -170,6 +183,10 @@ impl Kind {
             Kind::Words(words) => format!("one or more of {}, with commas between them", words.join(", ")),
             Kind::Numbers => "positive whole numbers with commas between them".to_owned(),
             Kind::Ranks => "ranks, counted from 0, with commas between them".to_owned(),
+            Kind::Extents => {
+                "ranges of the file as offset+length with commas between them, such as 0+64k,1M+4096"
+                    .to_owned()
+            }
             Kind::Text(Form::Any) => "text".to_owned(),
             Kind::Text(Form::Nodes) => "node names with commas between them".to_owned(),
             Kind::Text(Form::NodeCounts) => {
@@ -191,6 +208,7 @@ impl Kind {
             Kind::Words(_) => "list of words",
             Kind::Numbers => "list of integers",
             Kind::Ranks => "list of ranks",
+            Kind::Extents => "list of ranges",
             Kind::Text(_) => "text",
         }
     }
@@ -260,6 +278,14 @@ fn parse_size(text: &str) -> Option<u64> {
         return None;
     }
     parse_whole(number)?.checked_mul(1 << shift)
+}
+
+/// Bytes of a file, at least one, and none beyond the largest offset.
+fn parse_extent(text: &str) -> Option<Range<u64>> {
+    let (at, len) = text.split_once('+')?;
+    let (at, len) = (parse_size(at.trim())?, parse_size(len.trim())?);
+    let end = at.checked_add(len).filter(|end| *end <= i64::MAX as u64)?;
+    (len > 0).then_some(at..end)
 }
 
 fn parse_mode(text: &str) -> Option<u32> {
@@ -357,6 +383,18 @@ mod tests {
         for bad in ["", "-1", "0,,1", "0;1", "2147483648", "0-3", "all"] {
             assert_eq!(Kind::Ranks.parse(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn extents_are_offset_and_length() {
+        let parsed = Kind::Extents.parse("0+64k, 1M + 1,9223372036854775806+1");
+        let last = i64::MAX as u64;
+        assert_eq!(parsed, Some(Value::Extents(vec![0..65536, 1 << 20..(1 << 20) + 1, last - 1..last])));
+        assert_eq!(Kind::Extents.spell(&parsed.unwrap()), "0+65536,1048576+1,9223372036854775806+1");
+        for bad in ["", "0", "+5", "0+0", "5+", "-1+4", "0+4,", "0-4", "0+1+2", "9223372036854775807+1"] {
+            assert_eq!(Kind::Extents.parse(bad), None, "{bad}");
+        }
+        assert_eq!(Kind::Extents.parse(&vec!["0+1"; 300].join(",")), None);
     }
 
     #[test]

@@ -128,6 +128,12 @@ impl Hints {
         self.store(Id::Filename, Source::Default, Value::Text(Cow::Owned(name.to_owned())));
     }
 
+    /// Records how many of the ranges to be accessed soon were taken, which programs get back as
+    /// `pario_access_taken`.
+    pub fn set_access_taken(&mut self, taken: usize) {
+        self.store(Id::AccessTaken, Source::Default, Value::Count(taken as u64));
+    }
+
     fn store(&mut self, id: Id, source: Source, value: Value) -> Outcome {
         match self.set.iter_mut().find(|s| s.id == id) {
             Some(old) if old.source > source => return Outcome::Ignored(Ignored::Overridden(old.source)),
@@ -254,5 +260,8 @@ mod tests {
         assert_eq!(taken, Outcome::Ignored(Ignored::ReadOnly));
         hints.set_filename("/data/a b");
         assert!(hints.in_force().any(|(n, v, _)| n == "filename" && v == "/data/a b"));
+        assert_eq!(hints.get("pario_access_taken"), None);
+        hints.set_access_taken(3);
+        assert_eq!(hints.get("pario_access_taken"), Some(("3".to_owned(), Source::Default)));
     }
 }

@@ -288,6 +288,20 @@ hints! {
         "Whether the accesses of one collective call lie far apart, so that merging them does not pay. true \
          disables collective buffering for reads or writes whose romio_cb_ hint is not set.";
 
+    AccessDone: "pario_access_done", Pario, Kind::Extents, Active;;
+        "Ranges of pario_access_ranges that are done with, so that others can be taken; each as it was given. It \
+         takes effect whenever an info with it is passed, before a pario_access_ranges beside it. Closing the file \
+         gives up all.";
+    AccessRanges: "pario_access_ranges", Pario, Kind::Extents, Active;;
+        "Ranges of the file that this rank will access soon, in absolute bytes and in the order of need, such as \
+         0+64k,1M+4096. They are got ready while the program does something else: on a partition in the caches of \
+         its servers, elsewhere in the system's cache. It takes effect whenever an info with it is passed, and not \
+         all may be taken, see pario_access_taken. An MPI library may limit how long a value is: 255 characters in \
+         Open MPI.";
+    AccessTaken: "pario_access_taken", Pario, Kind::Count { min: 0, max: 1 << 30 }, Active;
+        read_only = true;
+        "How many ranges of the last pario_access_ranges were taken, from the first on. It is returned for an open \
+         file. The others were refused because too much is kept ready: pass them again after some are done.";
     Agents: "pario_agents", Pario, Kind::Ranks, Active;
         same_on_all_ranks = true, fixed_at_open = true;
         "Which ranks are I/O agents in data shipping, such as 0,2,0,1: blocks are dealt to them in this \
@@ -316,7 +330,8 @@ hints! {
         default = Some(&FOUR), aliases = &["max_pre"];
         "How many blocks guided prefetch asks for ahead of an I/O agent's reads. It concerns independent \
          reads of irregular pieces in data shipping; regular ones are left to the file system's own \
-         read-ahead. Blocks are stripes or blocks of the file system, at least 64 KiB.";
+         read-ahead. Blocks are stripes of the partition, or stripes or blocks of the file system, at least 64 \
+         KiB.";
     Strategy: "pario_strategy", Pario,
         Kind::Word(&["auto", "independent", "two-phase", "data-shipping", "client-directed",
             "server-directed"]), Active;

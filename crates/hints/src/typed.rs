@@ -6,6 +6,7 @@
 use crate::kind::{Toggle, Value};
 use crate::set::Hints;
 use crate::table::Id;
+use std::ops::Range;
 
 impl Hints {
     /// Permission bits of a file that is created; `None` means 0666. The umask applies to either.
@@ -169,6 +170,16 @@ impl Hints {
         (self.number(Id::Tier1Size), percent(Id::Tier1High), percent(Id::Tier1Low))
     }
 
+    /// Ranges of the file that will be accessed soon.
+    pub fn access_ranges(&self) -> Option<&[Range<u64>]> {
+        self.extents(Id::AccessRanges)
+    }
+
+    /// Those of them that are done with.
+    pub fn access_done(&self) -> Option<&[Range<u64>]> {
+        self.extents(Id::AccessDone)
+    }
+
     /// The most blocks that guided prefetch has under way.
     pub fn max_pre(&self) -> u32 {
         self.number(Id::MaxPre) as u32
@@ -182,6 +193,13 @@ impl Hints {
     fn switch(&self, id: Id) -> Option<bool> {
         match self.value(id) {
             Some(&Value::Switch(on)) => Some(on),
+            _ => None,
+        }
+    }
+
+    fn extents(&self, id: Id) -> Option<&[Range<u64>]> {
+        match self.value(id) {
+            Some(Value::Extents(all)) => Some(all),
             _ => None,
         }
     }
@@ -313,7 +331,11 @@ mod tests {
             ("pario_agents", "0,2,0,1"),
             ("max_pre", "8"),
             ("max_acc", "0"),
+            ("pario_access_ranges", "0+10,1k+2"),
+            ("pario_access_done", "7+1"),
         ]);
+        assert_eq!(hints.access_ranges(), Some(&[0..10, 1024..1026][..]));
+        assert_eq!(hints.access_done().map(<[_]>::len), Some(1));
         assert_eq!((hints.io_buffer_size(), hints.agents()), (Some(1 << 20), Some(vec![0, 2, 0, 1])));
         assert_eq!((hints.max_pre(), hints.max_acc()), (8, 0));
     }

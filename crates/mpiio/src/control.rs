@@ -90,6 +90,7 @@ impl File {
         host.release_type(old.etype)?;
         host.release_type(old.filetype)?;
         self.change_hints(|hints| apply_info(hints, &info, self.team.rank == 0));
+        self.heed_ranges(&info);
         self.retune(|now| Tuning { peers_sieve: most[0] > 0, ..now });
         if most[2] > 0 {
             self.reship()?;
@@ -276,6 +277,7 @@ impl File {
     /// Forces everything that this rank wrote to storage. Collective; a failure on any rank is known to all.
     pub fn sync(&self) -> Result<()> {
         self.quiesce();
+        self.meet_if_shipped()?;
         let mine = self.no_split().and(self.take_late_error()).and_then(|()| match self.amode().write {
             true => self.sync_mine(),
             // Allowed on a file opened for reading, where there is nothing to force.
@@ -308,6 +310,7 @@ impl File {
         let mut reships = [u64::from(info.as_ref().is_ok_and(|info| self.reships_for(info)))];
         let info = self.team.agree_on(info, &[Same(digest, UNEQUAL_HINTS)], &mut reships)?;
         self.change_hints(|hints| apply_info(hints, &info, self.team.rank == 0));
+        self.heed_ranges(&info);
         if reships[0] > 0 { self.reship() } else { Ok(()) }
     }
 

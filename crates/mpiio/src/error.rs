@@ -61,6 +61,7 @@ impl Error {
         match self {
             Error::Storage(e) => e.errno().unwrap_or(0),
             Error::Shipping(e) => e.errno().unwrap_or(0),
+            Error::Partition(e) => e.errno(),
             _ => 0,
         }
     }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use pario_exchange::Costs;
 use pario_hints::Hints;
 use pario_mpi_host::{Host, TypeHandle};
-use pario_posix::{How, PlainFile, SharedCounter, Tuning};
+use pario_posix::{How, SharedCounter, Tuning};
 use pario_trace::{FileId, FileStats};
 use pario_units::ErrorKind;
 
@@ -19,6 +19,7 @@ use crate::amode::Amode;
 use crate::busy::{Busy, UnderWay};
 use crate::error::{Error, Result};
 use crate::name::Name;
+use crate::ranges::Ready;
 use crate::settings::{Collective, Facts};
 use crate::shipment::Shipment;
 use crate::storage::Storage;
@@ -47,6 +48,7 @@ pub struct File {
     /// What collective accesses have cost.
     pub(crate) costs: Mutex<Costs>,
     pub(crate) shipping: Mutex<Option<Arc<Shipment>>>,
+    pub(crate) ready: Ready,
     pub(crate) stats: FileStats,
     pub(crate) trace_id: FileId,
     split: Mutex<Option<Split>>,
@@ -95,6 +97,7 @@ impl File {
             collective: RwLock::new(collective),
             costs: Mutex::default(),
             shipping: Mutex::new(None),
+            ready: Ready::default(),
             stats: FileStats::default(),
             trace_id: FileId::new(&parts.path),
             team: parts.team,
@@ -158,14 +161,6 @@ impl File {
         self.storage.opened()
     }
 
-    /// The plain file, where only that will do.
-    pub(crate) fn plain(&self) -> Result<&Arc<PlainFile>> {
-        self.storage()?.plain().ok_or(Error::Usage(
-            ErrorKind::UnsupportedOperation,
-            "data shipping is not for files on a partition: its servers do that",
-        ))
-    }
-
     /// Whether it is on a partition.
     pub(crate) fn is_on_partition(&self) -> bool {
         self.storage.is_on_partition()
@@ -208,6 +203,11 @@ impl File {
         drop(hints);
         self.retune(|now| Tuning { read_buffer, write_buffer, sieve_read, sieve_write, ..now });
         self.retune_agent();
+    }
+
+    /// Notes how many of the ranges that the program will access soon were taken.
+    pub(crate) fn note_taken(&self, taken: usize) {
+        self.hints.write().unwrap_or_else(|poisoned| poisoned.into_inner()).set_access_taken(taken);
     }
 
     /// The typed values that steer an access now.

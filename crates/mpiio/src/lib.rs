@@ -18,6 +18,8 @@ mod file;
 pub mod handles;
 mod name;
 mod open;
+mod ranges;
+mod remote;
 mod settings;
 mod shipment;
 mod storage;

@@ -49,6 +49,7 @@ pub fn open(host: &'static Host, comm: Comm, request: OpenRequest) -> Result<Arc
                 file.team.clone().leave();
                 return Err(e);
             }
+            file.heed(&file.hints(Clone::clone));
             Ok(file)
         }
         Err(e) => {
@@ -142,7 +143,7 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
     });
     let same = [Same(develop(|| common_digest(&hints)), UNEQUAL_HINTS)];
     let far = mine.as_ref().is_ok_and(|storage| storage.as_ref().is_some_and(|storage| !storage.is_near()));
-    let mut most = [u64::from(ships(&hints) && team.size > 1 && !on_partition), u64::from(far)];
+    let mut most = [u64::from(ships(&hints) && team.size > 1), u64::from(far)];
     let storage = team.agree_on(mine, &same, &mut most)?;
     let [ship, far] = most;
     let facts = Facts { near: far == 0, ..facts };
@@ -239,8 +240,9 @@ pub fn close(handle: usize) -> Result<()> {
     // The program had to complete its accesses; should one be left, its bytes are not lost.
     file.quiesce();
     let unfinished = file.take_split(|_| Ok(())).map(|split| split.ticket.take());
-    let mine = file
-        .take_late_error()
+    let met = file.meet_if_shipped();
+    let mine = met
+        .and(file.take_late_error())
         .and(unfinished.unwrap_or(Ok(0)).map(drop))
         .and_then(|()| if file.must_sync_at_close() { file.sync_mine() } else { Ok(()) })
         .and(file.settle_mine());

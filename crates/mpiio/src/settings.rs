@@ -150,7 +150,7 @@ const REMOTE_PIECE: u64 = 4 << 20;
 
 impl Collective {
     pub fn new(hints: &Hints, facts: &Facts, team: &Team) -> Collective {
-        let ships = ships(hints) && !facts.partition;
+        let ships = ships(hints);
         let tier = tier(hints, facts);
         let direction = |write: bool| {
             let (cb, wish) = match write {

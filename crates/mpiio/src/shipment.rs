@@ -113,7 +113,7 @@ impl File {
             partitioned: terms.partitioned,
             limits: Limits::default(),
         };
-        let shipper = Shipper::new(team, self.plain()?.clone())?;
+        let shipper = Shipper::new(team, self.storage()?.backing())?;
         if terms.partitioned {
             self.retune(|now| Tuning { sole: true, ..now });
         }
@@ -131,7 +131,7 @@ impl File {
         };
         let (tuning, prefetch) = self.agents_manner();
         let service = Service {
-            file: self.plain()?.clone(),
+            file: self.storage()?.backing(),
             map: Map::new(terms.unit, terms.agents.clone())?,
             rank: self.team.rank,
             secret,
@@ -159,6 +159,15 @@ impl File {
         }
     }
 
+    /// Before what was written to a partition is stored: agents write for others there, so none may be in an access
+    /// any more. Collective.
+    pub(crate) fn meet_if_shipped(&self) -> Result<()> {
+        match self.is_on_partition() && self.shipment().is_some() {
+            true => self.team.agree(Ok(())),
+            false => Ok(()),
+        }
+    }
+
     /// Ends data shipping on this rank. No rank is in an access.
     pub(crate) fn stop_shipping(&self) -> Result<()> {
         let Some(shipment) = held(&self.shipping).take() else { return Ok(()) };
@@ -169,7 +178,10 @@ impl File {
         self.stats.messages.add(counts.messages);
         self.stats.message_bytes.add(counts.shipped);
         match Arc::into_inner(shipment).and_then(|shipment| shipment.agent) {
-            Some(agent) => Ok(agent.stop()?),
+            Some(agent) => {
+                self.stats.lock_requests.add(agent.counts().locks);
+                Ok(agent.stop()?)
+            }
             None => Ok(()),
         }
     }

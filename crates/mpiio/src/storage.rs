@@ -9,6 +9,7 @@ use pario_buffer::UserBuffer;
 use pario_client as client;
 use pario_posix::counter::{Change, Keeper};
 use pario_posix::{How, Linux, OwnedRange, PlainFile, Tuning};
+use pario_shipping::Backing;
 use pario_trace::FileStats;
 use pario_units::{ErrorKind, Offset, Pos, ServerId};
 use pario_view::View;
@@ -16,6 +17,7 @@ use pario_view::View;
 use crate::env::env;
 use crate::error::{Error, Result};
 use crate::name::Name;
+use crate::remote::Remote;
 use crate::tier::Tiered;
 use crate::worker::held;
 
@@ -126,6 +128,14 @@ impl Storage {
     pub fn keep(&mut self, tier: Option<Arc<Tiered>>) {
         if let Storage::Partition(on) = self {
             on.tier = tier;
+        }
+    }
+
+    /// The file as data shipping uses it.
+    pub fn backing(&self) -> Arc<dyn Backing> {
+        match self {
+            Storage::Plain(plain) => plain.clone(),
+            Storage::Partition(on) => Arc::new(Remote(on.file.clone())),
         }
     }
 
@@ -351,7 +361,7 @@ impl Drop for KeptPointer {
 }
 
 /// In atomic mode an access has its range for itself, or shared by readers.
-fn in_turn(
+pub(crate) fn in_turn(
     file: &client::File,
     view: &View,
     at: Pos,

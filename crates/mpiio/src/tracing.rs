@@ -38,16 +38,16 @@ pub(crate) fn of_agent(path: &Path) -> Option<Report> {
     let file = FileId::new(path);
     Some(Arc::new(move |served: &Served<'_>| {
         let failure = served.moved.as_ref().err();
-        let offset = failure.and_then(|e| e.at()).unwrap_or(served.range.start).0;
+        let offset = failure.and_then(|fault| fault.at).unwrap_or(served.range.start).0;
         let call = Call::from(if served.write { Op::Write } else { Op::Read });
         recorder.record(&Record {
             offset,
             end: served.range.end.0.max(offset),
             len: served.len,
             moved: served.moved.unwrap_or(0),
-            errno: failure.and_then(|e| e.errno()).unwrap_or(0),
-            kind: failure.map(|e| e.kind()),
-            class: failure.map_or(0, |e| host().map_or(0, |host| host.class(e.kind()))),
+            errno: failure.and_then(|fault| fault.errno).unwrap_or(0),
+            kind: failure.map(|fault| fault.kind),
+            class: failure.map_or(0, |fault| host().map_or(0, |host| host.class(fault.kind))),
             on_behalf_of: Some(served.rank),
             ..Record::new(call, Some(&file), served.start)
         });

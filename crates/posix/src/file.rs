@@ -231,7 +231,7 @@ impl PlainFile {
     }
 
     /// Whether the byte at an offset can be read without waiting for storage; `false` where that cannot be told.
-    pub(crate) fn is_in_memory(&self, at: Offset) -> bool {
+    pub fn is_in_memory(&self, at: Offset) -> bool {
         self.handle.sys.is_in_memory(self.raw(), at.0)
     }
 

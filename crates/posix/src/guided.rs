@@ -7,7 +7,8 @@
 //! then the access goes on without.
 //!
 //! This module decides; `read_guided` brings the file ([`Guide`]). Covering ranges come one by one from the
-//! view, so memory depends neither on the number of pieces nor on that of blocks.
+//! view, so memory depends neither on the number of pieces nor on that of blocks. Ranges are asked for and
+//! released several at a time: to a file on a partition that is a message.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -20,15 +21,14 @@ pub(crate) trait Guide {
     /// What can end it early.
     type Stop;
 
-    /// Gets a range ready; `false` if that is refused.
-    fn prefetch(&mut self, range: Range<u64>) -> bool;
+    /// Gets ranges ready; how many of them, from the first on: the others are refused.
+    fn prefetch(&mut self, ranges: &[Range<u64>]) -> usize;
 
     /// Does everything there is to do within a range.
     fn access(&mut self, range: Range<u64>) -> Result<(), Self::Stop>;
 
-    /// Gives up a range that was made ready: exactly once for every prefetch that was not refused, in their
-    /// order.
-    fn release(&mut self, range: Range<u64>);
+    /// Gives up ranges that were made ready: exactly once each that was not refused, in their order.
+    fn release(&mut self, ranges: &[Range<u64>]);
 }
 
 /// How far to go ahead.
@@ -130,19 +130,23 @@ struct Tour<'a, G> {
 }
 
 impl<G: Guide> Tour<'_, G> {
-    fn run(&mut self, covers: impl Iterator<Item = Range<u64>>, limits: Limits) -> Result<(), G::Stop> {
-        let mut covers = covers.peekable();
+    fn run(&mut self, mut covers: impl Iterator<Item = Range<u64>>, limits: Limits) -> Result<(), G::Stop> {
+        // Those after the ready ones, as far as they were looked at.
+        let mut next: Vec<Range<u64>> = Vec::new();
         loop {
             // A refusal means that there is no more room: the same range is tried again after a release.
-            while self.ready.len() < limits.max_pre {
-                let Some(range) = covers.next_if(|range| self.guide.prefetch(range.clone())) else { break };
-                self.ready.push_back(range);
+            let room = limits.max_pre - self.ready.len();
+            next.extend(covers.by_ref().take(room.max(1).saturating_sub(next.len())));
+            let asked = &next[..room.min(next.len())];
+            if !asked.is_empty() {
+                let taken = self.guide.prefetch(asked).min(asked.len());
+                self.ready.extend(next.drain(..taken));
             }
             if self.ready.is_empty() {
-                match covers.next() {
-                    None => return Ok(()),
-                    Some(range) => self.guide.access(range)?,
+                if next.is_empty() {
+                    return Ok(());
                 }
+                self.guide.access(next.remove(0))?;
                 continue;
             }
             let turn = self.ready.len().min(limits.max_acc.max(1));
@@ -154,8 +158,9 @@ impl<G: Guide> Tour<'_, G> {
     }
 
     fn release(&mut self, count: usize) {
-        for range in self.ready.drain(..count) {
-            self.guide.release(range);
+        let ranges: Vec<_> = self.ready.drain(..count).collect();
+        if !ranges.is_empty() {
+            self.guide.release(&ranges);
         }
     }
 }
@@ -180,11 +185,14 @@ mod tests {
     impl Guide for Notes {
         type Stop = u64;
 
-        fn prefetch(&mut self, range: Range<u64>) -> bool {
-            self.prefetches += 1;
-            let taken = !self.refuse.contains(&self.prefetches);
-            self.said.push(format!("{}{}", if taken { 'p' } else { 'x' }, range.start / 10));
-            taken
+        fn prefetch(&mut self, ranges: &[Range<u64>]) -> usize {
+            let taken = ranges.iter().position(|range| {
+                self.prefetches += 1;
+                let refused = self.refuse.contains(&self.prefetches);
+                self.said.push(format!("{}{}", if refused { 'x' } else { 'p' }, range.start / 10));
+                refused
+            });
+            taken.unwrap_or(ranges.len())
         }
 
         fn access(&mut self, range: Range<u64>) -> Result<(), u64> {
@@ -192,8 +200,8 @@ mod tests {
             if self.stop_at == Some(range.start / 10) { Err(range.start) } else { Ok(()) }
         }
 
-        fn release(&mut self, range: Range<u64>) {
-            self.said.push(format!("r{}", range.start / 10));
+        fn release(&mut self, ranges: &[Range<u64>]) {
+            self.said.extend(ranges.iter().map(|range| format!("r{}", range.start / 10)));
         }
     }
 

@@ -38,6 +38,7 @@ pub use filesystem::{FileSystem, FsKind};
 pub use guided::Limits as PrefetchLimits;
 pub use locks::{OwnedRange, RangeGuard};
 pub use open::{How, delete};
+pub use read_guided::{Foresight, read_guided};
 pub use striping::{Striping, StripingOutcome, StripingRequest};
 pub use sys::{Advice, Errno, Linux, LockOp, MOST_PER_CALL, Syscalls};
 pub use tuning::{Toggle, Tuning};

@@ -49,6 +49,8 @@ pub(crate) struct Asker {
     /// Through this connection; of the client itself, not of another server for it.
     pub session: u64,
     pub is_here: bool,
+    /// Whether it is connected to this server, so that this server learns when it goes.
+    pub direct: bool,
     /// If it has mapped the pool.
     pub ledger: Option<LedgerId>,
 }
@@ -140,6 +142,7 @@ impl Task {
             return None;
         }
         let Request::Read { file, what: What::Ranges(ranges) } = &self.request else { return None };
+        let _ready = core.tier.meet(who.client, *file, ranges);
         let mut pieces = Vec::new();
         for range in ranges {
             if !core.tier.pin_all(*file, range.at, range.len, &mut pieces, &core.counters).ok()? {
@@ -167,6 +170,8 @@ impl Task {
         let reply = match &self.request {
             Request::Acquire { file, intent, blocks, ahead } => {
                 let ledger = who.ledger.ok_or(Error::NotLocal)?;
+                let wanted = blocks.iter().map(|run| run.first..run.first.saturating_add(run.count.into()));
+                let _ready = tier.prefetches.meet(who.client, *file, wanted);
                 let mut slots = tier.acquire(known(*file)?, *intent, blocks, ledger, counters)?;
                 let asked = blocks.iter().map(|run| u64::from(run.count)).sum();
                 let wide = self.passage.as_ref().is_some_and(Passage::is_wide);
@@ -178,11 +183,15 @@ impl Task {
                     false => Reply::Slots(slots),
                 }
             }
-            Request::Read { file, .. } | Request::Write { file, .. } => {
+            Request::Read { file, what } | Request::Write { file, what } => {
                 let file = known(*file)?;
                 let Some(pieces) = &mut self.pieces else { return Ok(Verdict::Done(Reply::NoView)) };
                 let reads = matches!(self.request, Request::Read { .. });
                 let bytes = if reads { Bytes::Out(room) } else { Bytes::In(payload) };
+                let _ready = match what {
+                    What::Ranges(ranges) => tier.meet(who.client, file, ranges),
+                    What::Seen { .. } => tier.meet(who.client, file, &pieces.span()),
+                };
                 if !tier.transfer(file, pieces, bytes, &mut self.moved, counters)? {
                     return Ok(Verdict::Later);
                 }
@@ -283,6 +292,8 @@ impl Task {
             Request::Lease { team, file, ranges } => {
                 check(ranges)?;
                 let file = known(*file)?;
+                // What is kept ready would be in the way; who wanted it asks for it when he reads.
+                tier.prefetches.let_go(file);
                 let begin = || core.leases.lease(Team(*team), file, ranges, who);
                 match self.leasing.get_or_insert_with(begin).go_on(&tier.pool)? {
                     Some(extents) => Reply::Leased { extents },
@@ -304,6 +315,20 @@ impl Task {
             Request::Release { team, file } => {
                 core.leases.release(Team(*team), known(*file)?);
                 Reply::Done
+            }
+            Request::Prefetch { file, ranges } => {
+                let file = known(*file)?;
+                check(ranges)?;
+                Reply::Prefetched {
+                    taken: if who.direct { tier.prefetch(who.client, file, ranges) } else { 0 },
+                }
+            }
+            Request::Forget { file, ranges } => {
+                tier.prefetches.forget(who.client, *file, ranges);
+                Reply::Done
+            }
+            Request::TryLock { file, range, exclusive } => {
+                Reply::Locked { lock: core.locks.attempt(who.client, known(*file)?, *range, *exclusive)? }
             }
             Request::Ping if core.peers.are_known() => Reply::Done,
             Request::Ping => return Err(Error::Starting),
@@ -368,6 +393,7 @@ impl Core {
             store_read_bytes: c.store_read_bytes.get(),
             store_written_bytes: c.store_written_bytes.get(),
             damaged: c.damaged.get(),
+            prefetches: self.tier.prefetches.counts(),
             files: names.files,
             directories: names.directories,
             open_files: names.open_files,

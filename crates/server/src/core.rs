@@ -135,6 +135,7 @@ impl Core {
         self.stop.store(true, Ordering::Release);
         self.bell.ring();
         self.tier.pool.wake();
+        self.tier.prefetches.stop();
         self.peers.stop();
         if let Some(names) = &self.names {
             names.stop();
@@ -326,6 +327,7 @@ impl Core {
         if who.role == Role::Client {
             self.locks.left(who.client);
             self.tallies.left(who.client);
+            self.tier.prefetches.left(who.client);
         }
         if let Some(ledger) = who.ledger {
             self.tier.pool.give_ledger(ledger);

@@ -30,6 +30,8 @@ pub enum Error {
     TooMany(&'static str),
     /// The lock manager.
     Locks(pario_locks::Error),
+    /// A lock that others are in the way of, for a client that does not wait.
+    Locked,
     /// A lock that the client does not have, or no longer.
     NoLock,
     /// A shared number that nobody has set, or whose owner is gone.
@@ -60,7 +62,7 @@ impl Error {
             Error::BadRequest(_) | Error::NoMailbox => ErrorKind::Arg,
             Error::NotMetadata | Error::NotLocal => ErrorKind::Protocol,
             Error::Locks(e) => e.kind(),
-            Error::Busy | Error::Leased => ErrorKind::FileInUse,
+            Error::Busy | Error::Leased | Error::Locked => ErrorKind::FileInUse,
             Error::TooMany(_) => ErrorKind::NoMem,
             Error::NoLock | Error::NoCounter => ErrorKind::Io,
             Error::Starting | Error::Ending | Error::NoAddress(_) => ErrorKind::Unreachable,
@@ -104,6 +106,7 @@ impl std::fmt::Display for Error {
             ),
             Error::NoMailbox => f.write_str("a team that leases has to poll this server for recalls first"),
             Error::Locks(e) => e.fmt(f),
+            Error::Locked => f.write_str("others hold a lock on the range or wait for one"),
             Error::NoLock => {
                 f.write_str("the lock was lost: the client's connection had broken, or the file is gone")
             }

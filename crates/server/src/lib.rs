@@ -2,7 +2,7 @@
 //! one server the name space.
 //!
 //! Threads: a few *workers* that wait in epoll and let sessions go on ([`core`], [`session`], [`apply`]); the
-//! *flusher* ([`flush`]); *forwarders* for requests that are meant for another server ([`peers`]); on the metadata
+//! *flusher* ([`flush`]); the *prefetcher* ([`prefetch`]); *forwarders* for requests that are meant for another server ([`peers`]); on the metadata
 //! server the *reaper* ([`names`]). All of them sleep when there is nothing to do.
 //!
 //! A server that is killed leaves its pool behind. Whoever starts it again adopts the pool, so that what was only
@@ -20,6 +20,7 @@ mod locks;
 mod names;
 mod peers;
 mod pieces;
+mod prefetch;
 mod session;
 mod start;
 mod status;

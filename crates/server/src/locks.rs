@@ -51,6 +51,18 @@ impl Locks {
         Ok(number)
     }
 
+    /// Asks for a lock that can be had at once.
+    pub fn attempt(&self, client: ClientId, file: FileId, range: Range, exclusive: bool) -> Result<u64> {
+        let number = self.request(client, file, range, exclusive)?;
+        match self.is_granted(number)? {
+            true => Ok(number),
+            false => {
+                self.cancel(number);
+                Err(Error::Locked)
+            }
+        }
+    }
+
     /// Whether it is granted; an error if it is not there, because its file is gone.
     pub fn is_granted(&self, number: u64) -> Result<bool> {
         lock(&self.0).known.get(&number).map(|(_, granted)| *granted).ok_or(Error::NoLock)

@@ -27,13 +27,17 @@ enum Source {
 }
 
 impl Pieces {
+    /// Those of a list.
+    pub fn listed(ranges: Vec<Range>) -> Pieces {
+        Pieces { source: Source::Listed(ranges.into_iter()), next: None, dense_to: 0, span: None }
+    }
+
     /// `None` if the view is not known.
     pub fn of(what: &What, views: &Views, server: ServerId, block: u64) -> Result<Option<Pieces>> {
         match what {
             What::Ranges(ranges) => {
                 check(ranges)?;
-                let source = Source::Listed(ranges.clone().into_iter());
-                Ok(Some(Pieces { source, next: None, dense_to: 0, span: None }))
+                Ok(Some(Pieces::listed(ranges.clone())))
             }
             What::Seen { view, at, len, bytes } => {
                 let Some(seen) = views.get(*view) else { return Ok(None) };

@@ -316,6 +316,7 @@ impl Session {
             is_here: envelope.origin.is_none(),
             ledger: who.ledger,
             id: envelope.id,
+            direct: envelope.origin.is_none() && who.role == Role::Client,
         };
         if let Some((reply, pieces)) = task.pinned(core, &asker) {
             self.outbox.send_pinned(&self.stream, envelope, &reply, pieces, task.reply_payload())?;

@@ -73,6 +73,7 @@ impl Server {
             server.spawn(format!("forwarder {index}"), |core| core.peers.run(core))?;
         }
         server.spawn("flusher".into(), |core| core.tier.run_flusher(&core.stop, &core.counters))?;
+        server.spawn("prefetcher".into(), |core| core.tier.run_prefetcher(&core.stop, &core.counters))?;
         if server.core.names.is_some() {
             server.spawn("reaper".into(), |core| {
                 core.names.as_ref().expect("looked above").reap(core);

@@ -12,6 +12,7 @@ use pario_wire::message::{Intent, Run, Slot};
 
 use crate::error::{Error, Result};
 use crate::pieces::Pieces;
+use crate::prefetch::Prefetches;
 use crate::status::Counters;
 
 /// Most blocks that one acquire answers, and that one access of the store moves.
@@ -20,6 +21,7 @@ pub(crate) const BATCH: usize = 64;
 pub(crate) struct Tier {
     pub pool: Pool,
     pub store: Box<dyn Store>,
+    pub prefetches: Prefetches,
     block: u64,
 }
 
@@ -48,7 +50,7 @@ struct Part {
 impl Tier {
     pub fn new(pool: Pool, store: Box<dyn Store>) -> Tier {
         let block = u64::from(pool.geometry().block);
-        Tier { pool, store, block }
+        Tier { pool, store, prefetches: Prefetches::default(), block }
     }
 
     /// Moves a payload's bytes to or from their places in a local part, as far as possible now; beyond the local end
@@ -270,6 +272,8 @@ impl Tier {
         under_way: &mut Option<Cut>,
         change: impl FnOnce() -> Result<()>,
     ) -> Result<bool> {
+        // Who prefetched what goes shall not be waited for.
+        self.prefetches.let_go(file);
         if under_way.is_none() {
             *under_way = self.pool.cut(file, end);
         }
@@ -295,7 +299,7 @@ impl Tier {
     }
 
     /// Slots to fill for blocks right behind one that is missing, as long as those are missing, too.
-    fn more_fills(&self, file: FileId, first: Fill, block: u64, wanted: u64) -> Vec<Fill> {
+    pub fn more_fills(&self, file: FileId, first: Fill, block: u64, wanted: u64) -> Vec<Fill> {
         let mut fills = vec![first];
         for next in block + 1..block.saturating_add(wanted.min(BATCH as u64)) {
             match self.pool.get(file, next) {
@@ -307,7 +311,7 @@ impl Tier {
     }
 
     /// Fills slots of consecutive blocks from the store.
-    fn fill(&self, file: FileId, first: u64, fills: Vec<Fill>, counters: &Counters) -> Result<()> {
+    pub fn fill(&self, file: FileId, first: u64, fills: Vec<Fill>, counters: &Counters) -> Result<()> {
         let size = self.block as usize;
         let end = self.store.end(file)?;
         let stored = end.saturating_sub(first * self.block);

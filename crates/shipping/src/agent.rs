@@ -21,11 +21,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pario_posix::socket::Poller;
-use pario_posix::{How, OwnedRange, PlainFile, PrefetchLimits, Tuning, node};
-use pario_units::Offset;
+use pario_posix::{PrefetchLimits, Tuning, node};
 
 use crate::Limits;
 use crate::address::Address;
+use crate::backing::{Backing, Hold};
 use crate::counts::{AgentCounters, AgentCounts};
 use crate::error::Error;
 use crate::map::Map;
@@ -36,7 +36,7 @@ use crate::stream::Listener;
 /// What an agent is to do.
 pub struct Service {
     /// The file, as this rank has it open. Its shipper has to use the same.
-    pub file: Arc<PlainFile>,
+    pub file: Arc<dyn Backing>,
     /// Whose blocks are whose.
     pub map: Map,
     /// The rank of the agent.
@@ -70,8 +70,9 @@ struct Core {
     sessions: Mutex<Sessions>,
     running: Mutex<usize>,
     ended: Condvar,
-    /// The lock of file-partitioning mode; it lives as long as any thread that may write.
-    hold: Option<OwnedRange>,
+    /// Whether it is in file-partitioning mode, and the lock of that: it lives as long as any thread that may write.
+    partitioned: bool,
+    hold: Mutex<Option<Box<dyn Hold>>>,
 }
 
 #[derive(Default)]
@@ -99,12 +100,16 @@ impl Agent {
     /// Starts an agent: from now on it can be reached at its address.
     pub fn start(service: Service) -> Result<Agent, Error> {
         let Service { file, map, rank, secret, tuning, prefetch, partitioned, tcp, limits, report } = service;
+        let counts = AgentCounters::default();
         let hold = match partitioned {
-            true => Some(hold(&file)?),
+            true => {
+                counts.locks.add(1);
+                Some(file.hold()?.ok_or(Error::InUse)?)
+            }
             false => None,
         };
         let manner = RwLock::new((own_tuning(tuning, partitioned), prefetch));
-        let (owned, counts) = (map.owned_by(rank), AgentCounters::default());
+        let owned = map.owned_by(rank);
         let desk = Desk { file, owned, secret, manner, report, counts };
         Agent::listen(desk, tcp, limits, hold).map_err(Error::Start)
     }
@@ -113,7 +118,7 @@ impl Agent {
         desk: Desk,
         tcp: Option<IpAddr>,
         limits: Limits,
-        hold: Option<OwnedRange>,
+        hold: Option<Box<dyn Hold>>,
     ) -> io::Result<Agent> {
         let mut address = Address { node: node::node_key(), id: node::random_id()?, tcp: None };
         let unix = UnixListener::bind_addr(&address.unix()?)?;
@@ -139,7 +144,8 @@ impl Agent {
             sessions: Mutex::default(),
             running: Mutex::new(0),
             ended: Condvar::new(),
-            hold,
+            partitioned: hold.is_some(),
+            hold: Mutex::new(hold),
         });
         let mut agent = Agent { core, address, threads: Vec::new(), stop: Some(stop) };
         let stopped = Arc::new(stopped);
@@ -178,7 +184,7 @@ impl Agent {
 
     /// Changes the settings of its accesses.
     pub fn retune(&self, tuning: Tuning, prefetch: PrefetchLimits) {
-        let partitioned = self.core.hold.is_some();
+        let partitioned = self.core.partitioned;
         let mut now = self.core.desk.manner.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         *now = (own_tuning(tuning, partitioned), prefetch);
     }
@@ -188,8 +194,8 @@ impl Agent {
         self.core.desk.counts.shown()
     }
 
-    /// Ends all connections and threads, and lets the file's lock go. Shippers in the middle of something
-    /// get an error; accesses under way come to their end.
+    /// Ends all connections and threads, and lets the file's lock go; an error if that was lost meanwhile.
+    /// Shippers in the middle of something get an error; accesses under way come to their end.
     pub fn stop(mut self) -> Result<(), Error> {
         self.end()
     }
@@ -219,7 +225,10 @@ impl Agent {
         drop(running);
         // All have left their loop; a panic there would be a bug that has been told already.
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
-        Ok(())
+        match held(&self.core.hold).take() {
+            Some(hold) => Ok(hold.release()?),
+            None => Ok(()),
+        }
     }
 }
 
@@ -228,13 +237,6 @@ impl Drop for Agent {
         // Whoever wants to know calls `stop`.
         let _ = self.end();
     }
-}
-
-/// Locks the whole file, bytes to come included, beside other agents and against everybody who locks for
-/// himself. Through an open of its own: in that of the accesses it would be in their way.
-fn hold(file: &PlainFile) -> Result<OwnedRange, Error> {
-    let own = PlainFile::open(file.path(), &How::default())?;
-    own.try_lock_owned(Offset(0)..Offset(u64::MAX), false)?.ok_or(Error::InUse)
 }
 
 /// An agent's blocks are its own, so it waits for nobody's turn; whether it needs locks against other

@@ -47,6 +47,8 @@ counts! {
         read,
         /// Requests that failed at the file.
         failures,
+        /// Locks that it asked for: one in file-partitioning mode, for all its blocks.
+        locks,
         /// Connections accepted.
         sessions,
         /// Connections ended because the peer did not know the secret or broke the protocol.

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use pario_units::{ErrorKind, Offset};
 
+use crate::backing::Fault;
+
 /// A failed access, or an agent that could not start or stop.
 #[derive(Debug)]
 pub enum Error {
     /// This rank's own access to the file failed.
-    File(pario_posix::Error),
+    File(Fault),
     /// An agent's access to the file failed.
     Agent {
         /// The agent's rank.
@@ -74,7 +76,7 @@ impl Error {
     /// The kind that the caller can act on.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Error::File(error) => error.kind(),
+            Error::File(fault) => fault.kind,
             Error::Agent { kind, .. } => *kind,
             Error::Lost { .. } | Error::Silent { .. } | Error::Start(_) | Error::Stuck { .. } => {
                 ErrorKind::Io
@@ -89,7 +91,7 @@ impl Error {
     /// The system's error number, where there is one.
     pub fn errno(&self) -> Option<i32> {
         match self {
-            Error::File(error) => error.errno(),
+            Error::File(fault) => fault.errno,
             Error::Agent { errno, .. } => *errno,
             Error::Lost { cause, .. } | Error::Start(cause) => cause.raw_os_error(),
             _ => None,
@@ -99,7 +101,7 @@ impl Error {
     /// Where in the file it happened, where that is known.
     pub fn at(&self) -> Option<Offset> {
         match self {
-            Error::File(error) => place(error),
+            Error::File(fault) => fault.at,
             Error::Agent { at, .. } => *at,
             _ => None,
         }
@@ -114,19 +116,10 @@ impl Error {
     }
 }
 
-/// Where in the file a plain file's error happened.
-pub(crate) fn place(error: &pario_posix::Error) -> Option<Offset> {
-    match error {
-        pario_posix::Error::System { at, .. } => *at,
-        pario_posix::Error::NoProgress { at, .. } | pario_posix::Error::WouldDeadlock { at, .. } => Some(*at),
-        _ => None,
-    }
-}
-
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::File(error) => error.fmt(f),
+            Error::File(fault) => fault.fmt(f),
             Error::Agent { rank, text, .. } => write!(f, "agent on rank {rank}: {text}"),
             Error::Lost { rank, cause } => {
                 write!(f, "agent on rank {rank}: no connection, its process may have ended: {cause}")
@@ -160,9 +153,9 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-impl From<pario_posix::Error> for Error {
-    fn from(error: pario_posix::Error) -> Error {
-        Error::File(error)
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        Error::File(fault)
     }
 }
 

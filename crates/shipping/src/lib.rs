@@ -2,9 +2,9 @@
 //!
 //! The blocks of a file are bound to *agents* round-robin ([`Map`]). An [`Agent`] is a few threads in a
 //! rank's process that serve a socket; they never call MPI, so the program's own threads may do what they
-//! like. A [`Shipper`] is a rank's other end: it takes the same arguments as a plain file, accesses the
+//! like. A [`Shipper`] is a rank's other end: it takes the same arguments as a file, accesses the
 //! blocks that its own rank owns, and ships the rest to the owners as (view, position, length) and
-//! contiguous data.
+//! contiguous data. What kind of file it is ([`Backing`]) is the caller's choice.
 //! The view goes over once per connection; both sides compute from view and map whose bytes are whose, so no
 //! list of offsets ever travels. Pieces merge at the agent, which sieves in its own blocks undisturbed.
 //!
@@ -19,6 +19,7 @@
 
 mod address;
 mod agent;
+mod backing;
 mod connection;
 mod counts;
 mod error;
@@ -32,6 +33,7 @@ mod voyage;
 
 pub use address::{Address, ip_of_this_node};
 pub use agent::{Agent, Service};
+pub use backing::{Backing, Fault, Hold};
 pub use counts::{AgentCounts, ShipperCounts};
 pub use error::Error;
 pub use map::Map;

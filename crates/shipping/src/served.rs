@@ -7,6 +7,8 @@ use std::time::Instant;
 use pario_units::{Offset, Pos};
 use pario_view::View;
 
+use crate::backing::Fault;
+
 /// Gets to know of a request when its access to the file is over, before the answer goes out.
 pub type Report = Arc<dyn Fn(&Served<'_>) + Send + Sync>;
 
@@ -22,7 +24,7 @@ pub struct Served<'a> {
     /// Bytes of the agent's share.
     pub len: u64,
     /// Bytes that moved, or why it failed.
-    pub moved: Result<u64, &'a pario_posix::Error>,
+    pub moved: Result<u64, &'a Fault>,
     /// When the access to the file began.
     pub start: Instant,
 }
@@ -33,7 +35,7 @@ impl<'a> Served<'a> {
         write: bool,
         view: &View,
         parts: &[Range<Pos>],
-        moved: &'a Result<u64, pario_posix::Error>,
+        moved: &'a Result<u64, Fault>,
         start: Instant,
     ) -> Served<'a> {
         let first = parts.first().and_then(|part| view.select(part.start)).unwrap_or_default();

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::Instant;
 
 use pario_buffer::{UserBuffer, lend};
-use pario_posix::{PlainFile, PrefetchLimits, Tuning};
+use pario_posix::{PrefetchLimits, Tuning};
 use pario_units::Pos;
 use pario_view::View;
 
+use crate::backing::{Backing, Fault};
 use crate::counts::AgentCounters;
-use crate::error::place;
 use crate::frame::{self, Answer, HEADER, HELLO, Hello, MOST_TEXT, Request, SLOTS};
 use crate::map::Owned;
 use crate::served::{Report, Served};
@@ -20,7 +20,7 @@ use crate::stream::{Input, Stream, input};
 
 /// What all sessions of an agent work with.
 pub struct Desk {
-    pub file: Arc<PlainFile>,
+    pub file: Arc<dyn Backing>,
     pub owned: Owned,
     pub secret: u128,
     /// How it accesses the file.
@@ -147,22 +147,15 @@ impl Session {
     }
 
     /// Sends how it went. The data of a read stands in `scratch` where the answer's body goes.
-    fn answer(
-        &self,
-        write: bool,
-        moved: Result<u64, pario_posix::Error>,
-        scratch: &mut [u8],
-    ) -> io::Result<()> {
+    fn answer(&self, write: bool, moved: Result<u64, Fault>, scratch: &mut [u8]) -> io::Result<()> {
         match moved {
             Ok(moved) => {
                 let body = if write { 0 } else { moved as usize };
                 scratch[..HEADER].copy_from_slice(&Answer::Done { moved, body: body as u32 }.to_bytes());
                 self.stream.send(&scratch[..HEADER + body])
             }
-            Err(error) => {
-                let text = error.to_string();
+            Err(Fault { kind, errno, at, text }) => {
                 let text = &text.as_bytes()[..text.len().min(MOST_TEXT)];
-                let (kind, errno, at) = (error.kind(), error.errno(), place(&error));
                 let answer = Answer::Failed { kind, errno, at, body: text.len() as u32 };
                 self.stream.send(&[&answer.to_bytes(), text].concat())
             }
@@ -193,11 +186,11 @@ impl Desk {
         view: &View,
         parts: &[Range<Pos>],
         buffer: &UserBuffer,
-    ) -> Result<u64, pario_posix::Error> {
+    ) -> Result<u64, Fault> {
         let (tuning, prefetch) = *self.manner.read().unwrap_or_else(|poisoned| poisoned.into_inner());
         let moved = match write {
             true => self.write(view, parts, buffer, &tuning),
-            false => self.file.read_guided(view, parts, buffer, 0, &tuning, prefetch),
+            false => self.file.read_parts(view, parts, buffer, &tuning, prefetch),
         };
         let moved = moved.inspect_err(|_| self.counts.failures.add(1))?;
         self.counts.requests.add(1);
@@ -211,7 +204,7 @@ impl Desk {
         parts: &[Range<Pos>],
         buffer: &UserBuffer,
         tuning: &Tuning,
-    ) -> Result<u64, pario_posix::Error> {
+    ) -> Result<u64, Fault> {
         let mut done = 0;
         for part in parts {
             done += self.file.write(view, part.start, buffer, done, part.end.0 - part.start.0, tuning)?;

@@ -1,16 +1,17 @@
-//! A rank's side of data shipping: reads and writes as a plain file has them, at whoever owns the bytes.
+//! A rank's side of data shipping: reads and writes as a file has them, at whoever owns the bytes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use pario_buffer::UserBuffer;
-use pario_posix::{PlainFile, Tuning};
+use pario_posix::Tuning;
 use pario_units::{Offset, Pos};
 use pario_view::View;
 
 use crate::Limits;
 use crate::address::Address;
 use crate::agent::held;
+use crate::backing::Backing;
 use crate::connection::Connection;
 use crate::counts::{ShipperCounters, ShipperCounts};
 use crate::error::Error;
@@ -45,7 +46,7 @@ const LARGE_VIEW: usize = MOST_VIEW as usize / 16;
 /// Reads and writes of one rank of a file whose blocks have owners. Any number of threads may use it at once.
 pub struct Shipper {
     pub(crate) team: Team,
-    pub(crate) file: Arc<PlainFile>,
+    pub(crate) file: Arc<dyn Backing>,
     idle: Mutex<HashMap<u32, Vec<Connection>>>,
     scratch: Mutex<Vec<Vec<u8>>>,
     pub(crate) counts: ShipperCounters,
@@ -63,7 +64,7 @@ enum Way {
 
 impl Shipper {
     /// A shipper for a file whose agents all have started. `file` is the one its own rank's agent has.
-    pub fn new(team: Team, file: Arc<PlainFile>) -> Result<Shipper, Error> {
+    pub fn new(team: Team, file: Arc<dyn Backing>) -> Result<Shipper, Error> {
         let unknown =
             |rank: u32| rank != team.rank && team.addresses.get(rank as usize).copied().flatten().is_none();
         if let Some(&rank) = team.map.agents().iter().find(|&&rank| unknown(rank)) {
@@ -159,7 +160,7 @@ impl Shipper {
     }
 
     fn way(&self, view: &View, at: Pos, buf: &UserBuffer, buf_at: u64, len: u64, tune: &Tuning) -> Way {
-        // What the plain file would refuse, it shall refuse in its own words.
+        // What the file would refuse, it shall refuse in its own words.
         let valid = len > 0
             && buf.len().saturating_sub(buf_at) >= len
             && at.checked_add(len).is_some()

@@ -5,6 +5,7 @@ mod fleet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -47,10 +48,10 @@ fn what_an_agent_has_served_is_told_with_who_asked_and_how_it_ended() {
         let service = Service {
             report: Some(Arc::new(move |served: &Served<'_>| {
                 let Served { rank, write, range, len, moved, .. } = served;
-                let moved = moved.map_err(|error| error.errno());
+                let moved = moved.map_err(|fault| fault.errno);
                 keep.lock().unwrap().push((*rank, *write, range.start.0, range.end.0, *len, moved));
             })),
-            ..plan.service(2, &Arc::new(open(path)))
+            ..plan.service(2, Arc::new(open(path)))
         };
         let agents = [None, None, Some(Agent::start(service).unwrap())];
         let addresses = exchanged(&agents);
@@ -90,7 +91,8 @@ fn one_failing_agent_of_several_fails_the_request_and_only_that() {
     let bad =
         PlainFile::open_with(&path.0, &how, Arc::new(Lockless), Some(FileSystem::new(FsKind::Tmpfs, 4096)));
     let files = [open(&path.0), bad.unwrap(), open(&path.0)].map(Arc::new);
-    let agents: Vec<_> = (0..3).map(|rank| Some(plan.agent(rank, &files[rank as usize]).unwrap())).collect();
+    let agents: Vec<_> =
+        (0..3).map(|rank| Some(plan.agent(rank, files[rank as usize].clone()).unwrap())).collect();
     let shipper = plan.shipper(0, files[0].clone(), exchanged(&agents));
     let error = write(&shipper, &flat(), 0, &[7; 64], &plan.tuning).unwrap_err();
     assert!(
@@ -311,7 +313,7 @@ fn partitioning_and_normal_locks_exclude_each_other() {
     let plan = Plan { partitioned: true, ..Plan::new(2, 16, &[0, 1]) };
     let stranger = open(&path.0);
     let locked = stranger.try_lock_owned(Offset(5)..Offset(6), true).unwrap().unwrap();
-    let error = plan.agent(0, &Arc::new(open(&path.0))).err().unwrap();
+    let error = plan.agent(0, Arc::new(open(&path.0))).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::FileInUse);
     drop(locked);
     let fleet = plan.launch(&path.0);
@@ -327,6 +329,27 @@ fn partitioning_and_normal_locks_exclude_each_other() {
     assert_eq!(error.kind(), ErrorKind::UnsupportedOperation);
     fleet.stop();
     assert!(stranger.try_lock_owned(Offset(99)..Offset(100), true).unwrap().is_some());
+}
+
+#[test]
+fn an_agent_asks_for_one_lock_for_all_its_blocks_and_no_more() {
+    let memory = Memory::with(&[1; 640]);
+    let site = Site::Memory(memory.clone());
+    let plan = Plan { partitioned: true, ..Plan::new(2, 16, &[0, 1]) };
+    assert!(memory.lock_for_myself(true));
+    assert_eq!(plan.agent(0, site.open()).err().unwrap().kind(), ErrorKind::FileInUse);
+    memory.lock_for_myself(false);
+    let before = memory.locks.load(Relaxed);
+    let fleet = plan.launch_on(&site);
+    for at in 0..20 {
+        write(&fleet.shippers[at as usize % 2], &tiled(at, &[(0, 2)], 40), 0, &[7; 30], &plan.tuning)
+            .unwrap();
+    }
+    assert!(!memory.lock_for_myself(true), "the file is held");
+    let locks: Vec<u64> = fleet.agents.iter().flatten().map(|agent| agent.counts().locks).collect();
+    assert_eq!((locks, memory.locks.load(Relaxed) - before), (vec![1, 1], 2));
+    fleet.stop();
+    assert!(memory.lock_for_myself(true), "the file is let go");
 }
 
 #[test]

@@ -53,10 +53,11 @@ proptest! {
     #[test]
     fn ranks_that_write_different_bytes_at_once_change_those_and_no_other(
         plan in plan(), requests in prop::collection::vec(request(), 3), old in 0usize..3000,
+        in_memory: bool,
     ) {
         let before = old_bytes(old);
-        let path = TempPath::with(&before);
-        let fleet = plan.launch(&path.0);
+        let site = Site::with(in_memory, &before);
+        let fleet = plan.launch_on(&site);
         let mut expected = before;
         // Each byte belongs to one rank: ranks whose bytes were taken by one before stay away.
         let mut taken = std::collections::HashSet::new();
@@ -81,18 +82,18 @@ proptest! {
                 });
             }
         });
-        prop_assert_eq!(path.bytes(), expected);
+        prop_assert_eq!(site.bytes(), expected);
         fleet.stop();
     }
 
     #[test]
     fn reads_get_the_leading_bytes_below_the_end(
         plan in plan(), requests in prop::collection::vec(request(), 3), old in 0usize..5000,
-        skip in 0usize..9,
+        skip in 0usize..9, in_memory: bool,
     ) {
         let before = old_bytes(old);
-        let path = TempPath::with(&before);
-        let fleet = plan.launch(&path.0);
+        let site = Site::with(in_memory, &before);
+        let fleet = plan.launch_on(&site);
         std::thread::scope(|scope| {
             for (shipper, (filetype, disp, at, len)) in fleet.shippers.iter().zip(&requests) {
                 let (before, tune) = (&before, &plan.tuning);
@@ -110,20 +111,24 @@ proptest! {
                 });
             }
         });
-        prop_assert_eq!(path.bytes(), before);
+        prop_assert_eq!(site.bytes(), before);
         fleet.stop();
+        if let Site::Memory(memory) = site {
+            prop_assert!(memory.is_nothing_ready());
+            prop_assert_eq!(memory.taken.load(Relaxed), memory.released.load(Relaxed));
+        }
     }
 }
 
 /// Every rank has bytes in every block, so agents sieve, each for all ranks at once.
 #[test]
 fn interleaved_ranks_lose_no_byte() {
-    for partitioned in [false, true] {
+    for (partitioned, in_memory) in [(false, false), (true, false), (true, true)] {
         let ranks = 4u64;
         let tuning = Tuning { sieve_write: Toggle::Enable, write_buffer: 256, ..Tuning::default() };
         let plan = Plan { partitioned, tuning, ..Plan::new(ranks as u32, 64, &[0, 2, 2, 1]) };
-        let path = TempPath::with(&[]);
-        let fleet = plan.launch(&path.0);
+        let site = Site::with(in_memory, &[]);
+        let fleet = plan.launch_on(&site);
         std::thread::scope(|scope| {
             for (rank, shipper) in (0..ranks).zip(&fleet.shippers) {
                 scope.spawn(move || {
@@ -138,7 +143,7 @@ fn interleaved_ranks_lose_no_byte() {
         let expected: Vec<u8> = (0..40 * 80 * ranks)
             .map(|offset| (offset / 4 % ranks * 50 + offset / (4 * ranks) * 4 / 80) as u8)
             .collect();
-        assert_eq!(path.bytes(), expected);
+        assert_eq!(site.bytes(), expected);
         let view = View::contiguous(Offset(0));
         assert_eq!(read(&fleet.shippers[3], &view, 0, 12800, &tuning).unwrap(), (12800, expected));
         fleet.stop();
@@ -216,7 +221,7 @@ fn agents_prefetch_irregular_reads_until_told_otherwise() {
     let told = Arc::new(Told::default());
     let how = How { read: true, ..How::default() };
     let file = PlainFile::open_with(&path.0, &how, told.clone(), None).unwrap();
-    let agents = [None, Some(plan.agent(1, &Arc::new(file)).unwrap())];
+    let agents = [None, Some(plan.agent(1, Arc::new(file)).unwrap())];
     let shipper = plan.shipper(0, Arc::new(open(&path.0)), exchanged(&agents));
     let told_by = |view: &View| {
         let before = told.0.load(Relaxed);
@@ -232,11 +237,32 @@ fn agents_prefetch_irregular_reads_until_told_otherwise() {
 }
 
 #[test]
+fn a_file_that_refuses_is_read_all_the_same() {
+    let memory = Memory::with(&old_bytes(3000));
+    let site = Site::Memory(memory.clone());
+    // It is asked for four ranges at a time and has room for three.
+    let plan = Plan::new(2, 64, &[1]);
+    let fleet = plan.launch_on(&site);
+    let pieces = [(3, 5), (90, 8), (200, 7)];
+    let irregular = tiled(0, &pieces, 256);
+    let (got, bytes) = read(&fleet.shippers[0], &irregular, 0, 100, &plan.tuning).unwrap();
+    let offsets = (0..).flat_map(|tile| pieces.map(|(at, len)| (tile * 256 + at as usize, len as usize)));
+    let expected = offsets.flat_map(|(at, len)| old_bytes(3000)[at..at + len].to_vec()).take(100);
+    assert_eq!((got, bytes), (100, expected.collect()));
+    // Three blocks a tile, five tiles: every one was ready before it was read.
+    let [taken, refused, released] =
+        [&memory.taken, &memory.refused, &memory.released].map(|n| n.load(Relaxed));
+    assert_eq!((taken, released), (15, 15));
+    assert!(refused > 0);
+    fleet.stop();
+}
+
+#[test]
 fn views_that_jump_about_keep_stream_order() {
-    for partitioned in [false, true] {
+    for (partitioned, in_memory) in [(false, false), (false, true), (true, false), (true, true)] {
         let plan = Plan { partitioned, ..Plan::new(2, 16, &[0, 1]) };
-        let path = TempPath::with(&old_bytes(200));
-        let fleet = plan.launch(&path.0);
+        let site = Site::with(in_memory, &old_bytes(200));
+        let fleet = plan.launch_on(&site);
         let pieces = [(40, 20), (0, 10), (50, 5)];
         let view = tiled(3, &pieces, 64);
         let data: Vec<u8> = (0..50).collect();
@@ -252,7 +278,7 @@ fn views_that_jump_about_keep_stream_order() {
         };
         let mut expected = old_bytes(200);
         (0..50).for_each(|i| expected[offset(2 + i)] = data[i as usize]);
-        assert_eq!(path.bytes(), expected);
+        assert_eq!(site.bytes(), expected);
         let (got, bytes) = read(&fleet.shippers[1], &view, 0, 60, &plan.tuning).unwrap();
         assert_eq!((got, bytes), (60, (0..60).map(|at| expected[offset(at)]).collect()));
         let counts = fleet.shippers[0].counts();

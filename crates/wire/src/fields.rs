@@ -7,8 +7,8 @@ use pario_units::{ErrorKind, FileId, Stamp};
 use crate::codec::{Field, Reader, numbered, records};
 use crate::error::Error;
 use crate::message::{
-    Access, Attributes, Change, Create, Entry, Failure, Held, Inode, Intent, Kind, Leases, Part, Range,
-    Recall, Room, Run, Size, Slot, Status, What, Wish, Written,
+    Access, Attributes, Change, Create, Entry, Failure, Held, Inode, Intent, Kind, Leases, Part, Prefetches,
+    Range, Recall, Room, Run, Size, Slot, Status, What, Wish, Written,
 };
 
 numbered! {
@@ -84,6 +84,7 @@ records! {
         waits: u64,
         cut_off: u64,
     }
+    Prefetches { taken: u64, refused: u64, released: u64, loaded_blocks: u64, hits: u64, kept_blocks: u32 }
     Status {
         pid: u32,
         started: Stamp,
@@ -111,6 +112,7 @@ records! {
         store_read_bytes: u64,
         store_written_bytes: u64,
         damaged: u64,
+        prefetches: Prefetches,
         files: u64,
         directories: u64,
         open_files: u64,

@@ -58,6 +58,15 @@ pub enum Request {
     /// Changes a number that clients share. Who sets it first keeps it: it ends with that client's connection.
     Counter { key: u128, change: Change },
 
+    // Data that will be wanted, and a lock that nobody waits for.
+    /// Gets these local ranges into the cache and keeps them there until the client reads them, `Forget`s them or
+    /// goes. Each is taken as a whole or refused; after the first that is refused none is taken.
+    Prefetch { file: FileId, ranges: Vec<Range> },
+    /// These ranges, as they were in a `Prefetch`, need not be kept. Those that are not kept any more do not count.
+    Forget { file: FileId, ranges: Vec<Range> },
+    /// As `Lock`, but fails at once if it would have to wait.
+    TryLock { file: FileId, range: Range, exclusive: bool },
+
     // About the server itself.
     /// Nothing; that the server answers.
     Ping,
@@ -118,7 +127,9 @@ pub enum Reply {
     Parts { parts: Vec<Part>, more: bool },
     /// To `Verify`: the damaged blocks, and where to go on; `None` at the end.
     Verified { damaged: Vec<u64>, next: Option<u64> },
-    /// To `Lock`.
+    /// To `Prefetch`: how many ranges are taken, from the first on. They may not be in the cache yet.
+    Prefetched { taken: u32 },
+    /// To `Lock` and `TryLock`.
     Locked { lock: u64 },
     /// To `Lease`: what the team has around the ranges; at least those, perhaps far more.
     Leased { extents: Vec<Range> },
@@ -260,6 +271,21 @@ pub struct Leases {
     pub cut_off: u64,
 }
 
+/// Ranges that clients wanted to have ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Prefetches {
+    pub taken: u64,
+    pub refused: u64,
+    /// Of those taken: read, forgotten, or their client has gone.
+    pub released: u64,
+    /// Blocks that were brought into the cache for them.
+    pub loaded_blocks: u64,
+    /// Blocks that were ready when their client came for them.
+    pub hits: u64,
+    /// Blocks that are being kept now, or will be.
+    pub kept_blocks: u32,
+}
+
 /// What a server tells of itself. Counters count from its start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status {
@@ -290,6 +316,7 @@ pub struct Status {
     pub store_read_bytes: u64,
     pub store_written_bytes: u64,
     pub damaged: u64,
+    pub prefetches: Prefetches,
     /// Of the name space; 0 elsewhere.
     pub files: u64,
     pub directories: u64,

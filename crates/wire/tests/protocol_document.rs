@@ -38,6 +38,15 @@ fn the_frames_are_as_shown() {
     encode_reply(&mut reply, to, &Reply::Done, 0).unwrap();
     assert_documented("the reply", &reply);
 
+    let to = Envelope::new(ServerId(0), RequestId(6));
+    let mut request = Vec::new();
+    let ranges = vec![Range { at: 0, len: 4096 }, Range { at: 65536, len: 100 }];
+    encode_request(&mut request, to, &Request::Prefetch { file: FileId(0x1234), ranges }).unwrap();
+    assert_documented("the prefetch", &request);
+    let mut reply = Vec::new();
+    encode_reply(&mut reply, to, &Reply::Prefetched { taken: 1 }, 0).unwrap();
+    assert_documented("what was taken", &reply);
+
     let attributes = Attributes {
         file: FileId(0x1234),
         kind: Kind::File,

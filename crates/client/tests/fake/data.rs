@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pario_cache::{Flush, Geometry, Get, Identity, LedgerId, Pool, Step};
 use pario_layout::Seen;
-use pario_units::{FileId, ServerId};
-use pario_wire::message::{Intent, Range, Room, Run, Slot, What};
+use pario_units::{ErrorKind, FileId, ServerId};
+use pario_wire::message::{Failure, Intent, Range, Room, Run, Slot, What};
 use pario_wire::{Reply, Request};
 
 use super::PARTITION;
@@ -23,6 +24,10 @@ pub struct Data {
     parts: Mutex<HashMap<FileId, Vec<u8>>>,
     /// The view that is remembered, and for how many accesses.
     view: Mutex<Option<(Seen, u32)>>,
+    /// What it was asked to prefetch and took, and how many ranges it takes.
+    pub kept: Mutex<Vec<Range>>,
+    pub most_kept: AtomicUsize,
+    locked: AtomicBool,
 }
 
 impl Data {
@@ -34,6 +39,9 @@ impl Data {
             pool: Mutex::default(),
             parts: Mutex::default(),
             view: Mutex::default(),
+            kept: Mutex::default(),
+            most_kept: AtomicUsize::new(0),
+            locked: AtomicBool::new(false),
         };
         data.make_pool();
         data
@@ -108,6 +116,30 @@ impl Data {
             }
             Request::Sync { file, .. } => {
                 self.sync(*file);
+                Reply::Done
+            }
+            Request::Prefetch { ranges, .. } => {
+                let mut kept = self.kept.lock().unwrap();
+                let room = self.most_kept.load(Ordering::Relaxed).saturating_sub(kept.len());
+                let taken = ranges.len().min(room);
+                kept.extend_from_slice(&ranges[..taken]);
+                Reply::Prefetched { taken: taken as u32 }
+            }
+            Request::Forget { ranges, .. } => {
+                let mut kept = self.kept.lock().unwrap();
+                for range in ranges {
+                    let index = kept.iter().position(|one| one == range).expect("forgets what is kept");
+                    kept.remove(index);
+                }
+                Reply::Done
+            }
+            Request::TryLock { .. } if self.locked.swap(true, Ordering::Relaxed) => {
+                let (kind, text) = (ErrorKind::FileInUse, "in use".into());
+                Reply::Failed(Failure { kind, errno: 0, text })
+            }
+            Request::TryLock { .. } => Reply::Locked { lock: 7 },
+            Request::Unlock { lock: 7 } => {
+                self.locked.store(false, Ordering::Relaxed);
                 Reply::Done
             }
             Request::Ping => Reply::Done,

@@ -18,6 +18,7 @@ use pario_client::{Options, Partition, Target};
 use pario_transport::{Address, Door, Handshake, Step, Stream, Tuning, fresh_nonce};
 use pario_units::{ClientId, PartitionId, ServerId};
 use pario_wire::greeting::{Greeting, Hello, Welcome};
+use pario_wire::message::Range;
 use pario_wire::{Envelope, Intake, Reply, Request, Secret, encode_reply};
 
 use data::Data;
@@ -111,6 +112,20 @@ impl Fake {
         let secret = Secret::new(secret);
         let target = Target { name: "fake".into(), partition, secret, servers, metadata: ServerId(0) };
         Fake { shared, directory, target, listeners }
+    }
+
+    /// Sets how many ranges each server takes to prefetch.
+    pub fn take_ranges(&self, most: &[usize]) {
+        self.shared
+            .data
+            .iter()
+            .zip(most)
+            .for_each(|(data, most)| data.most_kept.store(*most, Ordering::Relaxed));
+    }
+
+    /// What each server keeps for clients.
+    pub fn kept(&self) -> Vec<Vec<Range>> {
+        self.shared.data.iter().map(|data| data.kept.lock().unwrap().clone()).collect()
     }
 
     pub fn target(&self) -> Target {

@@ -1,6 +1,10 @@
 //! Ranks pretended by threads of one process: each has the file open for itself, and an agent and a shipper.
 #![allow(dead_code)] // each test binary uses its own part
 
+mod memory;
+
+pub use memory::{Handle, Memory};
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,7 +12,7 @@ use std::time::Duration;
 
 use pario_buffer::lend;
 use pario_posix::{How, PlainFile, PrefetchLimits, Tuning, node};
-use pario_shipping::{Address, Agent, Error, Limits, Map, Service, Shipper, Team};
+use pario_shipping::{Address, Agent, Backing, Error, Limits, Map, Service, Shipper, Team};
 use pario_units::{Offset, Pos};
 use pario_view::{Datatype, Pattern, Shape, View};
 
@@ -32,6 +36,36 @@ impl TempPath {
 impl Drop for TempPath {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A file, whatever it is made of.
+pub enum Site {
+    Plain(TempPath),
+    Memory(Arc<Memory>),
+}
+
+impl Site {
+    pub fn with(in_memory: bool, bytes: &[u8]) -> Site {
+        match in_memory {
+            false => Site::Plain(TempPath::with(bytes)),
+            true => Site::Memory(Memory::with(bytes)),
+        }
+    }
+
+    /// The file as one rank has it open.
+    pub fn open(&self) -> Arc<dyn Backing> {
+        match self {
+            Site::Plain(path) => Arc::new(open(&path.0)),
+            Site::Memory(memory) => Arc::new(Handle(memory.clone())),
+        }
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        match self {
+            Site::Plain(path) => path.bytes(),
+            Site::Memory(memory) => memory.bytes(),
+        }
     }
 }
 
@@ -63,9 +97,9 @@ impl Plan {
         Map::new(self.unit, self.agents.clone()).unwrap()
     }
 
-    pub fn service(&self, rank: u32, file: &Arc<PlainFile>) -> Service {
+    pub fn service(&self, rank: u32, file: Arc<dyn Backing>) -> Service {
         Service {
-            file: file.clone(),
+            file,
             map: self.map(),
             rank,
             secret: SECRET,
@@ -78,22 +112,31 @@ impl Plan {
         }
     }
 
-    pub fn agent(&self, rank: u32, file: &Arc<PlainFile>) -> Result<Agent, Error> {
+    pub fn agent(&self, rank: u32, file: Arc<dyn Backing>) -> Result<Agent, Error> {
         Agent::start(self.service(rank, file))
     }
 
-    pub fn shipper(&self, rank: u32, file: Arc<PlainFile>, addresses: Vec<Option<Address>>) -> Shipper {
+    pub fn shipper(&self, rank: u32, file: Arc<dyn Backing>, addresses: Vec<Option<Address>>) -> Shipper {
         let node = if self.tcp { 1 } else { node::node_key() };
         let (map, secret, partitioned, limits) = (self.map(), SECRET, self.partitioned, self.limits);
         Shipper::new(Team { map, addresses, rank, node, secret, partitioned, limits }, file).unwrap()
     }
 
-    /// Starts everything on a file.
+    /// Starts everything on a plain file.
     pub fn launch(&self, path: &Path) -> Fleet {
-        let files: Vec<_> = (0..self.ranks).map(|_| Arc::new(open(path))).collect();
-        let agents: Vec<Option<Agent>> = (0..self.ranks)
-            .map(|rank| self.agents.contains(&rank).then(|| self.agent(rank, &files[rank as usize]).unwrap()))
-            .collect();
+        self.launch_with(|| Arc::new(open(path)))
+    }
+
+    /// Starts everything on a file.
+    pub fn launch_on(&self, site: &Site) -> Fleet {
+        self.launch_with(|| site.open())
+    }
+
+    fn launch_with(&self, open: impl Fn() -> Arc<dyn Backing>) -> Fleet {
+        let files: Vec<_> = (0..self.ranks).map(|_| open()).collect();
+        let started = |rank: u32| self.agent(rank, files[rank as usize].clone()).unwrap();
+        let agents: Vec<Option<Agent>> =
+            (0..self.ranks).map(|rank| self.agents.contains(&rank).then(|| started(rank))).collect();
         let addresses = exchanged(&agents);
         let shippers = (0..self.ranks).zip(files);
         let shippers = shippers.map(|(rank, file)| self.shipper(rank, file, addresses.clone())).collect();

@@ -5,8 +5,8 @@ use pario_units::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId,
 use pario_wire::Envelope;
 use pario_wire::greeting::{Greeting, Hello, Prefix, Refusal, Role, Welcome};
 use pario_wire::message::{
-    Access, Attributes, Change, Create, Entry, Failure, Held, Inode, Intent, Kind, Leases, Part, Range,
-    Recall, Reply, Request, Room, Run, Size, Slot, Status, What, Wish, Written,
+    Access, Attributes, Change, Create, Entry, Failure, Held, Inode, Intent, Kind, Leases, Part, Prefetches,
+    Range, Recall, Reply, Request, Room, Run, Size, Slot, Status, What, Wish, Written,
 };
 use pario_wire::{Nonce, Secret, Side};
 
@@ -154,6 +154,14 @@ impl Dice {
             store_read_bytes: self.number(),
             store_written_bytes: self.number(),
             damaged: self.number(),
+            prefetches: Prefetches {
+                taken: self.number(),
+                refused: self.number(),
+                released: self.number(),
+                loaded_blocks: self.number(),
+                hits: self.number(),
+                kept_blocks: self.small(),
+            },
             files: self.number(),
             directories: self.number(),
             open_files: self.number(),
@@ -208,6 +216,9 @@ impl Dice {
                 let changes = [Change::Set(self.number()), Change::Add(self.next() as i64), Change::Drop];
                 Request::Counter { key: self.wide(), change: self.pick(&changes) }
             }
+            50 => Request::Prefetch { file: self.file(), ranges: self.list(|d| d.range(1 << 40)) },
+            51 => Request::Forget { file: self.file(), ranges: self.list(|d| d.range(1 << 40)) },
+            52 => Request::TryLock { file: self.file(), range: self.range(1 << 40), exclusive: self.coin() },
             64 => Request::Lookup { path: self.text() },
             65 => Request::Open {
                 path: self.text(),
@@ -277,6 +288,7 @@ impl Dice {
             34 => Reply::Status(Box::new(self.status())),
             40 => Reply::NoView,
             41 => Reply::Counted { before: self.number() },
+            50 => Reply::Prefetched { taken: self.small() },
             64 => Reply::Attributes(self.attributes()),
             65 => Reply::Opened { attributes: self.attributes(), created: self.coin() },
             67 => Reply::Reopened { gone: self.list(Dice::file) },

@@ -52,6 +52,13 @@ const OF_EACH: &[Metric] = metrics! {
     "lease_revocations_total" counter "Leases that were recalled." = |s| s.leases.revocations;
     "lease_waits_total" counter "Requests that had to wait for others' leases." = |s| s.leases.waits;
     "lease_cut_off_total" counter "Processes that did not give up leases in time." = |s| s.leases.cut_off;
+    "prefetch_taken_total" counter "Ranges that clients had prefetched." = |s| s.prefetches.taken;
+    "prefetch_refused_total" counter "Ranges for which there was no room." = |s| s.prefetches.refused;
+    "prefetch_released_total" counter "Prefetched ranges that are done with." = |s| s.prefetches.released;
+    "prefetch_loaded_blocks_total" counter "Blocks that were brought into the cache for them." =
+        |s| s.prefetches.loaded_blocks;
+    "prefetch_hits_total" counter "Blocks that were ready when their client came." = |s| s.prefetches.hits;
+    "prefetch_kept_blocks" gauge "Blocks that are kept ready." = |s| s.prefetches.kept_blocks.into();
     "storage_size_bytes" gauge "Size of the file system of the server's directory." = |s| s.room.total;
     "storage_free_bytes" gauge "Room on that file system." = |s| s.room.free;
     "storage_used_bytes" gauge "Bytes that the partition's files take there." = |s| s.room.used;

@@ -121,7 +121,7 @@ mod tests {
     use super::ask::{Picture, State};
     use pario_registry::{Description, Entry, Running};
     use pario_units::{PartitionId, ServerId, Stamp};
-    use pario_wire::message::Status;
+    use pario_wire::message::{Prefetches, Status};
 
     /// A server that has done something.
     pub fn status() -> Status {
@@ -142,6 +142,14 @@ mod tests {
             files: 12,
             directories: 3,
             open_files: 2,
+            prefetches: Prefetches {
+                taken: 9,
+                refused: 4,
+                released: 8,
+                loaded_blocks: 20,
+                hits: 16,
+                kept_blocks: 2,
+            },
             last_errors: vec!["/data is full".to_owned()],
             ..Status::default()
         }

@@ -4,7 +4,7 @@ use super::super::table::{Side, Table};
 use super::super::text::{count, percent, short_size, span};
 use super::ask::{Picture, State};
 use pario_units::{ServerId, Stamp};
-use pario_wire::message::{Leases, Status};
+use pario_wire::message::{Leases, Prefetches, Status};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -67,6 +67,7 @@ pub fn table(picture: &Picture, before: &mut Before, at: Duration, now: Stamp) -
                 if status.leases.teams > 0 {
                     notes += &format!("  server {server}: {}\n", leases(&status.leases));
                 }
+                notes += &prefetches(server, &status.prefetches);
                 for error in status.last_errors.iter().take(ERRORS) {
                     notes += &format!("  server {server}: {}\n", super::super::text::printable(error));
                 }
@@ -81,6 +82,20 @@ pub fn table(picture: &Picture, before: &mut Before, at: Duration, now: Stamp) -
         rows.row(cells);
     }
     text + &rows.text(0) + &notes
+}
+
+/// A line on what clients wanted to have ready, if they ever did.
+fn prefetches(server: usize, seen: &Prefetches) -> String {
+    let Prefetches { taken, refused, released, loaded_blocks, hits, .. } = *seen;
+    if taken == 0 && refused == 0 {
+        return String::new();
+    }
+    let [taken, refused, released, loaded, hits] =
+        [taken, refused, released, loaded_blocks, hits].map(short_count);
+    format!(
+        "  server {server} prefetched {taken} ranges (refused {refused}, released {released}), \
+         loaded {loaded} blocks, hits {hits}\n"
+    )
 }
 
 fn numbers(status: &Status, rate: Option<f64>, now: Stamp) -> Vec<String> {
@@ -187,6 +202,14 @@ fn status_object(status: &Status) -> Value {
             "flush_errors": status.flush_errors,
             "filled_blocks": status.filled_blocks,
         },
+        "prefetch": {
+            "taken": status.prefetches.taken,
+            "refused": status.prefetches.refused,
+            "released": status.prefetches.released,
+            "loaded_blocks": status.prefetches.loaded_blocks,
+            "hits": status.prefetches.hits,
+            "kept_blocks": status.prefetches.kept_blocks,
+        },
         "store": {
             "read_bytes": status.store_read_bytes,
             "written_bytes": status.store_written_bytes,
@@ -254,7 +277,12 @@ mod tests {
             text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(lines[0], "partition one: 1 of 1 servers up, 12 files, 3 directories, 2 open");
         assert_eq!(lines[2], "0* here up 77 1m05s 4 1000 6.4M 50% 10/40% 75% 2.0M 1");
-        assert_eq!(lines[3], "server 0: /data is full");
+        assert_eq!(
+            lines[3],
+            "server 0 prefetched 9 ranges (refused 4, released 8), loaded 20 blocks, hits 16"
+        );
+        assert_eq!(lines[4], "server 0: /data is full");
+        assert_eq!(prefetches(0, &Prefetches::default()), "");
     }
 
     #[test]

@@ -1,0 +1,125 @@
+//! A file on a partition, as data shipping uses it.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use pario_buffer::UserBuffer;
+use pario_client as client;
+use pario_posix::{Foresight, PrefetchLimits, Tuning, read_guided};
+use pario_shipping::{Backing, Fault, Hold};
+use pario_units::Pos;
+use pario_view::View;
+
+use crate::error::Error;
+use crate::storage::in_turn;
+
+/// The file of one rank.
+pub(crate) struct Remote(pub client::File);
+
+/// All bytes that a file can have.
+const ALL: Range<u64> = 0..i64::MAX as u64;
+
+fn told<T>(outcome: Result<T, Error>) -> Result<T, Fault> {
+    outcome.map_err(|error: Error| Fault {
+        kind: error.kind(),
+        errno: Some(error.errno()).filter(|errno| *errno != 0),
+        at: None,
+        text: error.to_string(),
+    })
+}
+
+impl Backing for Remote {
+    fn read(
+        &self,
+        view: &View,
+        at: Pos,
+        buf: &UserBuffer,
+        buf_at: u64,
+        len: u64,
+        tune: &Tuning,
+    ) -> Result<u64, Fault> {
+        let access = || Ok(self.0.read_through(view, at, buf, buf_at, len)?);
+        told(in_turn(&self.0, view, at, len, false, tune, access))
+    }
+
+    fn write(
+        &self,
+        view: &View,
+        at: Pos,
+        buf: &UserBuffer,
+        buf_at: u64,
+        len: u64,
+        tune: &Tuning,
+    ) -> Result<u64, Fault> {
+        let access = || Ok(self.0.write_through(view, at, buf, buf_at, len).map(|()| len)?);
+        told(in_turn(&self.0, view, at, len, true, tune, access))
+    }
+
+    fn read_parts(
+        &self,
+        view: &View,
+        parts: &[Range<Pos>],
+        buf: &UserBuffer,
+        tune: &Tuning,
+        prefetch: PrefetchLimits,
+    ) -> Result<u64, Fault> {
+        read_guided(&mut Reader { file: self, tune, asked: VecDeque::new() }, view, parts, buf, 0, prefetch)
+    }
+
+    fn hold(&self) -> Result<Option<Box<dyn Hold>>, Fault> {
+        let lock = told(self.0.try_lock(ALL, false).map_err(Error::from))?;
+        Ok(lock.map(|lock| -> Box<dyn Hold> { Box::new(Held(lock)) }))
+    }
+}
+
+/// The lock of file-partitioning mode, at the file's first server.
+struct Held(client::Lock);
+
+impl Hold for Held {
+    fn release(self: Box<Self>) -> Result<(), Fault> {
+        told(self.0.unlock().map_err(Error::from))
+    }
+}
+
+/// A file that is read for others. A server that cannot be told what comes next does without: who reads there hears
+/// what is wrong with it.
+struct Reader<'a> {
+    file: &'a Remote,
+    tune: &'a Tuning,
+    /// Of the ranges that are ready, in their order, whether the servers were asked for it. What is at hand is not.
+    asked: VecDeque<bool>,
+}
+
+impl Foresight for Reader<'_> {
+    type Error = Fault;
+
+    fn read(&mut self, view: &View, at: Pos, buf: &UserBuffer, buf_at: u64, len: u64) -> Result<u64, Fault> {
+        self.file.read(view, at, buf, buf_at, len, self.tune)
+    }
+
+    fn prefetch(&mut self, ranges: &[Range<u64>]) -> usize {
+        let file = &self.file.0;
+        let missing = |range: &Range<u64>| !file.is_at_hand(range.clone());
+        let flags: Vec<bool> = ranges.iter().map(missing).collect();
+        let ask: Vec<_> =
+            ranges.iter().zip(&flags).filter(|(_, ask)| **ask).map(|(range, _)| range.clone()).collect();
+        let mut left = if ask.is_empty() { 0 } else { file.prefetch(&ask).unwrap_or(0) };
+        // Up to the first that was refused.
+        let taken = flags.iter().take_while(|asked| {
+            let refused = **asked && left == 0;
+            left -= usize::from(**asked && !refused);
+            !refused
+        });
+        let before = self.asked.len();
+        self.asked.extend(taken);
+        self.asked.len() - before
+    }
+
+    fn release(&mut self, ranges: &[Range<u64>]) {
+        let asked = ranges.iter().filter(|_| self.asked.pop_front() == Some(true));
+        let asked: Vec<_> = asked.cloned().collect();
+        if !asked.is_empty() {
+            let _ = self.file.0.forget(&asked);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Prefetching and locks that nobody waits for, as clients see them.
+
+mod common;
+
+use common::{BLOCK, Client, Scratch, deadline, start, start_all};
+use pario_units::{ErrorKind, FileId, ServerId};
+use pario_wire::message::{Failure, Prefetches, Range, Status};
+use pario_wire::{Reply, Request};
+
+const FILE: FileId = FileId(99);
+
+fn status(client: &mut Client) -> Status {
+    match client.ask(&Request::Status) {
+        Reply::Status(status) => *status,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn blocks(blocks: std::ops::Range<u64>) -> Range {
+    Range { at: blocks.start * u64::from(BLOCK), len: (blocks.end - blocks.start) * u64::from(BLOCK) }
+}
+
+fn prefetch(client: &mut Client, ranges: &[Range]) -> u32 {
+    match client.ask(&Request::Prefetch { file: FILE, ranges: ranges.to_vec() }) {
+        Reply::Prefetched { taken } => taken,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Asks until the server says so.
+fn until(client: &mut Client, so: impl Fn(&Prefetches) -> bool) -> Status {
+    loop {
+        let status = status(client);
+        if so(&status.prefetches) {
+            return status;
+        }
+        assert!(std::time::Instant::now() < deadline());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn what_was_prefetched_is_read_without_the_store() {
+    let dir = Scratch::new("prefetch");
+    let server = start(&dir.0, 0, 1, 64);
+    let mut client = Client::connect(&server.started().unix, 0, 1, 1);
+    let bytes: Vec<u8> = (0..100 * BLOCK).map(|i| (i / BLOCK) as u8 ^ i as u8).collect();
+    client.write(0, FILE, 0, &bytes);
+    server.shut_down().unwrap();
+    // Nothing is in the cache now.
+    let server = start(&dir.0, 0, 1, 64);
+    let mut near = Client::connect(&server.started().unix, 0, 1, 1);
+    let mut far = Client::connect(server.started().tcp.as_ref().unwrap(), 0, 1, 2);
+    assert_eq!(prefetch(&mut near, &[blocks(10..14), blocks(90..94), blocks(20..21)]), 2);
+    assert_eq!(prefetch(&mut far, &[blocks(50..52)]), 1);
+    let loaded = until(&mut near, |prefetches| prefetches.loaded_blocks == 10);
+    assert_eq!(loaded.store_read_bytes, 10 * u64::from(BLOCK));
+    for (client, range) in [(&mut near, blocks(10..14)), (&mut far, blocks(50..52))] {
+        let (at, len) = (range.at as usize, range.len as usize);
+        assert_eq!(client.read(0, FILE, range.at, len).0, bytes[at..at + len]);
+    }
+    let after = status(&mut far);
+    assert_eq!(after.store_read_bytes, loaded.store_read_bytes);
+    let expected =
+        Prefetches { taken: 3, refused: 1, released: 2, loaded_blocks: 10, hits: 6, kept_blocks: 4 };
+    assert_eq!(after.prefetches, expected);
+    // Forgotten, and what makes no sense is no matter.
+    let forget = Request::Forget { file: FILE, ranges: vec![blocks(90..94), blocks(1..2), blocks(90..94)] };
+    assert_eq!(near.ask(&forget), Reply::Done);
+    assert_eq!((status(&mut near).prefetches.released, status(&mut near).pinned_slots), (3, 0));
+    server.shut_down().unwrap();
+}
+
+#[test]
+fn who_goes_or_came_by_another_server_keeps_nothing() {
+    let dir = Scratch::new("leaves");
+    let servers = start_all(&dir.0, 2, 64);
+    let mut stays = Client::connect(&servers[0].started().unix, 0, 2, 1);
+    stays.write(0, FILE, 0, &[1; 50_000]);
+    let mut leaves = Client::connect(&servers[0].started().unix, 0, 2, 2);
+    assert_eq!(prefetch(&mut leaves, &[blocks(0..3)]), 1);
+    drop(leaves);
+    let after = until(&mut stays, |prefetches| prefetches.released == 1);
+    assert_eq!(after.prefetches.kept_blocks, 0);
+    let mut elsewhere = Client::connect(&servers[1].started().unix, 1, 2, 3);
+    let request = Request::Prefetch { file: FILE, ranges: vec![blocks(0..3)] };
+    let through = elsewhere.exchange(ServerId(0), &request, &[], &mut []);
+    assert_eq!(through, Reply::Prefetched { taken: 0 });
+    let nonsense = Request::Prefetch { file: FileId(0), ranges: vec![] };
+    assert!(matches!(stays.ask(&nonsense), Reply::Failed(_)));
+    servers.into_iter().for_each(|server| server.shut_down().unwrap());
+}
+
+#[test]
+fn a_lock_is_tried_for_without_waiting() {
+    let dir = Scratch::new("trylock");
+    let server = start(&dir.0, 0, 1, 16);
+    let [mut one, mut two] = [1, 2].map(|id| Client::connect(&server.started().unix, 0, 1, id));
+    let all = Range { at: 0, len: i64::MAX as u64 };
+    let shared = Request::TryLock { file: FILE, range: all, exclusive: false };
+    let alone = Request::TryLock { file: FILE, range: Range { at: 7, len: 1 }, exclusive: true };
+    let number = |reply: Reply| match reply {
+        Reply::Locked { lock } => lock,
+        other => panic!("{other:?}"),
+    };
+    let in_use = |reply: Reply| match reply {
+        Reply::Failed(Failure { kind, .. }) => kind == ErrorKind::FileInUse,
+        _ => false,
+    };
+    let first = number(one.ask(&shared));
+    let second = number(two.ask(&shared));
+    assert!(in_use(one.ask(&alone)));
+    assert_eq!(one.ask(&Request::Unlock { lock: first }), Reply::Done);
+    assert!(in_use(one.ask(&alone)), "it was not left in the queue, and another holds it");
+    assert_eq!(two.ask(&Request::Unlock { lock: second }), Reply::Done);
+    let third = number(one.ask(&alone));
+    assert!(in_use(two.ask(&shared)));
+    assert_eq!(one.ask(&Request::Unlock { lock: third }), Reply::Done);
+    server.shut_down().unwrap();
+}
