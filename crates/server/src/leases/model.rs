@@ -350,7 +350,7 @@ fn apart(one: &std::ops::Range<u64>, other: &std::ops::Range<u64>) -> Vec<Extent
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
     fn nobody_gets_at_what_others_have_and_nobody_waits_for_ever(
