@@ -292,10 +292,8 @@ impl Core {
 
     /// A client has one connection; if it comes again, what it asked on an older one must not be done any more.
     fn end_older(&self, client: ClientId, number: u64) {
-        let older = lock(&self.clients).insert(client, number);
-        if let Some(older) = older {
-            self.expel(older);
-        }
+        let Some(older) = lock(&self.clients).insert(client, number) else { return };
+        self.expel(older);
     }
 
     /// Ends sessions of clients that do not give up what they have leased.
