@@ -174,12 +174,12 @@ fn who_is_to_give_up_bytes_can_flush_them_first() {
     manager.request(cached(0, x(0, 10))).unwrap();
     assert_eq!(manager.request(cached(1, x(20, 30))).unwrap().len(), 1, "a revocation");
     let flush = exact(0, 7, x(20, 30), Mode::Shared);
-    assert_eq!(manager.request(flush), Ok(vec![granted(flush, 2)]));
+    assert_eq!(manager.request_own(flush), Ok(vec![granted(flush, 2)]));
     let answer = Release { file: F, lock: LockId(1), gone: vec![x(10, u64::MAX)], answer: true };
     assert_eq!(manager.release(0, &answer), Ok(vec![]), "it is still being flushed");
     assert_eq!(manager.unlock(0, LockId(2)).unwrap().len(), 1);
     // Now it has no more right than others.
-    assert_eq!(manager.request(flush).unwrap().len(), 1, "a revocation, and it waits");
+    assert_eq!(manager.request_own(flush).unwrap().len(), 1, "a revocation, and it waits");
     assert!(!manager.is_idle(F) && manager.is_idle(FileId(9)));
 }
 

@@ -116,7 +116,18 @@ impl<H: Copy + Ord> Manager<H> {
     }
 
     /// A holder wants a lock: it is granted at once, or the request waits and locks in its way are revoked.
-    pub fn request(&mut self, mut request: Request<H>) -> Result<Vec<Action<H>>, Error> {
+    pub fn request(&mut self, request: Request<H>) -> Result<Vec<Action<H>>, Error> {
+        self.admit(request, false)
+    }
+
+    /// As [`request`](Manager::request), for bytes that the holder [has](Manager::covers) in cached locks: it waits for
+    /// nobody who waits, since those wait for this very holder, which may have to use the bytes to be able to give them up.
+    pub fn request_own(&mut self, request: Request<H>) -> Result<Vec<Action<H>>, Error> {
+        let own = self.covers(request.holder, request.file, request.extent, request.mode);
+        self.admit(request, own)
+    }
+
+    fn admit(&mut self, mut request: Request<H>, own: bool) -> Result<Vec<Action<H>>, Error> {
         if request.grant == Grant::Largest {
             request.extent = request.extent.widened(self.unit);
         }
@@ -130,7 +141,6 @@ impl<H: Copy + Ord> Manager<H> {
         if locks + waiting >= self.limits.locks {
             return Err(Error::TooManyLocks { file, most: self.limits.locks });
         }
-        let own = request.grant == Grant::Exact && self.covers(&request);
         let (in_the_way, behind) = match self.files.get(&file) {
             Some(known) => {
                 (known.granted.all_excluding(claim, extent), !own && known.is_behind(&request, u64::MAX))
@@ -255,6 +265,23 @@ impl<H: Copy + Ord> Manager<H> {
         runs.filter_map(|(&start, &(end, lock))| Some((Extent::new(start, end)?, lock))).collect()
     }
 
+    /// Whether a holder has all these bytes in cached locks, of which some may be about to be revoked.
+    pub fn covers(&self, holder: H, file: FileId, extent: Extent, mode: Mode) -> bool {
+        let Some(known) = self.holders.get(&holder) else { return false };
+        let mut modes = [Mode::Shared, Mode::Exclusive].into_iter().filter(|&least| least >= mode);
+        modes.any(|mode| {
+            let Some(runs) = known.cached.get(&(file, mode)) else { return false };
+            let mut from = extent.start();
+            while from < extent.end() {
+                match runs.range(..=from).next_back() {
+                    Some((_, &(end, _))) if end > from => from = end,
+                    _ => return false,
+                }
+            }
+            true
+        })
+    }
+
     /// Whether nobody has a lock of the file or waits for one.
     pub fn is_idle(&self, file: FileId) -> bool {
         self.files.get(&file).is_none_or(|known| known.locks.is_empty() && known.queue.is_empty())
@@ -264,23 +291,6 @@ impl<H: Copy + Ord> Manager<H> {
     pub(crate) fn is_empty(&self) -> bool {
         let used = |file: &File<H>| !file.locks.is_empty() || !file.queue.is_empty();
         self.locks.is_empty() && self.holders.is_empty() && !self.files.values().any(used)
-    }
-
-    /// Whether its holder has all that it asks for in cached locks already, which may be about to be revoked.
-    fn covers(&self, request: &Request<H>) -> bool {
-        let Some(known) = self.holders.get(&request.holder) else { return false };
-        let mut modes = [Mode::Shared, Mode::Exclusive].into_iter().filter(|&mode| mode >= request.mode);
-        modes.any(|mode| {
-            let Some(runs) = known.cached.get(&(request.file, mode)) else { return false };
-            let mut from = request.extent.start();
-            while from < request.extent.end() {
-                match runs.range(..=from).next_back() {
-                    Some((_, &(end, _))) if end > from => from = end,
-                    _ => return false,
-                }
-            }
-            true
-        })
     }
 
     fn count(&mut self, file: FileId, change: impl Fn(&mut Counters)) {

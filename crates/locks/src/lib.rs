@@ -40,8 +40,8 @@
 //!
 //! - A request waits while it conflicts with a lock, or with a request that has waited longer. So a
 //!   waiting writer holds back later readers, and nobody starves.
-//! - An exact request that comes for bytes which its holder has in cached locks waits for nobody who waits: those
-//!   wait for this very holder, and it may have to use the bytes, to flush them, before it can give them up.
+//! - Who is to give up bytes may have to flush them through the manager's server first. Such a request goes past those
+//!   who wait ([`Manager::request_own`]).
 //! - At most one revocation of a lock is under way. Its answer names what the holder no longer has. What was
 //!   wanted and is not gone is in use; the holder owes it and releases it unasked, and begins nothing new
 //!   there.

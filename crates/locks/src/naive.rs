@@ -63,7 +63,7 @@ impl Naive {
         self.counters.entry(file).or_default()
     }
 
-    fn request(&mut self, mut request: Request<u8>) -> Vec<Action<u8>> {
+    fn request(&mut self, mut request: Request<u8>, own: bool) -> Vec<Action<u8>> {
         if request.grant == Grant::Largest {
             request.extent = request.extent.widened(self.unit);
         }
@@ -71,7 +71,7 @@ impl Naive {
         let counters = self.counters(request.file);
         counters.requests += 1;
         counters.conflicts += met as u64;
-        if met == 0 && request.grant == Grant::Exact && self.covers(&request) {
+        if met == 0 && own && self.covers(&request) {
             return vec![self.grant(request)];
         }
         self.queue.push(request);
@@ -224,7 +224,7 @@ impl Naive {
 
 #[derive(Clone, Debug)]
 enum Event {
-    Request { holder: u8, file: u8, extent: Extent, mode: Mode, grant: Grant },
+    Request { holder: u8, file: u8, extent: Extent, mode: Mode, grant: Grant, own: bool },
     Release { which: usize, gone: Vec<Extent>, answer: bool },
     Unlock { which: usize },
     Cancel { which: usize },
@@ -242,8 +242,12 @@ fn any_extent() -> impl Strategy<Value = Extent> {
 fn any_event() -> impl Strategy<Value = Event> {
     let mode = prop_oneof![Just(Mode::Shared), Just(Mode::Exclusive)];
     let grant = prop_oneof![1 => Just(Grant::Exact), 2 => Just(Grant::Largest)];
-    let request = (0u8..4, 0u8..2, any_extent(), mode, grant)
-        .prop_map(|(holder, file, extent, mode, grant)| Event::Request { holder, file, extent, mode, grant });
+    let request = (0u8..4, 0u8..2, any_extent(), mode, grant, any::<bool>()).prop_map(
+        |(holder, file, extent, mode, grant, own)| {
+            let own = own && grant == Grant::Exact;
+            Event::Request { holder, file, extent, mode, grant, own }
+        },
+    );
     let release = (any::<usize>(), prop::collection::vec(any_extent(), 0..3), any::<bool>())
         .prop_map(|(which, gone, answer)| Event::Release { which, gone, answer });
     prop_oneof![
@@ -269,10 +273,11 @@ proptest! {
         let mut naive = Naive { unit, locks, queue, last: 0, counters };
         for (at, event) in (0u64..).zip(events) {
             let (done, expected) = match event {
-                Event::Request { holder, file, extent, mode, grant } => {
+                Event::Request { holder, file, extent, mode, grant, own } => {
                     let file = FileId(u64::from(file));
                     let request = Request { holder, ticket: Ticket(at), file, extent, mode, grant };
-                    (real.request(request).expect("within limits"), naive.request(request))
+                    let done = if own { real.request_own(request) } else { real.request(request) };
+                    (done.expect("within limits"), naive.request(request, own))
                 }
                 Event::Release { .. } | Event::Unlock { .. } if naive.locks.is_empty() => continue,
                 Event::Release { which, gone, answer } => {

@@ -285,9 +285,8 @@ impl Core {
 
     /// A client has one connection; if it comes again, what it asked on an older one must not be done any more.
     fn end_older(&self, client: ClientId, number: u64) {
-        if let Some(older) = lock(&self.clients).insert(client, number) {
-            self.expel(older);
-        }
+        let Some(older) = lock(&self.clients).insert(client, number) else { return };
+        self.expel(older);
     }
 
     /// Ends sessions of clients that do not give up what they have leased.

@@ -1,13 +1,14 @@
 //! Who has leased what, who waits for it, and who has to give it up: events in, sessions to wake out.
 //!
 //! A lease is a cached exclusive lock of its team in the lock manager; every access of others to the file is an exact
-//! shared one for its time, so accesses exclude leases and not each other. What one request needs is asked for at once:
-//! so a request waits only for those that came before it, or for a team that is being asked to give way, and nobody waits
-//! in a circle. An access of the team itself is an exact lock of the same holder: it goes past who waits, because those
-//! wait for the team, which has to store what it is to give up.
+//! shared one for its time, so accesses exclude leases and not each other. What one request needs is asked for at once,
+//! and again at once if some of it was lost: so a request waits only for those that came before it, or for a team that is
+//! being asked to give way, and nobody waits in a circle. An access of the team itself is an exact lock of the same
+//! holder; if it is within what the team has it goes past those who wait, because they wait for the team, which has to
+//! store what it is to give up.
 //!
 //! Two things keep what a process believes to have within what the book says:
-//! - a lease is not recalled before the request for it has been answered (its lock is *unready*);
+//! - what a request for a lease has been granted is not recalled before the request is answered;
 //! - what is answered is not among what a recall asks for that some mailbox may have answered already, and from then on
 //!   that recall takes no more than it asks for.
 
@@ -16,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use pario_locks::{Action, Counters, Extent, Grant, Limits, LockId, Manager, Mode, Release, Request, Ticket};
 use pario_units::{ClientId, FileId};
+use pario_wire::message::Leases;
 
 use crate::error::{Error, Result};
-use pario_wire::message::Leases;
 
 /// A program whose processes cache files together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,6 +82,7 @@ struct Asked {
     session: Session,
     holder: Holder,
     file: FileId,
+    extent: Extent,
     lease: bool,
     lock: Option<LockId>,
 }
@@ -89,12 +91,24 @@ struct Asked {
 struct Members {
     /// What each has not been told yet.
     mailboxes: BTreeMap<Session, VecDeque<u64>>,
-    locks: BTreeMap<LockId, FileId>,
-    /// Locks whose request is not answered yet, and revocations of them.
-    unready: HashSet<LockId>,
+    /// Of which there may be leases.
+    files: BTreeSet<FileId>,
+    /// What was granted to requests that are not answered yet, by ticket; and revocations that wait for that.
+    unanswered: BTreeMap<u64, (FileId, Extent)>,
     deferred: Vec<(LockId, FileId, Extent)>,
     /// Leases whose blocks clients may still know; by the lock with which they came.
     known: Vec<(LockId, FileId, Extent)>,
+}
+
+impl Members {
+    /// An extent of a file but for what unanswered requests have been granted.
+    fn without_unanswered(&self, file: FileId, extent: Extent) -> Vec<Extent> {
+        let mut rest = vec![extent];
+        for (_, hole) in self.unanswered.values().filter(|(of, _)| *of == file) {
+            rest = rest.into_iter().flat_map(|extent| extent.minus(*hole)).collect();
+        }
+        rest
+    }
 }
 
 #[derive(Debug)]
@@ -123,6 +137,14 @@ impl Ask {
     pub fn new(session: Session, team: Team, file: FileId, extents: Vec<Extent>) -> Ask {
         Ask { session, team, file, extents, tickets: Vec::new() }
     }
+}
+
+/// How something is asked for: to be kept, for a time, or for a time and past those who wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Lease,
+    Behind,
+    Past,
 }
 
 /// How far it is.
@@ -177,7 +199,9 @@ impl Book {
         extents: &[Extent],
     ) -> Result<Vec<u64>> {
         let holder = team.map_or_else(|| Holder::Request(self.fresh()), Holder::Team);
-        self.ask(holder, session, file, extents, Grant::Exact)
+        let has = |extent: &Extent| self.manager.covers(holder, file, *extent, Mode::Exclusive);
+        let way = if extents.iter().all(has) { Way::Past } else { Way::Behind };
+        self.ask(holder, session, file, extents, way)
     }
 
     pub fn is_granted(&self, tickets: &[u64]) -> bool {
@@ -195,13 +219,12 @@ impl Book {
         if !self.is_granted(&ask.tickets) {
             return Ok(Step::Wait);
         }
-        let missing = self.missing(ask);
-        if !missing.is_empty() {
+        if !self.has_all(ask) {
+            self.end(&std::mem::take(&mut ask.tickets));
             if self.leased.insert(file) {
                 self.effects.guard.push(file);
             }
-            let tickets = self.ask(Holder::Team(team), ask.session, file, &missing, Grant::Largest)?;
-            ask.tickets.extend(tickets);
+            ask.tickets = self.ask(Holder::Team(team), ask.session, file, &ask.extents, Way::Lease)?;
             if !self.is_granted(&ask.tickets) {
                 return Ok(Step::Wait);
             }
@@ -241,8 +264,8 @@ impl Book {
             let Some(Asked { holder, file, lease, lock, .. }) = self.tickets.remove(ticket) else { continue };
             let actions = match (lock, holder) {
                 (None, _) => self.manager.cancel(holder, Ticket(*ticket)),
-                (Some(lock), Holder::Team(team)) if lease => {
-                    self.make_ready(team, lock);
+                (Some(_), Holder::Team(team)) if lease => {
+                    self.answered(team, *ticket);
                     Vec::new()
                 }
                 (Some(lock), _) => self.manager.unlock(holder, lock).expect("its own"),
@@ -297,17 +320,16 @@ impl Book {
 
     /// The team gives up all of a file, but for what it is just asking for.
     pub fn release(&mut self, team: Team, file: FileId) {
-        let Some(members) = self.teams.get_mut(&team) else { return };
-        let is_released = |lock: &LockId, of: &FileId| *of == file && !members.unready.contains(lock);
-        let locks: Vec<LockId> =
-            members.locks.iter().filter(|(lock, of)| is_released(lock, of)).map(|(lock, _)| *lock).collect();
-        members.locks.retain(|lock, _| !locks.contains(lock));
-        members.known.retain(|(lock, _, _)| !locks.contains(lock));
-        self.recalls.retain(|_, recall| recall.team != team || !locks.contains(&recall.lock));
-        for lock in locks {
-            let actions = self.manager.unlock(Holder::Team(team), lock).expect("its own");
+        let Some(members) = self.teams.get(&team) else { return };
+        let gone = members.without_unanswered(file, Extent::ALL);
+        let locks = self.locks(team, file);
+        for lock in &locks {
+            let release = Release { file, lock: *lock, gone: gone.clone(), answer: false };
+            let actions = self.manager.release(Holder::Team(team), &release).expect("its own");
             self.told(actions);
         }
+        let left = self.locks(team, file);
+        self.recalls.retain(|_, recall| !locks.contains(&recall.lock) || left.contains(&recall.lock));
         self.forget_if_idle(file);
     }
 
@@ -359,6 +381,12 @@ impl Book {
         }
     }
 
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        let none = self.tickets.is_empty() && self.recalls.is_empty() && self.leased.is_empty();
+        none && self.manager.locks() == 0 && self.manager.waiting() == 0
+    }
+
     fn fresh(&mut self) -> u64 {
         self.last += 1;
         self.last
@@ -371,17 +399,22 @@ impl Book {
         session: Session,
         file: FileId,
         extents: &[Extent],
-        grant: Grant,
+        way: Way,
     ) -> Result<Vec<u64>> {
-        let lease = grant == Grant::Largest;
-        let mode = if lease { Mode::Exclusive } else { Mode::Shared };
+        let lease = way == Way::Lease;
+        let (mode, grant) =
+            if lease { (Mode::Exclusive, Grant::Largest) } else { (Mode::Shared, Grant::Exact) };
         let mut tickets = Vec::new();
         for &extent in extents {
             let number = self.fresh();
-            self.tickets.insert(number, Asked { session, holder, file, lease, lock: None });
+            self.tickets.insert(number, Asked { session, holder, file, extent, lease, lock: None });
             tickets.push(number);
-            match self.manager.request(Request { holder, ticket: Ticket(number), file, extent, mode, grant })
-            {
+            let request = Request { holder, ticket: Ticket(number), file, extent, mode, grant };
+            let outcome = match way {
+                Way::Past => self.manager.request_own(request),
+                Way::Lease | Way::Behind => self.manager.request(request),
+            };
+            match outcome {
                 Ok(actions) => self.told(actions),
                 Err(e) => {
                     self.end(&tickets);
@@ -413,11 +446,16 @@ impl Book {
         held
     }
 
-    /// What the team does not have of what it asks for.
-    fn missing(&self, ask: &Ask) -> Vec<Extent> {
+    /// Whether the team has what it asks for.
+    fn has_all(&self, ask: &Ask) -> bool {
         let held = self.held(ask.team, ask.file);
-        let has = |extent: &&Extent| !held.iter().any(|run| run.covers(**extent));
-        ask.extents.iter().filter(has).copied().collect()
+        ask.extents.iter().all(|extent| held.iter().any(|run| run.covers(*extent)))
+    }
+
+    /// The team's leases of a file.
+    fn locks(&self, team: Team, file: FileId) -> BTreeSet<LockId> {
+        let cached = self.manager.cached(Holder::Team(team), file, Mode::Exclusive);
+        cached.into_iter().map(|(_, lock)| lock).collect()
     }
 
     fn told(&mut self, actions: Vec<Action<Holder>>) {
@@ -428,31 +466,23 @@ impl Book {
                     asked.lock = Some(lock);
                     self.effects.wake.push(asked.session);
                     if let (Holder::Team(team), true) = (holder, asked.lease) {
-                        self.leased_to(team, file, lock, extent);
+                        let members =
+                            self.teams.get_mut(&team).expect("one that ends cancels what it waits for");
+                        members.files.insert(file);
+                        members.unanswered.insert(ticket.0, (file, asked.extent));
+                        members.known.push((lock, file, extent));
                     }
                 }
                 Action::Revoke { holder: Holder::Team(team), file, lock, wanted } => {
                     // A team that is about to end gives up everything anyway.
                     let Some(members) = self.teams.get_mut(&team) else { continue };
-                    match members.unready.contains(&lock) {
-                        true => members.deferred.push((lock, file, wanted)),
-                        false => self.recall(team, file, lock, wanted),
-                    }
+                    members.deferred.push((lock, file, wanted));
+                    self.recall_deferred(team);
                 }
                 Action::Revoke { .. } => unreachable!("only leases are cached"),
                 Action::Refused { .. } => unreachable!("a file that somebody waits for is not forgotten"),
             }
         }
-    }
-
-    fn leased_to(&mut self, team: Team, file: FileId, lock: LockId, extent: Extent) {
-        let members = self.teams.get_mut(&team).expect("one that ends cancels what it waits for");
-        // The new lock stands for some older ones.
-        let held = self.manager.cached(Holder::Team(team), file, Mode::Exclusive);
-        members.locks.retain(|lock, of| *of != file || held.iter().any(|(_, held)| held == lock));
-        members.locks.insert(lock, file);
-        members.unready.insert(lock);
-        members.known.push((lock, file, extent));
     }
 
     fn recall(&mut self, team: Team, file: FileId, lock: LockId, wanted: Extent) {
@@ -471,21 +501,33 @@ impl Book {
         }
     }
 
-    fn make_ready(&mut self, team: Team, lock: LockId) {
+    fn answered(&mut self, team: Team, ticket: u64) {
+        if let Some(members) = self.teams.get_mut(&team) {
+            members.unanswered.remove(&ticket);
+            self.recall_deferred(team);
+        }
+    }
+
+    /// Recalls what no longer waits for an answer.
+    fn recall_deferred(&mut self, team: Team) {
         let Some(members) = self.teams.get_mut(&team) else { return };
-        members.unready.remove(&lock);
-        let (now, later) = members.deferred.drain(..).partition(|(of, _, _)| *of == lock);
+        let deferred = std::mem::take(&mut members.deferred);
+        let waits = |(_, file, wanted): &(LockId, FileId, Extent)| {
+            members.unanswered.values().any(|(of, extent)| of == file && extent.overlaps(*wanted))
+        };
+        let (later, now): (Vec<_>, Vec<_>) = deferred.into_iter().partition(waits);
         members.deferred = later;
-        let now: Vec<(LockId, FileId, Extent)> = now;
         now.into_iter().for_each(|(lock, file, wanted)| self.recall(team, file, lock, wanted));
     }
 
     /// If all have yielded, what they named is not the team's any more.
     fn settle(&mut self, number: u64) {
         let Some(recall) = self.recalls.get(&number).filter(|recall| recall.owing.is_empty()) else { return };
-        let Recall { team, file, lock, gone, .. } = *recall;
+        let Recall { team, file, lock, wanted, gone, .. } = *recall;
         self.recalls.remove(&number);
-        let release = Release { file, lock, gone: vec![gone], answer: true };
+        let mut gone = self.teams[&team].without_unanswered(file, gone);
+        gone.push(wanted);
+        let release = Release { file, lock, gone, answer: true };
         let actions = self.manager.release(Holder::Team(team), &release).expect("its own");
         self.told(actions);
         self.forget_if_idle(file);
@@ -504,9 +546,11 @@ impl Book {
             self.told(actions);
             self.forget_if_idle(file);
         }
-        for (lock, file) in members.locks {
-            let actions = self.manager.unlock(holder, lock).expect("its own");
-            self.told(actions);
+        for file in members.files {
+            for lock in self.locks(team, file) {
+                let actions = self.manager.unlock(holder, lock).expect("its own");
+                self.told(actions);
+            }
             self.forget_if_idle(file);
         }
     }
