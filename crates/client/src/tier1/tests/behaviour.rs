@@ -185,7 +185,8 @@ fn a_lease_that_is_recalled_before_it_is_answered_is_not_believed() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             world.wait_while(|ground| ground.grants == 0);
-            assert_eq!(world.read(0, 100), [1; 100]);
+            // It may come after the writer, who asks again.
+            assert_eq!(world.read(0, 100)[10..], [1; 90]);
         });
         file.write_at(&[2; 10], 0).expect("written");
     });
