@@ -8,7 +8,8 @@
 //! store what it is to give up.
 //!
 //! Two things keep what a process believes to have within what the book says:
-//! - what a request for a lease has been granted is not recalled before the request is answered;
+//! - what a request for a lease has been granted is not recalled before the request is answered, and only what the team
+//!   still has is the answer;
 //! - what is answered is not among what a recall asks for that some mailbox may have answered already, and from then on
 //!   that recall takes no more than it asks for.
 
@@ -98,17 +99,6 @@ struct Members {
     deferred: Vec<(LockId, FileId, Extent)>,
     /// Leases whose blocks clients may still know; by the lock with which they came.
     known: Vec<(LockId, FileId, Extent)>,
-}
-
-impl Members {
-    /// An extent of a file but for what unanswered requests have been granted.
-    fn without_unanswered(&self, file: FileId, extent: Extent) -> Vec<Extent> {
-        let mut rest = vec![extent];
-        for (_, hole) in self.unanswered.values().filter(|(of, _)| *of == file) {
-            rest = rest.into_iter().flat_map(|extent| extent.minus(*hole)).collect();
-        }
-        rest
-    }
 }
 
 #[derive(Debug)]
@@ -318,19 +308,15 @@ impl Book {
         Ok(())
     }
 
-    /// The team gives up all of a file, but for what it is just asking for.
+    /// The team gives up all of a file. Who is just asking for it asks again.
     pub fn release(&mut self, team: Team, file: FileId) {
-        let Some(members) = self.teams.get(&team) else { return };
-        let gone = members.without_unanswered(file, Extent::ALL);
-        let locks = self.locks(team, file);
-        for lock in &locks {
-            let release = Release { file, lock: *lock, gone: gone.clone(), answer: false };
-            let actions = self.manager.release(Holder::Team(team), &release).expect("its own");
-            self.told(actions);
+        self.recalls.retain(|_, recall| (recall.team, recall.file) != (team, file));
+        if let Some(members) = self.teams.get_mut(&team) {
+            members.files.remove(&file);
+            members.known.retain(|(_, of, _)| *of != file);
+            members.deferred.retain(|(_, of, _)| *of != file);
         }
-        let left = self.locks(team, file);
-        self.recalls.retain(|_, recall| !locks.contains(&recall.lock) || left.contains(&recall.lock));
-        self.forget_if_idle(file);
+        self.unlock_all(team, file);
     }
 
     /// A connection has ended. Its mailbox has yielded everything; a team without mailboxes has no leases.
@@ -452,12 +438,6 @@ impl Book {
         ask.extents.iter().all(|extent| held.iter().any(|run| run.covers(*extent)))
     }
 
-    /// The team's leases of a file.
-    fn locks(&self, team: Team, file: FileId) -> BTreeSet<LockId> {
-        let cached = self.manager.cached(Holder::Team(team), file, Mode::Exclusive);
-        cached.into_iter().map(|(_, lock)| lock).collect()
-    }
-
     fn told(&mut self, actions: Vec<Action<Holder>>) {
         for action in actions {
             match action {
@@ -512,8 +492,14 @@ impl Book {
     fn recall_deferred(&mut self, team: Team) {
         let Some(members) = self.teams.get_mut(&team) else { return };
         let deferred = std::mem::take(&mut members.deferred);
-        let waits = |(_, file, wanted): &(LockId, FileId, Extent)| {
-            members.unanswered.values().any(|(of, extent)| of == file && extent.overlaps(*wanted))
+        // A lock that has lost the bytes since is asked all the same: it cannot be asked for others before.
+        let waits = |(lock, file, wanted): &(LockId, FileId, Extent)| {
+            let held = self.manager.cached(Holder::Team(team), *file, Mode::Exclusive);
+            let asked = held.into_iter().filter(|(_, of)| of == lock).filter_map(|(run, _)| run.and(*wanted));
+            let unanswered = |run: Extent| {
+                members.unanswered.values().any(|(of, extent)| of == file && extent.overlaps(run))
+            };
+            asked.into_iter().any(unanswered)
         };
         let (later, now): (Vec<_>, Vec<_>) = deferred.into_iter().partition(waits);
         members.deferred = later;
@@ -523,11 +509,9 @@ impl Book {
     /// If all have yielded, what they named is not the team's any more.
     fn settle(&mut self, number: u64) {
         let Some(recall) = self.recalls.get(&number).filter(|recall| recall.owing.is_empty()) else { return };
-        let Recall { team, file, lock, wanted, gone, .. } = *recall;
+        let Recall { team, file, lock, gone, .. } = *recall;
         self.recalls.remove(&number);
-        let mut gone = self.teams[&team].without_unanswered(file, gone);
-        gone.push(wanted);
-        let release = Release { file, lock, gone, answer: true };
+        let release = Release { file, lock, gone: vec![gone], answer: true };
         let actions = self.manager.release(Holder::Team(team), &release).expect("its own");
         self.told(actions);
         self.forget_if_idle(file);
@@ -546,13 +530,18 @@ impl Book {
             self.told(actions);
             self.forget_if_idle(file);
         }
-        for file in members.files {
-            for lock in self.locks(team, file) {
-                let actions = self.manager.unlock(holder, lock).expect("its own");
-                self.told(actions);
-            }
-            self.forget_if_idle(file);
+        members.files.into_iter().for_each(|file| self.unlock_all(team, file));
+    }
+
+    fn unlock_all(&mut self, team: Team, file: FileId) {
+        let holder = Holder::Team(team);
+        let cached = self.manager.cached(holder, file, Mode::Exclusive);
+        let locks: BTreeSet<LockId> = cached.into_iter().map(|(_, lock)| lock).collect();
+        for lock in locks {
+            let actions = self.manager.unlock(holder, lock).expect("its own");
+            self.told(actions);
         }
+        self.forget_if_idle(file);
     }
 
     fn forget_if_idle(&mut self, file: FileId) {

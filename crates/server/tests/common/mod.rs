@@ -1,4 +1,5 @@
 //! Servers of a partition in this process, and a client that does nothing by itself.
+#![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr};
