@@ -250,6 +250,19 @@ fn clean_blocks_stay_for_the_same_team() {
 }
 
 #[test]
+fn who_asks_for_less_memory_gets_less() {
+    let (world, shared, file) = one(8);
+    file.write_at(&[1; 8 * BLOCK as usize], 0).expect("written");
+    file.close(true).expect("closed");
+    assert_eq!(shared.lock().used, 8 * BLOCK);
+    let file = world.open(&shared, 1, &options(3));
+    assert_eq!(shared.lock().used, 3 * BLOCK);
+    let mut bytes = [0; 8 * BLOCK as usize];
+    assert_eq!(file.read_at(&mut bytes, 0).expect("read"), bytes.len());
+    assert_eq!((bytes, shared.lock().used), ([1; 8 * BLOCK as usize], 3 * BLOCK));
+}
+
+#[test]
 fn threads_end_when_nothing_is_kept() {
     let (world, shared, file) = one(8);
     file.write_at(&[1; 600], 0).expect("written");
