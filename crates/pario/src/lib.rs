@@ -41,6 +41,24 @@ pub mod view;
 #[doc(inline)]
 pub use pario_client::Partition;
 
+/// Blocks of files that this process keeps in its own memory, and writes back later.
+///
+/// ```no_run
+/// # fn main() -> pario::Result<()> {
+/// # let partition = pario::open("scratch")?;
+/// let file = partition.open("/field", pario::OpenOptions::new().read(true).write(true).create(true))?;
+/// let team = 0x8d3f; // the same in all processes of the program, and in no other program
+/// let kept = partition.tier1().open(&file, team, &pario::TierOptions::default())?;
+/// kept.write_at(&[1; 4096], 65536)?; // in memory; others who read it get it from here
+/// kept.close(false)?;
+/// file.close()
+/// # }
+/// ```
+#[doc(inline)]
+pub use pario_client::Tier1;
+#[doc(inline)]
+pub use pario_client::{Hold, TierCounters, TierFile, TierOptions};
+
 /// An open file of a partition.
 ///
 /// ```no_run

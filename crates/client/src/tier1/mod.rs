@@ -189,6 +189,7 @@ impl Shared {
         let is_used = state.files.values().any(|file| file.door.is_some());
         let most = if is_used { state.limits.bytes } else { 0 };
         state.limits = TierOptions { bytes: options.bytes.max(most), block, ..*options };
+        state.shrink();
         let file = state.files.entry(key).or_insert_with(|| Kept::new(&*door, block));
         file.door = Some(Arc::clone(&door));
         (file.end, file.error, file.paused) = (0, None, false);

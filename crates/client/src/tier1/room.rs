@@ -63,6 +63,15 @@ impl State {
         }
     }
 
+    /// Gives up clean blocks, if there is less memory than before.
+    pub fn shrink(&mut self) {
+        while self.used > self.limits.bytes
+            && let Some(place) = self.least_used()
+        {
+            self.discard(place);
+        }
+    }
+
     /// Memory that is not needed after all.
     pub fn give_back(&mut self, memory: Vec<u8>) {
         self.used -= memory.len() as u64;

@@ -1,7 +1,7 @@
 //! What tier 1 does when, and what it does when something fails.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use pario_units::ErrorKind;
@@ -157,6 +157,7 @@ fn recalls_wait_for_a_hold() {
     let (world, shared, file) = one(4);
     world.write(0, &[1; 1000]);
     let hold = file.hold(10..600).expect("held");
+    let leases = shared.lock().counters.leases;
     let is_read = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -169,9 +170,64 @@ fn recalls_wait_for_a_hold() {
         bytes.fill(2);
         file.write_at(&bytes, 10).expect("written");
         assert!(!is_read.load(Ordering::Relaxed));
+        assert_eq!(shared.lock().counters.leases, leases, "nothing of it was taken away");
         drop(hold);
     });
     assert_eq!(byte(&world, 9), Some(1));
+}
+
+/// The recall of a lease may be heard before the lease.
+#[test]
+fn a_lease_that_is_recalled_before_it_is_answered_is_not_believed() {
+    let (world, shared, file) = one(4);
+    world.write(0, &[1; 100]);
+    world.set(|ground| ground.late_leases = true);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            world.wait_while(|ground| ground.grants == 0);
+            // It may come after the writer, who asks again.
+            assert_eq!(world.read(0, 100)[10..], [1; 90]);
+        });
+        file.write_at(&[2; 10], 0).expect("written");
+    });
+    assert!(shared.lock().counters.leases >= 2, "it was asked for again");
+    file.flush().expect("flushed");
+    assert_eq!(world.read(0, 10), [2; 10]);
+}
+
+/// What was fetched under a lease is of no use under the next one.
+#[test]
+fn bytes_that_come_too_late_are_not_believed() {
+    let (world, shared, file) = one(4);
+    world.write(0, &[1; 256]);
+    world.set(|ground| ground.slow_reads = true);
+    let mut bytes = [0; 256];
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| file.read_at(&mut bytes, 0).expect("read"));
+        world.wait_while(|ground| ground.waiting == 0);
+        world.write(0, &[2; 256]);
+        file.write_at(&[3; 10], 0).expect("written");
+        world.set(|ground| ground.slow_reads = false);
+        assert_eq!(reader.join().expect("no panic"), 256);
+    });
+    let expected = [&[3; 10][..], &[2; 246]].concat();
+    assert_eq!(bytes[..], expected);
+    file.read_at(&mut bytes, 0).expect("read");
+    assert_eq!(bytes[..], expected);
+    assert!(shared.lock().counters.recalls > 0);
+}
+
+#[test]
+fn what_is_cut_off_is_never_staged() {
+    let (world, shared, file) = one(8);
+    file.write_at(&[1; 700], 0).expect("written");
+    file.cut(50);
+    assert_eq!(file.end(), 50);
+    file.flush().expect("flushed");
+    assert_eq!(world.bytes(), [1; 50]);
+    let mut bytes = [9; 100];
+    assert_eq!(file.read_at(&mut bytes, 0).expect("read"), 50);
+    assert_eq!(shared.lock().used, BLOCK);
 }
 
 #[test]
@@ -191,6 +247,19 @@ fn clean_blocks_stay_for_the_same_team() {
     // Until somebody wants them.
     world.write(0, &[2; 600]);
     assert_eq!(shared.lock().files.len(), 0);
+}
+
+#[test]
+fn who_asks_for_less_memory_gets_less() {
+    let (world, shared, file) = one(8);
+    file.write_at(&[1; 8 * BLOCK as usize], 0).expect("written");
+    file.close(true).expect("closed");
+    assert_eq!(shared.lock().used, 8 * BLOCK);
+    let file = world.open(&shared, 1, &options(3));
+    assert_eq!(shared.lock().used, 3 * BLOCK);
+    let mut bytes = [0; 8 * BLOCK as usize];
+    assert_eq!(file.read_at(&mut bytes, 0).expect("read"), bytes.len());
+    assert_eq!((bytes, shared.lock().used), ([1; 8 * BLOCK as usize], 3 * BLOCK));
 }
 
 #[test]
@@ -222,18 +291,20 @@ fn what_makes_no_sense_is_refused() {
 /// Whoever changes what is there counts up, all at the same time. Nothing is lost.
 #[test]
 fn counts_of_two_teams_and_a_stranger_add_up() {
-    const ROUNDS: u8 = 40;
+    const ROUNDS: u8 = 200;
     for stingy in [false, true] {
         let world = World::new(16, 2);
         world.set(|ground| ground.stingy = stingy);
         world.write(0, &[0; 128]);
         let options = TierOptions { bytes: 64, block: 16, settle: Duration::ZERO, ..TierOptions::default() };
+        let start = Barrier::new(4);
         std::thread::scope(|scope| {
             for (team, first) in [(1, 0), (1, 1), (2, 0)] {
-                let world = &world;
+                let (world, start) = (&world, &start);
                 scope.spawn(move || {
                     let shared = Shared::new();
                     let file = world.open(&shared, team, &options);
+                    start.wait();
                     for round in 0..ROUNDS {
                         // The processes of team 1 take turns, block by block; team 2 takes several at once.
                         let at = u64::from(round % 4) * 32 + first * 16;
@@ -248,6 +319,7 @@ fn counts_of_two_teams_and_a_stranger_add_up() {
                     file.close(false).expect("closed");
                 });
             }
+            start.wait();
             for round in 0..ROUNDS {
                 world.count_up(u64::from(round % 8) * 16..u64::from(round % 8) * 16 + 16);
             }

@@ -36,11 +36,17 @@ pub struct Ground {
     pub stingy: bool,
     /// Writes wait until this is so no more.
     pub slow: bool,
+    /// Reads have their bytes, but are not answered.
+    pub slow_reads: bool,
+    /// Leases are not answered before somebody else has recalled them.
+    pub late_leases: bool,
     /// Writes fail.
     pub broken: bool,
     /// Somebody's mailbox was lost: its dirty bytes come without a lease.
     pub lossy: bool,
     pub writes: u64,
+    pub grants: u64,
+    /// How many wait for an answer.
     pub waiting: u32,
 }
 
@@ -141,6 +147,21 @@ impl World {
         ground.lossy = true;
         ground.bury();
         self.changed.notify_all();
+    }
+
+    /// Keeps whoever asked waiting as long as this is so.
+    fn answer<'a>(
+        &'a self,
+        mut ground: MutexGuard<'a, Ground>,
+        is_late: impl Fn(&Ground) -> bool,
+    ) -> MutexGuard<'a, Ground> {
+        ground.waiting += 1;
+        self.changed.notify_all();
+        while is_late(&ground) {
+            ground = self.wait(ground);
+        }
+        ground.waiting -= 1;
+        ground
     }
 
     /// Waits until nobody but this team has a lease of the range.
@@ -278,17 +299,12 @@ impl Door for Way {
                 break;
             }
         }
+        drop(self.world.answer(self.world.ground(), |ground| ground.slow_reads));
         Ok(count)
     }
 
     fn write(&self, segments: &[(u64, &[u8])]) -> Result<()> {
-        let mut ground = self.world.ground();
-        ground.waiting += 1;
-        self.world.changed.notify_all();
-        while ground.slow {
-            ground = self.world.wait(ground);
-        }
-        ground.waiting -= 1;
+        let mut ground = self.world.answer(self.world.ground(), |ground| ground.slow);
         if ground.broken {
             return Err(failed(ErrorKind::NoSpace, "there is no room"));
         }
@@ -352,6 +368,12 @@ impl Door for Way {
         let around = free.iter().find(|one| one.start <= range.start && range.end <= one.end);
         let extent = if stingy { range } else { around.expect("it is free") };
         leases.entry(self.team).or_default().insert(extent.clone());
+        ground.grants += 1;
+        let is_held = |ground: &Ground| {
+            let held = ground.leases.get(&(server, FILE)).and_then(|leases| leases.get(&self.team));
+            ground.late_leases && held.is_some_and(|held| held.contains(&extent))
+        };
+        self.world.answer(ground, is_held).late_leases = false;
         Ok(vec![extent])
     }
 

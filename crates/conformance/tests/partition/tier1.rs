@@ -1,0 +1,268 @@
+//! Tier 1 with real servers: programs that keep blocks in their own memory, and others who use the same file.
+
+use std::fs;
+use std::time::Duration;
+
+use pario::{ErrorKind, File, OpenOptions, Options, Partition, TierFile, TierOptions};
+use pario_units::ServerId;
+
+use super::dice::Dice;
+use super::site::{Shape, Site};
+use super::try_seeds;
+
+fn open(client: &Partition) -> File {
+    let mut options = OpenOptions::new();
+    client.open("/file", options.read(true).write(true).create(true)).expect("it can be opened")
+}
+
+fn small(block: u64, blocks: u64, settle: u64) -> TierOptions {
+    TierOptions {
+        bytes: block * blocks,
+        block,
+        settle: Duration::from_millis(settle),
+        ..TierOptions::default()
+    }
+}
+
+/// A process that takes part: in a team, or as a stranger.
+struct Member {
+    client: Partition,
+    file: File,
+    kept: Option<TierFile>,
+}
+
+impl Member {
+    fn new(client: Partition, team: u128, options: &TierOptions) -> Member {
+        let file = open(&client);
+        let kept = (team > 0).then(|| client.tier1().open(&file, team, options).expect("there is memory"));
+        Member { client, file, kept }
+    }
+
+    fn kept(&self) -> &TierFile {
+        self.kept.as_ref().expect("it is of a team")
+    }
+
+    fn write(&self, bytes: &[u8], at: u64) {
+        let written = match &self.kept {
+            Some(kept) => kept.write_at(bytes, at),
+            None => self.file.write_at(bytes, at),
+        };
+        written.expect("it can be written");
+    }
+
+    fn read(&self, bytes: &mut [u8], at: u64) -> usize {
+        let read = match &self.kept {
+            Some(kept) => kept.read_at(bytes, at),
+            None => self.file.read_at(bytes, at),
+        };
+        read.expect("it can be read")
+    }
+}
+
+/// Two processes of one team, whose blocks alternate, another team and two strangers, in turn: everybody reads what was
+/// written last.
+#[test]
+fn everybody_reads_what_was_written_last() {
+    // Blocks of tier 1 are smaller than those of servers, the same, or several stripes.
+    for (stripe, block, own) in [(4096, 16384, 4096), (65536, 65536, 65536), (4096, 4096, 8192)] {
+        let site = Site::up(Shape { stripe, block, ..Shape::new(2) });
+        try_seeds(&[1], |dice| tell_the_last(&site, own, dice));
+    }
+}
+
+fn tell_the_last(site: &Site, own: u64, dice: &mut Dice) {
+    let reach = 24 * own;
+    let options = small(own, 6, dice.pick(&[0, 1000]));
+    let members = [
+        Member::new(site.client(), 1, &options),
+        Member::new(site.far_client(), 1, &options),
+        Member::new(site.client(), 2, &options),
+        Member::new(site.client(), 0, &options),
+        Member::new(site.far_client(), 0, &options),
+    ];
+    let mut model = vec![0; reach as usize];
+    members[3].write(&model, 0);
+    for _ in 0..300 {
+        let at = dice.below(reach);
+        let len = dice.pick(&[1, 100, own, 3 * own]).min(reach - at);
+        let (at, len, who) = match dice.index(4) {
+            // A process of the first team keeps to its block.
+            0 => (at, len.min(own - at % own), (at / own % 2) as usize),
+            who => (at, len, who + 1),
+        };
+        let range = at as usize..(at + len) as usize;
+        match dice.index(8) {
+            0..4 => {
+                let bytes = dice.bytes(len as usize);
+                members[who].write(&bytes, at);
+                model[range].copy_from_slice(&bytes);
+            }
+            7 if who < 3 => members[who].kept().flush().expect("it can be staged"),
+            _ => {
+                let mut bytes = vec![0xa5; len as usize];
+                assert_eq!(members[who].read(&mut bytes, at), bytes.len());
+                assert!(bytes == model[range], "{who} read something else at {at}, {len} bytes");
+            }
+        }
+    }
+    let recalls: u64 = members.iter().map(|member| member.client.tier1().counters().recalls).sum();
+    assert!(recalls > 0);
+    for member in members {
+        let peak = member.client.tier1().counters().peak_bytes;
+        assert!(peak <= options.bytes, "{peak}");
+        member.kept.map(|kept| kept.close(dice.one_in(2)).expect("it can be stored"));
+        member.file.close().expect("it can be stored");
+    }
+    let mut bytes = model.clone();
+    open(&site.client()).read_exact_at(&mut bytes, 0).expect("it is all there");
+    assert!(bytes == model);
+}
+
+/// All at the same time: who counts up holds what it reads until it has written.
+#[test]
+fn counts_add_up() {
+    const ROUNDS: u64 = 60;
+    const BLOCK: u64 = 4096;
+    let site = Site::up(Shape { stripe: 4096, block: 4096, ..Shape::new(2) });
+    open(&site.client()).write_at(&[0; 8 * BLOCK as usize], 0).expect("there is room");
+    std::thread::scope(|scope| {
+        for (team, first) in [(1, 0), (1, 1), (2, 0), (3, 0)] {
+            let client = if team == 3 { site.far_client() } else { site.client() };
+            scope.spawn(move || {
+                let member = Member::new(client, team, &small(BLOCK, 4, 1));
+                for round in 0..ROUNDS {
+                    // The first team's processes alternate; the others take several blocks at once.
+                    let at = (round % 4 * 2 + first) * BLOCK;
+                    let len = if team == 1 { BLOCK } else { (3 * BLOCK).min(8 * BLOCK - at) };
+                    let mut bytes = vec![0; len as usize];
+                    let hold = member.kept().hold(at..at + len).expect("others let go");
+                    assert_eq!(member.read(&mut bytes, at) as u64, len);
+                    bytes[0] += 1;
+                    member.write(&bytes, at);
+                    drop(hold);
+                }
+                member.kept.expect("it is of a team").close(false).expect("it can be stored");
+            });
+        }
+        // A stranger who looks on sees no count go down.
+        let file = open(&site.far_client());
+        let mut last = [0; 8];
+        for _ in 0..ROUNDS {
+            for (block, last) in last.iter_mut().enumerate() {
+                let mut count = [0];
+                file.read_exact_at(&mut count, block as u64 * BLOCK).expect("it is there");
+                assert!(count[0] >= *last, "{} after {last}", count[0]);
+                *last = count[0];
+            }
+        }
+    });
+    let mut bytes = vec![0; 8 * BLOCK as usize];
+    open(&site.client()).read_exact_at(&mut bytes, 0).expect("it is there");
+    let total: u64 = bytes.iter().map(|count| u64::from(*count)).sum();
+    assert_eq!(total, 4 * ROUNDS);
+}
+
+/// Servers are killed while blocks go to them. Whoever started them starts them again.
+#[test]
+fn killed_servers_cost_no_bytes() {
+    let site = Site::up(Shape::new(2));
+    let member = Member::new(site.client(), 1, &small(65536, 8, 0));
+    let far = Member::new(site.far_client(), 2, &small(65536, 8, 0));
+    let bytes = Dice::new(5).bytes(12 << 20);
+    for (round, piece) in bytes.chunks(1 << 20).enumerate() {
+        let who = if round % 2 == 0 { &member } else { &far };
+        who.write(piece, (round << 20) as u64);
+        if round % 3 == 1 {
+            site.kill(ServerId((round / 3 % 2) as u16));
+        }
+    }
+    for member in [member, far] {
+        member.kept.expect("it is of a team").close(false).expect("it can be stored");
+        member.file.close().expect("it can be stored");
+    }
+    let mut back = vec![0; bytes.len()];
+    open(&site.client()).read_exact_at(&mut back, 0).expect("it is there");
+    assert!(back == bytes, "it is not what was written");
+}
+
+/// Nobody is there to take the blocks: the writer hears of it, and when they are back nothing is missing.
+#[test]
+fn dead_servers_are_the_writers_error() {
+    let site = Site::up(Shape::new(2));
+    let options = Options { deadline: Duration::from_secs(1), ..Options::default() };
+    let client = Partition::open_by_name(&site.home(), "trial", options).expect("it is up");
+    let member = Member::new(client, 1, &small(65536, 8, 1000));
+    let bytes = Dice::new(6).bytes(4 * 65536);
+    member.write(&bytes, 0);
+    site.kill_all();
+    let more = |at: u64| member.kept().write_at(&bytes, at * bytes.len() as u64);
+    let error = (1..100).find_map(|at| more(at).err()).expect("memory is not endless");
+    assert!(matches!(error.kind(), ErrorKind::Unreachable | ErrorKind::FileInUse), "{error}");
+    let error = member.kept().flush().expect_err("nobody is there");
+    assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
+    site.start();
+    member.kept().flush().expect("they are back");
+    let mut back = vec![0; bytes.len()];
+    open(&site.client()).read_exact_at(&mut back, 0).expect("it is there");
+    assert!(back == bytes, "it is not what was written");
+}
+
+/// The storage of server 1 holds 8 MiB.
+#[test]
+fn a_full_disk_is_the_flushers_error_until_there_is_room() {
+    let mut site = Site::new(Shape { cache: 1 << 20, ..Shape::new(2) });
+    if !site.mount(1, "8m") {
+        return;
+    }
+    let ballast = site.data(1).join("ballast");
+    fs::write(&ballast, vec![1; 6 << 20]).expect("there is room");
+    site.start();
+    let client = site.client();
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create(true).stripe_count(1).first_server(1);
+    let file = client.open("/full", options).expect("a new file");
+    let kept = client.tier1().open(&file, 1, &small(65536, 128, 1)).expect("there is memory");
+    let bytes = Dice::new(7).bytes(5 << 20);
+    kept.write_at(&bytes, 0).expect("it is in memory");
+    let error = kept.flush().and_then(|()| file.sync()).expect_err("there is no room");
+    assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+    fs::remove_file(ballast).expect("it is there");
+    kept.flush().and_then(|()| file.sync()).expect("there is room");
+    let mut back = vec![0; bytes.len()];
+    file.read_exact_at(&mut back, 0).expect("it is there");
+    assert!(back == bytes, "it is not what was written");
+    kept.close(false).and_then(|()| file.close()).expect("nothing is missing");
+}
+
+/// Blocks that stayed after a close serve the next use, until somebody else writes the file or cuts it.
+#[test]
+fn clean_blocks_stay_until_somebody_wants_them() {
+    let site = Site::up(Shape::new(2));
+    let (client, stranger) = (site.client(), site.client());
+    let bytes = Dice::new(8).bytes(500_000);
+    let mut back = vec![0; bytes.len()];
+    for (round, change) in ["nothing", "write", "cut"].into_iter().enumerate() {
+        let file = open(&client);
+        let kept = client.tier1().open(&file, 9, &TierOptions::default()).expect("there is memory");
+        kept.write_at(&bytes, 0).expect("there is memory");
+        kept.close(true).and_then(|()| file.close()).expect("it can be stored");
+        let other = open(&stranger);
+        assert_eq!(client.tier1().retained(other.id()), Some(9));
+        match change {
+            "write" => other.write_at(&[1; 10], 100_000).expect("written"),
+            "cut" => other.set_len(100).expect("cut"),
+            _ => {}
+        }
+        let fetched = client.tier1().counters().fetched_blocks;
+        let file = open(&client);
+        let kept = client.tier1().open(&file, 9, &TierOptions::default()).expect("there is memory");
+        let count = kept.read_at(&mut back, 0).expect("it can be read");
+        let fetched = client.tier1().counters().fetched_blocks - fetched;
+        let (expected, most) = [(bytes.len(), 0), (bytes.len(), 1), (100, 8)][round];
+        assert_eq!(count, expected);
+        assert!(fetched <= most, "{fetched} blocks were fetched after {change}");
+        let changed = if change == "write" { 100_000..100_010 } else { 0..0 };
+        assert!((0..count).all(|at| back[at] == if changed.contains(&at) { 1 } else { bytes[at] }));
+        kept.close(false).and_then(|()| file.close()).expect("it can be stored");
+    }
+}
