@@ -45,6 +45,12 @@ impl File {
         self.0.striping
     }
 
+    /// Lets accesses that concern several servers begin with the one at this place among the file's, counted round:
+    /// programs that access a file together give different numbers, such as their ranks.
+    pub fn set_start(&self, number: u32) {
+        self.0.set_start(number);
+    }
+
     /// Reads from an offset on: as many bytes as the file has there, up to the length of `bytes`.
     pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize> {
         self.0.reads()?;

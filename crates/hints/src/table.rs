@@ -153,6 +153,7 @@ const PREFETCHES: Kind = Kind::Count { min: 0, max: 1024 };
 static AUTOMATIC: Value = Value::Toggle(Toggle::Automatic);
 static NO: Value = Value::Switch(false);
 static AUTO: Value = Value::Word("auto");
+static STAGGERED: Value = Value::Word("staggered");
 static FOUR: Value = Value::Count(4);
 static HALF_MIB: Value = Value::Size(512 << 10);
 static MIB_4: Value = Value::Size(4 << 20);
@@ -312,6 +313,11 @@ hints! {
         "How many blocks guided prefetch asks for ahead of an I/O agent's reads. It concerns independent \
          reads of irregular pieces in data shipping; regular ones are left to the file system's own \
          read-ahead. Blocks are stripes or blocks of the file system, at least 64 KiB.";
+    Schedule: "pario_schedule", Pario, Kind::Word(&["staggered", "fixed", "random"]), Active;
+        default = Some(&STAGGERED), fixed_at_open = true;
+        "With which of a partition's servers a rank begins an access that concerns several: each rank with \
+         another, so that not all of them ask the same one first; all with the first; or each with one drawn \
+         at random when it opens the file.";
     Strategy: "pario_strategy", Pario,
         Kind::Word(&["auto", "independent", "two-phase", "data-shipping", "client-directed",
             "server-directed"]), Active;

@@ -324,12 +324,13 @@ fn toggle(hint: pario_hints::Toggle) -> pario_posix::Toggle {
 pub(crate) struct Lazy {
     name: Name,
     how: How,
+    start: u32,
     storage: OnceLock<Storage>,
 }
 
 impl Lazy {
-    pub fn new(name: Name, how: How, storage: Option<Storage>) -> Lazy {
-        let lazy = Lazy { name, how, storage: OnceLock::new() };
+    pub fn new(name: Name, how: How, start: u32, storage: Option<Storage>) -> Lazy {
+        let lazy = Lazy { name, how, start, storage: OnceLock::new() };
         if let Some(storage) = storage {
             lazy.storage.get_or_init(|| storage);
         }
@@ -340,7 +341,7 @@ impl Lazy {
         if let Some(storage) = self.storage.get() {
             return Ok(storage);
         }
-        let storage = Storage::open(&self.name, &self.how)?;
+        let storage = Storage::open(&self.name, &self.how, self.start)?;
         Ok(self.storage.get_or_init(|| storage))
     }
 

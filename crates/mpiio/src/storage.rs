@@ -24,8 +24,9 @@ pub(crate) enum Storage {
 }
 
 impl Storage {
-    /// Opens a file, on the file system that a test asks to pretend if it does.
-    pub fn open(name: &Name, how: &How) -> Result<Storage> {
+    /// Opens a file, on the file system that a test asks to pretend if it does. Accesses begin with the server at
+    /// place `start`, counted round.
+    pub fn open(name: &Name, how: &How, start: u32) -> Result<Storage> {
         match name {
             Name::Plain(path) => Ok(Storage::Plain(Arc::new(open_plain(path, how)?))),
             Name::Partition { partition, path } => {
@@ -45,7 +46,9 @@ impl Storage {
                         .first
                         .map(|first| options.first_server(u16::try_from(first).unwrap_or(u16::MAX)));
                 }
-                Ok(Storage::Partition(partition_named(partition)?.open(path, &options)?))
+                let file = partition_named(partition)?.open(path, &options)?;
+                file.set_start(start);
+                Ok(Storage::Partition(file))
             }
         }
     }
