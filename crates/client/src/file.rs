@@ -132,7 +132,7 @@ impl File {
     pub fn read_view(&self, view: &View, position: Pos, bytes: &mut [u8]) -> Result<usize> {
         self.0.reads()?;
         check_view(view, position, bytes.len())?;
-        match self.to_name(view)? {
+        match self.to_name(view, bytes.len())? {
             Some((seen, places)) => {
                 let len = bytes.len() as u64;
                 let viewed = Viewed::new(seen, position, len, Data::Read(bytes), places);
@@ -170,7 +170,7 @@ impl File {
     pub fn write_view(&self, view: &View, position: Pos, bytes: &[u8]) -> Result<()> {
         self.0.writes()?;
         check_view(view, position, bytes.len())?;
-        match self.to_name(view)? {
+        match self.to_name(view, bytes.len())? {
             Some((seen, places)) => {
                 let viewed = Viewed::new(seen, position, bytes.len() as u64, Data::Write(bytes), places);
                 let moved = transfer(&self.0, Memory::Viewed(viewed), 0);
@@ -182,8 +182,8 @@ impl File {
     }
 
     /// If an access through the view is better made by naming it, and to all servers.
-    fn to_name(&self, view: &View) -> Result<Option<(Seen, Vec<bool>)>> {
-        if !is_worth_naming(view) {
+    fn to_name(&self, view: &View, len: usize) -> Result<Option<(Seen, Vec<bool>)>> {
+        if !is_worth_naming(view, len as u64) {
             return Ok(None);
         }
         let remote = self.0.remote()?.filter(|remote| !remote.contains(&false));

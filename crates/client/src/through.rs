@@ -98,7 +98,7 @@ impl File {
             return done;
         }
         let remote = self.open().remote()?;
-        if !access.view.is_monotone() || (remote.is_some() && !is_worth_naming(access.view)) {
+        if !access.view.is_monotone() || (remote.is_some() && !is_worth_naming(access.view, access.len)) {
             return self.staged(access, access.at, access.len);
         }
         let missed = self.straight(access, remote.as_deref());

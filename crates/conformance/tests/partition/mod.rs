@@ -13,6 +13,7 @@ mod site;
 mod starts;
 mod step;
 mod strangers;
+mod views;
 mod world;
 
 use std::time::{Duration, Instant};
