@@ -53,6 +53,12 @@ impl File {
         self.0.striping.holders().all(local)
     }
 
+    /// Lets accesses that concern several servers begin with the one at this place among the file's, counted round:
+    /// programs that access a file together give different numbers, such as their ranks.
+    pub fn set_start(&self, number: u32) {
+        self.0.set_start(number);
+    }
+
     /// Reads from an offset on: as many bytes as the file has there, up to the length of `bytes`.
     pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize> {
         self.0.reads()?;
@@ -134,7 +140,7 @@ impl File {
     pub fn read_view(&self, view: &View, position: Pos, bytes: &mut [u8]) -> Result<usize> {
         self.0.reads()?;
         check_view(view, position, bytes.len())?;
-        match self.to_name(view)? {
+        match self.to_name(view, bytes.len())? {
             Some((seen, places)) => {
                 let len = bytes.len() as u64;
                 let viewed = Viewed::new(seen, position, len, Data::Read(bytes), places);
@@ -172,7 +178,7 @@ impl File {
     pub fn write_view(&self, view: &View, position: Pos, bytes: &[u8]) -> Result<()> {
         self.0.writes()?;
         check_view(view, position, bytes.len())?;
-        match self.to_name(view)? {
+        match self.to_name(view, bytes.len())? {
             Some((seen, places)) => {
                 let viewed = Viewed::new(seen, position, bytes.len() as u64, Data::Write(bytes), places);
                 let moved = transfer(&self.0, Memory::Viewed(viewed), 0);
@@ -184,8 +190,8 @@ impl File {
     }
 
     /// If an access through the view is better made by naming it, and to all servers.
-    fn to_name(&self, view: &View) -> Result<Option<(Seen, Vec<bool>)>> {
-        if !is_worth_naming(view) {
+    fn to_name(&self, view: &View, len: usize) -> Result<Option<(Seen, Vec<bool>)>> {
+        if !is_worth_naming(view, len as u64) {
             return Ok(None);
         }
         let remote = self.0.remote()?.filter(|remote| !remote.contains(&false));

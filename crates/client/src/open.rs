@@ -4,7 +4,7 @@
 //! the server had lost its cache by then: so a sync that comes too late says so.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -38,6 +38,8 @@ pub(crate) struct Open {
     modified: AtomicI64,
     /// Where the last access ended.
     next: AtomicU64,
+    /// The place of the holder with which accesses begin.
+    start: AtomicU16,
     /// Its size when it was opened, if that was known.
     size: Option<u64>,
     /// Ranges that servers keep ready for it.
@@ -89,6 +91,7 @@ impl Open {
             unsynced: (0..striping.count()).map(|_| AtomicU64::new(0)).collect(),
             modified: AtomicI64::new(0),
             next: AtomicU64::new(0),
+            start: AtomicU16::new(0),
             size,
             ready: Mutex::default(),
             is_closed: false,
@@ -107,6 +110,7 @@ impl Open {
             next: AtomicU64::new(0),
             size: None,
             ready: Mutex::default(),
+            start: AtomicU16::new(of.start.load(Ordering::Relaxed)),
             // It was never opened.
             is_closed: true,
         }
@@ -139,6 +143,16 @@ impl Open {
         }
         let is_remote = |place| self.link(place).pool().is_none();
         Ok(places.clone().any(is_remote).then(|| places.map(is_remote).collect()))
+    }
+
+    /// The server with which accesses begin.
+    pub fn visits_first(&self) -> ServerId {
+        self.link(self.start.load(Ordering::Relaxed)).server
+    }
+
+    pub fn set_start(&self, number: u32) {
+        let place = number % u32::from(self.striping.count());
+        self.start.store(place as u16, Ordering::Relaxed);
     }
 
     /// Before a write to a server.

@@ -14,7 +14,7 @@ use std::time::Instant;
 use pario_buffer::UserBuffer;
 use pario_cache::SlotRef;
 use pario_layout::Seen;
-use pario_units::{Offset, Pos};
+use pario_units::{Offset, Pos, ServerId};
 use pario_view::View;
 use pario_wire::message::{Intent, Run};
 use pario_wire::{Reply, Request};
@@ -24,7 +24,7 @@ use crate::error::Result;
 use crate::file::{File, check_view};
 use crate::memory::Memory;
 use crate::plan::first_piece;
-use crate::transfer::transfer;
+use crate::transfer::{first_visited, transfer};
 use crate::viewed::{Data, Viewed, is_worth_naming};
 
 /// Most blocks that are asked for at once.
@@ -98,7 +98,7 @@ impl File {
             return done;
         }
         let remote = self.open().remote()?;
-        if !access.view.is_monotone() || (remote.is_some() && !is_worth_naming(access.view)) {
+        if !access.view.is_monotone() || (remote.is_some() && !is_worth_naming(access.view, access.len)) {
             return self.staged(access, access.at, access.len);
         }
         let missed = self.straight(access, remote.as_deref());
@@ -221,12 +221,16 @@ impl File {
 
     /// Asks the servers where missed blocks are and moves their bytes; those that are left.
     fn ask_and_move(&self, access: &Through<'_>, missed: Vec<Span>) -> Result<Vec<Span>> {
-        let mut by_server: BTreeMap<u16, Vec<Span>> = BTreeMap::new();
+        let mut by_server: BTreeMap<ServerId, Vec<Span>> = BTreeMap::new();
         for span in missed {
-            by_server.entry(span.place).or_default().push(span);
+            by_server.entry(self.open().link(span.place).server).or_default().push(span);
         }
         let mut left = Vec::new();
-        for (place, spans) in by_server {
+        let servers: Vec<ServerId> = by_server.keys().copied().collect();
+        let first = first_visited(&servers, self.open().visits_first());
+        for server in servers[first..].iter().chain(&servers[..first]) {
+            let spans = &by_server[server];
+            let place = spans[0].place;
             for batch in spans.chunks(ASKED) {
                 let mut batch = batch.to_vec();
                 for _ in 0..TRIES {

@@ -1,7 +1,8 @@
 //! Moving bytes between the user's memory and all servers of a file at the same time.
 //!
 //! Each server has a lane. Requests go out to all lanes before answers are waited for, and nothing starts a
-//! thread.
+//! thread. Programs that access a file together begin with different servers if they are told to
+//! ([`File::set_start`](crate::File::set_start)), or all of them would besiege the first.
 //!
 //! **The end of the file.** A byte that a server has below its local end lies within the file. If others are
 //! asked for, sending stops, the servers are asked how far they reach, and what may lie beyond the end is
@@ -70,6 +71,8 @@ fn carry(
     for (server, chunks) in work {
         lanes.push(Lane::start(&open.core, server, open.file, chunks, access)?);
     }
+    let servers: Vec<ServerId> = lanes.iter().map(Lane::server).collect();
+    lanes.rotate_left(first_visited(&servers, open.visits_first()));
     let mut failure = None;
     let mut waiting = true;
     while waiting {
@@ -95,5 +98,24 @@ fn carry(
             let left = lanes.iter_mut().map(|lane| (lane.server(), lane.take_remaining()));
             Ok(left.filter(|(_, chunks)| !chunks.is_empty()).collect())
         }
+    }
+}
+
+/// With which of these servers, which are in order, an access begins that would like to begin with a certain one: if that
+/// is not among them, with the next.
+pub(crate) fn first_visited(servers: &[ServerId], wanted: ServerId) -> usize {
+    servers.iter().position(|server| *server >= wanted).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn visits_begin_where_they_should_or_right_after() {
+        let servers = [1, 2, 5].map(ServerId);
+        let first = |wanted| first_visited(&servers, ServerId(wanted));
+        assert_eq!([0, 1, 2, 3, 5, 6].map(first), [0, 0, 1, 2, 2, 0]);
+        assert_eq!(first_visited(&[], ServerId(3)), 0);
     }
 }

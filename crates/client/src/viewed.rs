@@ -18,6 +18,9 @@ use crate::plan::{Chunk, MOST_BYTES, MOST_CHUNKS, Place};
 /// A view whose pieces are longer on average is as well off with lists of ranges.
 const SMALL_PIECE: f64 = 4096.0;
 
+/// So few pieces are as well listed: the view might be used this once.
+const FEW_PIECES: f64 = 64.0;
+
 /// A view that takes more memory is not worth to be sent.
 const MOST_MEMORY: usize = 256 << 10;
 
@@ -48,9 +51,13 @@ pub(crate) enum Data<'a> {
     Read(&'a mut [u8]),
 }
 
-/// Whether accesses through this view are worth naming it.
-pub(crate) fn is_worth_naming(view: &View) -> bool {
-    view.is_monotone() && view.density().piece < SMALL_PIECE && view.tile().memory() <= MOST_MEMORY
+/// Whether an access to so many bytes of this view is worth naming it.
+pub(crate) fn is_worth_naming(view: &View, len: u64) -> bool {
+    let piece = view.density().piece;
+    piece < SMALL_PIECE
+        && len as f64 > FEW_PIECES * piece
+        && view.is_monotone()
+        && view.tile().memory() <= MOST_MEMORY
 }
 
 impl<'a> Viewed<'a> {

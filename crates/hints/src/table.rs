@@ -158,6 +158,7 @@ static AUTO: Value = Value::Word("auto");
 static QUARTER: Value = Value::Count(25);
 static HALF: Value = Value::Count(50);
 static MIB_64: Value = Value::Size(64 << 20);
+static STAGGERED: Value = Value::Word("staggered");
 static FOUR: Value = Value::Count(4);
 static HALF_MIB: Value = Value::Size(512 << 10);
 static MIB_4: Value = Value::Size(4 << 20);
@@ -332,6 +333,11 @@ hints! {
          reads of irregular pieces in data shipping; regular ones are left to the file system's own \
          read-ahead. Blocks are stripes of the partition, or stripes or blocks of the file system, at least 64 \
          KiB.";
+    Schedule: "pario_schedule", Pario, Kind::Word(&["staggered", "fixed", "random"]), Active;
+        default = Some(&STAGGERED), fixed_at_open = true;
+        "With which of a partition's servers a rank begins an access that concerns several: each rank with \
+         another, so that not all of them ask the same one first; all with the first; or each with one drawn \
+         at random when it opens the file.";
     Strategy: "pario_strategy", Pario,
         Kind::Word(&["auto", "independent", "two-phase", "data-shipping", "client-directed",
             "server-directed"]), Active;

@@ -150,6 +150,11 @@ impl Hints {
         self.word(Id::Strategy)
     }
 
+    /// With which of a partition's servers a rank begins: one of the words of `pario_schedule`.
+    pub fn schedule(&self) -> &'static str {
+        self.word(Id::Schedule)
+    }
+
     /// The ranks that are I/O agents, in the order in which blocks are dealt to them, some of them perhaps
     /// several times; `None` means the aggregators. A file may be open on fewer ranks than are named here.
     pub fn agents(&self) -> Option<Vec<u32>> {

@@ -330,12 +330,19 @@ pub(crate) struct Lazy {
     name: Name,
     how: How,
     tier: Option<Arc<Tiered>>,
+    start: u32,
     storage: OnceLock<Storage>,
 }
 
 impl Lazy {
-    pub fn new(name: Name, how: How, storage: Option<Storage>, tier: Option<Arc<Tiered>>) -> Lazy {
-        let lazy = Lazy { name, how, tier, storage: OnceLock::new() };
+    pub fn new(
+        name: Name,
+        how: How,
+        start: u32,
+        storage: Option<Storage>,
+        tier: Option<Arc<Tiered>>,
+    ) -> Lazy {
+        let lazy = Lazy { name, how, start, tier, storage: OnceLock::new() };
         if let Some(storage) = storage {
             lazy.storage.get_or_init(|| storage);
         }
@@ -346,7 +353,7 @@ impl Lazy {
         if let Some(storage) = self.storage.get() {
             return Ok(storage);
         }
-        let mut storage = Storage::open(&self.name, &self.how)?;
+        let mut storage = Storage::open(&self.name, &self.how, self.start)?;
         storage.keep(self.tier.clone());
         Ok(self.storage.get_or_init(|| storage))
     }

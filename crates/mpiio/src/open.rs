@@ -103,11 +103,16 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
         mode: hints.file_perm().unwrap_or(0o666),
         striping: None,
     };
+    let begin = match hints.schedule() {
+        "fixed" => 0,
+        "random" => node::random_id().map_or(team.rank, |id| id as u32),
+        _ => team.rank,
+    };
     let (mut first, mut pointer) = (None, None);
     let words = team.first_does(|| {
         let (striping, word) = (striping(&hints), team.shared_word());
         let how = How { create: amode.create, exclusive: amode.exclusive, striping, ..how.clone() };
-        let storage = Storage::open(&name, &how)?;
+        let storage = Storage::open(&name, &how, begin)?;
         let refusal = storage.plain().and_then(|plain| plain.striping_outcome().complaint());
         if let Some(line) = refusal {
             say(&format!("{}: {line}", path.display()));
@@ -133,7 +138,7 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
     let mine = match first {
         Some(storage) => Ok(Some(storage)),
         None if later => Ok(None),
-        None => Storage::open(&name, &how).map(Some),
+        None => Storage::open(&name, &how, begin).map(Some),
     };
     let mine = mine.and_then(|storage| {
         if pointer.is_none() && !team.is_on_one_node() {
@@ -170,7 +175,7 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
         team: team.clone(),
         amode,
         raw_amode,
-        storage: Lazy::new(name, how, storage, tier),
+        storage: Lazy::new(name, how, begin, storage, tier),
         path,
         facts,
         shared: SharedCounter::new(place, start),

@@ -56,8 +56,9 @@ pub(crate) enum Guard {
 }
 
 impl Storage {
-    /// Opens a file, on the file system that a test asks to pretend if it does.
-    pub fn open(name: &Name, how: &How) -> Result<Storage> {
+    /// Opens a file, on the file system that a test asks to pretend if it does. Accesses begin with the server at
+    /// place `start`, counted round.
+    pub fn open(name: &Name, how: &How, start: u32) -> Result<Storage> {
         match name {
             Name::Plain(path) => Ok(Storage::Plain(Arc::new(open_plain(path, how)?))),
             Name::Partition { partition, path } => {
@@ -79,6 +80,7 @@ impl Storage {
                 }
                 let partition = partition_named(partition)?;
                 let file = partition.open(path, &options)?;
+                file.set_start(start);
                 Ok(Storage::Partition(OnPartition { partition, file, tier: None }))
             }
         }

@@ -14,6 +14,7 @@ mod starts;
 mod step;
 mod strangers;
 mod tier1;
+mod views;
 mod world;
 
 use std::time::{Duration, Instant};

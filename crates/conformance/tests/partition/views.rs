@@ -1,0 +1,56 @@
+//! What accesses through a view cost a client of another host.
+
+use pario::{File, Offset, OpenOptions, Partition, Pos, view};
+
+use super::dice::Dice;
+use super::site::{Shape, Site};
+
+/// Requests that all servers together have got.
+fn requests(site: &Site, client: &Partition) -> u64 {
+    site.servers().map(|server| client.status(server).expect("it answers").requests).sum()
+}
+
+fn open(client: &Partition) -> File {
+    let mut options = OpenOptions::new();
+    client.open("/file", options.read(true).write(true).create(true)).expect("a new file")
+}
+
+/// A million and a half bytes in pieces of 24: lists of them would take more than a hundred messages.
+#[test]
+fn an_access_through_a_view_is_a_message_to_each_server() {
+    let site = Site::up(Shape::new(2));
+    let (near, far) = (site.client(), site.far_client());
+    let (file, again) = (open(&far), open(&near));
+    let pieces = || view::strided(Offset(77), 24, 50).expect("a view");
+    let cost = |act: &mut dyn FnMut()| {
+        let before = requests(&site, &near);
+        act();
+        // Asking how many there were is one to each server, too.
+        requests(&site, &near) - before - 2
+    };
+    let mut back = vec![0; 1_500_000];
+    for round in 0..3 {
+        let bytes = Dice::new(round).bytes(back.len());
+        let wrote = cost(&mut || file.write_view(&pieces(), Pos(round), &bytes).expect("there is room"));
+        // The view goes first, once.
+        assert_eq!(wrote, if round == 0 { 4 } else { 2 });
+        let mut read = 0;
+        let cost =
+            cost(&mut || read = file.read_view(&pieces(), Pos(round), &mut back).expect("it is there"));
+        assert_eq!((cost, read), (2, bytes.len()));
+        assert!(back == bytes, "what was written comes back");
+        again.read_view(&pieces(), Pos(round), &mut back).expect("it is there");
+        assert!(back == bytes, "to others as well");
+    }
+    // Another client sends the view once more, and nobody minds that a server comes back without it.
+    let other = open(&site.far_client());
+    let expected = std::mem::take(&mut back);
+    for server in site.servers() {
+        assert!(site.kill(server));
+        for file in [&file, &other] {
+            let mut back = vec![0; expected.len()];
+            file.read_view(&pieces(), Pos(2), &mut back).expect("it comes back");
+            assert!(back == expected, "nothing is lost");
+        }
+    }
+}
