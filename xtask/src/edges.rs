@@ -37,11 +37,15 @@ const EDGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("pario", &["client", "view"]),
+    ("models", &[]),
     ("server", &["units", "layout", "locks", "wire", "transport", "cache", "store", "namespace", "shm"]),
     ("capi", &["mpiio", "mpi-host", "buffer", "trace", "units"]),
     (
         "cli",
-        &["units", "hints", "trace", "registry", "layout", "wire", "transport", "server", "client", "pario"],
+        &[
+            "units", "hints", "trace", "models", "registry", "layout", "wire", "transport", "server", "client",
+            "pario",
+        ],
     ),
     ("model", &["units", "view"]),
     ("conformance", &["model", "units", "view", "pario", "client", "registry", "transport", "wire"]),
