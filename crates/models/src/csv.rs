@@ -47,14 +47,19 @@ impl fmt::Display for Unreadable {
     }
 }
 
+/// The first row.
+pub fn head() -> String {
+    COLUMNS.join(",") + "\n"
+}
+
+/// The row of a measurement.
+pub fn line(measurement: &Measurement) -> String {
+    row(measurement).map(|field| quoted(&field)).join(",") + "\n"
+}
+
 /// The measurements as text.
 pub fn write(measurements: &[Measurement]) -> String {
-    let mut text = COLUMNS.join(",") + "\n";
-    for measurement in measurements {
-        text += &row(measurement).map(|field| quoted(&field)).join(",");
-        text.push('\n');
-    }
-    text
+    head() + &measurements.iter().map(line).collect::<String>()
 }
 
 fn row(measurement: &Measurement) -> [String; COLUMNS.len()] {

@@ -20,7 +20,7 @@ pub fn page(boards: &[Board], mark: Option<&Mark>, notes: &[String]) -> String {
     let data = json!({
         "metrics": Metric::ALL.map(Metric::word),
         "reducers": Reducer::ALL.map(Reducer::word),
-        "boards": boards.iter().map(|board| self::board(board)).collect::<Vec<_>>(),
+        "boards": boards.iter().map(board).collect::<Vec<_>>(),
     });
     let first = Shown { metric: Metric::Throughput, reducer: Reducer::Max };
     let pictures: String = boards
