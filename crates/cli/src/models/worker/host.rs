@@ -8,6 +8,7 @@ use crate::partition::message::{line, next_line};
 use pario_models::Spot;
 use std::io::{self, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,10 +31,18 @@ struct Process {
 
 pub fn main(env: &Environment) -> io::Result<()> {
     let remains = Arc::new(Mutex::new(Remains::default()));
-    let (at_end, env) = (Arc::clone(&remains), env.clone());
-    let lines = lines(move || clear(&mut lock(&at_end), &env));
+    let (at_end, also_env) = (Arc::clone(&remains), env.clone());
+    let lines = lines(move || clear(&mut lock(&at_end), &also_env));
+    let done = serve(&lines, &remains);
+    // The first sign that `pario models` is gone may be that it does not hear us.
+    clear(&mut lock(&remains), env);
+    done
+}
+
+/// Follows orders as long as somebody hears the reports.
+fn serve(lines: &Receiver<Vec<u8>>, remains: &Mutex<Remains>) -> io::Result<()> {
     let Ok(first) = lines.recv() else { return Ok(()) };
-    let mut processes = match begin(&first, &remains) {
+    let mut processes = match begin(&first, remains) {
         Ok(processes) => processes,
         Err(error) => return say(&Report::failed(error.to_string())),
     };
