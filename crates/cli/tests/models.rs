@@ -165,6 +165,7 @@ fn what_makes_no_sense_is_refused_in_a_line() {
     assert!(why("1M", "3", "4").contains("3 nodes is not a power of two"));
     assert!(why("1M", "4", "6").contains("6 processes per node is not a power of two"));
     assert!(why("100K", "2", "2").contains("take 256 KiB or a smaller stripe"), "{}", why("100K", "2", "2"));
+    assert!(why("1G", "64", "32").contains("2048 processes on one host"));
     let hosts = |hosts| place.bad(2, &[&SMALL[..], &["--hosts", hosts]].concat());
     assert!(hosts("a,b,c").contains("--hosts names 3"));
     assert!(hosts("a,a").contains("a twice"));

@@ -13,6 +13,8 @@ pub enum Error {
     Grid(Refused),
     /// A number of hosts that is not that of the nodes.
     Hosts { nodes: u32, hosts: usize },
+    /// More processes than one host should get.
+    Crowd { procs: u32, most: u32 },
     /// The same host twice.
     Twice(String),
     /// A directory or partition.
@@ -46,7 +48,12 @@ impl Error {
     /// 2 for what the user has to write differently, 1 for what did not work.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Error::Grid(_) | Error::Hosts { .. } | Error::Twice(_) | Error::Csv(..) | Error::Trace(_) => 2,
+            Error::Grid(_)
+            | Error::Hosts { .. }
+            | Error::Crowd { .. }
+            | Error::Twice(_)
+            | Error::Csv(..)
+            | Error::Trace(_) => 2,
             Error::Files(error) => error.exit_code(),
             Error::Partition(error) => error.exit_code(),
             _ => 1,
@@ -73,6 +80,10 @@ impl fmt::Display for Error {
             Error::Hosts { nodes, hosts } => {
                 write!(f, "--nodes {nodes} needs as many hosts, and --hosts names {hosts}")
             }
+            Error::Crowd { procs, most } => write!(
+                f,
+                "{procs} processes on one host are more than {most}: take fewer, or name --hosts for the nodes"
+            ),
             Error::Twice(host) => write!(f, "--hosts names {host} twice, and a node is a host of its own"),
             Error::Files(error) => error.fmt(f),
             Error::Partition(error) => error.fmt(f),

@@ -69,7 +69,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", default_value = "64K", value_parser = size)]
     stripe: u64,
     /// Bytes that a process writes or reads by one call
-    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = transfer)]
     transfer: u64,
     /// Hosts to use as nodes, as many as --nodes; without it nodes are groups of processes of this host
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
@@ -140,6 +140,14 @@ fn size(text: &str) -> Result<u64, String> {
     size.ok_or_else(|| "not a size; examples: 65536, 64K, 32M".to_owned())
 }
 
+/// Each process has memory for two of them.
+fn transfer(text: &str) -> Result<u64, String> {
+    size(text).and_then(|size| if size <= 256 << 20 { Ok(size) } else { Err("more than 256M".to_owned()) })
+}
+
+/// Processes that one host gets at most.
+const CROWD: u32 = 1024;
+
 fn launcher(text: &str) -> Result<Launcher, String> {
     let known = [Launcher::Auto, Launcher::Local, Launcher::Ssh, Launcher::Srun, Launcher::Mpiexec];
     let found = known.into_iter().find(|launcher| launcher.word() == text);
@@ -200,7 +208,7 @@ impl Arguments {
     }
 
     fn measure(&self, grid: Grid, program: Option<&Program>, env: &Environment) -> Result<ExitCode, Error> {
-        self.check_hosts(grid.nodes())?;
+        self.check_hosts(&grid)?;
         let plan = Plan {
             grid,
             targets: &self.dir,
@@ -241,7 +249,12 @@ impl Arguments {
         }
     }
 
-    fn check_hosts(&self, nodes: u32) -> Result<(), Error> {
+    fn check_hosts(&self, grid: &Grid) -> Result<(), Error> {
+        let nodes = grid.nodes();
+        let procs = if self.hosts.is_empty() { grid.procs() } else { grid.ppn() };
+        if procs > CROWD {
+            return Err(Error::Crowd { procs, most: CROWD });
+        }
         if !self.hosts.is_empty() && self.hosts.len() != nodes as usize {
             return Err(Error::Hosts { nodes, hosts: self.hosts.len() });
         }
