@@ -43,7 +43,16 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "units", "hints", "trace", "models", "registry", "layout", "wire", "transport", "server", "client",
+            "units",
+            "hints",
+            "trace",
+            "models",
+            "registry",
+            "layout",
+            "wire",
+            "transport",
+            "server",
+            "client",
             "pario",
         ],
     ),
