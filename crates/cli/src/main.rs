@@ -8,6 +8,7 @@ mod elf;
 mod env;
 mod files;
 mod hints;
+mod models;
 mod partition;
 mod run;
 #[allow(unsafe_code)]
@@ -32,6 +33,7 @@ Examples:
   pario up scratch.toml                       start the servers of a partition
   pario status scratch                        how they are
   pario cp -r input scratch:/                 copy files into the partition, or out of it
+  pario models --size 32M --nodes 4 --ppn 4   how fast every way of sharing files is here
   pario hints                                 list the hints that files understand
   pario hints --check my-hints                try a hint file
   pario trace summary                         what a run with PARIO_TRACE=all did, in numbers
@@ -48,6 +50,9 @@ enum Command {
     Serve(partition::serve::Arguments),
     #[command(flatten)]
     Files(files::Command),
+    Models(models::Arguments),
+    #[command(hide = true)]
+    ModelsWorker(models::worker::Arguments),
     Hints(hints::Arguments),
     Trace(trace::Arguments),
 }
@@ -69,6 +74,10 @@ fn main() -> ExitCode {
             partition::serve::main(&arguments).map_err(|e| (e.to_string(), e.exit_code()))
         }
         Command::Files(command) => files::main(&command, &env),
+        Command::Models(arguments) => {
+            models::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code()))
+        }
+        Command::ModelsWorker(arguments) => models::worker::main(&arguments, &env),
         Command::Hints(arguments) => hints::main(&arguments).map_err(|e| (e.to_string(), 2)),
         Command::Trace(arguments) => trace::main(&arguments).map_err(|e| (e.to_string(), 2)),
     };

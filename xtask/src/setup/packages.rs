@@ -40,6 +40,7 @@ const PACKAGES: &[Package] = &[
     package("python3-dev", Need::Test, "builds mpi4py from source"),
     package("python3-mpi4py", Need::Test, "what python3-h5py-mpi is used with"),
     package("python3-h5py-mpi", Need::Test, "h5py above HDF5 above MPI-IO"),
+    package("chromium", Need::Test, "reads the pages that pario writes"),
 ];
 
 /// Installs the missing packages, or says what to run.

@@ -4,7 +4,7 @@
 //! What the user writes becomes an [`address::Address`]; a [`session::Session`] finds the partition in the
 //! registry and connects to it. Everything else is done through `pario-client`.
 
-mod address;
+pub mod address;
 mod cat;
 mod check;
 mod cp;
@@ -15,15 +15,15 @@ mod ls;
 mod mkdir;
 mod mv;
 mod pattern;
-mod progress;
+pub mod progress;
 mod rm;
-mod session;
+pub mod session;
 pub mod stage;
 mod stat;
 mod status;
-mod table;
+pub mod table;
 mod tally;
-mod text;
+pub mod text;
 
 use crate::env::Environment;
 use clap::Subcommand;

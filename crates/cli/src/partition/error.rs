@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use pario_units::ServerId;
@@ -72,6 +73,12 @@ pub enum Why {
 }
 
 impl Error {
+    /// For `map_err` on running a launcher.
+    pub fn launcher(command: &Command) -> impl FnOnce(io::Error) -> Error {
+        let program = command.get_program().to_string_lossy().into_owned();
+        move |cause| Error::Launcher { program, cause }
+    }
+
     /// 2 for what the user has to write differently, 1 for what did not work.
     pub fn exit_code(&self) -> u8 {
         match self {

@@ -6,15 +6,15 @@
 
 pub mod down;
 mod error;
-mod host;
+pub mod host;
 mod join;
-mod launch;
+pub mod launch;
 pub mod list;
-mod message;
+pub mod message;
 pub mod serve;
 pub mod up;
 
-pub use error::Error;
+pub use error::{Error, Why};
 pub use join::{Whom, call, clear, connect};
 
 use crate::env::Environment;

@@ -233,7 +233,7 @@ struct Ask<'a> {
 struct Starting {
     server: ServerId,
     host: String,
-    started: Started,
+    started: Started<Said>,
 }
 
 impl Ask<'_> {

@@ -1,6 +1,6 @@
 //! `pario trace`: what a run recorded with `PARIO_TRACE`, line by line or in numbers.
 
-mod select;
+pub mod select;
 mod show;
 mod spread;
 mod summary;

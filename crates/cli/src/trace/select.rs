@@ -71,6 +71,11 @@ pub struct Merged {
 }
 
 impl Selection {
+    /// Everything of the latest job in a place.
+    pub fn all_of(path: PathBuf) -> Selection {
+        Selection { paths: vec![path], errors: false, rank: Vec::new(), op: Vec::new(), job: None }
+    }
+
     /// Opens the files.
     pub fn open(&self) -> Result<Merged, Error> {
         if let Some(word) = self.op.iter().find(|word| !is_op(word)) {

@@ -8,6 +8,7 @@ mod started;
 
 use super::error::Error;
 use super::host;
+use super::message::Said;
 use crate::env::Environment;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -19,7 +20,7 @@ pub use started::Started;
 /// Starts programs on nodes.
 pub trait Launcher {
     /// Starts the program on the node and gives it its first line.
-    fn start(&self, node: &str, argv: &[OsString], first: Vec<u8>) -> Result<Started, Error>;
+    fn start(&self, node: &str, argv: &[OsString], first: Vec<u8>) -> Result<Started<Said>, Error>;
 
     /// In which way a program on that node is started.
     fn way(&self, node: &str) -> Way;
@@ -36,22 +37,26 @@ impl<'a> Here<'a> {
     pub fn new(choice: pario_registry::Launcher, env: &'a Environment) -> Here<'a> {
         Here { choice, env }
     }
-}
 
-impl Launcher for Here<'_> {
-    fn start(&self, node: &str, argv: &[OsString], first: Vec<u8>) -> Result<Started, Error> {
-        let way = self.way(node);
-        let words = way.command(node, argv, self.env);
+    /// What has to be run so that the program runs on the node.
+    pub fn command(&self, node: &str, argv: &[OsString]) -> Command {
+        let words = self.way(node).command(node, argv, self.env);
         let (program, arguments) = words.split_first().expect("a command has a program");
         let mut command = Command::new(program);
         command.args(arguments);
-        if way != Way::Local {
+        command
+    }
+}
+
+impl Launcher for Here<'_> {
+    fn start(&self, node: &str, argv: &[OsString], first: Vec<u8>) -> Result<Started<Said>, Error> {
+        let mut command = self.command(node, argv);
+        if self.way(node) != Way::Local {
             // A launcher that stays must not get a Ctrl-C that is meant for others. (A local server makes a
             // session of its own, which the leader of a group could not.)
             command.process_group(0);
         }
-        Started::run(&mut command, first)
-            .map_err(|cause| Error::Launcher { program: program.to_string_lossy().into_owned(), cause })
+        Started::run(&mut command, first).map_err(Error::launcher(&command))
     }
 
     fn way(&self, node: &str) -> Way {

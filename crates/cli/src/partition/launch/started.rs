@@ -4,7 +4,8 @@
 //! says, one keeps its last complaints for an error message. They end with it.
 
 use super::super::error::Why;
-use super::super::message::{Said, next_line};
+use super::super::message::next_line;
+use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
@@ -19,18 +20,18 @@ const LONGEST_LINE: usize = 300;
 /// How long a program that was told to end may take before it is killed.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// A program that was started.
-pub struct Started {
+/// A program that was started and says `S`.
+pub struct Started<S> {
     child: Child,
     input: Option<Sender<Vec<u8>>>,
-    said: Receiver<Said>,
+    said: Receiver<S>,
     complaints: Arc<Mutex<VecDeque<String>>>,
     complaining: Option<JoinHandle<()>>,
 }
 
-impl Started {
+impl<S: DeserializeOwned + Send + 'static> Started<S> {
     /// Runs the command and gives it its first line.
-    pub fn run(command: &mut Command, first: Vec<u8>) -> io::Result<Started> {
+    pub fn run(command: &mut Command, first: Vec<u8>) -> io::Result<Started<S>> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let stdin = child.stdin.take().expect("piped");
@@ -38,7 +39,7 @@ impl Started {
         let stderr = child.stderr.take().expect("piped");
         let complaints = Arc::new(Mutex::new(VecDeque::new()));
         let (input, lines) = channel();
-        // It says two things at most; more than that waits.
+        // It says little, and waits if nobody listens.
         let (saying, said) = sync_channel(4);
         spawn(move || write(stdin, lines));
         let (keep, also_keep) = (complaints.clone(), complaints.clone());
@@ -62,7 +63,7 @@ impl Started {
     }
 
     /// What it says next; waits until then.
-    pub fn hear(&mut self, until: Instant) -> Result<Said, Why> {
+    pub fn hear(&mut self, until: Instant) -> Result<S, Why> {
         let begun = Instant::now();
         match self.said.recv_timeout(until.saturating_duration_since(begun)) {
             Ok(said) => Ok(said),
@@ -123,7 +124,11 @@ fn write(mut stdin: impl Write, lines: Receiver<Vec<u8>>) {
 }
 
 /// Passes on what it says. Other lines, such as a login shell's greetings, count as complaints.
-fn listen(mut stdout: impl BufRead, said: SyncSender<Said>, complaints: &Mutex<VecDeque<String>>) {
+fn listen<S: DeserializeOwned>(
+    mut stdout: impl BufRead,
+    said: SyncSender<S>,
+    complaints: &Mutex<VecDeque<String>>,
+) {
     while let Ok(Some(line)) = next_line(&mut stdout) {
         match serde_json::from_slice(&line) {
             Ok(one) => {
@@ -150,8 +155,9 @@ fn complain(complaints: &Mutex<VecDeque<String>>, line: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::partition::message::Said;
 
-    fn shell(script: &str) -> Started {
+    fn shell(script: &str) -> Started<Said> {
         Started::run(Command::new("sh").args(["-c", script]), b"first\n".to_vec()).expect("a shell")
     }
 
@@ -191,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_program_that_does_not_read_does_not_hold_anyone_up() {
-        let mut started =
+        let mut started: Started<Said> =
             Started::run(Command::new("sleep").arg("600"), vec![b'x'; 4 << 20]).expect("sleep runs");
         assert!(matches!(started.hear(Instant::now()), Err(Why::Silent(_))));
         started.child.kill().expect("killed");

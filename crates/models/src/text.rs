@@ -1,0 +1,71 @@
+//! Numbers for people.
+
+/// A number of bytes: exact, with a unit where it is a multiple of one.
+pub fn quantity(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes;
+    let mut unit = 0;
+    while value > 0 && value.is_multiple_of(1024) && unit + 1 < UNITS.len() {
+        value /= 1024;
+        unit += 1;
+    }
+    format!("{value} {}", UNITS[unit])
+}
+
+/// Three digits and a decimal prefix: `1.23 G`.
+pub fn rate(value: f64) -> String {
+    const PREFIXES: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
+    let mut scaled = value;
+    let mut prefix = 0;
+    while scaled.abs() >= 999.5 && prefix + 1 < PREFIXES.len() {
+        scaled /= 1000.0;
+        prefix += 1;
+    }
+    let digits = match scaled.abs() {
+        small if small >= 99.95 => 0,
+        small if small >= 9.995 => 1,
+        _ => 2,
+    };
+    format!("{scaled:.digits$} {}", PREFIXES[prefix]).trim_end().to_owned()
+}
+
+/// 2 to the power of a logarithm, as a number if it is a whole one.
+pub fn power(log: f64) -> String {
+    let value = log.exp2();
+    if (value - value.round()).abs() < 1e-9 { format!("{value:.0}") } else { format!("{value:.1}") }
+}
+
+/// Text as XML and HTML take it.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // XML has no way to write these.
+            c if c.is_control() => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!([quantity(0), quantity(1536), quantity(32 << 20)], ["0 B", "1536 B", "32 MiB"]);
+        assert_eq!([1.0, 12.34, 999.6, 1.234e9].map(rate), ["1.00", "12.3", "1.00 k", "1.23 G"]);
+        assert_eq!([power(3.0), power(2.5)], ["8", "5.7"]);
+    }
+
+    #[test]
+    fn text_cannot_become_markup() {
+        assert_eq!(escaped("<a b='1'>&\u{7}"), "&lt;a b=&#39;1&#39;&gt;&amp;\u{fffd}");
+    }
+}
