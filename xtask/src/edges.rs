@@ -39,12 +39,19 @@ const EDGES: &[(&str, &[&str])] = &[
     ("pario", &["client", "view"]),
     ("server", &["units", "layout", "locks", "wire", "transport", "cache", "store", "namespace", "shm"]),
     ("capi", &["mpiio", "mpi-host", "buffer", "trace", "units"]),
+    ("workloads", &[]),
     (
         "cli",
-        &["units", "hints", "trace", "registry", "layout", "wire", "transport", "server", "client", "pario"],
+        &[
+            "units", "hints", "trace", "registry", "layout", "wire", "transport", "server", "client", "pario",
+            "workloads",
+        ],
     ),
     ("model", &["units", "view"]),
-    ("conformance", &["model", "units", "view", "pario", "client", "registry", "transport", "wire"]),
+    (
+        "conformance",
+        &["model", "units", "view", "pario", "client", "registry", "transport", "wire", "workloads"],
+    ),
 ];
 
 /// What any crate may use in its own tests besides its allowed edges.
