@@ -1,11 +1,12 @@
-//! The fourteen workloads on both hosts: what the host's own MPI-IO writes Pario reads, and the other way round.
+//! The fourteen workloads on both hosts: what the host's own MPI-IO writes Pario reads, and the other way
+//! round.
 //!
-//! The program checks every byte that it reads; here the files are checked as well, against what their contents
-//! should be by their offsets alone, so that program and files cannot be wrong together.
+//! The program checks every byte that it reads; here the files are checked as well, against what their
+//! contents should be by their offsets alone, so that program and files cannot be wrong together.
 
 use std::path::{Path, PathBuf};
 
-use pario_conformance::{BOTH, Host, Output, Run, Scratch, same_bytes, same_file, scratch, target_dir};
+use pario_conformance::{Host, Output, Run, Scratch, same_bytes, same_file, scratch, target_dir};
 use pario_workloads::{Report, WORKLOADS, build};
 
 const SEED: u64 = 7;
@@ -100,37 +101,39 @@ fn plain_system_calls_and_another_number_of_ranks() {
 
 #[test]
 fn damage_is_found_and_said() {
-    for host in BOTH {
-        let dir = fresh(true);
-        let (at, results) = (dir.join("pario"), dir.join("results"));
-        run(host, true, "tile", &at, &["--write-only"]).expect_success();
-        let file = at.join("tile.tiles");
-        let whole = std::fs::read(&file).expect("the file");
+    let host = Host::OpenMpi;
+    let dir = fresh(true);
+    let (at, results) = (dir.join("pario"), dir.join("results"));
+    run(host, true, "tile", &at, &["--write-only"]).expect_success();
+    let file = at.join("tile.tiles");
+    let whole = std::fs::read(&file).expect("the file");
 
-        let mut damaged = whole.clone();
-        damaged[123_457] ^= 0x10;
-        std::fs::write(&file, &damaged).expect("written");
-        let json = ["--read-only", "--json", results.to_str().expect("UTF-8")];
-        let read = run(host, true, "tile", &at, &json);
-        assert_eq!(read.code(), Some(3), "{read}");
-        assert!(read.stderr.contains("1 bytes are wrong, the first at offset 123457 of"), "{read}");
-        let report =
-            Report::parse(&std::fs::read_to_string(&results).expect("results")).expect("a report").remove(0);
-        assert_eq!((report.verified, report.wrong_bytes), (Some(false), 1));
-        assert_eq!(report.first_wrong.map(|place| place.offset), Some(123_457));
+    let mut damaged = whole.clone();
+    damaged[123_457] ^= 0x10;
+    std::fs::write(&file, &damaged).expect("written");
+    let json = ["--read-only", "--json", results.to_str().expect("UTF-8")];
+    let read = run(host, true, "tile", &at, &json);
+    assert_eq!(read.code(), Some(3), "{read}");
+    assert!(read.stderr.contains("1 bytes are wrong, the first at offset 123457 of"), "{read}");
+    let report =
+        Report::parse(&std::fs::read_to_string(&results).expect("results")).expect("a report").remove(0);
+    assert_eq!((report.verified, report.wrong_bytes), (Some(false), 1));
+    assert_eq!(report.first_wrong.map(|place| place.offset), Some(123_457));
 
-        // With another seed everything should be different.
-        std::fs::write(&file, &whole).expect("written");
-        assert_eq!(run(host, false, "tile", &at, &["--read-only", "--seed", "8"]).code(), Some(3));
+    // With another seed everything should be different.
+    std::fs::write(&file, &whole).expect("written");
+    assert_eq!(run(host, false, "tile", &at, &["--read-only", "--seed", "8"]).code(), Some(3));
 
-        // A file that has lost its end, and one that is not there.
-        std::fs::write(&file, &whole[..whole.len() - 1]).expect("written");
-        let short = run(host, true, "tile", &at, &["--read-only"]);
-        assert!(!short.success() && short.stderr.contains("bytes long, not"), "{short}");
-        std::fs::remove_file(&file).expect("removed");
-        let gone = run(host, true, "tile", &at, &["--read-only"]);
-        assert!(!gone.success() && gone.stderr.contains("MPI_File_open"), "{gone}");
+    // A file that has lost its end, and one that is not there.
+    std::fs::write(&file, &whole[..whole.len() - 1]).expect("written");
+    for pario in [false, true] {
+        let short = run(host, pario, "tile", &at, &["--read-only"]);
+        assert_eq!(short.code(), Some(3), "{short}");
+        assert!(short.stderr.contains("bytes long, not"), "{short}");
     }
+    std::fs::remove_file(&file).expect("removed");
+    let gone = run(host, true, "tile", &at, &["--read-only"]);
+    assert!(!gone.success() && gone.stderr.contains("MPI_File_open"), "{gone}");
 }
 
 /// The mixing function of the contents, written down a second time.
@@ -197,7 +200,7 @@ fn check_contents(name: &str, path: &Path) {
 
 /// 256 x 128 doubles, i² + j² + a i + b j + c, and one more for each sweep.
 fn check_grid(got: &[u8], sweeps: u64) {
-    let seed = mix(SEED);
+    let seed = mix(SEED) >> 1;
     let (a, b, c) = (seed % 1009, seed / 1009 % 1013, seed / 1_022_117 % 1019);
     let point = |i: u64, j: u64| (i * i + j * j + a * i + b * j + c + sweeps) as f64;
     let right: Vec<u8> = (0..256 * 128).flat_map(|at| point(at / 128, at % 128).to_ne_bytes()).collect();

@@ -1,8 +1,9 @@
 /* The solution of NASA's block-tridiagonal solver, written after every fifth time step (BTIO).
  *
- * A cube of points with five doubles each is cut into p^3 cells for p^2 ranks; each rank has p of them along a
- * diagonal, one in every layer, so that it has work in each phase of a sweep in any direction. In memory each cell
- * has two layers of ghost points around it. The view is set once; the arrays follow each other in the file.
+ * A cube of points with five doubles each is cut into p^3 cells for p^2 ranks; each rank has p of them along
+ * a diagonal, one in every layer, so that it has work in each phase of a sweep in any direction. In memory
+ * each cell has two layers of ghost points around it. The view is set once; the arrays follow each other in
+ * the file.
  */
 #include "workload.h"
 

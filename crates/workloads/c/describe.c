@@ -5,7 +5,7 @@
 
 #include "json.h"
 
-enum { MOST_LENGTHS = 32 }; /* different lengths of pieces that are told apart; beyond that they are just counted */
+enum { MOST_LENGTHS = 32 }; /* lengths of pieces that are told apart; any further ones are just counted */
 
 struct tally {
     int64_t bytes, calls, pieces, shortest, longest;
@@ -40,9 +40,9 @@ static void count(struct tally *t, const struct plan *plan, bool reading) {
 }
 
 static void print_tally(const char *name, const struct tally *t) {
-    printf("\"%s\":{\"bytes\":%lld,\"calls\":%lld,\"pieces\":%lld,\"shortest\":%lld,\"longest\":%lld,\"lengths\":[",
-           name, (long long)t->bytes, (long long)t->calls, (long long)t->pieces, (long long)t->shortest,
-           (long long)t->longest);
+    printf("\"%s\":{\"bytes\":%lld,\"calls\":%lld,\"pieces\":%lld,", name, (long long)t->bytes,
+           (long long)t->calls, (long long)t->pieces);
+    printf("\"shortest\":%lld,\"longest\":%lld,\"lengths\":[", (long long)t->shortest, (long long)t->longest);
     for (int i = 0; i < t->lengths; i++)
         printf("%s[%lld,%lld]", i ? "," : "", (long long)t->length[i].bytes, (long long)t->length[i].count);
     printf("]}");

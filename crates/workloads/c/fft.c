@@ -1,13 +1,13 @@
 /* A Fourier transform of M x M complex numbers that do not fit in memory, in three passes over files.
  *
- * Each pass reads some columns of one file (many short pieces) and writes as many rows of the next (one piece):
+ * Each pass reads columns of one file, in many short pieces, and writes rows of the next, in one:
  *   input[n1][n2]  -> FFT over n1, twiddle factors -> first[n2][k1]
  *   first[n2][k1]  -> FFT over n2                  -> second[k1][k2]
  *   second[k1][k2] -> transposed                   -> result[k2][k1], the transform in order
  *
- * The input is a chirp plus a tone between two frequencies. Both have transforms in closed form, also halfway, which
- * no place has in common with its neighbours; so whatever is read can be checked, up to rounding. Numbers are
- * complex of two floats.
+ * The input is a chirp plus a tone between two frequencies. Both have transforms in closed form, also
+ * halfway, which no place has in common with its neighbours; so whatever is read can be checked, up to
+ * rounding. Numbers are complex of two floats.
  */
 #include "workload.h"
 
@@ -29,11 +29,18 @@ static const double pi = 3.14159265358979323846;
 static number circle(double turns) { return cexp(2 * pi * I * turns); }
 
 /* The chirp's shift and the tone's frequency, which is this plus a half. */
-static int64_t shift_of(const struct job *job, int64_t n) { return n / 8 + (int64_t)(mix(job->seed) % (uint64_t)(n / 4)); }
-static int64_t tone_of(const struct job *job, int64_t n) { return (int64_t)(mix(job->seed + 1) % (uint64_t)n); }
+static int64_t shift_of(const struct job *job, int64_t n) {
+    return n / 8 + (int64_t)(mix(job->seed) % (uint64_t)(n / 4));
+}
+static int64_t tone_of(const struct job *job, int64_t n) {
+    return (int64_t)(mix(job->seed + 1) % (uint64_t)n);
+}
 
 /* exp(i pi q^2 / n) */
-static number chirp(int64_t q, int64_t n) { return circle((double)((q % (2 * n)) * (q % (2 * n)) % (2 * n)) / (double)(2 * n)); }
+static number chirp(int64_t q, int64_t n) {
+    q %= 2 * n;
+    return circle((double)(q * q % (2 * n)) / (double)(2 * n));
+}
 
 static number input_at(const struct job *job, int64_t m, int64_t i) {
     int64_t n = m * m, doubled = 2 * tone_of(job, n) + 1;
@@ -83,7 +90,8 @@ static int64_t wrong(const struct job *job, const struct access *access, const u
         memcpy(&e, expected + b, sizeof e);
         /* Large values, at the tone's frequency, are rounded in proportion. */
         double most = allowed + 1e-5 * (fabs(e.re) + fabs(e.im));
-        if (fabs((double)a.re - e.re) <= most && fabs((double)a.im - e.im) <= most) continue; /* never with NaN */
+        /* Never so with NaN. */
+        if (fabs((double)a.re - e.re) <= most && fabs((double)a.im - e.im) <= most) continue;
         if (bad == 0) *first = b;
         bad += (int64_t)sizeof(stored);
     }
@@ -131,7 +139,8 @@ static void compute(const struct job *job, const struct access *access, const st
         }
         if (access->variable != RESULT) transform(x, m);
         for (int64_t k = 0; k < m; k++) {
-            if (access->variable == FIRST) x[k] *= circle(-(double)((from->start[1] + c) * k) / (double)(m * m));
+            if (access->variable == FIRST)
+                x[k] *= circle(-(double)((from->start[1] + c) * k) / (double)(m * m));
             *rows++ = (stored){(float)creal(x[k]), (float)cimag(x[k])};
         }
     }
@@ -149,7 +158,8 @@ static const char *plan_of(struct plan *plan, const struct job *job) {
             int64_t first = job->rank * mine + s * width;
             if (pass != INPUT) {
                 struct access in = {.phase = pass, .file = pass - 1, .variable = pass - 1, .reading = true};
-                in.where = box_of(plan, 0, 8, 2, (int64_t[]){m, m}, (int64_t[]){0, first}, (int64_t[]){m, width});
+                int64_t start[] = {0, first}, size[] = {m, width};
+                in.where = box_of(plan, 0, 8, 2, (int64_t[]){m, m}, start, size);
                 in.memory = packed(plan, in.where);
                 plan_access(plan, in);
             }
@@ -177,7 +187,7 @@ static const struct preset presets[] = {
 
 const struct workload fft = {
     .name = "fft",
-    .about = "out-of-core Fourier transform: columns read, rows written, in three passes; powers of two of ranks",
+    .about = "out-of-core Fourier transform: columns to rows in three passes; powers of two of ranks",
     .presets = presets,
     .plan = plan_of,
     .make = make,

@@ -1,8 +1,8 @@
 /* The I/O kernel of FLASH, an astrophysics code with blocks of cells: a checkpoint and two plot files.
  *
  * In memory a cell's 24 variables lie together, and each block has 4 layers of guard cells around it, so one
- * variable is 8 bytes here and 8 bytes there; in the file it is one piece per rank. The ranks have 80, 81 or 82
- * blocks. Plot files hold 4 variables in single precision, at the cells' centres and at their corners.
+ * variable is 8 bytes here and 8 bytes there; in the file it is one piece per rank. The ranks have 80, 81 or
+ * 82 blocks. Plot files hold 4 variables in single precision, at the cells' centres and at their corners.
  */
 #include "workload.h"
 
@@ -25,7 +25,8 @@ struct output {
 
 static void add(struct plan *plan, const struct job *job, struct output o, int step) {
     int64_t cells = job->preset->size[CELLS], room = cells + 2 * GUARDS;
-    int64_t mine = blocks_of_rank(job->rank), all = blocks_before(job->ranks), block = o.edge * o.edge * o.edge;
+    int64_t mine = blocks_of_rank(job->rank), all = blocks_before(job->ranks);
+    int64_t block = o.edge * o.edge * o.edge;
     int64_t whole[] = {mine, room, room, room, VARIABLES}, size[] = {mine, cells, cells, cells, 1};
     int file = plan_file(plan, o.variables * all * block * o.element, "%s.%04d", o.name, step);
     for (int v = 0; v < o.variables; v++) {
@@ -44,7 +45,8 @@ static const char *plan_of(struct plan *plan, const struct job *job) {
     for (int step = 0; step < job->steps; step++) {
         add(plan, job, (struct output){"checkpoint", VARIABLES, 0, 8, cells, true}, step);
         add(plan, job, (struct output){"plot_centre", PLOTTED, VARIABLES, 4, cells, false}, step);
-        add(plan, job, (struct output){"plot_corner", PLOTTED, VARIABLES + PLOTTED, 4, cells + 1, false}, step);
+        add(plan, job, (struct output){"plot_corner", PLOTTED, VARIABLES + PLOTTED, 4, cells + 1, false},
+            step);
     }
     plan_read_back(plan);
     return NULL;
@@ -53,8 +55,8 @@ static const char *plan_of(struct plan *plan, const struct job *job) {
 static const struct preset presets[] = {
     {"small", "blocks of 4 x 4 x 4 cells", 1, {4}},
     {"medium", "blocks of 8 x 8 x 8 cells", 1, {8}},
-    {"fdp", "blocks of 32 x 32 x 32 cells: 20 to 20.5 MiB a rank and variable (file-domain partitioning, IV.C)",
-     1, {32}},
+    {"fdp", "32 x 32 x 32 cells: 20 to 20.5 MiB a rank and variable (file-domain partitioning, IV.C)", 1,
+     {32}},
     {0},
 };
 

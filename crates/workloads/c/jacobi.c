@@ -1,9 +1,10 @@
-/* Jacobi sweeps over a grid that does not fit in memory: read a slab with its neighbours' edges, average, write.
+/* Jacobi sweeps over a grid that does not fit in memory: read a slab and its rim, average, write.
  *
- * Two files take turns as source and target; a sweep reads what all ranks wrote in the one before. The grid starts
- * as i^2 + j^2 + a i + b j + c, of which the average of the four neighbours is the value itself plus one: after s
- * sweeps every point is its first value plus s, as long as the points on the rim, which are given, follow. All these
- * numbers are whole and small, so each byte of each sweep is known beforehand, and yet it comes from the data read.
+ * Two files take turns as source and target; a sweep reads what all ranks wrote in the one before. The grid
+ * starts as i^2 + j^2 + a i + b j + c, of which the average of the four neighbours is the value itself plus
+ * one: after s sweeps every point is its first value plus s, as long as the points on the rim, which are
+ * given, follow. All these numbers are whole and small, so each byte of each sweep is known beforehand, and
+ * yet it comes from the data read.
  */
 #include "workload.h"
 
@@ -12,8 +13,8 @@
 enum { ROWS, COLUMNS, SLABS };
 
 static double exact(const struct job *job, int sweep, int64_t i, int64_t j) {
-    uint64_t seed = mix(job->seed);
-    int64_t a = (int64_t)(seed % 1009), b = (int64_t)(seed / 1009 % 1013), c = (int64_t)(seed / 1022117 % 1019);
+    int64_t seed = (int64_t)(mix(job->seed) >> 1);
+    int64_t a = seed % 1009, b = seed / 1009 % 1013, c = seed / 1022117 % 1019;
     return (double)(i * i + j * j + a * i + b * j + c + sweep);
 }
 
@@ -70,13 +71,15 @@ static const char *plan_of(struct plan *plan, const struct job *job) {
     const int64_t *n = job->preset->size;
     int sides[2];
     grid(job->ranks, 2, sides);
-    if (n[ROWS] / sides[0] < n[SLABS] || n[COLUMNS] < sides[1]) return "there are too many ranks for the grid";
+    if (n[ROWS] / sides[0] < n[SLABS] || n[COLUMNS] < sides[1])
+        return "there are too many ranks for the grid";
     for (int i = 0; i < 2; i++) plan_file(plan, n[ROWS] * n[COLUMNS] * 8, "grid%d", i);
     for (int step = 0; step <= job->steps; step++)
         for (int64_t s = 0; s < n[SLABS]; s++) {
             struct access access = {.phase = step, .step = step, .file = step % 2};
             if (step > 0) {
-                struct access before = {.phase = step, .step = step - 1, .file = (step - 1) % 2, .reading = true};
+                struct access before = {.phase = step, .step = step - 1, .reading = true};
+                before.file = (step - 1) % 2;
                 before.where = slab(plan, job, s, 1);
                 before.memory = packed(plan, before.where);
                 plan_access(plan, before);
@@ -99,7 +102,8 @@ static const char *plan_of(struct plan *plan, const struct job *job) {
 static const struct preset presets[] = {
     {"small", "256 x 128 points, 2 sweeps", 2, {256, 128, 2}},
     {"medium", "2048 x 1024 points: 16 MiB a file, 4 sweeps", 4, {2048, 1024, 4}},
-    {"profile", "4096 x 2048 points: 64 MiB a file, 1 sweep (profile-guided partitioning)", 1, {4096, 2048, 8}},
+    {"profile", "4096 x 2048 points: 64 MiB a file, 1 sweep (profile-guided partitioning)", 1,
+     {4096, 2048, 8}},
     {0},
 };
 

@@ -1,7 +1,7 @@
 /* pario-workload: the file accesses of scientific programs, as one MPI program. `--help` says the rest.
  *
- * `plan.h` and `pattern.h` say what a workload is, one file each has the workloads, `run.c` carries a plan out on
- * files (`store.c`), `report.c` and `describe.c` print.
+ * `plan.h` and `pattern.h` say what a workload is, one file each has the workloads, `run.c` carries a plan
+ * out on files (`store.c`), `report.c` and `describe.c` print.
  */
 #define _XOPEN_SOURCE 700
 #include <errno.h>
@@ -14,7 +14,8 @@
 enum { WELL, ERROR, USAGE, WRONG };
 
 /* The workloads that were asked for, one per call; NULL after the last. */
-static const struct workload *next_workload(const struct options *o, char **rest, int *number, char *why, int room) {
+static const struct workload *next_workload(const struct options *o, char **rest, int *number, char *why,
+                                            int room) {
     if (strcmp(o->names, "all") == 0) return workloads[(*number)++];
     char *name = (*number)++ == 0 ? strtok_r(o->names, ",", rest) : strtok_r(NULL, ",", rest);
     const struct workload *found = name ? workload_called(name) : NULL;
@@ -26,14 +27,15 @@ static const struct workload *next_workload(const struct options *o, char **rest
 static bool size_up(const struct options *o, const struct workload *w, struct job *job, char *why, int room) {
     job->preset = preset_called(w, o->preset);
     if (!job->preset)
-        return snprintf(why, (size_t)room, "%s has no preset '%s' (--help lists them)", w->name, o->preset), false;
+        return snprintf(why, (size_t)room, "%s has no preset '%s' (try --help)", w->name, o->preset), false;
     if (o->steps && !w->step) return snprintf(why, (size_t)room, "%s has no steps", w->name), false;
     job->steps = o->steps ? o->steps : job->preset->steps;
     return true;
 }
 
 /* One workload, carried out or described. */
-static int one(const struct options *o, const struct workload *w, struct job *job, FILE *json, char *why, int room) {
+static int one(const struct options *o, const struct workload *w, struct job *job, FILE *json, char *why,
+               int room) {
     if (!size_up(o, w, job, why, room)) return USAGE;
     const char *refusal;
     if (o->describe) {

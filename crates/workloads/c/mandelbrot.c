@@ -1,5 +1,5 @@
-/* A picture of the Mandelbrot set, a byte a pixel: computed and written band by band, each rank some columns of
- * it; then read row by row, as who shows it would.
+/* A picture of the Mandelbrot set, a byte a pixel: computed and written band by band, each rank some columns
+ * of it; then read row by row, as who shows it would.
  *
  * In fixed point, so that every machine computes the same picture. The seed moves it a little.
  */
@@ -55,8 +55,8 @@ static const char *plan_of(struct plan *plan, const struct job *job) {
     split(height, job->ranks, job->rank, &start[0], &size[0]);
     const struct pattern *rows = run_of(plan, start[0] * width, size[0] * width, 1);
     plan->check = 1;
-    plan_access(plan, (struct access){.file = file, .how = AT_ALL, .where = rows, .memory = packed(plan, rows),
-                                      .reading = true, .phase = plan->check});
+    plan_access(plan, (struct access){.file = file, .how = AT_ALL, .where = rows, .reading = true,
+                                      .memory = packed(plan, rows), .phase = plan->check});
     return NULL;
 }
 

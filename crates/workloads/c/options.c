@@ -12,8 +12,8 @@ void print_help(void) {
          "\n"
          "usage: mpiexec -n RANKS pario-workload NAME[,NAME…|all] [OPTION]…\n"
          "\n"
-         "Writes the files of a workload and reads them back. It knows nothing about Pario: started as it is, it\n"
-         "measures the MPI library's own MPI-IO; started by 'pario run' it measures Pario's.\n"
+         "Writes the files of a workload and reads them back. It knows nothing about Pario: started as it\n"
+         "is, it measures the MPI library's own MPI-IO; started by 'pario run' it measures Pario's.\n"
          "\n"
          "  --preset P           how large [small]\n"
          "  --steps N            how many steps, where the workload has steps\n"
@@ -117,12 +117,12 @@ bool read_options(int argc, char **argv, struct options *o, char *why, int room)
             o->names = argv[i];
         }
     }
-    const char *wrong = o->help || o->list                  ? NULL
-                        : !o->names                         ? "which workload? (--help lists them)"
-                        : o->write_only && o->read_only     ? "--write-only and --read-only exclude each other"
-                        : o->dir && o->file                 ? "--dir and --file exclude each other"
-                        : o->as_ranks && !o->describe       ? "--as-ranks goes with --describe"
-                                                            : NULL;
+    const char *wrong = o->help || o->list              ? NULL
+                        : !o->names                     ? "which workload? (--help lists them)"
+                        : o->write_only && o->read_only ? "--write-only and --read-only exclude each other"
+                        : o->dir && o->file             ? "--dir and --file exclude each other"
+                        : o->as_ranks && !o->describe   ? "--as-ranks goes with --describe"
+                                                        : NULL;
     if (wrong) snprintf(why, (size_t)room, "%s", wrong);
     return !wrong;
 }

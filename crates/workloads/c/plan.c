@@ -72,14 +72,15 @@ static struct pattern *pattern_of(struct plan *plan, struct pattern pattern) {
 }
 
 const struct pattern *run_of(struct plan *plan, int64_t start, int64_t bytes, int element) {
-    return pattern_of(plan, (struct pattern){.shape = RUN, .element = element, .start = start, .count = bytes});
+    struct pattern run = {.shape = RUN, .element = element, .start = start, .count = bytes};
+    return pattern_of(plan, run);
 }
 
-const struct pattern *box_of(struct plan *plan, int64_t file_start, int element, int dims, const int64_t *whole,
-                             const int64_t *start, const int64_t *size) {
+const struct pattern *box_of(struct plan *plan, int64_t file_start, int element, int dims,
+                             const int64_t *whole, const int64_t *start, const int64_t *size) {
     struct box *box = plan_memory(plan, sizeof *box);
-    struct pattern pattern = {.shape = BOXES, .element = element, .start = file_start, .count = 1, .dims = dims,
-                              .box = box};
+    struct pattern pattern = {.shape = BOXES, .element = element, .start = file_start, .count = 1,
+                              .dims = dims, .box = box};
     for (int d = 0; d < dims; d++) {
         pattern.whole[d] = whole[d];
         box->start[d] = start[d];

@@ -1,7 +1,8 @@
 /* What a workload does, as a list of accesses: made by each workload for one rank of any number, without MPI.
  *
- * Accesses are done in order. Those of one phase share their open files; at its end all are closed, and the next
- * phase starts when every rank has got there. Phases from `check` on only read back what the earlier ones wrote.
+ * Accesses are done in order. Those of one phase share their open files; at its end all are closed, and the
+ * next phase starts when every rank has got there. Phases from `check` on only read back what the earlier
+ * ones wrote.
  */
 #ifndef PLAN_H
 #define PLAN_H
@@ -59,8 +60,8 @@ void plan_read_back(struct plan *plan);
 
 const struct pattern *run_of(struct plan *plan, int64_t start, int64_t bytes, int element);
 /* One box; `start` and `size` have as many numbers as `whole`. */
-const struct pattern *box_of(struct plan *plan, int64_t file_start, int element, int dims, const int64_t *whole,
-                             const int64_t *start, const int64_t *size);
+const struct pattern *box_of(struct plan *plan, int64_t file_start, int element, int dims,
+                             const int64_t *whole, const int64_t *start, const int64_t *size);
 const struct pattern *blocks_of(struct plan *plan, int64_t start, int64_t block, int64_t count,
                                 const int64_t *at);
 /* As much memory as the pattern has bytes, in one piece. */

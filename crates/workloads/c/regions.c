@@ -12,7 +12,9 @@ static void add(struct plan *plan, const struct job *job, int file) {
     }
 }
 
-static int64_t file_bytes(const struct job *job) { return job->preset->size[BYTES] * job->ranks * job->steps; }
+static int64_t file_bytes(const struct job *job) {
+    return job->preset->size[BYTES] * job->ranks * job->steps;
+}
 
 static const char *plan_contiguous(struct plan *plan, const struct job *job) {
     int file = plan_file(plan, file_bytes(job), "regions");

@@ -5,7 +5,7 @@
 
 #include "json.h"
 
-/* All ranks together: the longest times, the sums of everything else, the first wrong byte of the first file. */
+/* All ranks together: the longest times, the sums of the rest, the first wrong byte of the first file. */
 static struct outcome together(const struct outcome *each, int ranks) {
     struct outcome all = {0};
     for (int i = 0; i < ranks; i++) {
@@ -30,9 +30,10 @@ static struct outcome together(const struct outcome *each, int ranks) {
 static void print_outcome(FILE *to, const struct outcome *o) {
     fprintf(to, "{\"seconds\":{");
     for (int s = 0; s < SPENT; s++) fprintf(to, "\"%s\":%.9f,", spent_names[s], o->seconds[s]);
-    fprintf(to, "\"open_to_close\":%.9f},\"bytes_written\":%lld,\"bytes_read\":%lld,", o->seconds[WRITING] + o->seconds[READING],
-            (long long)o->written, (long long)o->read);
-    fprintf(to, "\"write_calls\":%lld,\"read_calls\":%lld}", (long long)o->write_calls, (long long)o->read_calls);
+    fprintf(to, "\"open_to_close\":%.9f},", o->seconds[WRITING] + o->seconds[READING]);
+    fprintf(to, "\"bytes_written\":%lld,\"bytes_read\":%lld,", (long long)o->written, (long long)o->read);
+    fprintf(to, "\"write_calls\":%lld,\"read_calls\":%lld}", (long long)o->write_calls,
+            (long long)o->read_calls);
 }
 
 static void print_json(FILE *to, const struct options *options, const struct workload *workload,
@@ -42,8 +43,9 @@ static void print_json(FILE *to, const struct options *options, const struct wor
     int length;
     MPI_Get_library_version(library, &length);
     library[strcspn(library, "\n")] = '\0';
-    fprintf(to, "{\"workload\":\"%s\",\"preset\":\"%s\",\"steps\":%d,\"ranks\":%d,\"seed\":%llu,\"mpi\":", workload->name,
-            job->preset->name, job->steps, job->ranks, (unsigned long long)job->seed);
+    fprintf(to, "{\"workload\":\"%s\",\"preset\":\"%s\",", workload->name, job->preset->name);
+    fprintf(to, "\"steps\":%d,\"ranks\":%d,\"seed\":%llu,\"mpi\":", job->steps, job->ranks,
+            (unsigned long long)job->seed);
     json_text(to, library);
     fprintf(to, ",\"interface\":\"%s\",\"all\":", options->posix ? "posix" : "mpi-io");
     print_outcome(to, all);
@@ -53,8 +55,8 @@ static void print_json(FILE *to, const struct options *options, const struct wor
         print_outcome(to, &each[i]);
     }
     /* A run that reads nothing has verified nothing. */
-    fprintf(to, "],\"verified\":%s,\"wrong_bytes\":%lld", all->read == 0 ? "null" : all->wrong ? "false" : "true",
-            (long long)all->wrong);
+    const char *verified = all->read == 0 ? "null" : all->wrong ? "false" : "true";
+    fprintf(to, "],\"verified\":%s,\"wrong_bytes\":%lld", verified, (long long)all->wrong);
     if (all->wrong) {
         path_of(options, workload, plan, (int)all->wrong_file, path, sizeof path);
         fprintf(to, ",\"first_wrong\":{\"file\":");
@@ -72,15 +74,16 @@ static double rate(int64_t bytes, double seconds) {
 static void print_summary(const struct workload *workload, const struct job *job, const struct outcome *all) {
     printf("%s %s, %d ranks:", workload->name, job->preset->name, job->ranks);
     if (all->written)
-        printf(" wrote %.1f MiB in %.3f s (%.0f MiB/s)%s", (double)all->written / (1 << 20), all->seconds[WRITING],
-               rate(all->written, all->seconds[WRITING]), all->seconds[READING] > 0 ? "," : "");
+        printf(" wrote %.1f MiB in %.3f s (%.0f MiB/s)%s", (double)all->written / (1 << 20),
+               all->seconds[WRITING], rate(all->written, all->seconds[WRITING]),
+               all->seconds[READING] > 0 ? "," : "");
     if (all->seconds[READING] > 0)
         printf(" read back in %.3f s, %s", all->seconds[READING], all->wrong ? "WRONG" : "all bytes right");
     printf("\n");
 }
 
-int64_t report(FILE *json, const struct options *options, const struct workload *workload, const struct job *job,
-               const struct plan *plan, const struct outcome *mine) {
+int64_t report(FILE *json, const struct options *options, const struct workload *workload,
+               const struct job *job, const struct plan *plan, const struct outcome *mine) {
     struct outcome *each = malloc((size_t)job->ranks * sizeof *each), all;
     if (!each) give_up("no memory for the results of %d ranks", job->ranks);
     MPI_Allgather(mine, (int)sizeof *mine, MPI_BYTE, each, (int)sizeof *mine, MPI_BYTE, MPI_COMM_WORLD);
@@ -93,8 +96,8 @@ int64_t report(FILE *json, const struct options *options, const struct workload 
     if (job->rank == 0 && all.wrong) {
         char path[1024];
         path_of(options, workload, plan, (int)all.wrong_file, path, sizeof path);
-        fprintf(stderr, "pario-workload: %s: %lld bytes are wrong, the first at offset %lld of %s\n", workload->name,
-                (long long)all.wrong, (long long)all.first_wrong, path);
+        fprintf(stderr, "pario-workload: %s: %lld bytes are wrong, the first at offset %lld of %s\n",
+                workload->name, (long long)all.wrong, (long long)all.first_wrong, path);
     }
     free(each);
     return all.wrong;

@@ -18,16 +18,16 @@ struct runner {
     double untimed;             /* seconds of making and checking data in this phase */
 };
 
-void path_of(const struct options *o, const struct workload *workload, const struct plan *plan, int file, char *path,
-             int room) {
+void path_of(const struct options *o, const struct workload *workload, const struct plan *plan, int file,
+             char *path, int room) {
     const char *name = plan->file[file].name, *dir = o->dir ? o->dir : ".";
+    const char *slash = *dir && dir[strlen(dir) - 1] == '/' ? "" : "/";
     int length;
     if (o->file)
         length = plan->files == 1 ? snprintf(path, (size_t)room, "%s", o->file)
                                   : snprintf(path, (size_t)room, "%s.%s", o->file, name);
     else
-        length = snprintf(path, (size_t)room, "%s%s%s.%s", dir, dir[0] && dir[strlen(dir) - 1] == '/' ? "" : "/",
-                          workload->name, name);
+        length = snprintf(path, (size_t)room, "%s%s%s.%s", dir, slash, workload->name, name);
     if (length >= room) give_up("the path %s… is too long", path);
 }
 
@@ -40,10 +40,12 @@ static void fill(struct runner *r, const struct access *a) {
 /* What is there before a read must not be taken for what it reads. */
 static void spoil(const struct access *a, unsigned char *memory) {
     struct cursor cursor = cursor_at(a->memory, 0);
-    for (struct piece piece; next_piece(&cursor, &piece);) memset(memory + piece.at, 0xa5, (size_t)piece.bytes);
+    for (struct piece piece; next_piece(&cursor, &piece);)
+        memset(memory + piece.at, 0xa5, (size_t)piece.bytes);
 }
 
-static int64_t differing(const unsigned char *expected, const unsigned char *got, int64_t bytes, int64_t *first) {
+static int64_t differing(const unsigned char *expected, const unsigned char *got, int64_t bytes,
+                         int64_t *first) {
     if (memcmp(expected, got, (size_t)bytes) == 0) return 0;
     int64_t wrong = 0;
     for (int64_t i = 0; i < bytes; i++)
@@ -126,10 +128,9 @@ static void expect_size(struct runner *r, int file) {
     struct store *store = &r->stores[file];
     double start = MPI_Wtime();
     int64_t size = store_size(store), due = r->plan->file[file].bytes;
-    if (size != due) {
-        if (r->job->rank == 0)
-            fprintf(stderr, "pario-workload: %s: %lld bytes long, not %lld: %s\n", store->path, (long long)size,
-                    (long long)due, r->options->read_only ? "was it written with the same options?" : "bytes were lost");
+    if (size != due && r->job->rank == 0) {
+        fprintf(stderr, "pario-workload: %s: %lld bytes long, not %lld\n", store->path, (long long)size,
+                (long long)due);
         if (r->outcome->wrong == 0) {
             r->outcome->first_wrong = size < due ? size : due;
             r->outcome->wrong_file = file;
@@ -182,7 +183,8 @@ static void remove_files(struct runner *r) {
 void run_plan(const struct options *options, const struct workload *workload, const struct job *job,
               const struct plan *plan, struct outcome *outcome) {
     *outcome = (struct outcome){0};
-    struct runner r = {.options = options, .workload = workload, .job = job, .plan = plan, .outcome = outcome};
+    struct runner r = {.options = options, .workload = workload, .job = job, .plan = plan};
+    r.outcome = outcome;
     r.stores = calloc((size_t)plan->files, sizeof *r.stores);
     if (!r.stores) give_up("no memory for %d files", plan->files);
     for (int i = 0; i < plan->files; i++) {

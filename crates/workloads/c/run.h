@@ -16,7 +16,7 @@ struct outcome {
 };
 
 /* Where a file of the workload lies. */
-void path_of(const struct options *options, const struct workload *workload, const struct plan *plan, int file,
+void path_of(const struct options *o, const struct workload *workload, const struct plan *plan, int file,
              char *path, int room);
 /* Does what the plan says. Collective. */
 void run_plan(const struct options *options, const struct workload *workload, const struct job *job,

@@ -1,4 +1,4 @@
-/* Checkpoints of S3D, a combustion code: four arrays over one grid, a file per checkpoint, a call per array. */
+/* Checkpoints of S3D, a combustion code: four arrays over one grid, a file each time, a call per array. */
 #include "workload.h"
 
 enum { EDGE };
@@ -37,8 +37,8 @@ static const char *plan_of(struct plan *plan, const struct job *job) {
 static const struct preset presets[] = {
     {"small", "12 x 12 x 12 points a rank, 2 checkpoints", 2, {12}},
     {"medium", "50 x 50 x 50 points a rank, 2 checkpoints", 2, {50}},
-    {"fdp", "50 x 50 x 50 points a rank, 10 checkpoints: 15.26 MiB a rank each (file-domain partitioning, IV.D)",
-     10, {50}},
+    {"fdp", "50 x 50 x 50 points, 10 times: 15.26 MiB a rank each (file-domain partitioning, IV.D)", 10,
+     {50}},
     {0},
 };
 

@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-/* BLOCKS_EACH: of a rank. REGION: the part of the file that one view spans. PARTS: pieces within a block that are
- * used, of PART bytes each. */
+/* BLOCKS_EACH: of a rank. REGION: the part of the file that one view spans. PARTS: pieces within a block that
+ * are used, of PART bytes each. */
 enum { BLOCK, BLOCKS_EACH, REGION };
 enum { PARTS = 2, PART };
 
@@ -58,7 +58,8 @@ static const char *plan_partitioning(struct plan *plan, const struct job *job) {
     int64_t *at = my_blocks(plan, job, false);
     for (int64_t i = 0; i < n[BLOCKS_EACH]; i++) at[i] *= n[BLOCK];
     const struct pattern *where = blocks_of(plan, 0, n[BLOCK], n[BLOCKS_EACH], at);
-    plan_access(plan, (struct access){.file = file, .how = EACH, .where = where, .memory = packed(plan, where)});
+    const struct pattern *memory = packed(plan, where);
+    plan_access(plan, (struct access){.file = file, .how = EACH, .where = where, .memory = memory});
     plan_read_back(plan);
     return NULL;
 }
@@ -89,7 +90,8 @@ static const char *plan_ranges(struct plan *plan, const struct job *job) {
 static const struct preset discontiguous_presets[] = {
     {"small", "512 KiB a rank, in views of 1 MiB", 1, {1024, 512, 1 << 20}},
     {"medium", "16 MiB a rank, in one view", 1, {1024, 16384, (int64_t)2 << 30}},
-    {"gpfs", "333 MiB a rank, in views of 2 GiB (MPI-IO/GPFS, 4.2.2)", 1, {1024, 333 << 10, (int64_t)2 << 30}},
+    {"gpfs", "333 MiB a rank, in views of 2 GiB (MPI-IO/GPFS, 4.2.2)", 1,
+     {1024, 333 << 10, (int64_t)2 << 30}},
     {0},
 };
 

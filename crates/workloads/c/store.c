@@ -12,7 +12,8 @@
 
 #include "types.h"
 
-const char *const spent_names[SPENT] = {"open", "view", "write", "read", "sync", "close", "compute", "writing", "reading"};
+const char *const spent_names[SPENT] = {"open",  "view",    "write",   "read",   "sync",
+                                        "close", "compute", "writing", "reading"};
 
 static _Noreturn void fail(const struct store *store, const char *call, const char *why) {
     int rank;
@@ -107,7 +108,8 @@ typedef int move_function(MPI_File, MPI_Offset, void *, int, MPI_Datatype, MPI_S
 static int write_at(MPI_File f, MPI_Offset at, void *data, int count, MPI_Datatype type, MPI_Status *status) {
     return MPI_File_write_at(f, at, data, count, type, status);
 }
-static int write_at_all(MPI_File f, MPI_Offset at, void *data, int count, MPI_Datatype type, MPI_Status *status) {
+static int write_at_all(MPI_File f, MPI_Offset at, void *data, int count, MPI_Datatype type,
+                        MPI_Status *status) {
     return MPI_File_write_at_all(f, at, data, count, type, status);
 }
 
@@ -127,7 +129,7 @@ static void call(struct store *s, const struct access *a, int64_t at, void *data
     if (s->options->delay_us > 0) busy(1e-6 * s->options->delay_us);
     s->seconds[a->reading ? READ : WRITE] += MPI_Wtime() - start;
     MPI_Get_count(&status, type, &moved);
-    if (moved == count) return;
+    if (moved == count || a->reading) return; /* what a read did not bring is found when it is checked */
     char why[128];
     snprintf(why, sizeof why, "moved %d of %lld items at %lld", moved, (long long)count, (long long)at);
     fail(s, name, why);
@@ -164,9 +166,11 @@ static int64_t move_by_posix(struct store *s, const struct access *a, unsigned c
             size_t rest = (size_t)(pair.bytes - done);
             off_t at = (off_t)(pair.file + done);
             unsigned char *data = memory + pair.memory + done;
-            ssize_t n = a->reading ? pread(s->descriptor, data, rest, at) : pwrite(s->descriptor, data, rest, at);
+            ssize_t n = a->reading ? pread(s->descriptor, data, rest, at)
+                                   : pwrite(s->descriptor, data, rest, at);
             if (n < 0 && errno == EINTR) continue;
-            if (n <= 0) fail(s, a->reading ? "pread" : "pwrite", n == 0 ? "end of file" : strerror(errno));
+            if (n < 0) fail(s, a->reading ? "pread" : "pwrite", strerror(errno));
+            if (n == 0) break; /* the end of the file, which shows when the bytes are checked */
             if (s->options->delay_us > 0) busy(1e-6 * s->options->delay_us);
             done += n;
         }
@@ -179,7 +183,7 @@ int64_t store_move(struct store *s, const struct access *a, void *memory) {
 }
 
 void store_remove(const char *path, bool posix) {
-    /* Whatever keeps a file from being removed shows when it is opened; that it is not there is no trouble. */
+    /* What keeps a file from being removed shows when it is opened; that it is not there is no trouble. */
     if (posix)
         unlink(path);
     else

@@ -1,5 +1,6 @@
-/* An open file that an access can be done on, by MPI-IO or by plain system calls, with the time that each kind of
- * call took. An error ends the program with a line that says which call, which file and what the MPI library says.
+/* An open file that an access can be done on, by MPI-IO or by plain system calls, with the time that each
+ * kind of call took. An error ends the program with a line that says which call, which file and what the MPI
+ * library says.
  */
 #ifndef STORE_H
 #define STORE_H
@@ -8,7 +9,8 @@
 
 #include "options.h"
 
-/* What time was spent on. OPEN_TO_CLOSE covers all but the making and checking of data. */
+/* What time was spent on. WRITING and READING are whole phases, from the first open to the last close, but
+ * for the making and checking of data. */
 enum spent { OPEN, VIEW, WRITE, READ, SYNC, CLOSE, COMPUTE, WRITING, READING, SPENT };
 extern const char *const spent_names[SPENT];
 

@@ -1,4 +1,4 @@
-/* A two-dimensional file of bytes in tiles, one per rank, which may overlap their neighbours (MPI-Tile-IO). */
+/* A two-dimensional file of bytes in tiles, one per rank, that may overlap (MPI-Tile-IO). */
 #include "workload.h"
 
 /* TOTAL: ROWS is of all tiles together, so that the amount does not depend on the number of ranks. */
@@ -14,7 +14,8 @@ static const char *plan_of(struct plan *plan, const struct job *job) {
     sides[0] = down;
     sides[1] = across;
     place_in(sides, 2, job->rank, place);
-    int64_t whole[] = {down * rows - (down - 1) * n[OVERLAP_Y], across * n[WIDTH] - (across - 1) * n[OVERLAP_X]};
+    int64_t whole[] = {down * rows - (down - 1) * n[OVERLAP_Y],
+                       across * n[WIDTH] - (across - 1) * n[OVERLAP_X]};
     int64_t start[] = {place[0] * (rows - n[OVERLAP_Y]), place[1] * (n[WIDTH] - n[OVERLAP_X])};
     int64_t size[] = {rows, n[WIDTH]};
     const struct pattern *where = box_of(plan, 0, 1, 2, whole, start, size), *memory = packed(plan, where);

@@ -8,7 +8,8 @@
 
 /* The type of an element. */
 MPI_Datatype element_type(const struct pattern *pattern);
-/* The pattern from its start on, as a committed type; one of no bytes is an element. To be freed by `drop_type`. */
+/* The pattern from its start on, as a committed type; one of no bytes is an element. To be freed by
+ * `drop_type`. */
 MPI_Datatype type_of(const struct pattern *pattern);
 void drop_type(MPI_Datatype *type);
 

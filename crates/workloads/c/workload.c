@@ -2,12 +2,12 @@
 
 #include <string.h>
 
-extern const struct workload coll_perf, btio, flash, s3d, tile, contiguous, discontiguous, partitioning, ranges,
-    perf, mandelbrot, jacobi, fft, seismic;
+extern const struct workload coll_perf, btio, flash, s3d, tile, contiguous, discontiguous, partitioning,
+    ranges, perf, mandelbrot, jacobi, fft, seismic;
 
 const struct workload *const workloads[] = {
-    &coll_perf, &btio,   &flash, &s3d,        &tile,   &contiguous, &discontiguous, &partitioning,
-    &ranges,    &perf,   &mandelbrot, &jacobi, &fft,   &seismic,    NULL,
+    &coll_perf, &btio, &flash,      &s3d,    &tile, &contiguous, &discontiguous, &partitioning,
+    &ranges,    &perf, &mandelbrot, &jacobi, &fft,  &seismic,    NULL,
 };
 
 const struct workload *workload_called(const char *name) {
@@ -22,7 +22,8 @@ const struct preset *preset_called(const struct workload *workload, const char *
     return NULL;
 }
 
-/* The file as 64-bit words, low byte first: word i is mix(mix(key) + i), where key is seed, variable and step. */
+/* The file as 64-bit words, low byte first: word i is mix(key + i), where the key is mixed from seed,
+ * variable and step. */
 static void any_bytes(uint64_t seed, int variable, int step, int64_t at, int64_t bytes, unsigned char *out) {
     uint64_t key = mix(mix(mix(seed) + (uint64_t)variable) + (uint64_t)step);
     while (bytes > 0) {
@@ -39,8 +40,8 @@ static void any_bytes(uint64_t seed, int variable, int step, int64_t at, int64_t
     }
 }
 
-void make_bytes(const struct workload *workload, const struct job *job, const struct access *access, int64_t at,
-                int64_t bytes, unsigned char *out) {
+void make_bytes(const struct workload *workload, const struct job *job, const struct access *access,
+                int64_t at, int64_t bytes, unsigned char *out) {
     if (workload->make)
         workload->make(job, access, at, bytes, out);
     else

@@ -23,8 +23,8 @@ struct workload {
     const char *name, *about;
     const char *step;             /* what a step is, in a word; NULL: there is only one */
     const struct preset *presets; /* up to one without a name */
-    /* The plan of one rank, with the rank's number and the preset taken from the job. Returns why it cannot be
-     * had, else NULL. */
+    /* The plan of one rank, with the rank's number and the preset taken from the job. Returns why it cannot
+     * be had, else NULL. */
     const char *(*plan)(struct plan *plan, const struct job *job);
     /* The bytes that belong at an offset of the access's file; NULL: any that depend on seed, variable, step
      * and offset. */
@@ -45,7 +45,7 @@ const struct workload *workload_called(const char *name);
 const struct preset *preset_called(const struct workload *workload, const char *name);
 
 /* The bytes of a file, by the workload's own rule or by the common one. */
-void make_bytes(const struct workload *workload, const struct job *job, const struct access *access, int64_t at,
-                int64_t bytes, unsigned char *out);
+void make_bytes(const struct workload *workload, const struct job *job, const struct access *access,
+                int64_t at, int64_t bytes, unsigned char *out);
 
 #endif

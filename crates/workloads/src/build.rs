@@ -1,8 +1,8 @@
 //! Compiling the program, once for each compiler and version of the sources.
 //!
-//! A build lies in a directory whose name is a hash of the sources, the flags and what the compiler says of itself.
-//! It is made under a private name and renamed when it is complete, so any number of processes may build at once,
-//! and nobody ever runs half a file.
+//! A build lies in a directory whose name is a hash of the sources, the flags and what the compiler says of
+//! itself. It is made under a private name and renamed when it is complete, so any number of processes may
+//! build at once, and nobody ever runs half a file.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -33,8 +33,8 @@ impl fmt::Display for Error {
         match self {
             Error::NoCompiler(mpicc) => write!(
                 f,
-                "{}: not found; install the MPI library's development package (libmpich-dev, libopenmpi-dev) or \
-                 name another compiler wrapper",
+                "{}: not found; install the MPI library's development package (libmpich-dev, \
+                 libopenmpi-dev) or name another compiler wrapper",
                 mpicc.display()
             ),
             Error::Start(mpicc, e) => write!(f, "{}: cannot be started: {e}", mpicc.display()),
@@ -55,8 +55,8 @@ impl std::error::Error for Error {
     }
 }
 
-/// The path of `pario-workload` as compiled by `mpicc`, a path or a name on `PATH`; made in `cache` unless it is
-/// there.
+/// The path of `pario-workload` as compiled by `mpicc`, a path or a name on `PATH`; made in `cache` unless it
+/// is there.
 pub fn build(mpicc: &Path, cache: &Path) -> Result<PathBuf, Error> {
     let place = cache.join(format!("workloads-{}", identity(mpicc)?));
     let program = place.join(NAME);

@@ -36,9 +36,9 @@ pub struct Report {
 /// Times and amounts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// By kind: `open`, `view`, `write`, `read`, `sync`, `close`, `compute`; `writing` and `reading` from the first
-    /// open to the last close of the phases that write and of those that read back, and `open_to_close`, their
-    /// sum. Making and checking data is in none of them.
+    /// By kind: `open`, `view`, `write`, `read`, `sync`, `close`, `compute`; `writing` and `reading` from the
+    /// first open to the last close of the phases that write and of those that read back, and
+    /// `open_to_close`, their sum. Making and checking data is in none of them.
     pub seconds: BTreeMap<String, f64>,
     /// Bytes that were written.
     pub bytes_written: u64,

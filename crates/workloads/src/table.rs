@@ -1,5 +1,5 @@
-//! The workloads and their presets, with the bytes that each writes worked out from the papers' words rather than
-//! from the program's patterns. Tests compare both.
+//! The workloads and their presets, with the bytes that each writes worked out from the papers' words rather
+//! than from the program's patterns. Tests compare both.
 
 /// A workload.
 #[derive(Debug)]
@@ -160,7 +160,7 @@ pub const WORKLOADS: &[Workload] = &[
             Preset { name: "medium", about: "blocks of 8 x 8 x 8 cells", written: |ranks| flash(ranks, 8) },
             Preset {
                 name: "fdp",
-                about: "blocks of 32 x 32 x 32 cells: 20 to 20.5 MiB a rank and variable (file-domain partitioning, IV.C)",
+                about: "32 x 32 x 32 cells: 20 to 20.5 MiB a rank and variable (file-domain partitioning, IV.C)",
                 written: |ranks| flash(ranks, 32),
             },
         ],
@@ -183,7 +183,7 @@ pub const WORKLOADS: &[Workload] = &[
             },
             Preset {
                 name: "fdp",
-                about: "50 x 50 x 50 points a rank, 10 checkpoints: 15.26 MiB a rank each (file-domain partitioning, IV.D)",
+                about: "50 x 50 x 50 points, 10 times: 15.26 MiB a rank each (file-domain partitioning, IV.D)",
                 written: |ranks| s3d(ranks, 50, 10),
             },
         ],
@@ -355,7 +355,7 @@ pub const WORKLOADS: &[Workload] = &[
     },
     Workload {
         name: "fft",
-        about: "out-of-core Fourier transform: columns read, rows written, in three passes; powers of two of ranks",
+        about: "out-of-core Fourier transform: columns to rows in three passes; powers of two of ranks",
         steps: false,
         ranks: Ranks::PowerOfTwo,
         presets: &[

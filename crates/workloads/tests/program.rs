@@ -1,4 +1,5 @@
-//! What the program says of itself, compared with the table and with the papers. Nothing is written but the build.
+//! What the program says of itself, compared with the table and with the papers. Nothing is written but the
+//! build.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
