@@ -4,6 +4,7 @@
 //! the launcher's are in `signal`, the only module with unsafe code.
 #![deny(unsafe_code)]
 
+mod bench;
 mod elf;
 mod env;
 mod files;
@@ -34,6 +35,7 @@ Examples:
   pario cp -r input scratch:/                 copy files into the partition, or out of it
   pario hints                                 list the hints that files understand
   pario hints --check my-hints                try a hint file
+  pario bench compare --workload btio:medium   measure Pario against the MPI library's own MPI-IO
   pario trace summary                         what a run with PARIO_TRACE=all did, in numbers
 
 'pario COMMAND --help' says more about a command.";
@@ -50,6 +52,7 @@ enum Command {
     Files(files::Command),
     Hints(hints::Arguments),
     Trace(trace::Arguments),
+    Bench(bench::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -70,6 +73,9 @@ fn main() -> ExitCode {
         }
         Command::Files(command) => files::main(&command, &env),
         Command::Hints(arguments) => hints::main(&arguments).map_err(|e| (e.to_string(), 2)),
+        Command::Bench(arguments) => {
+            bench::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code()))
+        }
         Command::Trace(arguments) => trace::main(&arguments).map_err(|e| (e.to_string(), 2)),
     };
     done.unwrap_or_else(|(message, code)| {
