@@ -43,7 +43,16 @@ const EDGES: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "units", "hints", "trace", "registry", "layout", "wire", "transport", "server", "client", "pario",
+            "units",
+            "hints",
+            "trace",
+            "registry",
+            "layout",
+            "wire",
+            "transport",
+            "server",
+            "client",
+            "pario",
             "workloads",
         ],
     ),

@@ -58,6 +58,9 @@ impl std::error::Error for Error {
 /// The path of `pario-workload` as compiled by `mpicc`, a path or a name on `PATH`; made in `cache` unless it
 /// is there.
 pub fn build(mpicc: &Path, cache: &Path) -> Result<PathBuf, Error> {
+    // It is started in another directory. Links stay: some compilers go by the name that they are called by.
+    let full = if mpicc.components().count() > 1 { std::path::absolute(mpicc) } else { Ok(mpicc.to_owned()) };
+    let mpicc = &full.map_err(|e| Error::Start(mpicc.to_owned(), e))?;
     let place = cache.join(format!("workloads-{}", identity(mpicc)?));
     let program = place.join(NAME);
     if program.is_file() {
