@@ -141,6 +141,9 @@ fn what_cannot_be_measured_is_refused_in_one_line() {
         assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{arguments:?}: {said}");
         assert!(said.contains(word), "{said}");
     }
+    let strategy = run(&bench, &["compare", "--strategy", "two-phase,clever"]);
+    assert_eq!(strategy.status.code(), Some(2));
+    assert!(text(&strategy.stderr).contains("clever"), "{}", text(&strategy.stderr));
     let missing = run(&bench, &["diff", "nowhere.json", "nowhere.json"]);
     assert_eq!(missing.status.code(), Some(2));
     let list = run(&bench, &["list"]);

@@ -27,7 +27,7 @@ use std::time::Duration;
 #[derive(Args)]
 #[command(after_help = NOTES)]
 pub struct Arguments {
-    /// What to run; several with commas, or the option several times
+    /// What to run, small unless said otherwise; several with commas, or the option several times
     #[arg(long, value_name = "NAME[:PRESET]", value_delimiter = ',', default_value = "coll_perf:medium")]
     workload: Vec<String>,
     /// Numbers of ranks [default: the number of cores]
@@ -40,7 +40,7 @@ pub struct Arguments {
     #[arg(long, value_enum, value_name = "PLACE", value_delimiter = ',', default_value = "plain")]
     on: Vec<Place>,
     /// Values of the hint pario_strategy to try
-    #[arg(long, value_name = "STRATEGY", value_delimiter = ',')]
+    #[arg(long, value_name = "STRATEGY", value_delimiter = ',', value_parser = strategy)]
     strategy: Vec<String>,
     /// How often each runs
     #[arg(long, value_name = "K", default_value = "5")]
@@ -81,6 +81,12 @@ runs there is none.
 
 Exit code: 0 all was measured; 1 a run failed; 2 nothing could be measured; 130 interrupted, and what was measured
 before is reported.";
+
+/// A value that the hint takes: another would be passed over, and something else be measured.
+fn strategy(text: &str) -> Result<String, String> {
+    let kind = &pario_hints::find("pario_strategy").ok_or("there is no such hint")?.kind;
+    kind.parse(text).map(|_| text.to_owned()).ok_or_else(|| format!("has to be {}", kind.allowed()))
+}
 
 /// One workload on so many ranks.
 struct Case {

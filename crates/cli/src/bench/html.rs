@@ -15,9 +15,9 @@ svg{width:100%;height:auto}text{font:13px system-ui,sans-serif;fill:#222}\
 .note{background:#fff3cd;padding:.5em 1em}";
 
 /// Widths and heights in a chart, in its own units.
-const WIDTH: f64 = 800.0;
-const LEFT: f64 = 190.0;
-const RIGHT: f64 = 200.0;
+const WIDTH: f64 = 960.0;
+const LEFT: f64 = 260.0;
+const RIGHT: f64 = 250.0;
 const BAR: f64 = 16.0;
 const GAP: f64 = 8.0;
 
