@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use pario_conformance::partition::Partition;
 use pario_conformance::{Host, Output, Run, Scratch, same_bytes, same_file, scratch, target_dir};
 use pario_workloads::{Report, WORKLOADS, build};
 
@@ -97,6 +98,17 @@ fn plain_system_calls_and_another_number_of_ranks() {
     go(false, &["--read-only", "--posix"]);
     go(false, &["--posix"]);
     assert_eq!(std::fs::read_dir(&at).expect("a directory").count(), 0, "files are removed in the end");
+}
+
+/// All on a partition, with small stripes and a cache that does not hold the larger files.
+#[test]
+fn all_workloads_on_a_partition() {
+    let partition = Partition::up(2, 65536, "4M");
+    let run = Run::new(Host::OpenMpi, RANKS, program(Host::OpenMpi)).preload(true);
+    let run =
+        run.env("PARIO_HOME", &partition.home().to_string_lossy()).args(["all", "--dir", "pario:trial/"]);
+    let done = run.run().expect_success();
+    assert_eq!(done.stdout.matches("all bytes right").count(), WORKLOADS.len(), "{done}");
 }
 
 #[test]
