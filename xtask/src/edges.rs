@@ -40,6 +40,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("models", &[]),
     ("server", &["units", "layout", "locks", "wire", "transport", "cache", "store", "namespace", "shm"]),
     ("capi", &["mpiio", "mpi-host", "buffer", "trace", "units"]),
+    ("workloads", &[]),
     (
         "cli",
         &[
@@ -54,10 +55,14 @@ const EDGES: &[(&str, &[&str])] = &[
             "server",
             "client",
             "pario",
+            "workloads",
         ],
     ),
     ("model", &["units", "view"]),
-    ("conformance", &["model", "units", "view", "pario", "client", "registry", "transport", "wire"]),
+    (
+        "conformance",
+        &["model", "units", "view", "pario", "client", "registry", "transport", "wire", "workloads"],
+    ),
 ];
 
 /// What any crate may use in its own tests besides its allowed edges.

@@ -24,6 +24,9 @@ pub struct Environment {
     pub mount: Option<PathBuf>,
     /// `TMPDIR`, else `/tmp`.
     pub temporary: PathBuf,
+    /// `XDG_CACHE_HOME`, else `.cache` in the user's home, else `TMPDIR`; and `pario` in it: for what can be built
+    /// again.
+    pub cache: PathBuf,
     /// `PARIO_RUN`: where servers' run directories are, instead of in memory.
     pub run_base: Option<PathBuf>,
     /// Whether this is within a job of Slurm.
@@ -85,6 +88,11 @@ impl Environment {
             partition: get("PARIO_PARTITION").and_then(|name| name.into_string().ok()),
             mount: get("PARIO_MOUNT").map(PathBuf::from),
             temporary: std::env::temp_dir(),
+            cache: get("XDG_CACHE_HOME")
+                .map(PathBuf::from)
+                .or_else(|| Some(PathBuf::from(get("HOME")?).join(".cache")))
+                .unwrap_or_else(std::env::temp_dir)
+                .join("pario"),
             run_base: get("PARIO_RUN").map(PathBuf::from),
             in_slurm_job: get("SLURM_JOB_ID").is_some(),
             ssh: words(get("PARIO_SSH"), "ssh"),

@@ -4,6 +4,7 @@
 //! the launcher's are in `signal`, the only module with unsafe code.
 #![deny(unsafe_code)]
 
+mod bench;
 mod elf;
 mod env;
 mod files;
@@ -36,6 +37,7 @@ Examples:
   pario models --size 32M --nodes 4 --ppn 4   how fast every way of sharing files is here
   pario hints                                 list the hints that files understand
   pario hints --check my-hints                try a hint file
+  pario bench compare --workload btio:medium   measure Pario against the MPI library's own MPI-IO
   pario trace summary                         what a run with PARIO_TRACE=all did, in numbers
 
 'pario COMMAND --help' says more about a command.";
@@ -55,6 +57,7 @@ enum Command {
     ModelsWorker(models::worker::Arguments),
     Hints(hints::Arguments),
     Trace(trace::Arguments),
+    Bench(bench::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -79,6 +82,9 @@ fn main() -> ExitCode {
         }
         Command::ModelsWorker(arguments) => models::worker::main(&arguments, &env),
         Command::Hints(arguments) => hints::main(&arguments).map_err(|e| (e.to_string(), 2)),
+        Command::Bench(arguments) => {
+            bench::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code()))
+        }
         Command::Trace(arguments) => trace::main(&arguments).map_err(|e| (e.to_string(), 2)),
     };
     done.unwrap_or_else(|(message, code)| {

@@ -11,6 +11,8 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
 
 const FORWARDED: [i32; 5] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2];
 
@@ -18,6 +20,11 @@ const FORWARDED: [i32; 5] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SI
 static CHILD: AtomicI32 = AtomicI32::new(0);
 /// A bit for each signal that came while there was no child.
 static EARLY: AtomicU64 = AtomicU64::new(0);
+
+/// A bit for each signal that ever came.
+static SEEN: AtomicU64 = AtomicU64::new(0);
+/// What is told to end has this long before it is killed.
+const GRACE: Duration = Duration::from_secs(20);
 
 /// From now on signals are handed on to the child, or noted while there is none.
 pub fn watch() -> io::Result<()> {
@@ -30,8 +37,19 @@ pub fn asked_to_end() -> Option<i32> {
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].into_iter().find(|signal| noted & (1 << signal) != 0)
 }
 
+/// Whether this process was ever asked to end, also while it had a child.
+pub fn was_asked_to_end() -> bool {
+    let seen = SEEN.load(SeqCst);
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].into_iter().any(|signal| seen & (1 << signal) != 0)
+}
+
 /// Runs the command to its end, handing signals on.
 pub fn supervise(command: &mut Command) -> io::Result<ExitStatus> {
+    supervise_within(command, None)
+}
+
+/// The same, but after so long the command is told to end, and in the end killed.
+pub fn supervise_within(command: &mut Command, limit: Option<Duration>) -> io::Result<ExitStatus> {
     watch()?;
     let mut child = command.spawn()?;
     let pid = child.id() as i32;
@@ -41,9 +59,28 @@ pub fn supervise(command: &mut Command) -> io::Result<ExitStatus> {
         // SAFETY: plain system call; the child has not been waited for, so the number is still its.
         unsafe { libc::kill(pid, signal) };
     }
-    await_end(pid)?;
+    let (ended, over) = channel::<()>();
+    let timer = limit.map(|limit| std::thread::spawn(move || end_after(pid, limit, &over)));
+    let awaited = await_end(pid);
+    drop(ended);
+    if let Some(timer) = timer {
+        // It only sends signals; should it have panicked, there is nothing to make up for.
+        let _ = timer.join();
+    }
+    awaited?;
     CHILD.store(0, SeqCst);
     child.wait()
+}
+
+/// Tells the process to end unless `over` closes in time, and kills it unless that helps.
+fn end_after(pid: i32, limit: Duration, over: &Receiver<()>) {
+    for (patience, signal) in [(limit, libc::SIGTERM), (GRACE, libc::SIGKILL)] {
+        if over.recv_timeout(patience) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+        // SAFETY: plain system call; the child is reaped only after this thread, so the number is still its.
+        unsafe { libc::kill(pid, signal) };
+    }
 }
 
 /// Makes a session of this process's own, so that no terminal can end it. Not for the leader of a process group.
@@ -95,6 +132,7 @@ fn install(signal: i32) -> io::Result<()> {
 extern "C" fn hand_on(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
     // SAFETY: the kernel passes a valid siginfo to a handler installed with SA_SIGINFO.
     let from_kernel = unsafe { (*info).si_code } > 0;
+    SEEN.fetch_or(1 << signal, SeqCst);
     match CHILD.load(SeqCst) {
         0 => {
             EARLY.fetch_or(1 << signal, SeqCst);

@@ -31,6 +31,7 @@ pub use error::Error;
 pub use pattern::Pattern;
 use std::io::Write;
 use std::process::ExitCode;
+pub use table::{Side, Table};
 
 /// The commands.
 #[derive(Subcommand)]

@@ -4,7 +4,7 @@
 //! (`launcher`), and both with the preload make a command line (`plan`), which is printed or run. The run may have a
 //! partition (`partition`), which is there and filled before it and emptied after it (`session`).
 
-mod cores;
+pub mod cores;
 mod detect;
 mod error;
 mod launcher;
@@ -18,11 +18,12 @@ use crate::env::Environment;
 use crate::signal;
 use clap::{Args, ValueEnum};
 pub use error::Error;
+pub use program::in_path;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::Write;
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Run an MPI program with Pario's MPI-IO, unchanged.
@@ -133,6 +134,11 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     let status =
         signal::supervise(&mut plan.command()).map_err(|e| Error::Start(plan.launcher().to_owned(), e))?;
     signal::end_like(status)
+}
+
+/// The family of the MPI library that a program uses.
+pub fn family_of(program: &Path, env: &Environment) -> Result<Family, Error> {
+    detect::mpi_of(program, env).map(|mpi| mpi.family)
 }
 
 impl fmt::Display for Family {

@@ -1,0 +1,186 @@
+//! Who takes part in a comparison, and how a run of each is started: by `pario run`, which knows launchers, libraries
+//! and partitions.
+
+use clap::ValueEnum;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::Path;
+
+/// What Pario is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Rival {
+    /// The MPI library's own MPI-IO, as it comes
+    Host,
+    /// Open MPI's copy of ROMIO
+    Romio,
+    /// Open MPI's OMPIO
+    Ompio,
+    /// No MPI-IO: each rank calls pwrite and pread for each of its pieces
+    Posix,
+}
+
+/// Where Pario's files are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Place {
+    /// In a directory
+    Plain,
+    /// On a partition that is made for each run
+    Partition,
+}
+
+/// One who takes part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Contender {
+    /// Somebody else.
+    Rival(Rival),
+    /// Pario.
+    Pario {
+        /// Where the files are.
+        on: Place,
+        /// The strategy asked for, if one is.
+        strategy: Option<String>,
+    },
+}
+
+/// What a run needs to know besides who runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting<'a> {
+    /// `pario-workload`.
+    pub program: &'a Path,
+    /// Where its files go; also the partition's data.
+    pub dir: &'a Path,
+    /// Where it writes its results.
+    pub json: &'a Path,
+    /// Servers of a partition.
+    pub servers: u16,
+}
+
+/// The one that the others are compared with comes first, and Pario last.
+pub fn contenders(rivals: &[Rival], places: &[Place], strategies: &[String]) -> Vec<Contender> {
+    let asked: Vec<Option<String>> = match strategies {
+        [] => vec![None],
+        some => some.iter().cloned().map(Some).collect(),
+    };
+    let mut all: Vec<Contender> = rivals.iter().copied().map(Contender::Rival).collect();
+    for &on in places {
+        all.extend(asked.iter().map(|strategy| Contender::Pario { on, strategy: strategy.clone() }));
+    }
+    all
+}
+
+/// Who runs when in round `round`: everybody once, and nobody always first.
+pub fn order(contenders: usize, round: usize) -> impl Iterator<Item = usize> {
+    (0..contenders).map(move |i| (i + round) % contenders)
+}
+
+impl Contender {
+    /// The arguments of `pario` that run a workload.
+    pub fn arguments(
+        &self,
+        setting: &Setting,
+        workload: &str,
+        preset: &str,
+        ranks: u32,
+        more: &[String],
+    ) -> Vec<OsString> {
+        let mut words: Vec<OsString> = vec!["run".into(), "-n".into(), ranks.to_string().into()];
+        let mut after: Vec<OsString> = Vec::new();
+        let mut dir = setting.dir.as_os_str().to_owned();
+        match self {
+            Contender::Rival(rival) => {
+                words.push("--host-io".into());
+                let component = match rival {
+                    Rival::Romio => Some("romio321"),
+                    Rival::Ompio => Some("ompio"),
+                    Rival::Host | Rival::Posix => None,
+                };
+                let mca = component.map(|name| ["--mca", "io", name]);
+                words.extend(mca.into_iter().flatten().map(|word| format!("--launcher-arg={word}").into()));
+                if *rival == Rival::Posix {
+                    after.push("--posix".into());
+                }
+            }
+            Contender::Pario { on, strategy } => {
+                if *on == Place::Partition {
+                    words.extend(["--servers".into(), setting.servers.to_string().into()]);
+                    words.extend(["--storage".into(), dir]);
+                    dir = "pario:/".into();
+                }
+                if let Some(strategy) = strategy {
+                    after.extend(["--hint".into(), format!("pario_strategy={strategy}").into()]);
+                }
+            }
+        }
+        words.extend(["--".into(), setting.program.into(), workload.into()]);
+        words.extend(["--preset".into(), preset.into(), "--dir".into(), dir]);
+        words.extend(["--json".into(), setting.json.into()]);
+        words.extend(after);
+        words.extend(more.iter().map(Into::into));
+        words
+    }
+}
+
+impl fmt::Display for Contender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Contender::Rival(rival) => f.write_str(match rival {
+                Rival::Host => "host",
+                Rival::Romio => "romio",
+                Rival::Ompio => "ompio",
+                Rival::Posix => "posix",
+            }),
+            Contender::Pario { on, strategy } => {
+                f.write_str(if *on == Place::Partition { "pario on a partition" } else { "pario" })?;
+                strategy.as_ref().map_or(Ok(()), |strategy| write!(f, ", {strategy}"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn words(contender: &Contender) -> String {
+        let place = |path| Path::new(path);
+        let setting = Setting { program: place("/w"), dir: place("/d"), json: place("/j"), servers: 3 };
+        let words = contender.arguments(&setting, "btio", "small", 4, &["--sync".to_owned()]);
+        words.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn each_is_started_its_own_way() {
+        let all = contenders(
+            &[Rival::Host, Rival::Romio, Rival::Posix],
+            &[Place::Plain, Place::Partition],
+            &["two-phase".to_owned()],
+        );
+        let lines: Vec<String> = all.iter().map(words).collect();
+        let rest = "-- /w btio --preset small --dir";
+        assert_eq!(lines[0], format!("run -n 4 --host-io {rest} /d --json /j --sync"));
+        let mca = "--launcher-arg=--mca --launcher-arg=io --launcher-arg=romio321";
+        assert_eq!(lines[1], format!("run -n 4 --host-io {mca} {rest} /d --json /j --sync"));
+        assert_eq!(lines[2], format!("run -n 4 --host-io {rest} /d --json /j --posix --sync"));
+        let hint = "--hint pario_strategy=two-phase --sync";
+        assert_eq!(lines[3], format!("run -n 4 {rest} /d --json /j {hint}"));
+        assert_eq!(lines[4], format!("run -n 4 --servers 3 --storage /d {rest} pario:/ --json /j {hint}"));
+        assert_eq!(all[4].to_string(), "pario on a partition, two-phase");
+        assert_eq!(contenders(&[Rival::Host], &[Place::Plain], &[])[1].to_string(), "pario");
+    }
+
+    proptest! {
+        #[test]
+        fn everybody_runs_in_each_round_and_starts_in_turn(n in 1usize..9, rounds in 1usize..30) {
+            let mut firsts = vec![0; n];
+            for round in 0..rounds {
+                let mut seen: Vec<usize> = order(n, round).collect();
+                firsts[seen[0]] += 1;
+                seen.sort_unstable();
+                prop_assert!(seen.iter().copied().eq(0..n));
+            }
+            let (most, least) = (firsts.iter().max().copied(), firsts.iter().min().copied());
+            prop_assert!(most.unwrap_or(0) - least.unwrap_or(0) <= 1);
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! What `pario-workload` prints, as values: results of runs (`--json`), and descriptions (`--describe`).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// One run of one workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Its name.
+    pub workload: String,
+    /// How large it was.
+    pub preset: String,
+    /// How many steps it had.
+    pub steps: u64,
+    /// On how many ranks.
+    pub ranks: u64,
+    /// What the contents were made from.
+    pub seed: u64,
+    /// What the MPI library calls itself.
+    pub mpi: String,
+    /// `mpi-io` or `posix`.
+    pub interface: String,
+    /// All ranks: the longest times, the sums of everything else.
+    pub all: Outcome,
+    /// Each rank.
+    pub each: Vec<Outcome>,
+    /// Whether everything that was read was right; `None` if nothing was read.
+    pub verified: Option<bool>,
+    /// How many bytes were not.
+    pub wrong_bytes: u64,
+    /// The first of them.
+    pub first_wrong: Option<Place>,
+}
+
+/// Times and amounts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// By kind: `open`, `view`, `write`, `read`, `sync`, `close`, `compute`; `writing` and `reading` from the
+    /// first open to the last close of the phases that write and of those that read back, and
+    /// `open_to_close`, their sum. Making and checking data is in none of them.
+    pub seconds: BTreeMap<String, f64>,
+    /// Bytes that were written.
+    pub bytes_written: u64,
+    /// Bytes that were read.
+    pub bytes_read: u64,
+    /// Calls that wrote them.
+    pub write_calls: u64,
+    /// Calls that read them.
+    pub read_calls: u64,
+}
+
+/// A byte of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The file.
+    pub file: String,
+    /// Where in it.
+    pub offset: u64,
+}
+
+/// What a workload would do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Description {
+    /// Its name.
+    pub workload: String,
+    /// How large it is.
+    pub preset: String,
+    /// On how many ranks.
+    pub ranks: u64,
+    /// In how many steps.
+    pub steps: u64,
+    /// The files that it writes.
+    pub files: Vec<FileSize>,
+    /// All writes of all ranks.
+    pub write: Tally,
+    /// All reads of all ranks.
+    pub read: Tally,
+    /// Bytes that each rank writes and reads.
+    pub rank_bytes: Vec<(u64, u64)>,
+}
+
+/// A file of a workload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileSize {
+    /// Its name, without the workload's.
+    pub name: String,
+    /// Its size in the end.
+    pub bytes: u64,
+}
+
+/// Accesses, counted. A piece is contiguous in the file and in an access.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// In all.
+    pub bytes: u64,
+    /// Calls of MPI.
+    pub calls: u64,
+    /// Pieces.
+    pub pieces: u64,
+    /// Bytes of the shortest piece.
+    pub shortest: u64,
+    /// Bytes of the longest piece.
+    pub longest: u64,
+    /// (bytes, how many) of the first 32 different lengths of pieces.
+    pub lengths: Vec<(u64, u64)>,
+}
+
+impl Report {
+    /// The reports in what `--json` wrote, one a line.
+    pub fn parse(text: &str) -> Result<Vec<Report>, serde_json::Error> {
+        text.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str).collect()
+    }
+}
+
+impl Description {
+    /// The descriptions in what `--describe` printed, one a line.
+    pub fn parse(text: &str) -> Result<Vec<Description>, serde_json::Error> {
+        text.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str).collect()
+    }
+}
