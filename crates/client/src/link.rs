@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use pario_transport::{Connection, Tuning};
+use pario_transport::{Address, Connection, Tuning};
 use pario_units::{RequestId, Retry, ServerId};
 use pario_wire::greeting::{Hello, Welcome};
 use pario_wire::{Envelope, Reply, Request};
@@ -217,7 +217,9 @@ impl Held<'_> {
         };
         let deadline = deadline.min(Instant::now() + ATTEMPT);
         let mut trouble = Trouble::Passing(Cause::NoAddress);
-        for address in target.candidates(self.link.server) {
+        let mut candidates = target.candidates(self.link.server);
+        candidates.retain(|address| !self.core.options.far || matches!(address, Address::Tcp(..)));
+        for address in candidates {
             match Connection::connect(&address, &Tuning::default(), &hello, &target.secret, deadline) {
                 Ok((connection, welcome, pool)) => {
                     return self.enter(connection, &welcome, pool, deadline);
