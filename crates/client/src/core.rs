@@ -24,7 +24,7 @@ pub struct Options {
     /// A program that uses files, or a command that looks at the partition. Only the first gets at the
     /// servers' caches.
     pub role: Role,
-    /// Reaches servers of this host as if they were on others.
+    /// Reaches servers of this host as if they were on others, if they listen for those.
     pub far: bool,
 }
 

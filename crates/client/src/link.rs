@@ -141,6 +141,16 @@ impl Held<'_> {
         connection.receive(into, deadline).map(|(_, reply)| reply)
     }
 
+    /// The same where it depends on the reply which memory its payload goes to.
+    pub fn receive_into<'m>(
+        &mut self,
+        room: impl FnOnce(&Reply) -> Vec<IoSliceMut<'m>>,
+        deadline: Instant,
+    ) -> std::result::Result<Reply, pario_transport::Error> {
+        let connection = self.line.connection.as_mut().expect("connected before receiving");
+        connection.receive_into(room, deadline).map(|(_, reply)| reply)
+    }
+
     /// Whether the server still has to be told a view, which counts as done then.
     pub fn tells_view(&mut self, hash: u128) -> bool {
         if self.line.told.len() >= MOST_TOLD {
@@ -218,7 +228,10 @@ impl Held<'_> {
         let deadline = deadline.min(Instant::now() + ATTEMPT);
         let mut trouble = Trouble::Passing(Cause::NoAddress);
         let mut candidates = target.candidates(self.link.server);
-        candidates.retain(|address| !self.core.options.far || matches!(address, Address::Tcp(..)));
+        let is_far = |address: &Address| matches!(address, Address::Tcp(..));
+        if self.core.options.far && candidates.iter().any(is_far) {
+            candidates.retain(is_far);
+        }
         for address in candidates {
             match Connection::connect(&address, &Tuning::default(), &hello, &target.secret, deadline) {
                 Ok((connection, welcome, pool)) => {
