@@ -25,6 +25,8 @@ pub struct Options {
     /// A program that uses files, or a command that looks at the partition. Only the first gets at the
     /// servers' caches.
     pub role: Role,
+    /// Reaches servers of this host as if they were on others, if they listen for those.
+    pub far: bool,
 }
 
 impl Default for Options {
@@ -33,6 +35,7 @@ impl Default for Options {
             deadline: Duration::from_secs(30),
             flush_deadline: Duration::from_secs(300),
             role: Role::Client,
+            far: false,
         }
     }
 }

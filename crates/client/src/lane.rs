@@ -173,12 +173,20 @@ impl<'a> Lane<'a> {
     pub fn receive(&mut self, access: &mut Access<'_, '_>) -> Result<()> {
         let deadline = self.since + self.core.options.deadline;
         let Some(first) = self.sent.front() else { return Ok(()) };
-        let mut into = match &first.asked {
-            Asked::Groups(_) | Asked::View(_) => Vec::new(),
-            Asked::Chunks(chunks) => access.memory.scatter(chunks),
-        };
-        let received = self.held.receive(&mut into, deadline);
-        drop(into);
+        // Memory of bytes beyond the end of the file is left alone.
+        let mut aside = Vec::new();
+        let (lent, beside) = (&mut *access, &mut aside);
+        let received = self.held.receive_into(
+            move |reply| match (&first.asked, reply) {
+                (Asked::Chunks(chunks), Reply::Data { end }) => {
+                    let beyond: Vec<bool> =
+                        chunks.iter().map(|chunk| lent.is_doubtful(chunk, *end)).collect();
+                    lent.memory.scatter(chunks, &beyond, beside)
+                }
+                _ => Vec::new(),
+            },
+            deadline,
+        );
         match received {
             Ok(reply) => {
                 self.since = Instant::now();
@@ -207,12 +215,11 @@ impl<'a> Lane<'a> {
             }
             (Asked::Chunks(chunks), Reply::Data { end }) => {
                 self.unknown = 0;
-                access.memory.landed(chunks);
-                if access.ceiling.is_none() {
-                    let beyond = chunks.iter().filter(|chunk| access.memory.local_end(chunk) > *end);
-                    self.doubtful.extend(beyond);
-                    access.unsure |= !self.doubtful.is_empty();
-                }
+                let beyond: Vec<bool> = chunks.iter().map(|chunk| access.is_doubtful(chunk, *end)).collect();
+                access.memory.landed(chunks, &beyond);
+                self.doubtful
+                    .extend(chunks.iter().zip(beyond).filter(|(_, beyond)| *beyond).map(|(chunk, _)| chunk));
+                access.unsure |= !self.doubtful.is_empty();
                 return Ok(());
             }
             (Asked::Chunks(_), Reply::Done) if !access.memory.is_read() => {

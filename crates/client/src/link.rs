@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use pario_transport::{Connection, Tuning};
+use pario_transport::{Address, Connection, Tuning};
 use pario_units::{RequestId, Retry, ServerId};
 use pario_wire::greeting::{Hello, Welcome};
 use pario_wire::{Envelope, Reply, Request};
@@ -173,6 +173,16 @@ impl Held<'_> {
         connection.receive(into, deadline).map(|(_, reply)| reply)
     }
 
+    /// The same where it depends on the reply which memory its payload goes to.
+    pub fn receive_into<'m>(
+        &mut self,
+        room: impl FnOnce(&Reply) -> Vec<IoSliceMut<'m>>,
+        deadline: Instant,
+    ) -> std::result::Result<Reply, pario_transport::Error> {
+        let connection = self.line.connection.as_mut().expect("connected before receiving");
+        connection.receive_into(room, deadline).map(|(_, reply)| reply)
+    }
+
     /// Whether the server still has to be told a view, which counts as done then.
     pub fn tells_view(&mut self, hash: u128) -> bool {
         if self.line.told.len() >= MOST_TOLD {
@@ -249,7 +259,12 @@ impl Held<'_> {
         };
         let deadline = deadline.min(Instant::now() + ATTEMPT);
         let mut trouble = Trouble::Passing(Cause::NoAddress);
-        for address in target.candidates(self.link.server) {
+        let mut candidates = target.candidates(self.link.server);
+        let is_far = |address: &Address| matches!(address, Address::Tcp(..));
+        if self.core.options.far && candidates.iter().any(is_far) {
+            candidates.retain(is_far);
+        }
+        for address in candidates {
             match Connection::connect(&address, &Tuning::default(), &hello, &target.secret, deadline) {
                 Ok((connection, welcome, pool)) => {
                     return self.enter(connection, &welcome, pool, deadline);

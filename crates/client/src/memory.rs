@@ -21,6 +21,13 @@ pub(crate) struct Access<'a, 'b> {
     pub ahead: u16,
 }
 
+impl Access<'_, '_> {
+    /// Whether what was read of a chunk may lie beyond the end of the file: the server's local part ends at `end`.
+    pub fn is_doubtful(&self, chunk: &Chunk, end: u64) -> bool {
+        self.ceiling.is_none() && self.memory.is_read() && self.memory.local_end(chunk) > end
+    }
+}
+
 pub(crate) enum Memory<'a, 'b> {
     /// To be filled from the file.
     Read(&'a mut [(u64, &'b mut [u8])]),
@@ -121,8 +128,30 @@ impl Memory<'_, '_> {
         }
     }
 
-    /// Where chunks, which are in the order of memory, are read to, as room for a payload.
-    pub fn scatter(&mut self, chunks: &[Chunk]) -> Vec<IoSliceMut<'_>> {
+    /// Where chunks, which are in the order of memory, are read to, as room for a payload; those that lie beyond the end of
+    /// the file are put aside.
+    pub fn scatter<'s>(
+        &'s mut self,
+        chunks: &[Chunk],
+        beyond: &[bool],
+        aside: &'s mut Vec<u8>,
+    ) -> Vec<IoSliceMut<'s>> {
+        let mut slices = self.places(chunks);
+        // Else all of it is in memory of our own.
+        if slices.len() == chunks.len() {
+            let lengths =
+                chunks.iter().zip(beyond).filter(|(_, beyond)| **beyond).map(|(chunk, _)| chunk.len);
+            aside.resize(lengths.sum(), 0);
+            let mut rest = &mut aside[..];
+            for (slice, _) in slices.iter_mut().zip(beyond).filter(|(_, beyond)| **beyond) {
+                let (here, after) = std::mem::take(&mut rest).split_at_mut(slice.len());
+                (*slice, rest) = (IoSliceMut::new(here), after);
+            }
+        }
+        slices
+    }
+
+    fn places(&mut self, chunks: &[Chunk]) -> Vec<IoSliceMut<'_>> {
         let segments = match self {
             Memory::Read(segments) => segments,
             Memory::Write(_) => return Vec::new(),
@@ -139,9 +168,9 @@ impl Memory<'_, '_> {
     }
 
     /// The payload for chunks has come.
-    pub fn landed(&mut self, chunks: &[Chunk]) {
+    pub fn landed(&mut self, chunks: &[Chunk], beyond: &[bool]) {
         if let Memory::Viewed(viewed) = self {
-            viewed.landed(chunks);
+            viewed.landed(chunks, beyond);
         }
     }
 }
@@ -201,7 +230,7 @@ mod tests {
             }
             let mut segments: Vec<(u64, &mut [u8])> = memory.iter_mut().map(|m| (0, &mut m[..])).collect();
             let mut access = Memory::Read(&mut segments);
-            let slices = access.scatter(&chunks);
+            let slices = access.places(&chunks);
             prop_assert_eq!(slices.len(), chunks.len());
             for (mark, mut slice) in (1..).zip(slices) {
                 slice.fill(mark);

@@ -37,8 +37,6 @@ pub(crate) fn transfer(open: &Open, memory: Memory<'_, '_>, ahead: u16) -> Resul
 fn carry_all(open: &Open, shares: Vec<Vec<Chunk>>, access: &mut Access<'_, '_>) -> Result<()> {
     let mut left: Vec<(ServerId, Vec<Chunk>)> = open.striping.holders().zip(shares).collect();
     left.retain(|(_, chunks)| !chunks.is_empty());
-    // Turns are taken in this order.
-    left.sort_unstable_by_key(|(server, _)| *server);
     let writes: Vec<ServerId> = match access.memory.is_read() {
         true => Vec::new(),
         false => left.iter().map(|(server, _)| *server).collect(),
@@ -64,9 +62,11 @@ fn carry_all(open: &Open, shares: Vec<Vec<Chunk>>, access: &mut Access<'_, '_>) 
 /// Moves chunks until all are done or it has to be asked how large the file is: then those that are left.
 fn carry(
     open: &Open,
-    work: Vec<(ServerId, Vec<Chunk>)>,
+    mut work: Vec<(ServerId, Vec<Chunk>)>,
     access: &mut Access<'_, '_>,
 ) -> Result<Vec<(ServerId, Vec<Chunk>)>> {
+    // Turns are taken in this order.
+    work.sort_unstable_by_key(|(server, _)| *server);
     let mut lanes = Vec::with_capacity(work.len());
     for (server, chunks) in work {
         lanes.push(Lane::start(&open.core, server, open.file, chunks, access)?);

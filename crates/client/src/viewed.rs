@@ -172,12 +172,13 @@ impl<'a> Viewed<'a> {
         }
     }
 
-    /// The payload for chunks has come.
-    pub fn landed(&mut self, chunks: &[Chunk]) {
+    /// The payload for chunks has come; of those beyond the end of the file nothing is wanted.
+    pub fn landed(&mut self, chunks: &[Chunk], beyond: &[bool]) {
         let mut done = 0;
-        for chunk in chunks {
+        for (chunk, beyond) in chunks.iter().zip(beyond) {
             let from = done..done + chunk.len;
             match &mut self.data {
+                _ if *beyond => {}
                 Data::Read(_) if are_long(chunks) => return,
                 Data::Read(bytes) => {
                     bytes[chunk.at..chunk.at + chunk.len].copy_from_slice(&self.scratch[from]);

@@ -48,6 +48,32 @@ fn nothing_is_done_twice() {
     assert_eq!(fake.opens(), 0);
 }
 
+/// Whoever asks servers for the end of the file gives up their turns and takes them again.
+#[test]
+fn threads_that_begin_with_different_servers_do_not_wait_for_each_other() {
+    let fake = Fake::start(Setup { servers: 3, ..SETUP });
+    let partition = fake.connect();
+    let file = partition.open("/file", &writing()).expect("opened");
+    // The other servers have nothing of it, and cannot say that it reaches so far.
+    file.write_at(&[7; 1000], 90_000).expect("written");
+    std::thread::scope(|scope| {
+        for start in 0..3 {
+            let partition = &partition;
+            scope.spawn(move || {
+                let file = partition.open("/file", &writing()).expect("opened");
+                file.set_start(start);
+                let mut bytes = vec![0; 95_000];
+                for _ in 0..100 {
+                    assert_eq!(file.read_at(&mut bytes, 0).expect("read"), 91_000);
+                    assert!(bytes[..90_000] == [0; 90_000] && bytes[90_000..91_000] == [7; 1000]);
+                }
+                file.close().expect("closed");
+            });
+        }
+    });
+    file.close().expect("closed");
+}
+
 #[test]
 fn threads_share_connections_that_break() {
     let fake = Fake::start(Setup { slots: 16, ..SETUP });

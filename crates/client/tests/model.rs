@@ -152,6 +152,7 @@ impl Pair {
                     let mut bytes = vec![0xee; *len];
                     let count = file.read_at(&mut bytes, *at).expect("read");
                     assert_eq!(&bytes[..count], self.model_read(*at, *len), "{act:?}");
+                    assert!(bytes[count..].iter().all(|byte| *byte == 0xee), "beyond the end: {act:?}");
                 }
             }
             Act::Write(at, len) => {
@@ -198,13 +199,18 @@ impl Pair {
                 let view = view(*number);
                 let count = self.file.read_view(&view, Pos(*at), &mut bytes).expect("read");
                 assert_eq!(bytes[..count], self.model_view(&view, *at, *len), "{act:?}");
+                let is_monotone = view.is_monotone();
+                assert!(!is_monotone || bytes[count..].iter().all(|byte| *byte == 0xee), "{act:?}");
             }
             Act::ReadThrough(number, at, len) => {
                 let (view, mut bytes) = (view(*number), vec![0xee; *len]);
                 let buffer = memory(&bytes);
                 let count = self.other.read_through(&view, Pos(*at), &buffer, 0, *len as u64).expect("read");
                 buffer.pack(0, &mut bytes);
-                assert_eq!(bytes[..count as usize], self.model_view(&view, *at, *len), "{act:?}");
+                let count = count as usize;
+                assert_eq!(bytes[..count], self.model_view(&view, *at, *len), "{act:?}");
+                let is_monotone = view.is_monotone();
+                assert!(!is_monotone || bytes[count..].iter().all(|byte| *byte == 0xee), "{act:?}");
             }
             Act::WriteView(number, at, len) => {
                 let (view, bytes) = (view(*number), self.fresh(*len));

@@ -22,7 +22,7 @@ impl Partition {
         let list: Vec<String> =
             (0..servers).map(|server| format!("{:?}", dir.join(format!("data{server}")))).collect();
         let text = format!(
-            "name = \"{NAME}\"\nservers = [{}]\nstripe_size = {stripe}\ncache = \"{cache}\"\nlisten = \"none\"\n",
+            "name = \"{NAME}\"\nservers = [{}]\nstripe_size = {stripe}\ncache = \"{cache}\"\nlisten = \"127.0.0.1\"\n",
             list.join(", ")
         );
         let file = dir.join("trial.toml");

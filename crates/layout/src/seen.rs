@@ -40,8 +40,6 @@ pub struct Share {
     pub offset: u64,
     /// Where in the server's local part the first is.
     pub local: u64,
-    /// Stripes that were looked at in vain to find it.
-    pub skipped: u64,
 }
 
 /// What a server has of a range of a view.
@@ -147,14 +145,12 @@ impl Seen {
 
     /// The next share, which is taken away from the range; at most so many stripes are looked at.
     fn share(&self, place: u16, range: &mut Range<u64>, steps: &mut u64) -> Option<Share> {
-        let mut skipped = 0;
         while !range.is_empty() && *steps > 0 {
             *steps -= 1;
             let offset = self.view.select(Pos(range.start))?.0;
             let mine = self.striping.first_from(place, offset);
             if mine > offset {
                 range.start = self.view.rank(Offset(mine)).0;
-                skipped += 1;
                 continue;
             }
             let piece = self.striping.piece(Offset(offset));
@@ -162,8 +158,7 @@ impl Seen {
                 1 => range.end,
                 _ => self.view.rank(Offset(offset + piece.len)).0.min(range.end),
             };
-            let share =
-                Share { at: range.start, len: end - range.start, offset, local: piece.local, skipped };
+            let share = Share { at: range.start, len: end - range.start, offset, local: piece.local };
             range.start = end;
             return Some(share);
         }

@@ -18,7 +18,8 @@ pub struct Env {
     pub trace: Option<Setup>,
     /// `PARIO_DEVELOP=1`: check more of what must be equal on all ranks.
     pub develop: bool,
-    /// `PARIO_NODE`: ranks with different values count as being on different nodes; for tests.
+    /// `PARIO_NODE`: ranks with different values count as being on different nodes, and only those of `node0` as being
+    /// where the servers of partitions are; for tests.
     node: Option<String>,
     /// `PARIO_PRETEND_FS=KIND[,stripe=BYTES][,count=N]`: take files to be on that file system; for tests.
     pub pretend: Option<FileSystem>,
@@ -103,6 +104,11 @@ impl Env {
         named.bytes().fold(node::node_key(), |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3).rotate_left(7)
         })
+    }
+
+    /// Whether this is not where the servers of partitions are, though it may look so.
+    pub(crate) fn is_far(&self) -> bool {
+        self.node.as_ref().is_some_and(|node| node != "node0")
     }
 
     /// The name of this node's host.

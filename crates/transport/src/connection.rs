@@ -191,11 +191,31 @@ impl Connection {
         into: &mut [IoSliceMut<'_>],
         deadline: Instant,
     ) -> Result<(RequestId, Reply), Error> {
+        if let (Some(first), Some(_)) = (self.lines.pending.front(), &self.stream) {
+            same_length(first.payload, into.iter().map(|slice| slice.len()))?;
+        }
+        self.receive_into(|_| into.iter_mut().map(|slice| IoSliceMut::new(slice)).collect(), deadline)
+    }
+
+    /// The same where it depends on the reply which memory its payload goes to; nobody is asked for memory if it has
+    /// none.
+    ///
+    /// # Panics
+    /// If no request is outstanding, or the memory is not as long as the payload.
+    pub fn receive_into<'m>(
+        &mut self,
+        room: impl FnOnce(&Reply) -> Vec<IoSliceMut<'m>>,
+        deadline: Instant,
+    ) -> Result<(RequestId, Reply), Error> {
         let Some(stream) = &self.stream else { return Err(Error::Dead { peer: self.peer.clone() }) };
         let first = *self.lines.pending.front().expect("receive without an outstanding request");
-        same_length(first.payload, into.iter().map(|slice| slice.len()))?;
         let with = Patience { stream, peer: &self.peer, action: Action::Receive, deadline };
-        match self.lines.receive(&with, into) {
+        let room = |reply: &Reply, payload: usize| {
+            let into = room(reply);
+            assert_eq!(into.iter().map(|slice| slice.len()).sum::<usize>(), payload, "room for a payload");
+            into
+        };
+        match self.lines.receive(&with, room) {
             Ok(reply) => {
                 self.lines.pending.pop_front();
                 self.lines.expected -= first.payload;
@@ -236,18 +256,24 @@ impl Lines {
     }
 
     /// The reply to the first pending request.
-    fn receive(&mut self, with: &Patience<'_>, into: &mut [IoSliceMut<'_>]) -> Result<Reply, Error> {
+    fn receive<'m>(
+        &mut self,
+        with: &Patience<'_>,
+        room: impl FnOnce(&Reply, usize) -> Vec<IoSliceMut<'m>>,
+    ) -> Result<Reply, Error> {
         loop {
             if let Some(early) = self.early.pop_front() {
-                scatter(&early.payload, into);
+                if !early.payload.is_empty() {
+                    scatter(&early.payload, &mut room(&early.reply, early.payload.len()));
+                }
                 return Ok(early.reply);
             }
             let progress = match self.aside {
                 Some(_) => self.read_aside(with)?,
                 None => match self.read_frame(with)? {
                     Frame::Whole(reply, 0) => return Ok(reply),
-                    Frame::Whole(reply, _) => {
-                        with.read_exact_vectored(into)?;
+                    Frame::Whole(reply, payload) => {
+                        with.read_exact_vectored(&mut room(&reply, payload))?;
                         return Ok(reply);
                     }
                     Frame::Partial => true,
