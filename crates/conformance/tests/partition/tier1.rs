@@ -110,7 +110,9 @@ fn tell_the_last(site: &Site, own: u64, dice: &mut Dice) {
     for member in members {
         let peak = member.client.tier1().counters().peak_bytes;
         assert!(peak <= options.bytes, "{peak}");
-        member.kept.map(|kept| kept.close(dice.one_in(2)).expect("it can be stored"));
+        if let Some(kept) = member.kept {
+            kept.close(dice.one_in(2)).expect("it can be stored");
+        }
         member.file.close().expect("it can be stored");
     }
     let mut bytes = model.clone();
