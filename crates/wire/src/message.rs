@@ -254,8 +254,7 @@ pub struct Room {
     pub parts: u64,
 }
 
-/// How much leases there are at a server, and the traffic that they caused: requests for leases, and accesses of others
-/// to files with leases.
+/// Who leases at a server, and the traffic that this causes: requests for leases, and accesses to files that have some.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leases {
     pub teams: u32,

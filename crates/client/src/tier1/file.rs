@@ -88,7 +88,8 @@ impl TierFile {
     /// Waits until the servers have all that was written, not necessarily on disk. What could not be staged before
     /// is tried again; the error is that of the first failure since. Blocks and leases stay.
     pub fn flush(&self) -> Result<()> {
-        self.shared.flush(self.key, self.door.deadline())
+        // The staging thread hears of a server's deadline first, and knows why.
+        self.shared.flush(self.key, self.door.deadline() * 4)
     }
 
     /// The furthest end of what was written here since it was opened; 0 if nothing was.

@@ -1,11 +1,12 @@
 //! Memory for blocks: as much as was asked for, over all files. Who needs some takes that of clean blocks, and
 //! waits only if all blocks are dirty.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pario_units::FileId;
 
-use super::state::State;
+use super::state::{Kept, Key, State};
 use super::{Guard, Shared};
 use crate::error::{Error, Result};
 
@@ -27,12 +28,12 @@ impl Shared {
         state.wanting += 1;
         self.work.notify_one();
         let found = loop {
-            if let Some(failed) = state.is_stuck() {
+            if let Some(failed) = state.stuck() {
                 break Err(failed);
             }
             let waited = since.elapsed();
             if waited >= patience {
-                break Err(Error::NoRoom { file, waited });
+                break Err(state.failure().unwrap_or(Error::NoRoom { file, waited }));
             }
             state = self.wait(state, patience - waited);
             if let Some(memory) = state.room_now(size) {
@@ -77,16 +78,17 @@ impl State {
         self.used -= memory.len() as u64;
     }
 
-    /// The error, if all there is in memory could not be staged.
-    fn is_stuck(&self) -> Option<Error> {
-        let mut failed = None;
-        for ((_, id), file) in &self.files {
-            match (&file.error, file.paused) {
-                (Some(cause), true) => failed = Some((*id, cause)),
-                _ if !file.blocks.is_empty() => return None,
-                _ => {}
-            }
-        }
-        failed.map(|(file, cause)| Error::Unstaged { file, cause: std::sync::Arc::clone(cause) })
+    /// Why something could not be staged, if that was so.
+    fn failure(&self) -> Option<Error> {
+        let failed = |((_, file), kept): (&Key, &Kept)| {
+            Some(Error::Unstaged { file: *file, cause: Arc::clone(kept.error.as_ref()?) })
+        };
+        self.files.iter().find_map(failed)
+    }
+
+    /// The same, if it goes for all there is in memory.
+    fn stuck(&self) -> Option<Error> {
+        let mut used = self.files.values().filter(|file| !file.blocks.is_empty());
+        if used.all(|file| file.paused) { self.failure() } else { None }
     }
 }
