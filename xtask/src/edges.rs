@@ -36,6 +36,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "mpi-host", "layout", "client",
         ],
     ),
+    ("simulate", &["units", "view", "domain", "layout", "locks", "exchange"]),
     ("pario", &["client", "view"]),
     ("server", &["units", "layout", "locks", "wire", "transport", "cache", "store", "namespace", "shm"]),
     ("capi", &["mpiio", "mpi-host", "buffer", "trace", "units"]),

@@ -1,0 +1,17 @@
+//! Collective I/O on a machine that is not there.
+#![forbid(unsafe_code)]
+
+mod agenda;
+mod chance;
+mod fs;
+mod link;
+mod machine;
+mod setup;
+mod shuffle;
+mod workload;
+
+pub use agenda::Time;
+pub use fs::{Refused, run};
+pub use machine::{Machine, Number};
+pub use setup::{Callback, Messages, Outcome, Protocol, Rounds, Setup};
+pub use workload::{Access, Error, Recorded, Size, Span, Workload};
