@@ -1,9 +1,9 @@
 //! The pretended machine: every number that a simulation depends on, with its unit and what it stands for.
 //!
-//! The values are those of a cluster on which one storage target takes in data four times as fast as one node's
-//! file-system client gives it away, which is common: a client is a few kernel threads, a target a group of
-//! disks or flash behind a cache. Absolute bandwidths follow these numbers and mean little; what is worth knowing is which
-//! orderings hold over a range of them ([`crate::sensitivity`]).
+//! The values are those of a cluster on which a node's file-system client (one process that writes) is the narrow place,
+//! and a storage target (flash or many disks behind a cache) takes in what a dozen clients give away. Absolute bandwidths
+//! follow these numbers and mean little; what is worth knowing is which orderings hold over a range of them
+//! ([`crate::sensitivity`]).
 
 macro_rules! machine {
     ($($(#[doc = $doc:literal])+ $name:ident = $value:literal $unit:literal,)+) => {
@@ -69,11 +69,11 @@ machine! {
     /// What a server's network link carries in each direction.
     server_rate = 5_000_000_000 "B/s",
     /// Processor time of a server for a request to read or write.
-    request_time = 50_000 "ns",
+    request_time = 20_000 "ns",
     /// What a server's storage reads or writes when it does so in order.
-    storage_rate = 3_000_000_000 "B/s",
+    storage_rate = 5_000_000_000 "B/s",
     /// What it costs the storage to go somewhere else.
-    seek_time = 100_000 "ns",
+    seek_time = 50_000 "ns",
     /// Bytes written that a server takes in before its storage has them.
     server_buffer = 268_435_456 "B",
     /// Time of a lock manager, and of a holder that is asked to give way, for one message.

@@ -19,6 +19,8 @@ pub struct Operation {
     pub mode: Mode,
     /// What is to be locked, at which manager, in order.
     pub locks: Vec<(u32, Extent)>,
+    /// How many of them it has taken or asked for.
+    pub begun: usize,
     /// What is locked.
     pub taken: Vec<(u32, Ticket)>,
     /// What it has to ask the servers for, as soon as it has the lock.

@@ -47,13 +47,15 @@ impl Run<'_> {
         }
     }
 
-    /// Takes the locks of a client's operation, one after the other; goes on when it has all.
+    /// Takes locks of a client's operation, and goes on when it has all. A writer takes them one after the other, in an order
+    /// that all share; a reader asks for all of its shared locks at once.
     pub fn lock(&mut self, number: u32) {
         loop {
             let client = &mut self.clients[number as usize];
             let operation = client.operation.as_mut().expect("it is under way");
-            let Some(&(keeper, extent)) = operation.locks.get(operation.taken.len()) else { break };
+            let Some(&(keeper, extent)) = operation.locks.get(operation.begun) else { break };
             let (file, mode) = (operation.file, operation.mode);
+            operation.begun += 1;
             match client.held[keeper as usize].begin(file, extent, mode) {
                 Begin::Now(ticket) => {
                     operation.taken.push((keeper, ticket));
@@ -63,11 +65,17 @@ impl Run<'_> {
                     self.seen.requests += 1;
                     let grant = Grant::Largest;
                     let request = Request { holder: number, ticket, file, extent, mode, grant };
-                    return self.say(keeper, number, Word::Request(request));
+                    self.say(keeper, number, Word::Request(request));
+                    if mode == Mode::Exclusive {
+                        return;
+                    }
                 }
             }
         }
-        self.locked(number);
+        let operation = self.clients[number as usize].operation.as_ref().expect("it is under way");
+        if operation.taken.len() == operation.locks.len() {
+            self.locked(number);
+        }
     }
 
     /// Sends a word to a manager.
@@ -189,8 +197,9 @@ impl super::Client {
     /// Whether the operation under way has bytes of these extents.
     fn uses(&self, keeper: u32, file: FileId, extents: &[Extent]) -> bool {
         let Some(operation) = self.operation.as_ref().filter(|operation| operation.file == file) else { return false };
-        let taken = operation.locks.iter().take(operation.taken.len());
-        taken.filter(|(k, _)| *k == keeper).any(|(_, used)| extents.iter().any(|extent| extent.overlaps(*used)))
+        let is_taken = operation.taken.iter().any(|(k, _)| *k == keeper);
+        let mut used = operation.locks.iter().filter(|(k, _)| is_taken && *k == keeper);
+        used.any(|(_, used)| extents.iter().any(|extent| extent.overlaps(*used)))
     }
 }
 

@@ -31,6 +31,7 @@ impl Run<'_> {
             range,
             mode: mode(self.setup.write),
             locks,
+            begun: 0,
             taken: Vec::new(),
             unread,
             waits,

@@ -40,6 +40,12 @@ impl Grid {
         Grid::new(element, [1, 1, a, b * c], step, [1, 1, height, width])
     }
 
+    /// `len` bytes of each rank, one after the other.
+    pub fn row(ranks: u32, len: u64) -> Result<Grid, Error> {
+        let block = [1, 1, 1, len];
+        Grid::new(1, [1, 1, 1, u64::from(ranks)], block, block)
+    }
+
     fn new(element: u64, ranks: [u64; 4], step: [u64; 4], block: [u64; 4]) -> Result<Grid, Error> {
         let sizes = [0, 1, 2, 3].map(|d| {
             (ranks[d] - 1).checked_mul(step[d]).and_then(|most| most.checked_add(block[d])).unwrap_or(0)

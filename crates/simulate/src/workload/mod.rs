@@ -135,7 +135,8 @@ impl std::error::Error for Error {}
 /// The sizes of a workload; 0 means its usual one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// The edge of the block that each rank has (coll_perf, s3d, flash), of the whole array (bt), or of a tile.
+    /// The edge of the block that each rank has (coll_perf, s3d, flash), of the whole array (bt), of a
+    /// tile, or the KiB of each rank (contiguous).
     pub edge: u64,
     /// How many collective calls.
     pub calls: u32,
@@ -143,7 +144,7 @@ pub struct Size {
 
 impl Workload {
     /// Those that are built in.
-    pub const NAMES: &'static [&'static str] = &["coll_perf", "bt", "flash", "s3d", "tile"];
+    pub const NAMES: &'static [&'static str] = &["coll_perf", "bt", "flash", "s3d", "tile", "contiguous"];
 
     /// A workload that is built in, on so many ranks.
     pub fn named(name: &str, ranks: u32, size: Size) -> Result<Workload, Error> {
@@ -162,6 +163,7 @@ impl Workload {
                 let (width, height) = (edge(1024), edge(1024) * 3 / 4);
                 (Shape::Arrays(vec![Grid::tiles(ranks, width, height, 3)?]), calls(10))
             }
+            "contiguous" => (Shape::Arrays(vec![Grid::row(ranks, edge(4096) << 10)?]), calls(4)),
             "bt" => (Shape::Slices(Slices::new(ranks, edge(162), 40)?), calls(40)),
             "flash" => {
                 let edge = edge(32);
@@ -327,6 +329,7 @@ mod tests {
             (Just("s3d"), 1u32..30, 1u64..4),
             (Just("tile"), 1u32..20, 4u64..16),
             (Just("flash"), 1u32..12, 1u64..3),
+            (Just("contiguous"), 1u32..9, Just(1u64)),
             (Just("bt"), (1u32..5).prop_map(|n| n * n), 5u64..9),
         ];
         small.prop_map(|(name, ranks, edge)| {
