@@ -42,7 +42,10 @@ const EDGES: &[(&str, &[&str])] = &[
     ("capi", &["mpiio", "mpi-host", "buffer", "trace", "units"]),
     (
         "cli",
-        &["units", "hints", "trace", "registry", "layout", "wire", "transport", "server", "client", "pario"],
+        &[
+            "units", "hints", "trace", "domain", "simulate", "registry", "layout", "wire", "transport", "server",
+            "client", "pario",
+        ],
     ),
     ("model", &["units", "view"]),
     ("conformance", &["model", "units", "view", "pario", "client", "registry", "transport", "wire"]),

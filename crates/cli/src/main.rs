@@ -12,6 +12,7 @@ mod partition;
 mod run;
 #[allow(unsafe_code)]
 mod signal;
+mod simulate;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -34,6 +35,7 @@ Examples:
   pario cp -r input scratch:/                 copy files into the partition, or out of it
   pario hints                                 list the hints that files understand
   pario hints --check my-hints                try a hint file
+  pario simulate --procs 64,256,1024          which partitioning suits which file system, on paper
   pario trace summary                         what a run with PARIO_TRACE=all did, in numbers
 
 'pario COMMAND --help' says more about a command.";
@@ -49,6 +51,7 @@ enum Command {
     #[command(flatten)]
     Files(files::Command),
     Hints(hints::Arguments),
+    Simulate(simulate::Arguments),
     Trace(trace::Arguments),
 }
 
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         }
         Command::Files(command) => files::main(&command, &env),
         Command::Hints(arguments) => hints::main(&arguments).map_err(|e| (e.to_string(), 2)),
+        Command::Simulate(arguments) => simulate::main(&arguments).map_err(|e| (e.to_string(), 2)),
         Command::Trace(arguments) => trace::main(&arguments).map_err(|e| (e.to_string(), 2)),
     };
     done.unwrap_or_else(|(message, code)| {

@@ -77,7 +77,7 @@ machine! {
     /// Bytes written that a server takes in before its storage has them.
     server_buffer = 268_435_456 "B",
     /// Time of a lock manager, and of a holder that is asked to give way, for one message.
-    lock_time = 20_000 "ns",
+    lock_time = 30_000 "ns",
     /// Bytes that a client reads ahead after a read that does not follow the one before.
     ahead_first = 32_768 "B",
     /// The most that it reads ahead; the amount doubles with each read that follows the one before.

@@ -100,7 +100,14 @@ impl<'a> Shuffle<'a> {
 
     /// Brings the ranks' bytes of a window to an aggregator (`inwards`) or from it to them; when that is done, and whether
     /// there were any.
-    pub fn exchange(&mut self, now: Time, call: u32, at: u32, ranges: &[Range<u64>], inwards: bool) -> (Time, bool) {
+    pub fn exchange(
+        &mut self,
+        now: Time,
+        call: u32,
+        at: u32,
+        ranges: &[Range<u64>],
+        inwards: bool,
+    ) -> (Time, bool) {
         self.parts(call, ranges);
         let mut parts = std::mem::take(&mut self.parts);
         // Everybody begins with somebody else.
@@ -108,7 +115,11 @@ impl<'a> Shuffle<'a> {
         parts.rotate_left(turn);
         let mut done = now;
         for part in &parts {
-            let end = if inwards { self.message(now, part, part.rank, at) } else { self.message(now, part, at, part.rank) };
+            let end = if inwards {
+                self.message(now, part, part.rank, at)
+            } else {
+                self.message(now, part, at, part.rank)
+            };
             done = done.max(end);
         }
         let any = !parts.is_empty();
@@ -138,7 +149,8 @@ impl<'a> Shuffle<'a> {
         let ranks = u64::from(self.work.ranks());
         let hops = u64::from(ranks.next_power_of_two().trailing_zeros()).max(1);
         // A claim is eleven words.
-        2 * hops * (self.machine.latency + self.machine.message_time) + span(ranks * 88, self.machine.node_rate)
+        2 * hops * (self.machine.latency + self.machine.message_time)
+            + span(ranks * 88, self.machine.node_rate)
     }
 }
 

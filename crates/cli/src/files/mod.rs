@@ -21,7 +21,7 @@ mod session;
 pub mod stage;
 mod stat;
 mod status;
-mod table;
+pub mod table;
 mod tally;
 mod text;
 

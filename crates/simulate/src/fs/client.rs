@@ -130,7 +130,8 @@ impl Client {
     /// Dirty pieces with bytes in these extents of a manager's file.
     pub fn dirty_in(&self, keeper: u32, file: FileId, extents: &[Extent]) -> BTreeSet<u64> {
         let touched = |extent: &Extent| extents.iter().any(|other| other.overlaps(*extent));
-        let here = self.dirty.iter().filter(|(_, (k, f, extent))| *k == keeper && *f == file && touched(extent));
+        let here =
+            self.dirty.iter().filter(|(_, (k, f, extent))| *k == keeper && *f == file && touched(extent));
         here.map(|(number, _)| *number).collect()
     }
 

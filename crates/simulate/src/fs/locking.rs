@@ -39,8 +39,9 @@ impl Run<'_> {
             Protocol::Token => vec![(0, extent(range.start, range.end))],
             Protocol::Server => {
                 let shares = self.striping.shares(range.clone());
-                let mut locks: Vec<(u32, Extent)> =
-                    shares.map(|share| (u32::from(share.server.0), extent(share.at, share.at + share.len))).collect();
+                let mut locks: Vec<(u32, Extent)> = shares
+                    .map(|share| (u32::from(share.server.0), extent(share.at, share.at + share.len)))
+                    .collect();
                 locks.sort_unstable();
                 locks
             }
@@ -196,7 +197,9 @@ impl Run<'_> {
 impl super::Client {
     /// Whether the operation under way has bytes of these extents.
     fn uses(&self, keeper: u32, file: FileId, extents: &[Extent]) -> bool {
-        let Some(operation) = self.operation.as_ref().filter(|operation| operation.file == file) else { return false };
+        let Some(operation) = self.operation.as_ref().filter(|operation| operation.file == file) else {
+            return false;
+        };
         let is_taken = operation.taken.iter().any(|(k, _)| *k == keeper);
         let mut used = operation.locks.iter().filter(|(k, _)| is_taken && *k == keeper);
         used.any(|(_, used)| extents.iter().any(|extent| extent.overlaps(*used)))

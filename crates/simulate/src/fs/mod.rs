@@ -57,11 +57,25 @@ enum Event {
     /// It has the ranks' bytes, or they have theirs.
     Exchanged(u32),
     /// A lock message has arrived at a manager, and then: the manager has looked at it.
-    ToKeeper { keeper: u32, from: u32, word: Word },
-    Kept { keeper: u32, from: u32, word: Word },
+    ToKeeper {
+        keeper: u32,
+        from: u32,
+        word: Word,
+    },
+    Kept {
+        keeper: u32,
+        from: u32,
+        word: Word,
+    },
     /// A lock message has arrived at a client, and then: the client has looked at it.
-    ToHolder { keeper: u32, action: Action<u32> },
-    Told { keeper: u32, action: Action<u32> },
+    ToHolder {
+        keeper: u32,
+        action: Action<u32>,
+    },
+    Told {
+        keeper: u32,
+        action: Action<u32>,
+    },
     /// A client's request is in its cache.
     Copied(u32),
     /// A piece has left a client.
@@ -72,12 +86,21 @@ enum Event {
     /// The client knows that its server has a piece.
     Known(Piece),
     /// A request to read has reached its server, and then: the server has looked at it.
-    Asked { server: u16, job: Job },
-    Queued { server: u16, job: Job },
+    Asked {
+        server: u16,
+        job: Job,
+    },
+    Queued {
+        server: u16,
+        job: Job,
+    },
     /// A server's storage has done what it did.
     Stored(u16),
     /// A client has what it asked for.
-    Received { client: u32, request: u64 },
+    Received {
+        client: u32,
+        request: u64,
+    },
 }
 
 /// A file system in use.
@@ -129,8 +152,8 @@ impl<'a> Run<'a> {
     fn new(setup: &'a Setup, work: &'a Workload) -> Result<Run<'a>, Refused> {
         let machine = &setup.machine;
         let count = setup.servers;
-        let striping =
-            Striping::new(setup.stripe, count, 0, count).map_err(|_| Refused::Number("number or size of stripes"))?;
+        let striping = Striping::new(setup.stripe, count, 0, count)
+            .map_err(|_| Refused::Number("number or size of stripes"))?;
         if setup.buffer == 0 {
             return Err(Refused::Number("buffer of an aggregator"));
         }

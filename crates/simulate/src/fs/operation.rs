@@ -74,7 +74,8 @@ impl Run<'_> {
         let mut blocks = vec![range.start / unit, (range.end - 1) / unit];
         blocks.dedup();
         blocks.retain(|block| range.start > block * unit || range.end < (block + 1) * unit);
-        blocks.retain(|block| self.partial.insert((file, *block), number).is_some_and(|other| other != number));
+        blocks
+            .retain(|block| self.partial.insert((file, *block), number).is_some_and(|other| other != number));
         blocks.into_iter().map(|block| block * unit..(block + 1) * unit).collect()
     }
 

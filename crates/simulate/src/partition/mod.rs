@@ -94,8 +94,8 @@ impl Staged {
 pub fn run(setup: &Setup, strategy: Strategy, shared: bool, work: &Workload) -> Result<Staged, Refused> {
     let machine = &setup.machine;
     let count = setup.servers;
-    let striping =
-        Striping::new(setup.stripe, count, 0, count).map_err(|_| Refused::Number("number or size of stripes"))?;
+    let striping = Striping::new(setup.stripe, count, 0, count)
+        .map_err(|_| Refused::Number("number or size of stripes"))?;
     let per_node = machine.processes_per_node;
     if setup.buffer == 0 || per_node == 0 {
         return Err(Refused::Number("buffer of an aggregator or number of processes per node"));
@@ -104,7 +104,8 @@ pub fn run(setup: &Setup, strategy: Strategy, shared: bool, work: &Workload) -> 
     let mut shuffle = Shuffle::new(work, machine);
     let nodes = u64::from(work.ranks()).div_ceil(per_node) as usize;
     let mut traffic = Traffic::new(machine, nodes, count, shared, setup.write);
-    let mut run = Run { setup, work, striping, shuffle: &mut shuffle, traffic: &mut traffic, processed_ns: Vec::new() };
+    let mut run =
+        Run { setup, work, striping, shuffle: &mut shuffle, traffic: &mut traffic, processed_ns: Vec::new() };
     let (returned, aggregators) = match strategy {
         Strategy::ServerDirected => (run.server_directed(opened), 0),
         Strategy::ClientDirected => run.aggregated(opened, u64::MAX),
@@ -175,7 +176,8 @@ impl Run<'_, '_> {
         let per_node = self.setup.machine.processes_per_node as u32;
         let node: Vec<u32> = (0..self.work.ranks()).map(|rank| rank / per_node).collect();
         let names: Vec<String> = Vec::new();
-        let wanted = Wanted { cb_nodes: self.setup.aggregators, config: &ConfigList::default(), servers: None };
+        let wanted =
+            Wanted { cb_nodes: self.setup.aggregators, config: &ConfigList::default(), servers: None };
         let aggregators = choose(&node, &names, &wanted);
         self.processed_ns = vec![0; aggregators.len()];
         let (mut now, mut served) = (opened, opened);
@@ -194,7 +196,8 @@ impl Run<'_, '_> {
             let windows = |a| partition.domain(a).windows(buffer);
             let rounds = (0..number).map(windows).max().unwrap_or(0);
             for round in 0..rounds {
-                let (after, staged) = self.round(now, served, call, &partition, &aggregators, (round, buffer));
+                let (after, staged) =
+                    self.round(now, served, call, &partition, &aggregators, (round, buffer));
                 (now, served) = (after, staged);
             }
         }
@@ -216,27 +219,40 @@ impl Run<'_, '_> {
         let window = |a: u32| partition.domain(a).window(round, buffer).extents().collect::<Vec<_>>();
         let list = |a: u32| {
             let pieces = window(a).into_iter().flat_map(move |range| striping.pieces(range));
-            merged(pieces.map(|piece| Message { server: piece.server.0, bytes: piece.len, pieces: 1 }).collect(), a)
+            merged(
+                pieces.map(|piece| Message { server: piece.server.0, bytes: piece.len, pieces: 1 }).collect(),
+                a,
+            )
         };
         let place = |a: u32| (u64::from(aggregators[a as usize]) / per_node) as usize;
         let numbers = || 0..aggregators.len() as u32;
         if write {
-            let exchanged: Vec<Time> = numbers().map(|a| self.exchange(now, call, aggregators, a, &window(a))).collect();
+            let exchanged: Vec<Time> =
+                numbers().map(|a| self.exchange(now, call, aggregators, a, &window(a))).collect();
             let done = exchanged.iter().copied().max().unwrap_or(now);
             // Behind what is on its way from the round before.
-            let begin: Vec<Time> = exchanged.iter().map(|&at| at.max(if buffer == u64::MAX { served } else { at })).collect();
+            let begin: Vec<Time> =
+                exchanged.iter().map(|&at| at.max(if buffer == u64::MAX { served } else { at })).collect();
             let staged = self.traffic.deliver(&begin, place, list).into_iter().max().unwrap_or(done);
             if buffer == u64::MAX { (done, staged.max(served)) } else { (staged, staged) }
         } else {
             let begin = vec![now; aggregators.len()];
             let read = self.traffic.deliver(&begin, place, list);
-            let done = numbers().map(|a| self.exchange(read[a as usize], call, aggregators, a, &window(a))).max();
+            let done =
+                numbers().map(|a| self.exchange(read[a as usize], call, aggregators, a, &window(a))).max();
             let done = done.unwrap_or(now);
             (done, done)
         }
     }
 
-    fn exchange(&mut self, now: Time, call: u32, aggregators: &[u32], a: u32, ranges: &[std::ops::Range<u64>]) -> Time {
+    fn exchange(
+        &mut self,
+        now: Time,
+        call: u32,
+        aggregators: &[u32],
+        a: u32,
+        ranges: &[std::ops::Range<u64>],
+    ) -> Time {
         let rank = aggregators[a as usize];
         let before = self.shuffle.copying(rank).used_ns();
         let (done, _) = self.shuffle.exchange(now, call, rank, ranges, self.setup.write);
@@ -320,8 +336,10 @@ mod tests {
     #[test]
     fn throughput_follows_the_servers() {
         for (write, shared) in [(true, false), (true, true), (false, false), (false, true)] {
-            let both: Vec<f64> = [1, 2, 4, 8, 16, 32, 64].map(|n| contiguous(n, n as u16, write, shared)).to_vec();
-            let servers: Vec<f64> = [1, 2, 4, 8, 16, 32, 64].map(|n| contiguous(64, n, write, shared)).to_vec();
+            let both: Vec<f64> =
+                [1, 2, 4, 8, 16, 32, 64].map(|n| contiguous(n, n as u16, write, shared)).to_vec();
+            let servers: Vec<f64> =
+                [1, 2, 4, 8, 16, 32, 64].map(|n| contiguous(64, n, write, shared)).to_vec();
             for (name, row) in [("n on n", &both), ("64 on n", &servers)] {
                 for pair in row.windows(2) {
                     assert!(pair[1] > 1.5 * pair[0], "{name}, write {write}, shared {shared}: {row:?}");
@@ -341,7 +359,8 @@ mod tests {
         assert_eq!(sent, work.bytes() / 2);
         for strategy in Strategy::ALL {
             let staged = run(&setup, strategy, false, &work).expect("runs");
-            let storage = staged.used.iter().find(|used| used.0 == "storage of a server").expect("it has some").1;
+            let storage =
+                staged.used.iter().find(|used| used.0 == "storage of a server").expect("it has some").1;
             // Four servers, a quarter each.
             let quarter = crate::link::span(work.bytes() / 4, setup.machine.storage_rate);
             assert!(storage.abs_diff(quarter) * 20 < quarter, "{strategy:?}: {storage} and {quarter}");
@@ -356,7 +375,9 @@ mod tests {
         setup.machine.storage_rate = 100_000_000;
         setup.machine.server_buffer = 1 << 20;
         let [_, cached, two_phase] = Strategy::ALL.map(|s| run(&setup, s, false, &work).expect("runs"));
-        assert!(cached.served > cached.returned && cached.bandwidth_mib_s() > 2.0 * two_phase.bandwidth_mib_s());
+        assert!(
+            cached.served > cached.returned && cached.bandwidth_mib_s() > 2.0 * two_phase.bandwidth_mib_s()
+        );
         assert_eq!(two_phase.served, two_phase.returned);
         assert_eq!(two_phase.narrowest().0, "storage of a server");
     }

@@ -120,8 +120,9 @@ impl<'a> Traffic<'a> {
         let carried = if same { 0 } else { span(message.bytes, machine.server_rate) };
         let way = if self.write { IN } else { OUT };
         let link = if self.shared { &mut self.nodes[server][way] } else { &mut self.servers[server][way] };
-        let handling =
-            machine.request_time + message.pieces * machine.piece_time + span(message.bytes, machine.copy_rate);
+        let handling = machine.request_time
+            + message.pieces * machine.piece_time
+            + span(message.bytes, machine.copy_rate);
         let stored = span(message.bytes, machine.storage_rate);
         if self.write {
             let arrived = link.take(now, carried).1;
@@ -134,7 +135,11 @@ impl<'a> Traffic<'a> {
             let read = self.storage[server].take(now, stored).1;
             let handled = self.cores[server].take(read, handling).1;
             let sent = link.take(handled, carried).1;
-            let taken = if same { sent } else { self.nodes[node][IN].take(sent, span(message.bytes, machine.node_rate)).1 };
+            let taken = if same {
+                sent
+            } else {
+                self.nodes[node][IN].take(sent, span(message.bytes, machine.node_rate)).1
+            };
             taken + machine.latency
         }
     }

@@ -155,7 +155,8 @@ impl Slices {
     fn cell(&self, index: u64) -> u64 {
         let (short, longer) = (self.edge / self.q, self.edge % self.q);
         let in_longer = longer * (short + 1);
-        if index < in_longer { index / (short + 1) } else { longer + (index - in_longer) / short }.min(self.q - 1)
+        if index < in_longer { index / (short + 1) } else { longer + (index - in_longer) / short }
+            .min(self.q - 1)
     }
 }
 
@@ -223,8 +224,17 @@ mod tests {
     fn ranks_form_a_cube_as_far_as_they_can() {
         let cubes = [1, 2, 8, 12, 13, 64, 100, 256, 512, 1024, 100_000].map(three);
         let expected = [
-            [1, 1, 1], [2, 1, 1], [2, 2, 2], [3, 2, 2], [13, 1, 1], [4, 4, 4], [5, 5, 4], [8, 8, 4], [8, 8, 8],
-            [16, 8, 8], [50, 50, 40],
+            [1, 1, 1],
+            [2, 1, 1],
+            [2, 2, 2],
+            [3, 2, 2],
+            [13, 1, 1],
+            [4, 4, 4],
+            [5, 5, 4],
+            [8, 8, 4],
+            [8, 8, 8],
+            [16, 8, 8],
+            [50, 50, 40],
         ];
         assert_eq!(cubes, expected);
     }

@@ -188,7 +188,13 @@ impl Workload {
         if ranks == 0 || calls == 0 {
             return Err(Error::NothingRecorded);
         }
-        Ok(Workload { name: name.to_owned(), ranks, calls, shape: Shape::Recorded(recorded), views: Vec::new() })
+        Ok(Workload {
+            name: name.to_owned(),
+            ranks,
+            calls,
+            shape: Shape::Recorded(recorded),
+            views: Vec::new(),
+        })
     }
 
     /// How many ranks.
@@ -234,8 +240,7 @@ impl Workload {
                 let total = parts_before(self.ranks) * block;
                 let from = parts_before(rank) * block;
                 let len = parts_before(rank + 1) * block - from;
-                let view =
-                    self.view(0, rank, || View::new(Offset(from), array::every(len, total)));
+                let view = self.view(0, rank, || View::new(Offset(from), array::every(len, total)));
                 Access::View { view, at: Pos(u64::from(call) * len), len }
             }
         }
@@ -366,6 +371,10 @@ mod tests {
                 prop_assert!(naive == 0 || found.contains(&rank), "rank {}", rank);
             }
         }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(12))]
 
         #[test]
         fn ranks_cover_what_follows_what_was_before(work in any_workload()) {

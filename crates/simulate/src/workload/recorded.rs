@@ -21,7 +21,8 @@ pub struct Span {
 impl Span {
     /// Its bytes below an offset.
     pub fn below(&self, offset: u64) -> u64 {
-        let (reach, all) = (offset.clamp(self.lo, self.hi.max(self.lo)) - self.lo, self.hi.saturating_sub(self.lo));
+        let (reach, all) =
+            (offset.clamp(self.lo, self.hi.max(self.lo)) - self.lo, self.hi.saturating_sub(self.lo));
         if all == 0 { 0 } else { (u128::from(self.len) * u128::from(reach) / u128::from(all)) as u64 }
     }
 }
