@@ -21,7 +21,7 @@ impl Chance {
     /// A span of time that is up to `permille` thousandths longer or shorter than `ns`.
     pub fn about(&mut self, ns: u64, permille: u64) -> u64 {
         let wide = u128::from(ns) * u128::from(permille.min(1000)) / 1000;
-        let drawn = u128::from(self.next()) * (2 * wide + 1) >> 64;
+        let drawn = (u128::from(self.next()) * (2 * wide + 1)) >> 64;
         (u128::from(ns) - wide + drawn) as u64
     }
 }

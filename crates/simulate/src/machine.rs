@@ -84,6 +84,8 @@ machine! {
     ahead_most = 1_048_576 "B",
     /// By how many thousandths any of these times may turn out longer or shorter.
     jitter = 100 "thousandths",
+    /// Bytes of tier 1 at each aggregator of a partition.
+    aggregator_cache = 268_435_456 "B",
     /// Time of the metadata server to open or create a file.
     open_time = 20_000 "ns",
     /// Time of a server to accept a client: the connection, the proof of the secret.

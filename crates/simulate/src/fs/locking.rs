@@ -88,7 +88,7 @@ impl Run<'_> {
         self.agenda.put(*latest, Event::ToKeeper { keeper, from, word });
     }
 
-    pub fn to_keeper(&mut self, keeper: u32, from: u32, word: Word) {
+    pub fn at_keeper(&mut self, keeper: u32, from: u32, word: Word) {
         let ns = self.about(self.setup.machine.lock_time);
         let done = self.keepers[keeper as usize].core.take(self.agenda.now(), ns).1;
         self.agenda.put(done, Event::Kept { keeper, from, word });
@@ -109,7 +109,7 @@ impl Run<'_> {
         }
     }
 
-    pub fn to_holder(&mut self, keeper: u32, action: Action<u32>) {
+    pub fn at_holder(&mut self, keeper: u32, action: Action<u32>) {
         let ns = self.about(self.setup.machine.lock_time);
         let done = self.clients[action.holder() as usize].daemon.take(self.agenda.now(), ns).1;
         self.agenda.put(done, Event::Told { keeper, action });

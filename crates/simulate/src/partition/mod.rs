@@ -12,6 +12,8 @@
 
 mod traffic;
 
+use std::collections::VecDeque;
+
 use pario_domain::{ConfigList, Method, Partition, Wanted, choose};
 use pario_layout::Striping;
 use pario_units::{Offset, Pos};
@@ -108,8 +110,8 @@ pub fn run(setup: &Setup, strategy: Strategy, shared: bool, work: &Workload) -> 
         Run { setup, work, striping, shuffle: &mut shuffle, traffic: &mut traffic, processed_ns: Vec::new() };
     let (returned, aggregators) = match strategy {
         Strategy::ServerDirected => (run.server_directed(opened), 0),
-        Strategy::ClientDirected => run.aggregated(opened, u64::MAX),
-        Strategy::TwoPhase => run.aggregated(opened, setup.buffer),
+        Strategy::ClientDirected => run.aggregated(opened, machine.aggregator_cache.max(1), true),
+        Strategy::TwoPhase => run.aggregated(opened, setup.buffer, false),
     };
     let processed = run.processed_ns.iter().copied().max().unwrap_or(0);
     used.push(("processor of an aggregator", processed));
@@ -171,8 +173,9 @@ impl Run<'_, '_> {
         (now, now)
     }
 
-    /// The same with aggregators in between, in windows of `buffer` bytes.
-    fn aggregated(&mut self, opened: Time, buffer: u64) -> ((Time, Time), u32) {
+    /// The same with aggregators in between, in windows of `buffer` bytes. With `cached`, that is the size of a cache: a window
+    /// goes to the servers while the next one comes, as far as there is room for both.
+    fn aggregated(&mut self, opened: Time, buffer: u64, cached: bool) -> ((Time, Time), u32) {
         let per_node = self.setup.machine.processes_per_node as u32;
         let node: Vec<u32> = (0..self.work.ranks()).map(|rank| rank / per_node).collect();
         let names: Vec<String> = Vec::new();
@@ -180,42 +183,53 @@ impl Run<'_, '_> {
             Wanted { cb_nodes: self.setup.aggregators, config: &ConfigList::default(), servers: None };
         let aggregators = choose(&node, &names, &wanted);
         self.processed_ns = vec![0; aggregators.len()];
+        // Two-phase writes what suits the servers, reads what suits read-ahead; a cache has its blocks where they are.
+        let method = match (cached, self.setup.write) {
+            (true, _) => Method::StaticCyclic,
+            (false, true) => Method::GroupCyclic,
+            (false, false) => Method::Aligned,
+        };
+        let number = aggregators.len() as u32;
         let (mut now, mut served) = (opened, opened);
+        // Windows on their way from the caches: when they are with the servers, and their bytes at the fullest aggregator.
+        let mut leaving: VecDeque<(Time, u64)> = VecDeque::new();
         for call in 0..self.work.calls() {
             now = now + self.shuffle.meeting_ns();
-            let region = self.region(call);
-            // Two-phase writes what suits the servers, reads what suits read-ahead; a cache has its blocks where they are.
-            let method = match (buffer, self.setup.write) {
-                (u64::MAX, _) => Method::StaticCyclic,
-                (_, true) => Method::GroupCyclic,
-                (_, false) => Method::Aligned,
-            };
-            let number = aggregators.len() as u32;
-            let partition =
-                Partition::new(method, region, number, self.setup.stripe, u32::from(self.setup.servers));
-            let windows = |a| partition.domain(a).windows(buffer);
-            let rounds = (0..number).map(windows).max().unwrap_or(0);
+            let (unit, servers) = (self.setup.stripe, u32::from(self.setup.servers));
+            let partition = Partition::new(method, self.region(call), number, unit, servers);
+            let rounds = (0..number).map(|a| partition.domain(a).windows(buffer)).max().unwrap_or(0);
             for round in 0..rounds {
-                let (after, staged) =
-                    self.round(now, served, call, &partition, &aggregators, (round, buffer));
-                (now, served) = (after, staged);
+                let full =
+                    (0..number).map(|a| partition.domain(a).window(round, buffer).bytes()).max().unwrap_or(0);
+                while leaving.iter().map(|window| window.1).sum::<u64>() + full > buffer {
+                    let Some((left, _)) = leaving.pop_front() else { break };
+                    now = now.max(left);
+                }
+                let (exchanged, with_servers) =
+                    self.round(now, call, &partition, &aggregators, (round, buffer));
+                served = served.max(with_servers);
+                if cached && self.setup.write {
+                    now = exchanged;
+                    leaving.push_back((with_servers, full));
+                } else {
+                    now = with_servers;
+                }
             }
         }
-        ((now, served), aggregators.len() as u32)
+        ((now, served), number)
     }
 
-    /// One window of each aggregator: when the ranks go on, and when the servers are through.
+    /// One window of each aggregator: when they have it or have dealt it out, and when that and the servers' part is done.
     fn round(
         &mut self,
         now: Time,
-        served: Time,
         call: u32,
         partition: &Partition,
         aggregators: &[u32],
         (round, buffer): (u64, u64),
     ) -> (Time, Time) {
         let per_node = self.setup.machine.processes_per_node;
-        let (striping, write) = (self.striping, self.setup.write);
+        let striping = self.striping;
         let window = |a: u32| partition.domain(a).window(round, buffer).extents().collect::<Vec<_>>();
         let list = |a: u32| {
             let pieces = window(a).into_iter().flat_map(move |range| striping.pieces(range));
@@ -226,21 +240,17 @@ impl Run<'_, '_> {
         };
         let place = |a: u32| (u64::from(aggregators[a as usize]) / per_node) as usize;
         let numbers = || 0..aggregators.len() as u32;
-        if write {
+        if self.setup.write {
             let exchanged: Vec<Time> =
                 numbers().map(|a| self.exchange(now, call, aggregators, a, &window(a))).collect();
-            let done = exchanged.iter().copied().max().unwrap_or(now);
-            // Behind what is on its way from the round before.
-            let begin: Vec<Time> =
-                exchanged.iter().map(|&at| at.max(if buffer == u64::MAX { served } else { at })).collect();
-            let staged = self.traffic.deliver(&begin, place, list).into_iter().max().unwrap_or(done);
-            if buffer == u64::MAX { (done, staged.max(served)) } else { (staged, staged) }
+            let with_servers = self.traffic.deliver(&exchanged, place, list);
+            let last = |times: Vec<Time>| times.into_iter().max().unwrap_or(now);
+            (last(exchanged), last(with_servers))
         } else {
             let begin = vec![now; aggregators.len()];
             let read = self.traffic.deliver(&begin, place, list);
-            let done =
-                numbers().map(|a| self.exchange(read[a as usize], call, aggregators, a, &window(a))).max();
-            let done = done.unwrap_or(now);
+            let dealt = numbers().map(|a| self.exchange(read[a as usize], call, aggregators, a, &window(a)));
+            let done = dealt.max().unwrap_or(now);
             (done, done)
         }
     }
@@ -315,6 +325,7 @@ fn merged(mut messages: Vec<Message>, turn: u32) -> Vec<Message> {
         }
         same
     });
+    messages.shrink_to_fit();
     let turn = turn as usize % messages.len().max(1);
     messages.rotate_left(turn);
     messages
@@ -366,6 +377,24 @@ mod tests {
             assert!(storage.abs_diff(quarter) * 20 < quarter, "{strategy:?}: {storage} and {quarter}");
             assert!(staged.opened < staged.returned && staged.returned <= staged.served);
         }
+    }
+
+    #[test]
+    fn a_cache_that_is_full_waits_for_the_servers() {
+        let work = Workload::named("contiguous", 16, Size { edge: 1024, calls: 8 }).expect("sound");
+        let of = |cache| {
+            let mut setup = Setup { servers: 2, ..Setup::default() };
+            setup.machine.storage_rate = 100_000_000;
+            setup.machine.server_buffer = 1 << 20;
+            setup.machine.aggregator_cache = cache;
+            run(&setup, Strategy::ClientDirected, false, &work).expect("runs")
+        };
+        // An aggregator gets 4 MiB in each call.
+        let [all, half, none] = [32, 16, 2].map(|mib: u64| of(mib << 20));
+        assert!(all.returned < half.returned && half.returned < none.returned);
+        // What has not left is what the cache holds.
+        let rest = |staged: &Staged| staged.served.since(staged.returned) as f64 / staged.served.0 as f64;
+        assert!(rest(&all) > 0.9 && (0.3..0.7).contains(&rest(&half)) && rest(&none) < 0.1);
     }
 
     #[test]
