@@ -14,6 +14,7 @@ mod partition;
 mod run;
 #[allow(unsafe_code)]
 mod signal;
+mod simulate;
 mod trace;
 
 use clap::{Parser, Subcommand};
@@ -38,6 +39,7 @@ Examples:
   pario hints                                 list the hints that files understand
   pario hints --check my-hints                try a hint file
   pario bench compare --workload btio:medium   measure Pario against the MPI library's own MPI-IO
+  pario simulate --procs 64,256,1024          which partitioning suits which file system, on paper
   pario trace summary                         what a run with PARIO_TRACE=all did, in numbers
 
 'pario COMMAND --help' says more about a command.";
@@ -56,6 +58,7 @@ enum Command {
     #[command(hide = true)]
     ModelsWorker(models::worker::Arguments),
     Hints(hints::Arguments),
+    Simulate(simulate::Arguments),
     Trace(trace::Arguments),
     Bench(bench::Arguments),
 }
@@ -85,6 +88,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => {
             bench::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code()))
         }
+        Command::Simulate(arguments) => simulate::main(&arguments).map_err(|e| (e.to_string(), 2)),
         Command::Trace(arguments) => trace::main(&arguments).map_err(|e| (e.to_string(), 2)),
     };
     done.unwrap_or_else(|(message, code)| {

@@ -1,0 +1,72 @@
+//! A recorded run as a workload: its collective accesses, call by call.
+//!
+//! The n-th collective access of each rank to a file belongs to the n-th collective call on it. What a trace does not know (which
+//! bytes of a span an access had) is taken to be spread evenly.
+
+use super::error::Error;
+use pario_simulate::{Recorded, Span, Workload};
+use pario_trace::{Actor, Op, read};
+use pario_units::FileId;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The spans of each rank in one call.
+type Spans = BTreeMap<u32, Span>;
+
+/// The writes or reads of the traces in a directory, or of one file.
+pub fn workload(path: &str, write: bool) -> Result<Workload, Error> {
+    let wanted = if write { Op::Write } else { Op::Read };
+    let mut files: BTreeMap<String, BTreeMap<usize, (u64, Spans)>> = BTreeMap::new();
+    let mut ranks = 0;
+    for file in files_of(Path::new(path))? {
+        let mut reader = read(&file).map_err(Error::Trace)?;
+        if reader.header().actor != Actor::Task {
+            continue;
+        }
+        let rank = reader.header().rank;
+        ranks = ranks.max(rank + 1);
+        let mut counted: BTreeMap<String, usize> = BTreeMap::new();
+        for event in reader.by_ref() {
+            let Some(name) = event.file.as_ref().filter(|_| event.call.collective && event.call.op == wanted)
+            else {
+                continue;
+            };
+            let number = counted.entry(name.to_string()).or_default();
+            let span = Span { lo: event.offset, hi: event.end, len: event.moved };
+            let (began, spans) =
+                files.entry(name.to_string()).or_default().entry(*number).or_insert((u64::MAX, Spans::new()));
+            *began = event.start_ns.min(*began);
+            spans.insert(rank, span);
+            *number += 1;
+        }
+        if let Some(ending) = reader.ending().filter(|ending| **ending != pario_trace::Ending::Finished) {
+            eprintln!("pario: {} {ending}", file.display());
+        }
+    }
+    let mut calls: Vec<(u64, FileId, Spans)> = Vec::new();
+    for (file, of_file) in (1..).zip(files.into_values()) {
+        calls.extend(of_file.into_values().map(|(began, spans)| (began, FileId(file), spans)));
+    }
+    calls.sort_by_key(|call| call.0);
+    let mut recorded = Recorded::new(ranks);
+    for (_, file, spans) in calls {
+        recorded.call(file, spans);
+    }
+    Ok(Workload::recorded("trace", recorded)?)
+}
+
+fn files_of(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    let unlisted = |e| Error::Unlisted(path.to_owned(), e);
+    if !std::fs::metadata(path).map_err(unlisted)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(unlisted)? {
+        let path = entry.map_err(unlisted)?.path();
+        if path.extension().is_some_and(|e| e == "ptrace") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}

@@ -1,0 +1,212 @@
+//! The way of lock messages: to the manager, from there to a holder, and what a holder does first.
+//!
+//! Managers and holders are [`pario_locks`]. With server locks each server has a manager for its local parts of
+//! files. With tokens there is one for the file as a whole: it knows who has which token, and the holder splits it.
+
+use pario_locks::{Action, Begin, Extent, Grant, Manager, Mode, Release, Request, Ticket};
+use pario_units::FileId;
+
+use super::client::{Deferred, Owing};
+use super::{Event, Run};
+use crate::link::Link;
+use crate::setup::{Callback, Protocol};
+
+/// A lock manager and the processor that it has.
+#[derive(Debug)]
+pub struct Keeper {
+    pub manager: Manager<u32>,
+    pub core: Link,
+}
+
+impl Keeper {
+    pub fn new(unit: u64) -> Keeper {
+        Keeper { manager: Manager::new(unit), core: Link::default() }
+    }
+}
+
+/// What a client says to a manager.
+#[derive(Debug)]
+pub enum Word {
+    Request(Request<u32>),
+    Release(Release),
+}
+
+impl Run<'_> {
+    /// What a request has to lock, in the order in which locks are taken.
+    pub fn locks_for(&self, range: &std::ops::Range<u64>) -> Vec<(u32, Extent)> {
+        let extent = |start, end| Extent::new(start, end).expect("a request has bytes");
+        match self.setup.protocol {
+            Protocol::Token => vec![(0, extent(range.start, range.end))],
+            Protocol::Server => {
+                let shares = self.striping.shares(range.clone());
+                let mut locks: Vec<(u32, Extent)> = shares
+                    .map(|share| (u32::from(share.server.0), extent(share.at, share.at + share.len)))
+                    .collect();
+                locks.sort_unstable();
+                locks
+            }
+        }
+    }
+
+    /// Takes locks of a client's operation, and goes on when it has all. A writer takes them one after the other, in an order
+    /// that all share; a reader asks for all of its shared locks at once.
+    pub fn lock(&mut self, number: u32) {
+        loop {
+            let client = &mut self.clients[number as usize];
+            let operation = client.operation.as_mut().expect("it is under way");
+            let Some(&(keeper, extent)) = operation.locks.get(operation.begun) else { break };
+            let (file, mode) = (operation.file, operation.mode);
+            operation.begun += 1;
+            match client.held[keeper as usize].begin(file, extent, mode) {
+                Begin::Now(ticket) => {
+                    operation.taken.push((keeper, ticket));
+                    self.fetch(number, keeper);
+                }
+                Begin::Ask(ticket) => {
+                    self.seen.requests += 1;
+                    let grant = Grant::Largest;
+                    let request = Request { holder: number, ticket, file, extent, mode, grant };
+                    self.say(keeper, number, Word::Request(request));
+                    if mode == Mode::Exclusive {
+                        return;
+                    }
+                }
+            }
+        }
+        let operation = self.clients[number as usize].operation.as_ref().expect("it is under way");
+        if operation.taken.len() == operation.locks.len() {
+            self.locked(number);
+        }
+    }
+
+    /// Sends a word to a manager.
+    pub fn say(&mut self, keeper: u32, from: u32, word: Word) {
+        self.messages.locks += 1;
+        let at = self.agenda.now() + self.latency();
+        let latest = &mut self.clients[from as usize].to[keeper as usize];
+        *latest = at.max(*latest);
+        self.agenda.put(*latest, Event::ToKeeper { keeper, from, word });
+    }
+
+    pub fn at_keeper(&mut self, keeper: u32, from: u32, word: Word) {
+        let ns = self.about(self.setup.machine.lock_time);
+        let done = self.keepers[keeper as usize].core.take(self.agenda.now(), ns).1;
+        self.agenda.put(done, Event::Kept { keeper, from, word });
+    }
+
+    pub fn kept(&mut self, keeper: u32, from: u32, word: Word) {
+        let manager = &mut self.keepers[keeper as usize].manager;
+        let actions = match &word {
+            Word::Request(request) => manager.request(*request),
+            Word::Release(release) => manager.release(from, release),
+        };
+        for action in actions.expect("clients keep to the protocol") {
+            self.messages.locks += 1;
+            let at = self.agenda.now() + self.latency();
+            let latest = &mut self.clients[action.holder() as usize].from[keeper as usize];
+            *latest = at.max(*latest);
+            self.agenda.put(*latest, Event::ToHolder { keeper, action });
+        }
+    }
+
+    pub fn at_holder(&mut self, keeper: u32, action: Action<u32>) {
+        let ns = self.about(self.setup.machine.lock_time);
+        let done = self.clients[action.holder() as usize].daemon.take(self.agenda.now(), ns).1;
+        self.agenda.put(done, Event::Told { keeper, action });
+    }
+
+    pub fn told(&mut self, keeper: u32, action: Action<u32>) {
+        match action {
+            Action::Granted { holder, ticket, file, lock, extent, mode } => {
+                self.seen.grants += 1;
+                let client = &mut self.clients[holder as usize];
+                let begun = client.held[keeper as usize].granted(ticket, file, lock, extent, mode);
+                assert!(begun, "a client waits till it is granted");
+                let operation = client.operation.as_mut().expect("it asked");
+                operation.taken.push((keeper, ticket));
+                self.fetch(holder, keeper);
+                self.lock(holder);
+            }
+            Action::Revoke { holder, file, lock, wanted } => {
+                self.seen.revocations += 1;
+                self.give_way(holder, Deferred { keeper, file, lock, wanted });
+            }
+            Action::Refused { .. } => unreachable!("no file goes away"),
+        }
+    }
+
+    /// A client is asked for a lock.
+    fn give_way(&mut self, number: u32, asked: Deferred) {
+        let Deferred { keeper, file, lock, wanted } = asked;
+        let whole = self.setup.callback() == Callback::Whole;
+        let client = &mut self.clients[number as usize];
+        let covered = if whole { client.covered(keeper, file, lock) } else { Vec::new() };
+        if whole && client.uses(keeper, file, &covered) {
+            client.deferred.push(asked);
+            return;
+        }
+        let Some(release) = client.held[keeper as usize].revoke(lock, wanted) else { return };
+        let flushed = if whole { covered } else { release.gone.clone() };
+        self.give_up(number, keeper, release, &flushed);
+    }
+
+    /// Sends a release when what is dirty in these extents has reached its server.
+    fn give_up(&mut self, number: u32, keeper: u32, release: Release, flushed: &[Extent]) {
+        let client = &mut self.clients[number as usize];
+        let pieces = client.dirty_in(keeper, release.file, flushed);
+        if pieces.is_empty() {
+            self.say(keeper, number, Word::Release(release));
+        } else {
+            // What somebody waits for goes first.
+            let (first, rest): (Vec<_>, Vec<_>) =
+                client.sending.drain(..).partition(|piece| pieces.contains(&piece.number));
+            client.sending.extend(first.into_iter().chain(rest));
+            client.owing.push(Owing { keeper, release, pieces });
+        }
+    }
+
+    /// A piece is no longer dirty: whoever waited for that gets the lock.
+    pub fn cleaned(&mut self, number: u32, piece: u64) {
+        let client = &mut self.clients[number as usize];
+        client.owing.iter_mut().for_each(|owing| {
+            owing.pieces.remove(&piece);
+        });
+        let (ready, rest): (Vec<Owing>, Vec<Owing>) =
+            std::mem::take(&mut client.owing).into_iter().partition(|owing| owing.pieces.is_empty());
+        client.owing = rest;
+        for Owing { keeper, release, .. } in ready {
+            self.say(keeper, number, Word::Release(release));
+        }
+    }
+
+    /// An operation has ended: what others asked for meanwhile is given up.
+    pub fn unlock(&mut self, number: u32, taken: &[(u32, Ticket)]) {
+        for &(keeper, ticket) in taken {
+            let client = &mut self.clients[number as usize];
+            for release in client.held[keeper as usize].end(ticket) {
+                let gone = release.gone.clone();
+                self.give_up(number, keeper, release, &gone);
+            }
+        }
+        for asked in std::mem::take(&mut self.clients[number as usize].deferred) {
+            self.give_way(number, asked);
+        }
+    }
+}
+
+impl super::Client {
+    /// Whether the operation under way has bytes of these extents.
+    fn uses(&self, keeper: u32, file: FileId, extents: &[Extent]) -> bool {
+        let Some(operation) = self.operation.as_ref().filter(|operation| operation.file == file) else {
+            return false;
+        };
+        let is_taken = operation.taken.iter().any(|(k, _)| *k == keeper);
+        let mut used = operation.locks.iter().filter(|(k, _)| is_taken && *k == keeper);
+        used.any(|(_, used)| extents.iter().any(|extent| extent.overlaps(*used)))
+    }
+}
+
+/// Shared for reading, exclusive for writing.
+pub fn mode(write: bool) -> Mode {
+    if write { Mode::Exclusive } else { Mode::Shared }
+}

@@ -1,0 +1,141 @@
+//! Lock traffic three times: worked out by hand, as a lock manager counts it without any simulation, and as it comes out of the
+//! simulation.
+
+use std::collections::BTreeMap;
+
+use pario_domain::Method;
+use pario_locks::{Action, Begin, Counters, Extent, Grant, Held, Manager, Mode, Request};
+use pario_simulate::{Callback, Machine, Protocol, Setup, Size, Workload, run};
+use pario_units::FileId;
+
+const UNIT: u64 = 1024;
+
+/// A manager and clients whose operations never overlap in time: each access ends before the next begins.
+struct Plain {
+    manager: Manager<u32>,
+    held: BTreeMap<u32, Held>,
+}
+
+impl Plain {
+    fn new() -> Plain {
+        Plain { manager: Manager::new(UNIT), held: BTreeMap::new() }
+    }
+
+    fn access(&mut self, client: u32, unit: u64, mode: Mode) {
+        let (file, extent) = (FileId(1), Extent::new(unit * UNIT, (unit + 1) * UNIT).expect("not empty"));
+        let held = self.held.entry(client).or_insert_with(|| Held::new(UNIT));
+        let ticket = match held.begin(file, extent, mode) {
+            Begin::Now(ticket) => ticket,
+            Begin::Ask(ticket) => {
+                let grant = Grant::Largest;
+                let request = Request { holder: client, ticket, file, extent, mode, grant };
+                let mut actions = self.manager.request(request).expect("sound");
+                while let Some(action) = actions.pop() {
+                    match action {
+                        Action::Granted { holder, ticket, file, lock, extent, mode } => {
+                            let held = self.held.get_mut(&holder).expect("it asked");
+                            assert!(held.granted(ticket, file, lock, extent, mode));
+                        }
+                        Action::Revoke { holder, lock, wanted, .. } => {
+                            let held = self.held.get_mut(&holder).expect("it holds");
+                            let release = held.revoke(lock, wanted).expect("it has it");
+                            actions.extend(self.manager.release(holder, &release).expect("sound"));
+                        }
+                        Action::Refused { .. } => unreachable!("no file goes away"),
+                    }
+                }
+                ticket
+            }
+        };
+        assert_eq!(self.held.get_mut(&client).expect("known").end(ticket), []);
+    }
+
+    fn counted(&self) -> [u64; 4] {
+        four(self.manager.counters())
+    }
+}
+
+/// Requests, grants, conflicts, revocations.
+fn four(counters: Counters) -> [u64; 4] {
+    [counters.requests, counters.grants, counters.conflicts, counters.revocations]
+}
+
+/// Two ranks on two nodes, both aggregators, deal `units` lock units out, on one server; a window is one unit, and both begin
+/// their windows together.
+fn simulated(method: Method, protocol: Protocol, write: bool, units: u64) -> [u64; 4] {
+    let machine = Machine { processes_per_node: 1, jitter: 0, ..Machine::default() };
+    let callback = Some(Callback::Part);
+    let setup = Setup {
+        protocol,
+        callback,
+        method,
+        write,
+        servers: 1,
+        stripe: UNIT,
+        buffer: UNIT,
+        machine,
+        ..Setup::default()
+    };
+    // Each rank has half of the region.
+    let work = Workload::named("contiguous", 2, Size { edge: units / 2, calls: 1 }).expect("sound");
+    let outcome = run(&setup, &work).expect("runs");
+    assert_eq!(four(outcome.locks)[0..2], four(outcome.seen)[0..2]);
+    assert_eq!(outcome.locks.revocations, outcome.seen.revocations);
+    four(outcome.locks)
+}
+
+#[test]
+fn readers_ask_once_each() {
+    let mut plain = Plain::new();
+    (0..8).for_each(|unit| plain.access((unit % 2) as u32, unit, Mode::Shared));
+    for protocol in Protocol::ALL {
+        for method in Method::ALL {
+            assert_eq!(simulated(method, protocol, false, 8), [2, 2, 0, 0], "{method:?}");
+        }
+    }
+    assert_eq!(plain.counted(), [2, 2, 0, 0]);
+}
+
+/// Client 0 has units 0 to 3, client 1 units 4 to 7. 0 asks: all of the file. 1 asks: 0 keeps unit 0. 0 asks for unit 1: 1 gives
+/// up what lies before unit 4. From then on both are at home.
+#[test]
+fn halves_settle_after_three_requests() {
+    let mut plain = Plain::new();
+    for step in 0..4 {
+        plain.access(0, step, Mode::Exclusive);
+        plain.access(1, 4 + step, Mode::Exclusive);
+    }
+    assert_eq!(plain.counted(), [3, 3, 2, 2]);
+    for protocol in Protocol::ALL {
+        assert_eq!(simulated(Method::Aligned, protocol, true, 8), plain.counted(), "{protocol:?}");
+        assert_eq!(simulated(Method::Even, protocol, true, 8), plain.counted(), "{protocol:?}");
+    }
+}
+
+/// Units in turn, both clients at the same time. 0 asks: all of the file. 1 asks for unit 1: 0 keeps unit 0. From then on client 1
+/// is at home in each round, and client 0, one unit behind, takes from it what lies before its latest.
+#[test]
+fn units_in_turn_cost_a_revocation_in_each_round() {
+    let mut plain = Plain::new();
+    plain.access(0, 0, Mode::Exclusive);
+    plain.access(1, 1, Mode::Exclusive);
+    for round in 1..4 {
+        plain.access(1, 2 * round + 1, Mode::Exclusive);
+        plain.access(0, 2 * round, Mode::Exclusive);
+    }
+    assert_eq!(plain.counted(), [5, 5, 4, 4]);
+    for protocol in Protocol::ALL {
+        assert_eq!(simulated(Method::StaticCyclic, protocol, true, 8), plain.counted(), "{protocol:?}");
+    }
+}
+
+/// As many servers as clients: each client has a server of its own and asks once, for ever.
+#[test]
+fn a_server_for_each_client_means_one_request_each() {
+    let machine = Machine { processes_per_node: 1, ..Machine::default() };
+    let setup = Setup { method: Method::GroupCyclic, servers: 4, stripe: UNIT, machine, ..Setup::default() };
+    let work = Workload::named("contiguous", 4, Size { edge: 8, calls: 5 }).expect("sound");
+    let outcome = run(&setup, &work).expect("runs");
+    assert_eq!(four(outcome.locks), [4, 4, 0, 0]);
+    assert_eq!(outcome.interleaved, 0);
+}
