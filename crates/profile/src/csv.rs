@@ -267,7 +267,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn read(text: &str) -> Result<Vec<(String, String, u64, u64, Op, u64)>, Error> {
+    type Row = (String, String, u64, u64, Op, u64);
+
+    fn read(text: &str) -> Result<Vec<Row>, Error> {
         let all: Result<Vec<_>, Error> = Csv::new(text.as_bytes())?.collect();
         let tuple = |(who, event): (Who, Event)| {
             let file = event.file.as_deref().unwrap_or_default().to_owned();

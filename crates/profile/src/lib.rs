@@ -15,6 +15,9 @@ mod error;
 mod interned;
 pub mod place;
 mod profile;
+mod ranks;
+mod regular;
+pub mod rescale;
 pub mod sweep;
 
 pub use error::Error;
