@@ -9,6 +9,7 @@ mod env;
 mod files;
 mod hints;
 mod partition;
+mod profile;
 mod run;
 #[allow(unsafe_code)]
 mod signal;
@@ -35,6 +36,7 @@ Examples:
   pario hints                                 list the hints that files understand
   pario hints --check my-hints                try a hint file
   pario trace summary                         what a run with PARIO_TRACE=all did, in numbers
+  pario plan pario-trace                      where the chunks of its files are best kept
 
 'pario COMMAND --help' says more about a command.";
 
@@ -50,6 +52,8 @@ enum Command {
     Files(files::Command),
     Hints(hints::Arguments),
     Trace(trace::Arguments),
+    #[command(flatten)]
+    Profile(profile::Command),
 }
 
 fn main() -> ExitCode {
@@ -71,6 +75,9 @@ fn main() -> ExitCode {
         Command::Files(command) => files::main(&command, &env),
         Command::Hints(arguments) => hints::main(&arguments).map_err(|e| (e.to_string(), 2)),
         Command::Trace(arguments) => trace::main(&arguments).map_err(|e| (e.to_string(), 2)),
+        Command::Profile(command) => {
+            profile::main(&command, &env).map_err(|e| (e.to_string(), e.exit_code()))
+        }
     };
     done.unwrap_or_else(|(message, code)| {
         eprintln!("pario: {message}");

@@ -210,7 +210,7 @@ fn in_quotes(text: &str) -> Result<(Cow<'_, str>, &str), String> {
 }
 
 /// Seconds, with decimals if need be, in nanoseconds.
-fn seconds(text: &str) -> Option<u64> {
+pub(crate) fn seconds(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     if !digits(whole) || !digits(part) || (whole.is_empty() && part.is_empty()) {

@@ -26,5 +26,5 @@ pub use format::Header;
 pub use reader::{Ending, ReadError, Reader, read};
 pub use recorder::{FileId, PatternId, Recorder};
 pub use report::{FileReport, StatsTo};
-pub use setup::{DEFAULT_DIR, Mode, Refused, Setup};
+pub use setup::{DEFAULT_DIR, Mode, Refused, Setup, bytes};
 pub use stats::{Choice, Decisions, FileNumbers, FileStats, Peak};

@@ -1,10 +1,10 @@
 //! `pario trace`: what a run recorded with `PARIO_TRACE`, line by line or in numbers.
 
-mod select;
+pub mod select;
 mod show;
 mod spread;
-mod summary;
-mod text;
+pub mod summary;
+pub mod text;
 
 use clap::{Args, Subcommand};
 use pario_trace::ReadError;
