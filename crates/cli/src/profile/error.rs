@@ -1,6 +1,6 @@
 //! What can go wrong with profiles and plans.
 
-use crate::trace;
+use crate::{run, trace};
 use pario_profile::rescale::Refused;
 use std::fmt;
 use std::io;
@@ -9,6 +9,12 @@ use std::path::{Path, PathBuf};
 /// Why a command on a profile could not do its work.
 #[derive(Debug)]
 pub enum Error {
+    /// The program was not run, or not to its end.
+    Run(run::Error),
+    /// A directory whose name PARIO_TRACE cannot hold.
+    Directory(PathBuf),
+    /// Without Pario nothing is recorded.
+    HostIo,
     /// The traces are not there or not good.
     Trace(trace::Error),
     /// A profile is not there.
@@ -53,6 +59,7 @@ impl Error {
     /// 2 where the arguments are to blame or what they name, 1 where it is the world.
     pub fn exit_code(&self) -> u8 {
         match self {
+            Error::Run(e) => e.exit_code(),
             Error::Output(_) | Error::Unwritten(..) => 1,
             _ => 2,
         }
@@ -80,6 +87,11 @@ impl From<Refused> for Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Error::Run(e) => e.fmt(f),
+            Error::Directory(path) => {
+                write!(f, "{path:?} cannot be a trace directory: it has a comma or is not UTF-8")
+            }
+            Error::HostIo => f.write_str("with --host-io nothing is recorded; leave it out"),
             Error::Trace(e) => e.fmt(f),
             Error::Missing(path, e) => write!(
                 f,

@@ -6,6 +6,7 @@
 mod error;
 mod explain;
 mod plan;
+mod record;
 mod show;
 mod source;
 
@@ -17,12 +18,14 @@ use std::process::ExitCode;
 
 #[derive(Subcommand)]
 pub enum Command {
+    Profile(record::Arguments),
     Plan(plan::Arguments),
 }
 
 /// Runs the subcommand.
-pub fn main(command: &Command, _env: &Environment) -> Result<ExitCode, Error> {
+pub fn main(command: &Command, env: &Environment) -> Result<ExitCode, Error> {
     let done = match command {
+        Command::Profile(arguments) => return record::main(arguments, env),
         Command::Plan(arguments) => plan::main(arguments),
     };
     match done {

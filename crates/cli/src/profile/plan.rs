@@ -140,7 +140,6 @@ fn rescaled(plan: &Plan, arguments: &Arguments) -> Result<Plan, Error> {
         }
         (None, None) => (rescale::shown(plan)?, "which this one profile suggests".to_owned()),
     };
-    eprintln!("pario: rescaled by the trend {}, {why}", trend.word());
     let longest = plan.files.iter().filter_map(|file| file.chunks.last()).map(|chunk| chunk.end()).max();
     let mut target = Target { size: Ratio::ONE, ranks: None };
     for wish in &arguments.rescale_to {
@@ -150,7 +149,9 @@ fn rescaled(plan: &Plan, arguments: &Arguments) -> Result<Plan, Error> {
             Wish::Ranks(ranks) => target.ranks = Some(ranks),
         }
     }
-    Ok(rescale::rescale(plan, trend, target)?)
+    let rescaled = rescale::rescale(plan, trend, target)?;
+    eprintln!("pario: rescaled by the trend {}, {why}", trend.word());
+    Ok(rescaled)
 }
 
 fn share(text: &str) -> Result<f64, String> {
