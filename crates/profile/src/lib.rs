@@ -5,11 +5,12 @@
 //! - a plan ([`make`]): the accesses of all processes ([`Profile`]) are swept once from the first byte of a file to the
 //!   last ([`sweep`](mod@sweep)), which gives the chunks and who uses them, and each chunk is placed by that ([`place`]);
 //! - a plan for another size ([`rescale`](mod@rescale));
-//! - advice (`advice`): what a program does to its files that it should not.
+//! - advice ([`advice`]): what a program does to its files that it should not.
 //!
 //! The crate is pure: it gets readers and texts and knows no paths, clocks or environment.
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod csv;
 pub mod dxt;
 mod error;
