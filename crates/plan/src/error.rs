@@ -14,6 +14,13 @@ pub enum Error {
     Placement(String),
     /// This group has no users, or is not sorted, or names a process that is not there.
     Group(usize),
+    /// The chunk at this offset has the place of another in the order of first use, or one beyond the last.
+    Order {
+        /// The file.
+        file: String,
+        /// Where the chunk begins.
+        offset: u64,
+    },
     /// The chunk at this offset overlaps another, is not in order, or does not fit its group.
     Chunk {
         /// The file.
@@ -48,6 +55,10 @@ impl fmt::Display for Error {
             Error::Group(number) => write!(
                 f,
                 "group {number} is wrong: its users and writers must be sorted numbers of processes, each writer a user"
+            ),
+            Error::Order { file, offset } => write!(
+                f,
+                "the chunk at {offset} of {file:?} is wrong: the orders of all chunks must be 0, 1, 2 … in some order"
             ),
             Error::Chunk { file, offset } => write!(
                 f,

@@ -133,11 +133,11 @@ impl Plan {
     }
 
     /// The processes in whose local storage the chunk is kept: none for shared storage.
-    pub fn keepers(&self, chunk: &Chunk) -> Vec<ProcessId> {
-        match chunk.placement {
-            Placement::Local(process) => vec![process],
-            Placement::Duplicate | Placement::Broadcast => self.group(chunk).users.clone(),
-            Placement::Central => Vec::new(),
+    pub fn keepers<'a>(&'a self, chunk: &'a Chunk) -> &'a [ProcessId] {
+        match &chunk.placement {
+            Placement::Local(process) => std::slice::from_ref(process),
+            Placement::Duplicate | Placement::Broadcast => &self.group(chunk).users,
+            Placement::Central => &[],
         }
     }
 
@@ -171,6 +171,15 @@ impl Plan {
                     Some(end) if in_line && self.fits(chunk) => free_from = end,
                     _ => return Err(Error::Chunk { file: file.name.clone(), offset: chunk.offset }),
                 }
+            }
+        }
+        let chunks = self.files.iter().map(|file| file.chunks.len()).sum();
+        let mut taken = vec![false; chunks];
+        for (_, file, chunk) in self.chunks() {
+            let free = usize::try_from(chunk.order).ok().and_then(|order| taken.get_mut(order));
+            match free {
+                Some(taken) if !*taken => *taken = true,
+                _ => return Err(Error::Order { file: file.name.clone(), offset: chunk.offset }),
             }
         }
         Ok(self)

@@ -27,16 +27,18 @@ impl Plan {
         let mut partitions: Vec<Partition> =
             processes.map(|keeper| Partition { keeper, chunks: Vec::new() }).collect();
         let mut central = Partition { keeper: Keeper::Central, chunks: Vec::new() };
-        let mut by_time: Vec<(u64, usize)> =
-            self.chunks().map(|(number, _, chunk)| (chunk.order, number)).collect();
-        by_time.sort_unstable();
-        let all: Vec<_> = self.chunks().collect();
-        for (_, number) in by_time {
-            let keepers = self.keepers(all[number].2);
+        let all: Vec<_> = self.chunks().map(|(_, _, chunk)| chunk).collect();
+        // Orders are the numbers from 0 on, each once.
+        let mut by_time = vec![0; all.len()];
+        for (number, chunk) in all.iter().enumerate() {
+            by_time[chunk.order as usize] = number;
+        }
+        for number in by_time {
+            let keepers = self.keepers(all[number]);
             if keepers.is_empty() {
                 central.chunks.push(number);
             }
-            for keeper in keepers {
+            for &keeper in keepers {
                 partitions[keeper.0 as usize].chunks.push(number);
             }
         }

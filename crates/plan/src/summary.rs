@@ -60,7 +60,7 @@ impl Summary {
             summary.chunks += 1;
             summary.bytes.add(chunk.placement, chunk.length);
             let keepers = plan.keepers(chunk);
-            let concerned = if keepers.is_empty() { &group.users } else { &keepers };
+            let concerned = if keepers.is_empty() { &group.users[..] } else { keepers };
             for process in concerned {
                 summary.processes[process.0 as usize].add(chunk.placement, chunk.length);
             }

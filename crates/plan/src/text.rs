@@ -194,9 +194,10 @@ mod tests {
             writers: writers.iter().copied().map(ProcessId).collect(),
         };
         let groups = vec![group(&[]), group(&[1]), group(&[0, 1])];
+        let mut order = 0;
         let files = names.into_iter().map(|name| {
             let mut at = 0;
-            let chunks = lengths.iter().zip(0..).map(|(&(gap, length, kind), order)| {
+            let chunks = lengths.iter().map(|&(gap, length, kind)| {
                 let (placement, group) = match kind {
                     0 => (Placement::Duplicate, 0),
                     1 => (Placement::Broadcast, 1),
@@ -204,6 +205,8 @@ mod tests {
                     _ => (Placement::Local(ProcessId(1)), 2),
                 };
                 let offset = at + gap;
+                order += 1;
+                let order = order - 1;
                 at = offset + length;
                 let (read, written, moved) = (length, gap, 0);
                 Chunk { offset, length, placement, group: GroupId(group), order, read, written, moved }
@@ -248,6 +251,8 @@ mod tests {
             ("\"duplicate\"", "\"broadcast\""),
             ("\"duplicate\"", "\"copied\""),
             ("group = 2", "group = 3"),
+            ("order = 1", "order = 0"),
+            ("order = 1", "order = 2"),
             ("users = [0, 1], writers = [1]", "users = [0, 1], writers = [1, 0]"),
             ("users = [0, 1], writers = [1]", "users = [0, 2], writers = []"),
             ("users = [0, 1], writers = [1]", "users = [], writers = []"),

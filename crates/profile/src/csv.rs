@@ -53,8 +53,10 @@ impl<R: BufRead> Csv<R> {
     }
 
     fn heading(&mut self) -> Result<(), Error> {
-        let fields = fields(&self.line).map_err(|why| Error::line(self.number, why))?;
-        let names: Vec<String> = fields.iter().map(|field| field.trim().to_ascii_lowercase()).collect();
+        let wrong = |why: String| Error::line(self.number, why);
+        let line = std::str::from_utf8(&self.line).map_err(|_| wrong("it is not UTF-8".to_owned()))?;
+        let names = fields(line).map_err(wrong)?;
+        let names: Vec<String> = names.iter().map(|field| field.trim().to_ascii_lowercase()).collect();
         if !names.iter().any(|name| COLUMNS.contains(&name.as_str())) {
             self.pending = true;
             return Ok(());
@@ -91,12 +93,13 @@ impl<R: BufRead> Csv<R> {
     }
 
     fn operation(&mut self) -> Result<(Who, Event), String> {
-        let fields = fields(&self.line)?;
-        let mut six = [""; 6];
-        for (field, (place, name)) in six.iter_mut().zip(self.places.iter().zip(COLUMNS)) {
-            *field = fields.get(*place).ok_or_else(|| format!("{name} is missing"))?.trim();
-        }
-        let [process, file, offset, length, op, time] = six;
+        let line = std::str::from_utf8(&self.line).map_err(|_| "it is not UTF-8".to_owned())?;
+        let quoted = if line.contains('"') { fields(line)? } else { Vec::new() };
+        let [process, file, offset, length, op, time] = match quoted.is_empty() {
+            // Most lines have no quotes, and need no memory.
+            true => self.six(line.split(','))?,
+            false => self.six(quoted.iter().map(Cow::as_ref))?,
+        };
         let number = |name: &str, text: &str| {
             text.parse::<u64>().map_err(|_| format!("{name} is {text:?}, which is no number of bytes"))
         };
@@ -134,6 +137,20 @@ impl<R: BufRead> Csv<R> {
         Ok((self.who[process].clone(), event))
     }
 
+    /// The fields in the order of [`COLUMNS`].
+    fn six<'a>(&self, fields: impl Iterator<Item = &'a str>) -> Result<[&'a str; 6], String> {
+        let mut six = [None; 6];
+        for (place, field) in fields.enumerate() {
+            if let Some(column) = self.places.iter().position(|&wanted| wanted == place) {
+                six[column] = Some(field.trim());
+            }
+        }
+        match six.iter().position(Option::is_none) {
+            Some(column) => Err(format!("{} is missing", COLUMNS[column])),
+            None => Ok(six.map(Option::unwrap_or_default)),
+        }
+    }
+
     fn unit(&self) -> &'static str {
         if self.in_ns { "nanoseconds" } else { "seconds (a column time_ns is in nanoseconds)" }
     }
@@ -155,11 +172,7 @@ impl<R: BufRead> Iterator for Csv<R> {
 }
 
 /// The fields of a line.
-fn fields(line: &[u8]) -> Result<Fields<'_>, String> {
-    let line = std::str::from_utf8(line).map_err(|_| "it is not UTF-8".to_owned())?;
-    if !line.contains('"') {
-        return Ok(Fields(line.split(',').map(Cow::Borrowed).collect()));
-    }
+fn fields(line: &str) -> Result<Vec<Cow<'_, str>>, String> {
     let mut fields = Vec::new();
     let mut rest = line;
     loop {
@@ -173,21 +186,9 @@ fn fields(line: &[u8]) -> Result<Fields<'_>, String> {
         fields.push(field);
         match after.strip_prefix(',') {
             Some(next) => rest = next,
-            None if after.is_empty() => return Ok(Fields(fields)),
+            None if after.is_empty() => return Ok(fields),
             None => return Err("a comma is missing after a field in quotes".to_owned()),
         }
-    }
-}
-
-struct Fields<'a>(Vec<Cow<'a, str>>);
-
-impl<'a> Fields<'a> {
-    fn get(&self, place: usize) -> Option<&str> {
-        self.0.get(place).map(Cow::as_ref)
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &Cow<'a, str>> {
-        self.0.iter()
     }
 }
 

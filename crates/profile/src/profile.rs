@@ -7,7 +7,7 @@ use crate::{Error, csv};
 use pario_plan::Process;
 use pario_trace::{Event, Op, Pieces};
 use pario_units::{Offset, Pos};
-use pario_view::{Pattern, View};
+use pario_view::{Cursor, Pattern, View};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -105,43 +105,42 @@ impl Collector {
             self.nodes.push(who.node.clone());
         }
         let file = self.files.number(name);
-        let time = event.start_ns;
-        match &event.pieces {
-            Pieces::All => {
-                let end = event.offset.saturating_add(event.moved.min(event.len));
-                self.push(Access::new(process, file, event.offset, end, write, time))
+        for (offset, end) in self.pieces(who, event)? {
+            if self.accesses.len() == MOST_ACCESSES {
+                return Err(Error::TooMany);
             }
-            Pieces::View { pattern, disp, at, len } => {
-                let view = View::new(Offset(*disp), self.pattern(pattern, name)?);
-                // Less was moved than asked for only where the bytes of the file are those of the program.
-                let len = if event.moved < event.len { event.moved.min(*len) } else { *len };
-                let mut cursor = view.cursor(Pos(*at), len);
-                while let Some(piece) = cursor.next_piece(u64::MAX) {
-                    let start = u64::try_from(piece.offset).map_err(|_| Error::View {
-                        file: name.to_owned(),
-                        why: "it begins before the file".into(),
-                    })?;
-                    self.push(Access::new(process, file, start, start + piece.len, write, time))?;
-                }
-                Ok(())
-            }
-            Pieces::Unsaid => Err(Error::Unsaid { file: name.to_owned(), process: who.label.to_string() }),
+            self.accesses.push(Access::new(process, file, offset, end, write, event.start_ns));
         }
-    }
-
-    fn push(&mut self, access: Access) -> Result<(), Error> {
-        if self.accesses.len() == MOST_ACCESSES {
-            return Err(Error::TooMany);
-        }
-        self.accesses.push(access);
         Ok(())
     }
 
-    fn pattern(&mut self, bytes: &Arc<[u8]>, file: &str) -> Result<Pattern, Error> {
+    /// The contiguous ranges, first byte and one past the last, that a read or write moved.
+    pub fn pieces(&mut self, who: &Who, event: &Event) -> Result<PiecesOf, Error> {
+        let file = || event.file.as_deref().unwrap_or("-").to_owned();
+        match &event.pieces {
+            Pieces::All => {
+                let moved = event.moved.min(event.len);
+                Ok(PiecesOf::One((moved > 0).then_some((event.offset, event.offset.saturating_add(moved)))))
+            }
+            Pieces::View { pattern, disp, at, len } => {
+                let view = View::new(Offset(*disp), self.pattern(pattern, event)?);
+                // Less was moved than asked for only where the bytes of the file are those of the program.
+                let len = if event.moved < event.len { event.moved.min(*len) } else { *len };
+                if len > 0 && view.bounds(Pos(*at), len).is_none() {
+                    return Err(Error::View { file: file(), why: "it leaves the file".to_owned() });
+                }
+                Ok(PiecesOf::Many(Box::new(view.cursor(Pos(*at), len))))
+            }
+            Pieces::Unsaid => Err(Error::Unsaid { file: file(), process: who.label.to_string() }),
+        }
+    }
+
+    fn pattern(&mut self, bytes: &Arc<[u8]>, event: &Event) -> Result<Pattern, Error> {
         let address = bytes.as_ptr() as usize;
         if let Some((_, pattern)) = self.patterns.get(&address) {
             return Ok(pattern.clone());
         }
+        let file = event.file.as_deref().unwrap_or("-");
         let damaged = |e: pario_view::Error| Error::View { file: file.to_owned(), why: e.to_string() };
         let pattern = Pattern::from_bytes(bytes).map_err(damaged)?;
         self.patterns.insert(address, (bytes.clone(), pattern.clone()));
@@ -168,5 +167,29 @@ impl Collector {
         let mut accesses = self.accesses;
         accesses.iter_mut().for_each(|access| access.process = new[access.process as usize]);
         Ok(Profile { processes, files: self.files.strings().to_vec(), accesses, idle: self.idle })
+    }
+}
+
+/// The contiguous ranges of an access, in the order of the program's data.
+#[derive(Debug)]
+pub enum PiecesOf {
+    /// At most one.
+    One(Option<(u64, u64)>),
+    /// As a view has them.
+    Many(Box<Cursor>),
+}
+
+impl Iterator for PiecesOf {
+    type Item = (u64, u64);
+
+    fn next(&mut self) -> Option<(u64, u64)> {
+        match self {
+            PiecesOf::One(range) => range.take(),
+            // Within the file, as has been checked.
+            PiecesOf::Many(cursor) => cursor.next_piece(u64::MAX).map(|piece| {
+                let offset = piece.offset.max(0) as u64;
+                (offset, offset + piece.len)
+            }),
+        }
     }
 }

@@ -11,6 +11,7 @@ use crate::profile::{Access, Profile};
 use pario_plan::{Group, ProcessId};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// A longest run of bytes that the same processes use in the same way.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,8 +77,26 @@ pub fn sweep(profile: &Profile, weigh: bool) -> Swept {
 /// Groups by their key.
 #[derive(Default)]
 struct Signatures {
-    numbers: HashMap<u128, u32>,
+    numbers: HashMap<u128, u32, BuildHasherDefault<LowBits>>,
     groups: Vec<Group>,
+}
+
+/// Keys are random numbers already.
+#[derive(Default)]
+struct LowBits(u64);
+
+impl Hasher for LowBits {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().rev().fold(self.0, |sum, &byte| sum << 8 | u64::from(byte));
+    }
+
+    fn write_u128(&mut self, key: u128) {
+        self.0 = key as u64;
+    }
 }
 
 /// What one process has open at the point.

@@ -29,6 +29,8 @@ pub enum Error {
     LeftOut(PathBuf, LeftOut),
     /// A log of Darshan's, which has to be made readable first.
     Darshan(PathBuf),
+    /// The statistics beside a trace are damaged.
+    Stats(PathBuf, serde_json::Error),
     /// The profile does not say on which nodes its processes ran.
     NoNodes(PathBuf),
     /// The plan has no such chunk.
@@ -120,6 +122,7 @@ impl fmt::Display for Error {
                     "{path} is a log of Darshan; 'darshan-dxt-parser {path} > dxt.txt' makes a profile of it"
                 )
             }
+            Error::Stats(path, e) => write!(f, "{} is damaged: {e}; remove it to do without", path.display()),
             Error::NoNodes(path) => {
                 write!(f, "{} does not say on which nodes its processes ran", path.display())
             }

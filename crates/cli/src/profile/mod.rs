@@ -3,8 +3,12 @@
 //! `source` opens a profile, whatever it is stored as, and hands out its operations one by one; each command has a
 //! module of its own.
 
+mod advise;
+mod convert;
 mod error;
 mod explain;
+mod html;
+mod perfetto;
 mod plan;
 mod record;
 mod show;
@@ -20,6 +24,8 @@ use std::process::ExitCode;
 pub enum Command {
     Profile(record::Arguments),
     Plan(plan::Arguments),
+    Advise(advise::Arguments),
+    Convert(convert::Arguments),
 }
 
 /// Runs the subcommand.
@@ -27,6 +33,8 @@ pub fn main(command: &Command, env: &Environment) -> Result<ExitCode, Error> {
     let done = match command {
         Command::Profile(arguments) => return record::main(arguments, env),
         Command::Plan(arguments) => plan::main(arguments),
+        Command::Advise(arguments) => advise::main(arguments),
+        Command::Convert(arguments) => convert::main(arguments),
     };
     match done {
         // Whoever reads our output has seen enough.

@@ -4,7 +4,8 @@
 //! recording operations into the same directory.
 
 use super::Error;
-use crate::env::{Environment, JOB, TRACE};
+use super::advise::stats_file;
+use crate::env::{Environment, JOB, STATS, TRACE};
 use crate::run;
 use crate::trace::select::Selection;
 use crate::trace::summary;
@@ -56,7 +57,13 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     let dir = std::path::absolute(&arguments.dir).map_err(|_| bad_dir())?;
     let name = dir.to_str().filter(|name| !name.contains(',')).ok_or_else(bad_dir)?;
     let job = run::fresh().map_err(Error::Run)?;
-    let extra = [(TRACE, format!("all,dir={name}").into()), (JOB, job.clone().into())];
+    let mut extra = vec![(TRACE, format!("all,dir={name}").into()), (JOB, job.clone().into())];
+    if !env.has(STATS) {
+        // What Pario decided is not in the trace; 'pario advise' looks at it, too.
+        let stats = stats_file(&dir, &job);
+        std::fs::create_dir_all(&dir).map_err(|e| Error::Unwritten(dir.clone(), e))?;
+        extra.push((STATS, format!("json:{}", stats.display()).into()));
+    }
     let began = Instant::now();
     let end = run::carry_out(&arguments.run, &extra, env).map_err(Error::Run)?;
     let took = began.elapsed();

@@ -39,6 +39,8 @@ enum Stored {
 pub struct Facts {
     /// How the trace is incomplete, in lines.
     pub complaints: Vec<String>,
+    /// The job, if it is a trace of one.
+    pub job: Option<String>,
 }
 
 impl Source {
@@ -87,7 +89,7 @@ impl Source {
             }
             Stored::Plan(_) => return Err(Error::NotAProfile(self.path.clone())),
         }
-        Ok(Facts { complaints: Vec::new() })
+        Ok(Facts { complaints: Vec::new(), job: None })
     }
 
     fn each_traced(&self, mut see: impl FnMut(&Who, &Event) -> Result<(), Error>) -> Result<Facts, Error> {
@@ -108,7 +110,8 @@ impl Source {
                 see(&who[source], &event)?;
             }
         }
-        Ok(Facts { complaints: merged.complaints() })
+        let job = merged.sources.first().map(|source| source.header().job.clone());
+        Ok(Facts { complaints: merged.complaints(), job })
     }
 
     fn open(&self) -> Result<Stored, Error> {
