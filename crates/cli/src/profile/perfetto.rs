@@ -1,8 +1,8 @@
 //! Operations as a Chrome JSON trace, which Perfetto and Chrome show.
 //!
 //! Each rank is a process of the trace. Its first track has what it did itself, one after the other; a nonblocking
-//! access goes to the first further track that is free when it begins, so that there are as many of these as there
-//! were ever requests in flight at once.
+//! access goes to the first further track that is free when it begins, so that what is in flight at once lies side by
+//! side.
 
 use pario_profile::Who;
 use pario_trace::{Event, Op, Pace};
