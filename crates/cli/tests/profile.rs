@@ -161,6 +161,12 @@ fn a_profile_goes_to_other_programs_and_back() {
     let lines = std::fs::read_to_string(bench.path("all.json")).expect("written");
     assert_eq!(lines.lines().map(json).filter(|event| event["op"] == "write").count(), 16);
 
+    good(&bench, &["convert", "pario-trace", "--to", "darshan", "run.darshan"]);
+    let log = std::fs::read(bench.path("run.darshan")).expect("written");
+    let stored = |bytes: usize| 2 + 5 + bytes + 4;
+    assert_eq!(log.len(), 360 + stored(4096) + stored(16) + stored(2 * 104 + 16 * 32));
+    assert!(refused(&bench, &["plan", "run.darshan"]).contains("darshan-dxt-parser"));
+
     good(&bench, &["convert", "pario-trace", "--to", "perfetto", "run.json"]);
     let trace = json(&std::fs::read_to_string(bench.path("run.json")).expect("written"));
     let events = trace["traceEvents"].as_array().expect("events");

@@ -12,6 +12,7 @@
 
 pub mod advice;
 pub mod csv;
+pub mod darshan;
 pub mod dxt;
 mod error;
 mod interned;

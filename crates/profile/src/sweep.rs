@@ -240,6 +240,9 @@ impl Point {
 
     fn end(&mut self, access: &Access) {
         self.change(access, |count| *count -= 1);
+        if self.users.is_empty() {
+            self.times.clear();
+        }
         if let Some(weights) = &mut self.weights {
             let weight = &mut weights[access.process as usize];
             weight.advance(self.at);

@@ -4,6 +4,7 @@ use super::Error;
 use super::perfetto::Perfetto;
 use super::source::Source;
 use clap::{Args, ValueEnum};
+use pario_profile::darshan::Darshan;
 use pario_profile::{Collector, Who, csv};
 use pario_trace::{Event, Op, Pieces, kind_word};
 use serde_json::json;
@@ -32,6 +33,8 @@ Forms:
   json      a line of JSON per operation, with all that the trace has
   perfetto  a Chrome JSON trace for https://ui.perfetto.dev: a track per rank, and one per
             nonblocking access of a rank that is in flight at the same time
+  darshan   a log of Darshan (DXT, MPI-IO level) for pydarshan and darshan-dxt-parser; an
+            access with gaps is one segment per piece
 
 Examples:
   pario convert pario-trace --to csv accesses.csv
@@ -45,6 +48,8 @@ enum Form {
     Json,
     /// A trace for Perfetto or Chrome
     Perfetto,
+    /// A log of Darshan with extended tracing
+    Darshan,
 }
 
 /// Runs the subcommand.
@@ -68,6 +73,13 @@ pub fn main(arguments: &Arguments) -> Result<(), Error> {
             let mut perfetto = Perfetto::new(&mut output);
             let facts = source.each(|who, event| perfetto.add(who, event).map_err(unwritten))?;
             perfetto.finish().map_err(unwritten)?;
+            facts
+        }
+        Form::Darshan => {
+            let mut log = Darshan::default();
+            let facts =
+                source.each(|who, event| log.add(who, event).map_err(Error::profile(&source.path)))?;
+            log.write(&source.path.display().to_string(), &mut output).map_err(unwritten)?;
             facts
         }
     };
