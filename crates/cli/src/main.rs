@@ -11,6 +11,7 @@ mod files;
 mod hints;
 mod models;
 mod partition;
+mod profile;
 mod run;
 #[allow(unsafe_code)]
 mod signal;
@@ -41,6 +42,7 @@ Examples:
   pario bench compare --workload btio:medium   measure Pario against the MPI library's own MPI-IO
   pario simulate --procs 64,256,1024          which partitioning suits which file system, on paper
   pario trace summary                         what a run with PARIO_TRACE=all did, in numbers
+  pario plan pario-trace                      where the chunks of its files are best kept
 
 'pario COMMAND --help' says more about a command.";
 
@@ -61,6 +63,8 @@ enum Command {
     Simulate(simulate::Arguments),
     Trace(trace::Arguments),
     Bench(bench::Arguments),
+    #[command(flatten)]
+    Profile(profile::Command),
 }
 
 fn main() -> ExitCode {
@@ -90,6 +94,9 @@ fn main() -> ExitCode {
         }
         Command::Simulate(arguments) => simulate::main(&arguments).map_err(|e| (e.to_string(), 2)),
         Command::Trace(arguments) => trace::main(&arguments).map_err(|e| (e.to_string(), 2)),
+        Command::Profile(command) => {
+            profile::main(&command, &env).map_err(|e| (e.to_string(), e.exit_code()))
+        }
     };
     done.unwrap_or_else(|(message, code)| {
         eprintln!("pario: {message}");

@@ -4,14 +4,16 @@
 //! reached a rank, or that an earlier failure of its own is told again by sync or close, is not a failure of its
 //! own, so each failure stands in one record.
 
+use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 use pario_exchange::Job as Task;
 use pario_mpi_host::host;
 use pario_shipping::{Report, Served};
-use pario_trace::{Actor, Call, FileId, Mode, Op, Record, Recorder};
+use pario_trace::{Actor, Call, FileId, InView, Mode, Op, PatternId, Record, Recorder};
+use pario_view::{Pattern, ViewHash};
 
 use crate::access::{Direction, Pace, Place, Reach};
 use crate::env::{env, say};
@@ -95,6 +97,15 @@ pub(crate) struct Traced {
     offset: u64,
     end: u64,
     len: u64,
+    view: Option<Viewed>,
+}
+
+/// The bytes of a view that an access is on.
+struct Viewed {
+    pattern: Arc<PatternId>,
+    disp: u64,
+    at: u64,
+    len: u64,
 }
 
 impl Traced {
@@ -114,7 +125,7 @@ impl Traced {
             Pace::Nonblocking => pario_trace::Pace::Nonblocking,
         };
         let call = Call { op, place, collective: reach == Reach::Collective, pace };
-        Some(Traced { call, start: Instant::now(), offset: 0, end: 0, len: 0 })
+        Some(Traced { call, start: Instant::now(), offset: 0, end: 0, len: 0, view: None })
     }
 
     /// Where the access is.
@@ -123,6 +134,11 @@ impl Traced {
             (self.offset, self.end) = (lo.0, hi.0);
         }
         self.len = task.buffer.len();
+        let all = env().trace.as_ref().is_some_and(|setup| setup.mode == Mode::All);
+        if all && self.end - self.offset != self.len {
+            let (disp, at, len) = (task.view.disp().0, task.at.0, task.len);
+            self.view = pattern(task.view.tile()).map(|pattern| Viewed { pattern, disp, at, len });
+        }
         self
     }
 
@@ -135,6 +151,12 @@ impl Traced {
         let failure = outcome.as_ref().err();
         let class = failure.map_or(0, |e| host().map_or(0, |host| host.class(e.kind())));
         let offset = failure.and_then(Error::at).unwrap_or(self.offset);
+        let view = self.view.as_ref().map(|Viewed { pattern, disp, at, len }| InView {
+            pattern,
+            disp: *disp,
+            at: *at,
+            len: *len,
+        });
         recorder.record(&Record {
             offset,
             end: self.end.max(offset),
@@ -143,9 +165,28 @@ impl Traced {
             errno: failure.map_or(0, Error::errno),
             kind: failure.map(Error::kind),
             class,
+            view,
             ..Record::new(self.call, Some(file), self.start)
         });
     }
+}
+
+/// Patterns that are remembered so that each is written once; beyond these, some are written again.
+const MOST_PATTERNS: usize = 256;
+
+/// What stands for a view's pattern in the trace.
+fn pattern(tile: &Pattern) -> Option<Arc<PatternId>> {
+    static KNOWN: OnceLock<Mutex<HashMap<ViewHash, Arc<PatternId>>>> = OnceLock::new();
+    let mut known = KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = known.get(&tile.hash()) {
+        return Some(found.clone());
+    }
+    let new = Arc::new(PatternId::new(tile.to_bytes())?);
+    if known.len() == MOST_PATTERNS {
+        known.clear();
+    }
+    known.insert(tile.hash(), new.clone());
+    Some(new)
 }
 
 /// Whether this is a failure that is on record elsewhere, and only failures are wanted.

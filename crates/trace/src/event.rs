@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pario_units::ErrorKind;
 
-use crate::recorder::FileId;
+use crate::recorder::{FileId, PatternId};
 
 /// An enum of words that have a number in a trace file; unknown numbers become the last word.
 macro_rules! words {
@@ -224,6 +224,21 @@ pub struct Record<'a> {
     pub class: i32,
     /// The rank on whose behalf an agent or server worked.
     pub on_behalf_of: Option<u32>,
+    /// Which bytes they are, if not simply all from `offset` to `end`.
+    pub view: Option<InView<'a>>,
+}
+
+/// The bytes of a view that an operation is on.
+#[derive(Clone, Copy, Debug)]
+pub struct InView<'a> {
+    /// What the view tiles.
+    pub pattern: &'a PatternId,
+    /// From where in the file on.
+    pub disp: u64,
+    /// The first byte of the view's data.
+    pub at: u64,
+    /// How many.
+    pub len: u64,
 }
 
 impl<'a> Record<'a> {
@@ -242,6 +257,7 @@ impl<'a> Record<'a> {
             kind: None,
             class: 0,
             on_behalf_of: None,
+            view: None,
         }
     }
 
@@ -278,6 +294,28 @@ pub struct Event {
     pub class: i32,
     /// The rank on whose behalf an agent or server worked.
     pub on_behalf_of: Option<u32>,
+    /// Which bytes between `offset` and `end` they are.
+    pub pieces: Pieces,
+}
+
+/// Which bytes of a range an operation is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pieces {
+    /// All of them.
+    All,
+    /// Those that a view selects.
+    View {
+        /// What the view tiles, in the bytes of the crate `view`.
+        pattern: Arc<[u8]>,
+        /// From where in the file on.
+        disp: u64,
+        /// The first byte of the view's data.
+        at: u64,
+        /// How many.
+        len: u64,
+    },
+    /// Some of them; the trace does not say which.
+    Unsaid,
 }
 
 impl Event {

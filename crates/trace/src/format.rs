@@ -43,6 +43,12 @@
 //!  48  8  bytes moved
 //!  56  8  start, in nanoseconds from the header's moment, by a clock that never steps
 //!  64  8  duration in nanoseconds
+//! and, if the bytes asked for are not simply all from the first to the last (104 bytes)
+//!  72  4  number of the view's pattern
+//!  76  4  0
+//!  80  8  displacement of the view
+//!  88  8  position in the view's data
+//!  96  8  bytes of the view's data
 //!
 //! tag 3, the trailer (32 bytes); the last entry of a process that finished
 //!   3  5  0
@@ -53,6 +59,13 @@
 //! tag 4, a gap (16 bytes): operations were lost before this place
 //!   3  5  0
 //!   8  8  operations lost from the start of the file to here
+//!
+//! tag 5, a part of a pattern; the parts, from 0 on, stand before the first operation that refers to it
+//!   3  1  0
+//!   4  4  number of the pattern
+//!   8  4  bytes of the whole pattern
+//!  12  4  where in it these bytes belong
+//!  16     bytes, whose meaning is that of the crate `view`
 //! ```
 
 use crate::event::{Actor, Call};
@@ -62,9 +75,13 @@ pub(crate) const MAGIC: [u8; 8] = *b"PARIOTRC";
 pub(crate) const VERSION: u32 = 1;
 pub(crate) const HEADER: usize = 48;
 pub(crate) const OPERATION: usize = 72;
+pub(crate) const VIEWED: usize = 104;
 const NAME: usize = 8;
 const TRAILER: usize = 32;
 const GAP: usize = 16;
+pub(crate) const PART: usize = 16;
+/// Bytes of a pattern in one entry.
+pub(crate) const LONGEST_PART: usize = 32 << 10;
 /// Longer texts are cut: a path is at most 4096 bytes on Linux.
 pub(crate) const LONGEST_NAME: usize = 4096;
 const LONGEST_TEXT: usize = 255;
@@ -157,12 +174,23 @@ pub(crate) struct Operation {
     pub moved: u64,
     pub start_ns: u64,
     pub took_ns: u64,
+    pub window: Option<Window>,
+}
+
+/// Which bytes of a view an operation is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Window {
+    pub pattern: u32,
+    pub disp: u64,
+    pub at: u64,
+    pub len: u64,
 }
 
 impl Operation {
-    pub fn encode(&self) -> [u8; OPERATION] {
-        let mut bytes = [0; OPERATION];
-        bytes[0] = OPERATION as u8;
+    pub fn encode(&self, into: &mut Vec<u8>) {
+        let mut bytes = [0; VIEWED];
+        let size = if self.window.is_some() { VIEWED } else { OPERATION };
+        bytes[0] = size as u8;
         bytes[2] = 2;
         bytes[3] = self.call.op.code();
         bytes[4] = self.call.manner();
@@ -177,7 +205,13 @@ impl Operation {
         bytes[48..56].copy_from_slice(&self.moved.to_le_bytes());
         bytes[56..64].copy_from_slice(&self.start_ns.to_le_bytes());
         bytes[64..72].copy_from_slice(&self.took_ns.to_le_bytes());
-        bytes
+        if let Some(window) = &self.window {
+            bytes[72..76].copy_from_slice(&window.pattern.to_le_bytes());
+            bytes[80..88].copy_from_slice(&window.disp.to_le_bytes());
+            bytes[88..96].copy_from_slice(&window.at.to_le_bytes());
+            bytes[96..104].copy_from_slice(&window.len.to_le_bytes());
+        }
+        into.extend_from_slice(&bytes[..size]);
     }
 
     fn decode(bytes: &[u8]) -> Operation {
@@ -194,6 +228,12 @@ impl Operation {
             moved: u64_at(bytes, 48),
             start_ns: u64_at(bytes, 56),
             took_ns: u64_at(bytes, 64),
+            window: (bytes.len() >= VIEWED).then(|| Window {
+                pattern: u32_at(bytes, 72),
+                disp: u64_at(bytes, 80),
+                at: u64_at(bytes, 88),
+                len: u64_at(bytes, 96),
+            }),
         }
     }
 }
@@ -205,6 +245,7 @@ pub(crate) enum Entry {
     Operation(Operation),
     Trailer { kept: u64, lost: u64 },
     Gap { lost: u64 },
+    Part { pattern: u32, size: u32, at: u32, bytes: Vec<u8> },
     Unknown,
 }
 
@@ -217,6 +258,12 @@ impl Entry {
             2 => fits(OPERATION).map(|()| Entry::Operation(Operation::decode(bytes))),
             3 => fits(TRAILER).map(|()| Entry::Trailer { kept: u64_at(bytes, 8), lost: u64_at(bytes, 16) }),
             4 => fits(GAP).map(|()| Entry::Gap { lost: u64_at(bytes, 8) }),
+            5 => fits(PART).map(|()| Entry::Part {
+                pattern: u32_at(bytes, 4),
+                size: u32_at(bytes, 8),
+                at: u32_at(bytes, 12),
+                bytes: bytes[PART..].to_vec(),
+            }),
             _ => Some(Entry::Unknown),
         }
     }
@@ -233,6 +280,15 @@ pub(crate) fn name(file: u32, name: &[u8], into: &mut Vec<u8>) {
     into.extend(head(NAME + name.len(), 1));
     into.extend(file.to_le_bytes());
     into.extend(name);
+}
+
+/// The part of a pattern that begins at `at`: at most [`LONGEST_PART`] bytes. Its length.
+pub(crate) fn part(pattern: u32, whole: &[u8], at: usize, into: &mut Vec<u8>) -> usize {
+    let bytes = &whole[at..whole.len().min(at + LONGEST_PART)];
+    into.extend(head(PART + bytes.len(), 5));
+    [pattern, whole.len() as u32, at as u32].iter().for_each(|number| into.extend(number.to_le_bytes()));
+    into.extend(bytes);
+    bytes.len()
 }
 
 pub(crate) fn trailer(kept: u64, lost: u64, end_ns: u64) -> Vec<u8> {
@@ -283,11 +339,26 @@ mod tests {
             moved: 6,
             start_ns: 7,
             took_ns: 8,
+            window: None,
         };
-        let bytes = operation.encode();
+        let encode = |operation: &Operation| {
+            let mut bytes = Vec::new();
+            operation.encode(&mut bytes);
+            bytes
+        };
+        let bytes = encode(&operation);
         assert_eq!(bytes[..12], [72, 0, 2, 5, 8, 10, 0, 0, 7, 0, 0, 0]);
         assert_eq!((bytes[12], bytes[16], bytes[20], bytes[24], bytes[25]), (36, 28, 4, 2, 1));
         assert_eq!(Entry::decode(&bytes), Some(Entry::Operation(operation)));
+
+        let window = Some(Window { pattern: 3, disp: 4, at: 5, len: 6 });
+        let viewed = Operation { window, ..operation };
+        let long = encode(&viewed);
+        assert_eq!((long[0], long[72], long[80], long[88], long[96]), (104, 3, 4, 5, 6));
+        assert_eq!(Entry::decode(&long), Some(Entry::Operation(viewed)));
+        let mut parted = Vec::new();
+        assert_eq!(part(3, b"abcd", 2, &mut parted), 2);
+        assert_eq!(parted, [18, 0, 5, 0, 3, 0, 0, 0, 4, 0, 0, 0, 2, 0, 0, 0, b'c', b'd']);
 
         let mut named = Vec::new();
         name(7, b"out", &mut named);

@@ -21,10 +21,10 @@ mod setup;
 mod stats;
 
 pub use counters::{Counter, Counters, counters};
-pub use event::{Actor, Call, Event, Op, Pace, Place, Record, kind_word, size_word};
+pub use event::{Actor, Call, Event, InView, Op, Pace, Pieces, Place, Record, kind_word, size_word};
 pub use format::Header;
 pub use reader::{Ending, ReadError, Reader, read};
-pub use recorder::{FileId, Recorder};
+pub use recorder::{FileId, PatternId, Recorder};
 pub use report::{FileReport, StatsTo};
-pub use setup::{DEFAULT_DIR, Mode, Refused, Setup};
+pub use setup::{DEFAULT_DIR, Mode, Refused, Setup, bytes};
 pub use stats::{Choice, Decisions, FileNumbers, FileStats, Peak};

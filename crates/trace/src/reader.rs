@@ -1,7 +1,7 @@
 //! A trace file read back, entry by entry, whatever its bytes are.
 //!
 //! A reader trusts nothing: a file that is cut off or damaged gives the whole entries before that place, and
-//! [`Reader::ending`] says how it ended. Memory goes to the names of files only.
+//! [`Reader::ending`] says how it ended. Memory goes to the names of files and the patterns of views only.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use pario_units::ErrorKind;
 
-use crate::event::Event;
+use crate::event::{Event, Pieces};
 use crate::format::{self, Entry, HEADER, Header, MAGIC, Operation, VERSION};
 
 /// Opens a trace file.
@@ -92,6 +92,9 @@ pub struct Reader<R> {
     input: R,
     at: u64,
     names: HashMap<u32, Arc<str>>,
+    patterns: HashMap<u32, Arc<[u8]>>,
+    /// The pattern of which parts are coming, and what there is of it.
+    coming: (u32, Vec<u8>),
     entry: Vec<u8>,
     given: u64,
     lost: u64,
@@ -116,8 +119,18 @@ impl<R: Read> Reader<R> {
         let mut texts = vec![0; size.checked_sub(HEADER).ok_or_else(not_a_trace)?];
         let got = fill(&mut input, &mut texts).map_err(unreadable)?;
         let header = Header::decode(&fixed, &texts[..got]).ok_or_else(not_a_trace)?;
-        let (names, entry) = (HashMap::new(), Vec::new());
-        Ok(Reader { header, input, at: size as u64, names, entry, given: 0, lost: 0, ending: None })
+        Ok(Reader {
+            header,
+            input,
+            at: size as u64,
+            names: HashMap::new(),
+            patterns: HashMap::new(),
+            coming: (0, Vec::new()),
+            entry: Vec::new(),
+            given: 0,
+            lost: 0,
+            ending: None,
+        })
     }
 
     /// Whose trace it is.
@@ -156,6 +169,35 @@ impl<R: Read> Reader<R> {
         Ok(entry)
     }
 
+    /// Takes the next part of a pattern. Parts that do not follow each other make none.
+    fn take_part(&mut self, pattern: u32, size: u32, at: u32, bytes: &[u8]) {
+        let (number, whole) = &mut self.coming;
+        if at == 0 {
+            *number = pattern;
+            whole.clear();
+        }
+        if *number != pattern || whole.len() != at as usize {
+            *number = 0;
+            return;
+        }
+        whole.extend_from_slice(bytes);
+        if whole.len() == size as usize {
+            self.patterns.insert(pattern, std::mem::take(whole).into());
+            *number = 0;
+        }
+    }
+
+    fn pieces(&self, operation: &Operation) -> Pieces {
+        match operation.window {
+            Some(window) => match self.patterns.get(&window.pattern).cloned() {
+                Some(pattern) => Pieces::View { pattern, disp: window.disp, at: window.at, len: window.len },
+                None => Pieces::Unsaid,
+            },
+            None if operation.end.saturating_sub(operation.offset) == operation.len => Pieces::All,
+            None => Pieces::Unsaid,
+        }
+    }
+
     fn event(&self, operation: &Operation) -> Event {
         let number = operation.file;
         let named = || self.names.get(&number).cloned().unwrap_or_else(|| format!("file {number}").into());
@@ -174,6 +216,7 @@ impl<R: Read> Reader<R> {
                 .then(|| ErrorKind::from_code(u64::from(operation.kind)).unwrap_or(ErrorKind::Io)),
             class: operation.class,
             on_behalf_of: operation.behalf.checked_sub(1),
+            pieces: self.pieces(operation),
         }
     }
 }
@@ -191,6 +234,7 @@ impl<R: Read> Iterator for Reader<R> {
                 Ok(Entry::Name { file, name }) => {
                     self.names.insert(file, String::from_utf8_lossy(&name).into());
                 }
+                Ok(Entry::Part { pattern, size, at, bytes }) => self.take_part(pattern, size, at, &bytes),
                 Ok(Entry::Gap { lost }) => self.lost = lost,
                 Ok(Entry::Trailer { kept, lost }) => {
                     self.lost = lost;

@@ -8,7 +8,8 @@
 //! The file always ends with whole entries: what could not be written is cut off, counted, said once on
 //! standard error, and noted in the file as soon as it can be written again.
 //!
-//! Nothing is kept per file: a [`FileId`] holds the name, and the recorder writes it before its first use.
+//! Nothing is kept per file: a [`FileId`] holds the name, and the recorder writes it before its first use. The
+//! same holds for the pattern of a view, a [`PatternId`].
 //! A file of an earlier job is never touched: the next free name is taken (`task-3.ptrace`,
 //! `task-3.2.ptrace`, …).
 
@@ -22,7 +23,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::event::{Actor, Record};
-use crate::format::{self, Header, LONGEST_NAME, OPERATION, Operation};
+use crate::format::{self, Header, LONGEST_NAME, LONGEST_PART, Operation, PART, VIEWED, Window};
 use crate::setup::{Mode, Setup};
 
 /// What a recorder holds back before it writes.
@@ -31,6 +32,7 @@ const BUFFER: usize = 64 << 10;
 const MOST_JOBS: u32 = 10_000;
 
 static NEXT_FILE: AtomicU32 = AtomicU32::new(1);
+static NEXT_PATTERN: AtomicU32 = AtomicU32::new(1);
 static NEXT_EPOCH: AtomicU64 = AtomicU64::new(1);
 
 /// A file that records speak of: its name, and a number that stands for it in the trace.
@@ -48,6 +50,23 @@ impl FileId {
         let name = path.as_ref().as_os_str().as_bytes();
         let name = name[..name.len().min(LONGEST_NAME)].into();
         FileId { number: NEXT_FILE.fetch_add(1, Relaxed), name, written: AtomicU64::new(0) }
+    }
+}
+
+/// The pattern of a view, and a number that stands for it in the trace.
+#[derive(Debug)]
+pub struct PatternId {
+    number: u32,
+    bytes: Box<[u8]>,
+    written: AtomicU64,
+}
+
+impl PatternId {
+    /// For a pattern in the bytes of the crate `view`; `None` for one that is too large to be traced.
+    pub fn new(bytes: Vec<u8>) -> Option<PatternId> {
+        u32::try_from(bytes.len()).ok()?;
+        let number = NEXT_PATTERN.fetch_add(1, Relaxed);
+        Some(PatternId { number, bytes: bytes.into(), written: AtomicU64::new(0) })
     }
 }
 
@@ -148,9 +167,15 @@ impl Recorder {
             moved: record.moved,
             start_ns: nanoseconds(record.start.saturating_duration_since(self.origin)),
             took_ns: nanoseconds(record.took),
+            window: record.view.map(|view| Window {
+                pattern: view.pattern.number,
+                disp: view.disp,
+                at: view.at,
+                len: view.len,
+            }),
         };
         let mut state = self.lock();
-        state.add(&operation, record.file);
+        state.add(&operation, record);
         if self.mode == Mode::Errors {
             // A failure has been counted and said; the program's call is not to fail for it.
             let _ = state.flush();
@@ -198,20 +223,42 @@ impl Drop for Recorder {
 }
 
 impl State {
-    fn add(&mut self, operation: &Operation, file: Option<&FileId>) {
-        let room = OPERATION + file.map_or(0, |file| file.name.len() + 8);
-        if self.buffer.len() + room > BUFFER {
-            // A failure has been counted and said.
-            let _ = self.flush();
+    fn add(&mut self, operation: &Operation, record: &Record) {
+        if let Some(view) = &record.view {
+            self.add_pattern(view.pattern);
         }
-        if let Some(file) = file
+        self.make_room(VIEWED + record.file.map_or(0, |file| file.name.len() + 8));
+        if let Some(file) = record.file
             && file.written.load(Relaxed) != self.epoch
         {
             file.written.store(self.epoch, Relaxed);
             format::name(file.number, &file.name, &mut self.buffer);
         }
-        self.buffer.extend_from_slice(&operation.encode());
+        operation.encode(&mut self.buffer);
         self.waiting += 1;
+    }
+
+    /// Leaves room for the operation that refers to the pattern, so that no write comes between them.
+    fn add_pattern(&mut self, pattern: &PatternId) {
+        if pattern.written.load(Relaxed) == self.epoch {
+            return;
+        }
+        let (begun, mut at) = (self.epoch, 0);
+        while at < pattern.bytes.len() {
+            self.make_room(PART + LONGEST_PART + VIEWED + LONGEST_NAME + 8);
+            at += format::part(pattern.number, &pattern.bytes, at, &mut self.buffer);
+        }
+        // If a write failed on the way, the first parts are missing, and the next use writes all of them again.
+        if self.epoch == begun || pattern.bytes.len() <= LONGEST_PART {
+            pattern.written.store(self.epoch, Relaxed);
+        }
+    }
+
+    fn make_room(&mut self, room: usize) {
+        if self.buffer.len() + room > BUFFER {
+            // A failure has been counted and said.
+            let _ = self.flush();
+        }
     }
 
     /// Empties the buffer: into the file, or into the count of what was lost.

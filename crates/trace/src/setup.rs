@@ -77,7 +77,7 @@ impl Setup {
 }
 
 /// A count of bytes as people write it: digits, then K, M, G or T for a power of 1024.
-fn bytes(text: &str) -> Option<u64> {
+pub fn bytes(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &text[digits.len()..] {
         "" => 0,

@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use pario_trace::{Actor, Call, Ending, Event, FileId, Mode, Op, Pace, Place, Record, Recorder, Setup, read};
+use pario_trace::{
+    Actor, Call, Ending, Event, FileId, InView, Mode, Op, Pace, PatternId, Pieces, Place, Record, Recorder,
+    Setup, read,
+};
 use pario_units::ErrorKind;
 
 fn setup(test: &str, text: &str) -> Setup {
@@ -178,5 +181,41 @@ fn two_recorders_may_speak_of_one_file() {
     for name in ["task-0.ptrace", "agent-0.ptrace"] {
         let (events, ..) = events(setup.dir.join(name));
         assert!(events.len() == 4 && events.iter().all(|e| e.file.as_deref() == Some("shared")));
+    }
+}
+
+#[test]
+fn patterns_of_any_size_come_back_each_written_once() {
+    let setup = setup("patterns", "all");
+    let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
+    let file = recorder.file("out.dat");
+    let sizes = [5, 32 << 10, (32 << 10) + 1, 200_000];
+    let bytes = |size: usize| (0..size).map(|at| (at * 7 + size) as u8).collect::<Vec<u8>>();
+    let patterns: Vec<PatternId> =
+        sizes.iter().map(|&size| PatternId::new(bytes(size)).expect("small")).collect();
+    for round in 0..3 {
+        for pattern in &patterns {
+            let view = Some(InView { pattern, disp: 8, at: round, len: 50 });
+            recorder.record(&Record { end: 100, view, ..write(&file, 0, 50, 50) });
+        }
+        recorder.record(&write(&file, 0, 50, 50));
+        // A gap, but no word of where.
+        recorder.record(&Record { end: 100, ..write(&file, 0, 50, 50) });
+    }
+    recorder.finish().expect("written");
+    let path = setup.dir.join("task-0.ptrace");
+    let all: usize = sizes.iter().sum();
+    assert!(path.metadata().expect("a file").len() < (all + 10_000) as u64, "a pattern was written twice");
+    let (events, ending, lost) = events(path);
+    assert_eq!((events.len(), ending, lost), (18, Ending::Finished, 0));
+    for (number, event) in events.iter().enumerate() {
+        let wanted = match number % 6 {
+            4 => Pieces::All,
+            5 => Pieces::Unsaid,
+            which => {
+                Pieces::View { pattern: bytes(sizes[which]).into(), disp: 8, at: number as u64 / 6, len: 50 }
+            }
+        };
+        assert_eq!(event.pieces, wanted, "{number}");
     }
 }

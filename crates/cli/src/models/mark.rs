@@ -44,7 +44,7 @@ impl Busy {
 impl Program {
     /// Reads its trace. Its writes count; if it writes nothing, its reads.
     pub fn read(path: &Path) -> Result<Program, Error> {
-        let mut merged = Selection::all_of(path.to_owned()).open().map_err(Error::Trace)?;
+        let mut merged = Selection::of(path, None).open().map_err(Error::Trace)?;
         let mut tallies = [Tally::default(), Tally::default()];
         while let Some((source, event)) = merged.next() {
             let header = merged.sources[source].header();

@@ -24,6 +24,8 @@ pub enum Error {
     NoLauncher(Family),
     /// The launcher that the user named does not exist.
     NamedLauncher(PathBuf),
+    /// The program is a launcher itself, and this option speaks of another.
+    TwoLaunchers(PathBuf, &'static str),
     /// The launcher that the user named is for the other family.
     WrongLauncher(PathBuf, Family),
     /// libpario.so is in none of these places.
@@ -128,7 +130,7 @@ impl Error {
             | Error::Inputs(_)
             | Error::Results { .. }
             | Error::Down { .. } => 125,
-            Error::Description(_) => 2,
+            Error::Description(_) | Error::TwoLaunchers(..) => 2,
         }
     }
 }
@@ -159,6 +161,11 @@ impl fmt::Display for Error {
                 f,
                 "no launcher of {family} found, neither beside the MPI library nor in PATH; install it or say \
                  --launcher PATH"
+            ),
+            Error::TwoLaunchers(path, option) => write!(
+                f,
+                "{} is a launcher, which starts the program by its own options; leave {option} out",
+                path.display()
             ),
             Error::NamedLauncher(path) => write!(f, "launcher {:?} not found", path),
             Error::WrongLauncher(path, family) => write!(

@@ -53,15 +53,25 @@ impl Launcher {
         }
     }
 
-    /// The arguments that start `program` on `ranks` ranks with these variables set in them.
+    /// The launcher that a program is, if it is one of MPICH's or Open MPI's.
+    pub fn is(program: &Path) -> Option<Launcher> {
+        let name = program.file_name()?.to_str()?;
+        let known = ["mpiexec", "mpirun", "orterun", "prterun"].iter().any(|known| name.starts_with(known));
+        let dialect = if known { ask(program) } else { Dialect::Other };
+        (dialect != Dialect::Other).then(|| Launcher { path: program.to_owned(), dialect })
+    }
+
+    /// The arguments that start `program` on `ranks` ranks, or on as many as the user says to the launcher, with these
+    /// variables set in them.
     pub fn arguments(
         &self,
-        ranks: u32,
+        ranks: Option<u32>,
         set: &[(&str, OsString)],
         pass_on: &[String],
         extra: &[OsString],
     ) -> Vec<OsString> {
-        let mut arguments: Vec<OsString> = vec!["-n".into(), ranks.to_string().into()];
+        let mut arguments: Vec<OsString> = Vec::new();
+        arguments.extend(ranks.iter().flat_map(|ranks| ["-n".into(), ranks.to_string().into()]));
         let joined = |name: &str, value: &OsString| {
             let mut pair = OsString::from(format!("{name}="));
             pair.push(value);
@@ -172,7 +182,7 @@ mod tests {
         let launcher = Launcher { path: "x".into(), dialect };
         let pass_on = ["PARIO_HINTS".to_owned(), "PARIO_STATS".to_owned()];
         launcher.arguments(
-            3,
+            Some(3),
             &[("LD_PRELOAD", "/p".into()), ("PARIO_STATS", "1".into())],
             &pass_on,
             &["-v".into()],

@@ -18,7 +18,9 @@ use crate::env::Environment;
 use crate::signal;
 use clap::{Args, ValueEnum};
 pub use error::Error;
+pub use plan::{Variable, fresh};
 pub use program::in_path;
+pub use session::End;
 use std::ffi::OsString;
 use std::fmt;
 use std::io::Write;
@@ -121,19 +123,44 @@ pub enum Family {
     OpenMpi,
 }
 
+impl Arguments {
+    /// An option that speaks of the launcher, if there is one.
+    fn about_launcher(&self) -> Option<&'static str> {
+        let given = [
+            ("-n", self.ranks.is_some()),
+            ("--mpi", self.mpi.is_some()),
+            ("--launcher", self.launcher.is_some()),
+            ("--launcher-arg", !self.launcher_args.is_empty()),
+        ];
+        given.into_iter().find(|(_, is_given)| *is_given).map(|(option, _)| option)
+    }
+
+    /// Whether Pario is left out.
+    pub fn is_host_io(&self) -> bool {
+        self.host_io
+    }
+}
+
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
-    let plan = plan::make(arguments, env)?;
+    match carry_out(arguments, &[], env)? {
+        Some(end) => end.follow(),
+        None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Runs the program with further variables for its ranks; how that ended, or nothing if it was only to be shown.
+pub fn carry_out(arguments: &Arguments, extra: &[Variable], env: &Environment) -> Result<Option<End>, Error> {
+    let plan = plan::make(arguments, extra, env)?;
     if arguments.dry_run {
         std::io::stdout().lock().write_all(plan.describe().as_bytes()).map_err(Error::Output)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(None);
     }
     if let Some(job) = &plan.job {
-        match session::run(&plan, job, env)? {}
+        return session::run(&plan, job, env).map(Some);
     }
-    let status =
-        signal::supervise(&mut plan.command()).map_err(|e| Error::Start(plan.launcher().to_owned(), e))?;
-    signal::end_like(status)
+    let ended = signal::supervise(&mut plan.command());
+    ended.map(|status| Some(End::Status(status))).map_err(|e| Error::Start(plan.launcher().to_owned(), e))
 }
 
 /// The family of the MPI library that a program uses.

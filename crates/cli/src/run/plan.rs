@@ -22,11 +22,17 @@ pub struct Plan {
     pub job: Option<Job>,
 }
 
-/// Decides what to run.
-pub fn make(arguments: &Arguments, env: &Environment) -> Result<Plan, Error> {
+/// A variable for the ranks.
+pub type Variable = (&'static str, OsString);
+
+/// Decides what to run; the ranks get the `extra` variables besides those that the arguments ask for.
+pub fn make(arguments: &Arguments, extra: &[Variable], env: &Environment) -> Result<Plan, Error> {
     // Clap demands at least one word.
     let (name, rest) = arguments.command.split_first().ok_or_else(|| Error::NoProgram(String::new()))?;
     let program = program::find(name, env)?;
+    if let Some(launcher) = Launcher::is(&program.file) {
+        return by_launcher(arguments, launcher, rest, extra, env);
+    }
     let (family, mpi) = match arguments.mpi {
         None => mpi_of(&program.file, env).map(|mpi| (mpi.family, Some(mpi)))?,
         Some(family) if arguments.host_io => (family, None),
@@ -37,20 +43,9 @@ pub fn make(arguments: &Arguments, env: &Environment) -> Result<Plan, Error> {
 
     let cores = cores::available();
     let ranks = arguments.ranks.map_or(cores, |n| n.get());
-    let mut set = Vec::new();
-    if let Some(library) = &library {
-        set.push(("LD_PRELOAD", preload(env.preload.as_deref(), library)));
-    }
-    if arguments.stats {
-        set.push((STATS, "1".into()));
-    }
-    if env.has(TRACE) && !env.has(JOB) {
-        // The ranks' trace files of one job find together by a common word.
-        set.push((JOB, std::process::id().to_string().into()));
-    }
     let job = arguments.partition.job(env, &fresh()?)?;
-    set.extend(job.iter().flat_map(Job::variables));
-    let mut all = launcher.arguments(ranks, &set, &env.for_ranks, &arguments.launcher_args);
+    let set = for_ranks(arguments, library.as_deref(), job.as_ref(), extra, env);
+    let mut all = launcher.arguments(Some(ranks), &set, &env.for_ranks, &arguments.launcher_args);
     all.push(program.name.clone());
     all.extend_from_slice(rest);
 
@@ -65,6 +60,55 @@ pub fn make(arguments: &Arguments, env: &Environment) -> Result<Plan, Error> {
     let variables = variables(launcher.dialect, ranks > cores && !env.says_oversubscribe);
     notes.extend(job.iter().flat_map(Job::before));
     Ok(Plan { launcher, arguments: all, variables, notes, job })
+}
+
+/// The plan of a program that is a launcher, with the user's own arguments for it.
+fn by_launcher(
+    arguments: &Arguments,
+    launcher: Launcher,
+    rest: &[OsString],
+    extra: &[Variable],
+    env: &Environment,
+) -> Result<Plan, Error> {
+    if let Some(option) = arguments.about_launcher() {
+        return Err(Error::TwoLaunchers(launcher.path, option));
+    }
+    let library = if arguments.host_io { None } else { Some(find_library(env)?) };
+    let job = arguments.partition.job(env, &fresh()?)?;
+    let set = for_ranks(arguments, library.as_deref(), job.as_ref(), extra, env);
+    let mut all = launcher.arguments(None, &set, &env.for_ranks, &[]);
+    all.extend_from_slice(rest);
+    let mut notes = vec![match &library {
+        Some(library) => format!("MPI-IO: {}", library.display()),
+        None => "MPI-IO: the MPI library's own".to_owned(),
+    }];
+    notes.extend(job.iter().flat_map(Job::before));
+    let variables = variables(launcher.dialect, false);
+    Ok(Plan { launcher, arguments: all, variables, notes, job })
+}
+
+/// The variables that the ranks get.
+fn for_ranks(
+    arguments: &Arguments,
+    library: Option<&Path>,
+    job: Option<&Job>,
+    extra: &[Variable],
+    env: &Environment,
+) -> Vec<Variable> {
+    let mut set = extra.to_vec();
+    let has = |set: &[Variable], wanted| env.has(wanted) || set.iter().any(|(name, _)| *name == wanted);
+    if let Some(library) = library {
+        set.push(("LD_PRELOAD", preload(env.preload.as_deref(), library)));
+    }
+    if arguments.stats {
+        set.push((STATS, "1".into()));
+    }
+    if has(&set, TRACE) && !has(&set, JOB) {
+        // The ranks' trace files of one job find together by a common word.
+        set.push((JOB, std::process::id().to_string().into()));
+    }
+    set.extend(job.into_iter().flat_map(Job::variables));
+    set
 }
 
 impl Plan {
@@ -95,7 +139,7 @@ impl Plan {
 }
 
 /// A word that nobody else has.
-fn fresh() -> Result<String, Error> {
+pub fn fresh() -> Result<String, Error> {
     let nonce = pario_transport::fresh_nonce().map_err(Error::Random)?;
     Ok(nonce.0.iter().take(6).map(|byte| format!("{byte:02x}")).collect())
 }

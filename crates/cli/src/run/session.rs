@@ -22,24 +22,32 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a run ended.
-enum End {
+#[derive(Clone, Copy, Debug)]
+pub enum End {
     /// As the launcher did.
     Status(ExitStatus),
     /// A signal came before the program was started.
     Signal(i32),
 }
 
-/// Runs the program on the partition, and ends as it did.
-pub fn run(plan: &Plan, job: &Job, env: &Environment) -> Result<std::convert::Infallible, Error> {
+impl End {
+    /// Ends this process in the same way.
+    pub fn follow(self) -> ! {
+        match self {
+            End::Status(status) => signal::end_like(status),
+            End::Signal(signal) => signal::end_by(signal),
+        }
+    }
+}
+
+/// Runs the program on the partition.
+pub fn run(plan: &Plan, job: &Job, env: &Environment) -> Result<End, Error> {
     signal::watch().map_err(Error::Signals)?;
     if let Some(Results { to, .. }) = &job.results {
         // Better now than when there are results.
         fs::create_dir_all(to).map_err(Error::needed("make the directory", to))?;
     }
-    match conduct(plan, job, &job.environment(env))? {
-        End::Status(status) => signal::end_like(status),
-        End::Signal(signal) => signal::end_by(signal),
-    }
+    conduct(plan, job, &job.environment(env))
 }
 
 fn conduct(plan: &Plan, job: &Job, env: &Environment) -> Result<End, Error> {

@@ -3,8 +3,8 @@
 pub mod select;
 mod show;
 mod spread;
-mod summary;
-mod text;
+pub mod summary;
+pub mod text;
 
 use clap::{Args, Subcommand};
 use pario_trace::ReadError;

@@ -71,9 +71,10 @@ pub struct Merged {
 }
 
 impl Selection {
-    /// Everything of the latest job in a place.
-    pub fn all_of(path: PathBuf) -> Selection {
-        Selection { paths: vec![path], errors: false, rank: Vec::new(), op: Vec::new(), job: None }
+    /// All operations in this file or directory, of one job.
+    pub fn of(path: &Path, job: Option<&str>) -> Selection {
+        let (errors, rank, op) = (false, Vec::new(), Vec::new());
+        Selection { paths: vec![path.to_owned()], errors, rank, op, job: job.map(str::to_owned) }
     }
 
     /// Opens the files.
@@ -170,18 +171,25 @@ impl Merged {
 
     /// Tells the user on standard error what is wrong with the files; to be called at the end.
     pub fn complain(&self) {
+        self.complaints().iter().for_each(|line| eprintln!("pario: {line}"));
+    }
+
+    /// What is wrong with the files, in lines; known at the end.
+    pub fn complaints(&self) -> Vec<String> {
+        let mut lines = Vec::new();
         let mut known = BTreeMap::new();
         for Source { path, reader, .. } in &self.sources {
             let Header { actor, rank, job, .. } = reader.header();
             if let Some(other) = known.insert((job, actor, rank), path) {
                 let (one, other) = (other.display(), path.display());
-                eprintln!(
-                    "pario: {one} and {other} are both of {actor} {rank}: the runs are mixed; name the files"
-                );
+                lines.push(format!(
+                    "{one} and {other} are both of {actor} {rank}: the runs are mixed; name the files"
+                ));
                 break;
             }
         }
-        self.sources.iter().flat_map(Source::complaints).for_each(|line| eprintln!("pario: {line}"));
+        lines.extend(self.sources.iter().flat_map(Source::complaints));
+        lines
     }
 
     /// Puts the next selected operation of a source in line.

@@ -51,7 +51,12 @@ type Files = BTreeMap<String, BTreeMap<String, Calls>>;
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments) -> Result<(), Error> {
-    let mut merged = arguments.selection.open()?;
+    write(&arguments.selection, arguments.json, &mut io::stdout().lock())
+}
+
+/// Writes the summary, and tells on standard error what is wrong with the traces.
+pub fn write(selection: &Selection, json: bool, output: &mut impl Write) -> Result<(), Error> {
+    let mut merged = selection.open()?;
     let mut files = Files::new();
     let (mut first, mut last) = (u64::MAX, 0);
     while let Some((source, event)) = merged.next() {
@@ -71,9 +76,8 @@ pub fn main(arguments: &Arguments) -> Result<(), Error> {
         }
     }
     let span = last.saturating_sub(first);
-    let text =
-        if arguments.json { format!("{:#}\n", object(&merged, &files, span)) } else { text(&files, span) };
-    io::stdout().lock().write_all(text.as_bytes())?;
+    let text = if json { format!("{:#}\n", object(&merged, &files, span)) } else { text(&files, span) };
+    output.write_all(text.as_bytes())?;
     merged.complain();
     Ok(())
 }

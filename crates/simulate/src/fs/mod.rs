@@ -17,7 +17,7 @@ mod server;
 use std::fmt;
 
 use pario_domain::{ConfigList, Method, Partition, Wanted, choose};
-use pario_exchange::{Call, Claim, Coverage, Settings, Strategy, Way, plan};
+use pario_exchange::{Call, Claim, Costs, Coverage, Settings, Strategy, Way, plan};
 use pario_layout::Striping;
 use pario_locks::{Action, Counters};
 
@@ -178,6 +178,7 @@ impl<'a> Run<'a> {
             aggregators,
             direct_piece: u64::MAX,
             one_writer: false,
+            owned: false,
         };
         Ok(Run {
             striping,
@@ -246,7 +247,9 @@ impl<'a> Run<'a> {
         let now = self.agenda.now();
         while self.call < self.work.calls() {
             let claims: Vec<Claim> = (0..self.work.ranks()).map(|rank| self.claim(rank)).collect();
-            if let Way::Windows { partition, .. } = plan(&claims, &self.settings, &self.coverage) {
+            if let Way::Windows { partition, .. } =
+                plan(&claims, &self.settings, &self.coverage, &Costs::default())
+            {
                 let bytes: u64 = claims.iter().map(|claim| claim.bytes).sum();
                 let busy = || claims.iter().filter(|claim| claim.bytes > 0);
                 let lo = busy().map(|claim| claim.lo).min().unwrap_or(0);

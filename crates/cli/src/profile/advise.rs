@@ -1,0 +1,158 @@
+//! `pario advise`: what a program does to its files that it should not.
+
+use super::Error;
+use super::html::{self, Picture};
+use super::source::{Facts, Source};
+use crate::trace::text::printable;
+use clap::Args;
+use pario_hints::Toggle;
+use pario_profile::advice::{Advice, Hinted, Numbers, Seen, advise, overlaps};
+use pario_profile::{Collector, Profile};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Look for what a program does to its files that it should not.
+///
+/// Each piece of advice comes with the numbers that show it, with what to do, and with what Pario does about it by
+/// itself. A program without faults gets none.
+#[derive(Args)]
+#[command(after_help = NOTES)]
+pub struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    /// The hints of the run, as in PARIO_HINTS: "name=value;name=value"
+    #[arg(long, value_name = "HINTS")]
+    hints: Option<String>,
+    /// Write a report with pictures to this file: one page that needs no other
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Print JSON, for programs
+    #[arg(long)]
+    json: bool,
+}
+
+const NOTES: &str = "\
+Topics:
+  small        many small independent accesses
+  misaligned   large independent accesses that begin within a block
+  random       accesses in no order
+  redundant    the same bytes read again and again, or by many processes
+  imbalanced   some processes move much more than others
+  independent  processes take turns in a file without collective calls
+  view-churn   views set for nearly every access
+  aggregators  fewer than nodes, or far too many ('pario profile' records them)
+  hints        hints that are refused or do not fit (--hints)
+
+Examples:
+  pario profile -n 4 -- ./simulation
+  pario advise pario-trace
+  pario advise pario-trace --html report.html
+  pario advise accesses.csv --json | jq '.advice[] | [.severity, .topic, .file]'";
+
+/// Runs the subcommand.
+pub fn main(arguments: &Arguments) -> Result<(), Error> {
+    let source = &arguments.source;
+    let mut numbers = Numbers::default();
+    let mut collector = Collector::new(false);
+    let mut span = (u64::MAX, 0);
+    let facts = source.each(|who, event| {
+        numbers.add(who, event);
+        span = (span.0.min(event.start_ns), span.1.max(event.end_ns()));
+        collector.add(who, event).map_err(Error::profile(&source.path))
+    })?;
+    facts.complain();
+    let profile = collector.finish().map_err(Error::profile(&source.path))?;
+    let advice = advice(arguments, &numbers, &profile, &facts)?;
+    if let Some(path) = &arguments.html {
+        let mut picture = Picture::new(&profile, span);
+        source.each(|who, event| {
+            picture.add(who, event);
+            Ok(())
+        })?;
+        let page = html::page(&source.path.display().to_string(), &advice, &numbers, &profile, &picture);
+        std::fs::write(path, page).map_err(|e| Error::Unwritten(path.clone(), e))?;
+    }
+    let text = if arguments.json { format!("{:#}\n", object(&advice)) } else { text(&advice) };
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+fn advice(
+    arguments: &Arguments,
+    numbers: &Numbers,
+    profile: &Profile,
+    facts: &Facts,
+) -> Result<Vec<Advice>, Error> {
+    let overlaps: Vec<_> = profile.files.iter().map(|name| &**name).zip(overlaps(profile)).collect();
+    let aggregators = facts.job.as_deref().map_or(Ok(Vec::new()), |job| {
+        let path = stats_file(&arguments.source.path, job);
+        aggregators(&path)
+    })?;
+    let hinted = hinted(arguments.hints.as_deref());
+    Ok(advise(&Seen { numbers, overlaps: &overlaps, aggregators: &aggregators, hinted: &hinted }))
+}
+
+/// Where `pario profile` has a job's statistics written.
+pub fn stats_file(dir: &Path, job: &str) -> PathBuf {
+    dir.join(format!("stats.{job}.json"))
+}
+
+/// The numbers of aggregators by file, if there are statistics.
+fn aggregators(path: &Path) -> Result<Vec<(String, u32)>, Error> {
+    let Ok(text) = std::fs::read_to_string(path) else { return Ok(Vec::new()) };
+    let mut found = Vec::new();
+    for line in text.lines() {
+        let report: Value = serde_json::from_str(line).map_err(|e| Error::Stats(path.to_owned(), e))?;
+        let Some(file) = report["file"].as_str() else { continue };
+        for choice in ["read", "write"].iter().filter_map(|way| report["decisions"][way].as_array()).flatten()
+        {
+            let number = choice["aggregators"].as_u64().and_then(|number| u32::try_from(number).ok());
+            found.extend(number.filter(|&number| number > 0).map(|number| (file.to_owned(), number)));
+        }
+    }
+    Ok(found)
+}
+
+fn hinted(text: Option<&str>) -> Hinted {
+    let Some(text) = text else { return Hinted::default() };
+    let variable = |name: &str| (name == "PARIO_HINTS").then(|| text.to_owned());
+    let (hints, complaints) = pario_hints::load(&variable, None);
+    Hinted {
+        cb_write_off: hints.cb_write() == Toggle::Disable,
+        cb_read_off: hints.cb_read() == Toggle::Disable,
+        no_independent: hints.no_indep_rw(),
+        cb_nodes: hints.cb_nodes(),
+        refused: complaints.iter().map(ToString::to_string).collect(),
+    }
+}
+
+fn text(advice: &[Advice]) -> String {
+    if advice.is_empty() {
+        return "no advice: nothing in this profile looks wrong\n".to_owned();
+    }
+    let mut text = String::new();
+    for (number, Advice { topic, severity, file, evidence, remedy, pario }) in advice.iter().enumerate() {
+        let file = file.as_deref().map_or(String::new(), |file| format!("  {}", printable(file)));
+        let gap = if number == 0 { "" } else { "\n" };
+        text += &format!(
+            "{gap}{severity}: {topic}{file}\n  seen:  {evidence}\n  do:    {remedy}\n  pario: {pario}\n"
+        );
+    }
+    text
+}
+
+fn object(advice: &[Advice]) -> Value {
+    let one = |advice: &Advice| {
+        let Advice { topic, severity, file, evidence, remedy, pario } = advice;
+        json!({
+            "topic": topic.word(),
+            "severity": severity.word(),
+            "file": file,
+            "evidence": evidence,
+            "remedy": remedy,
+            "pario": pario,
+        })
+    };
+    json!({ "advice": advice.iter().map(one).collect::<Vec<_>>() })
+}

@@ -1,0 +1,146 @@
+//! A profile as the user names it, whatever it is stored as, and its operations one by one.
+//!
+//! What it is stored as is seen from its first bytes: a directory or file of traces, a table, the output of
+//! `darshan-dxt-parser`, or a plan.
+
+use super::Error;
+use super::error::LeftOut;
+use crate::trace::select::Selection;
+use clap::Args;
+use pario_plan::Plan;
+use pario_profile::csv::Csv;
+use pario_profile::dxt::Dxt;
+use pario_profile::{Collector, Profile, Who};
+use pario_trace::{Actor, Event, Header, Mode};
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+#[derive(Args)]
+pub struct Source {
+    /// A trace directory or file, a CSV table, the output of darshan-dxt-parser, or a plan
+    #[arg(value_name = "PROFILE")]
+    pub path: PathBuf,
+    /// Which job, if several left traces in one directory; 'all' for all of them [default: the latest]
+    #[arg(long, value_name = "JOB")]
+    pub job: Option<String>,
+}
+
+/// What a path holds.
+enum Stored {
+    Trace,
+    Csv(BufReader<File>),
+    Dxt(BufReader<File>),
+    Plan(String),
+}
+
+/// What a source was, once it has been read.
+pub struct Facts {
+    /// How the trace is incomplete, in lines.
+    pub complaints: Vec<String>,
+    /// The job, if it is a trace of one.
+    pub job: Option<String>,
+}
+
+impl Source {
+    /// Another one, without options.
+    pub fn at(path: &Path) -> Source {
+        Source { path: path.to_owned(), job: None }
+    }
+
+    /// The plan, if the path holds one.
+    pub fn plan(&self) -> Result<Option<Plan>, Error> {
+        match self.open()? {
+            Stored::Plan(text) => {
+                Plan::from_text(&text).map(Some).map_err(|e| Error::Plan(self.path.clone(), e))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// All accesses; with `by_node` those of a node as one process's.
+    pub fn profile(&self, by_node: bool) -> Result<(Profile, Facts), Error> {
+        let mut collector = Collector::new(by_node);
+        let facts = self.each(|who, event| {
+            if by_node && who.node.is_empty() {
+                return Err(Error::NoNodes(self.path.clone()));
+            }
+            collector.add(who, event).map_err(Error::profile(&self.path))
+        })?;
+        Ok((collector.finish().map_err(Error::profile(&self.path))?, facts))
+    }
+
+    /// Hands out all operations of all processes.
+    pub fn each(&self, mut see: impl FnMut(&Who, &Event) -> Result<(), Error>) -> Result<Facts, Error> {
+        let failed = Error::profile(&self.path);
+        match self.open()? {
+            Stored::Trace => return self.each_traced(see),
+            Stored::Csv(input) => {
+                for row in Csv::new(input).map_err(&failed)? {
+                    let (who, event) = row.map_err(&failed)?;
+                    see(&who, &event)?;
+                }
+            }
+            Stored::Dxt(input) => {
+                for (who, event) in Dxt::new(input).map_err(&failed)? {
+                    see(&who, &event)?;
+                }
+            }
+            Stored::Plan(_) => return Err(Error::NotAProfile(self.path.clone())),
+        }
+        Ok(Facts { complaints: Vec::new(), job: None })
+    }
+
+    fn each_traced(&self, mut see: impl FnMut(&Who, &Event) -> Result<(), Error>) -> Result<Facts, Error> {
+        let mut merged = Selection::of(&self.path, self.job.as_deref()).open()?;
+        let mut who = Vec::new();
+        for source in &merged.sources {
+            let Header { mode, min, rank, host, .. } = source.header();
+            match (mode, min) {
+                (Mode::Errors, _) => return Err(Error::LeftOut(source.path.clone(), LeftOut::Good)),
+                (Mode::All, 0) => (),
+                (Mode::All, min) => return Err(Error::LeftOut(source.path.clone(), LeftOut::Below(*min))),
+            }
+            who.push(Who { label: rank.to_string().into(), node: Arc::from(host.as_str()) });
+        }
+        while let Some((source, event)) = merged.next() {
+            // What agents and servers do for tasks is not done by the program a second time.
+            if merged.sources[source].header().actor == Actor::Task {
+                see(&who[source], &event)?;
+            }
+        }
+        let job = merged.sources.first().map(|source| source.header().job.clone());
+        Ok(Facts { complaints: merged.complaints(), job })
+    }
+
+    fn open(&self) -> Result<Stored, Error> {
+        let missing = |e| Error::Missing(self.path.clone(), e);
+        if std::fs::metadata(&self.path).map_err(missing)?.is_dir() {
+            return Ok(Stored::Trace);
+        }
+        let mut input = BufReader::with_capacity(1 << 20, File::open(&self.path).map_err(missing)?);
+        let start = input.fill_buf().map_err(missing)?;
+        let is = |word: &[u8]| start.starts_with(word);
+        if is(b"PARIOTRC") {
+            return Ok(Stored::Trace);
+        }
+        if is(b"# darshan") || is(b"# DXT") || is(b"\n# DXT") {
+            return Ok(Stored::Dxt(input));
+        }
+        if is(b"3.") && start.contains(&0) || self.path.extension().is_some_and(|e| e == "darshan") {
+            return Err(Error::Darshan(self.path.clone()));
+        }
+        if start.split(|&byte| byte == b'\n').any(|line| line.starts_with(b"version = ")) {
+            return std::fs::read_to_string(&self.path).map(Stored::Plan).map_err(missing);
+        }
+        Ok(Stored::Csv(input))
+    }
+}
+
+impl Facts {
+    /// Tells the user on standard error in which way the profile is incomplete.
+    pub fn complain(&self) {
+        self.complaints.iter().for_each(|line| eprintln!("pario: {line}"));
+    }
+}

@@ -1,0 +1,244 @@
+//! `pario plan`, `profile`, `advise` and `convert` as users and scripts call them.
+
+#[allow(dead_code, reason = "other tests run scripts")]
+mod bench;
+
+use bench::{Bench, text};
+use pario_trace::{Actor, Call, Op, Pace, Place, Record, Recorder, Setup};
+use serde_json::Value;
+use std::process::Output;
+use std::time::{Duration, Instant};
+
+/// The paper's first figure: processes w to z, chunks a to j of ten bytes, j with a byte before it.
+const FIGURE: &str = "\
+process,file,offset,length,op,time
+w,f,0,10,write,3
+w,f,10,10,read,9
+x,f,10,10,write,2
+w,f,20,10,read,1
+x,f,30,10,write,5
+x,f,40,10,write,6
+y,f,40,10,write,7
+x,f,50,10,read,4
+y,f,60,10,write,8
+y,f,70,10,read,10
+z,f,70,10,read,11
+z,f,80,10,write,13
+z,f,91,9,read,12
+";
+
+fn pario(bench: &Bench, arguments: &[&str]) -> Output {
+    bench.pario(arguments).output().expect("pario runs")
+}
+
+fn good(bench: &Bench, arguments: &[&str]) -> String {
+    let output = pario(bench, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// The one line that a failing command says.
+fn refused(bench: &Bench, arguments: &[&str]) -> String {
+    let output = pario(bench, arguments);
+    let line = text(&output.stderr);
+    assert_eq!((output.status.code(), line.lines().count()), (Some(2), 1), "{line}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+    line
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+/// Two ranks that write a block in turns, eight times; rank 1 with two accesses in flight at once.
+fn record(bench: &Bench, mode: &str) {
+    let began = Instant::now();
+    for rank in 0..2u32 {
+        let setup = Setup::parse(mode).expect("good").expect("a trace");
+        let setup = Setup { dir: bench.path("pario-trace"), job: "j".to_owned(), ..setup };
+        let recorder = Recorder::start(&setup, Actor::Task, rank, 2);
+        let file = recorder.file("out.dat");
+        recorder.record(&Record::new(Op::Open, Some(&file), began));
+        for step in 0..8u64 {
+            let pace = if rank == 1 { Pace::Nonblocking } else { Pace::Blocking };
+            let call = Call { op: Op::Write, place: Place::At, collective: false, pace };
+            let offset = (2 * step + u64::from(rank)) * 4096;
+            recorder.record(&Record {
+                offset,
+                end: offset + 4096,
+                len: 4096,
+                moved: 4096,
+                took: Duration::from_millis(15),
+                ..Record::new(call, Some(&file), began + Duration::from_millis(1000 + 10 * step))
+            });
+        }
+    }
+}
+
+#[test]
+fn a_table_becomes_a_plan() {
+    let bench = Bench::new("plan_table");
+    std::fs::write(bench.path("fig.csv"), FIGURE).expect("written");
+    let plan = json(&good(&bench, &["plan", "fig.csv", "--json"]));
+    let chunks = plan["chunks"].as_array().expect("chunks");
+    let placements: Vec<&str> =
+        chunks.iter().map(|chunk| chunk["placement"].as_str().expect("a word")).collect();
+    assert_eq!(
+        placements,
+        ["local", "broadcast", "local", "local", "central", "local", "local", "duplicate", "local", "local"]
+    );
+    assert_eq!((&chunks[7]["offset"], &chunks[7]["length"]), (&Value::from(70), &Value::from(10)));
+    assert_eq!(chunks[7]["processes"], serde_json::json!(["y", "z"]));
+    let partitions = plan["partitions"].as_array().expect("partitions");
+    assert_eq!(partitions.len(), 5);
+    assert_eq!(partitions[0]["chunks"], serde_json::json!([2, 1, 0]));
+    assert_eq!(
+        (&partitions[4]["kind"], &partitions[4]["chunks"]),
+        (&"central".into(), &serde_json::json!([4]))
+    );
+
+    // The file says the same.
+    let summary = good(&bench, &["plan", "fig.csv", "--out", "fig.plan"]);
+    assert!(summary.contains("10 chunks") && summary.contains("saved, 76.7 %"), "{summary}");
+    let again = json(&good(&bench, &["plan", "fig.plan", "--json"]));
+    assert_eq!((&again["chunks"], &again["partitions"]), (&plan["chunks"], &plan["partitions"]));
+
+    let why = good(&bench, &["plan", "fig.csv", "--explain", "f:45"]);
+    assert!(why.contains("chunk 4") && why.contains("2 processes use it and 2 of them write it"), "{why}");
+    let why = good(&bench, &["plan", "fig.plan", "--explain", "1"]);
+    assert!(why.contains("x alone writes it"), "{why}");
+}
+
+#[test]
+fn what_is_wrong_is_said_in_one_line() {
+    let bench = Bench::new("plan_wrong");
+    let write = |name: &str, text: &str| std::fs::write(bench.path(name), text).expect("written");
+    write("bad.csv", "process,file,offset,length,op,time\nw,f,0,10,append,3\n");
+    write("none.csv", "process,file,offset,length,op,time\n");
+    write("fig.csv", FIGURE);
+    write("old.plan", "version = 7\n");
+    for (arguments, part) in [
+        (&["plan", "nowhere"][..], "no profile in nowhere"),
+        (&["plan", "bad.csv"], "bad.csv: line 2: op is \"append\""),
+        (&["plan", "none.csv"], "no read or write"),
+        (&["plan", "old.plan"], "version 7"),
+        (&["plan", "fig.csv", "--explain", "f:4500"], "no chunk"),
+        (&["plan", "fig.csv", "--by", "node"], "nodes"),
+        (&["plan", "fig.csv", "--rescale-to", "size=2x"], "neither come again"),
+        (&["advise", "nowhere"], "no profile"),
+    ] {
+        let line = refused(&bench, arguments);
+        assert!(line.contains(part), "{arguments:?}: {line}");
+    }
+    record(&bench, "all,min=1");
+    assert!(refused(&bench, &["plan", "pario-trace"]).contains("without min"));
+}
+
+#[test]
+fn a_trace_becomes_a_plan_at_any_size() {
+    let bench = Bench::new("plan_trace");
+    record(&bench, "all");
+    let plan = json(&good(&bench, &["plan", "pario-trace", "--out", "small.plan", "--json"]));
+    assert_eq!(plan["chunks"].as_array().map(Vec::len), Some(16));
+    let large = good(&bench, &["plan", "small.plan", "--rescale-to", "size=1M,ranks=4", "--json"]);
+    let large = json(&large);
+    let chunks = large["chunks"].as_array().expect("chunks");
+    assert_eq!(chunks.len(), 256);
+    assert_eq!((&chunks[255]["offset"], &chunks[255]["home"]), (&Value::from(255 * 4096), &"3".into()));
+    let told = ["plan", "pario-trace", "--rescale-to", "size=2x", "--trend", "larger-chunks", "--json"];
+    assert_eq!(json(&good(&bench, &told))["chunks"][15]["length"], 8192);
+}
+
+#[test]
+fn a_profile_goes_to_other_programs_and_back() {
+    let bench = Bench::new("convert");
+    record(&bench, "all");
+    good(&bench, &["convert", "pario-trace", "--to", "csv", "all.csv"]);
+    let plans = ["pario-trace", "all.csv"].map(|name| json(&good(&bench, &["plan", name, "--json"])));
+    assert_eq!(plans[0]["chunks"], plans[1]["chunks"]);
+
+    good(&bench, &["convert", "pario-trace", "--to", "json", "all.json"]);
+    let lines = std::fs::read_to_string(bench.path("all.json")).expect("written");
+    assert_eq!(lines.lines().map(json).filter(|event| event["op"] == "write").count(), 16);
+
+    good(&bench, &["convert", "pario-trace", "--to", "darshan", "run.darshan"]);
+    let log = std::fs::read(bench.path("run.darshan")).expect("written");
+    let stored = |bytes: usize| 2 + 5 + bytes + 4;
+    assert_eq!(log.len(), 360 + stored(4096) + stored(16) + stored(2 * 104 + 16 * 32));
+    assert!(refused(&bench, &["plan", "run.darshan"]).contains("darshan-dxt-parser"));
+
+    good(&bench, &["convert", "pario-trace", "--to", "perfetto", "run.json"]);
+    let trace = json(&std::fs::read_to_string(bench.path("run.json")).expect("written"));
+    let events = trace["traceEvents"].as_array().expect("events");
+    let of = |rank: u32| events.iter().filter(move |event| event["pid"] == rank && event["ph"] == "X");
+    let tracks =
+        |rank| of(rank).map(|event| event["tid"].as_u64()).collect::<std::collections::BTreeSet<_>>().len();
+    // One for calls, and for rank 1 two more: each access begins while the one before is in flight.
+    assert_eq!((tracks(0), tracks(1)), (1, 3));
+    for rank in 0..2 {
+        for track in 1..3 {
+            let mut on: Vec<(f64, f64)> = of(rank)
+                .filter(|event| event["tid"] == track)
+                .filter_map(|event| Some((event["ts"].as_f64()?, event["dur"].as_f64()?)))
+                .collect();
+            on.sort_by(|a, b| a.0.total_cmp(&b.0));
+            assert!(on.windows(2).all(|two| two[0].0 + two[0].1 <= two[1].0), "{on:?}");
+        }
+    }
+}
+
+#[test]
+fn advice_has_numbers_and_a_page_that_stands_alone() {
+    let bench = Bench::new("advise");
+    std::fs::write(bench.path("fig.csv"), FIGURE).expect("written");
+    assert!(good(&bench, &["advise", "fig.csv"]).contains("no advice"));
+
+    let mut table = "process,file,offset,length,op,time\n".to_owned();
+    for step in 0..100 {
+        for rank in 0..4 {
+            table += &format!("{rank},<b>,{},4096,write,{step}\n", (4 * step + rank) * 4096);
+        }
+    }
+    std::fs::write(bench.path("turns.csv"), table).expect("written");
+    let output = json(&good(&bench, &["advise", "turns.csv", "--json", "--html", "page.html"]));
+    let advice = output["advice"].as_array().expect("advice");
+    assert_eq!(
+        (advice.len(), &advice[0]["topic"], &advice[0]["severity"]),
+        (1, &"independent".into(), &"high".into())
+    );
+    assert!(advice[0]["evidence"].as_str().is_some_and(|line| line.contains("400 independent")));
+    let page = std::fs::read_to_string(bench.path("page.html")).expect("written");
+    assert_eq!(page.matches("<svg").count(), 2);
+    assert!(page.contains("&lt;b&gt;") && !page.contains("<b>,") && page.ends_with("</body></html>\n"));
+    assert!(!["http:", "https:", "<script", "<link", "url("].iter().any(|word| page.contains(word)));
+
+    let told = good(&bench, &["advise", "fig.csv", "--hints", "cb_nodes=9;romio_cb_read=maybe"]);
+    assert_eq!(told.matches("low: hints").count(), 2, "{told}");
+}
+
+#[test]
+fn a_profiled_program_ends_as_it_would() {
+    let bench = Bench::new("profile");
+    bench.library();
+    let program =
+        "#include <mpi.h>\nint main(int c, char **v) { MPI_Init(&c, &v); MPI_Finalize(); return 7; }\n";
+    for (compiler, launcher) in [("mpicc.mpich", "mpiexec.mpich"), ("mpicc.openmpi", "mpiexec.openmpi")] {
+        let file = bench.compile(compiler, program, &["-o", compiler]);
+        let file = file.to_str().expect("a path");
+        // An empty library stands in for Pario's, so that nothing is recorded; that is said.
+        for arguments in
+            [&["profile", "-n", "1", "--", file][..], &["profile", "--", launcher, "-n", "1", file]]
+        {
+            let output = pario(&bench, arguments);
+            assert_eq!(output.status.code(), Some(7), "{arguments:?}: {}", text(&output.stderr));
+            assert!(text(&output.stderr).contains("no trace files"), "{}", text(&output.stderr));
+        }
+    }
+    let shown =
+        good(&bench, &["profile", "--dry-run", "--dir", "t", "--", "mpiexec.mpich", "-n", "3", "./x"]);
+    assert!(shown.contains("PARIO_TRACE all,dir=") && shown.contains("-n 3 ./x"), "{shown}");
+    assert!(
+        refused(&bench, &["profile", "-n", "2", "--", "mpiexec.mpich", "-n", "3", "./x"])
+            .contains("leave -n out")
+    );
+}

@@ -1,0 +1,50 @@
+//! The partitions of a plan: what each process keeps, and what shared storage keeps, in the order of first use.
+
+use crate::{Plan, ProcessId};
+
+/// Who keeps a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Keeper {
+    /// The local storage of a process.
+    Process(ProcessId),
+    /// Shared storage.
+    Central,
+}
+
+/// What one keeper keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// Who.
+    pub keeper: Keeper,
+    /// The numbers of its chunks (see [`Plan::chunks`]), by the time of their first use.
+    pub chunks: Vec<usize>,
+}
+
+impl Plan {
+    /// A partition for each process, with or without chunks, and one for shared storage if there is anything in it.
+    pub fn partitions(&self) -> Vec<Partition> {
+        let processes = (0..self.processes.len() as u32).map(|number| Keeper::Process(ProcessId(number)));
+        let mut partitions: Vec<Partition> =
+            processes.map(|keeper| Partition { keeper, chunks: Vec::new() }).collect();
+        let mut central = Partition { keeper: Keeper::Central, chunks: Vec::new() };
+        let all: Vec<_> = self.chunks().map(|(_, _, chunk)| chunk).collect();
+        // Orders are the numbers from 0 on, each once.
+        let mut by_time = vec![0; all.len()];
+        for (number, chunk) in all.iter().enumerate() {
+            by_time[chunk.order as usize] = number;
+        }
+        for number in by_time {
+            let keepers = self.keepers(all[number]);
+            if keepers.is_empty() {
+                central.chunks.push(number);
+            }
+            for &keeper in keepers {
+                partitions[keeper.0 as usize].chunks.push(number);
+            }
+        }
+        if !central.chunks.is_empty() {
+            partitions.push(central);
+        }
+        partitions
+    }
+}

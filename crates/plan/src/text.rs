@@ -1,0 +1,266 @@
+//! The plan file, version 1: TOML, one line per chunk.
+//!
+//! ```text
+//! version = 1
+//! from = "pario-trace"
+//! processes = [
+//!   { label = "0", node = "n1" },
+//! ]
+//! groups = [
+//!   { users = [0], writers = [0] },
+//! ]
+//!
+//! [[file]]
+//! name = "out.dat"
+//! chunks = [
+//!   { offset = 0, length = 4096, placement = "local", home = 0, group = 0, order = 0, read = 0, written = 4096, moved = 0 },
+//! ]
+//! ```
+//!
+//! Processes and groups are numbered from 0 as they stand. `home` stands with `local` only. `node` is left out where
+//! it is not known. Unknown keys are refused, so that a slip of the pen is not taken for nothing.
+
+use crate::{Chunk, Error, File, Group, GroupId, Placement, Plan, Process, ProcessId};
+use serde::Deserialize;
+use std::fmt::Write;
+
+pub(crate) const VERSION: i64 = 1;
+
+const HEAD: &str = "\
+# Where the bytes of a program's files are best kept; made by 'pario plan'.
+# placement: local (with its home), duplicate (a copy with each user), broadcast (the same, and the one who
+# writes updates all), central (shared storage). order: by the time of first use.
+# read, written: bytes in the profile. moved: how many of them still go between nodes.
+";
+
+impl Plan {
+    /// The plan file.
+    pub fn to_text(&self) -> String {
+        let mut text = String::from(HEAD);
+        // Writing to a string does not fail.
+        let _ = self.write(&mut text);
+        text
+    }
+
+    fn write(&self, text: &mut String) -> std::fmt::Result {
+        writeln!(text, "version = {VERSION}\nfrom = {}\n\nprocesses = [", quoted(&self.from))?;
+        for Process { label, node } in &self.processes {
+            let node = if node.is_empty() { String::new() } else { format!(", node = {}", quoted(node)) };
+            writeln!(text, "  {{ label = {}{node} }},", quoted(label))?;
+        }
+        text.push_str("]\n\ngroups = [\n");
+        for Group { users, writers } in &self.groups {
+            writeln!(text, "  {{ users = [{}], writers = [{}] }},", numbers(users), numbers(writers))?;
+        }
+        text.push_str("]\n");
+        for File { name, chunks } in &self.files {
+            writeln!(text, "\n[[file]]\nname = {}\nchunks = [", quoted(name))?;
+            for chunk in chunks {
+                let Chunk { offset, length, placement, group, order, read, written, moved } = chunk;
+                write!(
+                    text,
+                    "  {{ offset = {offset}, length = {length}, placement = \"{}\"",
+                    placement.word()
+                )?;
+                if let Placement::Local(home) = placement {
+                    write!(text, ", home = {}", home.0)?;
+                }
+                let group = group.0;
+                write!(text, ", group = {group}, order = {order}, read = {read}, written = {written}")?;
+                writeln!(text, ", moved = {moved} }},")?;
+            }
+            text.push_str("]\n");
+        }
+        Ok(())
+    }
+
+    /// Reads a plan file; everything in it is checked.
+    pub fn from_text(text: &str) -> Result<Plan, Error> {
+        // The version first: another one may have other keys.
+        let version: Version = toml::from_str(text).map_err(|e| Error::Text(one_line(&e)))?;
+        if version.version != VERSION {
+            return Err(Error::Version(version.version));
+        }
+        let raw: RawPlan = toml::from_str(text).map_err(|e| Error::Text(one_line(&e)))?;
+        let processes = raw.processes.into_iter().map(|RawProcess { label, node }| Process { label, node });
+        let groups = raw.groups.into_iter().map(|RawGroup { users, writers }| Group {
+            users: users.into_iter().map(ProcessId).collect(),
+            writers: writers.into_iter().map(ProcessId).collect(),
+        });
+        let files: Result<Vec<File>, Error> = raw.file.into_iter().map(RawFile::into_file).collect();
+        Plan { from: raw.from, processes: processes.collect(), groups: groups.collect(), files: files? }
+            .checked()
+    }
+}
+
+#[derive(Deserialize)]
+struct Version {
+    version: i64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPlan {
+    #[serde(rename = "version")]
+    _version: i64,
+    from: String,
+    processes: Vec<RawProcess>,
+    groups: Vec<RawGroup>,
+    #[serde(default)]
+    file: Vec<RawFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawProcess {
+    label: String,
+    #[serde(default)]
+    node: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawGroup {
+    users: Vec<u32>,
+    writers: Vec<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFile {
+    name: String,
+    chunks: Vec<RawChunk>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawChunk {
+    offset: u64,
+    length: u64,
+    placement: String,
+    home: Option<u32>,
+    group: u32,
+    order: u64,
+    read: u64,
+    written: u64,
+    moved: u64,
+}
+
+impl RawFile {
+    fn into_file(self) -> Result<File, Error> {
+        let chunks: Result<Vec<Chunk>, Error> = self.chunks.into_iter().map(RawChunk::into_chunk).collect();
+        Ok(File { name: self.name, chunks: chunks? })
+    }
+}
+
+impl RawChunk {
+    fn into_chunk(self) -> Result<Chunk, Error> {
+        let RawChunk { offset, length, placement, home, group, order, read, written, moved } = self;
+        let placement = match (placement.as_str(), home) {
+            ("local", Some(home)) => Placement::Local(ProcessId(home)),
+            ("duplicate", None) => Placement::Duplicate,
+            ("broadcast", None) => Placement::Broadcast,
+            ("central", None) => Placement::Central,
+            _ => return Err(Error::Placement(placement)),
+        };
+        Ok(Chunk { offset, length, placement, group: GroupId(group), order, read, written, moved })
+    }
+}
+
+fn numbers(list: &[ProcessId]) -> String {
+    list.iter().map(|process| process.0.to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// A string as TOML writes it.
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+fn one_line(error: &toml::de::Error) -> String {
+    error.to_string().lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn plan(names: Vec<String>, lengths: Vec<(u64, u64, u8)>) -> Plan {
+        let processes =
+            ["0", "1"].map(|label| Process { label: label.to_owned(), node: String::new() }).into();
+        let both = vec![ProcessId(0), ProcessId(1)];
+        let group = |writers: &[u32]| Group {
+            users: both.clone(),
+            writers: writers.iter().copied().map(ProcessId).collect(),
+        };
+        let groups = vec![group(&[]), group(&[1]), group(&[0, 1])];
+        let mut order = 0;
+        let files = names.into_iter().map(|name| {
+            let mut at = 0;
+            let chunks = lengths.iter().map(|&(gap, length, kind)| {
+                let (placement, group) = match kind {
+                    0 => (Placement::Duplicate, 0),
+                    1 => (Placement::Broadcast, 1),
+                    2 => (Placement::Central, 2),
+                    _ => (Placement::Local(ProcessId(1)), 2),
+                };
+                let offset = at + gap;
+                order += 1;
+                let order = order - 1;
+                at = offset + length;
+                let (read, written, moved) = (length, gap, 0);
+                Chunk { offset, length, placement, group: GroupId(group), order, read, written, moved }
+            });
+            File { name, chunks: chunks.collect() }
+        });
+        Plan { from: "a \"trace\"\n".to_owned(), processes, groups, files: files.collect() }
+    }
+
+    proptest! {
+        #[test]
+        fn a_plan_survives_its_file(
+            names in prop::collection::vec(any::<String>(), 0..4),
+            lengths in prop::collection::vec((0u64..1 << 50, 1u64..1 << 50, 0u8..4), 0..20),
+        ) {
+            let plan = plan(names, lengths);
+            prop_assert_eq!(Plan::from_text(&plan.to_text()), Ok(plan));
+        }
+
+        #[test]
+        fn no_text_panics(text in ".{0,200}", at in 0usize..900, c in any::<char>()) {
+            let _ = Plan::from_text(&text);
+            let mut good: Vec<char> = plan(vec!["f".to_owned()], vec![(0, 8, 3), (1, 8, 0)]).to_text().chars().collect();
+            let at = at % good.len();
+            good[at] = c;
+            let _ = Plan::from_text(&good.into_iter().collect::<String>());
+        }
+    }
+
+    #[test]
+    fn what_does_not_hold_is_refused_in_one_line() {
+        let good = plan(vec!["f".to_owned()], vec![(0, 8, 3), (1, 8, 0)]).to_text();
+        assert!(Plan::from_text(&good).is_ok());
+        let wrong = [
+            ("version = 1", "version = 2"),
+            ("version = 1", "version = 1\nextra = 3"),
+            ("offset = 9", "offset = 7"),
+            ("length = 8", "length = 0"),
+            ("length = 8", "length = 9223372036854775807"),
+            ("home = 1", "home = 2"),
+            (", home = 1", ""),
+            ("\"duplicate\"", "\"broadcast\""),
+            ("\"duplicate\"", "\"copied\""),
+            ("group = 2", "group = 3"),
+            ("order = 1", "order = 0"),
+            ("order = 1", "order = 2"),
+            ("users = [0, 1], writers = [1]", "users = [0, 1], writers = [1, 0]"),
+            ("users = [0, 1], writers = [1]", "users = [0, 2], writers = []"),
+            ("users = [0, 1], writers = [1]", "users = [], writers = []"),
+        ];
+        for (old, new) in wrong {
+            assert!(good.contains(old), "{old}");
+            let line = Plan::from_text(&good.replacen(old, new, 1)).unwrap_err().to_string();
+            assert!(!line.contains('\n'), "{line}");
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Profiles of programs' file accesses, and what follows from them.
+//!
+//! A profile is a stream of operations, each with the process that did it: from a trace of Pario, from a table
+//! ([`csv`]) or from Darshan's ([`dxt`]). Out of it come
+//! - a plan ([`make`]): the accesses of all processes ([`Profile`]) are swept once from the first byte of a file to the
+//!   last ([`sweep`](mod@sweep)), which gives the chunks and who uses them, and each chunk is placed by that ([`place`]);
+//! - a plan for another size ([`rescale`](mod@rescale));
+//! - advice ([`advice`]): what a program does to its files that it should not.
+//!
+//! The crate is pure: it gets readers and texts and knows no paths, clocks or environment.
+#![forbid(unsafe_code)]
+
+pub mod advice;
+pub mod csv;
+pub mod darshan;
+pub mod dxt;
+mod error;
+mod interned;
+pub mod place;
+mod profile;
+mod ranks;
+mod regular;
+pub mod rescale;
+pub mod sweep;
+
+pub use error::Error;
+pub use place::{Rule, make};
+pub use profile::{Access, Collector, Profile, Who};

@@ -1,0 +1,347 @@
+//! A plan for another size, where the profile shows how the program grows.
+//!
+//! Programs grow in one of two ways: they use *more chunks* of the same size in the same pattern, or *larger chunks* in
+//! the same number. Two profiles of different size show which: what one of them becomes by a trend is the other. A
+//! single profile shows it if it is regular: where processes come back round by round there will be more rounds; where
+//! each has one part there will be larger parts. Anything else is refused.
+//!
+//! With more chunks the rounds of a file go on to its new end, after its head as it is. With larger chunks every chunk
+//! grows by the same factor. Another number of ranks needs rounds in which each rank has its turn.
+
+use crate::ranks;
+use crate::regular::{Rounds, rounds};
+use pario_plan::{Chunk, File, Placement, Plan};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// How a program grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trend {
+    /// More chunks of the same size in the same pattern.
+    MoreChunks,
+    /// The same number of chunks, each larger.
+    LargerChunks,
+}
+
+/// A factor: a number of bytes to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ratio {
+    /// The new number.
+    pub to: u64,
+    /// The old number, not 0.
+    pub of: u64,
+}
+
+/// What a plan is to be made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// How much larger files are.
+    pub size: Ratio,
+    /// How many ranks there are, if not as many as before.
+    pub ranks: Option<u32>,
+}
+
+/// Why a plan is not rescaled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// A file shows neither rounds nor equal parts.
+    Irregular(String),
+    /// One file shows one trend, another file the other.
+    Disagree(String, String),
+    /// No file shows a trend.
+    Nothing,
+    /// Neither trend makes the second profile's chunks of this file from the first one's.
+    NoTrend(String),
+    /// Both profiles are of the same size.
+    SameSize,
+    /// This file would end within its head, or a chunk would vanish.
+    TooSmall(String),
+    /// So large that its plan cannot be held.
+    TooLarge(String),
+    /// A process does not use its chunks of a file round by round.
+    OutOfOrder {
+        /// The file.
+        file: String,
+        /// The process.
+        process: String,
+    },
+    /// The processes are not called by ranks.
+    NotRanks,
+    /// The chunks of this file are not dealt out rank by rank.
+    NotByRank(String),
+}
+
+impl Ratio {
+    /// Nothing changes.
+    pub const ONE: Ratio = Ratio { to: 1, of: 1 };
+
+    /// So much more of that many bytes.
+    pub(crate) fn times(self, bytes: u64) -> Option<u64> {
+        let product = u128::from(bytes) * u128::from(self.to) / u128::from(self.of);
+        u64::try_from(product).ok().filter(|&bytes| bytes <= i64::MAX as u64)
+    }
+}
+
+impl Trend {
+    /// As people write it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Trend::MoreChunks => "more-chunks",
+            Trend::LargerChunks => "larger-chunks",
+        }
+    }
+}
+
+/// The trend that a single profile shows.
+pub fn shown(plan: &Plan) -> Result<Trend, Refused> {
+    let mut found: Option<(Trend, &File)> = None;
+    for file in &plan.files {
+        let trend = match rounds(&file.chunks) {
+            Some(_) => Trend::MoreChunks,
+            // Nothing can be said of it.
+            None if file.chunks.len() < 2 => continue,
+            None if has_equal_parts(file) => Trend::LargerChunks,
+            None => return Err(Refused::Irregular(file.name.clone())),
+        };
+        match found {
+            Some((other, first)) if other != trend => {
+                return Err(Refused::Disagree(first.name.clone(), file.name.clone()));
+            }
+            _ => found = Some((trend, file)),
+        }
+    }
+    found.map(|(trend, _)| trend).ok_or(Refused::Nothing)
+}
+
+/// The trend that leads from the smaller of two profiles of a program to the larger.
+pub fn between(one: &Plan, other: &Plan) -> Result<Trend, Refused> {
+    let size = |plan: &Plan| plan.files.iter().filter_map(end).map(u128::from).sum::<u128>();
+    let (small, large) = if size(one) <= size(other) { (one, other) } else { (other, one) };
+    let mut found = None;
+    for file in &small.files {
+        let same_name = |other: &&File| other.name == file.name;
+        let Some(grown) = large.files.iter().find(same_name) else {
+            return Err(Refused::NoTrend(file.name.clone()));
+        };
+        if shape(small, file) == shape(large, grown) {
+            continue;
+        }
+        let (Some(of), Some(to)) = (end(file), end(grown)) else { continue };
+        let makes = |trend| {
+            let chunks = grow(small, file, trend, Ratio { to, of }).ok()?;
+            let chunks = chunks.into_iter().map(|grown| grown.chunk).collect();
+            let made = File { name: file.name.clone(), chunks };
+            (shape(small, &made) == shape(large, grown)).then_some(trend)
+        };
+        let trend = [Trend::MoreChunks, Trend::LargerChunks].into_iter().find_map(makes);
+        match (trend, found) {
+            (None, _) => return Err(Refused::NoTrend(file.name.clone())),
+            (Some(trend), Some((other, first))) if trend != other => {
+                return Err(Refused::Disagree(first, file.name.clone()));
+            }
+            (Some(trend), _) => found = Some((trend, file.name.clone())),
+        }
+    }
+    found.map(|(trend, _)| trend).ok_or(Refused::SameSize)
+}
+
+/// The plan for another size or number of ranks.
+pub fn rescale(plan: &Plan, trend: Trend, target: Target) -> Result<Plan, Refused> {
+    if let Some(ranks) = target.ranks {
+        return ranks::rescale(plan, trend, target.size, ranks);
+    }
+    let mut files = Vec::new();
+    for file in &plan.files {
+        files.push((file.name.clone(), grow(plan, file, trend, target.size)?));
+    }
+    Ok(Plan { files: in_order(files), ..plan.clone() })
+}
+
+/// A chunk of a rescaled file, and by what it is ordered: its round (0 for the head) and its time in there.
+pub(crate) struct Grown {
+    pub chunk: Chunk,
+    pub time: (u64, u64),
+}
+
+/// Chunks of a rescaled plan, at most.
+pub(crate) const MOST_CHUNKS: u64 = 1 << 26;
+
+fn grow(plan: &Plan, file: &File, trend: Trend, size: Ratio) -> Result<Vec<Grown>, Refused> {
+    match (trend, rounds(&file.chunks)) {
+        (Trend::LargerChunks, _) => larger(file, size),
+        (Trend::MoreChunks, Some(rounds)) => more(plan, file, rounds, size),
+        // What has one chunk, or none, does not have more of them.
+        (Trend::MoreChunks, None) if file.chunks.len() < 2 => {
+            Ok(file.chunks.iter().map(|&chunk| Grown { chunk, time: (0, chunk.order) }).collect())
+        }
+        (Trend::MoreChunks, None) => Err(Refused::Irregular(file.name.clone())),
+    }
+}
+
+fn larger(file: &File, size: Ratio) -> Result<Vec<Grown>, Refused> {
+    let grow = |chunk: &Chunk| {
+        let too_large = || Refused::TooLarge(file.name.clone());
+        let offset = size.times(chunk.offset).ok_or_else(too_large)?;
+        let end = size.times(chunk.end()).ok_or_else(too_large)?;
+        if end == offset {
+            return Err(Refused::TooSmall(file.name.clone()));
+        }
+        let grown = resized(chunk, offset, end - offset);
+        Ok(Grown { chunk: grown, time: (0, chunk.order) })
+    };
+    file.chunks.iter().map(grow).collect()
+}
+
+fn more(plan: &Plan, file: &File, rounds: Rounds, size: Ratio) -> Result<Vec<Grown>, Refused> {
+    let Rounds { head, period, span } = rounds;
+    in_rounds(plan, file, rounds)?;
+    let too_large = || Refused::TooLarge(file.name.clone());
+    let end = end(file).and_then(|end| size.times(end)).ok_or_else(too_large)?;
+    if end <= file.chunks[head].offset {
+        return Err(Refused::TooSmall(file.name.clone()));
+    }
+    if (end / span).saturating_mul(period as u64) > MOST_CHUNKS {
+        return Err(too_large());
+    }
+    let (before, body) = file.chunks.split_at(head);
+    let mut grown: Vec<Grown> = before.iter().map(|&chunk| Grown { chunk, time: (0, chunk.order) }).collect();
+    for round in 0.. {
+        for chunk in &body[..period] {
+            let offset = chunk.offset + round * span;
+            if offset >= end {
+                return Ok(grown);
+            }
+            let chunk = resized(chunk, offset, chunk.length.min(end - offset));
+            grown.push(Grown { chunk, time: (round + 1, chunk.order) });
+        }
+    }
+    Ok(grown)
+}
+
+/// That each process uses its own chunks of a file round by round, and within each round in the same order.
+fn in_rounds(plan: &Plan, file: &File, Rounds { head, period, .. }: Rounds) -> Result<(), Refused> {
+    // Of each process the chunks by their order: which round, and when in the first one.
+    let mut own: BTreeMap<u32, BTreeMap<u64, (usize, u64)>> = BTreeMap::new();
+    for (number, chunk) in file.chunks[head..].iter().enumerate() {
+        if let Placement::Local(process) = chunk.placement {
+            let turn = (number / period, file.chunks[head + number % period].order);
+            own.entry(process.0).or_default().insert(chunk.order, turn);
+        }
+    }
+    for (process, turns) in own {
+        if !turns.values().is_sorted() {
+            let process = plan.processes[process as usize].label.clone();
+            return Err(Refused::OutOfOrder { file: file.name.clone(), process });
+        }
+    }
+    Ok(())
+}
+
+/// The same chunk elsewhere and of another length, with the bytes that are used of it in proportion.
+pub(crate) fn resized(chunk: &Chunk, offset: u64, length: u64) -> Chunk {
+    let ratio = Ratio { to: length, of: chunk.length };
+    let part = |bytes| ratio.times(bytes).unwrap_or(i64::MAX as u64);
+    let (read, written, moved) = (part(chunk.read), part(chunk.written), part(chunk.moved));
+    Chunk { offset, length, read, written, moved, ..*chunk }
+}
+
+/// Files of grown chunks, which get their places in the order of all.
+pub(crate) fn in_order(files: Vec<(String, Vec<Grown>)>) -> Vec<File> {
+    let mut by_time: Vec<((u64, u64), usize, usize)> = Vec::new();
+    for (file, (_, chunks)) in files.iter().enumerate() {
+        by_time.extend(chunks.iter().enumerate().map(|(number, grown)| (grown.time, file, number)));
+    }
+    by_time.sort_unstable();
+    let plain = |(name, chunks): (String, Vec<Grown>)| File {
+        name,
+        chunks: chunks.into_iter().map(|grown| grown.chunk).collect(),
+    };
+    let mut files: Vec<File> = files.into_iter().map(plain).collect();
+    for ((_, file, number), order) in by_time.into_iter().zip(0..) {
+        files[file].chunks[number].order = order;
+    }
+    files
+}
+
+/// Where a file's last chunk ends.
+pub(crate) fn end(file: &File) -> Option<u64> {
+    file.chunks.last().map(Chunk::end)
+}
+
+/// Offset, length, placement, users and writers of a chunk.
+type Shape<'a> = (u64, u64, &'static str, Vec<&'a str>, Vec<&'a str>);
+
+/// What two plans' chunks of a file are compared by; their numbers of processes and groups may differ.
+fn shape<'a>(plan: &'a Plan, file: &File) -> Vec<Shape<'a>> {
+    let labels = |list: &[pario_plan::ProcessId]| list.iter().map(|&one| plan.label(one)).collect();
+    let of = |chunk: &Chunk| {
+        let group = plan.group(chunk);
+        (chunk.offset, chunk.length, chunk.placement.word(), labels(&group.users), labels(&group.writers))
+    };
+    file.chunks.iter().map(of).collect()
+}
+
+/// Whether the processes that have chunks of the file to themselves are several and have as many and as long ones,
+/// each as the others; the last chunk may be shorter.
+fn has_equal_parts(file: &File) -> bool {
+    let Some((last, before)) = file.chunks.split_last() else { return false };
+    let longest = before.iter().map(|chunk| chunk.length).max().unwrap_or(0);
+    let lengths = before.iter().map(|chunk| (chunk, chunk.length)).chain([(last, last.length.max(longest))]);
+    let mut parts: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    for (chunk, length) in lengths {
+        if let Placement::Local(process) = chunk.placement {
+            parts.entry(process.0).or_default().push(length);
+        }
+    }
+    let first = parts.values().next();
+    parts.len() > 1 && parts.values().all(|part| Some(part) == first)
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SAMPLE: &str = "profile a run of another size and name it with --sample";
+        match self {
+            Refused::Irregular(file) => write!(
+                f,
+                "the chunks of {file} neither come again round by round nor are equal parts of the processes, so that \
+                 they do not show how they grow; {SAMPLE}, or profile at the size that is wanted"
+            ),
+            Refused::Disagree(one, other) => {
+                write!(
+                    f,
+                    "{one} grows by one trend and {other} by the other; profile at the size that is wanted"
+                )
+            }
+            Refused::Nothing => {
+                write!(f, "no file has two chunks, so that nothing shows how they grow; {SAMPLE}")
+            }
+            Refused::NoTrend(file) => write!(
+                f,
+                "the chunks of {file} in one profile become those in the other neither by more nor by larger chunks; \
+                 profile at the size that is wanted"
+            ),
+            Refused::SameSize => {
+                f.write_str("the two profiles have the same chunks, so that they do not show how they grow")
+            }
+            Refused::TooSmall(file) => write!(f, "so little would be left of {file} that its chunks vanish"),
+            Refused::TooLarge(file) => {
+                write!(f, "{file} would have more than {MOST_CHUNKS} chunks, or end beyond the largest file")
+            }
+            Refused::OutOfOrder { file, process } => write!(
+                f,
+                "process {process} does not use its chunks of {file} round by round, so that the order of further ones \
+                 is not known; profile at the size that is wanted"
+            ),
+            Refused::NotRanks => f.write_str(
+                "the processes of the profile are not called 0, 1, 2 …, so that other ranks cannot be named",
+            ),
+            Refused::NotByRank(file) => write!(
+                f,
+                "the chunks of {file} are not dealt out to the ranks in their order, alike for each, so that those of \
+                 other ranks are not known; profile with the number of ranks that is wanted"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
