@@ -3,6 +3,7 @@
 
 mod collective;
 mod partition;
+mod partition_io;
 mod strided;
 mod view;
 
@@ -36,6 +37,11 @@ const BENCHES: &[Bench] = &[
         about: "a partition's caches, streams, flushes and names beside memcpy, sockets and files; --help",
         run: partition::run,
     },
+    Bench {
+        name: "partition-io",
+        about: "workloads on a partition, each strategy beside the host's MPI-IO on files; --help",
+        run: partition_io::run,
+    },
 ];
 
 /// Runs the bench of that name; lists them when there is none.
@@ -43,7 +49,7 @@ pub fn run(arguments: &[String]) -> Outcome {
     let Some((name, rest)) = arguments.split_first() else {
         println!("usage: cargo xtask bench <name>\n");
         for bench in BENCHES {
-            println!("  {:<12}{}", bench.name, bench.about);
+            println!("  {:<14}{}", bench.name, bench.about);
         }
         return Ok(());
     };

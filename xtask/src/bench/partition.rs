@@ -5,10 +5,10 @@
 //! turn, so that a slow minute of the machine hits both, and a share is that of one turn.
 
 mod aims;
-mod network;
+pub(super) mod network;
 mod options;
 mod rows;
-mod site;
+pub(super) mod site;
 
 use crate::place;
 use crate::program::{self, Outcome};

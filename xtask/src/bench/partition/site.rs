@@ -130,6 +130,11 @@ impl Partition<'_> {
         self.name
     }
 
+    /// What `PARIO_HOME` has to be.
+    pub fn home(&self) -> PathBuf {
+        self.site.dir.join("home")
+    }
+
     /// The program that measures, on the clients' side.
     pub fn measure(&self) -> Command {
         self.site.pario(self.between.on_client(program_to_measure()))
