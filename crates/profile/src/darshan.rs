@@ -314,7 +314,7 @@ mod tests {
             a += u64::from(byte);
             b += a;
         }
-        let sum = (b % 65_521) << 16 | a % 65_521;
+        let sum = ((b % 65_521) << 16) | (a % 65_521);
         assert_eq!(stream[at..], (sum as u32).to_be_bytes());
         all
     }
