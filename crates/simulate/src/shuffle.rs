@@ -172,7 +172,7 @@ mod tests {
             let apart: u64 = ranges.iter().map(|r| sum(shuffle.parts(2, std::slice::from_ref(r)))).sum();
             assert_eq!((apart, sum(shuffle.parts(2, &ranges))), (one, one), "{name}");
             assert!(shuffle.parts(2, &ranges).windows(2).all(|pair| pair[0].rank < pair[1].rank));
-            assert_eq!(shuffle.parts(2, &[0..one]), []);
+            assert_eq!(shuffle.parts(2, std::slice::from_ref(&(0..one))), []);
         }
     }
 
@@ -184,13 +184,16 @@ mod tests {
         let len = work.access(0, 0).len();
         let copied = span(len, machine.copy_rate) + machine.piece_time;
         let ends = 2 * (copied + machine.message_time);
-        let (done, any) = shuffle.exchange(Time(0), 0, 1, &[0..len], true);
+        let (done, any) = shuffle.exchange(Time(0), 0, 1, std::slice::from_ref(&(0..len)), true);
         assert!(any);
         assert_eq!(done, Time(ends + span(len, machine.node_rate) + machine.latency));
         assert_eq!(shuffle.messages, 1);
         // On one's own node it is a copy.
         let mut shuffle = Shuffle::new(&work, &machine);
-        assert_eq!(shuffle.exchange(Time(5), 0, 0, &[0..len], true), (Time(5 + copied), true));
+        assert_eq!(
+            shuffle.exchange(Time(5), 0, 0, std::slice::from_ref(&(0..len)), true),
+            (Time(5 + copied), true)
+        );
         assert_eq!(shuffle.messages, 0);
     }
 }

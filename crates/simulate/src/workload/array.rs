@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn nine_ranks_have_cells_along_diagonals() {
         let slices = Slices::new(9, 3, 1).expect("sound");
-        let mut owners = vec![9; 27];
+        let mut owners = [9; 27];
         for rank in 0..9 {
             let view = pario_view::View::new(pario_units::Offset(0), slices.pattern(rank));
             assert!(view.is_monotone());
