@@ -24,7 +24,7 @@ pub fn show(bench: &Bench<'_>) -> Outcome {
     let partition = bench.up()?;
     let mut columns = Vec::new();
     for strategy in STRATEGIES {
-        let file = bench.site.dir().join(format!("counts-{strategy}"));
+        let file = bench.site.dir().join(format!("counts-{}-{strategy}", bench.host.name));
         let mut command = bench.host.launch_with_pario(RANKS);
         command.arg(format!("PARIO_HINTS=pario_strategy={strategy}"));
         command.arg(format!("PARIO_HOME={}", partition.home().display()));
