@@ -8,6 +8,7 @@ mod elf;
 mod env;
 mod files;
 mod hints;
+mod mount;
 mod partition;
 mod run;
 #[allow(unsafe_code)]
@@ -32,6 +33,7 @@ Examples:
   pario up scratch.toml                       start the servers of a partition
   pario status scratch                        how they are
   pario cp -r input scratch:/                 copy files into the partition, or out of it
+  pario mount scratch /mnt/scratch            show its files to ordinary programs
   pario hints                                 list the hints that files understand
   pario hints --check my-hints                try a hint file
   pario trace summary                         what a run with PARIO_TRACE=all did, in numbers
@@ -46,6 +48,8 @@ enum Command {
     List(partition::list::Arguments),
     #[command(hide = true)]
     Serve(partition::serve::Arguments),
+    Mount(mount::Arguments),
+    Umount(mount::umount::Arguments),
     #[command(flatten)]
     Files(files::Command),
     Hints(hints::Arguments),
@@ -67,6 +71,12 @@ fn main() -> ExitCode {
         }
         Command::Serve(arguments) => {
             partition::serve::main(&arguments).map_err(|e| (e.to_string(), e.exit_code()))
+        }
+        Command::Mount(arguments) => {
+            mount::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code()))
+        }
+        Command::Umount(arguments) => {
+            mount::umount::main(&arguments).map_err(|e| (e.to_string(), e.exit_code()))
         }
         Command::Files(command) => files::main(&command, &env),
         Command::Hints(arguments) => hints::main(&arguments).map_err(|e| (e.to_string(), 2)),
