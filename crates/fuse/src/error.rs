@@ -38,14 +38,7 @@ pub enum Error {
         /// Why.
         why: String,
     },
-    /// The kernel stopped to speak with this process.
-    Served {
-        /// Where it was mounted.
-        dir: PathBuf,
-        /// Why.
-        cause: io::Error,
-    },
-    /// The list of mounts, a pipe or a thread was not to be had.
+    /// The list of mounts or a pipe was not to be had.
     System(io::Error),
 }
 
@@ -83,9 +76,6 @@ impl fmt::Display for Error {
                 dir.display()
             ),
             Error::Unmount { dir, why } => write!(f, "cannot unmount {}: {why}", dir.display()),
-            Error::Served { dir, cause } => {
-                write!(f, "the kernel's requests for {} cannot be served: {cause}", dir.display())
-            }
             Error::System(cause) => write!(f, "the system does not play along: {cause}"),
         }
     }
@@ -97,7 +87,6 @@ impl std::error::Error for Error {
             Error::Device(cause)
             | Error::Directory { cause, .. }
             | Error::Mount { cause, .. }
-            | Error::Served { cause, .. }
             | Error::System(cause) => Some(cause),
             _ => None,
         }

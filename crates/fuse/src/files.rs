@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
+use std::io::PipeWriter;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -28,6 +29,8 @@ pub(crate) struct Files {
     opens: Mutex<BTreeMap<(u64, u64), Arc<Opened>>>,
     listings: Mutex<HashMap<u64, Arc<Mutex<Listing>>>>,
     handles: AtomicU64,
+    /// Closed when nothing is served any more.
+    _ending: PipeWriter,
 }
 
 /// An open file.
@@ -57,7 +60,7 @@ pub(crate) struct Changes {
 }
 
 impl Files {
-    pub fn new(partition: Partition) -> Files {
+    pub fn new(partition: Partition, ending: PipeWriter) -> Files {
         Files {
             partition,
             owner: Owner::this_process(),
@@ -65,6 +68,7 @@ impl Files {
             opens: Mutex::default(),
             listings: Mutex::default(),
             handles: AtomicU64::new(1),
+            _ending: ending,
         }
     }
 

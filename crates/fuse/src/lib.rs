@@ -16,11 +16,11 @@ mod mounts;
 mod names;
 mod system;
 
-use std::io::PipeReader;
+use std::io::{PipeReader, Read};
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
-use std::thread::JoinHandle;
 
-use fuser::{Config, MountOption, Session};
+use fuser::{BackgroundSession, Config, MountOption, Session};
 use pario_client::Partition;
 
 pub use error::Error;
@@ -35,7 +35,8 @@ const THREADS: usize = 8;
 pub struct Mounted {
     dir: PathBuf,
     ended: PipeReader,
-    serving: JoinHandle<std::io::Result<()>>,
+    /// Dropped, it would unmount what is mounted there by then, perhaps by somebody else.
+    _serving: ManuallyDrop<BackgroundSession>,
 }
 
 /// Mounts a partition at an empty directory; it is served by threads of this process.
@@ -52,17 +53,11 @@ pub fn mount(partition: Partition, dir: &Path, read_only: bool) -> Result<Mounte
     if read_only {
         config.mount_options.push(MountOption::RO);
     }
-    let files = files::Files::new(partition);
-    let session =
-        Session::new(files, &dir, &config).map_err(|cause| Error::Mount { dir: dir.clone(), cause })?;
     let (ended, ending) = std::io::pipe().map_err(Error::System)?;
-    let serve = move || {
-        let served = session.run();
-        drop(ending);
-        served
-    };
-    let serving = std::thread::Builder::new().name("pario-fuse".to_owned()).spawn(serve);
-    Ok(Mounted { dir, ended, serving: serving.map_err(Error::System)? })
+    let files = files::Files::new(partition, ending);
+    let session = Session::new(files, &dir, &config).and_then(Session::spawn);
+    let serving = session.map_err(|cause| Error::Mount { dir: dir.clone(), cause })?;
+    Ok(Mounted { dir, ended, _serving: ManuallyDrop::new(serving) })
 }
 
 impl Mounted {
@@ -71,14 +66,14 @@ impl Mounted {
         &self.dir
     }
 
-    /// Becomes readable when it is not mounted any more.
+    /// Becomes readable when nothing is served any more.
     pub fn ended(&self) -> &PipeReader {
         &self.ended
     }
 
-    /// Waits until it is not mounted any more.
-    pub fn wait(self) -> Result<(), Error> {
-        let served = self.serving.join();
-        served.expect("serving does not panic").map_err(|cause| Error::Served { dir: self.dir, cause })
+    /// Waits until nothing is served any more.
+    pub fn wait(mut self) -> Result<(), Error> {
+        // Nothing is ever written to it: it ends with its other end.
+        self.ended.read(&mut [0]).map(drop).map_err(Error::System)
     }
 }

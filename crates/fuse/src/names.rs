@@ -10,9 +10,6 @@ use std::collections::HashMap;
 /// The number of the root directory, to the kernel as well as in partitions.
 pub(crate) const ROOT: u64 = 1;
 
-/// More directories than a path can have. Only what others moved while it was looked up could lead in a circle.
-const DEEPEST: usize = 4096;
-
 struct Node {
     /// Directory and name; `None` once the name is gone.
     place: Option<(u64, String)>,
@@ -34,7 +31,8 @@ impl Names {
         let mut names = Vec::new();
         let mut at = number;
         while at != ROOT {
-            if names.len() == DEEPEST {
+            // What others moved while it was looked up could lead in a circle.
+            if names.len() > self.nodes.len() {
                 return None;
             }
             let (parent, name) = self.nodes.get(&at)?.place.as_ref()?;

@@ -29,18 +29,17 @@ fn say(line: &str) -> io::Result<()> {
 
 /// Starts a process that stays.
 pub fn daemon(arguments: &Arguments, env: &Environment) -> Result<(), Error> {
-    let mut command = part("daemon", &arguments.name, &arguments.dir, env)?;
-    if arguments.read_only {
-        command.arg("--read-only");
-    }
+    let Arguments { name, dir, read_only, .. } = arguments;
+    let mut command = part("daemon", name, dir, *read_only, env)?;
     hear(&mut command.stdin(Stdio::null()).spawn().map_err(Error::System)?)
 }
 
-fn part(part: &str, name: &str, dir: &Path, env: &Environment) -> Result<Command, Error> {
+fn part(part: &str, name: &str, dir: &Path, read_only: bool, env: &Environment) -> Result<Command, Error> {
     let own = std::env::current_exe().map_err(Error::System)?;
     let dir = std::path::absolute(dir).map_err(Error::System)?;
     let mut command = Command::new(own);
-    command.arg("mount").arg("--part").arg(part).arg("--").arg(name).arg(dir);
+    command.args(["mount", "--part", part]).args(read_only.then_some("--read-only"));
+    command.args(["--", name]).arg(dir);
     if let Some(home) = &env.home {
         command.env(HOME, std::path::absolute(home).map_err(Error::System)?);
     }
@@ -74,7 +73,7 @@ impl Attached {
     /// Mounts a partition at a directory, which is made if it is not there.
     pub fn mount(name: &str, dir: &Path, env: &Environment) -> Result<Attached, Error> {
         let made = fs::create_dir(dir).is_ok();
-        let mut command = part("attached", name, dir, env)?;
+        let mut command = part("attached", name, dir, false, env)?;
         let started = command.stdin(Stdio::piped()).spawn().map_err(Error::System).and_then(|mut child| {
             match hear(&mut child) {
                 Ok(()) => Ok(child),

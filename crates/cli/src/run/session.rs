@@ -1,4 +1,4 @@
-//! A run on a partition: bring it up, copy into it, run the program, copy out of it, take it down.
+//! A run on a partition: bring it up, copy into it, mount it, run the program, unmount it, copy out of it, take it down.
 //!
 //! However the program ends, a partition that was made for it is taken down. The one exception is when results that
 //! were to be copied out were not: then it is kept, and the user is told how to get at it. Signals that come while the
@@ -10,6 +10,7 @@ use super::error::Kept;
 use super::partition::{Job, Place, Results};
 use super::plan::Plan;
 use crate::env::Environment;
+use crate::mount::Attached;
 use crate::partition::{self, clear, down, up};
 use crate::{files, signal};
 use std::fs;
@@ -30,21 +31,26 @@ enum End {
 }
 
 /// Runs the program on the partition, and ends as it did.
-pub fn run(plan: &Plan, job: &Job, env: &Environment) -> Result<std::convert::Infallible, Error> {
+pub fn run(
+    plan: &Plan,
+    job: &Job,
+    env: &Environment,
+    verbose: bool,
+) -> Result<std::convert::Infallible, Error> {
     signal::watch().map_err(Error::Signals)?;
     if let Some(Results { to, .. }) = &job.results {
         // Better now than when there are results.
         fs::create_dir_all(to).map_err(Error::needed("make the directory", to))?;
     }
-    match conduct(plan, job, &job.environment(env))? {
+    match conduct(plan, job, &job.environment(env), verbose)? {
         End::Status(status) => signal::end_like(status),
         End::Signal(signal) => signal::end_by(signal),
     }
 }
 
-fn conduct(plan: &Plan, job: &Job, env: &Environment) -> Result<End, Error> {
+fn conduct(plan: &Plan, job: &Job, env: &Environment, verbose: bool) -> Result<End, Error> {
     bring_up(job, env)?;
-    let ended = program(plan, job, env);
+    let ended = program(plan, job, env, verbose);
     if let Ok(End::Status(status)) = &ended {
         copy_out(job, *status, env)?;
     }
@@ -78,7 +84,7 @@ fn bring_up(job: &Job, env: &Environment) -> Result<(), Error> {
     }
 }
 
-fn program(plan: &Plan, job: &Job, env: &Environment) -> Result<End, Error> {
+fn program(plan: &Plan, job: &Job, env: &Environment, verbose: bool) -> Result<End, Error> {
     if !job.inputs.is_empty() && !is_interrupted() {
         match files::stage::into(&job.name, &job.inputs, env, is_interrupted) {
             Ok(true) => {}
@@ -90,8 +96,24 @@ fn program(plan: &Plan, job: &Job, env: &Environment) -> Result<End, Error> {
     if let Some(signal) = signal::asked_to_end() {
         return Ok(End::Signal(signal));
     }
+    let mounted = mount(job, env, verbose);
     let ended = signal::supervise(&mut plan.command());
+    if let Some(Err(error)) = mounted.map(Attached::unmount) {
+        // The results count more.
+        eprintln!("pario: {error}");
+    }
     ended.map(End::Status).map_err(|e| Error::Start(plan.launcher().to_owned(), e))
+}
+
+/// Mounts the partition for the program. MPI-IO does without, so it is no error if that does not work.
+fn mount(job: &Job, env: &Environment, verbose: bool) -> Option<Attached> {
+    let mounted = job.is_mounted.then(|| Attached::mount(&job.name, &job.mount, env))?;
+    if let Err(error) = &mounted
+        && verbose
+    {
+        eprintln!("pario: partition {} is not mounted: {error}", job.name);
+    }
+    mounted.ok()
 }
 
 fn copy_out(job: &Job, status: ExitStatus, env: &Environment) -> Result<(), Error> {
