@@ -310,6 +310,30 @@ fn a_standing_partition_comes_up_and_stays() {
 }
 
 #[test]
+fn a_mount_that_is_there_is_used_and_left() {
+    if !Path::new("/dev/fuse").exists() {
+        eprintln!("skipped: there is no /dev/fuse");
+        return;
+    }
+    let site = standing("left");
+    std::fs::create_dir(site.bench.path("m")).expect("a directory");
+    site.good(&["up", "part"]);
+    site.good(&["mount", "part", "m"]);
+    let run = |partition: &[&str], script: &str| {
+        let output = site.output(&[&["--mount", "m"], partition].concat(), script);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    assert_eq!(run(&["--partition", "part"], "echo x > m/file; pario cat pario:/file"), "");
+    assert_eq!(std::fs::read_to_string(site.bench.path("m/file")).expect("read"), "x\n");
+    // Of another partition it is said, because the program would take it for its own.
+    let said = run(&["--servers", "1"], "pario ls pario:/");
+    assert!(said.starts_with("pario: partition run is not mounted: something is mounted at "), "{said}");
+    site.good(&["umount", "m"]);
+    site.good(&["down", "part", "--forget"]);
+}
+
+#[test]
 fn an_interrupt_before_the_start_keeps_the_program_from_starting() {
     let site = standing("early");
     // As long as the partition is locked it does not come up.

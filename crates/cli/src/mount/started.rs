@@ -2,6 +2,7 @@
 
 use super::{Arguments, Error};
 use crate::env::{Environment, HOME};
+use crate::partition;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -70,8 +71,14 @@ pub struct Attached {
 }
 
 impl Attached {
-    /// Mounts a partition at a directory, which is made if it is not there.
-    pub fn mount(name: &str, dir: &Path, env: &Environment) -> Result<Attached, Error> {
+    /// Mounts a partition at a directory, which is made if it is not there. `None` if it is mounted there already.
+    pub fn mount(name: &str, dir: &Path, env: &Environment) -> Result<Option<Attached>, Error> {
+        let id = partition::registry(env)?.get(name)?.id;
+        match pario_fuse::at(dir)? {
+            Some(mount) if mount.is_of(name, id) => return Ok(None),
+            Some(other) => return Err(pario_fuse::Error::Taken(other.dir).into()),
+            None => {}
+        }
         let made = fs::create_dir(dir).is_ok();
         let mut command = part("attached", name, dir, false, env)?;
         let started = command.stdin(Stdio::piped()).spawn().map_err(Error::System).and_then(|mut child| {
@@ -85,7 +92,7 @@ impl Attached {
             }
         });
         match started {
-            Ok(child) => Ok(Attached { child, dir: dir.to_owned(), made }),
+            Ok(child) => Ok(Some(Attached { child, dir: dir.to_owned(), made })),
             Err(error) => {
                 if made {
                     let _ = fs::remove_dir(dir);

@@ -10,7 +10,7 @@ use super::error::Kept;
 use super::partition::{Job, Place, Results};
 use super::plan::Plan;
 use crate::env::Environment;
-use crate::mount::Attached;
+use crate::mount::{self, Attached};
 use crate::partition::{self, clear, down, up};
 use crate::{files, signal};
 use std::fs;
@@ -96,7 +96,7 @@ fn program(plan: &Plan, job: &Job, env: &Environment, verbose: bool) -> Result<E
     if let Some(signal) = signal::asked_to_end() {
         return Ok(End::Signal(signal));
     }
-    let mounted = mount(job, env, verbose);
+    let mounted = mount_for(job, env, verbose);
     let ended = signal::supervise(&mut plan.command());
     if let Some(Err(error)) = mounted.map(Attached::unmount) {
         // The results count more.
@@ -106,14 +106,19 @@ fn program(plan: &Plan, job: &Job, env: &Environment, verbose: bool) -> Result<E
 }
 
 /// Mounts the partition for the program. MPI-IO does without, so it is no error if that does not work.
-fn mount(job: &Job, env: &Environment, verbose: bool) -> Option<Attached> {
-    let mounted = job.is_mounted.then(|| Attached::mount(&job.name, &job.mount, env))?;
+fn mount_for(job: &Job, env: &Environment, verbose: bool) -> Option<Attached> {
+    if !job.is_mounted {
+        return None;
+    }
+    let mounted = Attached::mount(&job.name, &job.mount, env);
+    // Another partition there would be mistaken for this one.
+    let misleads = matches!(mounted, Err(mount::Error::Fuse(pario_fuse::Error::Taken(_))));
     if let Err(error) = &mounted
-        && verbose
+        && (verbose || misleads)
     {
         eprintln!("pario: partition {} is not mounted: {error}", job.name);
     }
-    mounted.ok()
+    mounted.ok().flatten()
 }
 
 fn copy_out(job: &Job, status: ExitStatus, env: &Environment) -> Result<(), Error> {
