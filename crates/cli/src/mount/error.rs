@@ -7,9 +7,9 @@ use std::io;
 #[derive(Debug)]
 pub enum Error {
     /// The registry does not know the partition, or cannot be read.
-    Registry(crate::partition::Error),
+    Registry(Box<crate::partition::Error>),
     /// The partition does not answer.
-    Partition(pario_client::Error),
+    Partition(Box<pario_client::Error>),
     /// It could not be mounted, or unmounted.
     Fuse(pario_fuse::Error),
     /// The process that serves it said why it does not.
@@ -32,19 +32,19 @@ impl Error {
 
 impl From<crate::partition::Error> for Error {
     fn from(error: crate::partition::Error) -> Error {
-        Error::Registry(error)
+        Error::Registry(Box::new(error))
     }
 }
 
 impl From<pario_registry::Error> for Error {
     fn from(error: pario_registry::Error) -> Error {
-        Error::Registry(error.into())
+        crate::partition::Error::from(error).into()
     }
 }
 
 impl From<pario_client::Error> for Error {
     fn from(error: pario_client::Error) -> Error {
-        Error::Partition(error)
+        Error::Partition(Box::new(error))
     }
 }
 
