@@ -151,7 +151,10 @@ fn compare(host: Host, ranks: u32, program: &Path, args: &[OsString], hints: &[&
 }
 
 macro_rules! programs {
-    ($($test:ident: $name:literal by $kind:ident $flags:expr, on $host:ident, $ranks:literal, $hints:expr, $seen:ident;)*) => {$(
+    ($(
+        $test:ident: $name:literal by $kind:ident $flags:expr,
+        on $host:ident, $ranks:literal, $hints:expr, $seen:ident;
+    )*) => {$(
         #[test]
         fn $test() {
             let program = compile(Host::$host, source($name), Kind::$kind, &$flags);

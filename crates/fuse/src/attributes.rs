@@ -3,7 +3,8 @@
 use fuser::{FileAttr, FileType, INodeNo};
 use pario_client::Metadata;
 
-/// The size of requests that programs are advised to make: the largest that the kernel passes on in one piece.
+/// The size of requests that programs are advised to make: the largest that the kernel passes on in one
+/// piece.
 pub(crate) const BLOCK: u32 = 1 << 20;
 
 /// Whose files they are: whoever mounted the partition, because servers let nobody else in.

@@ -3,8 +3,8 @@
 use fuser::Errno;
 use pario_client::{Error, ErrorKind};
 
-/// The number of an error: the server's own where it gave one, else that of its kind. The log of the mount has no line
-/// for it: whoever made the call is told, and the servers' logs say more.
+/// The number of an error: the server's own where it gave one, else that of its kind. The log of the mount
+/// has no line for it: whoever made the call is told, and the servers' logs say more.
 pub(crate) fn errno(error: &Error) -> Errno {
     match error {
         Error::Server { failure, .. } if failure.errno > 0 => Errno::from_i32(failure.errno),

@@ -1,7 +1,7 @@
 //! What the kernel asks for, done on a partition: numbers and names in, attributes and bytes out.
 //!
-//! Nothing is remembered of what files hold or how long they are: every question goes to the servers, so that what MPI
-//! programs write is seen at once. A file that was opened stays usable when its name is gone.
+//! Nothing is remembered of what files hold or how long they are: every question goes to the servers, so that
+//! what MPI programs write is seen at once. A file that was opened stays usable when its name is gone.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
@@ -186,7 +186,8 @@ impl Files {
         Ok(self.keep(file, metadata, flags))
     }
 
-    /// Opens what has that number; not what has its name by now, which the kernel then finds by looking again.
+    /// Opens what has that number; not what has its name by now, which the kernel then finds by looking
+    /// again.
     fn open_as(&self, number: u64, options: &OpenOptions) -> Result<File> {
         let file = self.partition.open(&self.path(number)?, options).map_err(errors)?;
         if file.id().0 == number { Ok(file) } else { Err(Errno::ESTALE) }

@@ -1,8 +1,9 @@
 //! A partition as a file system of this host, so that ordinary programs see its files.
 //!
-//! The kernel passes what programs ask of the mounted directory on to this process (FUSE), which asks the servers.
-//! `names` knows which path the kernel means, `files` does the work, `system` speaks with the kernel, `mounts` finds and
-//! ends mounts. There is no cache: programs see what others write as soon as those have written it.
+//! The kernel passes what programs ask of the mounted directory on to this process (FUSE), which asks the
+//! servers. `names` knows which path the kernel means, `files` does the work, `system` speaks with the
+//! kernel, `mounts` finds and ends mounts. There is no cache: programs see what others write as soon as those
+//! have written it.
 //!
 //! Mounting needs `/dev/fuse`, and for users other than root the program `fusermount3`.
 #![forbid(unsafe_code)]
@@ -26,8 +27,8 @@ use pario_client::Partition;
 pub use error::Error;
 pub use mounts::{Mount, at, unmount};
 
-/// Threads that serve the kernel. A request waits for a server at most as long as the client's deadline says, and holds
-/// up others only when all threads wait.
+/// Threads that serve the kernel. A request waits for a server at most as long as the client's deadline says,
+/// and holds up others only when all threads wait.
 const THREADS: usize = 8;
 
 /// A partition that is mounted.

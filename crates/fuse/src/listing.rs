@@ -1,7 +1,8 @@
 //! Directories that are being read.
 //!
-//! Entries come from the server page by page and go to the kernel as it asks for them, so a large directory needs no
-//! memory. The kernel goes on where it was or begins anew; who seeks elsewhere makes it begin anew and skip.
+//! Entries come from the server page by page and go to the kernel as it asks for them, so a large directory
+//! needs no memory. The kernel goes on where it was or begins anew; who seeks elsewhere makes it begin anew
+//! and skip.
 
 use std::iter::Peekable;
 

@@ -1,8 +1,9 @@
 //! What is mounted where, as the kernel lists it, and how a mount ends.
 //!
-//! A mount is known by what it calls its source: `pario:NAME#ID`, with the first digits of the partition's number, so
-//! that a partition of the same name in another registry is told apart. It may outlive the process that served it (if
-//! that was killed); then its directory cannot be looked at any more, but it is still listed and can be ended.
+//! A mount is known by what it calls its source: `pario:NAME#ID`, with the first digits of the partition's
+//! number, so that a partition of the same name in another registry is told apart. It may outlive the process
+//! that served it (if that was killed); then its directory cannot be looked at any more, but it is still
+//! listed and can be ended.
 
 use std::ffi::OsString;
 use std::fs;
@@ -79,8 +80,8 @@ pub fn at(dir: &Path) -> Result<Option<Mount>, Error> {
     Ok(ours.map(|(dir, source)| Mount { dir: dir.clone(), source: source.clone() }))
 }
 
-/// Unmounts the partition at a directory. If it is in use this is an error, unless `lazy`: then it vanishes from the
-/// directory now, and ends with its last use.
+/// Unmounts the partition at a directory. If it is in use this is an error, unless `lazy`: then it vanishes
+/// from the directory now, and ends with its last use.
 pub fn unmount(dir: &Path, lazy: bool) -> Result<(), Error> {
     let Mount { dir, .. } = at(dir)?.ok_or_else(|| Error::NotMounted(dir.to_owned()))?;
     let flags = if lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
@@ -112,8 +113,8 @@ fn unmount_as_user(dir: PathBuf, lazy: bool) -> Result<(), Error> {
     }
 }
 
-/// The path of a directory in the one above it, found without touching the directory itself: if that is a mount that
-/// nobody serves, looking at it fails or takes long. `None` if the directory above is not there.
+/// The path of a directory in the one above it, found without touching the directory itself: if that is a
+/// mount that nobody serves, looking at it fails or takes long. `None` if the directory above is not there.
 fn in_place(dir: &Path) -> Option<PathBuf> {
     let whole = std::path::absolute(dir).ok()?;
     match (whole.parent(), whole.file_name()) {
@@ -128,7 +129,8 @@ fn list() -> Result<Vec<(PathBuf, String)>, Error> {
     Ok(text.split(|byte| *byte == b'\n').filter_map(parse).collect())
 }
 
-/// A line of the kernel's list: its fifth word is the directory; two words after a lonely `-` comes the source.
+/// A line of the kernel's list: its fifth word is the directory; two words after a lonely `-` comes the
+/// source.
 fn parse(line: &[u8]) -> Option<(PathBuf, String)> {
     let mut words = line.split(|byte| *byte == b' ');
     let dir = plain(words.nth(4)?);

@@ -1,9 +1,9 @@
 //! Which path a number stands for.
 //!
-//! The kernel speaks of files by number, servers by path. Numbers are those of the partition, which nothing else ever
-//! has; for each that the kernel has been told of, this table keeps the directory and the name it was last seen under.
-//! Other programs may have renamed it since: the kernel looks every name up again before it uses it, and what is
-//! remembered here is then put right.
+//! The kernel speaks of files by number, servers by path. Numbers are those of the partition, which nothing
+//! else ever has; for each that the kernel has been told of, this table keeps the directory and the name it
+//! was last seen under. Other programs may have renamed it since: the kernel looks every name up again before
+//! it uses it, and what is remembered here is then put right.
 
 use std::collections::HashMap;
 

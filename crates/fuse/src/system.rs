@@ -1,8 +1,9 @@
 //! The kernel's side: requests taken apart, results put into replies.
 //!
-//! All files are opened for direct I/O and nothing that is told may be kept (the time to live is 0), so the kernel
-//! caches neither bytes nor attributes nor names. For the same reason directories are listed without attributes: the
-//! kernel would have to ask again for each. Who may do what is checked by the kernel (`default_permissions`).
+//! All files are opened for direct I/O and nothing that is told may be kept (the time to live is 0), so the
+//! kernel caches neither bytes nor attributes nor names. For the same reason directories are listed without
+//! attributes: the kernel would have to ask again for each. Who may do what is checked by the kernel
+//! (`default_permissions`).
 
 use std::cell::RefCell;
 use std::ffi::OsStr;
@@ -34,7 +35,8 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = RefCell::default();
 }
 
-/// What the kernel is to do with an open file: pass every access on, and writes to different parts at the same time.
+/// What the kernel is to do with an open file: pass every access on, and writes to different parts at the
+/// same time.
 const DIRECT: FopenFlags = FopenFlags::FOPEN_DIRECT_IO.union(FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES);
 
 fn entry(found: Result<fuser::FileAttr>, reply: ReplyEntry) {

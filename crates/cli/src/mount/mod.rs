@@ -1,8 +1,8 @@
 //! `pario mount` and `pario umount`: a partition as a directory of this host.
 //!
-//! A process of its own serves the mount until it ends (`serve`). It is this program again, in one of two parts:
-//! *daemon*, which stays when `pario mount` has ended, or *attached*, which ends with whoever started it (`pario run`).
-//! Either says in one line on its standard output how it went (`started`).
+//! A process of its own serves the mount until it ends (`serve`). It is this program again, in one of two
+//! parts: *daemon*, which stays when `pario mount` has ended, or *attached*, which ends with whoever started
+//! it (`pario run`). Either says in one line on its standard output how it went (`started`).
 
 mod error;
 mod serve;
@@ -71,7 +71,8 @@ Exit code: 0 it is mounted, 1 it is not, 2 wrong arguments.";
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
     match arguments.part {
         Some(part) => {
-            // Neither a terminal's signals nor those for the program that it is mounted for are for this process.
+            // Neither a terminal's signals nor those for the program that it is mounted for are for this
+            // process.
             signal::own_session().map_err(Error::System)?;
             started::report(|ready| serve::serve(arguments, env, part == Part::Attached, ready))
         }

@@ -12,8 +12,8 @@ use std::io;
 /// How often the registry is asked whether the partition is still up.
 const INTERVAL: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
-/// Mounts the partition and serves it to the end; says in between that it is mounted. If `attached` that is also the
-/// end of the standard input.
+/// Mounts the partition and serves it to the end; says in between that it is mounted. If `attached` that is
+/// also the end of the standard input.
 pub fn serve(
     arguments: &Arguments,
     env: &Environment,

@@ -71,7 +71,8 @@ pub struct Attached {
 }
 
 impl Attached {
-    /// Mounts a partition at a directory, which is made if it is not there. `None` if it is mounted there already.
+    /// Mounts a partition at a directory, which is made if it is not there. `None` if it is mounted there
+    /// already.
     pub fn mount(name: &str, dir: &Path, env: &Environment) -> Result<Option<Attached>, Error> {
         let id = partition::registry(env)?.get(name)?.id;
         match pario_fuse::at(dir)? {
@@ -109,7 +110,8 @@ impl Attached {
         while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(2));
         }
-        // If it has not ended by now, a server may not answer; what is left then is removed like after a crash.
+        // If it has not ended by now, a server may not answer; what is left then is removed like after a
+        // crash.
         let _ = self.child.kill().and_then(|()| self.child.wait());
         match pario_fuse::unmount(&self.dir, true) {
             Ok(()) | Err(pario_fuse::Error::NotMounted(_)) => {}

@@ -1,4 +1,5 @@
-//! A run on a partition: bring it up, copy into it, mount it, run the program, unmount it, copy out of it, take it down.
+//! A run on a partition: bring it up, copy into it, mount it, run the program, unmount it, copy out of it,
+//! take it down.
 //!
 //! However the program ends, a partition that was made for it is taken down. The one exception is when results that
 //! were to be copied out were not: then it is kept, and the user is told how to get at it. Signals that come while the

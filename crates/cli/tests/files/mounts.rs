@@ -1,4 +1,5 @@
-//! `pario mount` and `umount`: ordinary programs on a mounted partition, and what happens when something ends.
+//! `pario mount` and `umount`: ordinary programs on a mounted partition, and what happens when something
+//! ends.
 
 use crate::bench::text;
 use crate::site::{Site, await_that, noise};
@@ -84,7 +85,12 @@ fn ordinary_programs_see_files() {
     mounted.site.write("data", &noise(3_000_001, 7));
     mounted.shell("mkdir -p m/a/b; cp data m/a/b/x; cmp data m/a/b/x; cat m/a/b/x | cmp - data");
     mounted.shell("dd if=data of=m/dd bs=64k 2>/dev/null; cmp data m/dd");
-    mounted.shell("cp data model; for f in model m/dd; do dd if=data of=$f bs=1000 count=7 seek=211 conv=notrunc,fsync; done 2>/dev/null");
+    mounted.shell(
+        "cp data model
+         for f in model m/dd; do
+             dd if=data of=$f bs=1000 count=7 seek=211 conv=notrunc,fsync 2>/dev/null
+         done",
+    );
     mounted.shell("truncate -s 2500000 model m/dd; truncate -s 2600000 model m/dd; cmp model m/dd");
     mounted.shell("mv m/a/b m/c; mv m/dd m/c/y; rmdir m/a; echo one > m/log; echo two >> m/log");
     assert_eq!(
