@@ -10,6 +10,7 @@ mod env;
 mod files;
 mod hints;
 mod models;
+mod mount;
 mod partition;
 mod profile;
 mod run;
@@ -37,6 +38,7 @@ Examples:
   pario status scratch                        how they are
   pario cp -r input scratch:/                 copy files into the partition, or out of it
   pario models --size 32M --nodes 4 --ppn 4   how fast every way of sharing files is here
+  pario mount scratch /mnt/scratch            show its files to ordinary programs
   pario hints                                 list the hints that files understand
   pario hints --check my-hints                try a hint file
   pario bench compare --workload btio:medium   measure Pario against the MPI library's own MPI-IO
@@ -54,6 +56,8 @@ enum Command {
     List(partition::list::Arguments),
     #[command(hide = true)]
     Serve(partition::serve::Arguments),
+    Mount(mount::Arguments),
+    Umount(mount::umount::Arguments),
     #[command(flatten)]
     Files(files::Command),
     Models(models::Arguments),
@@ -82,6 +86,12 @@ fn main() -> ExitCode {
         }
         Command::Serve(arguments) => {
             partition::serve::main(&arguments).map_err(|e| (e.to_string(), e.exit_code()))
+        }
+        Command::Mount(arguments) => {
+            mount::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code()))
+        }
+        Command::Umount(arguments) => {
+            mount::umount::main(&arguments).map_err(|e| (e.to_string(), e.exit_code()))
         }
         Command::Files(command) => files::main(&command, &env),
         Command::Models(arguments) => {

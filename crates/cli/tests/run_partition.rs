@@ -7,7 +7,7 @@ use bench::{Bench, text};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -123,7 +123,8 @@ test "$(pario cat pario:/data/deep/in)$(pario cat run:/more)" = inputmore || exi
 pario mkdir pario:/out pario:/out/a
 for name in out/a/x.nc out/y.nc out/z.txt log; do echo "$name" > own; pario cp own "pario:/$name"; done
 test ! -e "$PARIO_MOUNT" && echo done"#;
-    let options = ["--servers", "2", "--cache", "1M", "--stripe-size", "64k", "--in", "data", "more"];
+    let options =
+        ["--servers", "2", "--cache", "1M", "--stripe-size", "64k", "--no-mount", "--in", "data", "more"];
     let options = [&options[..], &["--out", "**/*.nc", "/log", "--to", "results/new"]].concat();
     let output = site.output(&options, script);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -133,6 +134,33 @@ test ! -e "$PARIO_MOUNT" && echo done"#;
     }
     assert!(!site.bench.path("results/new/out/z.txt").exists());
     site.assert_nothing_left(2);
+}
+
+#[test]
+fn a_program_sees_its_partition_as_a_directory() {
+    if !Path::new("/dev/fuse").exists() {
+        eprintln!("skipped: there is no /dev/fuse");
+        return;
+    }
+    let site = Site::new("mounted");
+    std::fs::write(site.bench.path("input"), "input").expect("written");
+    let script = r#"
+test "$(cat "$PARIO_MOUNT/input")" = input || exit 9
+echo result > "$PARIO_MOUNT/result"; pario cat pario:/result; echo "$PARIO_MOUNT" > mount"#;
+    let options = ["--servers", "2", "--in", "input", "--out", "result", "--to", "results"];
+    let output = site.output(&options, script);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).as_str()), ("result\n", ""));
+    assert_eq!(site.lines("results/result"), ["result"]);
+    assert!(!Path::new(&site.lines("mount")[0]).exists());
+    site.assert_nothing_left(2);
+
+    // Where it cannot be mounted the program runs all the same, and whoever asks is told.
+    let options = ["--servers", "1", "--in", "input", "--mount", ".", "--verbose"];
+    let output = site.output(&options, "echo done");
+    assert_eq!(text(&output.stdout), "done\n", "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("pario: partition run is not mounted: cannot mount at "));
+    site.assert_nothing_left(1);
 }
 
 #[test]
@@ -278,6 +306,30 @@ fn a_standing_partition_comes_up_and_stays() {
     assert!(output.status.code() == Some(125) && said.contains("'pario cp -r part:/PATH results'"), "{said}");
     assert!(site.good(&["list"]).contains("part  up"));
     assert!(site.good(&["ls", "part:/"]).contains('x'));
+    site.good(&["down", "part", "--forget"]);
+}
+
+#[test]
+fn a_mount_that_is_there_is_used_and_left() {
+    if !Path::new("/dev/fuse").exists() {
+        eprintln!("skipped: there is no /dev/fuse");
+        return;
+    }
+    let site = standing("left");
+    std::fs::create_dir(site.bench.path("m")).expect("a directory");
+    site.good(&["up", "part"]);
+    site.good(&["mount", "part", "m"]);
+    let run = |partition: &[&str], script: &str| {
+        let output = site.output(&[&["--mount", "m"], partition].concat(), script);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    assert_eq!(run(&["--partition", "part"], "echo x > m/file; pario cat pario:/file"), "");
+    assert_eq!(std::fs::read_to_string(site.bench.path("m/file")).expect("read"), "x\n");
+    // Of another partition it is said, because the program would take it for its own.
+    let said = run(&["--servers", "1"], "pario ls pario:/");
+    assert!(said.starts_with("pario: partition run is not mounted: something is mounted at "), "{said}");
+    site.good(&["umount", "m"]);
     site.good(&["down", "part", "--forget"]);
 }
 

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use pario_layout::{Seen, Striping};
 use pario_transport::Address;
@@ -258,6 +259,11 @@ impl File {
     #[expect(clippy::len_without_is_empty, reason = "a file is no collection, and asking costs messages")]
     pub fn len(&self) -> Result<u64> {
         self.0.ask_size()
+    }
+
+    /// When it was last written to through this handle; others hear of it when that is closed.
+    pub fn modified(&self) -> Option<SystemTime> {
+        self.0.modified()
     }
 
     /// Makes it that long: what lies beyond is gone, what is added reads as zeros.

@@ -80,7 +80,8 @@ impl Metadata {
     }
 }
 
-fn time(Stamp(nanoseconds): Stamp) -> SystemTime {
+/// The time of a moment.
+pub(crate) fn time(Stamp(nanoseconds): Stamp) -> SystemTime {
     let distance = Duration::from_nanos(nanoseconds.unsigned_abs());
     let time = match nanoseconds {
         0.. => SystemTime::UNIX_EPOCH.checked_add(distance),

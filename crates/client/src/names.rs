@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use pario_units::ErrorKind;
+use pario_units::{ErrorKind, FileId};
 use pario_wire::message::{Attributes, Entry, Kind, Size};
 use pario_wire::{Reply, Request};
 
@@ -52,17 +52,22 @@ impl Partition {
 
     /// Makes a directory in one that is there.
     pub fn create_dir(&self, path: &str) -> Result<()> {
-        self.make_directory(path, false)
+        self.create_dir_as(path, DIRECTORY_MODE)
+    }
+
+    /// The same with permission bits other than 0755.
+    pub fn create_dir_as(&self, path: &str, mode: u32) -> Result<()> {
+        self.make_directory(path, mode, false)
     }
 
     /// Makes a directory and those above it, as far as they are not there.
     pub fn create_dir_all(&self, path: &str) -> Result<()> {
-        self.make_directory(path, true)
+        self.make_directory(path, DIRECTORY_MODE, true)
     }
 
-    fn make_directory(&self, path: &str, parents: bool) -> Result<()> {
+    fn make_directory(&self, path: &str, mode: u32, parents: bool) -> Result<()> {
         let path = absolute(path);
-        self.attributes(&Request::MakeDirectory { path, mode: DIRECTORY_MODE, parents }).map(|_| ())
+        self.attributes(&Request::MakeDirectory { path, mode, parents }).map(|_| ())
     }
 
     /// Removes a file's name. Whoever has it open can go on using it.
@@ -158,6 +163,11 @@ impl DirEntry {
     /// Its name in the directory.
     pub fn name(&self) -> &str {
         &self.entry.name
+    }
+
+    /// Its number in the partition, which nothing else ever has.
+    pub fn id(&self) -> FileId {
+        self.entry.attributes.file
     }
 
     /// Whether it is a directory.

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use pario_layout::Striping;
 use pario_units::{ErrorKind, FileId, ServerId, Stamp};
@@ -16,6 +16,7 @@ use pario_wire::{Reply, Request};
 use crate::core::{Core, unexpected};
 use crate::error::{Error, Result};
 use crate::link::Link;
+use crate::metadata::time;
 
 /// How long a file that is dropped without being closed may wait for the metadata server.
 const DROPPED: Duration = Duration::from_secs(1);
@@ -177,6 +178,12 @@ impl Open {
     #[inline]
     pub fn touch(&self) {
         self.modified.store(Stamp::now().0, Ordering::Relaxed);
+    }
+
+    /// When that was last.
+    pub fn modified(&self) -> Option<SystemTime> {
+        let modified = self.modified.load(Ordering::Relaxed);
+        (modified != 0).then(|| time(Stamp(modified)))
     }
 
     /// An access has ended here.

@@ -55,6 +55,35 @@ impl Partition {
     }
 }
 
+/// A directory where a partition is mounted as long as this value lives.
+#[derive(Debug)]
+pub struct Mounted {
+    dir: PathBuf,
+}
+
+impl Partition {
+    /// Mounts it at a directory, which is made. `None`: this machine has no FUSE, which it says.
+    #[track_caller]
+    pub fn mount(&self, dir: &Path) -> Option<Mounted> {
+        if !Path::new("/dev/fuse").exists() {
+            eprintln!("skipped: there is no /dev/fuse");
+            return None;
+        }
+        std::fs::create_dir(dir).expect("a scratch directory takes directories");
+        self.pario(&["mount", NAME, &dir.to_string_lossy()]);
+        Some(Mounted { dir: dir.to_owned() })
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let unmounted = Command::new(pario()).args(["umount", "--lazy"]).arg(&self.dir).status();
+        if !std::thread::panicking() {
+            assert!(unmounted.is_ok_and(|status| status.success()), "pario umount failed");
+        }
+    }
+}
+
 /// Where and how a program's files are accessed.
 #[derive(Debug)]
 pub struct Site<'a> {

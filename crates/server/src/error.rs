@@ -81,6 +81,7 @@ impl Error {
 
     fn errno(&self) -> i32 {
         match self {
+            Error::Names(e) => e.errno(),
             Error::System(_, e) => e.raw_os_error().unwrap_or(0),
             _ => 0,
         }

@@ -31,6 +31,7 @@ const PACKAGES: &[Package] = &[
     package("libmpich-dev", Need::Run, "host MPI: mpicc.mpich, mpif90.mpich"),
     package("openmpi-bin", Need::Run, "host MPI: mpiexec.openmpi"),
     package("libopenmpi-dev", Need::Run, "host MPI: mpicc.openmpi, mpif90.openmpi"),
+    package("fuse3", Need::Run, "`fusermount3`: users mount partitions with it"),
     package("binutils", Need::Test, "`nm` and `readelf`: what the library exports and needs"),
     package("gfortran", Need::Test, "Fortran entry points are tried from mpif.h, mpi and mpi_f08"),
     package("libhdf5-mpich-dev", Need::Test, "HDF5 above MPI-IO, MPICH"),

@@ -53,6 +53,9 @@ pub struct Arguments {
     /// An argument to hand to the launcher; may be given several times
     #[arg(long = "launcher-arg", value_name = "ARG", allow_hyphen_values = true)]
     launcher_args: Vec<OsString>,
+    /// Say what is done, and why something is left out
+    #[arg(short, long)]
+    verbose: bool,
     /// Print the command, its environment and what is done around it, instead of doing it
     #[arg(long)]
     dry_run: bool,
@@ -97,8 +100,10 @@ Environment:
   Variables that start with PARIO_ reach ranks on other nodes as well.
 
 With a partition, PARIO_PARTITION, PARIO_HOME and PARIO_MOUNT are set for the
-ranks: files called pario:/path or $PARIO_MOUNT/path are on it. --in and --out
-take several paths; -- or another option ends them. What is copied out keeps
+ranks: files called pario:/path or $PARIO_MOUNT/path are on it. Where FUSE is
+available it is mounted there on this host for the time of the run, so that
+the program, and libraries such as PnetCDF, can also look at its files without
+MPI; --verbose says why it was not. --in and --out take several paths; -- or another option ends them. What is copied out keeps
 its path below the directory of --to. A partition of --servers is removed
 after the run, however that ends; only if results could not be copied out it is
 kept, and it is said how to get at it. Ranks on other nodes reach it if they see
@@ -156,8 +161,11 @@ pub fn carry_out(arguments: &Arguments, extra: &[Variable], env: &Environment) -
         std::io::stdout().lock().write_all(plan.describe().as_bytes()).map_err(Error::Output)?;
         return Ok(None);
     }
+    if arguments.verbose {
+        eprint!("{}", plan.describe());
+    }
     if let Some(job) = &plan.job {
-        return session::run(&plan, job, env).map(Some);
+        return session::run(&plan, job, env, arguments.verbose).map(Some);
     }
     let ended = signal::supervise(&mut plan.command());
     ended.map(|status| Some(End::Status(status))).map_err(|e| Error::Start(plan.launcher().to_owned(), e))

@@ -37,6 +37,9 @@ pub struct Options {
     /// Paths below this directory, which need not exist, are on the partition [default: a fresh name]
     #[arg(long, value_name = "DIR", requires = "where")]
     mount: Option<PathBuf>,
+    /// Do not mount the partition there: only MPI-IO sees it
+    #[arg(long, requires = "where")]
+    no_mount: bool,
     /// Files and directories to copy into the partition's root before the run
     #[arg(long = "in", value_name = "PATH", num_args = 1.., requires = "where")]
     inputs: Vec<PathBuf>,
@@ -65,6 +68,8 @@ pub struct Job {
     pub home: PathBuf,
     /// Below this, paths are on it.
     pub mount: PathBuf,
+    /// Whether it is to be mounted there, so that not only MPI-IO sees it.
+    pub is_mounted: bool,
     /// How it comes to be.
     pub place: Place,
     /// What goes into it.
@@ -123,7 +128,8 @@ impl Options {
             let (patterns, to) = (self.outputs.clone(), to.clone());
             Results { patterns, to, always: self.out_always }
         });
-        Ok(Some(Job { name, home, mount, place, inputs: self.inputs.clone(), results }))
+        let (is_mounted, inputs) = (!self.no_mount, self.inputs.clone());
+        Ok(Some(Job { name, home, mount, is_mounted, place, inputs, results }))
     }
 
     fn on_demand(
@@ -188,6 +194,9 @@ impl Job {
             }
         }];
         notes.push(format!("on it: pario:/path, and paths below {}", self.mount.display()));
+        if self.is_mounted {
+            notes.push("mounted there for the time of the run, if FUSE is available".to_owned());
+        }
         notes.extend(
             self.inputs.iter().map(|path| format!("before: {} is copied to {name}:/", path.display())),
         );
@@ -274,6 +283,7 @@ mod tests {
             "--partition p --stripe-size 1M app",
             "--storage /tmp app",
             "--mount /m app",
+            "--no-mount app",
             "--in a -- app",
             "--out a --to b app",
             "--servers 2 --out a -- app",
@@ -295,6 +305,7 @@ mod tests {
         assert!(matches!(job.place, Place::Standing) && job.results.is_none());
         let [home, partition, mount] = job.variables().map(|(_, value)| value);
         assert_eq!((home, partition, mount), ("/h".into(), "scratch".into(), "/m/y".into()));
+        assert!(job.is_mounted && !self::job("--partition scratch --no-mount app").is_mounted);
         let homeless = Environment::default();
         assert!(parse("--partition p app").expect("fine").job(&homeless, "f00").is_err());
     }

@@ -1,4 +1,5 @@
-//! A run on a partition: bring it up, copy into it, run the program, copy out of it, take it down.
+//! A run on a partition: bring it up, copy into it, mount it, run the program, unmount it, copy out of it,
+//! take it down.
 //!
 //! However the program ends, a partition that was made for it is taken down. The one exception is when results that
 //! were to be copied out were not: then it is kept, and the user is told how to get at it. Signals that come while the
@@ -10,6 +11,7 @@ use super::error::Kept;
 use super::partition::{Job, Place, Results};
 use super::plan::Plan;
 use crate::env::Environment;
+use crate::mount::{self, Attached};
 use crate::partition::{self, clear, down, up};
 use crate::{files, signal};
 use std::fs;
@@ -41,18 +43,18 @@ impl End {
 }
 
 /// Runs the program on the partition.
-pub fn run(plan: &Plan, job: &Job, env: &Environment) -> Result<End, Error> {
+pub fn run(plan: &Plan, job: &Job, env: &Environment, verbose: bool) -> Result<End, Error> {
     signal::watch().map_err(Error::Signals)?;
     if let Some(Results { to, .. }) = &job.results {
         // Better now than when there are results.
         fs::create_dir_all(to).map_err(Error::needed("make the directory", to))?;
     }
-    conduct(plan, job, &job.environment(env))
+    conduct(plan, job, &job.environment(env), verbose)
 }
 
-fn conduct(plan: &Plan, job: &Job, env: &Environment) -> Result<End, Error> {
+fn conduct(plan: &Plan, job: &Job, env: &Environment, verbose: bool) -> Result<End, Error> {
     bring_up(job, env)?;
-    let ended = program(plan, job, env);
+    let ended = program(plan, job, env, verbose);
     if let Ok(End::Status(status)) = &ended {
         copy_out(job, *status, env)?;
     }
@@ -86,7 +88,7 @@ fn bring_up(job: &Job, env: &Environment) -> Result<(), Error> {
     }
 }
 
-fn program(plan: &Plan, job: &Job, env: &Environment) -> Result<End, Error> {
+fn program(plan: &Plan, job: &Job, env: &Environment, verbose: bool) -> Result<End, Error> {
     if !job.inputs.is_empty() && !is_interrupted() {
         match files::stage::into(&job.name, &job.inputs, env, is_interrupted) {
             Ok(true) => {}
@@ -98,8 +100,29 @@ fn program(plan: &Plan, job: &Job, env: &Environment) -> Result<End, Error> {
     if let Some(signal) = signal::asked_to_end() {
         return Ok(End::Signal(signal));
     }
+    let mounted = mount_for(job, env, verbose);
     let ended = signal::supervise(&mut plan.command());
+    if let Some(Err(error)) = mounted.map(Attached::unmount) {
+        // The results count more.
+        eprintln!("pario: {error}");
+    }
     ended.map(End::Status).map_err(|e| Error::Start(plan.launcher().to_owned(), e))
+}
+
+/// Mounts the partition for the program. MPI-IO does without, so it is no error if that does not work.
+fn mount_for(job: &Job, env: &Environment, verbose: bool) -> Option<Attached> {
+    if !job.is_mounted {
+        return None;
+    }
+    let mounted = Attached::mount(&job.name, &job.mount, env);
+    // Another partition there would be mistaken for this one.
+    let misleads = matches!(mounted, Err(mount::Error::Fuse(pario_fuse::Error::Taken(_))));
+    if let Err(error) = &mounted
+        && (verbose || misleads)
+    {
+        eprintln!("pario: partition {} is not mounted: {error}", job.name);
+    }
+    mounted.ok().flatten()
 }
 
 fn copy_out(job: &Job, status: ExitStatus, env: &Environment) -> Result<(), Error> {

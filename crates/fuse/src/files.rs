@@ -1,0 +1,318 @@
+//! What the kernel asks for, done on a partition: numbers and names in, attributes and bytes out.
+//!
+//! Nothing is remembered of what files hold or how long they are: every question goes to the servers, so that
+//! what MPI programs write is seen at once. A file that was opened stays usable when its name is gone.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::io::PipeWriter;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use fuser::{Errno, FileAttr, OpenAccMode, OpenFlags};
+use pario_client::{ErrorKind, File, Metadata, OpenOptions, Partition, Room};
+
+use crate::attributes::{Owner, attributes};
+use crate::errno::errno;
+use crate::listing::Listing;
+use crate::names::Names;
+
+pub(crate) type Result<T> = std::result::Result<T, Errno>;
+
+/// A partition's files as the kernel uses them.
+pub(crate) struct Files {
+    pub partition: Partition,
+    pub owner: Owner,
+    names: Mutex<Names>,
+    /// Open files, by number and handle.
+    opens: Mutex<BTreeMap<(u64, u64), Arc<Opened>>>,
+    listings: Mutex<HashMap<u64, Arc<Mutex<Listing>>>>,
+    handles: AtomicU64,
+    /// Closed when nothing is served any more.
+    _ending: PipeWriter,
+}
+
+/// An open file.
+struct Opened {
+    file: File,
+    /// As it was when it was opened.
+    metadata: Metadata,
+    appends: bool,
+    /// Writes up to then do not say when it was modified: somebody set that.
+    settled: Mutex<Option<SystemTime>>,
+}
+
+impl Opened {
+    /// When it was last written to through this handle, if nobody set the time since.
+    fn modified(&self) -> Option<SystemTime> {
+        self.file.modified().filter(|modified| Some(*modified) > *lock(&self.settled))
+    }
+}
+
+/// What is to be changed of a file or directory.
+#[derive(Default)]
+pub(crate) struct Changes {
+    pub size: Option<u64>,
+    pub mode: Option<u32>,
+    pub accessed: Option<SystemTime>,
+    pub modified: Option<SystemTime>,
+}
+
+impl Files {
+    pub fn new(partition: Partition, ending: PipeWriter) -> Files {
+        Files {
+            partition,
+            owner: Owner::this_process(),
+            names: Mutex::default(),
+            opens: Mutex::default(),
+            listings: Mutex::default(),
+            handles: AtomicU64::new(1),
+            _ending: ending,
+        }
+    }
+
+    // Names.
+
+    pub fn look_up(&self, parent: u64, name: &OsStr) -> Result<FileAttr> {
+        // What cannot be a name is not there.
+        let name = name.to_str().ok_or(Errno::ENOENT)?;
+        self.found(parent, name)
+    }
+
+    /// Tells the kernel what is behind a name.
+    fn found(&self, parent: u64, name: &str) -> Result<FileAttr> {
+        let metadata = self.partition.metadata(&self.path_in(parent, name)?).map_err(errors)?;
+        lock(&self.names).tell(parent, name, metadata.id().0);
+        Ok(self.attributes(&metadata))
+    }
+
+    pub fn forget(&self, number: u64, times: u64) {
+        lock(&self.names).forget(number, times);
+    }
+
+    pub fn make_directory(&self, parent: u64, name: &OsStr, mode: u32) -> Result<FileAttr> {
+        let name = text(name)?;
+        self.partition.create_dir_as(&self.path_in(parent, name)?, mode).map_err(errors)?;
+        self.found(parent, name)
+    }
+
+    pub fn remove(&self, parent: u64, name: &OsStr, is_dir: bool) -> Result<()> {
+        let name = text(name)?;
+        let path = self.path_in(parent, name)?;
+        let removed =
+            if is_dir { self.partition.remove_dir(&path) } else { self.partition.remove_file(&path) };
+        removed.map_err(errors)?;
+        lock(&self.names).remove(parent, name);
+        Ok(())
+    }
+
+    pub fn rename(&self, from: (u64, &OsStr), to: (u64, &OsStr), replace: bool) -> Result<()> {
+        let (old, new) = (text(from.1)?, text(to.1)?);
+        let (path, new_path) = (self.path_in(from.0, old)?, self.path_in(to.0, new)?);
+        let renamed = if replace {
+            self.partition.rename(&path, &new_path)
+        } else {
+            self.partition.rename_new(&path, &new_path)
+        };
+        renamed.map_err(errors)?;
+        lock(&self.names).rename((from.0, old), (to.0, new));
+        Ok(())
+    }
+
+    // Attributes.
+
+    pub fn get(&self, number: u64) -> Result<FileAttr> {
+        let path = lock(&self.names).path(number);
+        match path.map(|path| self.partition.metadata(&path)) {
+            Some(Ok(metadata)) if metadata.id().0 == number => Ok(self.attributes(&metadata)),
+            Some(Err(error)) if error.kind() != ErrorKind::NoSuchFile => Err(errors(error)),
+            _ => self.get_nameless(number),
+        }
+    }
+
+    /// Of a file whose name is gone there is what its open handle knows.
+    fn get_nameless(&self, number: u64) -> Result<FileAttr> {
+        let opened = self.opened(number).pop().ok_or(Errno::ESTALE)?;
+        let size = opened.file.len().map_err(errors)?;
+        Ok(FileAttr { size, blocks: size.div_ceil(512), nlink: 0, ..self.attributes(&opened.metadata) })
+    }
+
+    /// What `stat` shows; when a file was modified, servers learn only when its writer closes it.
+    fn attributes(&self, metadata: &Metadata) -> FileAttr {
+        let mut found = attributes(metadata, self.owner);
+        if metadata.is_file() {
+            let written = self.opened(metadata.id().0).iter().filter_map(|opened| opened.modified()).max();
+            found.mtime = found.mtime.max(written.unwrap_or(found.mtime));
+            found.ctime = found.ctime.max(written.unwrap_or(found.ctime));
+        }
+        found
+    }
+
+    pub fn set(&self, number: u64, handle: Option<u64>, changes: &Changes) -> Result<FileAttr> {
+        let Changes { size, mode, accessed, modified } = changes;
+        if let Some(size) = size {
+            match handle {
+                Some(handle) => self.handle(number, handle)?.file.set_len(*size).map_err(errors)?,
+                None => self.cut(number, *size)?,
+            }
+        }
+        if let Some(mode) = mode {
+            self.partition.set_mode(&self.path(number)?, *mode).map_err(errors)?;
+        }
+        if accessed.is_some() || modified.is_some() {
+            self.partition.set_times(&self.path(number)?, *accessed, *modified).map_err(errors)?;
+        }
+        if modified.is_some() {
+            let now = SystemTime::now();
+            self.opened(number).iter().for_each(|opened| *lock(&opened.settled) = Some(now));
+        }
+        self.get(number)
+    }
+
+    fn cut(&self, number: u64, size: u64) -> Result<()> {
+        let file = self.open_as(number, OpenOptions::new().write(true))?;
+        file.set_len(size).and_then(|()| file.close()).map_err(errors)
+    }
+
+    // Open files.
+
+    pub fn open(&self, number: u64, flags: OpenFlags) -> Result<u64> {
+        let file = self.open_as(number, &options(flags))?;
+        if flags.0 & libc::O_TRUNC != 0 {
+            file.set_len(0).map_err(errors)?;
+        }
+        let metadata = self.partition.metadata(&self.path(number)?).map_err(errors)?;
+        Ok(self.keep(file, metadata, flags))
+    }
+
+    /// Opens what has that number; not what has its name by now, which the kernel then finds by looking
+    /// again.
+    fn open_as(&self, number: u64, options: &OpenOptions) -> Result<File> {
+        let file = self.partition.open(&self.path(number)?, options).map_err(errors)?;
+        if file.id().0 == number { Ok(file) } else { Err(Errno::ESTALE) }
+    }
+
+    pub fn create(&self, parent: u64, name: &OsStr, mode: u32, flags: OpenFlags) -> Result<(FileAttr, u64)> {
+        let name = text(name)?;
+        let path = self.path_in(parent, name)?;
+        // To create one has to write, even if the program only wants to read.
+        let mut options = options(flags);
+        options.write(true).create(true).create_new(flags.0 & libc::O_EXCL != 0).mode(mode);
+        options.truncate(flags.0 & libc::O_TRUNC != 0);
+        let file = self.partition.open(&path, &options).map_err(errors)?;
+        let metadata = self.partition.metadata(&path).map_err(errors)?;
+        if metadata.id() != file.id() {
+            return Err(Errno::ESTALE);
+        }
+        lock(&self.names).tell(parent, name, file.id().0);
+        Ok((self.attributes(&metadata), self.keep(file, metadata, flags)))
+    }
+
+    fn keep(&self, file: File, metadata: Metadata, flags: OpenFlags) -> u64 {
+        let (number, handle) = (file.id().0, self.handles.fetch_add(1, Ordering::Relaxed));
+        let appends = flags.0 & libc::O_APPEND != 0;
+        let opened = Opened { file, metadata, appends, settled: Mutex::default() };
+        lock(&self.opens).insert((number, handle), Arc::new(opened));
+        handle
+    }
+
+    fn handle(&self, number: u64, handle: u64) -> Result<Arc<Opened>> {
+        lock(&self.opens).get(&(number, handle)).cloned().ok_or(Errno::EBADF)
+    }
+
+    /// All open handles of a file.
+    fn opened(&self, number: u64) -> Vec<Arc<Opened>> {
+        let opens = lock(&self.opens);
+        opens.range((number, 0)..=(number, u64::MAX)).map(|(_, opened)| Arc::clone(opened)).collect()
+    }
+
+    pub fn read(&self, number: u64, handle: u64, offset: u64, bytes: &mut [u8]) -> Result<usize> {
+        self.handle(number, handle)?.file.read_at(bytes, offset).map_err(errors)
+    }
+
+    pub fn write(&self, number: u64, handle: u64, offset: u64, bytes: &[u8]) -> Result<()> {
+        let opened = self.handle(number, handle)?;
+        if opened.appends { append(&opened.file, bytes) } else { opened.file.write_at(bytes, offset) }
+            .map_err(errors)
+    }
+
+    /// A program closes one of its descriptors: what was written has to survive it, or it is told.
+    pub fn flush(&self, number: u64, handle: u64) -> Result<()> {
+        self.handle(number, handle)?.file.flush().map_err(errors)
+    }
+
+    pub fn sync(&self, number: u64, handle: u64) -> Result<()> {
+        self.handle(number, handle)?.file.sync().map_err(errors)
+    }
+
+    /// Nobody has the handle any more.
+    pub fn release(&self, number: u64, handle: u64) -> Result<()> {
+        let opened = lock(&self.opens).remove(&(number, handle)).ok_or(Errno::EBADF)?;
+        // Whoever looks at it just now is the one who closes it.
+        Arc::into_inner(opened).map_or(Ok(()), |opened| opened.file.close()).map_err(errors)
+    }
+
+    // Directories.
+
+    pub fn open_directory(&self, number: u64) -> Result<u64> {
+        let path = self.path(number)?;
+        let parent = lock(&self.names).parent(number).unwrap_or(number);
+        let listing = Listing::new(&self.partition, path, [number, parent]);
+        let handle = self.handles.fetch_add(1, Ordering::Relaxed);
+        lock(&self.listings).insert(handle, Arc::new(Mutex::new(listing)));
+        Ok(handle)
+    }
+
+    pub fn list(&self, handle: u64, offset: u64, reply: &mut fuser::ReplyDirectory) -> Result<()> {
+        let listing = lock(&self.listings).get(&handle).cloned().ok_or(Errno::EBADF)?;
+        lock(&listing).fill(&self.partition, offset, reply).map_err(errors)
+    }
+
+    pub fn release_directory(&self, handle: u64) {
+        lock(&self.listings).remove(&handle);
+    }
+
+    pub fn room(&self) -> Result<Room> {
+        self.partition.statfs().map_err(errors)
+    }
+
+    /// Makes names and everything else survive a loss of power.
+    pub fn sync_all(&self) -> Result<()> {
+        self.partition.sync().map_err(errors)
+    }
+
+    fn path(&self, number: u64) -> Result<String> {
+        lock(&self.names).path(number).ok_or(Errno::ESTALE)
+    }
+
+    fn path_in(&self, parent: u64, name: &str) -> Result<String> {
+        lock(&self.names).path_in(parent, name).ok_or(Errno::ESTALE)
+    }
+}
+
+/// Writes at the end, wherever that is: the kernel's idea of it may be old. Others who append wait.
+fn append(file: &File, bytes: &[u8]) -> pario_client::Result<()> {
+    let lock = file.lock(0..i64::MAX as u64, true)?;
+    let written = file.len().and_then(|end| file.write_at(bytes, end));
+    written.and(lock.unlock())
+}
+
+fn options(flags: OpenFlags) -> OpenOptions {
+    let mut options = OpenOptions::new();
+    let access = flags.acc_mode();
+    options.read(access != OpenAccMode::O_WRONLY).write(access != OpenAccMode::O_RDONLY);
+    options
+}
+
+fn text(name: &OsStr) -> Result<&str> {
+    name.to_str().ok_or(Errno::EILSEQ)
+}
+
+fn errors(error: pario_client::Error) -> Errno {
+    errno(&error)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
