@@ -25,6 +25,9 @@ pub struct Options {
     /// A program that uses files, or a command that looks at the partition. Only the first gets at the
     /// servers' caches.
     pub role: Role,
+    /// The number of the program that this is a process of; one of its own if there is none. Servers serve programs in
+    /// turn, however many processes they have.
+    pub program: Option<u64>,
     /// Reaches servers of this host as if they were on others, if they listen for those.
     pub far: bool,
 }
@@ -35,6 +38,7 @@ impl Default for Options {
             deadline: Duration::from_secs(30),
             flush_deadline: Duration::from_secs(300),
             role: Role::Client,
+            program: None,
             far: false,
         }
     }
@@ -71,7 +75,8 @@ impl Core {
 
     /// Another client of the same partition, with connections of its own, which belongs to a team.
     pub fn sibling(&self, role: Role, team: Option<u128>) -> Result<Core> {
-        let options = Options { role, ..self.options };
+        let program = self.options.program.unwrap_or(self.client.0 as u64);
+        let options = Options { role, program: Some(program), ..self.options };
         Core::of(Arc::clone(&self.resolver), self.target(), options, team)
     }
 

@@ -254,6 +254,7 @@ impl Held<'_> {
             server: self.link.server,
             servers: target.servers.len() as u16,
             client: self.core.client,
+            program: self.core.options.program.unwrap_or(self.core.client.0 as u64),
             role: self.core.options.role,
             resume_ledger: self.line.ledger,
         };

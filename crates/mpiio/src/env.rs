@@ -29,6 +29,8 @@ pub struct Env {
     pub mount: Option<PathBuf>,
     /// Where partitions are registered: `PARIO_HOME`, or `.pario` in `HOME`.
     pub registry: Option<PathBuf>,
+    /// A number that tells this program from others at servers, if `PARIO_JOB` or the launcher says which it is.
+    pub program: Option<u64>,
     /// `PARIO_VERBOSE=1`: print a line for every call that fails.
     pub verbose: bool,
     hints: Hints,
@@ -44,7 +46,7 @@ pub fn env() -> &'static Env {
 impl Env {
     fn read(var: &dyn Fn(&str) -> Option<String>) -> Env {
         let on = |name| var(name).is_some_and(|value| !matches!(value.as_str(), "" | "0"));
-        let set = |name| var(name).filter(|value| !value.is_empty());
+        let set = |name: &str| var(name).filter(|value| !value.is_empty());
         let mut complaints = Vec::new();
         let source = pario_hints::hint_file(var);
         let text = match std::fs::read(&source.path) {
@@ -87,6 +89,7 @@ impl Env {
             registry: set("PARIO_HOME")
                 .map(PathBuf::from)
                 .or_else(|| Some(PathBuf::from(set("HOME")?).join(".pario"))),
+            program: job(&set).map(|job| digest(0, &job)),
             verbose: on("PARIO_VERBOSE"),
             hints,
             complaints,
@@ -101,9 +104,7 @@ impl Env {
     /// A number equal on the ranks of one node.
     pub(crate) fn node_key(&self) -> u64 {
         let named = self.node.as_deref().unwrap_or_default();
-        named.bytes().fold(node::node_key(), |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3).rotate_left(7)
-        })
+        digest(node::node_key(), named)
     }
 
     /// Whether this is not where the servers of partitions are, though it may look so.
@@ -127,6 +128,17 @@ impl Env {
         static SAID: Once = Once::new();
         SAID.call_once(|| self.complaints.iter().for_each(|line| say(line)));
     }
+}
+
+/// What all ranks of a program have in common, and no others. MPICH's own launcher says no such thing.
+fn job(set: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let slurm = || Some(format!("{}.{}", set("SLURM_JOB_ID")?, set("SLURM_STEP_ID")?));
+    set("PARIO_JOB").or_else(|| set("PMIX_NAMESPACE")).or_else(slurm)
+}
+
+fn digest(seed: u64, text: &str) -> u64 {
+    text.bytes()
+        .fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3).rotate_left(7))
 }
 
 /// The file system that a test asks to pretend.
@@ -160,6 +172,19 @@ pub fn say(line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_of_a_program_know_each_other_by_what_the_launcher_says() {
+        let program = |set: &[(&str, &str)]| {
+            Env::read(&|name| set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).into()))
+                .program
+        };
+        let slurm = [("SLURM_JOB_ID", "7"), ("SLURM_STEP_ID", "1")];
+        assert_eq!(program(&[]), None);
+        assert_eq!(program(&slurm[..1]), None);
+        assert_eq!(program(&slurm), program(&[("PARIO_JOB", "7.1"), ("SLURM_JOB_ID", "9")]));
+        assert_ne!(program(&slurm), program(&[("PMIX_NAMESPACE", "165675009")]));
+    }
 
     #[test]
     fn switches_and_hints_are_read() {

@@ -18,7 +18,7 @@ use crate::file::{File, Lazy, Parts};
 use crate::handles;
 use crate::name::Name;
 use crate::settings::{Collective, Facts, ships};
-use crate::storage::{KeptPointer, Storage, counted};
+use crate::storage::{self, KeptPointer, Storage, counted};
 use crate::team::{Same, Team};
 use crate::tier::Tiered;
 use crate::worker::held;
@@ -128,9 +128,11 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
         let kept = storage.retained().unwrap_or(0);
         first = Some(storage);
         let [id, kept] = [id, kept].map(|n| [(n >> 64) as u64, n as u64]);
-        Ok([id[0], id[1], start, keeper.0.into(), kind, block, stripe, servers, kept[0], kept[1]])
+        let [keeper, program] = [keeper.0.into(), storage::program()];
+        Ok([id[0], id[1], start, keeper, kind, block, stripe, servers, kept[0], kept[1], program])
     })?;
-    let [high, low, start, keeper, kind, block, stripe, servers, kept_high, kept_low] = words;
+    let [high, low, start, keeper, kind, block, stripe, servers, kept_high, kept_low, program] = words;
+    storage::belong_to(program);
     let id = u128::from(high) << 64 | u128::from(low);
     let facts = Facts::from_words([kind, block, stripe, servers]);
     let collective = Collective::new(&hints, &facts, team);

@@ -397,6 +397,20 @@ fn open_plain(path: &Path, how: &How) -> Result<PlainFile> {
     })
 }
 
+/// The number of this program at servers: the one that is known, else that of the rank that opened a file first.
+static PROGRAM: OnceLock<u64> = OnceLock::new();
+
+/// This rank's number of the program, for those that open the file with it.
+pub(crate) fn program() -> u64 {
+    let fresh = || pario_posix::node::random_id().map_or(std::process::id().into(), |id| id as u64);
+    *PROGRAM.get_or_init(|| env().program.unwrap_or_else(fresh))
+}
+
+/// This rank opens a file with one of that number; unless it has one, it is of the same program.
+pub(crate) fn belong_to(program: u64) {
+    PROGRAM.get_or_init(|| env().program.unwrap_or(program));
+}
+
 /// A partition; connections to its servers are shared by all files of the process.
 fn partition_named(name: &str) -> Result<client::Partition> {
     static KNOWN: OnceLock<Mutex<HashMap<String, client::Partition>>> = OnceLock::new();
@@ -408,7 +422,8 @@ fn partition_named(name: &str) -> Result<client::Partition> {
         ErrorKind::BadFile,
         "partitions are looked up in PARIO_HOME or ~/.pario, and neither PARIO_HOME nor HOME is set",
     ))?;
-    let options = client::Options { far: env().is_far(), ..client::Options::default() };
+    let options =
+        client::Options { far: env().is_far(), program: Some(program()), ..client::Options::default() };
     let partition = client::Partition::open_by_name(registry, name, options)?;
     known.insert(name.to_owned(), partition.clone());
     Ok(partition)

@@ -43,6 +43,8 @@ pub struct Config {
     pub view_bytes: usize,
     /// Threads that serve sessions.
     pub workers: usize,
+    /// Whether programs are served in turn; else requests as they arrive.
+    pub fair: bool,
     /// A client whose connection breaks while it lives keeps its files for this long.
     pub lease: Duration,
     /// A client that has leased blocks and does not give them up within this time after they were recalled is cut off.

@@ -1,8 +1,12 @@
 //! What all threads of a server share, and its workers: each waits for a session that can go on, and lets it.
+//!
+//! When all workers are busy, the first to be free asks for all sessions that can go on and lets the one begin whose
+//! turn it is ([`Turns`]); while another one sleeps, it takes what comes, since nobody has to wait then.
 
 use std::collections::HashMap;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
@@ -20,16 +24,20 @@ use crate::names::Names;
 use crate::peers::Peers;
 use crate::session::{GREETING, Next, Session, Who};
 use crate::status::Counters;
-use crate::sys::{Bell, Interest, Poll};
+use crate::sys::{Bell, EVENTS, Events, Interest, Poll};
 use crate::tallies::Tallies;
 use crate::tier::Tier;
 use crate::timers::Timers;
+use crate::turns::{Program, Turn, Turns};
 use crate::views::Views;
 
 /// The bell's number; listeners follow, then sessions.
 const BELL: u64 = 0;
 const LISTENERS: u64 = 1;
 const SESSIONS: u64 = 16;
+
+/// Whom those belong to who have not greeted yet.
+const NOBODY: Program = 0;
 
 /// Connections beyond this are closed at once.
 const MOST_SESSIONS: usize = 4096;
@@ -48,7 +56,11 @@ pub(crate) struct Core {
     poll: Poll,
     bell: Bell,
     listeners: Vec<Listener>,
-    sessions: Mutex<HashMap<u64, Arc<Mutex<Session>>>>,
+    sessions: Mutex<HashMap<u64, Seat>>,
+    /// Sessions that wait for a worker.
+    waiting: Mutex<Turns>,
+    /// Workers that wait for an event; counted while the above is held.
+    asleep: AtomicUsize,
     /// The session of each client.
     clients: Mutex<HashMap<ClientId, u64>>,
     /// The cache before this one, if all of it was stored.
@@ -58,6 +70,15 @@ pub(crate) struct Core {
     ending: AtomicBool,
     pub stop: AtomicBool,
 }
+
+/// A session, and which program's.
+struct Seat {
+    program: Program,
+    session: Arc<Mutex<Session>>,
+}
+
+/// What a worker did last: at whose expense, and how many bytes it moved.
+type Served = (Program, u64);
 
 impl Core {
     pub fn new(
@@ -93,6 +114,8 @@ impl Core {
             bell,
             listeners,
             sessions: Mutex::default(),
+            waiting: Mutex::default(),
+            asleep: AtomicUsize::new(0),
             clients: Mutex::default(),
             before,
             timers,
@@ -104,14 +127,11 @@ impl Core {
 
     /// A worker's life.
     pub fn work(&self) {
+        let mut served = None;
         while !self.stop.load(Ordering::Acquire) {
-            match self.poll.wait(self.timers.patience_ms()) {
-                Ok(Some(BELL)) => {
-                    self.bell.hear();
-                    self.watch_again(self.bell.as_fd(), BELL, Interest::Read);
-                }
-                Ok(Some(number)) if number < SESSIONS => self.accept(number),
-                Ok(Some(number)) => self.visit(number),
+            match self.next_turn(served.take()) {
+                Ok(Some(Turn { session: number, .. })) if number < SESSIONS => self.accept(number),
+                Ok(Some(Turn { session: number, program })) => served = Some((program, self.visit(number))),
                 Ok(None) => {}
                 Err(e) => {
                     self.counters.remember(format!("epoll: {e}"));
@@ -119,15 +139,64 @@ impl Core {
                     return;
                 }
             }
-            while let Some(number) = self.timers.due() {
-                match number {
-                    GRACE => self.cut_off(),
-                    session => self.visit(session),
-                }
-            }
         }
         // The next one hears it, too.
         self.bell.ring();
+    }
+
+    /// Whose turn it is, after waiting for somebody if there is nobody. `None`: come again.
+    fn next_turn(&self, served: Option<Served>) -> io::Result<Option<Turn>> {
+        while let Some(number) = self.timers.due() {
+            match number {
+                GRACE => self.cut_off(),
+                session => self.come_in(&mut lock(&self.waiting), session),
+            }
+        }
+        let mut turns = lock(&self.waiting);
+        if let Some((program, bytes)) = served {
+            turns.charge(program, bytes);
+        }
+        let mut events = Events::default();
+        while self.is_busy() {
+            let came = self.poll.wait(&mut events, EVENTS, 0)?;
+            came.iter().for_each(|event| self.come_in(&mut turns, event.u64));
+            if came.len() < EVENTS {
+                break;
+            }
+        }
+        if let Some(turn) = turns.next() {
+            return Ok(Some(turn));
+        }
+        self.asleep.fetch_add(1, Ordering::Relaxed);
+        drop(turns);
+        let came = self.poll.wait(&mut events, 1, self.timers.patience_ms());
+        let mut turns = lock(&self.waiting);
+        self.asleep.fetch_sub(1, Ordering::Relaxed);
+        came?.iter().for_each(|event| self.come_in(&mut turns, event.u64));
+        Ok(turns.next())
+    }
+
+    /// Whether a session that can go on may have to wait. If a worker sleeps it is woken for that.
+    pub fn is_busy(&self) -> bool {
+        self.asleep.load(Ordering::Relaxed) == 0
+    }
+
+    /// A session, or a listener, can go on.
+    fn come_in(&self, turns: &mut Turns, number: u64) {
+        if number == BELL {
+            self.bell.hear();
+            return self.watch_again(self.bell.as_fd(), BELL, Interest::Read);
+        }
+        let program = match self.config.fair {
+            true => lock(&self.sessions).get(&number).map_or(NOBODY, |seat| seat.program),
+            false => NOBODY,
+        };
+        turns.wait(program, number);
+    }
+
+    /// No worker begins anything as long as this is held.
+    pub fn hold(&self) -> MutexGuard<'_, Turns> {
+        lock(&self.waiting)
     }
 
     /// Ends all workers and the flusher.
@@ -172,6 +241,9 @@ impl Core {
         if hello.role == Role::Client {
             self.end_older(hello.client, number);
         }
+        if let Some(seat) = lock(&self.sessions).get_mut(&number) {
+            seat.program = hello.program;
+        }
         let local = stream.is_local() && hello.role == Role::Client;
         let pid = stream.peer_process().ok().flatten().unwrap_or(0);
         let ledger = match (local, hello.resume_ledger) {
@@ -192,7 +264,7 @@ impl Core {
     }
 
     pub fn count_sessions(&self) -> (u32, u32) {
-        let sessions: Vec<_> = lock(&self.sessions).values().cloned().collect();
+        let sessions: Vec<_> = lock(&self.sessions).values().map(|seat| Arc::clone(&seat.session)).collect();
         // A session that is at work just now is not looked into.
         let local = sessions.iter().filter(|s| {
             s.try_lock().is_ok_and(|session| session.who().is_some_and(|who| who.ledger.is_some()))
@@ -202,8 +274,7 @@ impl Core {
 
     /// Lets a session go on that waited for another server.
     pub fn deliver(&self, number: u64, answer: impl FnOnce(&mut Session)) {
-        let session = lock(&self.sessions).get(&number).cloned();
-        if let Some(session) = session {
+        if let Some(session) = self.session(number) {
             answer(&mut lock(&session));
             self.visit(number);
             // It may have to be visited again soon, and the workers may all be asleep.
@@ -242,7 +313,7 @@ impl Core {
         let handshake = Handshake::new(self.door.clone(), peer.into(), user, nonce);
         let session = Session::new(stream, handshake, now);
         let session = Arc::new(Mutex::new(session));
-        sessions.insert(number, session.clone());
+        sessions.insert(number, Seat { program: NOBODY, session: Arc::clone(&session) });
         drop(sessions);
         self.timers.set(now + GREETING, number);
         let session = lock(&session);
@@ -253,11 +324,16 @@ impl Core {
         }
     }
 
-    /// Lets a session go as far as it can.
-    fn visit(&self, number: u64) {
-        let Some(session) = lock(&self.sessions).get(&number).cloned() else { return };
+    fn session(&self, number: u64) -> Option<Arc<Mutex<Session>>> {
+        lock(&self.sessions).get(&number).map(|seat| Arc::clone(&seat.session))
+    }
+
+    /// Lets a session go on; how many bytes it moved.
+    fn visit(&self, number: u64) -> u64 {
+        let Some(session) = self.session(number) else { return 0 };
         let mut session = lock(&session);
         let next = session.step(self, number);
+        let moved = session.take_moved();
         match next {
             Next::Read => self.watch_again(session.stream.as_fd(), number, Interest::Read),
             Next::Write => self.watch_again(session.stream.as_fd(), number, Interest::Write),
@@ -275,6 +351,7 @@ impl Core {
                 self.left(number, who, opened);
             }
         }
+        moved
     }
 
     /// Has a session visited at this time, unless it will be before.
@@ -308,9 +385,9 @@ impl Core {
     }
 
     fn expel(&self, number: u64) {
-        let Some(session) = lock(&self.sessions).remove(&number) else { return };
+        let Some(seat) = lock(&self.sessions).remove(&number) else { return };
         let (who, opened) = {
-            let mut session = lock(&session);
+            let mut session = lock(&seat.session);
             (session.close(), session.take_opened_away())
         };
         self.left(number, who, opened);

@@ -1,7 +1,8 @@
 //! A storage server of a partition: sessions with clients, a pool of blocks in shared memory over its store, and on
 //! one server the name space.
 //!
-//! Threads: a few *workers* that wait in epoll and let sessions go on ([`core`], [`session`], [`apply`]); the
+//! Threads: a few *workers* that wait in epoll and let sessions go on, of each program in turn ([`core`], [`turns`],
+//! [`session`], [`apply`]); the
 //! *flusher* ([`flush`]); the *prefetcher* ([`prefetch`]); *forwarders* for requests that are meant for another server ([`peers`]); on the metadata
 //! server the *reaper* ([`names`]). All of them sleep when there is nothing to do.
 //!
@@ -29,6 +30,7 @@ mod sys;
 mod tallies;
 mod tier;
 mod timers;
+mod turns;
 mod views;
 
 pub use config::Config;

@@ -200,6 +200,7 @@ impl Peers {
             server,
             servers: self.config.servers,
             client: self.client,
+            program: self.client.0 as u64,
             role: Role::Peer,
             resume_ledger: None,
         };

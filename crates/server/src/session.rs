@@ -2,7 +2,8 @@
 //!
 //! A request is received as a whole, carried out, and answered before the next one is looked at; what the client
 //! sends meanwhile waits in the socket, which is what holds back a client that is too fast. So a session holds at
-//! most one request and one reply. A request whose blocks are in use is carried on with a moment later.
+//! most one request and one reply. After each the session gives others their turn, if all workers are busy. A request
+//! whose blocks are in use is carried on with a moment later.
 
 use std::io::{self, ErrorKind::WouldBlock};
 use std::os::fd::AsFd;
@@ -43,6 +44,8 @@ pub(crate) struct Session {
     payload: Payload,
     outbox: Outbox,
     who: Option<Who>,
+    /// Bytes of payload that were moved since somebody asked.
+    moved: u64,
     /// When it will be visited, if it is known.
     pub alarm: Option<Instant>,
     /// Files that were opened through this door at another server.
@@ -100,6 +103,7 @@ impl Session {
             payload: Payload::default(),
             outbox: Outbox::default(),
             who: None,
+            moved: 0,
             alarm: None,
             opened_away: Vec::new(),
         }
@@ -107,6 +111,11 @@ impl Session {
 
     pub fn who(&self) -> Option<Who> {
         self.who
+    }
+
+    /// Bytes of payload that it moved since this was last asked.
+    pub fn take_moved(&mut self) -> u64 {
+        std::mem::take(&mut self.moved)
     }
 
     /// Ends it, whatever is under way; who it was, the first time.
@@ -118,7 +127,7 @@ impl Session {
         self.who.take()
     }
 
-    /// Goes as far as possible.
+    /// Goes as far as possible; for one request at most, if others may be waiting.
     pub fn step(&mut self, core: &Core, number: u64) -> Next {
         match self.advance(core, number) {
             Ok(next) => next,
@@ -134,6 +143,7 @@ impl Session {
     }
 
     fn advance(&mut self, core: &Core, number: u64) -> Result<Next, Trouble> {
+        let mut is_done = false;
         loop {
             if !self.outbox.send(&self.stream)? {
                 return Ok(Next::Write);
@@ -146,6 +156,9 @@ impl Session {
                 }
                 Stage::Frame => {
                     self.stage = Stage::Frame;
+                    if is_done && core.is_busy() {
+                        return Ok(Next::Read);
+                    }
                     match self.receive()? {
                         None => return Ok(Next::Read),
                         Some(head) => self.stage = Stage::Payload(head),
@@ -157,8 +170,10 @@ impl Session {
                         return Ok(Next::Read);
                     }
                     self.begin(core, number, &head)?;
+                    is_done = true;
                 }
                 Stage::Working { envelope, task, since } => {
+                    is_done = true;
                     if let Some(next) = self.work(core, number, envelope, task, since)? {
                         return Ok(next);
                     }
@@ -238,6 +253,7 @@ impl Session {
 
     fn begin(&mut self, core: &Core, number: u64, head: &Head) -> Result<(), Trouble> {
         core.counters.requests.add(1);
+        self.moved += u64::from(head.payload);
         let (envelope, request) = head.request(self.intake.body()).map_err(Trouble::garbage)?;
         let may_forward = self.who.is_some_and(|who| who.role == Role::Peer);
         if envelope.origin.is_some() && !may_forward {
@@ -321,6 +337,7 @@ impl Session {
         if let Some((reply, pieces)) = task.pinned(core, &asker) {
             self.outbox.send_pinned(&self.stream, envelope, &reply, pieces, task.reply_payload())?;
             self.payload.clear();
+            self.moved += task.reply_payload() as u64;
             self.stage = Stage::Frame;
             return Ok(None);
         }
@@ -375,6 +392,7 @@ impl Session {
             core.counters.remember(failure.text.clone());
         }
         self.outbox.put_reply(envelope, reply, payload)?;
+        self.moved += payload as u64;
         self.payload.clear();
         self.stage = Stage::Frame;
         Ok(())

@@ -121,6 +121,12 @@ impl Server {
         self.wait()
     }
 
+    /// No worker begins anything as long as what this gives is held.
+    #[doc(hidden)]
+    pub fn hold(&self) -> impl Drop + '_ {
+        self.core.hold()
+    }
+
     fn spawn(&mut self, name: String, life: impl FnOnce(&Core) + Send + 'static) -> Result<()> {
         let core = self.core.clone();
         let thread = std::thread::Builder::new().name(name).spawn(move || life(&core));

@@ -14,6 +14,18 @@ pub(crate) enum Interest {
     End,
 }
 
+/// Events that are asked for at a time.
+pub(crate) const EVENTS: usize = 64;
+
+/// Room for them.
+pub(crate) struct Events([libc::epoll_event; EVENTS]);
+
+impl Default for Events {
+    fn default() -> Events {
+        Events([libc::epoll_event { events: 0, u64: 0 }; EVENTS])
+    }
+}
+
 /// An epoll instance. Every registered descriptor has a number; each report is given once (oneshot).
 pub(crate) struct Poll(OwnedFd);
 
@@ -34,14 +46,19 @@ impl Poll {
         self.control(libc::EPOLL_CTL_MOD, fd, number, interest)
     }
 
-    /// The number of one descriptor that is ready, or `None` after `limit_ms` (-1: never).
-    pub fn wait(&self, limit_ms: i32) -> io::Result<Option<u64>> {
-        let mut event = libc::epoll_event { events: 0, u64: 0 };
-        // SAFETY: room for exactly one event.
-        match check(unsafe { libc::epoll_wait(self.0.as_raw_fd(), &mut event, 1, limit_ms) }) {
-            Ok(0) => Ok(None),
-            Ok(_) => Ok(Some(event.u64)),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(None),
+    /// Descriptors that are ready, at most so many; none after `limit_ms` (-1: never).
+    pub fn wait<'a>(
+        &self,
+        events: &'a mut Events,
+        most: usize,
+        limit_ms: i32,
+    ) -> io::Result<&'a [libc::epoll_event]> {
+        let events = &mut events.0[..most];
+        let (room, len) = (events.as_mut_ptr(), events.len() as i32);
+        // SAFETY: room for that many events.
+        match check(unsafe { libc::epoll_wait(self.0.as_raw_fd(), room, len, limit_ms) }) {
+            Ok(count) => Ok(&events[..count as usize]),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => Ok(&[]),
             Err(e) => Err(e),
         }
     }

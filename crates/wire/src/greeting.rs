@@ -48,6 +48,8 @@ pub struct Hello {
     pub servers: u16,
     /// Who it is.
     pub client: ClientId,
+    /// The program that it is a process of: clients with the same number share what servers grant to one program.
+    pub program: u64,
     /// What it is.
     pub role: Role,
     /// The ledger that it had before it lost its connection.
@@ -139,6 +141,7 @@ records! {
         server: ServerId,
         servers: u16,
         client: ClientId,
+        program: u64,
         role: Role,
         resume_ledger: Option<u32>,
     }

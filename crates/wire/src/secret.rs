@@ -94,6 +94,7 @@ mod tests {
             server: ServerId(2),
             servers: 3,
             client: ClientId(4),
+            program: 3,
             role: Role::Client,
             resume_ledger: None,
         };

@@ -93,6 +93,7 @@ fn the_greetings_are_as_shown() {
         server: ServerId(2),
         servers: 4,
         client: ClientId(0x0a0b),
+        program: 0x0c0d,
         role: Role::Client,
         resume_ledger: Some(9),
     };

@@ -3,7 +3,7 @@
 use super::error::Error;
 use super::host;
 use super::message::{Peers, Said, Start, line, next_line};
-use pario_registry::{Entry, Running, Secret};
+use pario_registry::{Entry, Running, Scheduling, Secret};
 use pario_server::{Config, Server};
 use pario_transport::{Address, Connection, Tuning, fresh_client};
 use pario_units::{ErrorKind, PartitionId, RequestId, ServerId};
@@ -139,6 +139,7 @@ fn config(start: &Start) -> Result<Config, String> {
         views: VIEWS,
         view_bytes: VIEW_BYTES,
         workers: usize::from(settings.workers),
+        fair: settings.scheduling == Scheduling::Fair,
         lease: settings.deadline,
         grace: GRACE,
         deadline: settings.deadline,
@@ -235,11 +236,13 @@ pub fn connect(
     secret: &pario_wire::Secret,
     deadline: Instant,
 ) -> Result<Connection, String> {
+    let client = fresh_client().map_err(|e| e.to_string())?;
     let hello = Hello {
         partition: whom.partition,
         server: whom.server,
         servers: whom.servers,
-        client: fresh_client().map_err(|e| e.to_string())?,
+        client,
+        program: client.0 as u64,
         role: Role::Tool,
         resume_ledger: None,
     };

@@ -140,7 +140,7 @@ fn begin_to_cut(site: &Site, path: &str, size: u64) {
     let secret = Secret::new(*registry.secret(entry.id).expect("a secret").bytes());
     let (partition, server) = (entry.id, ServerId(0));
     let (client, role, resume_ledger) = (ClientId(99), Role::Client, None);
-    let hello = Hello { partition, server, servers: 2, client, role, resume_ledger };
+    let hello = Hello { partition, server, servers: 2, client, program: 1, role, resume_ledger };
     let address = Address::Unix(entry.running[&server].unix.clone().into());
     let deadline = Instant::now() + Duration::from_secs(10);
     let connected = Connection::connect(&address, &Tuning::default(), &hello, &secret, deadline);

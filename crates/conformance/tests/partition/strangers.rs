@@ -26,6 +26,7 @@ fn hello(site: &Site, client: u128) -> Hello {
         server: SERVER,
         servers: site.shape().servers,
         client: ClientId(client),
+        program: client as u64,
         role: Role::Client,
         resume_ledger: None,
     }

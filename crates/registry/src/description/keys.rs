@@ -180,7 +180,7 @@ static KEYS: &[Key] = &[
         name: "scheduling",
         aliases: &[],
         structural: FREE,
-        doc: "In which order requests are taken up: of each client in turn, or as they arrive.",
+        doc: "In which order requests are taken up: fair, of each program in turn, or arrival, as they come.",
         kind: words!(Scheduling, scheduling),
     },
     Key {

@@ -74,7 +74,7 @@ macro_rules! words {
 words! {
     /// In which order a server takes up requests.
     Scheduling {
-        /// One of each client in turn.
+        /// Of each program in turn.
         Fair = "fair",
         /// As they arrive.
         Arrival = "arrival",

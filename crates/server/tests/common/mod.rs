@@ -61,6 +61,7 @@ pub fn config(dir: &Path, server: u16, servers: u16, slots: u64) -> Config {
         views: 64,
         view_bytes: 1 << 20,
         workers: 2,
+        fair: true,
         lease: Duration::ZERO,
         grace: Duration::from_secs(20),
         deadline: Duration::from_secs(10),
@@ -98,6 +99,7 @@ pub fn hello(server: u16, servers: u16, client: u128) -> Hello {
         server: ServerId(server),
         servers,
         client: ClientId(client),
+        program: 1,
         role: Role::Client,
         resume_ledger: None,
     }

@@ -100,6 +100,7 @@ pub fn hello() -> Hello {
         server: ServerId(1),
         servers: 3,
         client: ClientId(9),
+        program: 6,
         role: Role::Client,
         resume_ledger: None,
     }

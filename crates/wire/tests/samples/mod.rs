@@ -325,6 +325,7 @@ impl Dice {
             server: ServerId(self.number() as u16),
             servers: self.number() as u16,
             client: ClientId(self.wide()),
+            program: self.number(),
             role: self.pick(&[Role::Client, Role::Peer, Role::Tool]),
             resume_ledger: self.maybe(Dice::small),
         };

@@ -1,0 +1,69 @@
+//! Programs are served in turn, however many connections they have.
+
+mod common;
+
+use common::*;
+use pario_server::Server;
+use pario_transport::{Address, Connection, Tuning};
+use pario_units::{RequestId, ServerId};
+use pario_wire::greeting::Hello;
+use pario_wire::message::Change;
+use pario_wire::{Envelope, Reply, Request, Secret};
+
+/// Requests that wait on each connection.
+const DEPTH: u64 = 50;
+
+fn connect(address: &Address, client: u128, program: u64) -> Connection {
+    let hello = Hello { program, ..hello(0, 1, client) };
+    Connection::connect(address, &Tuning::default(), &hello, &Secret::new([9; 32]), deadline()).unwrap().0
+}
+
+/// Lets one worker loose on full connections, eight of program 1 and one of program 2; the places that the requests
+/// of the latter got among all of them.
+fn places(name: &str, fair: bool) -> Vec<u64> {
+    let scratch = Scratch::new(name);
+    let server = Server::start(pario_server::Config { workers: 1, fair, ..config(&scratch.0, 0, 1, 64) });
+    let server = server.unwrap();
+    let address = server.started().unix.clone();
+    let mut all: Vec<_> = (0..9).map(|n| connect(&address, n + 1, 1 + n as u64 / 8)).collect();
+    let set = Request::Counter { key: 5, change: Change::Set(0) };
+    all[0].call(Envelope::new(ServerId(0), RequestId(1)), &set, &[], &mut [], deadline()).unwrap();
+    // The answer says how many came before.
+    let request = Request::Counter { key: 5, change: Change::Add(1) };
+    let worker = server.hold();
+    for connection in &mut all {
+        for id in 2..DEPTH + 2 {
+            connection.send(Envelope::new(ServerId(0), RequestId(id)), &request, &[], deadline()).unwrap();
+        }
+    }
+    drop(worker);
+    let mut answers = all.iter_mut().map(|connection| {
+        let answer = |_| match connection.receive(&mut [], deadline()).unwrap().1 {
+            Reply::Counted { before } => before,
+            other => panic!("{other:?}"),
+        };
+        (0..DEPTH).map(answer).collect::<Vec<_>>()
+    });
+    let many: Vec<_> = answers.by_ref().take(8).flatten().collect();
+    let one = answers.next().unwrap();
+    let mut every: Vec<_> = many.into_iter().chain(one.iter().copied()).collect();
+    every.sort_unstable();
+    assert_eq!(every, (0..9 * DEPTH).collect::<Vec<_>>());
+    server.shut_down().unwrap();
+    one
+}
+
+#[test]
+fn a_program_with_one_connection_gets_as_much_as_one_with_eight() {
+    let places = places("fair", true);
+    // The worker may have heard of one connection before all were ready.
+    assert!(places[0] <= 3, "{places:?}");
+    assert!(places.windows(2).all(|pair| pair[1] - pair[0] <= 2), "{places:?}");
+}
+
+#[test]
+fn as_they_arrive_every_connection_gets_as_much() {
+    let places = places("arrival", false);
+    assert!(places.windows(2).all(|pair| (1..=9 + 1).contains(&(pair[1] - pair[0]))), "{places:?}");
+    assert!(places[DEPTH as usize - 1] >= 8 * (DEPTH - 2), "{places:?}");
+}
