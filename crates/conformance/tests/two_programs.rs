@@ -20,7 +20,7 @@ fn one(host: Host, number: usize, seed: u64, hints: &str, partition: &Partition,
     let run = Run::new(host, 2, program).arg(format!("pario:{NAME}/file")).arg(dir.path());
     let run = run.args([number.to_string(), seed.to_string(), ROUNDS.to_string()]);
     let site = Site { partition, hints, nodes: &[] };
-    run.preload(true).timeout(90).env("PARIO_STATS", "json").on(&site, Path::new("/nowhere"))
+    run.preload(true).timeout(30).env("PARIO_STATS", "json").on(&site, Path::new("/nowhere"))
 }
 
 /// Looks at the file whenever the programs wait for that; how often it was.
