@@ -1,10 +1,12 @@
 //! What the files and names of a partition share: its servers, and who we are to them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
+use pario_registry::Registry;
 use pario_units::{ClientId, FileId, RequestId, ServerId};
 use pario_wire::greeting::Role;
 use pario_wire::message::{self, Access};
@@ -41,6 +43,14 @@ impl Default for Options {
             program: None,
             far: false,
         }
+    }
+}
+
+impl Options {
+    /// With the deadline that the partition's description has; its registry's directory is given.
+    pub fn of_partition(registry: &Path, name: &str) -> Result<Options> {
+        let entry = Registry::open(registry)?.get(name)?;
+        Ok(Options { deadline: entry.description.settings().deadline, ..Options::default() })
     }
 }
 

@@ -27,6 +27,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// One attempt to connect takes no longer than this: the server may be elsewhere by then.
 const ATTEMPT: Duration = Duration::from_secs(5);
 
+/// A host that has not been heard of for the time of a request is taken to be gone, but not before this.
+const LEAST_SILENCE: Duration = Duration::from_secs(1);
+
 thread_local! {
     static SENT: Cell<Sent> = const { Cell::new(Sent { requests: 0, bytes: 0 }) };
 }
@@ -219,8 +222,10 @@ impl Held<'_> {
         self.connect(since, deadline)
     }
 
-    /// Makes sure of a connection.
+    /// Makes sure of a connection. However long the request may take, a server that is not to be reached is not
+    /// waited for longer than for any other.
     pub fn connect(&mut self, since: Instant, deadline: Instant) -> Result<()> {
+        let deadline = deadline.min(Instant::now() + self.core.options.deadline);
         let mut pause = FIRST_PAUSE;
         while !self.is_connected() {
             self.hang_up();
@@ -265,8 +270,10 @@ impl Held<'_> {
         if self.core.options.far && candidates.iter().any(is_far) {
             candidates.retain(is_far);
         }
+        let silence = self.core.options.deadline.max(LEAST_SILENCE);
+        let tuning = Tuning { silence, ..Tuning::default() };
         for address in candidates {
-            match Connection::connect(&address, &Tuning::default(), &hello, &target.secret, deadline) {
+            match Connection::connect(&address, &tuning, &hello, &target.secret, deadline) {
                 Ok((connection, welcome, pool)) => {
                     return self.enter(connection, &welcome, pool, deadline);
                 }

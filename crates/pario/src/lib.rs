@@ -155,13 +155,17 @@ pub use pario_view::View;
 /// # }
 /// ```
 pub fn open(name: &str) -> Result<Partition> {
-    open_with(name, Options::default())
+    let registry = registry()?;
+    Partition::open_by_name(&registry, name, Options::of_partition(&registry, name)?)
 }
 
 /// The same with other options.
 pub fn open_with(name: &str, options: Options) -> Result<Partition> {
-    let registry = env::registry().ok_or_else(|| {
+    Partition::open_by_name(&registry()?, name, options)
+}
+
+fn registry() -> Result<std::path::PathBuf> {
+    env::registry().ok_or_else(|| {
         Error::Target("neither PARIO_HOME nor HOME is set: where is the registry of partitions?".into())
-    })?;
-    Partition::open_by_name(&registry, name, options)
+    })
 }

@@ -20,8 +20,10 @@ use std::time::{Duration, Instant};
 /// How long a server waits for the end of another in its place.
 const PREDECESSOR: Duration = Duration::from_secs(5);
 
-/// How long a process may take to give up what it has leased; less than a request of another waits for it.
-const GRACE: Duration = Duration::from_secs(20);
+/// How long a process may take, at least and at most, to give up what it has leased. See [`grace`].
+const LEAST_GRACE: Duration = Duration::from_secs(1);
+const MOST_GRACE: Duration = Duration::from_secs(20);
+
 /// Views of clients that a server keeps, and bytes of memory for them.
 const VIEWS: usize = 4096;
 const VIEW_BYTES: usize = 64 << 20;
@@ -141,9 +143,15 @@ fn config(start: &Start) -> Result<Config, String> {
         workers: usize::from(settings.workers),
         fair: settings.scheduling == Scheduling::Fair,
         lease: settings.deadline,
-        grace: GRACE,
+        grace: grace(settings.deadline),
         deadline: settings.deadline,
+        store_delay: start.store_delay,
     })
+}
+
+/// Less than a request of another waits for it.
+fn grace(deadline: Duration) -> Duration {
+    (deadline * 2 / 3).clamp(LEAST_GRACE, MOST_GRACE)
 }
 
 fn make_directory(path: &Path) -> Result<(), String> {
