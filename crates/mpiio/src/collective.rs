@@ -84,7 +84,7 @@ impl World for Ground {
         if self.file.tuning().sole {
             return Ok(Some(Guard::None));
         }
-        self.file.storage()?.try_lock(range, self.owned)
+        self.file.storage()?.try_lock(range)
     }
 
     fn direct(&mut self, job: &exchange::Job) -> Result<u64> {
@@ -129,11 +129,12 @@ impl Operation {
                 let alone = file.tuning().atomic || unreadable || !matches!(ground.coder, Coder::Plain);
                 let cover = (write && settings.strategy != Strategy::Direct).then_some(&*coverage);
                 let claim = Claim::access(call, digest, &task.view, task.at, task.len, alone, cover);
-                // Who does not want sieving does not want windows with holes either.
+                // Who does not want sieving does not want windows with holes either. Servers merge small pieces
+                // themselves; and a window that is read, changed and written back would have to be kept from other
+                // programs meanwhile, for which one rank would wait while others wait for it.
                 let no_sieving = file.tuning().sieve_write == pario_posix::Toggle::Disable;
-                let unread = servers && (!settings.owned || !file.amode().read);
                 let apart = pace == Pace::Nonblocking && !file.team.is_on_one_node();
-                let no_holes = no_sieving || unread || apart;
+                let no_holes = no_sieving || servers || apart;
                 let claim = Claim { no_holes, ..claim };
                 (claim, Some(task), ground, None)
             }

@@ -52,7 +52,6 @@ pub(crate) struct OnPartition {
 pub(crate) enum Guard {
     None,
     Range(OwnedRange),
-    Kept(client::Hold),
 }
 
 impl Storage {
@@ -259,15 +258,11 @@ impl Storage {
     }
 
     /// Keeps others from a range, if that can be had at once.
-    pub fn try_lock(&self, range: Range<u64>, owned: bool) -> Result<Option<Guard>> {
+    pub fn try_lock(&self, range: Range<u64>) -> Result<Option<Guard>> {
         let plain = match self {
             Storage::Plain(plain) => plain,
-            Storage::Partition(on) => {
-                return match on.tier.as_ref().filter(|_| owned) {
-                    Some(tier) => Ok(Some(Guard::Kept(tier.hold(&on.partition, &on.file, range)?))),
-                    None => Ok(Some(Guard::None)),
-                };
-            }
+            // Windows with holes are for plain files only.
+            Storage::Partition(_) => return Ok(Some(Guard::None)),
         };
         match plain.try_lock_owned(Offset(range.start)..Offset(range.end), true) {
             Ok(guard) => Ok(guard.map(Guard::Range)),

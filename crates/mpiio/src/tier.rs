@@ -5,11 +5,10 @@
 //! which then call blocks back. So all that has to be known here besides is how far the ranks have written: the
 //! servers may not have heard of it.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use pario_client::{self as client, Hold, TierFile, TierOptions};
+use pario_client::{self as client, TierFile, TierOptions};
 
 use pario_trace::FileStats;
 
@@ -72,16 +71,6 @@ impl Tiered {
         from: &[u8],
     ) -> Result<()> {
         Ok(self.keep(partition, file)?.write_at(from, at)?)
-    }
-
-    /// Nobody gets what lies in the range until this is dropped.
-    pub fn hold(
-        &self,
-        partition: &client::Partition,
-        file: &client::File,
-        range: Range<u64>,
-    ) -> Result<Hold> {
-        Ok(self.keep(partition, file)?.hold(range)?)
     }
 
     /// All ranks have written up to here.
