@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// What `pario` wants to know of its environment.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +30,8 @@ pub struct Environment {
     pub cache: PathBuf,
     /// `PARIO_RUN`: where servers' run directories are, instead of in memory.
     pub run_base: Option<PathBuf>,
+    /// `PARIO_STORE_DELAY_US`: servers take this much longer for every block of their storage; for tests.
+    pub store_delay: Duration,
     /// Whether this is within a job of Slurm.
     pub in_slurm_job: bool,
     /// `PARIO_SSH`: the program to use as `ssh`, with options.
@@ -94,6 +97,7 @@ impl Environment {
                 .unwrap_or_else(std::env::temp_dir)
                 .join("pario"),
             run_base: get("PARIO_RUN").map(PathBuf::from),
+            store_delay: microseconds("PARIO_STORE_DELAY_US", get("PARIO_STORE_DELAY_US")),
             in_slurm_job: get("SLURM_JOB_ID").is_some(),
             ssh: words(get("PARIO_SSH"), "ssh"),
             srun: words(get("PARIO_SRUN"), "srun"),
@@ -101,6 +105,16 @@ impl Environment {
             says_oversubscribe: OVERSUBSCRIBE.iter().any(|(name, _)| get(name).is_some()),
         }
     }
+}
+
+/// A time that a variable holds; none if it is not set.
+fn microseconds(name: &str, variable: Option<OsString>) -> Duration {
+    let text = variable.map_or_else(|| "0".into(), |text| text.to_string_lossy().into_owned());
+    let number = text.parse().unwrap_or_else(|_| {
+        eprintln!("pario: {name}={text} is no number of microseconds and does not count");
+        0
+    });
+    Duration::from_micros(number)
 }
 
 /// The words of a command that a variable holds.

@@ -49,6 +49,8 @@ pub struct Config {
     pub grace: Duration,
     /// How long a request to another server may take.
     pub deadline: Duration,
+    /// Every block that is read from storage or written to it takes this much longer; for tests.
+    pub store_delay: Duration,
 }
 
 impl Config {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use pario_cache::{Adopted, Geometry, Identity, Pool};
-use pario_store::{FileStore, Store};
+use pario_store::{Faulty, FileStore, Store};
 use pario_transport::{Address, Listener, Tuning};
 
 use crate::config::Config;
@@ -45,7 +45,11 @@ impl Server {
     /// Starts all threads; clients can connect when this returns.
     pub fn start(config: Config) -> Result<Server> {
         let store = FileStore::open(&config.directory, config.block as usize, store_identity(&config))?;
-        let (tier, adopted) = tier(&config, Box::new(store))?;
+        let store: Box<dyn Store> = match config.store_delay.is_zero() {
+            true => Box::new(store),
+            false => Box::new(Faulty::slow(store, config.store_delay)),
+        };
+        let (tier, adopted) = tier(&config, store)?;
         let before = read_retired(&config.directory);
         tier.pool.set_watermarks(config.high_water, config.low_water);
         let names = match config.server == config.metadata {

@@ -1,10 +1,11 @@
-//! A store that fails on purpose, around any other.
+//! A store that fails, or takes its time, on purpose, around any other.
 //!
 //! Rules say which calls fail and how; calls that no rule touches go through. The wrapped store stays what
 //! it is, so what was done before a failure can be looked at with [`Faulty::inner`].
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use pario_units::FileId;
 
@@ -50,9 +51,12 @@ impl Call {
     }
 }
 
-/// A store that fails on purpose.
+/// A store that fails, or takes its time, on purpose.
 pub struct Faulty<S> {
     inner: S,
+    /// Every block that is read or written takes at least this long, one after the other.
+    delay: Duration,
+    busy: Mutex<()>,
     plan: Mutex<Plan>,
 }
 
@@ -78,7 +82,13 @@ struct Rule {
 impl<S: Store> Faulty<S> {
     /// A store that does not fail yet.
     pub fn new(inner: S) -> Faulty<S> {
-        Faulty { inner, plan: Mutex::default() }
+        Faulty { inner, delay: Duration::ZERO, busy: Mutex::default(), plan: Mutex::default() }
+    }
+
+    /// One that does not fail yet either, and takes at least this long for every block that it reads or writes, one
+    /// after the other.
+    pub fn slow(inner: S, delay: Duration) -> Faulty<S> {
+        Faulty { delay, ..Faulty::new(inner) }
     }
 
     /// The store within.
@@ -133,6 +143,13 @@ impl<S: Store> Faulty<S> {
         }
     }
 
+    fn take_time(&self, blocks: usize) {
+        if !self.delay.is_zero() {
+            let _busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+            std::thread::sleep(self.delay.saturating_mul(u32::try_from(blocks).unwrap_or(u32::MAX)));
+        }
+    }
+
     fn may(&self, call: Call) -> Result<()> {
         self.pass(call).map_err(|(_, error)| error)
     }
@@ -149,10 +166,12 @@ impl<S: Store> Store for Faulty<S> {
 
     fn read(&self, file: FileId, first: u64, blocks: &mut [&mut [u8]]) -> Result<()> {
         self.may(Call::Read)?;
+        self.take_time(blocks.len());
         self.inner.read(file, first, blocks)
     }
 
     fn write(&self, file: FileId, first: u64, blocks: &[&[u8]], end: u64) -> Result<()> {
+        self.take_time(blocks.len());
         match self.pass(Call::Write) {
             Ok(()) => self.inner.write(file, first, blocks, end),
             Err((some, error)) => {

@@ -144,6 +144,7 @@ fn config(start: &Start) -> Result<Config, String> {
         lease: settings.deadline,
         grace: grace(settings.deadline),
         deadline: settings.deadline,
+        store_delay: start.store_delay,
     })
 }
 

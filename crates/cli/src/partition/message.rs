@@ -12,6 +12,7 @@
 
 use std::io::{self, BufRead, Read};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use pario_registry::{Description, Running, Secret};
 use pario_units::{PartitionId, ServerId};
@@ -44,6 +45,9 @@ pub struct Start {
     pub run_base: Option<PathBuf>,
     /// Where its log goes, on its own host.
     pub log: PathBuf,
+    /// See [`Environment::store_delay`](crate::env::Environment::store_delay).
+    #[serde(default)]
+    pub store_delay: Duration,
 }
 
 /// What a server says.
@@ -145,6 +149,7 @@ pub mod tests {
             port: 0,
             run_base: None,
             log: "/tmp/log".into(),
+            store_delay: Duration::ZERO,
         }
     }
 

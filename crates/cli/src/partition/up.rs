@@ -135,7 +135,7 @@ fn bring_up(
                 }
             })?;
             let launcher = Here::new(entry.description.settings().launcher, env);
-            let ask = Ask { registry, launcher: &launcher, run_base: env.run_base.as_deref() };
+            let ask = Ask { registry, launcher: &launcher, env };
             ask.start(entry, &dead, Instant::now() + deadline)?
         }
     };
@@ -226,7 +226,7 @@ fn report(entry: &Entry, word: &str, started: usize, as_json: bool) -> String {
 struct Ask<'a> {
     registry: &'a Registry,
     launcher: &'a dyn Launcher,
-    run_base: Option<&'a Path>,
+    env: &'a Environment,
 }
 
 /// A server that is being started.
@@ -312,8 +312,9 @@ impl Ask<'_> {
             secret: secret.clone(),
             made: entry.made,
             port,
-            run_base: self.run_base.map(Path::to_owned),
+            run_base: self.env.run_base.clone(),
             log: self.registry.dir().join("logs").join(format!("{}.{server}.log", entry.name())),
+            store_delay: self.env.store_delay,
         }
     }
 

@@ -64,6 +64,7 @@ pub fn config(dir: &Path, server: u16, servers: u16, slots: u64) -> Config {
         lease: Duration::ZERO,
         grace: Duration::from_secs(20),
         deadline: Duration::from_secs(10),
+        store_delay: Duration::ZERO,
     }
 }
 
