@@ -25,8 +25,9 @@ use crate::host::Host;
 pub struct Hosts {
     head: Holder,
     hosts: Vec<Holder>,
-    /// What the launchers use instead of `ssh`.
+    /// What MPI's launchers use instead of `ssh`, and what `pario` uses, as which its options end with `--`.
     agent: PathBuf,
+    ssh: PathBuf,
     _dir: Scratch,
 }
 
@@ -94,6 +95,21 @@ done
 exit 255
 "#;
 
+/// The same for who puts options before the host.
+const SSH: &str = r#"#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+shift
+exec AGENT "$@"
+"#;
+
+/// Writes a script that can be executed.
+fn script(path: PathBuf, text: &str) -> PathBuf {
+    fs::write(&path, text)
+        .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o755)))
+        .expect("a scratch directory takes new files");
+    path
+}
+
 impl Hosts {
     /// Sets `count` hosts up. `None`: this process may not, which it says.
     pub fn new(count: usize) -> Option<Hosts> {
@@ -131,11 +147,9 @@ impl Hosts {
             hosts.push(host);
         }
         let processes: Vec<String> = hosts.iter().map(|host| host.process.to_string()).collect();
-        let agent = dir.join("agent");
-        fs::write(&agent, AGENT.replace("PROCESSES", &processes.join(" ")))
-            .and_then(|()| fs::set_permissions(&agent, fs::Permissions::from_mode(0o755)))
-            .expect("a scratch directory takes new files");
-        Ok(Hosts { head, hosts, agent, _dir: dir })
+        let agent = script(dir.join("agent"), &AGENT.replace("PROCESSES", &processes.join(" ")));
+        let ssh = script(dir.join("ssh"), &SSH.replace("AGENT", &agent.to_string_lossy()));
+        Ok(Hosts { head, hosts, agent, ssh, _dir: dir })
     }
 
     /// What has to stand before a command so that it runs on a host, by its number from 1; 0 is the head.
@@ -147,9 +161,25 @@ impl Hosts {
         words
     }
 
-    /// A program that executes a command on a host as `ssh` does: its arguments are the host and the command.
-    pub fn agent(&self) -> &Path {
-        &self.agent
+    /// A program that executes a command on a host as `ssh` does: its arguments are options, `--`, the host and the
+    /// command. What `PARIO_SSH` has to be.
+    pub fn ssh(&self) -> &Path {
+        &self.ssh
+    }
+
+    /// Pulls the cable of a host: nothing goes in or out any more, and nobody is told.
+    pub fn cut(&self, number: usize) {
+        in_network(&self.head, &format!("ip link set port{number} down")).expect("a port can be closed");
+    }
+
+    /// Puts it in again.
+    pub fn mend(&self, number: usize) {
+        in_network(&self.head, &format!("ip link set port{number} up")).expect("a port can be opened");
+    }
+
+    /// All of them, by their numbers.
+    pub fn numbers(&self) -> Vec<usize> {
+        (1..=self.hosts.len()).collect()
     }
 
     /// Bytes that each host has sent to the others.
@@ -162,10 +192,10 @@ impl Hosts {
         self.hosts.iter().flat_map(|host| [processes(host), shared_memory(host)].concat()).collect()
     }
 
-    /// A host's launcher that starts `ranks` ranks spread evenly over the hosts, in order.
-    pub(crate) fn launcher(&self, host: Host, ranks: u32) -> Command {
-        let names: Vec<String> = (1..=self.hosts.len()).map(|number| format!("host{number}")).collect();
-        let each = ranks.div_ceil(self.hosts.len().max(1) as u32);
+    /// A host's launcher that starts `ranks` ranks spread evenly over these hosts, in order.
+    pub(crate) fn launcher(&self, host: Host, ranks: u32, at: &[usize]) -> Command {
+        let names: Vec<String> = at.iter().map(|number| format!("host{number}")).collect();
+        let each = ranks.div_ceil(at.len().max(1) as u32);
         let mut command = enter(&self.head, host.mpiexec().as_os_str());
         match host {
             Host::Mpich => {

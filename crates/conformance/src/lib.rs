@@ -27,4 +27,4 @@ pub use hosts::Hosts;
 pub use library::{libpario, pario, target_dir, workspace_dir};
 pub use mount::Mount;
 pub use run::{Output, Run, Status, execute};
-pub use stats::Stats;
+pub use stats::{Report, Stats};

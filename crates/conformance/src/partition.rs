@@ -1,34 +1,62 @@
-//! A partition of this host for a test: `pario up` when it is made, `pario down` when it is dropped.
+//! A partition for a test: `pario up` when it is made, `pario down` when it is dropped.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
-use crate::{Run, Scratch, pario, scratch};
+use crate::{Hosts, Run, Scratch, pario, scratch};
 
 /// A partition that runs as long as this value lives.
 #[derive(Debug)]
 pub struct Partition {
     dir: Scratch,
+    /// Where its servers are, if not on this host.
+    hosts: Option<Arc<Hosts>>,
 }
 
 /// Its name.
 pub const NAME: &str = "trial";
 
 impl Partition {
-    /// With so many servers, stripes of so many bytes, and so much cache each.
+    /// With so many servers on this host, stripes of so many bytes, and so much cache each.
     #[track_caller]
     pub fn up(servers: u16, stripe: u64, cache: &str) -> Partition {
+        Partition::slow(servers, stripe, cache, 0)
+    }
+
+    /// The same with servers that take so much longer for every block of their storage.
+    #[track_caller]
+    pub fn slow(servers: u16, stripe: u64, cache: &str, delay_us: u64) -> Partition {
+        let here = vec![String::new(); usize::from(servers)];
+        let more = format!("stripe_size = {stripe}\ncache = \"{cache}\"\nlisten = \"127.0.0.1\"\n");
+        Partition::start(None, &here, &more, &[("PARIO_STORE_DELAY_US", &delay_us.to_string())])
+    }
+
+    /// With a server on each of these hosts, started from their head, and with these lines of description.
+    #[track_caller]
+    pub fn at(hosts: &Arc<Hosts>, numbers: &[usize], more: &str) -> Partition {
+        let nodes: Vec<String> = numbers.iter().map(|number| format!("host{number}:")).collect();
+        Partition::start(Some(hosts.clone()), &nodes, more, &[])
+    }
+
+    #[track_caller]
+    fn start(
+        hosts: Option<Arc<Hosts>>,
+        nodes: &[String],
+        more: &str,
+        environment: &[(&str, &str)],
+    ) -> Partition {
         let dir = scratch();
-        let list: Vec<String> =
-            (0..servers).map(|server| format!("{:?}", dir.join(format!("data{server}")))).collect();
-        let text = format!(
-            "name = \"{NAME}\"\nservers = [{}]\nstripe_size = {stripe}\ncache = \"{cache}\"\nlisten = \"127.0.0.1\"\n",
-            list.join(", ")
-        );
+        let resource = |(server, node): (usize, &String)| {
+            format!("\"{node}{}\"", dir.join(format!("data{server}")).display())
+        };
+        let list: Vec<String> = nodes.iter().enumerate().map(resource).collect();
         let file = dir.join("trial.toml");
+        let text = format!("name = \"{NAME}\"\nservers = [{}]\n{more}", list.join(", "));
         std::fs::write(&file, text).expect("a scratch directory takes files");
-        let partition = Partition { dir };
-        partition.pario(&["up", &file.to_string_lossy()]);
+        let partition = Partition { dir, hosts };
+        let mut up = partition.command(&["up", &file.to_string_lossy()]);
+        said(up.envs(environment.iter().copied()));
         partition
     }
 
@@ -47,12 +75,35 @@ impl Partition {
     /// Runs the command `pario`, which has to succeed; what it says.
     #[track_caller]
     pub fn pario(&self, arguments: &[&str]) -> String {
-        let output = Command::new(pario()).args(arguments).env("PARIO_HOME", self.home()).output();
-        let output = output.expect("pario can be run");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "pario {}: {}: {said}", arguments.join(" "), output.status);
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        String::from_utf8_lossy(&said(&mut self.command(arguments))).into_owned()
     }
+
+    /// The bytes of one of its files, by `pario cat`.
+    #[track_caller]
+    pub fn cat(&self, path: &str) -> Vec<u8> {
+        said(&mut self.command(&["cat", &format!("{NAME}:{path}")]))
+    }
+
+    /// The command `pario`: on the head, if its servers are on hosts of their own.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut words = self.hosts.as_ref().map_or_else(Vec::new, |hosts| hosts.prefix(0));
+        words.push(pario().to_string_lossy().into_owned());
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).args(arguments).env("PARIO_HOME", self.home());
+        if let Some(hosts) = &self.hosts {
+            command.env("PARIO_SSH", hosts.ssh()).env_remove("SLURM_JOB_ID");
+        }
+        command
+    }
+}
+
+/// What a command says, which has to succeed.
+#[track_caller]
+fn said(command: &mut Command) -> Vec<u8> {
+    let output = command.output().expect("pario can be run");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}: {errors}", output.status);
+    output.stdout
 }
 
 /// Where and how a program's files are accessed.
@@ -80,7 +131,7 @@ impl Run {
 
 impl Drop for Partition {
     fn drop(&mut self) {
-        let down = Command::new(pario()).args(["down", NAME]).env("PARIO_HOME", self.home()).status();
+        let down = self.command(&["down", NAME]).status();
         // A test that fails already says more.
         if !std::thread::panicking() {
             assert!(down.is_ok_and(|status| status.success()), "pario down failed");

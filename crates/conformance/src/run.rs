@@ -12,7 +12,7 @@ use crate::host::Host;
 use crate::hosts::{self, Hosts};
 use crate::library::libpario;
 use crate::process::{self, Finished};
-use crate::stats::{self, Stats};
+use crate::stats::{self, Report, Stats};
 
 /// A run to be started; set the fields or chain the methods.
 #[derive(Clone, Debug)]
@@ -33,8 +33,8 @@ pub struct Run {
     pub shim: Option<PathBuf>,
     /// The node that each rank takes itself to be on; empty: the one node that it is on.
     pub nodes: Vec<u32>,
-    /// The hosts that the ranks are spread over; none: this machine.
-    pub hosts: Option<Arc<Hosts>>,
+    /// Which of some hosts the ranks are spread over; none: this machine.
+    pub hosts: Option<(Arc<Hosts>, Vec<usize>)>,
     /// The working directory, if not this process's.
     pub dir: Option<PathBuf>,
     /// After this long the run is killed and counts as failed.
@@ -96,8 +96,13 @@ impl Run {
     }
 
     /// Spreads the ranks evenly over hosts.
-    pub fn hosts(mut self, hosts: &Arc<Hosts>) -> Run {
-        self.hosts = Some(hosts.clone());
+    pub fn hosts(self, hosts: &Arc<Hosts>) -> Run {
+        self.at(hosts, &hosts.numbers())
+    }
+
+    /// The same over some of them, by their numbers.
+    pub fn at(mut self, hosts: &Arc<Hosts>, numbers: &[usize]) -> Run {
+        self.hosts = Some((hosts.clone(), numbers.to_vec()));
         self
     }
 
@@ -116,14 +121,30 @@ impl Run {
     /// Runs to the end, or to the time limit. `PARIO_STATS=1` is set, so that [`Output::pario_calls`] works.
     pub fn run(&self) -> Output {
         let places = gate::enter(self.ranks);
-        let finished = process::finish(self.command(), self.timeout);
+        let output = self.finish();
         drop(places);
+        output
+    }
+
+    /// Runs several programs at the same time, because they wait for each other.
+    pub fn together<const N: usize>(runs: [&Run; N]) -> [Output; N] {
+        let places = gate::enter(runs.iter().map(|run| run.ranks).sum());
+        let outputs = std::thread::scope(|scope| {
+            let started = runs.map(|run| scope.spawn(|| run.finish()));
+            started.map(|thread| thread.join().expect("running does not panic"))
+        });
+        drop(places);
+        outputs
+    }
+
+    fn finish(&self) -> Output {
+        let finished = process::finish(self.command(), self.timeout);
         Output::of(finished, self.timeout, self.to_string())
     }
 
     fn command(&self) -> Command {
         let mut command = match &self.hosts {
-            Some(hosts) => hosts.launcher(self.host, self.ranks),
+            Some((hosts, numbers)) => hosts.launcher(self.host, self.ranks, numbers),
             None => Command::new(self.host.mpiexec()),
         };
         command.envs(self.host.launch_environment().iter().copied());
@@ -131,7 +152,9 @@ impl Run {
         let mut set = |name: &str, value: &str| {
             command.args(self.host.rank_variable(name, value));
         };
-        set("PARIO_STATS", "1");
+        if !self.env.iter().any(|(name, _)| name == "PARIO_STATS") {
+            set("PARIO_STATS", "1");
+        }
         for (name, value) in &self.env {
             set(name, value);
         }
@@ -175,8 +198,8 @@ impl fmt::Display for Run {
         if !self.nodes.is_empty() {
             write!(f, ", on nodes {:?}", self.nodes)?;
         }
-        if self.hosts.is_some() {
-            write!(f, ", on hosts of their own")?;
+        if let Some((_, numbers)) = &self.hosts {
+            write!(f, ", on hosts {numbers:?}")?;
         }
         for (name, value) in &self.env {
             write!(f, ", {name}={value}")?;
@@ -250,6 +273,11 @@ impl Output {
     /// What each rank reported about its use of Pario.
     pub fn stats(&self) -> Vec<Stats> {
         stats::parse(&self.stderr)
+    }
+
+    /// What was reported on each open file, in the order of their closing; under `PARIO_STATS=json`.
+    pub fn reports(&self) -> Vec<Report> {
+        stats::reports(&self.stderr)
     }
 
     /// `MPI_File_*` calls that reached Pario, over all ranks.

@@ -1,7 +1,8 @@
 //! Reads the line that each rank prints at `MPI_Finalize` under `PARIO_STATS=1`:
-//! `pario: stats rank=R calls=N opens=O read_bytes=B written_bytes=B`.
+//! `pario: stats rank=R calls=N opens=O read_bytes=B written_bytes=B`, and the line of JSON on each file under
+//! `PARIO_STATS=json`.
 //!
-//! It is the proof that a program's calls really reached Pario, or really did not.
+//! It is the proof that a program's calls really reached Pario, or really did not, and how they went.
 
 /// What one rank did through Pario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,9 +47,61 @@ fn one(line: &str) -> Option<Stats> {
     (known >= 2).then_some(stats)
 }
 
+/// What was done to a file between open and close.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    line: String,
+}
+
+impl Report {
+    /// The sum over the ranks of a number of this name.
+    #[track_caller]
+    pub fn total(&self, name: &str) -> u64 {
+        self.number("totals", name)
+    }
+
+    /// The largest of any rank.
+    #[track_caller]
+    pub fn largest(&self, name: &str) -> u64 {
+        self.number("largest", name)
+    }
+
+    /// Whether some collective write went this way.
+    pub fn wrote_by(&self, strategy: &str) -> bool {
+        let decisions = self.line.split("\"write\":[").nth(1).unwrap_or_default();
+        decisions.contains(&format!("\"strategy\":\"{strategy}\""))
+    }
+
+    #[track_caller]
+    fn number(&self, object: &str, name: &str) -> u64 {
+        let object = self.line.split(&format!("\"{object}\":{{")).nth(1).unwrap_or_default();
+        let object = object.split('}').next().unwrap_or_default();
+        let mut pairs = object.split(',').filter_map(|pair| pair.split_once(':'));
+        let value = pairs.find_map(|(key, value)| (key.trim_matches('"') == name).then_some(value));
+        let value = value.and_then(|value| value.parse().ok());
+        value.unwrap_or_else(|| panic!("no number {name} in {}", self.line))
+    }
+}
+
+/// All reports in a run's error output.
+pub(crate) fn reports(text: &str) -> Vec<Report> {
+    let lines = text.lines().filter_map(|line| Some(&line[line.find("{\"file\":")?..]));
+    lines.map(|line| Report { line: line.to_owned() }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reports_are_read() {
+        let text = "x\n{\"file\":\"a{,}\",\"ranks\":2,\"totals\":{\"messages\":3,\"pieces\":12},\
+                    \"largest\":{\"messages\":2},\"decisions\":{\"read\":[{\"strategy\":\"direct\"}],\
+                    \"write\":[{\"strategy\":\"two-phase\"}]}}\ny\n";
+        let [report] = &reports(text)[..] else { panic!("one report") };
+        assert_eq!((report.total("messages"), report.total("pieces"), report.largest("messages")), (3, 12, 2));
+        assert!(report.wrote_by("two-phase") && !report.wrote_by("direct"));
+    }
 
     #[test]
     fn lines_are_found_among_others() {

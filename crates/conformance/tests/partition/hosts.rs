@@ -1,8 +1,6 @@
 //! Partitions over several hosts: servers are started through a launcher, and clients reach those of other hosts
 //! by TCP only. It takes root; elsewhere these tests say so and pass.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -20,13 +18,6 @@ use super::try_seeds;
 const CHILD: &str = "PARIO_TEST_HOST";
 
 const HOSTS: u16 = 3;
-
-/// What stands in for `ssh`: its options end with `--`.
-const SSH: &str = r#"#!/bin/sh
-while [ "$1" != -- ]; do shift; done
-shift
-exec AGENT "$@"
-"#;
 
 /// Not a test: several clients on one host, each result compared with the model.
 #[test]
@@ -66,11 +57,7 @@ fn expect_passed(child: Child) {
 fn site(hosts: &Hosts, shape: Shape) -> Site {
     let nodes: Vec<String> = (1..=HOSTS).map(|number| format!("host{number}")).collect();
     let mut site = Site::on(shape, &nodes);
-    let ssh = site.path("ssh");
-    fs::write(&ssh, SSH.replace("AGENT", &hosts.agent().to_string_lossy()))
-        .and_then(|()| fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)))
-        .expect("a scratch directory takes new files");
-    (site.prefix, site.ssh) = (hosts.prefix(0), Some(ssh));
+    (site.prefix, site.ssh) = (hosts.prefix(0), Some(hosts.ssh().to_owned()));
     site.start();
     site
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pario_conformance::partition::{NAME, Partition};
-use pario_conformance::{Host, Kind, Run, compile, same_file, scratch, workspace_dir};
+use pario_conformance::{Host, Kind, Output, Run, compile, same_file, scratch, workspace_dir};
 
 /// Under what a program runs with Pario.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,6 +78,20 @@ fn host_alone(host: Host, ranks: u32, dir: &Path, specs: &[&str]) -> bool {
 #[allow(dead_code)] // not every test file needs it
 #[track_caller]
 pub fn compare_on(partition: &Partition, host: Host, ranks: u32, specs: &[&str], settings: &[Setting]) {
+    compare_placed(partition, host, ranks, specs, settings, |run| run);
+}
+
+/// The same with runs that are somewhere else, or different in another way; what came out of each.
+#[track_caller]
+pub fn compare_placed(
+    partition: &Partition,
+    host: Host,
+    ranks: u32,
+    specs: &[&str],
+    settings: &[Setting],
+    place: impl Fn(Run) -> Run,
+) -> Vec<Output> {
+    let mut outputs = Vec::new();
     let dir = scratch();
     let theirs = host_alone(host, ranks, &dir.join("host"), specs);
     for (index, setting) in settings.iter().enumerate() {
@@ -89,7 +103,7 @@ pub fn compare_on(partition: &Partition, host: Host, ranks: u32, specs: &[&str],
         if !setting.hints.is_empty() {
             run = run.env("PARIO_HINTS", setting.hints);
         }
-        let output = run.run().expect_success();
+        let output = place(run).run().expect_success();
         assert!(output.stdout.contains("passed"), "{output}");
         let out = dir.join(format!("out{index}"));
         partition.copy_out(&out);
@@ -97,5 +111,7 @@ pub fn compare_on(partition: &Partition, host: Host, ranks: u32, specs: &[&str],
             let first = if spec.contains("ours=1") || !theirs { dir.join("out0") } else { dir.join("host") };
             same_file(first.join(number.to_string()), out.join(number.to_string()));
         }
+        outputs.push(output);
     }
+    outputs
 }

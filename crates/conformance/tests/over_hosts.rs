@@ -1,0 +1,194 @@
+//! MPI programs on partitions whose servers are on hosts of their own, with ranks beside them, elsewhere, or both: the
+//! bytes are the MPI library's own, whichever way they take. And one host is cut off from the others in the middle of
+//! it: who needs it hears of that in time, and who does not goes on. It takes root; elsewhere these tests say so and
+//! pass.
+
+mod pattern;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pario_conformance::partition::{NAME, Partition, Site};
+use pario_conformance::{
+    Host, Hosts, Kind, Output, Run, Scratch, compile, same_bytes, scratch, workspace_dir,
+};
+use pattern::{PLAIN, Setting, compare_placed};
+
+const SERVERS: &str = "pario_strategy=server-directed";
+const TWO_PHASE: &str = "pario_strategy=two-phase;cb_buffer_size=8192";
+const CLIENTS: &str = "pario_strategy=client-directed";
+
+const SETTINGS: &[Setting] = &[
+    PLAIN,
+    Setting { hints: SERVERS, ..PLAIN },
+    Setting { hints: TWO_PHASE, ..PLAIN },
+    Setting { hints: CLIENTS, ..PLAIN },
+];
+
+const SHAPES: &[&str] = &[
+    "block3d:size=9,calls=2",
+    "tile:size=7,op=iat,mem=spread",
+    "random:size=12,piece=1024,op=split",
+    "strided:size=60,piece=64,calls=2,old=1,cut=1",
+    "holes:size=30,piece=100,op=iall,old=1",
+    "segments:size=3000,op=at,calls=2",
+    "ordered:size=100,op=ordered,old=1",
+];
+
+/// Runs all shapes on a partition with a server on each of some hosts and ranks on each of some.
+#[track_caller]
+fn compare(count: usize, servers: &[usize], on: &[usize], host: Host, ranks: u32, settings: &[Setting]) {
+    let Some(hosts) = Hosts::new(count).map(Arc::new) else { return };
+    let partition = Partition::at(&hosts, servers, "stripe_size = 4096\ncache = \"2M\"\n");
+    let place = |run: Run| run.at(&hosts, on).env("PARIO_STATS", "json");
+    let outputs = compare_placed(&partition, host, ranks, SHAPES, settings, place);
+    for (setting, output) in settings.iter().zip(&outputs) {
+        expect_way(setting.hints, on.len() > 1, output);
+    }
+}
+
+/// The bytes went the way that was asked for. `several`: the ranks are on several hosts.
+#[track_caller]
+fn expect_way(hints: &str, several: bool, output: &Output) {
+    let reports = output.reports();
+    // Every shape is a file that all ranks open together, besides what single ranks do before and after.
+    assert!(reports.len() >= SHAPES.len(), "{output}");
+    let sum = |name| reports.iter().map(|report| report.total(name)).sum::<u64>();
+    assert!(sum("server_requests") > 0, "nothing was asked of a server: {output}");
+    assert_eq!(sum("errors"), 0, "{output}");
+    let by = |strategy| reports.iter().filter(|report| report.wrote_by(strategy)).count();
+    match hints {
+        SERVERS => {
+            assert!(by("server-directed") >= SHAPES.len(), "{output}");
+            assert_eq!(sum("messages"), 0, "ranks sent bytes to each other: {output}");
+        }
+        TWO_PHASE => {
+            assert!(by("two-phase") > 0, "{output}");
+            assert!(!several || sum("messages") > 0, "ranks of different hosts never talked: {output}");
+        }
+        CLIENTS => {
+            assert!(by("client-directed") > 0 && sum("staged_bytes") > 0, "{output}");
+            assert!(!several || sum("messages") > 0, "ranks of different hosts never talked: {output}");
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn all_servers_elsewhere() {
+    compare(2, &[1], &[2], Host::Mpich, 2, SETTINGS);
+}
+
+#[test]
+fn servers_and_ranks_on_both_hosts() {
+    compare(2, &[1, 2], &[1, 2], Host::Mpich, 2, SETTINGS);
+    compare(2, &[2, 1], &[1, 2], Host::OpenMpi, 4, SETTINGS);
+}
+
+#[test]
+fn some_ranks_beside_servers() {
+    compare(3, &[1, 2], &[2, 3], Host::OpenMpi, 4, SETTINGS);
+    compare(3, &[1, 2, 3], &[3], Host::Mpich, 2, &SETTINGS[1..2]);
+}
+
+#[test]
+fn four_hosts() {
+    compare(4, &[1, 2], &[3, 4], Host::OpenMpi, 4, &SETTINGS[..3]);
+    compare(4, &[1, 2, 3, 4], &[1, 2, 3, 4], Host::OpenMpi, 4, &[SETTINGS[1], SETTINGS[3]]);
+}
+
+/// A run of `programs/hosts/cut.c`.
+fn cut_run(host: Host, ranks: u32, role: &str, file: &str, (dir, site): (&Scratch, &Site<'_>)) -> Run {
+    let source = workspace_dir().join("crates/conformance/programs/hosts/cut.c");
+    let program = compile(host, source, Kind::C, &[]);
+    let run = Run::new(host, ranks, program).preload(true).timeout(90);
+    run.arg(role).arg(format!("pario:{NAME}/{file}")).arg(dir.path()).on(site, Path::new("/nowhere"))
+}
+
+/// Waits for what a program says by a file; whether it came.
+fn heard(dir: &Scratch, name: &str) -> bool {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !dir.join(name).exists() {
+        if Instant::now() >= until {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+fn say(dir: &Scratch, name: &str) {
+    std::fs::write(dir.join(name), "").expect("a scratch directory takes new files");
+}
+
+#[track_caller]
+fn passed(output: Output) {
+    let output = output.expect_success();
+    assert!(output.stdout.contains("passed"), "{output}");
+    for line in output.stdout.lines().filter(|line| *line != "passed") {
+        eprintln!("{line}");
+    }
+}
+
+/// What `cut.c` makes of a file.
+fn bytes(len: usize, round: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 31 + at / 251 + 7 + round) as u8).collect()
+}
+
+/// A server's host is cut off: programs that need it fail in time, and one that does not goes on.
+#[test]
+fn a_host_of_a_server_is_cut_off() {
+    let Some(hosts) = Hosts::new(3).map(Arc::new) else { return };
+    let partition = Partition::at(&hosts, &[1, 2, 3], "stripe_size = 4096\ndeadline = \"2s\"\n");
+    for (host, hints) in [(Host::OpenMpi, SERVERS), (Host::Mpich, CLIENTS)] {
+        let dir = scratch();
+        let site = Site { partition: &partition, hints, nodes: &[] };
+        let needs = cut_run(host, 2, "server", "needs", (&dir, &site)).at(&hosts, &[1, 2]);
+        let hints = format!("{hints};striping_factor=2;start_iodevice=0");
+        let site = Site { partition: &partition, hints: &hints, nodes: &[] };
+        let goes_on = cut_run(Host::OpenMpi, 2, "on", "on", (&dir, &site)).at(&hosts, &[1, 2]);
+        let [failed, went_on] = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                if heard(&dir, "ready") {
+                    hosts.cut(3);
+                    say(&dir, "cut");
+                }
+            });
+            Run::together([&needs, &goes_on])
+        });
+        hosts.mend(3);
+        eprintln!("{}: ", site.hints);
+        passed(failed);
+        passed(went_on);
+        // What had been synced before is there, and nothing else.
+        same_bytes("what was synced and what is there", &bytes(128_000, 0), &partition.cat("/needs"));
+        partition.pario(&["rm", &format!("{NAME}:/needs"), &format!("{NAME}:/on")]);
+    }
+}
+
+/// The host of a program is cut off, with blocks of a file in its ranks' memory: another program gets at these blocks,
+/// and when the cable is back nothing is lost.
+#[test]
+fn a_host_of_ranks_is_cut_off() {
+    let Some(hosts) = Hosts::new(3).map(Arc::new) else { return };
+    let partition = Partition::at(&hosts, &[1, 2], "stripe_size = 4096\ndeadline = \"4s\"\n");
+    let (dir, site) = (scratch(), Site { partition: &partition, hints: CLIENTS, nodes: &[] });
+    let lost = cut_run(Host::Mpich, 2, "client", "file", (&dir, &site)).at(&hosts, &[3]);
+    let beside = cut_run(Host::OpenMpi, 2, "beside", "file", (&dir, &site)).at(&hosts, &[1, 2]);
+    let [lost, beside] = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            if heard(&dir, "ready") {
+                hosts.cut(3);
+                say(&dir, "cut");
+                let _ = heard(&dir, "heard") && heard(&dir, "went on");
+                hosts.mend(3);
+                say(&dir, "mended");
+            }
+        });
+        Run::together([&lost, &beside])
+    });
+    passed(lost);
+    passed(beside);
+    same_bytes("what was meant and what is there", &bytes(256_000, 0), &partition.cat("/file"));
+}

@@ -1,0 +1,78 @@
+//! Two programs that use the same file of a partition at the same time, each with blocks of it in its ranks' memory:
+//! after sync, barrier, sync each reads what the other wrote, and so does `pario cat`.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use pario_conformance::partition::{NAME, Partition, Site};
+use pario_conformance::{Host, Kind, Run, Scratch, compile, same_bytes, scratch, workspace_dir};
+
+const ROUNDS: usize = 40;
+
+const CLIENTS: &str = "pario_strategy=client-directed";
+const FEW_BLOCKS: &str = "pario_strategy=client-directed;pario_tier1_size=64k";
+
+/// One of the programs.
+fn one(host: Host, number: usize, seed: u64, hints: &str, partition: &Partition, dir: &Scratch) -> Run {
+    let source = workspace_dir().join("crates/conformance/programs/partitions/handover.c");
+    let program = compile(host, source, Kind::C, &[]);
+    let run = Run::new(host, 2, program).arg(format!("pario:{NAME}/file")).arg(dir.path());
+    let run = run.args([number.to_string(), seed.to_string(), ROUNDS.to_string()]);
+    let site = Site { partition, hints, nodes: &[] };
+    run.preload(true).timeout(30).env("PARIO_STATS", "json").on(&site, Path::new("/nowhere"))
+}
+
+/// Looks at the file whenever the programs wait for that; how often it was.
+fn look_on(partition: &Partition, dir: &Scratch) -> usize {
+    let until = Instant::now() + Duration::from_secs(90);
+    let mut looks = 0;
+    for round in (4..ROUNDS).step_by(5) {
+        let expected = dir.join(format!("expect.{round}"));
+        while !expected.exists() {
+            if Instant::now() >= until {
+                return looks;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let found = partition.cat("/file");
+        let expected = fs::read(&expected).expect("it has been written");
+        // The programs are told first: they would wait for ever if this fails.
+        fs::write(dir.join(format!("seen.{round}")), "").expect("a scratch directory takes new files");
+        same_bytes(&format!("what `pario cat` says in round {round}, and what is"), &found, &expected);
+        looks += 1;
+    }
+    looks
+}
+
+#[track_caller]
+fn hand_over(seed: u64, hosts: [Host; 2], hints: [&str; 2], (servers, stripe, cache): (u16, u64, &str)) {
+    let partition = Partition::up(servers, stripe, cache);
+    let dir = scratch();
+    let runs = [0, 1].map(|number| one(hosts[number], number, seed, hints[number], &partition, &dir));
+    let (outputs, looks) = std::thread::scope(|scope| {
+        let looker = scope.spawn(|| look_on(&partition, &dir));
+        let outputs = Run::together([&runs[0], &runs[1]]);
+        (outputs, looker.join())
+    });
+    let mut recalls = 0;
+    for output in outputs {
+        let output = output.expect_success();
+        assert!(output.stdout.contains("passed"), "{output}");
+        let [report] = &output.reports()[..] else { panic!("one file was opened once: {output}") };
+        assert!(report.wrote_by("client-directed"), "{output}");
+        recalls += report.total("recalls");
+    }
+    assert_eq!(looks.expect("`pario cat` shows what is"), ROUNDS / 5);
+    assert!(recalls > 0, "no program had what the other wanted");
+}
+
+#[test]
+fn each_sees_what_the_other_wrote() {
+    hand_over(1, [Host::Mpich, Host::OpenMpi], [CLIENTS; 2], (2, 4096, "4M"));
+}
+
+#[test]
+fn with_little_memory() {
+    hand_over(2, [Host::OpenMpi, Host::Mpich], [FEW_BLOCKS, CLIENTS], (3, 65536, "1M"));
+}
