@@ -99,7 +99,10 @@ mod tests {
                     \"largest\":{\"messages\":2},\"decisions\":{\"read\":[{\"strategy\":\"direct\"}],\
                     \"write\":[{\"strategy\":\"two-phase\"}]}}\ny\n";
         let [report] = &reports(text)[..] else { panic!("one report") };
-        assert_eq!((report.total("messages"), report.total("pieces"), report.largest("messages")), (3, 12, 2));
+        assert_eq!(
+            (report.total("messages"), report.total("pieces"), report.largest("messages")),
+            (3, 12, 2)
+        );
         assert!(report.wrote_by("two-phase") && !report.wrote_by("direct"));
     }
 
