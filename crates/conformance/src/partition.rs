@@ -106,35 +106,6 @@ fn said(command: &mut Command) -> Vec<u8> {
     output.stdout
 }
 
-/// A directory where a partition is mounted as long as this value lives.
-#[derive(Debug)]
-pub struct Mounted {
-    dir: PathBuf,
-}
-
-impl Partition {
-    /// Mounts it at a directory, which is made. `None`: this machine has no FUSE, which it says.
-    #[track_caller]
-    pub fn mount(&self, dir: &Path) -> Option<Mounted> {
-        if !Path::new("/dev/fuse").exists() {
-            eprintln!("skipped: there is no /dev/fuse");
-            return None;
-        }
-        std::fs::create_dir(dir).expect("a scratch directory takes directories");
-        self.pario(&["mount", NAME, &dir.to_string_lossy()]);
-        Some(Mounted { dir: dir.to_owned() })
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let unmounted = Command::new(pario()).args(["umount", "--lazy"]).arg(&self.dir).status();
-        if !std::thread::panicking() {
-            assert!(unmounted.is_ok_and(|status| status.success()), "pario umount failed");
-        }
-    }
-}
-
 /// Where and how a program's files are accessed.
 #[derive(Debug)]
 pub struct Site<'a> {
@@ -164,6 +135,35 @@ impl Drop for Partition {
         // A test that fails already says more.
         if !std::thread::panicking() {
             assert!(down.is_ok_and(|status| status.success()), "pario down failed");
+        }
+    }
+}
+
+/// A directory where a partition is mounted as long as this value lives.
+#[derive(Debug)]
+pub struct Mounted {
+    dir: PathBuf,
+}
+
+impl Partition {
+    /// Mounts it at a directory, which is made. `None`: this machine has no FUSE, which it says.
+    #[track_caller]
+    pub fn mount(&self, dir: &Path) -> Option<Mounted> {
+        if !Path::new("/dev/fuse").exists() {
+            eprintln!("skipped: there is no /dev/fuse");
+            return None;
+        }
+        std::fs::create_dir(dir).expect("a scratch directory takes directories");
+        self.pario(&["mount", NAME, &dir.to_string_lossy()]);
+        Some(Mounted { dir: dir.to_owned() })
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let unmounted = Command::new(pario()).args(["umount", "--lazy"]).arg(&self.dir).status();
+        if !std::thread::panicking() {
+            assert!(unmounted.is_ok_and(|status| status.success()), "pario umount failed");
         }
     }
 }

@@ -59,6 +59,18 @@ fn atomic() {
     clauses("atomic", 3, &[SERVERS, CLIENTS], (2, 4096, "1M"));
 }
 
+/// Blocks are in the memory of four ranks when they begin to write on top of each other.
+#[test]
+fn atomic_with_kept_blocks() {
+    for hints in [FEW_BLOCKS, CLIENTS] {
+        let partition = Partition::up(3, 4096, "1M");
+        let (site, dir) = (Site { partition: &partition, hints, nodes: &[] }, scratch());
+        let output = table_run(Host::OpenMpi, 4, "atomic", &dir).on(&site, dir.path()).run();
+        all_hold(&output);
+        assert!(output.stderr.contains("× client-directed"), "no blocks were kept: {output}");
+    }
+}
+
 #[test]
 fn data_representations() {
     clauses("datarep", 3, &[TWO_PHASE, FEW_BLOCKS], (2, 4096, "1M"));

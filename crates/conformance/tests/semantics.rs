@@ -45,7 +45,7 @@ fn collective() {
 
 #[test]
 fn atomic() {
-    clauses("atomic", &[2, 3], &["20", "20b", "20c"]);
+    clauses("atomic", &[2, 3], &["20", "20b", "20c", "20d"]);
 }
 
 #[test]

@@ -54,8 +54,9 @@ impl Call {
 /// A store that fails, or takes its time, on purpose.
 pub struct Faulty<S> {
     inner: S,
-    /// Every block that is read or written takes at least this long, one after the other in a call.
+    /// Every block that is read or written takes at least this long, one after the other.
     delay: Duration,
+    busy: Mutex<()>,
     plan: Mutex<Plan>,
 }
 
@@ -81,10 +82,11 @@ struct Rule {
 impl<S: Store> Faulty<S> {
     /// A store that does not fail yet.
     pub fn new(inner: S) -> Faulty<S> {
-        Faulty { inner, delay: Duration::ZERO, plan: Mutex::default() }
+        Faulty { inner, delay: Duration::ZERO, busy: Mutex::default(), plan: Mutex::default() }
     }
 
-    /// One that does not fail yet either, and takes at least this long for every block that it reads or writes.
+    /// One that does not fail yet either, and takes at least this long for every block that it reads or writes, one
+    /// after the other.
     pub fn slow(inner: S, delay: Duration) -> Faulty<S> {
         Faulty { delay, ..Faulty::new(inner) }
     }
@@ -143,6 +145,7 @@ impl<S: Store> Faulty<S> {
 
     fn take_time(&self, blocks: usize) {
         if !self.delay.is_zero() {
+            let _busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
             std::thread::sleep(self.delay.saturating_mul(u32::try_from(blocks).unwrap_or(u32::MAX)));
         }
     }

@@ -6,9 +6,8 @@
  * on:     a program with a file on other servers goes on until that one is through.
  * client: the host of this program is cut off, with what it has written still in its memory. It hears of it; when
  *         the cable is back nothing is lost.
- * beside: meanwhile another program writes the other pieces of the same blocks.
- *
- * In files of two programs, pieces alternate between `client` and `beside`.
+ * beside: meanwhile another program with as many ranks writes what follows in the same file, from the middle of a block
+ *         on.
  */
 #include "markers.h"
 
@@ -18,32 +17,34 @@ static unsigned char data[MINE];
 
 static unsigned char byte_at(MPI_Offset at, int round) { return (unsigned char)(at * 31 + at / 251 + 7 + round); }
 
-/* Piece i of this rank is piece i * owners + owner of the file. */
-static MPI_File open_as(const char *path, int owner, int owners)
+/* Pieces alternate between the ranks, from this byte of the file on. */
+static MPI_Offset start;
+
+static MPI_File open_file(const char *path)
 {
     MPI_File f;
     MPI_Datatype piece, type;
     MUST(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &f));
     MUST(MPI_Type_contiguous(PIECE, MPI_BYTE, &piece));
-    MUST(MPI_Type_create_resized(piece, 0, owners * PIECE, &type));
+    MUST(MPI_Type_create_resized(piece, 0, ranks * PIECE, &type));
     MUST(MPI_Type_commit(&type));
-    MUST(MPI_File_set_view(f, (MPI_Offset)owner * PIECE, MPI_BYTE, type, "native", MPI_INFO_NULL));
+    MUST(MPI_File_set_view(f, start + (MPI_Offset)me * PIECE, MPI_BYTE, type, "native", MPI_INFO_NULL));
     MUST(MPI_Type_free(&piece));
     MUST(MPI_Type_free(&type));
     return f;
 }
 
-static void fill(int owner, int owners, int round)
+static void fill(int round)
 {
     for (int i = 0; i < MINE; i++)
-        data[i] = byte_at(((MPI_Offset)(i / PIECE) * owners + owner) * PIECE + i % PIECE, round);
+        data[i] = byte_at(start + ((MPI_Offset)(i / PIECE) * ranks + me) * PIECE + i % PIECE, round);
 }
 
-static void read_back(MPI_File f, int owner, int owners, int round)
+static void read_back(MPI_File f, int round)
 {
     static unsigned char wanted[MINE];
     MPI_Status status;
-    fill(owner, owners, round);
+    fill(round);
     memcpy(wanted, data, MINE);
     memset(data, 0, MINE);
     MUST(MPI_File_read_at_all(f, 0, data, MINE, MPI_BYTE, &status));
@@ -75,14 +76,14 @@ static void all_ready(const char *name)
 
 static void server_is_cut_off(const char *path)
 {
-    MPI_File f = open_as(path, me, ranks);
-    fill(me, ranks, 0);
+    MPI_File f = open_file(path);
+    fill(0);
     MUST(MPI_File_write_at_all(f, 0, data, MINE, MPI_BYTE, MPI_STATUS_IGNORE));
     MUST(MPI_File_sync(f));
     all_ready("ready");
     await("cut");
-    double start = MPI_Wtime();
-    fill(me, ranks, 0);
+    double begun = MPI_Wtime();
+    fill(0);
     int wrote = failed("write", MPI_File_write_at_all(f, 0, data, MINE, MPI_BYTE, MPI_STATUS_IGNORE));
     double middle = MPI_Wtime();
     int synced = failed("sync", MPI_File_sync(f));
@@ -90,22 +91,22 @@ static void server_is_cut_off(const char *path)
     EXPECT(wrote || synced);
     failed("close", MPI_File_close(&f));
     if (me == 0)
-        printf("write %.1f s, sync %.1f s, close %.1f s\n", middle - start, end - middle, MPI_Wtime() - end);
+        printf("write %.1f s, sync %.1f s, close %.1f s\n", middle - begun, end - middle, MPI_Wtime() - end);
     all_ready("over");
 }
 
 static void goes_on(const char *path)
 {
-    MPI_File f = open_as(path, me, ranks);
+    MPI_File f = open_file(path);
     int rounds = 0, cut, over;
     await("ready");
     do {
         /* Before the round, so that what is counted happened after it. */
         cut = is_marked("cut");
-        fill(me, ranks, rounds);
+        fill(rounds);
         MUST(MPI_File_write_at_all(f, 0, data, MINE, MPI_BYTE, MPI_STATUS_IGNORE));
         MUST(MPI_File_sync(f));
-        read_back(f, me, ranks, rounds);
+        read_back(f, rounds);
         over = is_marked("over");
         MUST(MPI_Bcast(&cut, 1, MPI_INT, 0, MPI_COMM_WORLD));
         MUST(MPI_Bcast(&over, 1, MPI_INT, 0, MPI_COMM_WORLD));
@@ -119,14 +120,14 @@ static void goes_on(const char *path)
 
 static void client_is_cut_off(const char *path)
 {
-    MPI_File f = open_as(path, 2 * me, 2 * ranks);
-    fill(2 * me, 2 * ranks, 0);
+    MPI_File f = open_file(path);
+    fill(0);
     MUST(MPI_File_write_at_all(f, 0, data, MINE, MPI_BYTE, MPI_STATUS_IGNORE));
     all_ready("ready");
     await("cut");
-    double start = MPI_Wtime();
+    double begun = MPI_Wtime();
     EXPECT(failed("sync", MPI_File_sync(f)));
-    if (me == 0) printf("sync %.1f s\n", MPI_Wtime() - start);
+    if (me == 0) printf("sync %.1f s\n", MPI_Wtime() - begun);
     all_ready("heard");
     await("mended");
     MUST(MPI_File_sync(f));
@@ -135,14 +136,15 @@ static void client_is_cut_off(const char *path)
 
 static void beside(const char *path)
 {
+    start = (MPI_Offset)ranks * MINE;
     await("cut");
-    MPI_File f = open_as(path, 2 * me + 1, 2 * ranks);
-    fill(2 * me + 1, 2 * ranks, 0);
-    double start = MPI_Wtime();
+    MPI_File f = open_file(path);
+    fill(0);
+    double begun = MPI_Wtime();
     MUST(MPI_File_write_at_all(f, 0, data, MINE, MPI_BYTE, MPI_STATUS_IGNORE));
     MUST(MPI_File_sync(f));
-    if (me == 0) printf("write and sync %.1f s\n", MPI_Wtime() - start);
-    read_back(f, 2 * me + 1, 2 * ranks, 0);
+    if (me == 0) printf("write and sync %.1f s\n", MPI_Wtime() - begun);
+    read_back(f, 0);
     MUST(MPI_File_close(&f));
     all_ready("went on");
 }

@@ -144,6 +144,51 @@ static void neighbours(void)
     MPI_Type_free(&view);
 }
 
+/* Blocks that collective calls may keep in the ranks' memory; then requests of many pieces over many blocks that overlap
+ * in part, all at once. In a tile, rank r's piece begins 100 r bytes later: the common bytes of all tiles are one rank's,
+ * the first are rank 0's, and what lies between the tiles' pieces keeps its value. */
+static void kept_before(void)
+{
+    enum { LONG = 1000, TILE = 1500, TILES = 48, REGION = TILE * TILES };
+    static unsigned char data[REGION], found[REGION];
+    MPI_File fh = open_all("kept", MPI_MODE_RDWR | MPI_MODE_CREATE);
+    MPI_Datatype view = pieces(LONG, TILE);
+    int torn = 0, strange = 0, lost = 0, last = 100 * (ranks - 1) + LONG, part = REGION / ranks;
+    for (int round = 0; round < 12; round++) {
+        OK(MPI_File_set_atomicity(fh, 0));
+        OK(MPI_File_set_view(fh, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+        memset(data, 'k' + round, sizeof data);
+        OK(MPI_File_write_at_all(fh, rank * part, data, rank == ranks - 1 ? REGION - rank * part : part, MPI_BYTE,
+                                 MPI_STATUS_IGNORE));
+        OK(MPI_File_set_atomicity(fh, 1));
+        OK(MPI_File_set_view(fh, 100 * rank, MPI_BYTE, view, "native", MPI_INFO_NULL));
+        memset(data, 'A' + rank, sizeof data);
+        if (round % 2)
+            OK(MPI_File_write_at_all(fh, 0, data, LONG * TILES, MPI_BYTE, MPI_STATUS_IGNORE));
+        else
+            OK(MPI_File_write_at(fh, 0, data, LONG * TILES, MPI_BYTE, MPI_STATUS_IGNORE));
+        barrier();
+        OK(MPI_File_set_view(fh, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+        if (round % 3)
+            OK(MPI_File_read_at(fh, 0, found, REGION, MPI_BYTE, MPI_STATUS_IGNORE));
+        else
+            OK(MPI_File_read_at_all(fh, 0, found, REGION, MPI_BYTE, MPI_STATUS_IGNORE));
+        unsigned char winner = found[last - LONG];
+        strange += winner < 'A' || winner >= 'A' + ranks;
+        for (int i = 0; i < REGION; i++) {
+            int at = i % TILE;
+            if (at >= last) lost += found[i] != 'k' + round;
+            else if (at < 100) lost += ranks > 1 && found[i] != 'A';
+            else if (at >= last - LONG && at < LONG) torn += found[i] != winner;
+        }
+        barrier();
+    }
+    CHECK(torn == 0 && strange == 0, "%d bytes are of another writer, %d of nobody", torn, strange);
+    CHECK(lost == 0, "%d bytes that others did not write are lost", lost);
+    OK(MPI_File_close(&fh));
+    MPI_Type_free(&view);
+}
+
 int main(int argc, char **argv)
 {
     begin(&argc, &argv);
@@ -157,6 +202,9 @@ int main(int argc, char **argv)
     END_CLAUSE();
     CLAUSE("20c", "interleaved nonatomic writes do not destroy each other");
     neighbours();
+    END_CLAUSE();
+    CLAUSE("20d", "atomic mode after collective accesses, over many blocks");
+    kept_before();
     END_CLAUSE();
     return finish();
 }
