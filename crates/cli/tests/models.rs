@@ -169,6 +169,9 @@ fn what_makes_no_sense_is_refused_in_a_line() {
     let hosts = |hosts| place.bad(2, &[&SMALL[..], &["--hosts", hosts]].concat());
     assert!(hosts("a,b,c").contains("--hosts names 3"));
     assert!(hosts("a,a").contains("a twice"));
+    let io = |io, dir| place.bad(2, &[&SMALL[..], &["--io", io, "--dir", dir]].concat());
+    assert!(io("pario", "data").contains("'data' is a plain directory"));
+    assert!(io("posix", "pario:some/where").contains("is on a partition"));
     let room = place.bad(1, &["models", "--size", "512T", "--nodes", "1", "--ppn", "1", "--dir", "data"]);
     assert!(room.contains("free, and each model writes 512 TiB"), "{room}");
     let missing = place.bad(1, &[&SMALL[..], &["--dir", "nowhere"]].concat());

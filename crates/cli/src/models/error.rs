@@ -15,6 +15,8 @@ pub enum Error {
     Hosts { nodes: u32, hosts: usize },
     /// More processes than one host should get.
     Crowd { procs: u32, most: u32 },
+    /// A directory that is not accessed so.
+    Io { io: String, dir: String },
     /// The same host twice.
     Twice(String),
     /// A directory or partition.
@@ -51,6 +53,7 @@ impl Error {
             Error::Grid(_)
             | Error::Hosts { .. }
             | Error::Crowd { .. }
+            | Error::Io { .. }
             | Error::Twice(_)
             | Error::Csv(..)
             | Error::Trace(_) => 2,
@@ -84,6 +87,15 @@ impl fmt::Display for Error {
                 f,
                 "{procs} processes on one host are more than {most}: take fewer, or name --hosts for the nodes"
             ),
+            Error::Io { io, dir } if io == "pario" => {
+                write!(
+                    f,
+                    "--io pario: '{dir}' is a plain directory; name one of a partition, such as pario:NAME/DIR"
+                )
+            }
+            Error::Io { io, dir } => {
+                write!(f, "--io {io}: '{dir}' is on a partition; name a plain directory")
+            }
             Error::Twice(host) => write!(f, "--hosts names {host} twice, and a node is a host of its own"),
             Error::Files(error) => error.fmt(f),
             Error::Partition(error) => error.fmt(f),

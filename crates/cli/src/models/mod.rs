@@ -14,6 +14,7 @@ mod run;
 pub mod worker;
 
 use crate::env::Environment;
+use crate::files::address::Address;
 use crate::partition::launch::Here;
 use crate::signal;
 use clap::{ArgGroup, Args};
@@ -56,6 +57,10 @@ pub struct Arguments {
     /// several are measured in turn and can be compared
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: Vec<OsString>,
+    /// Insist on how files are accessed: by POSIX calls in directories, or through Pario on partitions (without --dir
+    /// on the one that PARIO_PARTITION names)
+    #[arg(long, value_name = "WORD", value_parser = ["posix", "pario"])]
+    io: Option<String>,
     /// Also measure reading, each process what another one wrote
     #[arg(long)]
     reads: bool,
@@ -209,9 +214,10 @@ impl Arguments {
 
     fn measure(&self, grid: Grid, program: Option<&Program>, env: &Environment) -> Result<ExitCode, Error> {
         self.check_hosts(&grid)?;
+        let targets = self.targets(env)?;
         let plan = Plan {
             grid,
-            targets: &self.dir,
+            targets: &targets,
             hosts: &self.hosts,
             launcher: Here::new(self.launcher, env),
             reads: self.reads,
@@ -247,6 +253,20 @@ impl Arguments {
             }
             Some(Stop::Failed(error)) => Err(error),
         }
+    }
+
+    /// Where files go, if that is in keeping with how they are to be accessed.
+    fn targets(&self, env: &Environment) -> Result<Vec<OsString>, Error> {
+        let Some(io) = self.io.as_deref() else { return Ok(self.dir.clone()) };
+        let unnamed = self.dir.len() == 1 && self.dir[0] == ".";
+        let targets = if io == "pario" && unnamed { vec!["pario:/".into()] } else { self.dir.clone() };
+        for dir in &targets {
+            let address = Address::parse(dir, env.partition.as_deref())?;
+            if matches!(address, Address::There(_)) != (io == "pario") {
+                return Err(Error::Io { io: io.to_owned(), dir: dir.to_string_lossy().into_owned() });
+            }
+        }
+        Ok(targets)
     }
 
     fn check_hosts(&self, grid: &Grid) -> Result<(), Error> {
