@@ -11,6 +11,8 @@
 
 use std::collections::BTreeMap;
 
+use pario_units::digest;
+
 /// How bytes get to the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Road {
@@ -114,9 +116,7 @@ impl Costs {
             _ => (3 * known.byte + byte) / 4,
         };
         known.times = known.times.saturating_add(1);
-        for word in [kind.bytes.into(), kind.piece.into(), road as u64, byte] {
-            self.digest = (self.digest ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23);
-        }
+        self.digest = digest([self.digest, kind.bytes.into(), kind.piece.into(), road as u64, byte]);
     }
 
     /// The road to take, and why, in words.

@@ -4,7 +4,7 @@ use crate::claim::Claim;
 use crate::cost::{Costs, Kind, Lesson, Prior, Road};
 use crate::coverage::{Coverage, plus};
 use pario_domain::{Method, Partition};
-use pario_units::ErrorKind;
+use pario_units::{ErrorKind, digest};
 use std::borrow::Cow;
 
 /// How collective accesses of one direction move data.
@@ -67,10 +67,7 @@ impl Settings {
             u64::from(self.one_writer) | u64::from(self.owned) << 1,
         ];
         let ranks = self.aggregators.iter().map(|rank| u64::from(*rank));
-        // FNV-1a over words: fixed, and the same in every process.
-        words.into_iter().chain(ranks).fold(0xcbf2_9ce4_8422_2325, |hash: u64, word| {
-            (hash ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23)
-        })
+        digest(words.into_iter().chain(ranks))
     }
 }
 

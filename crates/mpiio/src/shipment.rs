@@ -10,7 +10,7 @@ use std::sync::Arc;
 use pario_posix::{PrefetchLimits, Tuning, node};
 use pario_shipping::{Address, Agent, Limits, Map, Service, Shipper, Team, ip_of_this_node};
 use pario_trace::Choice;
-use pario_units::ErrorKind;
+use pario_units::{ErrorKind, digest};
 
 use crate::env::env;
 use crate::error::{Error, Result};
@@ -52,9 +52,7 @@ impl Terms {
     fn digest(&self) -> u64 {
         let words = [self.unit, u64::from(self.partitioned)];
         let agents = self.agents.iter().map(|rank| u64::from(*rank));
-        words.into_iter().chain(agents).fold(0xcbf2_9ce4_8422_2325, |hash: u64, word| {
-            (hash ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23)
-        })
+        digest(words.into_iter().chain(agents))
     }
 }
 

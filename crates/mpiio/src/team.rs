@@ -16,7 +16,7 @@ use pario_exchange::{CELL, Coverage, Meeting, Messages, Node, Seat, Seating, Sha
 use pario_mpi_host::{Comm, Host, Message, OwnedComm, Reduce};
 use pario_posix::counter::Word;
 use pario_posix::node;
-use pario_units::ErrorKind;
+use pario_units::{ErrorKind, digest};
 use pario_view::View;
 
 use crate::busy::{Busy, UnderWay};
@@ -431,12 +431,6 @@ impl Drop for Team {
     fn drop(&mut self) {
         held(&GONE).append(&mut held(&self.owned));
     }
-}
-
-/// FNV-1a over words: fixed, and the same in every process.
-fn digest(words: impl Iterator<Item = u64>) -> u64 {
-    words
-        .fold(0xcbf2_9ce4_8422_2325, |hash, word| (hash ^ word).wrapping_mul(0x100_0000_01b3).rotate_left(23))
 }
 
 fn sum(numbers: impl Iterator<Item = u64>) -> u64 {

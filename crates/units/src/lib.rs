@@ -4,10 +4,12 @@
 //! ([`Offset`]) and which byte of a *view's data stream* it is ([`Pos`]). Lengths are plain `u64` bytes.
 #![forbid(unsafe_code)]
 
+mod digest;
 mod error;
 mod ids;
 mod word;
 
+pub use digest::digest;
 pub use error::{ErrorKind, Retry};
 pub use ids::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
 pub use word::distance;
