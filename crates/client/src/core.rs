@@ -133,7 +133,7 @@ impl Core {
         if found.servers.len() != target.servers.len() || found.metadata != target.metadata {
             return changed("has other servers now");
         }
-        let moved = found.candidates(server) != target.candidates(server);
+        let moved = found.candidates(server, self.options.far) != target.candidates(server, self.options.far);
         *target = found;
         Ok(moved)
     }

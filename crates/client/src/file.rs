@@ -49,8 +49,8 @@ impl File {
 
     /// Whether all its servers are on this host, where their pools can be mapped.
     pub fn is_near(&self) -> bool {
-        let target = self.0.core.target();
-        let local = |server| matches!(target.candidates(server).first(), Some(Address::Unix(_)));
+        let (target, far) = (self.0.core.target(), self.0.core.options.far);
+        let local = |server| matches!(target.candidates(server, far).first(), Some(Address::Unix(_)));
         self.0.striping.holders().all(local)
     }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use pario_transport::{Address, Connection, Tuning};
+use pario_transport::{Connection, Tuning};
 use pario_units::{RequestId, Retry, ServerId};
 use pario_wire::greeting::{Hello, Welcome};
 use pario_wire::{Envelope, Reply, Request};
@@ -59,6 +59,7 @@ impl Sent {
         SENT.set(Sent { requests: before + requests, bytes: moved + bytes as u64 });
     }
 }
+
 /// Views of which it is remembered that a server was told.
 const MOST_TOLD: usize = 1024;
 
@@ -265,14 +266,9 @@ impl Held<'_> {
         };
         let deadline = deadline.min(Instant::now() + ATTEMPT);
         let mut trouble = Trouble::Passing(Cause::NoAddress);
-        let mut candidates = target.candidates(self.link.server);
-        let is_far = |address: &Address| matches!(address, Address::Tcp(..));
-        if self.core.options.far && candidates.iter().any(is_far) {
-            candidates.retain(is_far);
-        }
         let silence = self.core.options.deadline.max(LEAST_SILENCE);
         let tuning = Tuning { silence, ..Tuning::default() };
-        for address in candidates {
+        for address in target.candidates(self.link.server, self.core.options.far) {
             match Connection::connect(&address, &tuning, &hello, &target.secret, deadline) {
                 Ok((connection, welcome, pool)) => {
                     return self.enter(connection, &welcome, pool, deadline);

@@ -87,10 +87,15 @@ impl Target {
         }
     }
 
-    /// The addresses to try for a server, in this order.
-    pub(crate) fn candidates(&self, server: ServerId) -> Vec<Address> {
+    /// The addresses to try for a server, in this order. `far`: only as other hosts do, if it listens for those.
+    pub(crate) fn candidates(&self, server: ServerId, far: bool) -> Vec<Address> {
         let known = self.servers.get(usize::from(server.0)).map_or(&[][..], Vec::as_slice);
-        known.iter().filter(|address| usable(address)).cloned().collect()
+        let mut usable: Vec<Address> = known.iter().filter(|address| usable(address)).cloned().collect();
+        let is_far = |address: &Address| matches!(address, Address::Tcp(..));
+        if far && usable.iter().any(is_far) {
+            usable.retain(is_far);
+        }
+        usable
     }
 }
 
