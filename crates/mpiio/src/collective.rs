@@ -12,7 +12,7 @@ use pario_exchange::{
     self as exchange, Access, Call, Claim, Costs, Messages, Outcome, Seat, Step, Strategy, Way, World,
 };
 use pario_mpi_host::{Message, Pending, TypeHandle};
-use pario_posix::Tuning;
+use pario_posix::{OwnedRange, Tuning};
 use pario_trace::{Choice, counters};
 use pario_units::ErrorKind;
 use pario_view::View;
@@ -20,7 +20,7 @@ use pario_view::View;
 use crate::access::{Coder, Direction, Job, Pace, Place, Reach};
 use crate::error::{Error, Result};
 use crate::file::File;
-use crate::storage::{Guard, Storage, counted};
+use crate::storage::{Storage, counted};
 use crate::tracing::Traced;
 use crate::worker::{Ticket, Worker, held};
 
@@ -59,7 +59,8 @@ impl Messages for Ground {
 }
 
 impl World for Ground {
-    type Guard = Guard;
+    /// Nothing where there are no locks, or nobody else can have the file open.
+    type Guard = Option<OwnedRange>;
 
     fn kind(error: &Error) -> ErrorKind {
         error.kind()
@@ -79,10 +80,9 @@ impl World for Ground {
         self.file.storage()?.is_hole(range)
     }
 
-    fn try_lock(&mut self, range: Range<u64>) -> Result<Option<Guard>> {
-        // Nobody else can have the file open.
+    fn try_lock(&mut self, range: Range<u64>) -> Result<Option<Option<OwnedRange>>> {
         if self.file.tuning().sole {
-            return Ok(Some(Guard::None));
+            return Ok(Some(None));
         }
         self.file.storage()?.try_lock(range)
     }

@@ -79,6 +79,7 @@ pub(crate) struct Parts {
     pub path: PathBuf,
     pub storage: Lazy,
     pub facts: Facts,
+    pub collective: Arc<Collective>,
     pub shared: SharedCounter,
     pub hints: Hints,
     /// Where the individual pointer starts.
@@ -91,10 +92,9 @@ impl File {
         let sole = parts.team.size == 1 && parts.amode.unique_open;
         let stagger = (parts.team.rank, parts.team.size);
         let tuning = Tuning { atomic: false, sole, peers_sieve: false, stagger, ..by_hints(&parts.hints) };
-        let collective = Arc::new(Collective::new(&parts.hints, &parts.facts, &parts.team));
         File {
             facts: parts.facts,
-            collective: RwLock::new(collective),
+            collective: RwLock::new(parts.collective),
             costs: Mutex::default(),
             shipping: Mutex::new(None),
             ready: Ready::default(),

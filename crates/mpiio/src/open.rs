@@ -180,6 +180,7 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
         storage: Lazy::new(name, how, begin, storage, tier),
         path,
         facts,
+        collective: Arc::new(collective),
         shared: SharedCounter::new(place, start),
         hints,
         start: start as i64,

@@ -47,13 +47,6 @@ pub(crate) struct OnPartition {
     tier: Option<Arc<Tiered>>,
 }
 
-/// Keeps others from a range while it is read, changed and written; nothing where there are no locks.
-#[expect(dead_code, reason = "what it holds is given back when it is dropped")]
-pub(crate) enum Guard {
-    None,
-    Range(OwnedRange),
-}
-
 impl Storage {
     /// Opens a file, on the file system that a test asks to pretend if it does. Accesses begin with the server at
     /// place `start`, counted round.
@@ -257,16 +250,13 @@ impl Storage {
         }
     }
 
-    /// Keeps others from a range, if that can be had at once.
-    pub fn try_lock(&self, range: Range<u64>) -> Result<Option<Guard>> {
-        let plain = match self {
-            Storage::Plain(plain) => plain,
-            // Windows with holes are for plain files only.
-            Storage::Partition(_) => return Ok(Some(Guard::None)),
-        };
+    /// Keeps others from a range while it is read, changed and written; `Some(None)` where there are no locks, or on a
+    /// partition, where no window with holes is written back.
+    pub fn try_lock(&self, range: Range<u64>) -> Result<Option<Option<OwnedRange>>> {
+        let Storage::Plain(plain) = self else { return Ok(Some(None)) };
         match plain.try_lock_owned(Offset(range.start)..Offset(range.end), true) {
-            Ok(guard) => Ok(guard.map(Guard::Range)),
-            Err(pario_posix::Error::NoLocks { .. }) => Ok(Some(Guard::None)),
+            Ok(guard) => Ok(guard.map(Some)),
+            Err(pario_posix::Error::NoLocks { .. }) => Ok(Some(None)),
             Err(e) => Err(e.into()),
         }
     }
