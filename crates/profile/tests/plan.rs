@@ -26,22 +26,7 @@ fn words(plan: &Plan) -> Vec<String> {
 }
 
 /// The paper's first figure: processes w to z, chunks a to j of ten bytes each.
-const FIGURE: &str = "\
-process,file,offset,length,op,time
-w,f,0,10,write,3
-w,f,10,10,read,9
-x,f,10,10,write,2
-w,f,20,10,read,1
-x,f,30,10,write,5
-x,f,40,10,write,6
-y,f,40,10,write,7
-x,f,50,10,read,4
-y,f,60,10,write,8
-y,f,70,10,read,10
-z,f,70,10,read,11
-z,f,80,10,write,13
-z,f,91,9,read,12
-";
+const FIGURE: &str = include_str!("figure.csv");
 
 #[test]
 fn the_figure_gives_five_partitions() {

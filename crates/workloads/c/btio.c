@@ -36,9 +36,7 @@ static const char *plan_of(struct plan *plan, const struct job *job) {
                                .size = {1, size[0], size[1], size[2], VALUES}};
     }
     int file = plan_file(plan, pattern_extent(where) * job->steps, "solution");
-    for (int step = 0; step < job->steps; step++)
-        plan_access(plan, (struct access){.file = file, .step = step, .tile = step, .where = where,
-                                          .memory = memory});
+    plan_steps(plan, job->steps, file, where, memory);
     plan_read_back(plan);
     return NULL;
 }

@@ -17,9 +17,7 @@ static const char *plan_of(struct plan *plan, const struct job *job) {
     }
     int file = plan_file(plan, array * job->steps, "array");
     const struct pattern *where = box_of(plan, 0, 4, 3, whole, start, size), *memory = packed(plan, where);
-    for (int step = 0; step < job->steps; step++)
-        plan_access(plan, (struct access){.file = file, .step = step, .tile = step, .where = where,
-                                          .memory = memory});
+    plan_steps(plan, job->steps, file, where, memory);
     plan_read_back(plan);
     return NULL;
 }

@@ -54,6 +54,13 @@ struct access *plan_access(struct plan *plan, struct access access) {
     return &plan->access[plan->accesses++];
 }
 
+void plan_steps(struct plan *plan, int steps, int file, const struct pattern *where,
+                const struct pattern *memory) {
+    for (int step = 0; step < steps; step++)
+        plan_access(plan, (struct access){.file = file, .step = step, .tile = step, .where = where,
+                                          .memory = memory});
+}
+
 void plan_read_back(struct plan *plan) {
     int written = plan->accesses;
     plan->check = plan->access[written - 1].phase + 1;

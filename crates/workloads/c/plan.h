@@ -55,6 +55,9 @@ void plan_free(struct plan *plan);
 int plan_file(struct plan *plan, int64_t bytes, const char *format, ...);
 /* An access; returns it for more to be set, until the next one is added. */
 struct access *plan_access(struct plan *plan, struct access access);
+/* In each step the same pattern, one after the other in the file. */
+void plan_steps(struct plan *plan, int steps, int file, const struct pattern *where,
+                const struct pattern *memory);
 /* Reads all that was written so far once more, in a phase of its own. */
 void plan_read_back(struct plan *plan);
 

@@ -20,9 +20,7 @@ static const char *plan_of(struct plan *plan, const struct job *job) {
     int64_t size[] = {rows, n[WIDTH]};
     const struct pattern *where = box_of(plan, 0, 1, 2, whole, start, size), *memory = packed(plan, where);
     int file = plan_file(plan, whole[0] * whole[1] * job->steps, "tiles");
-    for (int step = 0; step < job->steps; step++)
-        plan_access(plan, (struct access){.file = file, .step = step, .tile = step, .where = where,
-                                          .memory = memory});
+    plan_steps(plan, job->steps, file, where, memory);
     plan_read_back(plan);
     return NULL;
 }

@@ -2,6 +2,7 @@
 //! a node of their own, so that what would go through memory is counted as messages.
 
 use super::Bench;
+use super::outcome::number_in;
 use crate::program::{self, Failure, Outcome, at};
 
 const STRATEGIES: [&str; 3] = ["two-phase", "server-directed", "client-directed"];
@@ -54,9 +55,7 @@ const OWN_NODE: &str = r#"export PARIO_NODE="node${PMI_RANK:-$OMPI_COMM_WORLD_RA
 fn total(text: &str, name: &str) -> Outcome<u64> {
     let mut sum = 0;
     for line in text.lines().filter(|line| line.contains("\"totals\"")) {
-        let totals = line.split_once("\"totals\":").map_or("", |(_, rest)| rest);
-        let value = totals.split_once(&format!("\"{name}\":")).map(|(_, rest)| rest);
-        let value = value.and_then(|rest| rest.split([',', '}']).next()?.parse::<u64>().ok());
+        let value: Option<u64> = number_in(line, "totals", name);
         sum += value.ok_or_else(|| Failure::new(format!("the statistics have no `{name}`: {line}")))?;
     }
     Ok(sum)

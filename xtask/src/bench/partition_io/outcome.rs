@@ -1,5 +1,7 @@
 //! What one start of the program says about itself.
 
+use std::str::FromStr;
+
 use crate::program::{Failure, Outcome};
 
 /// Seconds of the slowest rank.
@@ -16,11 +18,9 @@ pub struct Seconds {
 impl Seconds {
     /// From the program's JSON; a run that read a wrong byte does not get this far.
     pub fn parse(said: &str) -> Outcome<Seconds> {
-        let all = said.split_once("\"all\":").map_or("", |(_, rest)| rest);
         let number = |name: &str| {
-            let value = all.split_once(&format!("\"{name}\":")).map(|(_, rest)| rest);
-            let value = value.and_then(|rest| rest.split([',', '}']).next()?.parse::<f64>().ok());
-            value.ok_or_else(|| Failure::new(format!("the workload said no `{name}`: {said}")))
+            number_in(said, "all", name)
+                .ok_or_else(|| Failure::new(format!("the workload said no `{name}`: {said}")))
         };
         if !said.contains("\"verified\":true") {
             return Err(Failure::new(format!("the workload has not verified what it read: {said}")));
@@ -32,6 +32,13 @@ impl Seconds {
             bytes: number("bytes_written")?,
         })
     }
+}
+
+/// The first number of this name in an object of that name, in a line of JSON.
+pub fn number_in<N: FromStr>(line: &str, object: &str, name: &str) -> Option<N> {
+    let (_, object) = line.split_once(&format!("\"{object}\":"))?;
+    let (_, value) = object.split_once(&format!("\"{name}\":"))?;
+    value.split([',', '}']).next()?.parse().ok()
 }
 
 #[cfg(test)]
