@@ -11,8 +11,9 @@ use crate::error::{Error, Result};
 use crate::flush::{Progress, Syncing};
 use crate::leases::{Leasing, Passage, Team, Touched};
 use crate::names::Names;
+use crate::payload::Payload;
 use crate::pieces::{Pieces, check};
-use crate::tier::{BATCH, Bytes, Piece};
+use crate::tier::{BATCH, Bytes, Moved, Piece};
 
 /// Reads of at least so many bytes, in at most so many ranges, are sent straight from the pool.
 const LEAST_PINNED: usize = 64 << 10;
@@ -57,6 +58,8 @@ pub(crate) struct Asker {
 
 pub(crate) enum Verdict {
     Done(Reply),
+    /// It goes on when more of its payload is here.
+    Starved,
     /// It goes on at once, but others shall have their turn in between.
     More,
     /// Something that it needs is in use: call again.
@@ -100,7 +103,9 @@ impl Task {
             Request::Acquire { file, blocks, .. } => (*file, Touched::Blocks(blocks)),
             Request::Read { file, what } | Request::Write { file, what } => {
                 let block = u64::from(core.tier.pool.geometry().block);
-                self.pieces = Pieces::of(what, &core.views, core.config.server, block)?;
+                if self.pieces.is_none() {
+                    self.pieces = Pieces::of(what, &core.views, core.config.server, block)?;
+                }
                 span = match &self.pieces {
                     Some(pieces) => pieces.span(),
                     // It is told that the view is not known.
@@ -154,15 +159,15 @@ impl Task {
         Some((Reply::Data { end }, pieces))
     }
 
-    /// Goes on with it. `payload` came with the request, `room` is for the reply's.
-    pub fn run(&mut self, core: &Core, who: &Asker, payload: &[u8], room: &mut [u8]) -> Verdict {
+    /// Goes on with it. `payload` comes with the request, `room` is for the reply's.
+    pub fn run(&mut self, core: &Core, who: &Asker, payload: &mut Payload, room: &mut [u8]) -> Verdict {
         match self.go(core, who, payload, room) {
             Ok(verdict) => verdict,
             Err(e) => Verdict::Done(Reply::Failed(e.to_failure())),
         }
     }
 
-    fn go(&mut self, core: &Core, who: &Asker, payload: &[u8], room: &mut [u8]) -> Result<Verdict> {
+    fn go(&mut self, core: &Core, who: &Asker, payload: &mut Payload, room: &mut [u8]) -> Result<Verdict> {
         if !self.is_admitted(core, who)? {
             return Ok(Verdict::Later);
         }
@@ -185,22 +190,40 @@ impl Task {
             }
             Request::Read { file, what } | Request::Write { file, what } => {
                 let file = known(*file)?;
+                // What comes after everything went to storage must not count as written.
+                if core.is_ending() {
+                    return Err(Error::Ending);
+                }
                 let Some(pieces) = &mut self.pieces else { return Ok(Verdict::Done(Reply::NoView)) };
                 let reads = matches!(self.request, Request::Read { .. });
-                let bytes = if reads { Bytes::Out(room) } else { Bytes::In(payload) };
+                let here = payload.bytes();
+                let bytes = if reads { Bytes::Out(&mut room[self.moved..]) } else { Bytes::In(here) };
                 let _ready = match what {
                     What::Ranges(ranges) => tier.meet(who.client, file, ranges),
                     What::Seen { .. } => tier.meet(who.client, file, &pieces.span()),
                 };
-                if !tier.transfer(file, pieces, bytes, &mut self.moved, counters)? {
-                    return Ok(Verdict::Later);
+                let mut done = 0;
+                let outcome = tier.transfer(file, pieces, bytes, &mut done, counters);
+                self.moved += done;
+                if !reads {
+                    payload.consume(done);
+                }
+                match outcome? {
+                    Moved::All => {}
+                    Moved::Some => return Ok(Verdict::Later),
+                    Moved::Available if payload.is_last() => return Err(Error::BadRequest("payload")),
+                    Moved::Available => {
+                        // Nobody shall wait for what this client has not sent.
+                        self.passage = None;
+                        return Ok(Verdict::Starved);
+                    }
                 }
                 let counter = if reads { &counters.read_bytes } else { &counters.written_bytes };
                 counter.add(self.moved as u64);
                 if reads { Reply::Data { end: tier.end(file)? } } else { Reply::Done }
             }
             Request::View { hash, .. } => {
-                core.views.put(*hash, payload)?;
+                core.views.put(*hash, payload.bytes())?;
                 Reply::Done
             }
             Request::Counter { key, change } => {

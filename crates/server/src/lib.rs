@@ -19,6 +19,7 @@ mod flush;
 mod leases;
 mod locks;
 mod names;
+mod payload;
 mod peers;
 mod pieces;
 mod prefetch;

@@ -296,7 +296,7 @@ impl Tier {
 mod tests {
     use super::*;
     use crate::pieces::Pieces;
-    use crate::tier::Bytes;
+    use crate::tier::{Bytes, Moved};
     use pario_cache::{Geometry, Identity, Pool};
     use pario_store::{Call, Faulty, MemoryStore, Store};
     use pario_units::{PartitionId, ServerId};
@@ -349,10 +349,13 @@ mod tests {
             let _ready = self.tier.meet(client, FILE, &[range(block..block + 1)]);
             let mut pieces = Pieces::listed(vec![Range { at: block * BLOCK, len: 1 }]);
             // The prefetcher may be at it.
-            while !self.tier.transfer(FILE, &mut pieces, Bytes::Out(&mut out), &mut 0, &self.counters)? {
-                std::thread::yield_now();
+            loop {
+                let to = Bytes::Out(&mut out);
+                match self.tier.transfer(FILE, &mut pieces, to, &mut 0, &self.counters)? {
+                    Moved::All => return Ok(out[0]),
+                    _ => std::thread::yield_now(),
+                }
             }
-            Ok(out[0])
         }
     }
 

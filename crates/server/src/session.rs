@@ -1,7 +1,7 @@
 //! One connection: a state machine on a nonblocking socket.
 //!
-//! A request is received as a whole, carried out, and answered before the next one is looked at; what the client
-//! sends meanwhile waits in the socket, which is what holds back a client that is too fast. So a session holds at
+//! A request is carried out and answered before the next one is looked at, and only a large write begins before all of
+//! its payload is here; what the client sends meanwhile waits in the socket, which is what holds back a client that is too fast. So a session holds at
 //! most one request and one reply. After each the session gives others their turn, if all workers are busy. A request
 //! whose blocks are in use is carried on with a moment later.
 
@@ -19,6 +19,7 @@ use pario_wire::{Envelope, Head, Intake, Reply, Request, encode_reply};
 use crate::apply::{Asker, Task, Verdict};
 use crate::core::Core;
 use crate::error::Error;
+use crate::payload::{KEEP, Payload};
 use crate::sys;
 use crate::tier::Piece;
 
@@ -34,8 +35,8 @@ const RETRY: Duration = Duration::from_millis(1);
 /// Most pieces in one call: the system takes 1024, with what comes before them.
 const MOST_SLICES: usize = 1000;
 
-/// Buffers that grew beyond this are given back after use.
-const KEEP: usize = (1 << 20) + (64 << 10);
+/// Bytes of a large write that are taken at a time: enough for few calls, few enough for the processor's cache.
+const CHUNK: usize = 128 << 10;
 
 pub(crate) struct Session {
     pub stream: Stream,
@@ -65,12 +66,14 @@ pub(crate) struct Who {
 enum Stage {
     Greeting(Box<Handshake>, Instant),
     Frame,
-    Payload(Head),
+    Payload(Envelope, Box<Request>),
     Working {
         envelope: Envelope,
         task: Box<Task>,
         since: Instant,
     },
+    /// It is answered, but not all of its payload has been read.
+    Rest,
     /// The request is at another server; the answer comes through [`Session::answer`].
     Away(Envelope),
     /// The server ends as soon as this session has its answer.
@@ -115,7 +118,7 @@ impl Session {
 
     /// Bytes of payload that it moved since this was last asked.
     pub fn take_moved(&mut self) -> u64 {
-        std::mem::take(&mut self.moved)
+        std::mem::take(&mut self.moved) + self.payload.take_received()
     }
 
     /// Ends it, whatever is under way; who it was, the first time.
@@ -161,16 +164,24 @@ impl Session {
                     }
                     match self.receive()? {
                         None => return Ok(Next::Read),
-                        Some(head) => self.stage = Stage::Payload(head),
+                        Some(head) => self.expect(core, &head)?,
                     }
                 }
-                Stage::Payload(head) => {
-                    if !self.payload.receive(&self.stream, head.payload as usize)? {
-                        self.stage = Stage::Payload(head);
+                Stage::Payload(envelope, request) => {
+                    if !self.payload.receive(&self.stream).map_err(|_| Trouble::Gone)? {
+                        self.stage = Stage::Payload(envelope, request);
                         return Ok(Next::Read);
                     }
-                    self.begin(core, number, &head)?;
+                    self.begin(core, number, envelope, *request)?;
                     is_done = true;
+                }
+                Stage::Rest => {
+                    if !self.payload.discard(&self.stream).map_err(|_| Trouble::Gone)? {
+                        self.stage = Stage::Rest;
+                        return Ok(Next::Read);
+                    }
+                    self.payload.clear();
+                    self.stage = Stage::Frame;
                 }
                 Stage::Working { envelope, task, since } => {
                     is_done = true;
@@ -251,14 +262,30 @@ impl Session {
         }
     }
 
-    fn begin(&mut self, core: &Core, number: u64, head: &Head) -> Result<(), Trouble> {
-        core.counters.requests.add(1);
-        self.moved += u64::from(head.payload);
+    /// A request has come; how much of its payload has to be here before it begins.
+    fn expect(&mut self, core: &Core, head: &Head) -> Result<(), Trouble> {
         let (envelope, request) = head.request(self.intake.body()).map_err(Trouble::garbage)?;
         let may_forward = self.who.is_some_and(|who| who.role == Role::Peer);
         if envelope.origin.is_some() && !may_forward {
             return Err(Trouble::Garbage("a client pretends to pass on requests".into()));
         }
+        let total = head.payload as usize;
+        let is_write = matches!(request, Request::Write { .. }) && envelope.server == core.config.server;
+        // At least a block: what fills one need not be read before.
+        let chunk = CHUNK.max(core.tier.pool.geometry().block as usize);
+        self.payload.expect(total, if is_write { chunk } else { total });
+        self.stage = Stage::Payload(envelope, Box::new(request));
+        Ok(())
+    }
+
+    fn begin(
+        &mut self,
+        core: &Core,
+        number: u64,
+        envelope: Envelope,
+        request: Request,
+    ) -> Result<(), Trouble> {
+        core.counters.requests.add(1);
         if core.is_ending() {
             return self.fail(core, envelope, &Error::Ending);
         }
@@ -334,21 +361,28 @@ impl Session {
             id: envelope.id,
             direct: envelope.origin.is_none() && who.role == Role::Client,
         };
+        if !self.payload.receive(&self.stream).map_err(|_| Trouble::Gone)? {
+            self.stage = Stage::Working { envelope, task, since };
+            return Ok(Some(Next::Read));
+        }
         if let Some((reply, pieces)) = task.pinned(core, &asker) {
             self.outbox.send_pinned(&self.stream, envelope, &reply, pieces, task.reply_payload())?;
-            self.payload.clear();
             self.moved += task.reply_payload() as u64;
-            self.stage = Stage::Frame;
+            self.stage = Stage::Rest;
             return Ok(None);
         }
         let room = self.outbox.reserve(task.reply_payload());
-        match task.run(core, &asker, self.payload.bytes(), room) {
+        match task.run(core, &asker, &mut self.payload, room) {
             Verdict::Done(reply) => {
                 let payload = if matches!(reply, Reply::Data { .. }) { task.reply_payload() } else { 0 };
                 self.reply(core, envelope, &reply, payload)?;
                 if task.ends_server() && reply == Reply::Done {
                     self.stage = Stage::Stopping;
                 }
+            }
+            Verdict::Starved => {
+                self.stage = Stage::Working { envelope, task, since: Instant::now() };
+                return Ok(core.is_busy().then_some(Next::Read));
             }
             Verdict::More => {
                 let now = Instant::now();
@@ -393,8 +427,7 @@ impl Session {
         }
         self.outbox.put_reply(envelope, reply, payload)?;
         self.moved += payload as u64;
-        self.payload.clear();
-        self.stage = Stage::Frame;
+        self.stage = Stage::Rest;
         Ok(())
     }
 }
@@ -428,43 +461,6 @@ impl Trouble {
             Trouble::Mute => Some("closed a connection that did not greet".into()),
             Trouble::Refused(why) => Some(format!("refused a connection: {why}")),
             Trouble::Garbage(why) => Some(format!("closed a connection: {why}")),
-        }
-    }
-}
-
-/// The payload of the request under way.
-#[derive(Default)]
-struct Payload {
-    buffer: Vec<u8>,
-    filled: usize,
-}
-
-impl Payload {
-    /// Whether all of it is there.
-    fn receive(&mut self, stream: &Stream, total: usize) -> Result<bool, Trouble> {
-        if self.buffer.len() < total {
-            self.buffer.resize(total, 0);
-        }
-        while self.filled < total {
-            match stream.read(&mut self.buffer[self.filled..total]) {
-                Ok(0) => return Err(Trouble::Gone),
-                Ok(count) => self.filled += count,
-                Err(e) if e.kind() == WouldBlock => return Ok(false),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Err(Trouble::Gone),
-            }
-        }
-        Ok(true)
-    }
-
-    fn bytes(&self) -> &[u8] {
-        &self.buffer[..self.filled]
-    }
-
-    fn clear(&mut self) {
-        self.filled = 0;
-        if self.buffer.len() > KEEP {
-            self.buffer = Vec::new();
         }
     }
 }

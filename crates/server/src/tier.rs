@@ -39,12 +39,31 @@ pub(crate) enum Bytes<'a> {
     In(&'a [u8]),
 }
 
+/// How far a transfer got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    All,
+    /// Up to a block that cannot be had now.
+    Some,
+    /// As many whole pieces of blocks as there are bytes for.
+    Available,
+}
+
 /// A block and which of its bytes.
 #[derive(Clone, Copy)]
 struct Part {
     block: u64,
     within: u32,
     len: usize,
+}
+
+impl Bytes<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Bytes::Out(to) => to.len(),
+            Bytes::In(from) => from.len(),
+        }
+    }
 }
 
 impl Tier {
@@ -54,8 +73,7 @@ impl Tier {
     }
 
     /// Moves a payload's bytes to or from their places in a local part, as far as possible now; beyond the local end
-    /// zeros are read. Whether all of them are moved. Pieces of a block that follow each other cost one look for the
-    /// block.
+    /// zeros are read. Pieces of a block that follow each other cost one look for the block.
     pub fn transfer(
         &self,
         file: FileId,
@@ -63,10 +81,13 @@ impl Tier {
         mut bytes: Bytes<'_>,
         done: &mut usize,
         counters: &Counters,
-    ) -> Result<bool> {
+    ) -> Result<Moved> {
         while let Some(next) = pieces.peek() {
             let part = self.part(next.at, usize::try_from(next.len).unwrap_or(usize::MAX));
             let here = *done..*done + part.len;
+            if here.end > bytes.len() {
+                return Ok(Moved::Available);
+            }
             match (self.pool.get(file, part.block), &mut bytes) {
                 (Get::Hit(pin), bytes) => self.copy(&pin, part.block, pieces, bytes, done),
                 (Get::Fill(mut fill), Bytes::In(from)) if part.len as u64 == self.block => {
@@ -84,7 +105,7 @@ impl Tier {
                 }
                 (Get::Full, bytes) => match (self.make_room(counters), bytes) {
                     (Ok(true), _) => {}
-                    (Ok(false), _) => return Ok(false),
+                    (Ok(false), _) => return Ok(Moved::Some),
                     // Nothing can be stored to make room; what is stored can still be read.
                     (Err(_), Bytes::Out(to)) => {
                         self.read_past(file, &part, &mut to[here], counters)?;
@@ -93,13 +114,13 @@ impl Tier {
                     }
                     (Err(e), Bytes::In(_)) => return Err(e),
                 },
-                (Get::Busy, _) => return Ok(false),
+                (Get::Busy, _) => return Ok(Moved::Some),
             }
         }
-        Ok(true)
+        Ok(Moved::All)
     }
 
-    /// Copies all pieces that follow in this block.
+    /// Copies all pieces that follow in this block, as far as there are bytes.
     fn copy(&self, pin: &Pin, block: u64, pieces: &mut Pieces, bytes: &mut Bytes<'_>, done: &mut usize) {
         let mut written = 0;
         while let Some(next) = pieces.peek()
@@ -107,6 +128,9 @@ impl Tier {
         {
             let part = self.part(next.at, usize::try_from(next.len).unwrap_or(usize::MAX));
             let here = *done..*done + part.len;
+            if here.end > bytes.len() {
+                break;
+            }
             match bytes {
                 Bytes::Out(to) => pin.read(part.within, &mut to[here]),
                 Bytes::In(from) => {

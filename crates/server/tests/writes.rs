@@ -1,0 +1,160 @@
+//! Large writes, which a server takes as they come: in whatever pieces, and also if they end early.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Instant;
+
+use common::{BLOCK, Client, Scratch, deadline, hello, start};
+use pario_server::Server;
+use pario_transport::{Address, Connection, Stream};
+use pario_units::{ErrorKind, FileId, RequestId, ServerId};
+use pario_wire::message::{Range, What};
+use pario_wire::{Envelope, Reply, Request, Secret, encode_reply, encode_request};
+use proptest::prelude::*;
+
+const FILE: FileId = FileId(99);
+const OLD: u8 = 0xff;
+
+fn pattern(len: usize, seed: u8) -> Vec<u8> {
+    (0..len).map(|i| ((i / 7) as u8).wrapping_mul(31).wrapping_add(seed) & 0x7f).collect()
+}
+
+/// A client that sends bytes.
+struct Raw(TcpStream);
+
+impl Raw {
+    fn connect(server: &Server, client: u128) -> Raw {
+        let Some(Address::Tcp(host, port)) = &server.started().tcp else { panic!("it listens") };
+        let stream = TcpStream::connect((host.as_str(), *port)).unwrap();
+        let same = Stream::Tcp(stream.try_clone().unwrap());
+        let secret = Secret::new([9; 32]);
+        Connection::over(same, "the server".into(), &hello(0, 1, client), &secret, deadline()).unwrap();
+        stream.set_nonblocking(false).unwrap();
+        stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+        Raw(stream)
+    }
+
+    /// The bytes of a write and where its payload begins.
+    fn frame(id: u64, ranges: &[Range], payload: &[u8]) -> (Vec<u8>, usize) {
+        let mut bytes = Vec::new();
+        let request = Request::Write { file: FILE, what: What::Ranges(ranges.to_vec()) };
+        encode_request(&mut bytes, Envelope::new(ServerId(0), RequestId(id)), &request).unwrap();
+        let head = bytes.len();
+        bytes.extend_from_slice(payload);
+        (bytes, head)
+    }
+
+    fn expect_done(&mut self, id: u64) {
+        let mut expected = Vec::new();
+        encode_reply(&mut expected, Envelope::new(ServerId(0), RequestId(id)), &Reply::Done, 0).unwrap();
+        let mut got = vec![0; expected.len()];
+        self.0.read_exact(&mut got).unwrap();
+        assert_eq!(got, expected);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// The pool is smaller than what is written, and larger.
+    #[test]
+    fn bytes_are_right_however_they_come(
+        slots in prop_oneof![Just(32u64), Just(512)],
+        writes in prop::collection::vec(
+            (prop::collection::vec((0u64..400_000, 1u64..300_000), 1..4), prop::collection::vec(1usize..200_000, 1..6)),
+            1..4,
+        ),
+    ) {
+        let dir = Scratch::new("pieces");
+        let server = start(&dir.0, 0, 1, slots);
+        let mut raw = Raw::connect(&server, 1);
+        let mut other = Client::connect(&server.started().unix, 0, 1, 2);
+        let mut model = Vec::new();
+        for (id, (ranges, cuts)) in (1..).zip(writes) {
+            let ranges: Vec<Range> = ranges.iter().map(|(at, len)| Range { at: *at, len: *len }).collect();
+            let payload = pattern(ranges.iter().map(|range| range.len as usize).sum(), id as u8 * 9);
+            let mut rest = &payload[..];
+            for range in &ranges {
+                let (here, after) = rest.split_at(range.len as usize);
+                let (at, end) = (range.at as usize, (range.at + range.len) as usize);
+                model.resize(model.len().max(end), 0);
+                model[at..end].copy_from_slice(here);
+                rest = after;
+            }
+            let (frame, _) = Raw::frame(id, &ranges, &payload);
+            let (mut rest, mut cuts) = (&frame[..], cuts.into_iter().cycle());
+            while !rest.is_empty() {
+                let (now, later) = rest.split_at(cuts.next().expect("endless").min(rest.len()));
+                raw.0.write_all(now).unwrap();
+                // Others are served in between.
+                prop_assert_eq!(other.ask(&Request::Ping), Reply::Done);
+                rest = later;
+            }
+            raw.expect_done(id);
+            let (got, end) = other.read(0, FILE, 0, model.len());
+            prop_assert_eq!(end, model.len() as u64);
+            prop_assert!(got == model);
+        }
+        server.shut_down().unwrap();
+    }
+}
+
+/// Who goes in the middle of a write has written some of it, nothing else; who stays there keeps nobody waiting.
+#[test]
+fn half_a_write_is_half_written_and_keeps_nothing() {
+    const LEN: usize = 1_000_000;
+    let dir = Scratch::new("half");
+    let server = start(&dir.0, 0, 1, 512);
+    let mut other = Client::connect(&server.started().unix, 0, 1, 2);
+    assert_eq!(other.write(0, FILE, 0, &[OLD; LEN + 300]), Reply::Done);
+    let payload = pattern(LEN, 3);
+    let (frame, head) = Raw::frame(1, &[Range { at: 100, len: LEN as u64 }], &payload);
+    let mut raw = Raw::connect(&server, 1);
+    raw.0.write_all(&frame[..head + LEN / 2]).unwrap();
+    let soon = deadline();
+    while other.read(0, FILE, 100, 1).0 != payload[..1] {
+        assert!(Instant::now() < soon, "what has come is not written");
+    }
+    // It stays. A team gets its lease, and has not to give it back.
+    let mut mailbox = Client::connect(&server.started().unix, 0, 1, 3);
+    assert!(matches!(mailbox.ask(&Request::Recalls { team: 7, wait_ms: 0 }), Reply::Recalled { .. }));
+    let mut member = Client::connect(&server.started().unix, 0, 1, 4);
+    assert_eq!(member.ask(&Request::Join { team: 7 }), Reply::Done);
+    let ranges = vec![Range { at: 0, len: BLOCK.into() }];
+    let lease = member.ask(&Request::Lease { team: 7, file: FILE, ranges });
+    assert!(matches!(lease, Reply::Leased { .. }), "{lease:?}");
+    assert_eq!(member.ask(&Request::Release { team: 7, file: FILE }), Reply::Done);
+    while let Reply::Status(status) = other.ask(&Request::Status)
+        && status.pinned_slots > 0
+    {
+        assert!(Instant::now() < soon, "blocks stay pinned");
+    }
+    // It goes.
+    drop(raw);
+    let (bytes, end) = other.read(0, FILE, 0, LEN + 300);
+    assert_eq!(end, LEN as u64 + 300);
+    assert!(bytes[..100].iter().chain(&bytes[100 + LEN / 2..]).all(|byte| *byte == OLD));
+    let written = bytes[100..].iter().take_while(|byte| **byte != OLD).count();
+    assert!(bytes[100..100 + written] == payload[..written]);
+    assert!(bytes[100 + written..].iter().all(|byte| *byte == OLD));
+    server.shut_down().unwrap();
+}
+
+/// A write that fails is read to its end, and the next request is understood.
+#[test]
+fn what_belongs_to_a_write_that_fails_is_skipped() {
+    let dir = Scratch::new("skipped");
+    let server = start(&dir.0, 0, 1, 64);
+    let mut client = Client::connect(server.started().tcp.as_ref().unwrap(), 0, 1, 1);
+    let bytes = pattern(3_000_000, 5);
+    let Reply::Failed(failure) = client.write(0, FileId(0), 0, &bytes) else { panic!("it worked") };
+    assert_eq!(failure.kind, ErrorKind::Arg);
+    let what = What::Seen { view: 9, at: 0, len: 1 << 30, bytes: bytes.len() as u64 };
+    let unknown = Request::Write { file: FILE, what };
+    assert_eq!(client.exchange(ServerId(0), &unknown, &bytes, &mut []), Reply::NoView);
+    assert_eq!(client.write(0, FILE, 7, b"abc"), Reply::Done);
+    assert_eq!(client.read(0, FILE, 0, 10), (b"\0\0\0\0\0\0\0abc".to_vec(), 10));
+    server.shut_down().unwrap();
+}
