@@ -1,9 +1,9 @@
 //! One connection: a state machine on a nonblocking socket.
 //!
-//! A request is carried out and answered before the next one is looked at, and only a large write begins before all of
-//! its payload is here; what the client sends meanwhile waits in the socket, which is what holds back a client that is too fast. So a session holds at
-//! most one request and one reply. After each the session gives others their turn, if all workers are busy. A request
-//! whose blocks are in use is carried on with a moment later.
+//! A request is carried out and answered before the next one is looked at; what the client sends meanwhile waits in
+//! the socket, which is what holds back a client that is too fast. So a session holds at most one request and one
+//! reply. Only a large write begins before all of its payload is here. After each request the session gives others
+//! their turn, if all workers are busy. A request whose blocks are in use is carried on with a moment later.
 
 use std::io::{self, ErrorKind::WouldBlock};
 use std::os::fd::AsFd;

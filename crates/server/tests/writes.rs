@@ -32,6 +32,7 @@ impl Raw {
         let secret = Secret::new([9; 32]);
         Connection::over(same, "the server".into(), &hello(0, 1, client), &secret, deadline()).unwrap();
         stream.set_nonblocking(false).unwrap();
+        stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
         Raw(stream)
     }
@@ -56,7 +57,7 @@ impl Raw {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     /// The pool is smaller than what is written, and larger.
     #[test]
