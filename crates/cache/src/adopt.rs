@@ -26,6 +26,7 @@ pub struct Adopted {
 pub(crate) fn read_table(memory: Arc<Memory>, pins: Arc<[AtomicU32]>) -> (Table, Adopted) {
     let mut table = Table::new(Arc::clone(&memory), pins);
     table.free.clear();
+    table.unused = memory.geometry.slots;
     memory.header(AT_ASLEEP).put(0);
     memory.header(AT_DIRTY).put(0);
     let left = read_ledgers(&mut table);

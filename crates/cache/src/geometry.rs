@@ -19,9 +19,10 @@
 //! | 320 | dirty slots from which on the flusher works, then those down to which it does |
 //! | 4096 | ledgers: each [`HEAD`] bytes (process, its start, hits) and [`LEDGER_WORDS`] words of pins |
 //! | … | slots: each [`SLOT`] bytes (state, file, block, end, used, modified, borrower, seal) |
-//! | … | from a multiple of 4096 on: blocks |
+//! | … | from a multiple of [`NEIGHBOURHOOD`] on: blocks |
 
 use crate::error::{Error, Result};
+use pario_shm::NEIGHBOURHOOD;
 use pario_units::{PartitionId, ServerId};
 
 /// Bytes of a block unless said otherwise.
@@ -35,7 +36,7 @@ pub const DEFAULT_LEDGERS: u32 = 256;
 pub const LEDGER_WORDS: u32 = if cfg!(test) { 2 } else { 64 };
 
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"pariopol");
-pub(crate) const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 2;
 
 pub(crate) const AT_MAGIC: usize = 0;
 pub(crate) const AT_VERSION: usize = 8;
@@ -124,7 +125,7 @@ impl Geometry {
     }
 
     fn blocks_at(&self) -> usize {
-        (self.slots_at() + self.slots as usize * SLOT).next_multiple_of(PAGE)
+        (self.slots_at() + self.slots as usize * SLOT).next_multiple_of(NEIGHBOURHOOD)
     }
 
     pub(crate) fn block_at(&self, slot: u32) -> usize {
@@ -149,7 +150,7 @@ mod tests {
             assert!(geometry.ledger_at(0) >= HEADER && ledger_end <= geometry.slot_at(0));
             assert!(geometry.slot_at(geometry.slots - 1) + SLOT <= geometry.block_at(0));
             assert_eq!(geometry.block_at(geometry.slots - 1) + geometry.block as usize, len);
-            assert_eq!(geometry.block_at(0) % 4096, 0);
+            assert_eq!(geometry.block_at(0) % NEIGHBOURHOOD, 0);
         }
     }
 

@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod adopt;
+mod advance;
 mod cut;
 mod error;
 #[cfg(test)]
@@ -51,7 +52,7 @@ pub use geometry::{DEFAULT_BLOCK, DEFAULT_LEDGERS, Geometry, Identity, LEDGER_WO
 pub use ledger::LedgerId;
 pub use mapped::{Guard, Mapped, Pending, Refused};
 pub use pin::{Fill, Pin};
-pub use pool::{Bell, Counters, Get, Pool};
+pub use pool::{Bell, Counters, Get, Pages, Pool};
 pub use renew::Renewal;
 
 /// Where a block was when the server said so: good as long as the slot has this generation.

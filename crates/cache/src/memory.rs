@@ -6,20 +6,29 @@ use crate::geometry::{
     AT_VERSION, Geometry, HEAD, HEADER, LEDGER_WORDS, MAGIC, VERSION,
 };
 use crate::state::{DIRTY, Word};
-use pario_shm::Segment;
-use std::sync::atomic::{AtomicU32, Ordering};
+use pario_shm::{NEIGHBOURHOOD, Segment};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 #[derive(Debug)]
 pub(crate) struct Memory {
     pub segment: Segment,
     /// As it was when the segment was made or opened: the header's numbers are not looked at again.
     pub geometry: Geometry,
+    /// Which neighbourhoods this process has mapped, a bit each.
+    arrived: Box<[AtomicU64]>,
 }
 
 /// A pin's word: the slot's number and 1, and whether its holder has begun to write.
 pub(crate) const WRITING: u64 = 1 << 63;
 
 impl Memory {
+    pub fn new(segment: Segment, geometry: Geometry) -> Memory {
+        let words = segment.len().div_ceil(NEIGHBOURHOOD * 64);
+        let arrived = std::iter::repeat_with(AtomicU64::default).take(words).collect();
+        Memory { segment, geometry, arrived }
+    }
+
     /// A segment that is a pool already.
     pub fn open(segment: Segment) -> Result<Memory> {
         if segment.len() < HEADER {
@@ -36,7 +45,7 @@ impl Memory {
         let geometry =
             Geometry { block: number(AT_BLOCK), slots: number(AT_SLOTS), ledgers: number(AT_LEDGERS) };
         match geometry.check() {
-            Ok(len) if len == segment.len() => Ok(Memory { segment, geometry }),
+            Ok(len) if len == segment.len() => Ok(Memory::new(segment, geometry)),
             Ok(_) => Err(Error::NotAPool("its length is not what its header says")),
             Err(_) => Err(Error::NotAPool("its header says impossible sizes")),
         }
@@ -163,12 +172,37 @@ impl Memory {
 
     #[inline]
     pub fn write(&self, slot: u32, at: u32, from: &[u8]) {
-        self.segment.write_from(self.place(slot, at, from.len()), from);
+        let place = self.place(slot, at, from.len());
+        self.arrive(place, from.len());
+        self.segment.write_from(place, from);
     }
 
     #[inline]
     pub fn bytes<R>(&self, slot: u32, at: u32, len: usize, f: impl FnOnce(&mut [u8]) -> R) -> R {
-        self.segment.bytes(self.place(slot, at, len), len, f)
+        let place = self.place(slot, at, len);
+        self.arrive(place, len);
+        self.segment.bytes(place, len, f)
+    }
+
+    /// Maps memory that is going to be written, if this process has not been there yet.
+    #[inline]
+    fn arrive(&self, place: usize, len: usize) {
+        let last = (place + len).saturating_sub(1) / NEIGHBOURHOOD;
+        for each in place / NEIGHBOURHOOD..=last {
+            let (word, bit) = (&self.arrived[each / 64], 1 << (each % 64));
+            if word.load(Ordering::Relaxed) & bit == 0 {
+                self.segment.arrive(each);
+                word.fetch_or(bit, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Gives slots their memory before anybody needs it.
+    pub fn prepare(&self, slots: Range<u32>) {
+        if let Some(last) = slots.clone().last() {
+            let (from, end) = (self.geometry.block_at(slots.start), self.geometry.block_at(last));
+            self.segment.prepare(from, end + self.geometry.block as usize - from);
+        }
     }
 
     /// Makes zeros of what lies beyond `end`.

@@ -106,10 +106,12 @@ pub struct Fill {
     generation: u32,
     file: FileId,
     block: u64,
+    /// It is all zeros: nobody has used the slot before.
+    blank: bool,
 }
 
 impl Fill {
-    pub(crate) fn new(inner: &Arc<Inner>, table: &Table, slot: u32) -> Fill {
+    pub(crate) fn new(inner: &Arc<Inner>, table: &Table, slot: u32, blank: bool) -> Fill {
         let entry = table.entry(slot);
         Fill {
             inner: Arc::clone(inner),
@@ -117,6 +119,7 @@ impl Fill {
             generation: entry.generation,
             file: entry.file,
             block: entry.block,
+            blank,
         }
     }
 
@@ -132,11 +135,13 @@ impl Fill {
 
     /// Lets `f` fill bytes of the block. They hold anything before.
     pub fn bytes<R>(&mut self, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        self.blank = false;
         self.inner.memory.bytes(self.slot, range.start, range.len(), f)
     }
 
     /// Where bytes of the block are in memory, for system calls while this lives.
     pub fn pointer(&mut self, range: Range<u32>) -> *mut u8 {
+        self.blank = false;
         let memory = &self.inner.memory;
         memory.segment.pointer(memory.place(self.slot, range.start, range.len()), range.len())
     }
@@ -144,7 +149,9 @@ impl Fill {
     /// The block is filled as far as it is within the local part; the rest becomes zeros. It counts as
     /// stored: what came from a client has to be [marked](Pin::mark_written) at the pin.
     pub fn done(self, end: u32) -> Pin {
-        self.inner.memory.zero_tail(self.slot, end);
+        if !self.blank {
+            self.inner.memory.zero_tail(self.slot, end);
+        }
         let mut table = self.inner.table();
         table.publish(self.slot, end);
         Pin::new(&self.inner, &table, self.slot)

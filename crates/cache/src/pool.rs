@@ -1,6 +1,7 @@
 //! The server's side of a pool.
 
 use crate::adopt::{Adopted, read_table};
+use crate::advance::Advance;
 use crate::cut::Cut;
 use crate::error::{Error, Result};
 use crate::flush::{Flush, Sweep};
@@ -39,6 +40,8 @@ pub(crate) struct Inner {
     pub memory: Arc<Memory>,
     pub pins: Arc<[AtomicU32]>,
     table: Mutex<Table>,
+    /// How far slots have their memory.
+    advance: Advance,
     path: PathBuf,
     /// For as long as we are the one who serves the pool.
     _claim: Claim,
@@ -88,7 +91,7 @@ impl Pool {
         let segment = Segment::create_file(path, len).map_err(failed("create"))?;
         // A file that is not ours after all is no pool yet, so nobody can be using it.
         let claim = claim(path).inspect_err(|_| drop(std::fs::remove_file(path)))?;
-        let memory = Memory { segment, geometry };
+        let memory = Memory::new(segment, geometry);
         let header: [(usize, u64); 10] = [
             (AT_VERSION, VERSION),
             (AT_PARTITION, identity.partition.0 as u64),
@@ -136,8 +139,9 @@ impl Pool {
     }
 
     fn with(path: &Path, memory: Arc<Memory>, pins: Arc<[AtomicU32]>, table: Table, claim: Claim) -> Pool {
+        let advance = Advance::new(table.unused, memory.geometry);
         let table = Mutex::new(table);
-        Pool { inner: Arc::new(Inner { memory, pins, table, path: path.into(), _claim: claim }) }
+        Pool { inner: Arc::new(Inner { memory, pins, table, advance, path: path.into(), _claim: claim }) }
     }
 
     /// What clients map.
@@ -192,9 +196,12 @@ impl Pool {
             }
         }
         match table.allocate(file, block) {
-            Some(slot) => {
+            Some((slot, blank)) => {
                 table.tally.misses += 1;
-                Get::Fill(Fill::new(&self.inner, &table, slot))
+                if blank {
+                    self.inner.advance.used(slot);
+                }
+                Get::Fill(Fill::new(&self.inner, &table, slot, blank))
             }
             None => Get::Full,
         }
@@ -255,9 +262,15 @@ impl Pool {
         Bell { pool: self.clone(), seen }
     }
 
-    /// Wakes all who wait on a [`Bell`].
+    /// For the thread that gives slots their memory.
+    pub fn pages(&self) -> Pages {
+        Pages { pool: self.clone(), seen: self.inner.advance.event() }
+    }
+
+    /// Wakes all who wait on a [`Bell`] or for [`Pages`].
     pub fn wake(&self) {
         self.inner.memory.ring(true);
+        self.inner.advance.wake();
     }
 
     /// How it is doing. Looks at every slot.
@@ -366,6 +379,21 @@ impl Bell {
             pario_shm::sleep(event, self.seen, limit);
         }
         self.seen = event.load(Ordering::SeqCst);
+    }
+}
+
+/// Gives the slots that are used next their memory, which takes the kernel longer than copying to it.
+#[derive(Debug)]
+pub struct Pages {
+    pool: Pool,
+    seen: u32,
+}
+
+impl Pages {
+    /// Does some of it; if there is nothing to do, sleeps until there may be, somebody calls [`Pool::wake`], or the
+    /// time is over.
+    pub fn go_on(&mut self, limit: Duration) {
+        self.pool.inner.advance.go_on(&self.pool.inner.memory, &mut self.seen, limit);
     }
 }
 

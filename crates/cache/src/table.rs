@@ -55,6 +55,8 @@ pub(crate) struct Table {
     pub entries: Vec<Entry>,
     pub index: HashMap<FileId, BTreeMap<u64, u32>>,
     pub free: Vec<u32>,
+    /// Slots from here on were never used: they are all zeros, and the last of the free ones that are taken.
+    pub unused: u32,
     pub ledgers: Vec<Ledger>,
     /// Files that are being cut, and the first block concerned.
     pub cuts: HashMap<FileId, u64>,
@@ -82,6 +84,7 @@ impl Table {
             entries: vec![entry; geometry.slots as usize],
             index: HashMap::new(),
             free: (0..geometry.slots).rev().collect(),
+            unused: 0,
             ledgers: vec![Ledger::Free; geometry.ledgers as usize],
             cuts: HashMap::new(),
             clock: 0,
@@ -185,11 +188,13 @@ impl Table {
     }
 
     /// Takes a slot for a block that is in none; `None` if all are in use.
-    pub fn allocate(&mut self, file: FileId, block: u64) -> Option<u32> {
+    pub fn allocate(&mut self, file: FileId, block: u64) -> Option<(u32, bool)> {
         if self.free.is_empty() {
             self.evict();
         }
         let slot = self.free.pop()?;
+        let blank = slot >= self.unused;
+        self.unused = self.unused.max(slot + 1);
         let entry = self.entry_mut(slot);
         (entry.file, entry.block, entry.phase) = (file, block, Phase::Filling);
         let number = entry.generation;
@@ -202,7 +207,7 @@ impl Table {
         memory.modified(slot).note(0);
         memory.borrower(slot).note(0);
         memory.state(slot).put(generation(number) | FILLING);
-        Some(slot)
+        Some((slot, blank))
     }
 
     /// Gives a valid slot another generation, and leaves all else as it is: whoever knows where its block is no longer

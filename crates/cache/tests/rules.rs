@@ -135,6 +135,48 @@ fn a_fill_is_nobody_elses_until_it_is_done_and_comes_with_zeros() {
 }
 
 #[test]
+fn unused_slots_are_zeros_whether_their_memory_was_prepared_or_not_and_adopted_ones_may_be_anything() {
+    let dir = Dir::new();
+    let pool = create(&dir, 3, 1);
+    let zeros = vec![0; BLOCK as usize];
+    let read = |pin: &Pin| {
+        let mut bytes = vec![7; BLOCK as usize];
+        pin.read(0, &mut bytes);
+        bytes
+    };
+    let first = fill(&pool, 0).done(0);
+    first.write(0, &[1; 10]);
+    let mut pages = pool.pages();
+    (0..8).for_each(|_| pages.go_on(Duration::ZERO));
+    assert_eq!(read(&first)[..11], [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0], "what is there stays");
+    let second = fill(&pool, 1).done(0);
+    assert_eq!(read(&second), zeros);
+    second.write(0, &[2; BLOCK as usize]);
+    let mut dropped = fill(&pool, 2);
+    dropped.bytes(0..BLOCK, |bytes| bytes.fill(9));
+    drop(dropped);
+    assert_eq!(read(&fill(&pool, 2).done(0)), zeros, "another fill had written to it");
+    drop((first, second, pages, pool));
+    let (pool, _) = Pool::adopt(&dir.pool(), WHO).unwrap();
+    pool.cut(FILE, 0).unwrap().wait(LONG).unwrap();
+    for block in 5..8 {
+        assert_eq!(read(&fill(&pool, block).done(0)), zeros, "slots of a predecessor");
+    }
+}
+
+#[test]
+fn a_rest_of_who_prepares_memory_ends_when_the_pool_is_woken() {
+    let dir = Dir::new();
+    let pool = create(&dir, 1, 1);
+    let mut pages = pool.pages();
+    pages.go_on(LONG);
+    pool.wake();
+    let start = Instant::now();
+    pages.go_on(LONG);
+    assert!(start.elapsed() < LONG, "a call that came before the rest counts");
+}
+
+#[test]
 fn a_cut_waits_for_pins_and_gives_up() {
     let dir = Dir::new();
     let pool = create(&dir, 2, 1);
@@ -238,7 +280,7 @@ fn what_is_no_pool_is_refused() {
         std::fs::write(&path, bytes).unwrap();
         try_both()
     };
-    assert!(with(8, 2).contains("version"));
+    assert!(with(8, 1).contains("version"));
     assert!(with(48, 3).contains("length"));
     assert!(with(48, 0).contains("impossible"));
     assert!(with(40, 1 << 40).contains("impossible"));

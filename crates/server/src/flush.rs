@@ -9,13 +9,10 @@ use pario_units::FileId;
 
 use crate::error::{Error, Result};
 use crate::status::Counters;
-use crate::tier::{BATCH, Tier};
+use crate::tier::{BATCH, IDLE, Tier};
 
 /// Dirty blocks go to the store after about this time, also below the high watermark.
 const REST: Duration = Duration::from_secs(2);
-
-/// With nothing dirty the flusher sleeps until somebody wakes it; this is only for the case that nobody does.
-const IDLE: Duration = Duration::from_secs(3600);
 
 /// After a failure the flusher waits this long, then twice as long, …
 const PATIENCE: Duration = Duration::from_millis(250);

@@ -77,6 +77,7 @@ impl Server {
             server.spawn(format!("forwarder {index}"), |core| core.peers.run(core))?;
         }
         server.spawn("flusher".into(), |core| core.tier.run_flusher(&core.stop, &core.counters))?;
+        server.spawn("pages".into(), |core| core.tier.run_pages(&core.stop))?;
         server.spawn("prefetcher".into(), |core| core.tier.run_prefetcher(&core.stop, &core.counters))?;
         if server.core.names.is_some() {
             server.spawn("reaper".into(), |core| {

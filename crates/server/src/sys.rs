@@ -132,6 +132,13 @@ pub(crate) fn is_gone(socket: BorrowedFd<'_>) -> bool {
     unsafe { libc::poll(&mut poll, 1, 0) > 0 }
 }
 
+/// This thread runs when others of the machine do not need its processor. Whether that could be said does not matter.
+pub(crate) fn step_back() {
+    const NICE: i32 = 10;
+    // SAFETY: no memory involved. On Linux 0 is this thread.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
+}
+
 fn check(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

@@ -4,6 +4,8 @@
 //! all slots are pinned, the caller is told how far it got and comes again.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use pario_cache::{Cut, Fill, Get, LedgerId, Pin, Pool};
 use pario_store::Store;
@@ -17,6 +19,9 @@ use crate::status::Counters;
 
 /// Most blocks that one acquire answers, and that one access of the store moves.
 pub(crate) const BATCH: usize = 64;
+
+/// With nothing to do threads sleep until somebody wakes them; this is only for the case that nobody does.
+pub(crate) const IDLE: Duration = Duration::from_secs(3600);
 
 pub(crate) struct Tier {
     pub pool: Pool,
@@ -70,6 +75,15 @@ impl Tier {
     pub fn new(pool: Pool, store: Box<dyn Store>) -> Tier {
         let block = u64::from(pool.geometry().block);
         Tier { pool, store, prefetches: Prefetches::default(), block }
+    }
+
+    /// Keeps memory ready for blocks that come, when the machine has nothing better to do.
+    pub fn run_pages(&self, stop: &AtomicBool) {
+        crate::sys::step_back();
+        let mut pages = self.pool.pages();
+        while !stop.load(Ordering::Acquire) {
+            pages.go_on(IDLE);
+        }
     }
 
     /// Moves a payload's bytes to or from their places in a local part, as far as possible now; beyond the local end
@@ -351,10 +365,9 @@ impl Tier {
         }
         let mut read = scratch.chunks(size);
         for (block, mut fill) in (first..).zip(fills) {
-            fill.bytes(0..self.block as u32, |slot| match read.next() {
-                Some(bytes) => slot.copy_from_slice(bytes),
-                None => slot.fill(0),
-            });
+            if let Some(bytes) = read.next() {
+                fill.bytes(0..self.block as u32, |slot| slot.copy_from_slice(bytes));
+            }
             fill.done(end.saturating_sub(block * self.block).min(self.block) as u32);
         }
         Ok(())

@@ -1,0 +1,89 @@
+//! Slots get their memory before they are used.
+//!
+//! A pool's memory is reserved when it is made, but the kernel gives a page its zeros when somebody first touches it. So
+//! the server's thread that has nothing else to do touches those that come next: no more than [`AHEAD`] before
+//! they are used, so that a pool that is never filled costs little time.
+
+use crate::geometry::Geometry;
+use crate::memory::Memory;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// Bytes that are ready before somebody needs them.
+const AHEAD: u32 = 64 << 20;
+
+/// Bytes that are made ready at a time.
+const STEP: u32 = 1 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Advance {
+    /// Slots below this one have been used.
+    used: AtomicU32,
+    /// Slots below this one have their memory.
+    ready: AtomicU32,
+    /// As many slots as are to be ready, and as are made so at a time.
+    ahead: u32,
+    step: u32,
+    slots: u32,
+    /// Changes when there may be something to do.
+    event: AtomicU32,
+    asleep: AtomicU32,
+}
+
+impl Advance {
+    /// For a pool of which slots from `unused` on were never used.
+    pub fn new(unused: u32, geometry: Geometry) -> Advance {
+        let count = |bytes: u32| (bytes / geometry.block).max(1);
+        Advance {
+            used: unused.into(),
+            ready: unused.into(),
+            ahead: count(AHEAD),
+            step: count(STEP),
+            slots: geometry.slots,
+            event: 0.into(),
+            asleep: 0.into(),
+        }
+    }
+
+    /// A slot is used for the first time.
+    pub fn used(&self, slot: u32) {
+        self.used.store(slot + 1, Ordering::Relaxed);
+        let ready = self.ready.load(Ordering::Relaxed);
+        // Not for every slot: half of what should be ready may be gone.
+        if ready < self.slots && slot.saturating_add(self.ahead / 2) >= ready {
+            self.wake_sleeper();
+        }
+    }
+
+    pub fn event(&self) -> u32 {
+        self.event.load(Ordering::SeqCst)
+    }
+
+    /// One step, or a rest if nothing has happened since `seen`.
+    pub fn go_on(&self, memory: &Memory, seen: &mut u32, limit: Duration) {
+        let used = self.used.load(Ordering::Relaxed);
+        let ready = self.ready.load(Ordering::Relaxed).max(used);
+        let goal = used.saturating_add(self.ahead).min(self.slots);
+        if ready < goal {
+            let end = (ready + self.step).min(goal);
+            memory.prepare(ready..end);
+            self.ready.store(end, Ordering::Relaxed);
+        } else {
+            self.asleep.store(1, Ordering::SeqCst);
+            pario_shm::sleep(&self.event, *seen, limit);
+            *seen = self.event();
+        }
+    }
+
+    /// Ends a rest.
+    pub fn wake(&self) {
+        self.event.fetch_add(1, Ordering::SeqCst);
+        pario_shm::wake_all(&self.event);
+    }
+
+    fn wake_sleeper(&self) {
+        if self.asleep.load(Ordering::Relaxed) != 0 && self.asleep.swap(0, Ordering::SeqCst) != 0 {
+            self.wake();
+        }
+    }
+}
