@@ -19,6 +19,7 @@
 //! | 320 | dirty slots from which on the flusher works, then those down to which it does |
 //! | 4096 | ledgers: each [`HEAD`] bytes (process, its start, hits) and [`LEDGER_WORDS`] words of pins |
 //! | … | slots: each [`SLOT`] bytes (state, file, block, end, used, modified, borrower, seal) |
+//! | … | directory: a word for every hash of file and block (slot and 1, generation) |
 //! | … | from a multiple of [`NEIGHBOURHOOD`] on: blocks |
 
 use crate::error::{Error, Result};
@@ -124,8 +125,19 @@ impl Geometry {
         self.slots_at() + slot as usize * SLOT
     }
 
+    /// Words of the directory: a power of two.
+    pub(crate) fn directory(&self) -> usize {
+        (self.slots as usize * 2).next_power_of_two()
+    }
+
+    pub(crate) fn directory_at(&self, index: usize) -> usize {
+        assert!(index < self.directory(), "word {index} of {}", self.directory());
+        self.slots_at() + self.slots as usize * SLOT + index * 8
+    }
+
     fn blocks_at(&self) -> usize {
-        (self.slots_at() + self.slots as usize * SLOT).next_multiple_of(NEIGHBOURHOOD)
+        let directory = self.slots_at() + self.slots as usize * SLOT;
+        (directory + self.directory() * 8).next_multiple_of(NEIGHBOURHOOD)
     }
 
     pub(crate) fn block_at(&self, slot: u32) -> usize {
@@ -148,7 +160,8 @@ mod tests {
             let len = geometry.check().unwrap();
             let ledger_end = geometry.ledger_at(geometry.ledgers - 1) + HEAD + LEDGER_WORDS as usize * 8;
             assert!(geometry.ledger_at(0) >= HEADER && ledger_end <= geometry.slot_at(0));
-            assert!(geometry.slot_at(geometry.slots - 1) + SLOT <= geometry.block_at(0));
+            assert!(geometry.slot_at(geometry.slots - 1) + SLOT <= geometry.directory_at(0));
+            assert!(geometry.directory_at(geometry.directory() - 1) + 8 <= geometry.block_at(0));
             assert_eq!(geometry.block_at(geometry.slots - 1) + geometry.block as usize, len);
             assert_eq!(geometry.block_at(0) % NEIGHBOURHOOD, 0);
         }

@@ -28,6 +28,7 @@
 mod adopt;
 mod advance;
 mod cut;
+mod directory;
 mod error;
 #[cfg(test)]
 mod explore;
@@ -46,6 +47,7 @@ mod table;
 
 pub use adopt::Adopted;
 pub use cut::Cut;
+pub use directory::hash;
 pub use error::{Error, Result};
 pub use flush::{Flush, Step, Sweep};
 pub use geometry::{DEFAULT_BLOCK, DEFAULT_LEDGERS, Geometry, Identity, LEDGER_WORDS};

@@ -63,6 +63,12 @@ impl Mapped {
         self.memory.mark()
     }
 
+    /// Where the server told everybody that a block is, if it did.
+    #[inline]
+    pub fn look_up(&self, file: FileId, block: u64) -> Option<SlotRef> {
+        self.memory.look_up(file.0, block)
+    }
+
     /// Pins a block where the server said it is, for the time of a copy. The server can do nothing with the
     /// block meanwhile, so hold it for no longer.
     #[inline]

@@ -1,5 +1,7 @@
 //! The segment with names for its parts: what the server and its clients both do.
 
+use crate::SlotRef;
+use crate::directory::hash;
 use crate::error::{Error, Result};
 use crate::geometry::{
     AT_ASLEEP, AT_BLOCK, AT_CLOCK, AT_DIRTY, AT_EVENT, AT_HIGH, AT_LEDGERS, AT_MAGIC, AT_MARK, AT_SLOTS,
@@ -7,6 +9,7 @@ use crate::geometry::{
 };
 use crate::state::{DIRTY, Word};
 use pario_shm::{NEIGHBOURHOOD, Segment};
+use pario_units::FileId;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -209,6 +212,23 @@ impl Memory {
     pub fn zero_tail(&self, slot: u32, end: u32) {
         let len = (self.geometry.block - end) as usize;
         self.segment.zero(self.place(slot, end, len), len);
+    }
+
+    /// Where the directory says that a block is. It may be gone, or another block may have its word.
+    #[inline]
+    pub fn look_up(&self, file: u64, block: u64) -> Option<SlotRef> {
+        SlotRef::from_hint(self.directory_word(file, block).peek())
+    }
+
+    /// Enters a block in the directory.
+    pub fn announce(&self, file: u64, block: u64, place: SlotRef) {
+        self.directory_word(file, block).note(place.hint());
+    }
+
+    #[inline]
+    fn directory_word(&self, file: u64, block: u64) -> Word<'_> {
+        let index = hash(FileId(file), block) as usize & (self.geometry.directory() - 1);
+        Word(self.segment.word(self.geometry.directory_at(index)))
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! The server's side of a pool.
 
+use crate::SlotRef;
 use crate::adopt::{Adopted, read_table};
 use crate::advance::Advance;
 use crate::cut::Cut;
@@ -205,6 +206,11 @@ impl Pool {
             }
             None => Get::Full,
         }
+    }
+
+    /// Tells everybody who has mapped the pool where a block is, until it goes or is [renewed](Pool::renew).
+    pub fn announce(&self, file: FileId, block: u64, place: SlotRef) {
+        self.inner.memory.announce(file.0, block, place);
     }
 
     /// Up to `most` dirty blocks that nobody else flushes: the least recently modified first, of whatever

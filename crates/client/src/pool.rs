@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pario_cache::{Guard, LedgerId, Mapped, Pending, SlotRef};
+use pario_cache::{Guard, LedgerId, Mapped, Pending, SlotRef, hash};
 use pario_units::FileId;
 
 /// Most places that are remembered.
@@ -12,9 +12,8 @@ const MOST_HINTS: usize = 1 << 20;
 pub(crate) struct Local {
     mapped: Mapped,
     block: u64,
-    /// Where blocks were last seen, by a hash of file and block: slot + 1 and generation, 0 if nothing is
-    /// known. Two blocks may share a hint, and a hint may be old: a pin tells, since a slot says which block
-    /// it holds.
+    /// Where this process has last seen blocks, by their hash: what the pool's own directory says is what everybody may
+    /// know, and not what is leased to our team.
     hints: Box<[AtomicU64]>,
 }
 
@@ -35,9 +34,9 @@ impl Local {
     /// Pins a block where it was last seen, if it is still there.
     #[inline]
     pub fn find(&self, file: FileId, block: u64) -> Option<Guard<'_>> {
-        let hint = self.hint(file, block).load(Ordering::Relaxed);
-        let slot = ((hint >> 32) as u32).checked_sub(1)?;
-        self.mapped.pin(SlotRef { slot, generation: hint as u32 }, file, block).ok()
+        let known = SlotRef::from_hint(self.hint(file, block).load(Ordering::Relaxed));
+        let found = known.and_then(|place| self.mapped.pin(place, file, block).ok());
+        found.or_else(|| self.pin(self.mapped.look_up(file, block)?, file, block))
     }
 
     /// Reads bytes of a local part as long as their blocks are where they were, and within the local part.
@@ -90,14 +89,11 @@ impl Local {
     }
 
     pub fn remember(&self, place: SlotRef, file: FileId, block: u64) {
-        let hint = (u64::from(place.slot) + 1) << 32 | u64::from(place.generation);
-        self.hint(file, block).store(hint, Ordering::Relaxed);
+        self.hint(file, block).store(place.hint(), Ordering::Relaxed);
     }
 
     #[inline]
     fn hint(&self, file: FileId, block: u64) -> &AtomicU64 {
-        // Neighbours stay neighbours; files are spread.
-        let hash = file.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(20).wrapping_add(block);
-        &self.hints[hash as usize & (self.hints.len() - 1)]
+        &self.hints[hash(file, block) as usize & (self.hints.len() - 1)]
     }
 }

@@ -232,8 +232,13 @@ impl File {
             let spans = &by_server[server];
             let place = spans[0].place;
             for batch in spans.chunks(ASKED) {
+                // Others may have asked for the same blocks meanwhile.
                 let mut batch = batch.to_vec();
+                batch.retain(|span| !self.move_span(access, span));
                 for _ in 0..TRIES {
+                    if batch.is_empty() {
+                        break;
+                    }
                     match self.ask(place, access.write, &batch) {
                         Ok(()) => {}
                         // There may be no room in the pool because nothing can be stored; messages can be read.
@@ -241,9 +246,6 @@ impl File {
                         Err(e) => return Err(e),
                     }
                     batch.retain(|span| !self.move_span(access, span));
-                    if batch.is_empty() {
-                        break;
-                    }
                 }
                 left.append(&mut batch);
             }

@@ -183,6 +183,9 @@ impl Task {
                 if *ahead > 0 && wide && slots.len() as u64 == asked {
                     tier.acquire_ahead(*file, *intent, *ahead, &mut slots, counters);
                 }
+                if wide {
+                    tier.announce(*file, &slots);
+                }
                 match slots.is_empty() && !blocks.is_empty() {
                     true => return Ok(Verdict::Later),
                     false => Reply::Slots(slots),

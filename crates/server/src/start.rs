@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::names::Names;
 use crate::peers::FORWARDERS;
 use crate::status::Counters;
+use crate::sys;
 use crate::tier::Tier;
 
 /// Clients of this host that may have the pool mapped at a time.
@@ -76,8 +77,15 @@ impl Server {
         for index in 0..FORWARDERS {
             server.spawn(format!("forwarder {index}"), |core| core.peers.run(core))?;
         }
-        server.spawn("flusher".into(), |core| core.tier.run_flusher(&core.stop, &core.counters))?;
-        server.spawn("pages".into(), |core| core.tier.run_pages(&core.stop))?;
+        server.spawn("flusher".into(), |core| {
+            // Who finds the pool full stores by itself, and does not wait for this.
+            sys::step_back();
+            core.tier.run_flusher(&core.stop, &core.counters);
+        })?;
+        server.spawn("pages".into(), |core| {
+            sys::step_back();
+            core.tier.run_pages(&core.stop);
+        })?;
         server.spawn("prefetcher".into(), |core| core.tier.run_prefetcher(&core.stop, &core.counters))?;
         if server.core.names.is_some() {
             server.spawn("reaper".into(), |core| {

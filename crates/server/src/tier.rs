@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pario_cache::{Cut, Fill, Get, LedgerId, Pin, Pool};
+use pario_cache::{Cut, Fill, Get, LedgerId, Pin, Pool, SlotRef};
 use pario_store::Store;
 use pario_units::FileId;
 use pario_wire::message::{Intent, Run, Slot};
@@ -77,9 +77,8 @@ impl Tier {
         Tier { pool, store, prefetches: Prefetches::default(), block }
     }
 
-    /// Keeps memory ready for blocks that come, when the machine has nothing better to do.
+    /// Keeps memory ready for blocks that come.
     pub fn run_pages(&self, stop: &AtomicBool) {
-        crate::sys::step_back();
         let mut pages = self.pool.pages();
         while !stop.load(Ordering::Acquire) {
             pages.go_on(IDLE);
@@ -284,6 +283,14 @@ impl Tier {
             };
             let found = pin.slot_ref();
             slots.push(Slot { block, slot: found.slot, generation: found.generation, pending: false });
+        }
+    }
+
+    /// Tells everybody where blocks are: nobody has leased any of the file.
+    pub fn announce(&self, file: FileId, slots: &[Slot]) {
+        for slot in slots {
+            let place = SlotRef { slot: slot.slot, generation: slot.generation };
+            self.pool.announce(file, slot.block, place);
         }
     }
 
