@@ -54,3 +54,34 @@ fn an_access_through_a_view_is_a_message_to_each_server() {
         }
     }
 }
+
+/// The first asks for all; whoever comes after it finds the blocks by the pool's directory.
+#[test]
+fn what_one_client_of_a_host_has_asked_for_others_find_by_themselves() {
+    let site = Site::up(Shape::new(2));
+    let (first, second) = (site.client(), site.client());
+    let (file, again) = (open(&first), open(&second));
+    let bytes = Dice::new(5).bytes(1_500_000);
+    let cost = |act: &mut dyn FnMut()| {
+        let before = requests(&site, &first);
+        act();
+        requests(&site, &first) - before - 2
+    };
+    let view = || view::strided(Offset(77), 24, 50).expect("a view");
+    assert!(cost(&mut || file.write_view(&view(), Pos(0), &bytes).expect("there is room")) > 0);
+    let mut back = vec![0; bytes.len()];
+    let read = cost(&mut || {
+        again.read_view(&view(), Pos(0), &mut back).expect("it is there");
+    });
+    let wrote = cost(&mut || again.write_view(&view(), Pos(0), &bytes).expect("there is room"));
+    assert!(back == bytes, "what was written comes back");
+    assert_eq!((read, wrote), (0, 0), "questions");
+    // A server that comes back has its predecessor's pool and its directory.
+    for server in site.servers() {
+        assert!(site.kill(server));
+    }
+    let third = open(&site.client());
+    back.fill(0);
+    third.read_view(&view(), Pos(0), &mut back).expect("it comes back");
+    assert!(back == bytes, "nothing is lost");
+}
