@@ -20,6 +20,7 @@ use pario_view::View;
 use crate::access::{Coder, Direction, Job, Pace, Place, Reach};
 use crate::error::{Error, Result};
 use crate::file::File;
+use crate::shipment::Shipment;
 use crate::storage::{Storage, counted};
 use crate::tracing::Traced;
 use crate::worker::{Ticket, Worker, held};
@@ -220,7 +221,7 @@ impl Operation {
         if let Some(lesson) = &self.access.lesson {
             held(&file.costs).learn(lesson);
         }
-        file.count(self.write, &self.access, &result);
+        file.count(self.write, &self.access, self.ground.shipment().as_deref(), &result);
         result
     }
 }
@@ -366,7 +367,7 @@ impl File {
     }
 
     /// Puts what an access took into the file's statistics.
-    fn count(&self, write: bool, access: &Access<Ground>, result: &Result<u64>) {
+    fn count(&self, write: bool, access: &Access<Ground>, shipment: Option<&Shipment>, result: &Result<u64>) {
         let (stats, tally) = (&self.stats, &access.tally);
         let calls = if write { &stats.collective_writes } else { &stats.collective_reads };
         calls.add(1);
@@ -390,9 +391,12 @@ impl File {
                 stats.decide(write, Choice { strategy, partitioning, aggregators, why: choice.why.clone() });
             }
             Some(Way::Direct(choice)) => {
+                let why = choice.why.clone();
                 let strategy = if self.is_on_partition() { "server-directed" } else { "independent" };
                 let (partitioning, aggregators) = ("", self.team.size);
-                stats.decide(write, Choice { strategy, partitioning, aggregators, why: choice.why.clone() });
+                let direct = Choice { strategy, partitioning, aggregators, why: why.clone() };
+                let shipped = shipment.map(|shipment| Choice { why, ..shipment.choice.clone() });
+                stats.decide(write, shipped.unwrap_or(direct));
             }
             Some(Way::Nothing | Way::Refused { .. }) | None => {}
         }

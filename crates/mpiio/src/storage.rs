@@ -407,12 +407,9 @@ fn partition_named(name: &str) -> Result<client::Partition> {
         ErrorKind::BadFile,
         "partitions are looked up in PARIO_HOME or ~/.pario, and neither PARIO_HOME nor HOME is set",
     ))?;
-    let options = client::Options {
-        far: env().is_far(),
-        program: Some(program()),
-        ..client::Options::of_partition(registry, name)?
-    };
-    let partition = client::Partition::open_by_name(registry, name, options)?;
+    let options =
+        client::Options { far: env().is_far(), program: Some(program()), ..client::Options::default() };
+    let partition = client::Partition::open_as_described(registry, name, options)?;
     known.insert(name.to_owned(), partition.clone());
     Ok(partition)
 }

@@ -26,7 +26,7 @@ impl Shared {
     pub(super) fn fetch(&self, key: Key, door: &Arc<dyn Door>, range: &Range<u64>) -> Result<()> {
         let mut state = self.lock();
         let size = state.file(key).block;
-        let (mut state, first) = self.room(state, size, key.1, door.deadline())?;
+        let (mut state, first) = self.room(state, size, key.1, door.deadline() * 4)?;
         let mut coming = state.choose(key, range, first);
         drop(state);
         let mut segments: Vec<(u64, &mut [u8])> =

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::door::Door;
 use super::lease::Hold;
-use super::state::{Key, State};
+use super::state::{Key, State, most_ranges};
 use super::{Guard, Shared};
 use crate::error::{Error, Result};
 use crate::file::check;
@@ -88,8 +88,7 @@ impl TierFile {
     /// Waits until the servers have all that was written, not necessarily on disk. What could not be staged before
     /// is tried again; the error is that of the first failure since. Blocks and leases stay.
     pub fn flush(&self) -> Result<()> {
-        // The staging thread hears of a server's deadline first, and knows why.
-        self.shared.flush(self.key, self.door.deadline() * 4)
+        self.shared.flush(self.key, self.patience())
     }
 
     /// The furthest end of what was written here since it was opened; 0 if nothing was.
@@ -167,6 +166,11 @@ impl TierFile {
         })
     }
 
+    /// How long to wait for the staging thread: it hears of a server's deadline first, and knows why.
+    fn patience(&self) -> Duration {
+        self.door.deadline() * 4
+    }
+
     fn visit<'a>(&self, piece: &'a Piece, end: u64) -> Visit<'a> {
         let ahead = piece.index * self.block + piece.within.start..end;
         Visit { piece, ahead, since: Instant::now(), tries: 0 }
@@ -189,16 +193,13 @@ impl TierFile {
                     state = self.shared.wait_until(state, visit.since, self.door.deadline(), self.key)?;
                     continue;
                 }
-                Some(block) if block.is_too_scattered(&piece.within) => {
-                    drop(state);
-                    let start = piece.index * self.block;
-                    self.shared.fetch(self.key, &self.door, &(start..start + self.block))?;
-                    state = self.shared.lock();
+                Some(block) if block.is_too_scattered(&piece.within, most_ranges(self.block)) => {
+                    state = self.shared.stage_block(state, self.key, piece.index)?;
                     continue;
                 }
                 Some(block) if block.bytes.is_some() => None,
                 _ => {
-                    let found = self.shared.room(state, self.block, self.key.1, self.door.deadline())?;
+                    let found = self.shared.room(state, self.block, self.key.1, self.patience())?;
                     state = found.0;
                     is_hit = false;
                     Some(found.1)

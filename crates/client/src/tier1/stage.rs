@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::door::Door;
 use super::ranges::Ranges;
-use super::state::{Block, Kept, Key, State};
+use super::state::{Block, Kept, Key, State, most_ranges};
 use super::{Guard, Shared};
 use crate::error::{Error, Result};
 
@@ -65,6 +65,17 @@ impl Shared {
         state.arrived(load, outcome);
         self.changed.notify_all();
         state
+    }
+
+    /// Stages a block at once, for whoever cannot go on before.
+    pub(super) fn stage_block<'a>(&'a self, mut state: Guard<'a>, key: Key, index: u64) -> Result<Guard<'a>> {
+        let load = state.load(key, std::iter::once(index));
+        state = self.stage(state, load);
+        let file = state.file(key);
+        match file.error.clone().filter(|_| file.paused) {
+            Some(cause) => Err(Error::Unstaged { file: key.1, cause }),
+            None => Ok(state),
+        }
     }
 
     /// Waits until nothing of a file is dirty.
@@ -189,13 +200,19 @@ impl State {
     }
 
     fn arrived(&mut self, load: Load, outcome: Result<()>) {
-        let Load { key, parts, .. } = load;
+        let Load { key, parts, block, .. } = load;
+        let most = most_ranges(block);
         for Part { index, bytes, dirty: staged } in parts {
             drop(bytes);
             self.block((key, index)).expect("a block stays until it is staged").staging = false;
             if outcome.is_ok() {
                 let gone = |range: Range<u64>, block: &mut Block| block.dirty.remove(&range);
-                self.change((key, index), false, |block| staged.iter().for_each(|range| gone(range, block)));
+                self.change((key, index), false, |block| {
+                    staged.iter().for_each(|range| gone(range, block));
+                    if block.valid.len() > most {
+                        block.keep_dirty();
+                    }
+                });
                 self.counters.staged_blocks += 1;
                 let bytes = staged.iter().map(|range| range.end - range.start).sum::<u64>();
                 self.counters.staged_bytes += bytes;

@@ -17,8 +17,10 @@ use crate::error::Error;
 /// The furthest byte that there can be.
 pub(crate) const FURTHEST: u64 = i64::MAX as u64;
 
-/// Most ranges of a block that are staged by themselves.
-const MOST_RANGES: usize = 64;
+/// Most separate dirty ranges of a block of this size: what is kept about a block is little beside its bytes.
+pub(crate) fn most_ranges(block: u64) -> usize {
+    (block / 256).max(64) as usize
+}
 
 /// A file, as a team uses it.
 pub(crate) type Key = (u128, FileId);
@@ -374,23 +376,12 @@ impl Block {
         self.dirty.insert(within.clone());
         self.valid.insert(within);
         self.modified = Instant::now();
-        // What lies between is as the servers have it, and may be written once more.
-        if let Some(span) = self.dirty.span().filter(|_| self.dirty.len() > MOST_RANGES)
-            && self.valid.contains(&span)
-        {
-            self.dirty = Ranges::one(span);
-        }
     }
 
-    /// Whether it can be written here only after the rest of the block was fetched.
-    pub fn is_too_scattered(&self, within: &Range<u64>) -> bool {
-        if self.dirty.len() < MOST_RANGES {
-            return false;
-        }
-        let (mut dirty, mut valid) = (self.dirty.clone(), self.valid.clone());
-        dirty.insert(within.clone());
-        valid.insert(within.clone());
-        dirty.len() > MOST_RANGES && dirty.span().is_some_and(|span| !valid.contains(&span))
+    /// Whether it can be written here only after what is dirty was staged. Nothing is ever staged that was not written,
+    /// so ranges are never taken together over what lies between them.
+    pub fn is_too_scattered(&self, within: &Range<u64>, most: usize) -> bool {
+        self.dirty.len() >= most && !self.dirty.meets(within)
     }
 
     /// Puts what the servers have under what is newer; `reach` bytes of it lie within the file. Gives back the

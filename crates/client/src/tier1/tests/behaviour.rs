@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use pario_units::ErrorKind;
+use pario_units::{ErrorKind, ServerId};
 
 use super::super::state::State;
 use super::super::{Shared, TierFile, TierOptions};
@@ -54,17 +54,40 @@ fn a_part_of_a_block_is_written_without_reading_it() {
 }
 
 #[test]
-fn a_scattered_block_becomes_one_range() {
+fn a_scattered_block_is_staged_now_and_then() {
     let (world, shared, file) = one(8);
     world.write(0, &[9; 256]);
     for at in (0..200).step_by(2) {
         file.write_at(&[at as u8], at).expect("written");
         assert!(shared.lock().file((1, FILE)).blocks[&0].dirty.len() <= 64);
     }
-    assert_eq!(shared.lock().counters.fetched_blocks, 1);
     file.flush().expect("flushed");
+    let counters = shared.lock().counters;
+    assert_eq!((counters.fetched_blocks, counters.staged_blocks, counters.staged_bytes), (0, 2, 100));
     let expected: Vec<u8> = (0..256).map(|at| if at < 200 && at % 2 == 0 { at as u8 } else { 9 }).collect();
     assert_eq!(world.bytes(), expected);
+}
+
+#[test]
+fn bytes_between_scattered_ones_stay_as_others_wrote_them_after_a_lost_lease() {
+    let (world, shared, file) = one(8);
+    world.write(0, &[9; 256]);
+    file.read_at(&mut [0; 256], 0).expect("read");
+    for at in (0..200).step_by(2) {
+        file.write_at(&[1], at).expect("written");
+    }
+    world.set(|ground| ground.slow = true);
+    world.kill(1, ServerId(0));
+    // The dirty bytes are on their way, and are overtaken.
+    world.wait_while(|ground| ground.waiting == 0);
+    (0..256).filter(|at| at % 2 == 1).for_each(|at| world.write(at, &[2]));
+    world.set(|ground| ground.slow = false);
+    wait_while(&shared, |state| state.dirty_bytes > 0);
+    let bytes = world.bytes();
+    assert!(
+        (0..256).all(|at| bytes[at] == if at % 2 == 1 { 2 } else { 1 + 8 * u8::from(at >= 200) }),
+        "{bytes:?}"
+    );
 }
 
 #[test]
