@@ -69,7 +69,8 @@ pub struct TierCounters {
     pub hits: u64,
     /// Those that were not.
     pub misses: u64,
-    /// Pieces that were accessed at the servers, because others wanted the block all the time.
+    /// Pieces that were accessed at the servers, because others wanted the block all the time; or read there, because the
+    /// servers' caches are as near as this one.
     pub straight: u64,
     /// Blocks written to servers.
     pub staged_blocks: u64,

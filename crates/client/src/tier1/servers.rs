@@ -47,13 +47,14 @@ pub(crate) struct Servers {
     file: File,
     /// The same by the team's connections.
     staged: File,
+    is_near: bool,
     team: Arc<Team>,
 }
 
 impl Servers {
     pub fn new(file: &File, team: Arc<Team>) -> Servers {
         let staged = File::new(Open::alias(&team.staging, file.open()));
-        Servers { file: file.clone(), staged, team }
+        Servers { file: file.clone(), staged, is_near: file.is_near(), team }
     }
 }
 
@@ -68,6 +69,10 @@ impl Door for Servers {
 
     fn may_access(&self, write: bool) -> Result<()> {
         if write { self.file.open().writes() } else { self.file.open().reads() }
+    }
+
+    fn is_near(&self) -> bool {
+        self.is_near
     }
 
     fn read(&self, segments: &mut [(u64, &mut [u8])]) -> Result<usize> {
@@ -99,8 +104,8 @@ impl Door for Servers {
         self.file.read_at(bytes, offset)
     }
 
-    fn write_straight(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.file.write_at(bytes, offset)
+    fn write_straight(&self, segments: &[(u64, &[u8])]) -> Result<()> {
+        self.file.write_vectored_at(segments)
     }
 
     fn lease(&self, server: ServerId, range: Range<u64>) -> Result<Vec<Range<u64>>> {

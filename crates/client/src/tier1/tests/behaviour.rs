@@ -54,6 +54,34 @@ fn a_part_of_a_block_is_written_without_reading_it() {
 }
 
 #[test]
+fn blocks_that_are_read_together_are_fetched_together() {
+    let (world, shared, file) = one(16);
+    world.write(0, &[1; 8 * BLOCK as usize]);
+    let (mut bytes, reads) = ([0; 4 * 100], world.ground().reads);
+    let places = (0..4).map(|i| 2 * i * BLOCK + 50);
+    let mut segments: Vec<_> = places.zip(bytes.chunks_mut(100)).collect();
+    assert_eq!(file.read_vectored_at(&mut segments).expect("read"), 400);
+    assert_eq!((world.ground().reads - reads, shared.lock().counters.fetched_blocks), (1, 4));
+    assert_eq!(bytes, [1; 400]);
+}
+
+#[test]
+fn of_servers_of_this_host_nothing_is_kept_that_was_only_read() {
+    let (world, shared, file) = one(16);
+    world.set(|ground| ground.near = true);
+    world.write(0, &[1; 300]);
+    file.write_at(&[2; 10], 100).expect("written");
+    let mut bytes = [9; 400];
+    let mut segments: Vec<_> = [90, 256, 700].into_iter().zip(bytes.chunks_mut(150)).collect();
+    assert_eq!(file.read_vectored_at(&mut segments).expect("read"), 150 + 44);
+    assert_eq!(bytes[..30], [&[1; 10][..], &[2; 10], &[1; 10]].concat());
+    assert_eq!(bytes[150..194], [1; 44]);
+    assert_eq!(bytes[194..], [0; 206]);
+    let state = shared.lock();
+    assert_eq!((state.used, state.counters.fetched_blocks), (BLOCK, 1), "only what was written");
+}
+
+#[test]
 fn a_scattered_block_is_staged_now_and_then() {
     let (world, shared, file) = one(8);
     world.write(0, &[9; 256]);

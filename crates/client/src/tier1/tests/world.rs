@@ -32,6 +32,8 @@ pub struct Ground {
     boxes: Vec<Letters>,
     recalls: Vec<Recalled>,
     numbers: u64,
+    /// The servers' caches are on the same host.
+    pub near: bool,
     /// A lease is only what was asked for.
     pub stingy: bool,
     /// Writes wait until this is so no more.
@@ -44,6 +46,7 @@ pub struct Ground {
     pub broken: bool,
     /// Somebody's mailbox was lost: its dirty bytes come without a lease.
     pub lossy: bool,
+    pub reads: u64,
     pub writes: u64,
     pub grants: u64,
     /// How many wait for an answer.
@@ -284,6 +287,10 @@ impl Door for Way {
         Ok(())
     }
 
+    fn is_near(&self) -> bool {
+        self.world.ground().near
+    }
+
     fn read(&self, segments: &mut [(u64, &mut [u8])]) -> Result<usize> {
         let mut count = 0;
         for (at, bytes) in segments {
@@ -299,7 +306,8 @@ impl Door for Way {
                 break;
             }
         }
-        drop(self.world.answer(self.world.ground(), |ground| ground.slow_reads));
+        let mut ground = self.world.answer(self.world.ground(), |ground| ground.slow_reads);
+        ground.reads += 1;
         Ok(count)
     }
 
@@ -333,8 +341,8 @@ impl Door for Way {
         Ok(found.len())
     }
 
-    fn write_straight(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.world.write(offset, bytes);
+    fn write_straight(&self, segments: &[(u64, &[u8])]) -> Result<()> {
+        segments.iter().for_each(|(offset, bytes)| self.world.write(*offset, bytes));
         Ok(())
     }
 
