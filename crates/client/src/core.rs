@@ -44,6 +44,14 @@ impl Default for Options {
     }
 }
 
+/// A client's place in a team.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Membership {
+    pub team: u128,
+    /// The client of this process that hears of recalls.
+    pub mailbox: ClientId,
+}
+
 pub(crate) struct Core {
     pub name: String,
     pub metadata: ServerId,
@@ -51,7 +59,7 @@ pub(crate) struct Core {
     pub client: ClientId,
     pub links: Box<[Link]>,
     /// Whose member this client is at every server.
-    pub team: Option<u128>,
+    pub team: Option<Membership>,
     resolver: Arc<dyn Resolve>,
     target: Mutex<Target>,
     requests: AtomicU64,
@@ -74,13 +82,18 @@ impl Core {
     }
 
     /// Another client of the same partition, with connections of its own, which belongs to a team.
-    pub fn sibling(&self, role: Role, team: Option<u128>) -> Result<Core> {
+    pub fn sibling(&self, role: Role, team: Option<Membership>) -> Result<Core> {
         let program = self.options.program.unwrap_or(self.client.0 as u64);
         let options = Options { role, program: Some(program), ..self.options };
         Core::of(Arc::clone(&self.resolver), self.target(), options, team)
     }
 
-    fn of(resolver: Arc<dyn Resolve>, target: Target, options: Options, team: Option<u128>) -> Result<Core> {
+    fn of(
+        resolver: Arc<dyn Resolve>,
+        target: Target,
+        options: Options,
+        team: Option<Membership>,
+    ) -> Result<Core> {
         Ok(Core {
             name: target.name.clone(),
             metadata: target.metadata,

@@ -16,7 +16,7 @@ use pario_units::{RequestId, Retry, ServerId};
 use pario_wire::greeting::{Hello, Welcome};
 use pario_wire::{Envelope, Reply, Request};
 
-use crate::core::{Core, lock, unexpected};
+use crate::core::{Core, Membership, lock, unexpected};
 use crate::error::{Cause, Error, Result};
 use crate::pool::Local;
 
@@ -341,10 +341,10 @@ impl Held<'_> {
     fn join(
         &self,
         connection: &mut Connection,
-        team: u128,
+        Membership { team, mailbox }: Membership,
         deadline: Instant,
     ) -> std::result::Result<(), Trouble> {
-        let (server, request) = (self.link.server, Request::Join { team });
+        let (server, request) = (self.link.server, Request::Join { team, mailbox });
         let envelope = Envelope::new(server, self.core.next_request());
         match connection.call(envelope, &request, &[], &mut [], deadline) {
             Ok(Reply::Done) => Ok(()),

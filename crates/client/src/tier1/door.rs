@@ -39,8 +39,9 @@ pub(crate) trait Door: Send + Sync {
     /// Waits until the team may keep this range to itself: the extents that it got, which hold the range.
     fn lease(&self, server: ServerId, range: Range<u64>) -> Result<Vec<Range<u64>>>;
 
-    /// Makes this process hear of recalls at a server. Without that there are no leases.
-    fn mailbox(&self, server: ServerId) -> Result<Box<dyn Mailbox>>;
+    /// Makes this process hear of recalls at a server. Without that there are no leases. If it was cut off there, only
+    /// `anew`: it keeps nothing that it has not stored there.
+    fn mailbox(&self, server: ServerId, anew: bool) -> Result<Box<dyn Mailbox>>;
 }
 
 /// Where a server's recalls arrive. After an error it is of no use any more, and the leases are lost; as they

@@ -193,7 +193,7 @@ impl Shared {
         state.shrink();
         let file = state.files.entry(key).or_insert_with(|| Kept::new(&*door, block));
         file.door = Some(Arc::clone(&door));
-        (file.end, file.error, file.paused) = (0, None, false);
+        (file.end, file.error, file.lost, file.paused) = (0, None, None, false);
         (file.staged, file.recalled) = (0, 0);
         if !state.stager {
             let shared = Arc::clone(self);

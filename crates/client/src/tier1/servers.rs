@@ -14,7 +14,7 @@ use pario_wire::greeting::Role;
 use pario_wire::{Reply, Request, message};
 
 use super::door::{Door, Mailbox, Recall};
-use crate::core::{Core, succeeded, unexpected};
+use crate::core::{Core, Membership, succeeded, unexpected};
 use crate::error::{Cause, Result};
 use crate::file::File;
 use crate::open::Open;
@@ -34,9 +34,10 @@ pub(crate) struct Team {
 
 impl Team {
     pub fn new(core: &Core, team: u128) -> Result<Team> {
-        let staging = Arc::new(core.sibling(core.options.role, Some(team))?);
         // It never moves data, and so needs no place in the servers' pools.
         let post = Arc::new(core.sibling(Role::Tool, None)?);
+        let membership = Membership { team, mailbox: post.client };
+        let staging = Arc::new(core.sibling(core.options.role, Some(membership))?);
         Ok(Team { team, staging, post })
     }
 }
@@ -117,7 +118,7 @@ impl Door for Servers {
         }
     }
 
-    fn mailbox(&self, server: ServerId) -> Result<Box<dyn Mailbox>> {
+    fn mailbox(&self, server: ServerId, anew: bool) -> Result<Box<dyn Mailbox>> {
         let core = Arc::clone(&self.team.post);
         let since = Instant::now();
         let deadline = since + core.options.deadline;
@@ -127,7 +128,7 @@ impl Door for Servers {
         drop(held);
         let mut post = PostBox { core, server, team: self.team.team, first: Vec::new() };
         // From its answer on this is a mailbox.
-        post.first = post.poll(Duration::ZERO)?;
+        post.first = post.poll(anew, Duration::ZERO)?;
         Ok(Box::new(post))
     }
 }
@@ -142,8 +143,8 @@ struct PostBox {
 }
 
 impl PostBox {
-    fn poll(&self, wait: Duration) -> Result<Vec<Recall>> {
-        let request = Request::Recalls { team: self.team, wait_ms: wait.as_millis() as u32 };
+    fn poll(&self, anew: bool, wait: Duration) -> Result<Vec<Recall>> {
+        let request = Request::Recalls { team: self.team, anew, wait_ms: wait.as_millis() as u32 };
         match self.ask(&request, wait)? {
             Reply::Recalled { recalls } => {
                 let each = |one: message::Recall| Recall {
@@ -179,7 +180,7 @@ impl PostBox {
 impl Mailbox for PostBox {
     fn recalls(&mut self) -> Result<Vec<Recall>> {
         match self.first.is_empty() {
-            true => self.poll(POLL),
+            true => self.poll(false, POLL),
             false => Ok(std::mem::take(&mut self.first)),
         }
     }

@@ -104,10 +104,12 @@ impl Shared {
         };
         let file = state.file(key);
         file.flushing -= 1;
-        if outcome.is_ok() {
-            file.error = None;
+        outcome?;
+        file.error = None;
+        match file.lost.take() {
+            Some(server) => Err(Error::LeaseLost { file: key.1, server }),
+            None => Ok(()),
         }
-        outcome
     }
 
     /// Stages what is dirty of these blocks, and takes all of them out. If that fails they stay, with only what
@@ -202,9 +204,15 @@ impl State {
     fn arrived(&mut self, load: Load, outcome: Result<()>) {
         let Load { key, parts, block, .. } = load;
         let most = most_ranges(block);
+        let refused = outcome.as_ref().err().and_then(Error::cut_off_at);
         for Part { index, bytes, dirty: staged } in parts {
             drop(bytes);
             self.block((key, index)).expect("a block stays until it is staged").staging = false;
+            if let Some(server) = refused
+                && self.file(key).is_at(index, server)
+            {
+                self.lose((key, index), server);
+            }
             if outcome.is_ok() {
                 let gone = |range: Range<u64>, block: &mut Block| block.dirty.remove(&range);
                 self.change((key, index), false, |block| {
@@ -220,8 +228,11 @@ impl State {
             }
         }
         let file = self.file(key);
-        file.paused = outcome.is_err();
-        if let Err(error) = outcome {
+        // What was refused is gone; the rest can be staged.
+        file.paused = outcome.is_err() && refused.is_none();
+        if let Err(error) = outcome
+            && refused.is_none()
+        {
             file.error.get_or_insert(Arc::new(error));
         }
     }

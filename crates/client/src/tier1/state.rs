@@ -70,6 +70,8 @@ pub(crate) struct Kept {
     pub holds: Vec<Held>,
     /// Why staging failed first since the last flush.
     pub error: Option<Arc<Error>>,
+    /// A server at which this process was cut off, with bytes of the file: those are lost, and nobody was told.
+    pub lost: Option<ServerId>,
     /// After that it is not tried again until somebody asks for it.
     pub paused: bool,
     /// How many wait until nothing is dirty.
@@ -301,6 +303,7 @@ impl Kept {
             leasing: Vec::new(),
             holds: Vec::new(),
             error: None,
+            lost: None,
             paused: false,
             flushing: 0,
             end: 0,
@@ -338,6 +341,11 @@ impl Kept {
         // Most often a block lies on one server, and needs no list.
         let mut shares = self.striping.shares(range);
         shares.all(|share| self.has_share(share.server, &(share.at..share.at + share.len)))
+    }
+
+    /// Whether a block has bytes at a server.
+    pub fn is_at(&self, index: u64, server: ServerId) -> bool {
+        self.striping.shares(self.range_of(index)).any(|share| share.server == server)
     }
 
     /// The blocks that have bytes in a server's range.

@@ -203,6 +203,47 @@ fn nobody_waits_for_what_cannot_be_stored() {
     assert_eq!(world.read(0, 200), [1; 100]);
 }
 
+/// Blocks alternate between two servers, at one of which the process is cut off.
+#[test]
+fn what_a_process_still_had_when_it_was_cut_off_is_lost_and_told_of() {
+    let (world, shared, file) = one(8);
+    file.write_at(&[1; 4 * BLOCK as usize], 0).expect("written");
+    world.cut_off(1, ServerId(1));
+    wait_while(&shared, |state| state.files[&(1, FILE)].lost.is_none());
+    world.write(BLOCK, &[2; BLOCK as usize]);
+    let error = file.flush().expect_err("some of it is lost");
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    assert!(error.to_string().contains("server 1 let them go on"), "{error}");
+    assert_eq!([0, 1, 2].map(|index| byte(&world, index * BLOCK)), [Some(1), Some(2), Some(1)]);
+    file.flush().expect("it was told");
+    // And it goes on as if nothing had happened.
+    let mut bytes = [0; 2 * BLOCK as usize];
+    assert_eq!(file.read_at(&mut bytes, 0).expect("read"), bytes.len());
+    assert_eq!((bytes[0], bytes[BLOCK as usize]), (1, 2));
+    file.write_at(&[3; 4 * BLOCK as usize], 0).expect("written");
+    file.close(false).expect("closed");
+    assert_eq!(world.bytes(), [3; 4 * BLOCK as usize]);
+}
+
+/// It could not be stored before either, and the server does not take it after all.
+#[test]
+fn what_was_not_stored_before_a_process_was_cut_off_is_not_stored_later() {
+    let (world, shared, file) = one(8);
+    file.write_at(&[1; 100], 0).expect("written");
+    world.set(|ground| ground.broken = true);
+    world.cut_off(1, ServerId(0));
+    wait_while(&shared, |state| !state.posts.is_empty());
+    assert_eq!(shared.lock().files[&(1, FILE)].lost, None);
+    world.write(0, &[2; 100]);
+    world.set(|ground| ground.broken = false);
+    // For this block a new mailbox is needed.
+    file.write_at(&[3; 10], 2 * BLOCK).expect("written");
+    let error = file.flush().expect_err("some of it is lost");
+    assert!(error.to_string().contains("is lost"), "{error}");
+    assert_eq!(world.read(0, 100), [2; 100]);
+    assert_eq!(byte(&world, 2 * BLOCK), Some(3));
+}
+
 #[test]
 fn recalls_wait_for_a_hold() {
     let (world, shared, file) = one(4);
