@@ -12,7 +12,7 @@ use pario_cache::{Refused, SlotRef};
 use pario_server::Server;
 use pario_transport::Address;
 use pario_units::{ClientId, ErrorKind, FileId, RequestId, ServerId};
-use pario_wire::message::{Intent, Leases, Range, Recall, Run, What};
+use pario_wire::message::{Intent, Leases, Range, Recall, Run, STALE, What};
 use pario_wire::{Envelope, Reply, Request};
 
 const FILE: FileId = FileId(99);
@@ -38,7 +38,7 @@ impl Process {
             mailbox.ask(&Request::Recalls { team, anew: false, wait_ms: 0 }),
             Reply::Recalled { recalls: vec![] }
         );
-        assert_eq!(data.ask(&Request::Join { team, mailbox: ClientId(0) }), Reply::Done);
+        assert_eq!(data.ask(&Request::Join { team, mailbox: ClientId(number) }), Reply::Done);
         Process { team, mailbox, data }
     }
 
@@ -216,14 +216,51 @@ fn who_does_not_give_up_in_time_is_cut_off() {
     let mut late = Process::new(address, 1, 10);
     let mut other = Client::connect(address, 0, 1, 30);
     assert_eq!(late.lease(&[blocks(0, 1)]), Reply::Leased { extents: vec![ALL] });
-    assert_eq!(other.write(0, FILE, 0, b"at last"), Reply::Done);
+    assert_eq!(late.data.write(0, FILE, 0, b"in time"), Reply::Done);
+    let blocks = vec![Run { first: 0, count: 1 }];
+    let acquire = Request::Acquire { file: FILE, intent: Intent::Modify, blocks, ahead: 0 };
+    let Reply::Slots(slots) = late.data.ask(&acquire) else { panic!() };
+    let known = SlotRef { slot: slots[0].slot, generation: slots[0].generation };
+    let pool = late.data.pool.take().unwrap();
+    // It is in the middle of a copy, for which the others wait.
+    let guard = pool.pin(known, FILE, 0).unwrap();
+    let is_gone = |client: &mut Client| {
+        let envelope = Envelope::new(ServerId(0), RequestId(1000));
+        let gone = client.connection.call(envelope, &Request::Ping, &[], &mut [], deadline());
+        gone.err().map(|e| e.kind()) == Some(ErrorKind::Unreachable)
+    };
+    std::thread::scope(|scope| {
+        let write = scope.spawn(|| other.write(0, FILE, 0, b"at last"));
+        let poll = Request::Recalls { team: 1, anew: false, wait_ms: 10_000 };
+        assert!(matches!(late.mailbox.ask(&poll), Reply::Recalled { recalls } if recalls.len() == 1));
+        while pool.pin(known, FILE, 0).is_ok() {
+            assert!(std::time::Instant::now() < deadline());
+            std::thread::yield_now();
+        }
+        guard.write(0, b"half of it");
+        assert!(!write.is_finished());
+        drop(guard);
+        assert_eq!(write.join().unwrap(), Reply::Done);
+    });
     let leases = counted(&mut other);
     assert_eq!((leases.teams, leases.mailboxes, leases.cut_off), (0, 0, 1));
-    let envelope = Envelope::new(ServerId(0), RequestId(1000));
-    let gone = late.mailbox.connection.call(envelope, &Request::Ping, &[], &mut [], deadline());
-    assert_eq!(gone.err().map(|e| e.kind()), Some(ErrorKind::Unreachable));
-    // It still can write, as others can.
-    assert_eq!(late.data.write(0, FILE, 0, b"too late"), Reply::Done);
+    assert!(is_gone(&mut late.mailbox) && is_gone(&mut late.data));
+    // It changes nothing any more, in whatever way, but may read.
+    assert_eq!(pool.pin(known, FILE, 0).unwrap_err(), Refused::Stale);
+    late.data = Client::connect(address, 0, 1, 11);
+    assert_eq!(late.data.ask(&Request::Join { team: 1, mailbox: ClientId(10) }), Reply::Done);
+    let is_refused = |reply: Reply| matches!(reply, Reply::Failed(failure) if failure.errno == STALE);
+    assert!(is_refused(late.data.write(0, FILE, 0, b"too late")));
+    assert!(is_refused(late.data.ask(&acquire)));
+    assert_eq!(late.data.read(0, FILE, 0, 7).0, b"at last");
+    late.mailbox = Client::connect(address, 0, 1, 10);
+    let poll = |anew| Request::Recalls { team: 1, anew, wait_ms: 0 };
+    assert!(is_refused(late.mailbox.ask(&poll(false))));
+    assert!(is_refused(late.data.write(0, FILE, 0, b"too late")));
+    // Until it has given up what it had.
+    assert_eq!(late.mailbox.ask(&poll(true)), Reply::Recalled { recalls: vec![] });
+    assert_eq!(late.data.write(0, FILE, 0, b"once more"), Reply::Done);
+    assert_eq!(other.read(0, FILE, 0, 9).0, b"once more");
     let Reply::Status(status) = other.ask(&Request::Status) else { panic!() };
     assert!(status.last_errors[0].contains("did not give up"), "{:?}", status.last_errors);
     server.shut_down().unwrap();

@@ -285,6 +285,19 @@ impl super::state::State {
         }
     }
 
+    /// The team's process was cut off at a server, of which its mailbox there is about to hear: nothing is written under the
+    /// old leases any more.
+    pub fn is_cut_off(&mut self, team: u128, server: ServerId) {
+        for file in self.files.iter_mut().filter(|((whose, _), _)| *whose == team).map(|(_, file)| file) {
+            file.leases.remove(&server);
+            let asked = file.leasing.iter_mut().filter(|one| one.server == server);
+            asked.for_each(|one| one.left.insert(0..FURTHEST));
+        }
+        if let Some(post @ Post::Up(_)) = self.posts.get_mut(&(team, server)) {
+            *post = Post::Ending;
+        }
+    }
+
     /// What was written to a block is lost.
     pub fn lose(&mut self, place: Place, server: ServerId) {
         self.discard(place);

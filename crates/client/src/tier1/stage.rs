@@ -205,6 +205,9 @@ impl State {
         let Load { key, parts, block, .. } = load;
         let most = most_ranges(block);
         let refused = outcome.as_ref().err().and_then(Error::cut_off_at);
+        if let Some(server) = refused {
+            self.is_cut_off(key.0, server);
+        }
         for Part { index, bytes, dirty: staged } in parts {
             drop(bytes);
             self.block((key, index)).expect("a block stays until it is staged").staging = false;
