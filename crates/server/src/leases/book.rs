@@ -20,6 +20,7 @@ use pario_locks::{Action, Counters, Extent, Grant, Limits, LockId, Manager, Mode
 use pario_units::{ClientId, FileId};
 use pario_wire::message::Leases;
 
+use super::clients::Clients;
 use crate::error::{Error, Result};
 
 /// A program whose processes cache files together.
@@ -29,28 +30,14 @@ pub(crate) struct Team(pub u128);
 /// A connection.
 pub(super) type Session = u64;
 
-/// Mailboxes, and clients that have joined teams, at a server.
+/// Mailboxes at a server.
 const MOST_MAILBOXES: usize = 4096;
-const MOST_JOINED: usize = 1 << 16;
 
 /// Locks of a team, and so recalls that a mailbox may have before it; and of a request.
 const LIMITS: Limits = Limits { waiting: 1 << 12, locks: 1 << 14 };
 
 /// Recalls in one answer.
 const MOST_TOLD: usize = 1024;
-
-/// Clients that were cut off of which this is remembered.
-const MOST_FENCED: usize = 1024;
-
-/// A client that has joined a team.
-#[derive(Clone, Copy, Debug)]
-struct Joined {
-    team: Team,
-    /// Unless it came through another server.
-    session: Option<Session>,
-    /// The client that hears of its recalls.
-    mailbox: ClientId,
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Holder {
@@ -67,13 +54,10 @@ pub(super) struct Book {
     last: u64,
     tickets: HashMap<u64, Asked>,
     teams: HashMap<Team, Members>,
-    joined: HashMap<ClientId, Joined>,
+    pub clients: Clients,
     mailboxes: HashMap<Session, (Team, ClientId)>,
     /// Mailboxes that were cut off, and have not [ended](Book::ended) yet.
     ending: BTreeSet<Session>,
-    /// Clients that were cut off, the last one last: nobody who relies on their mailbox changes anything, until they begin
-    /// anew.
-    fenced: VecDeque<ClientId>,
     recalls: BTreeMap<u64, Recall>,
     /// When overdue ones will be looked for.
     looking_at: Option<Instant>,
@@ -184,44 +168,15 @@ impl Book {
             last: 0,
             tickets: HashMap::new(),
             teams: HashMap::new(),
-            joined: HashMap::new(),
+            clients: Clients::default(),
             mailboxes: HashMap::new(),
             ending: BTreeSet::new(),
-            fenced: VecDeque::new(),
             recalls: BTreeMap::new(),
             looking_at: None,
             leased: HashSet::new(),
             cut_off: 0,
             effects: Effects::default(),
         }
-    }
-
-    pub fn join(
-        &mut self,
-        client: ClientId,
-        team: Team,
-        session: Option<Session>,
-        mailbox: ClientId,
-    ) -> Result<()> {
-        if self.joined.len() >= MOST_JOINED && !self.joined.contains_key(&client) {
-            return Err(Error::TooMany("clients in teams"));
-        }
-        self.joined.insert(client, Joined { team, session, mailbox });
-        Ok(())
-    }
-
-    pub fn team_of(&self, client: ClientId) -> Option<Team> {
-        self.joined.get(&client).map(|joined| joined.team)
-    }
-
-    /// Whether somebody was cut off and has not begun anew.
-    pub fn has_fenced(&self) -> bool {
-        !self.fenced.is_empty()
-    }
-
-    /// Whether what the client changes is of a process that was cut off.
-    pub fn is_fenced(&self, client: ClientId) -> bool {
-        self.joined.get(&client).is_some_and(|joined| self.fenced.contains(&joined.mailbox))
     }
 
     /// An access to these extents of a file by a team's client, or by somebody else. What comes back are the tickets of
@@ -316,11 +271,9 @@ impl Book {
             Some((own, _)) if *own == team => return Ok(()),
             Some(_) => return Err(Error::BadRequest("team and that of its connection together")),
             None if self.mailboxes.len() >= MOST_MAILBOXES => return Err(Error::TooMany("mailboxes")),
-            None if self.fenced.contains(&client) && !anew => return Err(Error::LeaseLost),
-            None => {}
+            None => self.clients.begin(client, anew)?,
         }
-        self.join(client, team, Some(session), client)?;
-        self.fenced.retain(|fenced| *fenced != client);
+        self.clients.join(client, team, Some(session), client)?;
         self.mailboxes.insert(session, (team, client));
         self.teams.entry(team).or_default().mailboxes.insert(session, VecDeque::new());
         Ok(())
@@ -368,9 +321,7 @@ impl Book {
 
     /// A connection has ended. Its mailbox has yielded everything; a team without mailboxes has no leases.
     pub fn left(&mut self, session: Session, client: ClientId) {
-        if self.joined.get(&client).is_some_and(|joined| joined.session == Some(session)) {
-            self.joined.remove(&client);
-        }
+        self.clients.left(session, client);
         if !self.ending.contains(&session) {
             self.end_mailbox(session);
         }
@@ -415,12 +366,7 @@ impl Book {
 
     fn fence(&mut self, mailbox: Session) -> CutOff {
         let (team, client) = self.mailboxes[&mailbox];
-        if self.fenced.len() == MOST_FENCED {
-            self.fenced.pop_front();
-        }
-        self.fenced.push_back(client);
-        let relies = |joined: &&Joined| joined.mailbox == client;
-        let sessions = self.joined.values().filter(relies).filter_map(|joined| joined.session).collect();
+        let sessions = self.clients.fence(client);
         let held = |file: &FileId| {
             let cached = self.manager.cached(Holder::Team(team), *file, Mode::Exclusive);
             cached.into_iter().map(|(extent, _)| (*file, extent)).collect::<Vec<_>>()
@@ -596,7 +542,7 @@ impl Book {
     fn end_team(&mut self, team: Team) {
         let Some(members) = self.teams.remove(&team) else { return };
         self.recalls.retain(|_, recall| recall.team != team);
-        self.joined.retain(|_, joined| joined.team != team || joined.session.is_some());
+        self.clients.team_ended(team);
         let holder = Holder::Team(team);
         let asked = self.tickets.extract_if(|_, asked| asked.holder == holder && asked.lease);
         let asked: Vec<(u64, Asked)> = asked.collect();

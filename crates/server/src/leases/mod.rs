@@ -6,6 +6,7 @@
 //! gate before have ended, and clients have forgotten where the blocks are that it covers.
 
 mod book;
+mod clients;
 mod gates;
 #[cfg(test)]
 mod model;
@@ -73,7 +74,7 @@ impl Leases {
             return Ok(Passage { leases, way: Way::Gate(file) });
         }
         let mut book = self.book();
-        let team = book.team_of(who.client).filter(|_| !bytes.are_cut());
+        let team = book.clients.team_of(who.client).filter(|_| !bytes.are_cut());
         let tickets = book.demand(team, who.session, file, &bytes.extents(self.unit))?;
         drop(book);
         Ok(Passage { leases, way: Way::Book { tickets, free: false } })
@@ -87,12 +88,12 @@ impl Leases {
     }
 
     pub fn join(&self, team: Team, mailbox: ClientId, who: &Asker) -> Result<()> {
-        self.book().join(who.client, team, who.is_here.then_some(who.session), mailbox)
+        self.book().clients.join(who.client, team, who.is_here.then_some(who.session), mailbox)
     }
 
     /// That the client may change bytes, and know where they are: its process was not cut off.
     pub fn may_change(&self, who: &Asker) -> Result<()> {
-        match self.fences.load(SeqCst) && self.book().is_fenced(who.client) {
+        match self.fences.load(SeqCst) && self.book().clients.is_fenced(who.client) {
             true => Err(Error::LeaseLost),
             false => Ok(()),
         }
@@ -203,7 +204,7 @@ impl DerefMut for Opened<'_> {
 
 impl Drop for Opened<'_> {
     fn drop(&mut self) {
-        self.leases.fences.store(self.book.has_fenced(), SeqCst);
+        self.leases.fences.store(self.book.clients.has_fenced(), SeqCst);
         let now = self.book.now;
         let effects = std::mem::take(&mut self.book.effects);
         effects.guard.into_iter().for_each(|file| self.leases.gates.guard(file));

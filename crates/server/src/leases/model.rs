@@ -397,24 +397,24 @@ fn a_mailbox_is_cut_off_when_its_time_is_over_and_not_before() {
     assert_eq!(world.book.effects.look_at, Some(begun + GRACE));
     world.book.now = begun + GRACE;
     // What it changes comes by another connection.
-    world.book.join(ClientId(77), Team(1), Some(7), ClientId(1)).unwrap();
-    assert!(!world.book.is_fenced(ClientId(77)));
+    world.book.clients.join(ClientId(77), Team(1), Some(7), ClientId(1)).unwrap();
+    assert!(!world.book.clients.is_fenced(ClientId(77)));
     let cut_off = world.book.cut_off();
     assert_eq!((cut_off.len(), cut_off[0].mailbox), (1, 1));
     assert_eq!(BTreeSet::from_iter(&cut_off[0].sessions), BTreeSet::from([&1, &7]));
     assert_eq!(cut_off[0].leased, [(FILE, Extent::ALL)]);
-    assert!(world.book.is_fenced(ClientId(77)) && !world.book.is_fenced(ClientId(2)));
+    assert!(world.book.clients.is_fenced(ClientId(77)) && !world.book.clients.is_fenced(ClientId(2)));
     assert_eq!((world.book.cut_off(), world.book.effects.look_at), (vec![], None));
     world.die(1);
     assert!(!world.go_on(0), "it may still know where blocks are");
     world.book.ended(1);
     assert!(world.go_on(0), "the other goes on");
     // It comes again: nothing changes before it says that it has nothing left.
-    world.book.join(ClientId(77), Team(1), Some(8), ClientId(1)).unwrap();
+    world.book.clients.join(ClientId(77), Team(1), Some(8), ClientId(1)).unwrap();
     assert!(matches!(world.book.add_mailbox(9, ClientId(1), Team(1), false), Err(Error::LeaseLost)));
-    assert!(world.book.is_fenced(ClientId(77)) && world.book.has_fenced());
+    assert!(world.book.clients.is_fenced(ClientId(77)) && world.book.clients.has_fenced());
     world.book.add_mailbox(9, ClientId(1), Team(1), true).unwrap();
-    assert!(!world.book.is_fenced(ClientId(77)) && !world.book.has_fenced());
+    assert!(!world.book.clients.is_fenced(ClientId(77)) && !world.book.clients.has_fenced());
     world.book.left(9, ClientId(1));
     assert_eq!((world.book.status().cut_off, world.book.status().teams), (1, 1));
 }
