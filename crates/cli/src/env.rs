@@ -63,7 +63,7 @@ pub const MOUNT: &str = "PARIO_MOUNT";
 
 /// Tells the library to record operations.
 pub const TRACE: &str = "PARIO_TRACE";
-/// A word that is the same on all ranks of a job, for its trace files.
+/// A word that is the same on all ranks of a job and on no others: servers know its ranks by it, and so do trace files.
 pub const JOB: &str = "PARIO_JOB";
 
 impl Environment {

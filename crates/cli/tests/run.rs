@@ -41,8 +41,8 @@ fn a_dry_run_shows_the_command_of_either_family() {
         let output = output.expect("pario runs");
         assert!(output.status.success(), "{}", text(&output.stderr));
         let set = match launcher {
-            "mpiexec.mpich" => format!("-genv LD_PRELOAD {library} -genv PARIO_STATS 1"),
-            _ => format!("-x LD_PRELOAD={library} -x PARIO_STATS=1"),
+            "mpiexec.mpich" => format!("-genv LD_PRELOAD {library} -genv PARIO_STATS 1 -genv PARIO_JOB "),
+            _ => format!("-x LD_PRELOAD={library} -x PARIO_STATS=1 -x PARIO_JOB="),
         };
         let shown = text(&output.stdout);
         let last = shown.lines().last().unwrap_or("");
@@ -169,11 +169,16 @@ fn the_launcher_itself_is_not_preloaded() {
     let bench = Bench::new("not_preloaded");
     let library = bench.library();
     let launcher = bench.script("launch", "echo \"own=${LD_PRELOAD-none}\"; printf '%s\\n' \"$*\"");
-    let mut command =
-        bench.pario(&["run", "--mpi", "mpich", "-n", "2", "--launcher-arg=--fast", "--launcher"]);
-    let output = command.arg(launcher).args(["ls", "-l"]).output().expect("pario runs");
-    let expected = format!("own=none\n-n 2 --fast env LD_PRELOAD={library} ls -l\n");
-    assert_eq!(text(&output.stdout), expected, "{output:?}");
+    let run = || {
+        let mut command =
+            bench.pario(&["run", "--mpi", "mpich", "-n", "2", "--launcher-arg=--fast", "--launcher"]);
+        let output = command.arg(&launcher).args(["ls", "-l"]).output().expect("pario runs");
+        let said = text(&output.stdout);
+        let before = format!("own=none\n-n 2 --fast env LD_PRELOAD={library} PARIO_JOB=");
+        let job = said.strip_prefix(&before).and_then(|rest| rest.strip_suffix(" ls -l\n"));
+        job.unwrap_or_else(|| panic!("{output:?}")).to_owned()
+    };
+    assert_ne!(run(), run(), "every start is a program of its own");
 }
 
 #[test]

@@ -1,19 +1,17 @@
 //! What the files and names of a partition share: its servers, and who we are to them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
-use pario_registry::Registry;
 use pario_units::{ClientId, FileId, RequestId, ServerId};
 use pario_wire::greeting::Role;
 use pario_wire::message::{self, Access};
 use pario_wire::{Reply, Request};
 
 use crate::error::{Cause, Error, Result};
-use crate::link::{Held, Link};
+use crate::link::{Held, Link, connect_all};
 use crate::target::{Resolve, Target};
 use crate::tier1::Tier1;
 
@@ -46,12 +44,12 @@ impl Default for Options {
     }
 }
 
-impl Options {
-    /// With the deadline that the partition's description has; its registry's directory is given.
-    pub fn of_partition(registry: &Path, name: &str) -> Result<Options> {
-        let entry = Registry::open(registry)?.get(name)?;
-        Ok(Options { deadline: entry.description.settings().deadline, ..Options::default() })
-    }
+/// A client's place in a team.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Membership {
+    pub team: u128,
+    /// The client of this process that hears of recalls.
+    pub mailbox: ClientId,
 }
 
 pub(crate) struct Core {
@@ -61,7 +59,7 @@ pub(crate) struct Core {
     pub client: ClientId,
     pub links: Box<[Link]>,
     /// Whose member this client is at every server.
-    pub team: Option<u128>,
+    pub team: Option<Membership>,
     resolver: Arc<dyn Resolve>,
     target: Mutex<Target>,
     requests: AtomicU64,
@@ -77,20 +75,25 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub fn new(resolver: Arc<dyn Resolve>, options: Options) -> Result<Core> {
-        let target = resolver.resolve()?;
+    /// `target` is where the resolver says that it is now.
+    pub fn new(resolver: Arc<dyn Resolve>, target: Target, options: Options) -> Result<Core> {
         target.check()?;
         Core::of(resolver, target, options, None)
     }
 
     /// Another client of the same partition, with connections of its own, which belongs to a team.
-    pub fn sibling(&self, role: Role, team: Option<u128>) -> Result<Core> {
+    pub fn sibling(&self, role: Role, team: Option<Membership>) -> Result<Core> {
         let program = self.options.program.unwrap_or(self.client.0 as u64);
         let options = Options { role, program: Some(program), ..self.options };
         Core::of(Arc::clone(&self.resolver), self.target(), options, team)
     }
 
-    fn of(resolver: Arc<dyn Resolve>, target: Target, options: Options, team: Option<u128>) -> Result<Core> {
+    fn of(
+        resolver: Arc<dyn Resolve>,
+        target: Target,
+        options: Options,
+        team: Option<Membership>,
+    ) -> Result<Core> {
         Ok(Core {
             name: target.name.clone(),
             metadata: target.metadata,
@@ -185,24 +188,35 @@ impl Core {
         order.sort_by_key(|&index| requests[index].0);
         let twice = order.windows(2).any(|pair| requests[pair[0]].0 == requests[pair[1]].0);
         assert!(!twice, "the turn at a server can be taken once");
-        let mut asked = Vec::with_capacity(order.len());
+        let mut waiting = Vec::with_capacity(order.len());
         for index in order {
-            let (server, request) = &requests[index];
-            let mut held = self.hold(*server, deadline)?;
-            let id = self.next_request();
-            // What does not get through now is told when the answer is waited for.
-            let sent = held.is_connected() && held.send(id, request, &[], deadline).is_ok();
-            asked.push((index, held, id, sent));
+            waiting.push((index, self.hold(requests[index].0, deadline)?, self.next_request()));
         }
         let mut replies: Vec<Option<Result<Reply>>> = requests.iter().map(|_| None).collect();
-        for (index, mut held, id, sent) in asked {
-            let (server, request) = &requests[index];
-            let early = if sent { held.receive(&mut [], deadline).ok() } else { None };
-            let reply = match early {
-                Some(reply) => Ok(reply),
-                None => held.call(id, request, since, deadline),
-            };
-            replies[index] = Some(reply.and_then(|reply| succeeded(*server, reply)));
+        // Those whose connection breaks meanwhile are asked again, with the same number, once all others have answered.
+        while !waiting.is_empty() {
+            let mut held: Vec<&mut Held<'_>> = waiting.iter_mut().map(|(_, held, _)| held).collect();
+            let mut sent = Vec::with_capacity(held.len());
+            for (connected, (index, held, id)) in
+                connect_all(&mut held, since, deadline).into_iter().zip(&mut waiting)
+            {
+                sent.push(connected.map(|()| held.send(*id, &requests[*index].1, &[], deadline)));
+            }
+            let asked = std::mem::take(&mut waiting).into_iter().zip(sent);
+            for ((index, mut held, id), sent) in asked {
+                let received = sent.map(|sent| sent.and_then(|()| held.receive(&mut [], deadline)));
+                replies[index] = match received {
+                    Ok(Ok(reply)) => Some(succeeded(requests[index].0, reply)),
+                    Ok(Err(error)) => match held.broke(error, since, deadline) {
+                        Ok(()) => {
+                            waiting.push((index, held, id));
+                            None
+                        }
+                        Err(error) => Some(Err(error)),
+                    },
+                    Err(error) => Some(Err(error)),
+                };
+            }
         }
         replies.into_iter().map(|reply| reply.expect("every server was asked")).collect()
     }
@@ -290,4 +304,55 @@ pub(crate) fn unexpected(server: ServerId, request: &Request, reply: &Reply) -> 
 /// Locks, also if a thread panicked meanwhile: what is locked here is whole at every moment.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+    use std::sync::mpsc;
+
+    use pario_transport::Address;
+    use pario_units::PartitionId;
+    use pario_wire::Secret;
+
+    use super::*;
+
+    /// Servers that hang up on everybody: all of them are tried in turn until the one deadline is over, and not one
+    /// after the other, each for its own.
+    #[test]
+    fn servers_that_cannot_be_reached_are_waited_for_at_the_same_time() {
+        let (told, attempts) = mpsc::channel();
+        let listeners: Vec<TcpListener> =
+            (0..3).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
+        let port = |listener: &TcpListener| listener.local_addr().expect("bound").port();
+        let at = |listener| vec![Address::Tcp("127.0.0.1".into(), port(listener))];
+        let target = Target {
+            name: "trial".into(),
+            partition: PartitionId(1),
+            secret: Secret::new([7; 32]),
+            servers: listeners.iter().map(at).collect(),
+            metadata: ServerId(0),
+        };
+        for (server, listener) in listeners.into_iter().enumerate() {
+            let told = told.clone();
+            std::thread::spawn(move || {
+                for caller in listener.incoming() {
+                    let _ = caller.and_then(|mut caller| caller.read(&mut [0; 8]));
+                    if told.send(server).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        let options = Options { deadline: Duration::from_secs(1), ..Options::default() };
+        let core = Core::new(Arc::new(target.clone()), target, options).expect("sound");
+        let all = Request::Sync { file: FileId(1), durable: true };
+        let requests: Vec<_> = core.servers().map(|server| (server, all.clone())).collect();
+        let error = core.call_all(&requests).expect_err("nobody answers");
+        assert_eq!(error.kind(), pario_units::ErrorKind::Unreachable, "{error}");
+        let attempts: Vec<usize> = attempts.try_iter().collect();
+        let first = attempts.iter().position(|server| *server == 2).expect("the last one was tried");
+        assert!(attempts[first..].contains(&0), "and the first one after it: {attempts:?}");
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pario_units::{ErrorKind, FileId, ServerId};
-use pario_wire::message::Failure;
+use pario_wire::message::{Failure, STALE};
 
 /// Results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -96,6 +96,13 @@ pub enum Error {
         /// Why.
         cause: Arc<Error>,
     },
+    /// What was written to a file in tier 1 is lost: others wanted the bytes, and it was not stored in time.
+    LeaseLost {
+        /// The file.
+        file: FileId,
+        /// The server that let the others go on.
+        server: ServerId,
+    },
     /// Tier 1 had no memory for a block, because nothing could be stored in time.
     NoRoom {
         /// The file.
@@ -135,7 +142,7 @@ impl Error {
             Error::Unreachable { .. } => ErrorKind::Unreachable,
             Error::Refused { cause, .. } => cause.kind(),
             Error::Unexpected { .. } | Error::Target(_) => ErrorKind::Protocol,
-            Error::CacheLost { .. } => ErrorKind::Io,
+            Error::CacheLost { .. } | Error::LeaseLost { .. } => ErrorKind::Io,
             Error::Gone(_) => ErrorKind::NoSuchFile,
             Error::Registry(cause) => cause.kind(),
             Error::NotOpenFor(_) => ErrorKind::Access,
@@ -150,6 +157,14 @@ impl Error {
 }
 
 impl Error {
+    /// The server that refuses what a process wants that was cut off there.
+    pub(crate) fn cut_off_at(&self) -> Option<ServerId> {
+        match self {
+            Error::Server { server, failure } if failure.errno == STALE => Some(*server),
+            _ => None,
+        }
+    }
+
     /// The system's number behind it, 0 if there is none.
     pub fn errno(&self) -> i32 {
         match self {
@@ -202,6 +217,11 @@ impl fmt::Display for Error {
             Error::Unstaged { file, cause } => {
                 write!(f, "what was written to file {file} is not stored yet: {cause}; flush it again")
             }
+            Error::LeaseLost { file, server } => write!(
+                f,
+                "this process did not store in time what others wanted of file {file}, and server {server} let them go on: \
+                 what it had written there since its last sync is lost; write it again"
+            ),
             Error::NoRoom { file, waited } => write!(
                 f,
                 "what tier 1 keeps of file {file} and others was not stored within {:.1} s; \

@@ -16,7 +16,7 @@ use pario_units::{RequestId, Retry, ServerId};
 use pario_wire::greeting::{Hello, Welcome};
 use pario_wire::{Envelope, Reply, Request};
 
-use crate::core::{Core, lock, unexpected};
+use crate::core::{Core, Membership, lock, unexpected};
 use crate::error::{Cause, Error, Result};
 use crate::pool::Local;
 
@@ -211,8 +211,8 @@ impl Held<'_> {
         self.line.connection.as_ref().is_some_and(|connection| !connection.is_dead())
     }
 
-    /// What to do about an error on the connection: go on after connecting again, or fail.
-    pub fn after(&mut self, error: pario_transport::Error, since: Instant, deadline: Instant) -> Result<()> {
+    /// After an error on the connection: gives it up; an error if there is no use in another one.
+    pub fn broke(&mut self, error: pario_transport::Error, since: Instant, deadline: Instant) -> Result<()> {
         self.hang_up();
         if error.kind().retry() == Retry::Never {
             return Err(self.core.refused(self.link.server, error));
@@ -220,37 +220,40 @@ impl Held<'_> {
         if Instant::now() >= deadline {
             return Err(self.core.unreachable(self.link.server, since, Cause::Transport(error)));
         }
+        Ok(())
+    }
+
+    /// What to do about an error on the connection: go on after connecting again, or fail.
+    pub fn after(&mut self, error: pario_transport::Error, since: Instant, deadline: Instant) -> Result<()> {
+        self.broke(error, since, deadline)?;
         self.connect(since, deadline)
     }
 
-    /// Makes sure of a connection. However long the request may take, a server that is not to be reached is not
-    /// waited for longer than for any other.
+    /// Makes sure of a connection.
     pub fn connect(&mut self, since: Instant, deadline: Instant) -> Result<()> {
-        let deadline = deadline.min(Instant::now() + self.core.options.deadline);
-        let mut pause = FIRST_PAUSE;
-        while !self.is_connected() {
-            self.hang_up();
-            let cause = match self.attempt(deadline) {
-                Ok(()) => break,
-                Err(Trouble::Passing(cause)) => cause,
-                Err(Trouble::Lasting(error)) => {
-                    let moved = self.core.look_up(self.link.server)?;
-                    match moved && Instant::now() < deadline {
-                        true => continue,
-                        false => return Err(error),
-                    }
-                }
-            };
-            let left = deadline.saturating_duration_since(Instant::now());
-            let hopeless = self.line.cache.is_none() && matches!(cause, Cause::NoAddress);
-            if left.is_zero() || hopeless {
-                return Err(self.core.unreachable(self.link.server, since, cause));
-            }
-            std::thread::sleep(pause.min(left));
-            pause = (pause * 2).min(LONGEST_PAUSE);
-            self.core.look_up(self.link.server)?;
+        connect_all(&mut [self], since, deadline).pop().expect("one outcome for each")
+    }
+
+    /// Tries once to get a connection, if there is none; what to do if that fails.
+    fn try_connect(&mut self, since: Instant, deadline: Instant) -> Result<bool> {
+        if self.is_connected() {
+            return Ok(true);
         }
-        Ok(())
+        self.hang_up();
+        let cause = match self.attempt(deadline) {
+            Ok(()) => return Ok(true),
+            Err(Trouble::Passing(cause)) => cause,
+            Err(Trouble::Lasting(error)) => {
+                let moved = self.core.look_up(self.link.server)?;
+                return if moved && Instant::now() < deadline { Ok(false) } else { Err(error) };
+            }
+        };
+        let hopeless = self.line.cache.is_none() && matches!(cause, Cause::NoAddress);
+        if hopeless || Instant::now() >= deadline {
+            return Err(self.core.unreachable(self.link.server, since, cause));
+        }
+        self.core.look_up(self.link.server)?;
+        Ok(false)
     }
 
     fn attempt(&mut self, deadline: Instant) -> std::result::Result<(), Trouble> {
@@ -338,10 +341,10 @@ impl Held<'_> {
     fn join(
         &self,
         connection: &mut Connection,
-        team: u128,
+        Membership { team, mailbox }: Membership,
         deadline: Instant,
     ) -> std::result::Result<(), Trouble> {
-        let (server, request) = (self.link.server, Request::Join { team });
+        let (server, request) = (self.link.server, Request::Join { team, mailbox });
         let envelope = Envelope::new(server, self.core.next_request());
         match connection.call(envelope, &request, &[], &mut [], deadline) {
             Ok(Reply::Done) => Ok(()),
@@ -367,6 +370,29 @@ impl Held<'_> {
                 Err(error) => self.after(error, since, deadline)?,
             }
         }
+    }
+}
+
+/// Makes sure of a connection to each of these servers, trying them in turn. However many are not to be reached, and
+/// however long the request may take, that is found out in the time of one request. One outcome for each.
+pub(crate) fn connect_all(held: &mut [&mut Held<'_>], since: Instant, deadline: Instant) -> Vec<Result<()>> {
+    let mut outcomes: Vec<Option<Result<()>>> = held.iter().map(|_| None).collect();
+    let longest = held.iter().map(|one| one.core.options.deadline).max().unwrap_or_default();
+    let deadline = deadline.min(Instant::now() + longest);
+    let mut pause = FIRST_PAUSE;
+    loop {
+        for (one, outcome) in held.iter_mut().zip(&mut outcomes).filter(|(_, outcome)| outcome.is_none()) {
+            *outcome = match one.try_connect(since, deadline) {
+                Ok(true) => Some(Ok(())),
+                Ok(false) => None,
+                Err(error) => Some(Err(error)),
+            };
+        }
+        if outcomes.iter().all(Option::is_some) {
+            return outcomes.into_iter().flatten().collect();
+        }
+        std::thread::sleep(pause.min(deadline.saturating_duration_since(Instant::now())));
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

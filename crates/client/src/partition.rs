@@ -27,6 +27,14 @@ impl Partition {
         Partition::connect(ByName { registry: registry.to_owned(), name: name.to_owned() }, options)
     }
 
+    /// The same, with the deadline that the partition's description has instead of that of the options.
+    pub fn open_as_described(registry: &Path, name: &str, options: Options) -> Result<Partition> {
+        let by_name = ByName { registry: registry.to_owned(), name: name.to_owned() };
+        let (entry, target) = by_name.look()?;
+        let options = Options { deadline: entry.description.settings().deadline, ..options };
+        Partition::at(by_name, target, options)
+    }
+
     /// The partition whose servers are at these places, and stay there.
     pub fn connect_to(target: Target, options: Options) -> Result<Partition> {
         Partition::connect(target, options)
@@ -34,7 +42,12 @@ impl Partition {
 
     /// The partition that `resolver` tells of.
     pub fn connect(resolver: impl Resolve + 'static, options: Options) -> Result<Partition> {
-        let core = Arc::new(Core::new(Arc::new(resolver), options)?);
+        let target = resolver.resolve()?;
+        Partition::at(resolver, target, options)
+    }
+
+    fn at(resolver: impl Resolve + 'static, target: Target, options: Options) -> Result<Partition> {
+        let core = Arc::new(Core::new(Arc::new(resolver), target, options)?);
         let since = Instant::now();
         let deadline = since + options.deadline;
         core.hold(core.metadata, deadline)?.connect(since, deadline)?;

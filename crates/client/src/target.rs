@@ -50,12 +50,20 @@ pub(crate) struct ByName {
     pub name: String,
 }
 
-impl Resolve for ByName {
-    fn resolve(&self) -> Result<Target> {
+impl ByName {
+    /// All that the registry knows of it.
+    pub fn look(&self) -> Result<(Entry, Target)> {
         let registry = Registry::open(&self.registry)?;
         let entry = registry.get(&self.name)?;
         let secret = registry.secret(entry.id)?;
-        Target::of_entry(&entry, Secret::new(*secret.bytes()))
+        let target = Target::of_entry(&entry, Secret::new(*secret.bytes()))?;
+        Ok((entry, target))
+    }
+}
+
+impl Resolve for ByName {
+    fn resolve(&self) -> Result<Target> {
+        self.look().map(|(_, target)| target)
     }
 }
 

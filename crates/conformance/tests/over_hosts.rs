@@ -167,8 +167,9 @@ fn a_host_of_a_server_is_cut_off() {
     }
 }
 
-/// The host of a program is cut off, with blocks of a file in its ranks' memory: another program gets at these blocks,
-/// and when the cable is back nothing is lost.
+/// The host of a program is cut off, with blocks of a file in its ranks' memory: another program gets at these blocks, and
+/// when the cable is back what the first one still had is not written over what the other wrote. It hears of that, and
+/// writes it again.
 #[test]
 fn a_host_of_ranks_is_cut_off() {
     let Some(hosts) = Hosts::new(3).map(Arc::new) else { return };

@@ -42,8 +42,10 @@ pub(crate) struct Moving<W: World> {
 /// What holds for all lanes.
 pub(crate) struct Plan {
     pub write: bool,
-    /// Every byte is written exactly once: nothing needs to be announced.
-    pub covered: bool,
+    /// Windows may have holes, and are read before they are written: so it is announced first what they will get.
+    pub announced: bool,
+    /// Windows may have holes, and only what ranks have brought is written: so they mark it.
+    pub marked: bool,
     /// Whether this rank may access the file.
     pub accesses: bool,
     /// Whether all ranks of this node may.
@@ -113,7 +115,8 @@ impl<W: World> Moving<W> {
         let all_access = !settings.owned && local_aggregators == seat.locals.len();
         let plan = Plan {
             write,
-            covered,
+            announced: write && !covered && !settings.owned,
+            marked: write && !covered && settings.owned,
             accesses: aggregators.contains(&seat.rank),
             all_access,
             owned: settings.owned,

@@ -14,12 +14,14 @@
 //! | 192 | two banks of cells: for each rank of the file [`CELL`] words |
 //! | … | slots: for each local aggregator two, each 16 words (see [`Slot`]) |
 //! | … | from a multiple of 4096 on: windows, one for each slot, `capacity` bytes |
+//! | … | marks, one row for each slot: a bit for each byte of its window, the lowest of a word first |
 //!
 //! Words are native-endian 64-bit numbers. Generations and turns only grow, so nothing has to be put back
 //! to zero between accesses.
 
 use pario_shm::{Segment, Ticket, Woken};
 use std::io;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -69,8 +71,17 @@ impl Shape {
         self.capacity.next_multiple_of(PAGE)
     }
 
-    fn bytes(&self) -> usize {
+    fn marks_at(&self) -> usize {
         self.windows_at() + self.slots() * self.stride()
+    }
+
+    /// Bytes of a row of marks.
+    fn row(&self) -> usize {
+        self.stride() / 8
+    }
+
+    fn bytes(&self) -> usize {
+        self.marks_at() + self.slots() * self.row()
     }
 }
 
@@ -208,7 +219,8 @@ impl Node {
     pub(crate) fn slot(&self, lane: u32, turn: u64) -> Slot<'_> {
         let index = lane as usize * DEPTH as usize + (turn % DEPTH) as usize;
         let words = self.shape.slots_at() + index * SLOT;
-        Slot { node: self, words, window: self.shape.windows_at() + index * self.shape.stride() }
+        let window = self.shape.windows_at() + index * self.shape.stride();
+        Slot { node: self, words, window, marks: self.shape.marks_at() + index * self.shape.row() }
     }
 }
 
@@ -221,6 +233,7 @@ pub(crate) struct Slot<'a> {
     node: &'a Node,
     words: usize,
     window: usize,
+    marks: usize,
 }
 
 /// How far a slot's turn is.
@@ -313,10 +326,72 @@ impl Slot<'_> {
         self.node.notify();
     }
 
+    fn mark_word(&self, index: u64) -> &AtomicU64 {
+        self.node.segment.word(self.marks + 8 * index as usize)
+    }
+
+    /// Marks bytes of the window as brought by some rank, which it says by arriving.
+    pub fn mark(&self, bytes: Range<u64>) {
+        assert!(bytes.end <= self.node.shape.capacity as u64, "window bytes {bytes:?}");
+        let mut at = bytes.start;
+        while at < bytes.end {
+            let (word, bit) = (at / 64, at % 64);
+            let len = (64 - bit).min(bytes.end - at);
+            self.mark_word(word).fetch_or(u64::MAX >> (64 - len) << bit, Ordering::Relaxed);
+            at += len;
+        }
+    }
+
+    /// The runs of marked bytes among the first `len`, in order; no byte is marked afterwards.
+    pub fn take_marks(&self, len: u64) -> Vec<Range<u64>> {
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        for word in 0..len.div_ceil(64) {
+            let mut marks = self.mark_word(word).swap(0, Ordering::Relaxed);
+            let mut at = word * 64;
+            while marks != 0 {
+                let skip = marks.trailing_zeros();
+                let count = (marks >> skip).trailing_ones();
+                let run = at + u64::from(skip)..at + u64::from(skip + count);
+                match runs.last_mut().filter(|last| last.end == run.start) {
+                    Some(last) => last.end = run.end,
+                    None => runs.push(run.clone()),
+                }
+                marks = marks.checked_shr(skip + count).unwrap_or(0);
+                at = run.end;
+            }
+        }
+        runs
+    }
+
     /// The window's bytes `[at, at + len)`.
     pub fn window<R>(&self, at: u64, len: u64, f: impl FnOnce(&mut [u8]) -> R) -> R {
         let (at, len) = (at as usize, len as usize);
         assert!(at + len <= self.node.shape.capacity, "window bytes {at}+{len}");
         self.node.segment.bytes(self.window + at, len, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn marks_are_a_set_of_bytes(pieces in prop::collection::vec((0u64..300, 0u64..150), 0..20)) {
+            let node = Node::private(Shape { ranks: 1, locals: 1, capacity: 450 }).expect("memory");
+            let mut bytes = [false; 450];
+            let slot = node.slot(0, 1);
+            for (at, len) in pieces {
+                slot.mark(at..at + len);
+                bytes[at as usize..(at + len) as usize].fill(true);
+            }
+            let mut found = [false; 450];
+            let runs = slot.take_marks(450);
+            prop_assert!(runs.windows(2).all(|two| two[0].end < two[1].start));
+            runs.iter().for_each(|run| found[run.start as usize..run.end as usize].fill(true));
+            prop_assert_eq!(found, bytes);
+            prop_assert_eq!(slot.take_marks(450), vec![]);
+        }
     }
 }

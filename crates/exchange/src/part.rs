@@ -33,6 +33,16 @@ impl Portion {
     pub fn cursor(&self, view: &View) -> Cursor {
         view.cursor(Pos(self.positions.start), self.len())
     }
+
+    /// Where its pieces lie in the window's memory.
+    pub fn marks(&self, view: &View) -> impl Iterator<Item = Range<u64>> + use<> {
+        let (mut cursor, place, first) = (self.cursor(view), self.place, self.extent.start);
+        std::iter::from_fn(move || {
+            let piece = cursor.next_piece(u64::MAX)?;
+            let at = place + (piece.offset as u64 - first);
+            Some(at..at + piece.len)
+        })
+    }
 }
 
 impl<'a> Want<'a> {

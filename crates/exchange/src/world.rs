@@ -36,11 +36,12 @@ pub trait World: Messages {
     /// The kind of an error, which the other ranks are told.
     fn kind(error: &Self::Error) -> ErrorKind;
 
-    /// Reads bytes of the file; fewer than asked for only at its end.
-    fn read(&mut self, at: u64, to: &mut [u8]) -> Result<usize, Self::Error>;
+    /// Reads parts of the file, which are in order, each an offset and memory. How many bytes there were before the first
+    /// that lies beyond the file's end.
+    fn read(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<usize, Self::Error>;
 
-    /// Writes bytes of the file, all of them. `locked`: this range is locked, by some rank, for this write.
-    fn write(&mut self, at: u64, from: &[u8], locked: bool) -> Result<(), Self::Error>;
+    /// Writes parts of the file, which are in order, all of them. `locked`: they are locked, by some rank, for this write.
+    fn write(&mut self, parts: &[(u64, &[u8])], locked: bool) -> Result<(), Self::Error>;
 
     /// Whether nothing was ever written in a range, so that it is known to read as zeros.
     fn is_hole(&mut self, range: Range<u64>) -> Result<bool, Self::Error>;

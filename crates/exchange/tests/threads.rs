@@ -44,15 +44,15 @@ impl World for Disk {
         *error
     }
 
-    fn read(&mut self, at: u64, to: &mut [u8]) -> Result<usize, ErrorKind> {
-        let at = at as usize;
-        to.copy_from_slice(&self.0.lock().unwrap()[at..at + to.len()]);
-        Ok(to.len())
+    fn read(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<usize, ErrorKind> {
+        let disk = self.0.lock().unwrap();
+        parts.iter_mut().for_each(|(at, to)| to.copy_from_slice(&disk[*at as usize..][..to.len()]));
+        Ok(parts.iter().map(|(_, to)| to.len()).sum())
     }
 
-    fn write(&mut self, at: u64, from: &[u8], _: bool) -> Result<(), ErrorKind> {
-        let at = at as usize;
-        self.0.lock().unwrap()[at..at + from.len()].copy_from_slice(from);
+    fn write(&mut self, parts: &[(u64, &[u8])], _: bool) -> Result<(), ErrorKind> {
+        let mut disk = self.0.lock().unwrap();
+        parts.iter().for_each(|(at, from)| disk[*at as usize..][..from.len()].copy_from_slice(from));
         Ok(())
     }
 

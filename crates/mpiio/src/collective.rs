@@ -20,6 +20,7 @@ use pario_view::View;
 use crate::access::{Coder, Direction, Job, Pace, Place, Reach};
 use crate::error::{Error, Result};
 use crate::file::File;
+use crate::shipment::Shipment;
 use crate::storage::{Storage, counted};
 use crate::tracing::Traced;
 use crate::worker::{Ticket, Worker, held};
@@ -66,14 +67,14 @@ impl World for Ground {
         error.kind()
     }
 
-    fn read(&mut self, at: u64, to: &mut [u8]) -> Result<usize> {
+    fn read(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<usize> {
         let storage = self.file.storage()?;
-        counted(&self.file.stats, || storage.read_window(at, to, self.owned))
+        counted(&self.file.stats, || storage.read_window(parts, self.owned))
     }
 
-    fn write(&mut self, at: u64, from: &[u8], locked: bool) -> Result<()> {
+    fn write(&mut self, parts: &[(u64, &[u8])], locked: bool) -> Result<()> {
         let (storage, tuning) = (self.file.storage()?, self.file.tuning());
-        counted(&self.file.stats, || storage.write_window(at, from, locked, self.owned, &tuning))
+        counted(&self.file.stats, || storage.write_window(parts, locked, self.owned, &tuning))
     }
 
     fn is_hole(&mut self, range: Range<u64>) -> Result<bool> {
@@ -131,10 +132,11 @@ impl Operation {
                 let claim = Claim::access(call, digest, &task.view, task.at, task.len, alone, cover);
                 // Who does not want sieving does not want windows with holes either. Servers merge small pieces
                 // themselves; and a window that is read, changed and written back would have to be kept from other
-                // programs meanwhile, for which one rank would wait while others wait for it.
+                // programs meanwhile, for which one rank would wait while others wait for it. Who owns windows reads
+                // nothing.
                 let no_sieving = file.tuning().sieve_write == pario_posix::Toggle::Disable;
                 let apart = pace == Pace::Nonblocking && !file.team.is_on_one_node();
-                let no_holes = no_sieving || servers || apart;
+                let no_holes = !ground.owned && (no_sieving || servers || apart);
                 let claim = Claim { no_holes, ..claim };
                 (claim, Some(task), ground, None)
             }
@@ -220,7 +222,7 @@ impl Operation {
         if let Some(lesson) = &self.access.lesson {
             held(&file.costs).learn(lesson);
         }
-        file.count(self.write, &self.access, &result);
+        file.count(self.write, &self.access, self.ground.shipment().as_deref(), &result);
         result
     }
 }
@@ -366,7 +368,7 @@ impl File {
     }
 
     /// Puts what an access took into the file's statistics.
-    fn count(&self, write: bool, access: &Access<Ground>, result: &Result<u64>) {
+    fn count(&self, write: bool, access: &Access<Ground>, shipment: Option<&Shipment>, result: &Result<u64>) {
         let (stats, tally) = (&self.stats, &access.tally);
         let calls = if write { &stats.collective_writes } else { &stats.collective_reads };
         calls.add(1);
@@ -390,9 +392,12 @@ impl File {
                 stats.decide(write, Choice { strategy, partitioning, aggregators, why: choice.why.clone() });
             }
             Some(Way::Direct(choice)) => {
+                let why = choice.why.clone();
                 let strategy = if self.is_on_partition() { "server-directed" } else { "independent" };
                 let (partitioning, aggregators) = ("", self.team.size);
-                stats.decide(write, Choice { strategy, partitioning, aggregators, why: choice.why.clone() });
+                let direct = Choice { strategy, partitioning, aggregators, why: why.clone() };
+                let shipped = shipment.map(|shipment| Choice { why, ..shipment.choice.clone() });
+                stats.decide(write, shipped.unwrap_or(direct));
             }
             Some(Way::Nothing | Way::Refused { .. }) | None => {}
         }

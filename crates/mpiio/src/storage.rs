@@ -213,32 +213,44 @@ impl Storage {
         }
     }
 
-    /// Reads a window of a collective access. `owned`: nobody else accesses it in collective calls.
-    pub fn read_window(&self, at: u64, to: &mut [u8], owned: bool) -> Result<usize> {
+    /// Reads the parts of a window of a collective access, up to the end of the file. `owned`: nobody else accesses it in
+    /// collective calls.
+    pub fn read_window(&self, parts: &mut [(u64, &mut [u8])], owned: bool) -> Result<usize> {
         match self {
-            Storage::Plain(plain) => Ok(plain.read_window(Offset(at), to)? as usize),
+            Storage::Plain(plain) => {
+                let mut done = 0;
+                for (at, to) in parts {
+                    let got = plain.read_window(Offset(*at), to)? as usize;
+                    done += got;
+                    if got < to.len() {
+                        break;
+                    }
+                }
+                Ok(done)
+            }
             Storage::Partition(on) => match on.tier.as_ref().filter(|_| owned) {
-                Some(tier) => tier.read(&on.partition, &on.file, at, to),
-                None => Ok(on.file.read_at(to, at)?),
+                Some(tier) => tier.read(&on.partition, &on.file, parts),
+                None => Ok(on.file.read_vectored_at(parts)?),
             },
         }
     }
 
-    /// Writes one; `locked` if [`try_lock`](Storage::try_lock) gave its range.
+    /// Writes those of one; `locked` if [`try_lock`](Storage::try_lock) gave their ranges.
     pub fn write_window(
         &self,
-        at: u64,
-        from: &[u8],
+        parts: &[(u64, &[u8])],
         locked: bool,
         owned: bool,
         tuning: &Tuning,
     ) -> Result<()> {
         match self {
-            Storage::Plain(plain) if locked => Ok(plain.write_locked(Offset(at), from)?),
-            Storage::Plain(plain) => Ok(plain.write_bytes_tuned(Offset(at), from, tuning)?),
+            Storage::Plain(plain) => parts.iter().try_for_each(|(at, from)| match locked {
+                true => Ok(plain.write_locked(Offset(*at), from)?),
+                false => Ok(plain.write_bytes_tuned(Offset(*at), from, tuning)?),
+            }),
             Storage::Partition(on) => match on.tier.as_ref().filter(|_| owned) {
-                Some(tier) => tier.write(&on.partition, &on.file, at, from),
-                None => Ok(on.file.write_at(from, at)?),
+                Some(tier) => tier.write(&on.partition, &on.file, parts),
+                None => Ok(on.file.write_vectored_at(parts)?),
             },
         }
     }
@@ -407,12 +419,9 @@ fn partition_named(name: &str) -> Result<client::Partition> {
         ErrorKind::BadFile,
         "partitions are looked up in PARIO_HOME or ~/.pario, and neither PARIO_HOME nor HOME is set",
     ))?;
-    let options = client::Options {
-        far: env().is_far(),
-        program: Some(program()),
-        ..client::Options::of_partition(registry, name)?
-    };
-    let partition = client::Partition::open_by_name(registry, name, options)?;
+    let options =
+        client::Options { far: env().is_far(), program: Some(program()), ..client::Options::default() };
+    let partition = client::Partition::open_as_described(registry, name, options)?;
     known.insert(name.to_owned(), partition.clone());
     Ok(partition)
 }

@@ -49,28 +49,35 @@ impl Tiered {
         Ok(kept.insert(tier).clone())
     }
 
-    /// Reads a window; as far as the file reaches, of which the servers may know less than the ranks.
+    /// Reads the parts of a window; as far as the file reaches, of which the servers may know less than the ranks.
     pub fn read(
         &self,
         partition: &client::Partition,
         file: &client::File,
-        at: u64,
-        to: &mut [u8],
+        parts: &mut [(u64, &mut [u8])],
     ) -> Result<usize> {
-        let got = self.keep(partition, file)?.read_at(to, at)?;
-        let there = self.beyond(at, got as u64, to.len() as u64) as usize;
-        to[got..there].fill(0);
-        Ok(there)
+        let mut got = self.keep(partition, file)?.read_vectored_at(parts)?;
+        let mut done = 0;
+        for (at, to) in parts {
+            let known = got.min(to.len());
+            got -= known;
+            let there = self.beyond(*at, known as u64, to.len() as u64) as usize;
+            to[known..there].fill(0);
+            done += there;
+            if there < to.len() {
+                break;
+            }
+        }
+        Ok(done)
     }
 
     pub fn write(
         &self,
         partition: &client::Partition,
         file: &client::File,
-        at: u64,
-        from: &[u8],
+        parts: &[(u64, &[u8])],
     ) -> Result<()> {
-        Ok(self.keep(partition, file)?.write_at(from, at)?)
+        Ok(self.keep(partition, file)?.write_vectored_at(parts)?)
     }
 
     /// All ranks have written up to here.

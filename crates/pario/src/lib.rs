@@ -155,8 +155,7 @@ pub use pario_view::View;
 /// # }
 /// ```
 pub fn open(name: &str) -> Result<Partition> {
-    let registry = registry()?;
-    Partition::open_by_name(&registry, name, Options::of_partition(&registry, name)?)
+    Partition::open_as_described(&registry()?, name, Options::default())
 }
 
 /// The same with other options.

@@ -123,6 +123,9 @@ impl Task {
             },
             _ => return Ok(true),
         };
+        if matches!(self.request, Request::Acquire { .. } | Request::Write { .. }) {
+            core.leases.may_change(who)?;
+        }
         let passage = self.passage.insert(core.leases.enter(known(file)?, &touched, who)?);
         Ok(passage.is_free())
     }
@@ -311,8 +314,8 @@ impl Task {
                 core.locks.unlock(who.client, *lock)?;
                 Reply::Done
             }
-            Request::Join { team } => {
-                core.leases.join(Team(*team), who)?;
+            Request::Join { team, mailbox } => {
+                core.leases.join(Team(*team), *mailbox, who)?;
                 Reply::Done
             }
             Request::Lease { team, file, ranges } => {
@@ -326,8 +329,8 @@ impl Task {
                     None => return Ok(Verdict::Later),
                 }
             }
-            Request::Recalls { team, wait_ms } => {
-                let recalls = core.leases.recalls(Team(*team), who)?;
+            Request::Recalls { team, anew, wait_ms } => {
+                let recalls = core.leases.recalls(Team(*team), *anew, who)?;
                 let until = self.begun + Duration::from_millis((*wait_ms).into()).min(MOST_WAIT);
                 if recalls.is_empty() && Instant::now() < until {
                     return Ok(Verdict::Until(until));

@@ -382,6 +382,7 @@ impl Core {
             ));
             self.expel(number);
         }
+        self.leases.forget_cut_off(&self.tier.pool);
     }
 
     fn expel(&self, number: u64) {

@@ -1,7 +1,7 @@
 //! What can go wrong in a server, and how a client hears of it.
 
 use pario_units::{ErrorKind, ServerId};
-use pario_wire::message::Failure;
+use pario_wire::message::{Failure, STALE};
 
 /// A failed request, or a server that cannot start.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub enum Error {
     Leased,
     /// A lease for a team that could not be told when to give it up.
     NoMailbox,
+    /// What a process changes that was cut off because it did not give up in time what it had leased.
+    LeaseLost,
     /// More of something than a server keeps account of.
     TooMany(&'static str),
     /// The lock manager.
@@ -64,7 +66,7 @@ impl Error {
             Error::Locks(e) => e.kind(),
             Error::Busy | Error::Leased | Error::Locked => ErrorKind::FileInUse,
             Error::TooMany(_) => ErrorKind::NoMem,
-            Error::NoLock | Error::NoCounter => ErrorKind::Io,
+            Error::NoLock | Error::NoCounter | Error::LeaseLost => ErrorKind::Io,
             Error::Starting | Error::Ending | Error::NoAddress(_) => ErrorKind::Unreachable,
             Error::Elsewhere(failure) => failure.kind,
             Error::System(_, e) => e.raw_os_error().map_or(ErrorKind::Io, ErrorKind::from_errno),
@@ -82,6 +84,7 @@ impl Error {
     fn errno(&self) -> i32 {
         match self {
             Error::Names(e) => e.errno(),
+            Error::LeaseLost => STALE,
             Error::System(_, e) => e.raw_os_error().unwrap_or(0),
             _ => 0,
         }
@@ -106,6 +109,9 @@ impl std::fmt::Display for Error {
                 "other processes have these bytes in their caches and did not give them up in time; try again",
             ),
             Error::NoMailbox => f.write_str("a team that leases has to poll this server for recalls first"),
+            Error::LeaseLost => f.write_str(
+                "this process did not give up in time what others wanted of its cache, and they have gone on without it",
+            ),
             Error::Locks(e) => e.fmt(f),
             Error::Locked => f.write_str("others hold a lock on the range or wait for one"),
             Error::NoLock => {

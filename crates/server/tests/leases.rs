@@ -11,8 +11,8 @@ use common::{BLOCK, Client, Scratch, config, deadline, start, start_all};
 use pario_cache::{Refused, SlotRef};
 use pario_server::Server;
 use pario_transport::Address;
-use pario_units::{ErrorKind, FileId, RequestId, ServerId};
-use pario_wire::message::{Intent, Leases, Range, Recall, Run, What};
+use pario_units::{ClientId, ErrorKind, FileId, RequestId, ServerId};
+use pario_wire::message::{Intent, Leases, Range, Recall, Run, STALE, What};
 use pario_wire::{Envelope, Reply, Request};
 
 const FILE: FileId = FileId(99);
@@ -34,8 +34,11 @@ impl Process {
     fn new(address: &Address, team: u128, number: u128) -> Process {
         let mut mailbox = Client::connect(address, 0, 1, number);
         let mut data = Client::connect(address, 0, 1, number + 1);
-        assert_eq!(mailbox.ask(&Request::Recalls { team, wait_ms: 0 }), Reply::Recalled { recalls: vec![] });
-        assert_eq!(data.ask(&Request::Join { team }), Reply::Done);
+        assert_eq!(
+            mailbox.ask(&Request::Recalls { team, anew: false, wait_ms: 0 }),
+            Reply::Recalled { recalls: vec![] }
+        );
+        assert_eq!(data.ask(&Request::Join { team, mailbox: ClientId(number) }), Reply::Done);
         Process { team, mailbox, data }
     }
 
@@ -45,7 +48,7 @@ impl Process {
 
     /// The next recalls, which come.
     fn recalls(&mut self) -> Vec<Recall> {
-        match self.mailbox.ask(&Request::Recalls { team: self.team, wait_ms: 10_000 }) {
+        match self.mailbox.ask(&Request::Recalls { team: self.team, anew: false, wait_ms: 10_000 }) {
             Reply::Recalled { recalls } if !recalls.is_empty() => recalls,
             other => panic!("{other:?}"),
         }
@@ -184,7 +187,7 @@ fn a_mailbox_that_ends_has_given_up_everything() {
         stays.gives_up(blocks(0, 1));
         // While it waits for recalls: nothing but the end of the connection tells.
         goes.recalls();
-        let poll = Request::Recalls { team: 1, wait_ms: 10_000 };
+        let poll = Request::Recalls { team: 1, anew: false, wait_ms: 10_000 };
         let envelope = Envelope::new(ServerId(0), RequestId(1000));
         goes.mailbox.connection.send(envelope, &poll, &[], deadline()).unwrap();
         drop(goes);
@@ -213,14 +216,51 @@ fn who_does_not_give_up_in_time_is_cut_off() {
     let mut late = Process::new(address, 1, 10);
     let mut other = Client::connect(address, 0, 1, 30);
     assert_eq!(late.lease(&[blocks(0, 1)]), Reply::Leased { extents: vec![ALL] });
-    assert_eq!(other.write(0, FILE, 0, b"at last"), Reply::Done);
+    assert_eq!(late.data.write(0, FILE, 0, b"in time"), Reply::Done);
+    let blocks = vec![Run { first: 0, count: 1 }];
+    let acquire = Request::Acquire { file: FILE, intent: Intent::Modify, blocks, ahead: 0 };
+    let Reply::Slots(slots) = late.data.ask(&acquire) else { panic!() };
+    let known = SlotRef { slot: slots[0].slot, generation: slots[0].generation };
+    let pool = late.data.pool.take().unwrap();
+    // It is in the middle of a copy, for which the others wait.
+    let guard = pool.pin(known, FILE, 0).unwrap();
+    let is_gone = |client: &mut Client| {
+        let envelope = Envelope::new(ServerId(0), RequestId(1000));
+        let gone = client.connection.call(envelope, &Request::Ping, &[], &mut [], deadline());
+        gone.err().map(|e| e.kind()) == Some(ErrorKind::Unreachable)
+    };
+    std::thread::scope(|scope| {
+        let write = scope.spawn(|| other.write(0, FILE, 0, b"at last"));
+        let poll = Request::Recalls { team: 1, anew: false, wait_ms: 10_000 };
+        assert!(matches!(late.mailbox.ask(&poll), Reply::Recalled { recalls } if recalls.len() == 1));
+        while pool.pin(known, FILE, 0).is_ok() {
+            assert!(std::time::Instant::now() < deadline());
+            std::thread::yield_now();
+        }
+        guard.write(0, b"half of it");
+        assert!(!write.is_finished());
+        drop(guard);
+        assert_eq!(write.join().unwrap(), Reply::Done);
+    });
     let leases = counted(&mut other);
     assert_eq!((leases.teams, leases.mailboxes, leases.cut_off), (0, 0, 1));
-    let envelope = Envelope::new(ServerId(0), RequestId(1000));
-    let gone = late.mailbox.connection.call(envelope, &Request::Ping, &[], &mut [], deadline());
-    assert_eq!(gone.err().map(|e| e.kind()), Some(ErrorKind::Unreachable));
-    // It still can write, as others can.
-    assert_eq!(late.data.write(0, FILE, 0, b"too late"), Reply::Done);
+    assert!(is_gone(&mut late.mailbox) && is_gone(&mut late.data));
+    // It changes nothing any more, in whatever way, but may read.
+    assert_eq!(pool.pin(known, FILE, 0).unwrap_err(), Refused::Stale);
+    late.data = Client::connect(address, 0, 1, 11);
+    assert_eq!(late.data.ask(&Request::Join { team: 1, mailbox: ClientId(10) }), Reply::Done);
+    let is_refused = |reply: Reply| matches!(reply, Reply::Failed(failure) if failure.errno == STALE);
+    assert!(is_refused(late.data.write(0, FILE, 0, b"too late")));
+    assert!(is_refused(late.data.ask(&acquire)));
+    assert_eq!(late.data.read(0, FILE, 0, 7).0, b"at last");
+    late.mailbox = Client::connect(address, 0, 1, 10);
+    let poll = |anew| Request::Recalls { team: 1, anew, wait_ms: 0 };
+    assert!(is_refused(late.mailbox.ask(&poll(false))));
+    assert!(is_refused(late.data.write(0, FILE, 0, b"too late")));
+    // Until it has given up what it had.
+    assert_eq!(late.mailbox.ask(&poll(true)), Reply::Recalled { recalls: vec![] });
+    assert_eq!(late.data.write(0, FILE, 0, b"once more"), Reply::Done);
+    assert_eq!(other.read(0, FILE, 0, 9).0, b"once more");
     let Reply::Status(status) = other.ask(&Request::Status) else { panic!() };
     assert!(status.last_errors[0].contains("did not give up"), "{:?}", status.last_errors);
     server.shut_down().unwrap();
@@ -232,7 +272,7 @@ fn cutting_and_removing_recall_also_from_ones_own_team() {
     let server = start(&dir.0, 0, 1, 32);
     let mut one = Process::new(&server.started().unix, 1, 10);
     let mut own = Client::connect(&server.started().unix, 0, 1, 30);
-    assert_eq!(own.ask(&Request::Join { team: 1 }), Reply::Done);
+    assert_eq!(own.ask(&Request::Join { team: 1, mailbox: ClientId(0) }), Reply::Done);
     own.write(0, FILE, 0, &[7; 10_000]);
     let from = |block: u64| Range { at: block * UNIT, len: ALL.len - block * UNIT };
     let requests = [
@@ -260,11 +300,11 @@ fn through_another_server_one_is_the_same_client() {
     let servers = start_all(&dir.0, 2, 32);
     let (here, there) = (&servers[1].started().unix, &servers[0].started().unix);
     let mut mailbox = Client::connect(here, 1, 2, 10);
-    let poll = Request::Recalls { team: 1, wait_ms: 0 };
+    let poll = Request::Recalls { team: 1, anew: false, wait_ms: 0 };
     assert_eq!(mailbox.ask(&poll), Reply::Recalled { recalls: vec![] });
     let mut away = Client::connect(there, 0, 2, 20);
     let mut ask = |request: &Request, out: &[u8]| away.exchange(ServerId(1), request, out, &mut []);
-    assert_eq!(ask(&Request::Join { team: 1 }, &[]), Reply::Done);
+    assert_eq!(ask(&Request::Join { team: 1, mailbox: ClientId(0) }, &[]), Reply::Done);
     let lease = Request::Lease { team: 1, file: FILE, ranges: vec![blocks(0, 1)] };
     assert_eq!(ask(&lease, &[]), Reply::Leased { extents: vec![ALL] });
     let write = Request::Write { file: FILE, what: What::Ranges(vec![Range { at: 0, len: 4 }]) };
@@ -321,7 +361,7 @@ impl Caching {
     /// Answers recalls until it is over.
     fn serve(&self, mailbox: &mut Client, staging: &mut Client, over: &AtomicBool) {
         while !over.load(Ordering::Relaxed) {
-            let poll = Request::Recalls { team: self.team, wait_ms: 100 };
+            let poll = Request::Recalls { team: self.team, anew: false, wait_ms: 100 };
             let Reply::Recalled { recalls } = mailbox.ask(&poll) else { panic!() };
             for recall in recalls {
                 let mut cache = self.cache.lock().unwrap();
@@ -350,7 +390,7 @@ fn no_addition_is_lost_between_two_caches() {
     let connect = |number: u128| Client::connect(&address, 0, 1, number);
     let joined = |number: u128, team: u128| {
         let mut client = connect(number);
-        assert_eq!(client.ask(&Request::Join { team }), Reply::Done);
+        assert_eq!(client.ask(&Request::Join { team, mailbox: ClientId(0) }), Reply::Done);
         client
     };
     let over = AtomicBool::new(false);
@@ -358,7 +398,10 @@ fn no_addition_is_lost_between_two_caches() {
     std::thread::scope(|scope| {
         for team in [1u128, 2] {
             let (mut mailbox, mut staging) = (connect(team * 10), joined(team * 10 + 1, team));
-            assert!(matches!(mailbox.ask(&Request::Recalls { team, wait_ms: 0 }), Reply::Recalled { .. }));
+            assert!(matches!(
+                mailbox.ask(&Request::Recalls { team, anew: false, wait_ms: 0 }),
+                Reply::Recalled { .. }
+            ));
             let data = Mutex::new(joined(team * 10 + 2, team));
             let caching = std::sync::Arc::new(Caching { team, cache: Mutex::default(), data });
             let (server_side, over, left) = (caching.clone(), &over, &left);

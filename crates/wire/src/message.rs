@@ -4,7 +4,10 @@
 //! other (see `pario-layout`). Blocks are those of the server's pool, also counted in the local part.
 
 pub use pario_layout::{Access, Attributes, Create, Entry, Inode, Kind, Size, Wish, Written};
-use pario_units::{ErrorKind, FileId, Stamp};
+use pario_units::{ClientId, ErrorKind, FileId, Stamp};
+
+/// `ESTALE`, in the failure of a process that has lost its leases because it did not give them up in time.
+pub const STALE: i32 = 116;
 
 /// What a client asks of a server. Where a request says `path`, it is absolute within the partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,16 +41,19 @@ pub enum Request {
     Unlock { lock: u64 },
 
     // Leases: a team is all processes of one program that keep one set of files in their memory together.
-    /// This client belongs to the team: its `Read`, `Write`, `Acquire` do not recall what the team has leased.
-    Join { team: u128 },
+    /// This client belongs to the team: its `Read`, `Write`, `Acquire` do not recall what the team has leased. Recalls come
+    /// to the mailbox of another client of the same process, 0 if it has none here: once that one was cut off, because it
+    /// did not yield in time, `Write` and `Acquire` are refused (`errno` is [`STALE`]).
+    Join { team: u128, mailbox: ClientId },
     /// The team may keep these local ranges to itself until they are recalled; waits until others have given them up.
     /// What a mailbox yields after this was sent it does not have, whatever the reply says. Refused while the team has no
     /// mailbox here.
     Lease { team: u128, file: FileId, ranges: Vec<Range> },
     /// Makes this connection one of the team's mailboxes, and joins it. Answered as soon as there are recalls that this
     /// mailbox has not been told, or with none after this time (at most 10 s). A mailbox that ends has yielded
-    /// everything; with its last mailbox a team loses its leases.
-    Recalls { team: u128, wait_ms: u32 },
+    /// everything; with its last mailbox a team loses its leases. Refused to a client that was cut off (`errno` is
+    /// [`STALE`]), unless `anew`: its process has forgotten all that it had leased here, and begins anew.
+    Recalls { team: u128, anew: bool, wait_ms: u32 },
     /// This mailbox's process has stored, through a client that has joined, and forgotten everything in `gone`, which
     /// contains the recalled range. When all mailboxes of the team have done so, what they all name may go to others.
     Yield { number: u64, gone: Range },

@@ -77,7 +77,7 @@ fn the_leases_are_as_shown() {
     };
     let (team, file) = (0xc0de, FileId(0x1234));
     assert_documented("the lease", &body(&Request::Lease { team, file, ranges: vec![range] }));
-    assert_documented("the poll", &body(&Request::Recalls { team, wait_ms: 5000 }));
+    assert_documented("the poll", &body(&Request::Recalls { team, anew: false, wait_ms: 5000 }));
     let gone = Range { at: 65536, len: i64::MAX as u64 - 65536 };
     assert_documented("the yield", &body(&Request::Yield { number: 7, gone }));
     let mut reply = Vec::new();

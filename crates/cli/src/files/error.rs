@@ -67,7 +67,10 @@ impl Error {
 
     /// For `map_err` on a partition as a whole.
     pub fn partition(name: &str) -> impl FnOnce(pario_client::Error) -> Error {
-        move |cause| Error::Partition { name: name.to_owned(), cause: Box::new(cause) }
+        move |cause| match cause {
+            pario_client::Error::Registry(cause) => Error::Registry(cause),
+            cause => Error::Partition { name: name.to_owned(), cause: Box::new(cause) },
+        }
     }
 
     /// For `map_err` on something on this host.

@@ -46,10 +46,9 @@ impl<'a> Session<'a> {
             return Ok(partition.clone());
         }
         let registry = self.registry()?;
-        let deadline = registry.get(name)?.description.settings().deadline;
-        let options = Options { deadline, role: self.role, ..Options::default() };
+        let options = Options { role: self.role, ..Options::default() };
         let partition =
-            Partition::open_by_name(registry.dir(), name, options).map_err(Error::partition(name))?;
+            Partition::open_as_described(registry.dir(), name, options).map_err(Error::partition(name))?;
         self.open.insert(name.to_owned(), partition.clone());
         Ok(partition)
     }

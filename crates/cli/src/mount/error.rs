@@ -44,7 +44,10 @@ impl From<pario_registry::Error> for Error {
 
 impl From<pario_client::Error> for Error {
     fn from(error: pario_client::Error) -> Error {
-        Error::Partition(Box::new(error))
+        match error {
+            pario_client::Error::Registry(error) => error.into(),
+            error => Error::Partition(Box::new(error)),
+        }
     }
 }
 

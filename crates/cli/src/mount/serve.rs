@@ -23,13 +23,11 @@ pub fn serve(
     let Arguments { name, dir, read_only, .. } = arguments;
     signal::watch().map_err(Error::System)?;
     let registry = partition::registry(env)?;
-    let entry = registry.get(name)?;
-    let deadline = entry.description.settings().deadline;
-    let options = Options { deadline, ..Options::default() };
-    let partition = Partition::open_by_name(registry.dir(), name, options)?;
+    let partition = Partition::open_as_described(registry.dir(), name, Options::default())?;
+    let id = partition.id();
     let mounted = pario_fuse::mount(partition, dir, *read_only)?;
     // Whoever is to hear it may be gone: then so is the reason to go on.
-    let served = ready().and_then(|()| stay(&mounted, attached, || is_up(&registry, name, entry.id)));
+    let served = ready().and_then(|()| stay(&mounted, attached, || is_up(&registry, name, id)));
     let unmounted = end(mounted);
     served.map_err(Error::System).and(unmounted)
 }

@@ -4,7 +4,7 @@ use super::detect::{Mpi, mpi_of, refuse_static};
 use super::launcher::{Dialect, Launcher};
 use super::partition::Job;
 use super::{Arguments, Error, cores, program};
-use crate::env::{AS_ROOT, Environment, JOB, OVERSUBSCRIBE, STATS, TRACE};
+use crate::env::{AS_ROOT, Environment, JOB, OVERSUBSCRIBE, STATS};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ pub fn make(arguments: &Arguments, extra: &[Variable], env: &Environment) -> Res
     let cores = cores::available();
     let ranks = arguments.ranks.map_or(cores, |n| n.get());
     let job = arguments.partition.job(env, &fresh()?)?;
-    let set = for_ranks(arguments, library.as_deref(), job.as_ref(), extra, env);
+    let set = for_ranks(arguments, library.as_deref(), job.as_ref(), extra, env)?;
     let mut all = launcher.arguments(Some(ranks), &set, &env.for_ranks, &arguments.launcher_args);
     all.push(program.name.clone());
     all.extend_from_slice(rest);
@@ -75,7 +75,7 @@ fn by_launcher(
     }
     let library = if arguments.host_io { None } else { Some(find_library(env)?) };
     let job = arguments.partition.job(env, &fresh()?)?;
-    let set = for_ranks(arguments, library.as_deref(), job.as_ref(), extra, env);
+    let set = for_ranks(arguments, library.as_deref(), job.as_ref(), extra, env)?;
     let mut all = launcher.arguments(None, &set, &env.for_ranks, &[]);
     all.extend_from_slice(rest);
     let mut notes = vec![match &library {
@@ -94,7 +94,7 @@ fn for_ranks(
     job: Option<&Job>,
     extra: &[Variable],
     env: &Environment,
-) -> Vec<Variable> {
+) -> Result<Vec<Variable>, Error> {
     let mut set = extra.to_vec();
     let has = |set: &[Variable], wanted| env.has(wanted) || set.iter().any(|(name, _)| *name == wanted);
     if let Some(library) = library {
@@ -103,12 +103,13 @@ fn for_ranks(
     if arguments.stats {
         set.push((STATS, "1".into()));
     }
-    if has(&set, TRACE) && !has(&set, JOB) {
-        // The ranks' trace files of one job find together by a common word.
-        set.push((JOB, std::process::id().to_string().into()));
+    if library.is_some() && !has(&set, JOB) {
+        // By it servers know the ranks of one program, also where its launcher has no such word; and the ranks' trace
+        // files find together.
+        set.push((JOB, fresh()?.into()));
     }
     set.extend(job.into_iter().flat_map(Job::variables));
-    set
+    Ok(set)
 }
 
 impl Plan {

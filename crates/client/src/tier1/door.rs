@@ -19,6 +19,9 @@ pub(crate) trait Door: Send + Sync {
     /// An error if the file is not open for that.
     fn may_access(&self, write: bool) -> Result<()>;
 
+    /// Whether the servers' caches are memory of this host, too.
+    fn is_near(&self) -> bool;
+
     /// Reads as one of the team, whose leases are not recalled by that.
     fn read(&self, segments: &mut [(u64, &mut [u8])]) -> Result<usize>;
 
@@ -31,13 +34,14 @@ pub(crate) trait Door: Send + Sync {
     /// Reads as anybody would: whoever holds leases gives them up first.
     fn read_straight(&self, bytes: &mut [u8], offset: u64) -> Result<usize>;
 
-    fn write_straight(&self, bytes: &[u8], offset: u64) -> Result<()>;
+    fn write_straight(&self, segments: &[(u64, &[u8])]) -> Result<()>;
 
     /// Waits until the team may keep this range to itself: the extents that it got, which hold the range.
     fn lease(&self, server: ServerId, range: Range<u64>) -> Result<Vec<Range<u64>>>;
 
-    /// Makes this process hear of recalls at a server. Without that there are no leases.
-    fn mailbox(&self, server: ServerId) -> Result<Box<dyn Mailbox>>;
+    /// Makes this process hear of recalls at a server. Without that there are no leases. If it was cut off there, only
+    /// `anew`: it keeps nothing that it has not stored there.
+    fn mailbox(&self, server: ServerId, anew: bool) -> Result<Box<dyn Mailbox>>;
 }
 
 /// Where a server's recalls arrive. After an error it is of no use any more, and the leases are lost; as they

@@ -22,12 +22,17 @@ struct Coming {
 }
 
 impl Shared {
-    /// Fetches the first blocks of a range of which something is missing, as far as they are leased.
-    pub(super) fn fetch(&self, key: Key, door: &Arc<dyn Door>, range: &Range<u64>) -> Result<()> {
+    /// Fetches the first blocks of ranges, which are in order, of which something is missing, as far as they are leased.
+    pub(super) fn fetch(
+        &self,
+        key: Key,
+        door: &Arc<dyn Door>,
+        ranges: impl Iterator<Item = Range<u64>>,
+    ) -> Result<()> {
         let mut state = self.lock();
         let size = state.file(key).block;
-        let (mut state, first) = self.room(state, size, key.1, door.deadline())?;
-        let mut coming = state.choose(key, range, first);
+        let (mut state, first) = self.room(state, size, key.1, door.deadline() * 4)?;
+        let mut coming = state.choose(key, ranges, first);
         drop(state);
         let mut segments: Vec<(u64, &mut [u8])> =
             coming.iter_mut().map(|block| (block.index * size, &mut block.bytes[..])).collect();
@@ -52,14 +57,20 @@ impl Shared {
 
 impl State {
     /// Which blocks to fetch: as many as there is memory for.
-    fn choose(&mut self, key: Key, range: &Range<u64>, first: Vec<u8>) -> Vec<Coming> {
-        let mut coming = Vec::new();
+    fn choose(&mut self, key: Key, ranges: impl Iterator<Item = Range<u64>>, first: Vec<u8>) -> Vec<Coming> {
+        let mut coming: Vec<Coming> = Vec::new();
         let mut memory = Some(first);
         let size = self.file(key).block;
         let most = (BYTES.min(self.limits.bytes / 4) / size).max(1) as usize;
-        for index in range.start / size..range.end.div_ceil(size) {
+        let blocks = ranges.filter(|range| !range.is_empty()).flat_map(|range| {
+            (range.start / size..range.end.div_ceil(size)).map(move |index| (index, range.clone()))
+        });
+        for (index, range) in blocks {
             if coming.len() == most {
                 break;
+            }
+            if coming.last().is_some_and(|last| last.index == index) {
+                continue;
             }
             let file = self.file(key);
             let whole = file.range_of(index);

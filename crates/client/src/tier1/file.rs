@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::door::Door;
 use super::lease::Hold;
-use super::state::{Key, State};
+use super::state::{Key, State, most_ranges};
 use super::{Guard, Shared};
 use crate::error::{Error, Result};
 use crate::file::check;
@@ -29,14 +29,15 @@ pub struct TierFile {
 struct Piece {
     index: u64,
     within: Range<u64>,
-    /// Where in memory.
-    at: Range<usize>,
 }
 
+/// Bytes to be written to a block, and where in it.
+type Part<'a> = (Range<u64>, &'a [u8]);
+
 /// An access of one block.
-struct Visit<'a> {
-    piece: &'a Piece,
-    /// All that is still to be accessed.
+struct Visit {
+    index: u64,
+    /// From the first byte that is still to be accessed to the last.
     ahead: Range<u64>,
     since: Instant,
     tries: u32,
@@ -54,29 +55,71 @@ impl TierFile {
 
     /// Writes into blocks here. Waits for servers only for leases, or if the memory is full of dirty blocks.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.write_vectored_at(&[(offset, bytes)])
+    }
+
+    /// Writes several segments, each an offset and bytes; quick if they are in order.
+    pub fn write_vectored_at(&self, segments: &[(u64, &[u8])]) -> Result<()> {
         self.door.may_access(true)?;
-        check(offset, bytes.len())?;
-        let end = offset + bytes.len() as u64;
-        self.pieces(offset..end).try_for_each(|piece| self.write_piece(&piece, &bytes[piece.at.clone()], end))
+        segments.iter().try_for_each(|(offset, bytes)| check(*offset, bytes.len()))?;
+        let end = segments.iter().map(|(offset, bytes)| offset + bytes.len() as u64).max().unwrap_or(0);
+        let (mut index, mut parts): (u64, Vec<Part<'_>>) = (0, Vec::new());
+        for (offset, bytes) in segments {
+            let mut rest = *bytes;
+            for piece in self.pieces(*offset..*offset + bytes.len() as u64) {
+                if piece.index != index && !parts.is_empty() {
+                    self.write_block(index, &std::mem::take(&mut parts), end)?;
+                }
+                let (here, after) = rest.split_at((piece.within.end - piece.within.start) as usize);
+                parts.push((piece.within, here));
+                (index, rest) = (piece.index, after);
+            }
+        }
+        if parts.is_empty() { Ok(()) } else { self.write_block(index, &parts, end) }
     }
 
     /// Reads, first what is here; the rest is fetched in whole blocks and kept. As many bytes as there are before
     /// the file's end: the furthest that the servers know of or that was written here.
     pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize> {
+        self.read_vectored_at(&mut [(offset, bytes)])
+    }
+
+    /// Reads several segments, each an offset and memory, which are in order. Counts the bytes up to the first that
+    /// lies beyond the file's end; memory beyond gets zeros.
+    pub fn read_vectored_at(&self, segments: &mut [(u64, &mut [u8])]) -> Result<usize> {
         self.door.may_access(false)?;
-        check(offset, bytes.len())?;
-        let end = offset + bytes.len() as u64;
+        segments.iter().try_for_each(|(offset, bytes)| check(*offset, bytes.len()))?;
+        let range = |(offset, bytes): &(u64, &mut [u8])| *offset..*offset + bytes.len() as u64;
+        let ranges: Vec<Range<u64>> = segments.iter().map(range).collect();
         let mut is_within = true;
-        for piece in self.pieces(offset..end) {
-            is_within &= self.read_piece(&piece, &mut bytes[piece.at.clone()], end)?;
+        let mut absent: Vec<(u64, &mut [u8])> = Vec::new();
+        for (range, (_, bytes)) in ranges.iter().zip(segments) {
+            let mut rest = &mut **bytes;
+            for piece in self.pieces(range.clone()) {
+                let len = (piece.within.end - piece.within.start) as usize;
+                let (here, after) = std::mem::take(&mut rest).split_at_mut(len);
+                rest = after;
+                match self.door.is_near() && !self.is_here(piece.index) {
+                    true => absent.push((piece.index * self.block + piece.within.start, here)),
+                    false => is_within &= self.read_piece(&piece, here, &ranges)?,
+                }
+            }
         }
+        is_within &= self.read_past(absent)?;
         if is_within {
-            return Ok(bytes.len());
+            return Ok(ranges.iter().map(|range| (range.end - range.start) as usize).sum());
         }
         // In this order: what is staged meanwhile the servers know.
         let here = self.shared.lock().file(self.key).dirty_end();
         let size = self.door.size()?.max(here);
-        Ok(size.saturating_sub(offset).min(bytes.len() as u64) as usize)
+        let mut leading = 0;
+        for range in ranges {
+            leading += size.saturating_sub(range.start).min(range.end - range.start);
+            if size < range.end {
+                break;
+            }
+        }
+        Ok(leading as usize)
     }
 
     /// Leases the blocks of a range. Until the result is dropped no recall takes them away.
@@ -88,8 +131,7 @@ impl TierFile {
     /// Waits until the servers have all that was written, not necessarily on disk. What could not be staged before
     /// is tried again; the error is that of the first failure since. Blocks and leases stay.
     pub fn flush(&self) -> Result<()> {
-        // The staging thread hears of a server's deadline first, and knows why.
-        self.shared.flush(self.key, self.door.deadline() * 4)
+        self.shared.flush(self.key, self.patience())
     }
 
     /// The furthest end of what was written here since it was opened; 0 if nothing was.
@@ -156,31 +198,70 @@ impl TierFile {
     }
 
     fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = Piece> + use<> {
-        let (block, first) = (self.block, range.start);
-        let mut at = range.start;
+        let (block, mut at) = (self.block, range.start);
         std::iter::from_fn(move || {
             let (index, start) = (at / block, at % block);
             let len = (block - start).min(range.end - at);
-            let memory = (at - first) as usize..(at - first + len) as usize;
             at += len;
-            (len > 0).then_some(Piece { index, within: start..start + len, at: memory })
+            (len > 0).then_some(Piece { index, within: start..start + len })
         })
     }
 
-    fn visit<'a>(&self, piece: &'a Piece, end: u64) -> Visit<'a> {
-        let ahead = piece.index * self.block + piece.within.start..end;
-        Visit { piece, ahead, since: Instant::now(), tries: 0 }
+    /// How long to wait for the staging thread: it hears of a server's deadline first, and knows why.
+    fn patience(&self) -> Duration {
+        self.door.deadline() * 4
     }
 
-    fn write_piece(&self, piece: &Piece, bytes: &[u8], end: u64) -> Result<()> {
-        let place = (self.key, piece.index);
-        let mut visit = self.visit(piece, end);
-        let mut is_hit = true;
+    fn visit(&self, piece: &Piece, end: u64) -> Visit {
+        let ahead = piece.index * self.block + piece.within.start..end;
+        Visit { index: piece.index, ahead, since: Instant::now(), tries: 0 }
+    }
+
+    /// Whether there is something of a block, or will be.
+    fn is_here(&self, index: u64) -> bool {
+        self.shared.lock().file(self.key).blocks.contains_key(&index)
+    }
+
+    /// Reads bytes of blocks that are not here from the servers' caches, which are as near as this one would be: nothing
+    /// is gained by a copy, nor by a lease. Whether all of them certainly lie within the file.
+    fn read_past(&self, mut segments: Vec<(u64, &mut [u8])>) -> Result<bool> {
+        let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return Ok(true) };
+        let (span, wanted) =
+            (first.0..last.0 + last.1.len() as u64, segments.iter().map(|one| one.1.len()).sum());
+        self.shared.lock().counters.straight += segments.len() as u64;
+        let mut left = self.door.read(&mut segments)?;
+        if left < wanted {
+            // Others may keep what lies beyond the end that the servers know of, until somebody wants all of it.
+            self.shared.lease(self.key, &self.door, &span)?;
+            left = self.door.read(&mut segments)?;
+        }
+        let mut is_within = true;
+        for (_, bytes) in segments {
+            let there = left.min(bytes.len());
+            left -= there;
+            is_within &= there == bytes.len();
+            bytes[there..].fill(0);
+        }
+        Ok(is_within)
+    }
+
+    fn write_block(&self, index: u64, parts: &[Part<'_>], end: u64) -> Result<()> {
+        let place = (self.key, index);
+        let offset = |within: &Range<u64>| index * self.block + within.start;
+        let mut visit = self.visit(&Piece { index, within: parts[0].0.clone() }, end);
+        let most = most_ranges(self.block);
+        let (mut is_hit, mut done) = (true, 0);
         let mut state = self.shared.lock();
-        loop {
+        while let Some((within, _)) = parts.get(done) {
+            visit.ahead.start = offset(within);
             let Some(leased) = self.leased(state, &mut visit)? else {
-                self.door.write_straight(bytes, visit.ahead.start)?;
-                self.shared.lock().wrote(self.key, visit.ahead.start + bytes.len() as u64);
+                let segments: Vec<_> = parts[done..].iter().map(|(at, bytes)| (offset(at), *bytes)).collect();
+                self.door.write_straight(&segments)?;
+                state = self.shared.lock();
+                state.wrote(
+                    self.key,
+                    index * self.block + parts.iter().map(|one| one.0.end).max().unwrap_or(0),
+                );
                 return Ok(());
             };
             state = leased;
@@ -189,16 +270,13 @@ impl TierFile {
                     state = self.shared.wait_until(state, visit.since, self.door.deadline(), self.key)?;
                     continue;
                 }
-                Some(block) if block.is_too_scattered(&piece.within) => {
-                    drop(state);
-                    let start = piece.index * self.block;
-                    self.shared.fetch(self.key, &self.door, &(start..start + self.block))?;
-                    state = self.shared.lock();
+                Some(block) if block.is_too_scattered(within, most) => {
+                    state = self.shared.stage_block(state, self.key, index)?;
                     continue;
                 }
                 Some(block) if block.bytes.is_some() => None,
                 _ => {
-                    let found = self.shared.room(state, self.block, self.key.1, self.door.deadline())?;
+                    let found = self.shared.room(state, self.block, self.key.1, self.patience())?;
                     state = found.0;
                     is_hit = false;
                     Some(found.1)
@@ -207,8 +285,8 @@ impl TierFile {
             if let Some(memory) = memory {
                 // The lock may have been let go.
                 let file = state.file(self.key);
-                let is_leased = file.has_lease(file.range_of(piece.index));
-                let has_bytes = file.blocks.get(&piece.index).is_some_and(|block| block.bytes.is_some());
+                let is_leased = file.has_lease(file.range_of(index));
+                let has_bytes = file.blocks.get(&index).is_some_and(|block| block.bytes.is_some());
                 if !is_leased || has_bytes {
                     state.give_back(memory);
                     continue;
@@ -216,19 +294,29 @@ impl TierFile {
                 state.entry(place).bytes = Some(Arc::new(memory));
             }
             let was_clean = state.dirty_bytes == 0;
-            state.change(place, true, |block| block.write(piece.within.clone(), bytes));
-            state.count(is_hit);
-            state.wrote(self.key, visit.ahead.start + bytes.len() as u64);
+            let mut reached = 0;
+            state.change(place, true, |block| {
+                while let Some((within, bytes)) =
+                    parts.get(done).filter(|one| !block.is_too_scattered(&one.0, most))
+                {
+                    block.write(within.clone(), bytes);
+                    reached = reached.max(within.end);
+                    done += 1;
+                }
+            });
+            state.wrote(self.key, index * self.block + reached);
             if was_clean || state.is_above_high() {
                 self.shared.work.notify_one();
             }
-            return Ok(());
         }
+        state.count(is_hit);
+        Ok(())
     }
 
     /// Whether all of the piece certainly lies within the file.
-    fn read_piece(&self, piece: &Piece, bytes: &mut [u8], end: u64) -> Result<bool> {
+    fn read_piece(&self, piece: &Piece, bytes: &mut [u8], all: &[Range<u64>]) -> Result<bool> {
         let place = (self.key, piece.index);
+        let end = all.last().map_or(0, |last| last.end);
         let mut visit = self.visit(piece, end);
         let mut is_hit = true;
         let mut state = self.shared.lock();
@@ -256,7 +344,8 @@ impl TierFile {
                 _ => {
                     drop(state);
                     is_hit = false;
-                    self.shared.fetch(self.key, &self.door, &visit.ahead)?;
+                    let rest = all.iter().map(|one| one.start.max(visit.ahead.start)..one.end);
+                    self.shared.fetch(self.key, &self.door, rest)?;
                     state = self.shared.lock();
                 }
             }
@@ -265,13 +354,13 @@ impl TierFile {
 
     /// Makes sure that the block is leased, while the lock is held. `None`: others want it all the time, and nothing
     /// of it is here, so that it is better accessed at the servers.
-    fn leased<'a>(&'a self, mut state: Guard<'a>, visit: &mut Visit<'_>) -> Result<Option<Guard<'a>>> {
+    fn leased<'a>(&'a self, mut state: Guard<'a>, visit: &mut Visit) -> Result<Option<Guard<'a>>> {
         loop {
             let file = state.file(self.key);
-            if file.has_lease(file.range_of(visit.piece.index)) {
+            if file.has_lease(file.range_of(visit.index)) {
                 return Ok(Some(state));
             }
-            if visit.tries >= TRIES && !file.blocks.contains_key(&visit.piece.index) {
+            if visit.tries >= TRIES && !file.blocks.contains_key(&visit.index) {
                 state.counters.straight += 1;
                 return Ok(None);
             }

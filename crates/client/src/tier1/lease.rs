@@ -6,7 +6,9 @@
 //!
 //! A reply to a lease and a recall of it come by different connections. So whoever waits for a lease is told what
 //! was given up meanwhile, and takes that off. What is being given up is not asked for until it is gone.
-//! Whoever loses a mailbox has lost the leases there: dirty bytes are staged at once, the rest is forgotten.
+//! Whoever loses a mailbox has lost the leases there: dirty bytes are staged at once, the rest is forgotten. A process that
+//! did not answer a recall in time is *cut off*: the server refuses what it still had, which is lost, and said at the next
+//! flush.
 
 use std::ops::Range;
 use std::sync::{Arc, Weak};
@@ -16,7 +18,7 @@ use pario_units::ServerId;
 
 use super::door::{Door, Mailbox, Recall};
 use super::ranges::Ranges;
-use super::state::{FURTHEST, Held, Kept, Key, Leasing, Post, overlap};
+use super::state::{FURTHEST, Held, Kept, Key, Leasing, Place, Post, overlap};
 use super::{Guard, Shared};
 use crate::error::{Error, Result};
 
@@ -221,7 +223,16 @@ impl Shared {
 
 /// A mailbox's thread: as long as it is of use.
 fn run(shared: &Weak<Shared>, team: u128, server: ServerId, door: Arc<dyn Door>) {
-    let opened = door.mailbox(server);
+    let Some(held) = shared.upgrade() else { return };
+    let anew = !held.lock().is_dirty_at(team, server);
+    drop(held);
+    let mut opened = door.mailbox(server, anew);
+    if matches!(&opened, Err(error) if error.cut_off_at().is_some()) {
+        let Some(held) = shared.upgrade() else { return };
+        held.lock().lose_dirty(team, server);
+        drop(held);
+        opened = door.mailbox(server, true);
+    }
     drop(door);
     let mut mailbox = {
         let Some(shared) = shared.upgrade() else { return };
@@ -251,6 +262,50 @@ fn run(shared: &Weak<Shared>, team: u128, server: ServerId, door: Arc<dyn Door>)
 }
 
 impl super::state::State {
+    /// Blocks of a team that have bytes at a server, some of which it does not have yet.
+    fn dirty_at(&self, team: u128, server: ServerId) -> impl Iterator<Item = Place> {
+        let files = self.files.iter().filter(move |((whose, _), _)| *whose == team);
+        files.flat_map(move |(key, file)| {
+            let blocks = file.blocks_at(server, &(0..FURTHEST)).into_iter();
+            blocks.filter(|index| !file.blocks[index].dirty.is_empty()).map(|index| (*key, index))
+        })
+    }
+
+    fn is_dirty_at(&self, team: u128, server: ServerId) -> bool {
+        self.dirty_at(team, server).next().is_some()
+    }
+
+    /// The team's process was cut off at a server: what that does not have yet it will not take.
+    fn lose_dirty(&mut self, team: u128, server: ServerId) {
+        let dirty: Vec<Place> = self.dirty_at(team, server).collect();
+        for place in dirty {
+            if self.block(place).is_some_and(|block| !block.staging) {
+                self.lose(place, server);
+            }
+        }
+    }
+
+    /// The team's process was cut off at a server, of which its mailbox there is about to hear: nothing is written under the
+    /// old leases any more.
+    pub fn is_cut_off(&mut self, team: u128, server: ServerId) {
+        for file in self.files.iter_mut().filter(|((whose, _), _)| *whose == team).map(|(_, file)| file) {
+            file.leases.remove(&server);
+            let asked = file.leasing.iter_mut().filter(|one| one.server == server);
+            asked.for_each(|one| one.left.insert(0..FURTHEST));
+        }
+        if let Some(post @ Post::Up(_)) = self.posts.get_mut(&(team, server)) {
+            *post = Post::Ending;
+        }
+    }
+
+    /// What was written to a block is lost.
+    pub fn lose(&mut self, place: Place, server: ServerId) {
+        self.discard(place);
+        if let Some(file) = self.files.get_mut(&place.0) {
+            file.lost.get_or_insert(server);
+        }
+    }
+
     fn has_left(&mut self, key: Key, server: ServerId, gone: &Range<u64>) {
         let one = self.leaving.iter().position(|one| one.0 == key && one.1 == server && one.2 == *gone);
         one.map(|index| self.leaving.swap_remove(index));

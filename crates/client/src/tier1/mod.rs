@@ -69,7 +69,8 @@ pub struct TierCounters {
     pub hits: u64,
     /// Those that were not.
     pub misses: u64,
-    /// Pieces that were accessed at the servers, because others wanted the block all the time.
+    /// Pieces that were accessed at the servers, because others wanted the block all the time; or read there, because the
+    /// servers' caches are as near as this one.
     pub straight: u64,
     /// Blocks written to servers.
     pub staged_blocks: u64,
@@ -192,7 +193,7 @@ impl Shared {
         state.shrink();
         let file = state.files.entry(key).or_insert_with(|| Kept::new(&*door, block));
         file.door = Some(Arc::clone(&door));
-        (file.end, file.error, file.paused) = (0, None, false);
+        (file.end, file.error, file.lost, file.paused) = (0, None, None, false);
         (file.staged, file.recalled) = (0, 0);
         if !state.stager {
             let shared = Arc::clone(self);

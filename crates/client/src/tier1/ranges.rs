@@ -35,6 +35,12 @@ impl Ranges {
             || self.0[self.first_beyond(range.start)..].first().is_some_and(|found| covers(found, range))
     }
 
+    /// Whether some range overlaps or touches this one, so that it would not become one more.
+    pub fn meets(&self, range: &Range<u64>) -> bool {
+        let from = self.0.partition_point(|one| one.end < range.start);
+        range.is_empty() || self.0.get(from).is_some_and(|one| one.start <= range.end)
+    }
+
     pub fn insert(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
@@ -100,6 +106,9 @@ mod tests {
             let these = &bytes[asked.start as usize..asked.end as usize];
             prop_assert_eq!(ranges.contains(&asked), these.iter().all(|set| *set));
             prop_assert_eq!(ranges.span().is_none(), ranges.is_empty());
+            let (meets, before) = (ranges.meets(&asked), ranges.len());
+            ranges.insert(asked.clone());
+            prop_assert_eq!(meets, asked.is_empty() || ranges.len() <= before);
         }
     }
 }

@@ -14,7 +14,7 @@ use pario_wire::greeting::Role;
 use pario_wire::{Reply, Request, message};
 
 use super::door::{Door, Mailbox, Recall};
-use crate::core::{Core, succeeded, unexpected};
+use crate::core::{Core, Membership, succeeded, unexpected};
 use crate::error::{Cause, Result};
 use crate::file::File;
 use crate::open::Open;
@@ -34,9 +34,10 @@ pub(crate) struct Team {
 
 impl Team {
     pub fn new(core: &Core, team: u128) -> Result<Team> {
-        let staging = Arc::new(core.sibling(core.options.role, Some(team))?);
         // It never moves data, and so needs no place in the servers' pools.
         let post = Arc::new(core.sibling(Role::Tool, None)?);
+        let membership = Membership { team, mailbox: post.client };
+        let staging = Arc::new(core.sibling(core.options.role, Some(membership))?);
         Ok(Team { team, staging, post })
     }
 }
@@ -47,13 +48,14 @@ pub(crate) struct Servers {
     file: File,
     /// The same by the team's connections.
     staged: File,
+    is_near: bool,
     team: Arc<Team>,
 }
 
 impl Servers {
     pub fn new(file: &File, team: Arc<Team>) -> Servers {
         let staged = File::new(Open::alias(&team.staging, file.open()));
-        Servers { file: file.clone(), staged, team }
+        Servers { file: file.clone(), staged, is_near: file.is_near(), team }
     }
 }
 
@@ -68,6 +70,10 @@ impl Door for Servers {
 
     fn may_access(&self, write: bool) -> Result<()> {
         if write { self.file.open().writes() } else { self.file.open().reads() }
+    }
+
+    fn is_near(&self) -> bool {
+        self.is_near
     }
 
     fn read(&self, segments: &mut [(u64, &mut [u8])]) -> Result<usize> {
@@ -99,8 +105,8 @@ impl Door for Servers {
         self.file.read_at(bytes, offset)
     }
 
-    fn write_straight(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.file.write_at(bytes, offset)
+    fn write_straight(&self, segments: &[(u64, &[u8])]) -> Result<()> {
+        self.file.write_vectored_at(segments)
     }
 
     fn lease(&self, server: ServerId, range: Range<u64>) -> Result<Vec<Range<u64>>> {
@@ -112,7 +118,7 @@ impl Door for Servers {
         }
     }
 
-    fn mailbox(&self, server: ServerId) -> Result<Box<dyn Mailbox>> {
+    fn mailbox(&self, server: ServerId, anew: bool) -> Result<Box<dyn Mailbox>> {
         let core = Arc::clone(&self.team.post);
         let since = Instant::now();
         let deadline = since + core.options.deadline;
@@ -122,7 +128,7 @@ impl Door for Servers {
         drop(held);
         let mut post = PostBox { core, server, team: self.team.team, first: Vec::new() };
         // From its answer on this is a mailbox.
-        post.first = post.poll(Duration::ZERO)?;
+        post.first = post.poll(anew, Duration::ZERO)?;
         Ok(Box::new(post))
     }
 }
@@ -137,8 +143,8 @@ struct PostBox {
 }
 
 impl PostBox {
-    fn poll(&self, wait: Duration) -> Result<Vec<Recall>> {
-        let request = Request::Recalls { team: self.team, wait_ms: wait.as_millis() as u32 };
+    fn poll(&self, anew: bool, wait: Duration) -> Result<Vec<Recall>> {
+        let request = Request::Recalls { team: self.team, anew, wait_ms: wait.as_millis() as u32 };
         match self.ask(&request, wait)? {
             Reply::Recalled { recalls } => {
                 let each = |one: message::Recall| Recall {
@@ -174,7 +180,7 @@ impl PostBox {
 impl Mailbox for PostBox {
     fn recalls(&mut self) -> Result<Vec<Recall>> {
         match self.first.is_empty() {
-            true => self.poll(POLL),
+            true => self.poll(false, POLL),
             false => Ok(std::mem::take(&mut self.first)),
         }
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::door::Door;
 use super::ranges::Ranges;
-use super::state::{Block, Kept, Key, State};
+use super::state::{Block, Kept, Key, State, most_ranges};
 use super::{Guard, Shared};
 use crate::error::{Error, Result};
 
@@ -67,6 +67,17 @@ impl Shared {
         state
     }
 
+    /// Stages a block at once, for whoever cannot go on before.
+    pub(super) fn stage_block<'a>(&'a self, mut state: Guard<'a>, key: Key, index: u64) -> Result<Guard<'a>> {
+        let load = state.load(key, std::iter::once(index));
+        state = self.stage(state, load);
+        let file = state.file(key);
+        match file.error.clone().filter(|_| file.paused) {
+            Some(cause) => Err(Error::Unstaged { file: key.1, cause }),
+            None => Ok(state),
+        }
+    }
+
     /// Waits until nothing of a file is dirty.
     pub(super) fn flush(&self, key: Key, patience: Duration) -> Result<()> {
         let mut state = self.lock();
@@ -93,10 +104,12 @@ impl Shared {
         };
         let file = state.file(key);
         file.flushing -= 1;
-        if outcome.is_ok() {
-            file.error = None;
+        outcome?;
+        file.error = None;
+        match file.lost.take() {
+            Some(server) => Err(Error::LeaseLost { file: key.1, server }),
+            None => Ok(()),
         }
-        outcome
     }
 
     /// Stages what is dirty of these blocks, and takes all of them out. If that fails they stay, with only what
@@ -189,13 +202,28 @@ impl State {
     }
 
     fn arrived(&mut self, load: Load, outcome: Result<()>) {
-        let Load { key, parts, .. } = load;
+        let Load { key, parts, block, .. } = load;
+        let most = most_ranges(block);
+        let refused = outcome.as_ref().err().and_then(Error::cut_off_at);
+        if let Some(server) = refused {
+            self.is_cut_off(key.0, server);
+        }
         for Part { index, bytes, dirty: staged } in parts {
             drop(bytes);
             self.block((key, index)).expect("a block stays until it is staged").staging = false;
+            if let Some(server) = refused
+                && self.file(key).is_at(index, server)
+            {
+                self.lose((key, index), server);
+            }
             if outcome.is_ok() {
                 let gone = |range: Range<u64>, block: &mut Block| block.dirty.remove(&range);
-                self.change((key, index), false, |block| staged.iter().for_each(|range| gone(range, block)));
+                self.change((key, index), false, |block| {
+                    staged.iter().for_each(|range| gone(range, block));
+                    if block.valid.len() > most {
+                        block.keep_dirty();
+                    }
+                });
                 self.counters.staged_blocks += 1;
                 let bytes = staged.iter().map(|range| range.end - range.start).sum::<u64>();
                 self.counters.staged_bytes += bytes;
@@ -203,8 +231,11 @@ impl State {
             }
         }
         let file = self.file(key);
-        file.paused = outcome.is_err();
-        if let Err(error) = outcome {
+        // What was refused is gone; the rest can be staged.
+        file.paused = outcome.is_err() && refused.is_none();
+        if let Err(error) = outcome
+            && refused.is_none()
+        {
             file.error.get_or_insert(Arc::new(error));
         }
     }

@@ -17,8 +17,10 @@ use crate::error::Error;
 /// The furthest byte that there can be.
 pub(crate) const FURTHEST: u64 = i64::MAX as u64;
 
-/// Most ranges of a block that are staged by themselves.
-const MOST_RANGES: usize = 64;
+/// Most separate dirty ranges of a block of this size: what is kept about a block is little beside its bytes.
+pub(crate) fn most_ranges(block: u64) -> usize {
+    (block / 256).max(64) as usize
+}
 
 /// A file, as a team uses it.
 pub(crate) type Key = (u128, FileId);
@@ -68,6 +70,8 @@ pub(crate) struct Kept {
     pub holds: Vec<Held>,
     /// Why staging failed first since the last flush.
     pub error: Option<Arc<Error>>,
+    /// A server at which this process was cut off, with bytes of the file: those are lost, and nobody was told.
+    pub lost: Option<ServerId>,
     /// After that it is not tried again until somebody asks for it.
     pub paused: bool,
     /// How many wait until nothing is dirty.
@@ -299,6 +303,7 @@ impl Kept {
             leasing: Vec::new(),
             holds: Vec::new(),
             error: None,
+            lost: None,
             paused: false,
             flushing: 0,
             end: 0,
@@ -338,6 +343,11 @@ impl Kept {
         shares.all(|share| self.has_share(share.server, &(share.at..share.at + share.len)))
     }
 
+    /// Whether a block has bytes at a server.
+    pub fn is_at(&self, index: u64, server: ServerId) -> bool {
+        self.striping.shares(self.range_of(index)).any(|share| share.server == server)
+    }
+
     /// The blocks that have bytes in a server's range.
     pub fn blocks_at(&self, server: ServerId, local: &Range<u64>) -> Vec<u64> {
         let all = self.striping.local_end(server, FURTHEST);
@@ -374,23 +384,12 @@ impl Block {
         self.dirty.insert(within.clone());
         self.valid.insert(within);
         self.modified = Instant::now();
-        // What lies between is as the servers have it, and may be written once more.
-        if let Some(span) = self.dirty.span().filter(|_| self.dirty.len() > MOST_RANGES)
-            && self.valid.contains(&span)
-        {
-            self.dirty = Ranges::one(span);
-        }
     }
 
-    /// Whether it can be written here only after the rest of the block was fetched.
-    pub fn is_too_scattered(&self, within: &Range<u64>) -> bool {
-        if self.dirty.len() < MOST_RANGES {
-            return false;
-        }
-        let (mut dirty, mut valid) = (self.dirty.clone(), self.valid.clone());
-        dirty.insert(within.clone());
-        valid.insert(within.clone());
-        dirty.len() > MOST_RANGES && dirty.span().is_some_and(|span| !valid.contains(&span))
+    /// Whether it can be written here only after what is dirty was staged. Nothing is ever staged that was not written,
+    /// so ranges are never taken together over what lies between them.
+    pub fn is_too_scattered(&self, within: &Range<u64>, most: usize) -> bool {
+        self.dirty.len() >= most && !self.dirty.meets(within)
     }
 
     /// Puts what the servers have under what is newer; `reach` bytes of it lie within the file. Gives back the

@@ -65,9 +65,26 @@ impl Process {
 
     /// Ends it as the kernel does when memory is short.
     pub fn kill(self) {
+        self.signal("-KILL");
+    }
+
+    /// Stops it.
+    pub fn stop(self) {
+        self.signal("-STOP");
+        while self.fields().first().is_some_and(|state| state != "T") {
+            std::thread::yield_now();
+        }
+    }
+
+    /// After it was stopped.
+    pub fn go_on(self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(self, name: &str) {
         let mut kill = Command::new("kill");
         // It may just have ended by itself.
-        let _ = kill.args(["-KILL", "--", &self.0.to_string()]).stderr(Stdio::null()).status();
+        let _ = kill.args([name, "--", &self.0.to_string()]).stderr(Stdio::null()).status();
     }
 }
 

@@ -1,13 +1,16 @@
 //! Tier 1 with real servers: programs that keep blocks in their own memory, and others who use the same file.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
 use std::time::Duration;
 
 use pario::{ErrorKind, File, OpenOptions, Options, Partition, TierFile, TierOptions};
 use pario_units::ServerId;
 
 use super::dice::Dice;
-use super::site::{Shape, Site};
+use super::processes::Process;
+use super::site::{Door, Shape, Site, connect};
 use super::try_seeds;
 
 fn open(client: &Partition) -> File {
@@ -187,6 +190,63 @@ fn killed_servers_cost_no_bytes() {
     assert!(back == bytes, "it is not what was written");
 }
 
+/// How another start of this program gets in, to be stopped.
+const STOPPED: &str = "PARIO_TEST_STOPPED";
+
+/// What the process does that is stopped: it keeps what it has written to two blocks, and says what becomes of it.
+#[test]
+fn a_process_that_is_stopped() {
+    let Ok(door) = std::env::var(STOPPED) else { return };
+    let home = std::env::var_os("PARIO_HOME").expect("the site says where it is");
+    let door = if door == "far" { Door::Far } else { Door::Local };
+    let member = Member::new(connect(home.as_ref(), door).expect("it is up"), 1, &small(65536, 8, 1_000_000));
+    member.write(&[1; 2 * 65536], 0);
+    member.kept().flush().expect("nobody else is there");
+    member.write(&[2; 2 * 65536], 0);
+    let mut line = String::new();
+    println!("written");
+    std::io::stdin().read_line(&mut line).expect("it is told to go on");
+    println!("first: {:?}", member.kept().flush().map_err(|error| error.to_string()));
+    println!("then: {:?}", member.kept().flush().map_err(|error| error.to_string()));
+    member.write(&[3; 10], 65536);
+    member.kept.expect("it is of a team").close(false).expect("it can be stored");
+    println!("closed");
+}
+
+/// A process that does not run cannot give up what others want. They go on without it, and what it still had does not
+/// appear later; it hears of that.
+#[test]
+fn who_was_stopped_too_long_overwrites_nothing() {
+    let site = Site::up(Shape { more: "deadline = 1s".into(), ..Shape::new(1) });
+    for door in ["local", "far"] {
+        let mut stopped = site.again(&[], "partition::tier1::a_process_that_is_stopped");
+        stopped.env(STOPPED, door).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut stopped = stopped.spawn().expect("this program runs");
+        let process = Process(stopped.id());
+        let mut said = BufReader::new(stopped.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
+        let mut next = |word: &str| said.find(|line| line.contains(word)).expect("it says more");
+        next("written");
+        process.stop();
+        let other = Member::new(site.client(), 0, &small(65536, 2, 0));
+        other.write(&[9; 100], 0);
+        process.go_on();
+        stopped.stdin.take().expect("a pipe").write_all(b"\n").expect("it listens");
+        let first = next("first: ");
+        assert!(
+            first.contains("Err") && first.contains("let them go on") && first.contains("is lost"),
+            "{first}"
+        );
+        assert!(next("then: ").contains("Ok"));
+        next("closed");
+        assert!(stopped.wait().expect("it ends").success());
+        let mut bytes = vec![0; 65536 + 20];
+        assert_eq!(other.read(&mut bytes, 0), bytes.len());
+        assert!(bytes[..100] == [9; 100] && bytes[100..65536].iter().all(|byte| *byte == 1));
+        assert_eq!(bytes[65536..], [[3; 10], [1; 10]].concat());
+        open(&site.client()).set_len(0).expect("nobody has it");
+    }
+}
+
 /// Nobody is there to take the blocks: the writer hears of it, and when they are back nothing is missing.
 #[test]
 fn dead_servers_are_the_writers_error() {
@@ -195,7 +255,7 @@ fn dead_servers_are_the_writers_error() {
     let client = Partition::open_by_name(&site.home(), "trial", options).expect("it is up");
     let member = Member::new(client, 1, &small(65536, 8, 1000));
     let bytes = Dice::new(6).bytes(4 * 65536);
-    member.write(&bytes, 0);
+    eventually(|| member.kept().write_at(&bytes, 0));
     site.kill_all();
     let more = |at: u64| member.kept().write_at(&bytes, at * bytes.len() as u64);
     let error = (1..100).find_map(|at| more(at).err()).expect("memory is not endless");
@@ -203,10 +263,19 @@ fn dead_servers_are_the_writers_error() {
     let error = member.kept().flush().expect_err("nobody is there");
     assert_eq!(error.kind(), ErrorKind::Unreachable, "{error}");
     site.start();
-    member.kept().flush().expect("they are back");
+    eventually(|| member.kept().flush());
     let mut back = vec![0; bytes.len()];
     open(&site.client()).read_exact_at(&mut back, 0).expect("it is there");
     assert!(back == bytes, "it is not what was written");
+}
+
+/// Does what works, but perhaps not in the short time that the client gives its servers on a busy machine.
+fn eventually(act: impl Fn() -> Result<(), pario::Error>) {
+    let mut outcome = act();
+    for _ in 0..60 {
+        outcome = outcome.or_else(|_| act());
+    }
+    outcome.expect("it works in the end");
 }
 
 /// The storage of server 1 holds 8 MiB.

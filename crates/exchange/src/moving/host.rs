@@ -106,7 +106,7 @@ impl<W: World> Host<W> {
         visit: &mut Visit<'_, W>,
     ) -> Result<bool, W::Error> {
         let mut progress = false;
-        if !visit.plan.covered && self.announced <= self.done {
+        if visit.plan.announced && self.announced <= self.done {
             let wants: Vec<Want<'_>> = self.guests.iter().map(Guest::want).collect();
             self.announced = self.done + 1;
             announce(slot, window, &wants, visit);
@@ -122,7 +122,7 @@ impl<W: World> Host<W> {
             self.posted = self.done + 1;
             progress = true;
         }
-        if !visit.plan.covered && slot.state().load(Acquire) != state::READY {
+        if visit.plan.announced && slot.state().load(Acquire) != state::READY {
             return Ok(progress);
         }
         let mut index = 0;
@@ -130,7 +130,7 @@ impl<W: World> Host<W> {
             let (guest, transfer) = &mut self.incoming[index];
             match visit.world.test(transfer)? {
                 Some(mut bytes) => {
-                    put(&self.guests[*guest], slot, window, &mut bytes);
+                    put(&self.guests[*guest], slot, window, &mut bytes, visit.plan.marked);
                     visit.tally.copied += bytes.len() as u64;
                     self.incoming.swap_remove(index);
                     progress = true;
@@ -173,8 +173,8 @@ impl<W: World> Host<W> {
     }
 }
 
-/// Puts a guest's bytes to their places in a window.
-fn put(guest: &Guest, slot: &Slot<'_>, window: &Window, bytes: &mut [u8]) {
+/// Puts a guest's bytes to their places in a window; and marks them there, if they have to be.
+fn put(guest: &Guest, slot: &Slot<'_>, window: &Window, bytes: &mut [u8], marked: bool) {
     let want = guest.want();
     lend(bytes, |buffer| {
         let mut done = 0;
@@ -184,6 +184,9 @@ fn put(guest: &Guest, slot: &Slot<'_>, window: &Window, bytes: &mut [u8]) {
             slot.window(portion.place, len, |to| {
                 buffer.scatter(done, portion.len(), &mut file, to, Offset(portion.extent.start));
             });
+            if marked {
+                portion.marks(want.view).for_each(|brought| slot.mark(brought));
+            }
             done += portion.len();
         }
     });

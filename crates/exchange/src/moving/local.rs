@@ -3,7 +3,8 @@
 //! *Writing* where the ranks cover everything: copy, arrive; who arrives last writes the window. Where holes
 //! may be: first all announce what they will bring to a window. The last to announce knows whether it will
 //! have holes; if so, somebody reads the file into it, under a lock that is held until it is written, before
-//! anybody copies.
+//! anybody copies. Where aggregators own their lanes nothing is read: ranks mark what they bring, and only that is
+//! written.
 //!
 //! Where the file system lets only one process write, who arrives last leaves the window to whoever is writing,
 //! and becomes the writer only if nobody is.
@@ -74,7 +75,7 @@ impl<W: World> Local<W> {
 
     pub fn visit(&mut self, lane: &Lane, visit: &mut Visit<'_, W>) -> bool {
         let mut progress = self.release(visit);
-        if visit.accesses && (!visit.plan.all_access || !visit.plan.covered) {
+        if visit.accesses && (!visit.plan.all_access || visit.plan.announced) {
             progress |= self.serve(lane, visit);
         }
         if self.done == lane.rounds() {
@@ -82,8 +83,8 @@ impl<W: World> Local<W> {
         }
         progress
             | match visit.plan.write {
-                true if visit.plan.covered => self.write_covered(lane, visit),
-                true => self.write_announced(lane, visit),
+                true if visit.plan.announced => self.write_announced(lane, visit),
+                true => self.write_at_once(lane, visit),
                 false => self.read(lane, visit),
             }
     }
@@ -162,7 +163,7 @@ impl<W: World> Local<W> {
         progress
     }
 
-    fn write_covered(&mut self, lane: &Lane, visit: &mut Visit<'_, W>) -> bool {
+    fn write_at_once(&mut self, lane: &Lane, visit: &mut Visit<'_, W>) -> bool {
         let round = self.done;
         let slot = self.slot(round, visit);
         if !slot.serves(self.turn(round)) {
@@ -206,6 +207,9 @@ impl<W: World> Local<W> {
             for portion in want.portions(window, u64::MAX) {
                 let len = portion.extent.end - portion.extent.start;
                 slot.window(portion.place, len, |to| want.copy_in(&portion, &job.buffer, to));
+                if visit.plan.marked {
+                    portion.marks(want.view).for_each(|brought| slot.mark(brought));
+                }
                 visit.tally.copied += portion.len();
                 *visit.moved += portion.len();
             }
@@ -345,24 +349,48 @@ pub(crate) fn arrive_written<W: World>(slot: &Slot<'_>, window: &Window, visit: 
 
 /// Writes a window and gives it free. After a failure this rank writes no more.
 fn write_out<W: World>(slot: &Slot<'_>, window: &Window, visit: &mut Visit<'_, W>) {
-    if slot.spoiled().load(Relaxed) == 0 && visit.error.is_none() {
-        let range = match visit.plan.covered {
-            true => window.lo()..window.hi(),
-            false => !slot.not_low().load(Relaxed)..slot.high().load(Relaxed),
-        };
+    let parts = match visit.plan {
+        Plan { marked: true, .. } => brought(window, &slot.take_marks(window.bytes())),
+        Plan { announced: true, .. } => {
+            clipped(window, &(!slot.not_low().load(Relaxed)..slot.high().load(Relaxed))).collect()
+        }
+        _ => clipped(window, &(window.lo()..window.hi())).collect(),
+    };
+    if slot.spoiled().load(Relaxed) == 0 && visit.error.is_none() && !parts.is_empty() {
         let locked = slot.locked().load(Relaxed) != 0;
         let (world, tally) = (&mut *visit.world, &mut *visit.tally);
         tally.windows += 1;
-        let written = tally.timed(|| {
-            clipped(window, &range).try_for_each(|(place, part)| {
-                slot.window(place, part.end - part.start, |bytes| world.write(part.start, bytes, locked))
-            })
+        let written = slot.window(0, window.bytes(), |bytes| {
+            let memory = |(place, part): &(u64, Range<u64>)| {
+                (part.start, &bytes[*place as usize..(place + part.end - part.start) as usize])
+            };
+            let parts: Vec<(u64, &[u8])> = parts.iter().map(memory).collect();
+            tally.timed(|| world.write(&parts, locked))
         });
         if let Err(e) = written {
             visit.failed(e);
         }
     }
     slot.complete();
+}
+
+/// The parts of the file that lie in these runs of a window's memory, each with its place there.
+fn brought(window: &Window, runs: &[Range<u64>]) -> Vec<(u64, Range<u64>)> {
+    let (mut parts, mut runs) = (Vec::new(), runs.iter().cloned().peekable());
+    let mut place = 0;
+    for extent in window.extents() {
+        let end = place + extent.end - extent.start;
+        while let Some(run) = runs.peek_mut().filter(|run| run.start < end) {
+            let here = run.start..run.end.min(end);
+            parts.push((here.start, extent.start + here.start - place..extent.start + here.end - place));
+            run.start = here.end;
+            if run.is_empty() {
+                runs.next();
+            }
+        }
+        place = end;
+    }
+    parts
 }
 
 /// The parts of a window's extents in a range, each with its place in the window.
@@ -406,7 +434,7 @@ fn fill<W: World>(
         clipped(window, range).try_for_each(|(place, part)| {
             let hole = world.is_hole(part.clone())?;
             slot.window(place, part.end - part.start, |bytes| {
-                let got = if hole { 0 } else { world.read(part.start, bytes)? };
+                let got = if hole { 0 } else { world.read(&mut [(part.start, &mut *bytes)])? };
                 bytes[got..].fill(0);
                 Ok(())
             })
@@ -444,22 +472,32 @@ fn read_in<W: World>(slot: &Slot<'_>, window: &Window, visit: &mut Visit<'_, W>)
     let mut end = u64::MAX;
     let (world, tally) = (&mut *visit.world, &mut *visit.tally);
     tally.windows += 1;
-    let read = tally.timed(|| {
-        let mut place = 0;
+    let read = slot.window(0, window.bytes(), |bytes| {
+        let mut rest = bytes;
+        let mut parts: Vec<(u64, &mut [u8])> = Vec::new();
         for extent in window.extents() {
-            let len = extent.end - extent.start;
-            let got = slot.window(place, len, |bytes| world.read(extent.start, bytes))? as u64;
-            if got < len {
-                end = extent.start + got;
-                break;
-            }
-            place += len;
+            let (here, after) = std::mem::take(&mut rest).split_at_mut((extent.end - extent.start) as usize);
+            parts.push((extent.start, here));
+            rest = after;
         }
-        Ok(())
+        tally.timed(|| world.read(&mut parts))
     });
-    if let Err(e) = read {
-        slot.spoiled().store(1, Relaxed);
-        visit.failed(e);
+    match read {
+        Ok(got) => {
+            let mut left = got as u64;
+            for extent in window.extents() {
+                let len = extent.end - extent.start;
+                if left < len {
+                    end = extent.start + left;
+                    break;
+                }
+                left -= len;
+            }
+        }
+        Err(e) => {
+            slot.spoiled().store(1, Relaxed);
+            visit.failed(e);
+        }
     }
     slot.high().store(end, Relaxed);
     slot.state().store(state::READY, Release);

@@ -102,27 +102,36 @@ impl World for Mine {
         *error
     }
 
-    fn read(&mut self, at: u64, to: &mut [u8]) -> Result<usize, ErrorKind> {
-        self.own(at, to.len());
+    fn read(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<usize, ErrorKind> {
         let mut disk = self.disk.borrow_mut();
         disk.access()?;
-        let there = disk.bytes.get(at as usize..).unwrap_or_default();
-        let got = there.len().min(to.len());
-        to[..got].copy_from_slice(&there[..got]);
-        Ok(got)
+        let mut done = 0;
+        for (at, to) in parts {
+            self.own(*at, to.len());
+            let there = disk.bytes.get(*at as usize..).unwrap_or_default();
+            let got = there.len().min(to.len());
+            to[..got].copy_from_slice(&there[..got]);
+            done += got;
+            if got < to.len() {
+                break;
+            }
+        }
+        Ok(done)
     }
 
-    fn write(&mut self, at: u64, from: &[u8], locked: bool) -> Result<(), ErrorKind> {
-        self.own(at, from.len());
+    fn write(&mut self, parts: &[(u64, &[u8])], locked: bool) -> Result<(), ErrorKind> {
         let mut disk = self.disk.borrow_mut();
-        let held = disk.locks.borrow().iter().any(|l| l.start <= at && at + from.len() as u64 <= l.end);
-        assert_eq!(held, locked);
         disk.access()?;
         disk.writes += 1;
-        let end = at as usize + from.len();
-        let size = disk.bytes.len().max(end);
-        disk.bytes.resize(size, 0);
-        disk.bytes[at as usize..end].copy_from_slice(from);
+        for (at, from) in parts {
+            self.own(*at, from.len());
+            let end = at + from.len() as u64;
+            let held = disk.locks.borrow().iter().any(|l| l.start <= *at && end <= l.end);
+            assert_eq!(held, locked);
+            let size = disk.bytes.len().max(end as usize);
+            disk.bytes.resize(size, 0);
+            disk.bytes[*at as usize..end as usize].copy_from_slice(from);
+        }
         Ok(())
     }
 

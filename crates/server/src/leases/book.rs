@@ -20,6 +20,7 @@ use pario_locks::{Action, Counters, Extent, Grant, Limits, LockId, Manager, Mode
 use pario_units::{ClientId, FileId};
 use pario_wire::message::Leases;
 
+use super::clients::Clients;
 use crate::error::{Error, Result};
 
 /// A program whose processes cache files together.
@@ -29,9 +30,8 @@ pub(crate) struct Team(pub u128);
 /// A connection.
 pub(super) type Session = u64;
 
-/// Mailboxes, and clients that have joined teams, at a server.
+/// Mailboxes at a server.
 const MOST_MAILBOXES: usize = 4096;
-const MOST_JOINED: usize = 1 << 16;
 
 /// Locks of a team, and so recalls that a mailbox may have before it; and of a request.
 const LIMITS: Limits = Limits { waiting: 1 << 12, locks: 1 << 14 };
@@ -54,9 +54,10 @@ pub(super) struct Book {
     last: u64,
     tickets: HashMap<u64, Asked>,
     teams: HashMap<Team, Members>,
-    /// The team of each client that has joined one, and the session, unless it is one of another server.
-    joined: HashMap<ClientId, (Team, Option<Session>)>,
-    mailboxes: HashMap<Session, Team>,
+    pub clients: Clients,
+    mailboxes: HashMap<Session, (Team, ClientId)>,
+    /// Mailboxes that were cut off, and have not [ended](Book::ended) yet.
+    ending: BTreeSet<Session>,
     recalls: BTreeMap<u64, Recall>,
     /// When overdue ones will be looked for.
     looking_at: Option<Instant>,
@@ -137,6 +138,16 @@ enum Way {
     Past,
 }
 
+/// A process that did not yield.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct CutOff {
+    pub mailbox: Session,
+    /// Its connections, the mailbox's among them.
+    pub sessions: Vec<Session>,
+    /// What its team has leased.
+    pub leased: Vec<(FileId, Extent)>,
+}
+
 /// How far it is.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -157,26 +168,15 @@ impl Book {
             last: 0,
             tickets: HashMap::new(),
             teams: HashMap::new(),
-            joined: HashMap::new(),
+            clients: Clients::default(),
             mailboxes: HashMap::new(),
+            ending: BTreeSet::new(),
             recalls: BTreeMap::new(),
             looking_at: None,
             leased: HashSet::new(),
             cut_off: 0,
             effects: Effects::default(),
         }
-    }
-
-    pub fn join(&mut self, client: ClientId, team: Team, session: Option<Session>) -> Result<()> {
-        if self.joined.len() >= MOST_JOINED && !self.joined.contains_key(&client) {
-            return Err(Error::TooMany("clients in teams"));
-        }
-        self.joined.insert(client, (team, session));
-        Ok(())
-    }
-
-    pub fn team_of(&self, client: ClientId) -> Option<Team> {
-        self.joined.get(&client).map(|(team, _)| *team)
     }
 
     /// An access to these extents of a file by a team's client, or by somebody else. What comes back are the tickets of
@@ -265,16 +265,16 @@ impl Book {
         }
     }
 
-    /// The session is one of the team's mailboxes.
-    pub fn add_mailbox(&mut self, session: Session, client: ClientId, team: Team) -> Result<()> {
+    /// The session is one of the team's mailboxes. `anew`: its process has nothing left of before it was cut off.
+    pub fn add_mailbox(&mut self, session: Session, client: ClientId, team: Team, anew: bool) -> Result<()> {
         match self.mailboxes.get(&session) {
-            Some(own) if *own == team => return Ok(()),
+            Some((own, _)) if *own == team => return Ok(()),
             Some(_) => return Err(Error::BadRequest("team and that of its connection together")),
             None if self.mailboxes.len() >= MOST_MAILBOXES => return Err(Error::TooMany("mailboxes")),
-            None => {}
+            None => self.clients.begin(client, anew)?,
         }
-        self.join(client, team, Some(session))?;
-        self.mailboxes.insert(session, team);
+        self.clients.join(client, team, Some(session), client)?;
+        self.mailboxes.insert(session, (team, client));
         self.teams.entry(team).or_default().mailboxes.insert(session, VecDeque::new());
         Ok(())
     }
@@ -282,7 +282,7 @@ impl Book {
     /// What a mailbox is to be told: each recall once.
     pub fn next_recalls(&mut self, session: Session) -> Vec<(u64, FileId, Extent)> {
         let mut told = Vec::new();
-        let members = self.mailboxes.get(&session).and_then(|team| self.teams.get_mut(team));
+        let members = self.mailboxes.get(&session).and_then(|(team, _)| self.teams.get_mut(team));
         let Some(untold) = members.and_then(|members| members.mailboxes.get_mut(&session)) else {
             return told;
         };
@@ -321,14 +321,20 @@ impl Book {
 
     /// A connection has ended. Its mailbox has yielded everything; a team without mailboxes has no leases.
     pub fn left(&mut self, session: Session, client: ClientId) {
-        if self.joined.get(&client).is_some_and(|(_, of)| *of == Some(session)) {
-            self.joined.remove(&client);
+        self.clients.left(session, client);
+        if !self.ending.contains(&session) {
+            self.end_mailbox(session);
         }
+    }
+
+    /// A mailbox that was cut off has yielded everything: its process no longer knows where blocks are.
+    pub fn ended(&mut self, session: Session) {
+        self.ending.remove(&session);
         self.end_mailbox(session);
     }
 
     fn end_mailbox(&mut self, session: Session) {
-        let Some(team) = self.mailboxes.remove(&session) else { return };
+        let Some((team, _)) = self.mailboxes.remove(&session) else { return };
         let members = self.teams.get_mut(&team).expect("it has a mailbox");
         members.mailboxes.remove(&session);
         if members.mailboxes.is_empty() {
@@ -342,15 +348,31 @@ impl Book {
         owed.into_iter().for_each(|number| self.settle(number));
     }
 
-    /// Mailboxes that should have yielded by now, and are none any more: their connections are to be ended.
-    pub fn cut_off(&mut self) -> Vec<Session> {
+    /// Cuts off the mailboxes that should have yielded by now. Their connections are to be ended, and those of clients that
+    /// rely on them; after that what they had leased is to be made unknown to clients, and then each has
+    /// [ended](Book::ended).
+    pub fn cut_off(&mut self) -> Vec<CutOff> {
         let late = self.recalls.values().filter(|recall| recall.due <= self.now);
-        let late: BTreeSet<Session> = late.flat_map(|recall| recall.owing.iter().copied()).collect();
+        let late = late.flat_map(|recall| recall.owing.iter().copied());
+        let late: BTreeSet<Session> = late.filter(|session| !self.ending.contains(session)).collect();
         self.cut_off += late.len() as u64;
-        late.iter().for_each(|session| self.end_mailbox(*session));
-        self.looking_at = self.recalls.values().map(|recall| recall.due).min();
+        self.ending.extend(&late);
+        let cut_off = late.into_iter().map(|session| self.fence(session)).collect();
+        let owing = |recall: &&Recall| recall.owing.iter().any(|session| !self.ending.contains(session));
+        self.looking_at = self.recalls.values().filter(owing).map(|recall| recall.due).min();
         self.effects.look_at = self.looking_at;
-        late.into_iter().collect()
+        cut_off
+    }
+
+    fn fence(&mut self, mailbox: Session) -> CutOff {
+        let (team, client) = self.mailboxes[&mailbox];
+        let sessions = self.clients.fence(client);
+        let held = |file: &FileId| {
+            let cached = self.manager.cached(Holder::Team(team), *file, Mode::Exclusive);
+            cached.into_iter().map(|(extent, _)| (*file, extent)).collect::<Vec<_>>()
+        };
+        let leased = self.teams[&team].files.iter().flat_map(held).collect();
+        CutOff { mailbox, sessions, leased }
     }
 
     pub fn status(&self) -> Leases {
@@ -520,7 +542,7 @@ impl Book {
     fn end_team(&mut self, team: Team) {
         let Some(members) = self.teams.remove(&team) else { return };
         self.recalls.retain(|_, recall| recall.team != team);
-        self.joined.retain(|_, (of, session)| *of != team || session.is_some());
+        self.clients.team_ended(team);
         let holder = Holder::Team(team);
         let asked = self.tickets.extract_if(|_, asked| asked.holder == holder && asked.lease);
         let asked: Vec<(u64, Asked)> = asked.collect();

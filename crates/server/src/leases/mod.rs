@@ -6,11 +6,13 @@
 //! gate before have ended, and clients have forgotten where the blocks are that it covers.
 
 mod book;
+mod clients;
 mod gates;
 #[cfg(test)]
 mod model;
 
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -31,6 +33,9 @@ pub(crate) use book::Team;
 /// A timer for [`Leases::cut_off`] has this number instead of a session's.
 pub(crate) const GRACE: u64 = 15;
 
+/// How soon it is looked again whether somebody still uses blocks that are to be forgotten.
+const AGAIN: Duration = Duration::from_millis(1);
+
 /// Extents of one request; with more it is for everything between its first and last byte.
 const MOST_EXTENTS: usize = 64;
 
@@ -42,13 +47,24 @@ pub(crate) struct Leases {
     gates: Gates,
     book: Mutex<Book>,
     timers: Arc<Timers>,
+    /// Whether the book has somebody who was cut off.
+    fences: AtomicBool,
+    fencing: Mutex<Vec<Fencing>>,
+}
+
+/// A process that was cut off, as long as it may know where blocks are.
+struct Fencing {
+    mailbox: u64,
+    leased: Vec<(FileId, Extent)>,
+    renewals: Option<Vec<Renewal>>,
 }
 
 impl Leases {
     /// Leases are whole blocks of `unit` bytes.
     pub fn new(unit: u64, grace: Duration, timers: Arc<Timers>) -> Arc<Leases> {
         let book = Mutex::new(Book::new(unit, grace));
-        Arc::new(Leases { unit, gates: Gates::new(), book, timers })
+        let (fences, fencing) = (AtomicBool::new(false), Mutex::default());
+        Arc::new(Leases { unit, gates: Gates::new(), book, timers, fences, fencing })
     }
 
     /// An access to these bytes of a file begins: it can go on once [it may](Passage::is_free).
@@ -58,7 +74,7 @@ impl Leases {
             return Ok(Passage { leases, way: Way::Gate(file) });
         }
         let mut book = self.book();
-        let team = book.team_of(who.client).filter(|_| !bytes.are_cut());
+        let team = book.clients.team_of(who.client).filter(|_| !bytes.are_cut());
         let tickets = book.demand(team, who.session, file, &bytes.extents(self.unit))?;
         drop(book);
         Ok(Passage { leases, way: Way::Book { tickets, free: false } })
@@ -71,14 +87,22 @@ impl Leases {
         Leasing { leases: Arc::clone(self), ask, forgetting: None }
     }
 
-    pub fn join(&self, team: Team, who: &Asker) -> Result<()> {
-        self.book().join(who.client, team, who.is_here.then_some(who.session))
+    pub fn join(&self, team: Team, mailbox: ClientId, who: &Asker) -> Result<()> {
+        self.book().clients.join(who.client, team, who.is_here.then_some(who.session), mailbox)
+    }
+
+    /// That the client may change bytes, and know where they are: its process was not cut off.
+    pub fn may_change(&self, who: &Asker) -> Result<()> {
+        match self.fences.load(SeqCst) && self.book().clients.is_fenced(who.client) {
+            true => Err(Error::LeaseLost),
+            false => Ok(()),
+        }
     }
 
     /// Recalls for the asker's mailbox, which is made if it is not there.
-    pub fn recalls(&self, team: Team, who: &Asker) -> Result<Vec<Recall>> {
+    pub fn recalls(&self, team: Team, anew: bool, who: &Asker) -> Result<Vec<Recall>> {
         let mut book = self.book();
-        book.add_mailbox(mailbox(who)?, who.client, team)?;
+        book.add_mailbox(mailbox(who)?, who.client, team, anew)?;
         let recalls = book.next_recalls(who.session).into_iter();
         Ok(recalls.map(|(number, file, extent)| Recall { number, file, range: range(extent) }).collect())
     }
@@ -99,9 +123,43 @@ impl Leases {
         self.book().left(session, client);
     }
 
-    /// The sessions that did not yield in time: they have no leases any more and are to be ended.
+    /// The sessions of processes that did not yield in time: they change nothing any more and are to be ended, before
+    /// [`forget_cut_off`](Leases::forget_cut_off).
     pub fn cut_off(&self) -> Vec<u64> {
-        self.book().cut_off()
+        let cut_off = self.book().cut_off();
+        let sessions = cut_off.iter().flat_map(|one| one.sessions.clone()).collect();
+        let fencing = cut_off.into_iter().map(|one| Fencing {
+            mailbox: one.mailbox,
+            leased: one.leased,
+            renewals: None,
+        });
+        lock(&self.fencing).extend(fencing);
+        sessions
+    }
+
+    /// Goes on with making clients forget where the blocks are that a process had leased when it was cut off: it may know
+    /// that still, and would need no request to change them. Others get at them after that.
+    pub fn forget_cut_off(&self, pool: &Pool) {
+        let mut ended = Vec::new();
+        let mut fencing = lock(&self.fencing);
+        fencing.retain_mut(|one| {
+            let renew = |(file, extent): &(FileId, Extent)| self.renew(pool, *file, *extent);
+            let renewals = one.renewals.get_or_insert_with(|| one.leased.iter().map(renew).collect());
+            renewals.retain_mut(|renewal| !renewal.ready());
+            if renewals.is_empty() {
+                ended.push(one.mailbox);
+            }
+            !renewals.is_empty()
+        });
+        if !fencing.is_empty() {
+            self.timers.set(Instant::now() + AGAIN, GRACE);
+        }
+        drop(fencing);
+        ended.into_iter().for_each(|mailbox| self.book().ended(mailbox));
+    }
+
+    fn renew(&self, pool: &Pool, file: FileId, extent: Extent) -> Renewal {
+        pool.renew(file, extent.start() / self.unit..extent.end().div_ceil(self.unit))
     }
 
     pub fn status(&self) -> message::Leases {
@@ -146,6 +204,7 @@ impl DerefMut for Opened<'_> {
 
 impl Drop for Opened<'_> {
     fn drop(&mut self) {
+        self.leases.fences.store(self.book.clients.has_fenced(), SeqCst);
         let now = self.book.now;
         let effects = std::mem::take(&mut self.book.effects);
         effects.guard.into_iter().for_each(|file| self.leases.gates.guard(file));
@@ -285,12 +344,9 @@ impl Leasing {
     }
 
     fn forget(&mut self, extents: Vec<(LockId, Extent)>, pool: &Pool) -> bool {
-        let (file, unit) = (self.ask.file, self.leases.unit);
+        let file = self.ask.file;
         if self.forgetting.as_ref().is_none_or(|under_way| under_way.extents != extents) {
-            let renew = |(_, extent): &(_, Extent)| {
-                pool.renew(file, extent.start() / unit..extent.end().div_ceil(unit))
-            };
-            let renewals = extents.iter().map(renew).collect();
+            let renewals = extents.iter().map(|(_, extent)| self.leases.renew(pool, file, *extent)).collect();
             self.forgetting = Some(Forgetting { extents, renewals });
         }
         let Some(under_way) = &mut self.forgetting else { return false };

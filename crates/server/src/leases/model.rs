@@ -11,7 +11,7 @@ use pario_locks::Extent;
 use pario_units::{ClientId, FileId};
 use proptest::prelude::*;
 
-use super::book::{Ask, Book, Step, Team};
+use super::book::{Ask, Book, CutOff, Step, Team};
 use crate::error::Error;
 
 const FILE: FileId = FileId(5);
@@ -145,7 +145,7 @@ impl World {
 
     fn arrive(&mut self, team: Team) {
         self.last += 1;
-        self.book.add_mailbox(self.last, ClientId(self.last.into()), team).unwrap();
+        self.book.add_mailbox(self.last, ClientId(self.last.into()), team, false).unwrap();
         self.processes.insert(self.last, Process { team, has: BTreeSet::new(), told: Vec::new() });
     }
 
@@ -227,6 +227,17 @@ impl World {
         }
     }
 
+    /// Its connections end at once, and it has when nobody knows any more where its blocks are.
+    fn cut_off(&mut self, one: &CutOff) {
+        assert_eq!(one.sessions, [one.mailbox]);
+        self.die(one.mailbox);
+        self.check();
+        for unit in one.leased.iter().flat_map(|(_, extent)| units(*extent)) {
+            self.known.remove(&unit);
+        }
+        self.book.ended(one.mailbox);
+    }
+
     fn access(&mut self, team: Option<Team>, extents: &[Extent]) {
         self.last += 1;
         let tickets = self.book.demand(team, self.last, FILE, extents).unwrap();
@@ -287,8 +298,8 @@ impl World {
             Op::End { .. } => {}
             Op::Wait => {
                 self.book.now += GRACE / 3;
-                for session in self.book.cut_off() {
-                    self.die(session);
+                for one in self.book.cut_off() {
+                    self.cut_off(&one);
                 }
             }
         }
@@ -385,9 +396,26 @@ fn a_mailbox_is_cut_off_when_its_time_is_over_and_not_before() {
     assert_eq!(world.book.cut_off(), []);
     assert_eq!(world.book.effects.look_at, Some(begun + GRACE));
     world.book.now = begun + GRACE;
-    assert_eq!(world.book.cut_off(), [1]);
+    // What it changes comes by another connection.
+    world.book.clients.join(ClientId(77), Team(1), Some(7), ClientId(1)).unwrap();
+    assert!(!world.book.clients.is_fenced(ClientId(77)));
+    let cut_off = world.book.cut_off();
+    assert_eq!((cut_off.len(), cut_off[0].mailbox), (1, 1));
+    assert_eq!(BTreeSet::from_iter(&cut_off[0].sessions), BTreeSet::from([&1, &7]));
+    assert_eq!(cut_off[0].leased, [(FILE, Extent::ALL)]);
+    assert!(world.book.clients.is_fenced(ClientId(77)) && !world.book.clients.is_fenced(ClientId(2)));
+    assert_eq!((world.book.cut_off(), world.book.effects.look_at), (vec![], None));
     world.die(1);
+    assert!(!world.go_on(0), "it may still know where blocks are");
+    world.book.ended(1);
     assert!(world.go_on(0), "the other goes on");
+    // It comes again: nothing changes before it says that it has nothing left.
+    world.book.clients.join(ClientId(77), Team(1), Some(8), ClientId(1)).unwrap();
+    assert!(matches!(world.book.add_mailbox(9, ClientId(1), Team(1), false), Err(Error::LeaseLost)));
+    assert!(world.book.clients.is_fenced(ClientId(77)) && world.book.clients.has_fenced());
+    world.book.add_mailbox(9, ClientId(1), Team(1), true).unwrap();
+    assert!(!world.book.clients.is_fenced(ClientId(77)) && !world.book.clients.has_fenced());
+    world.book.left(9, ClientId(1));
     assert_eq!((world.book.status().cut_off, world.book.status().teams), (1, 1));
 }
 

@@ -199,12 +199,12 @@ impl Dice {
             10 => Request::Accept { file: self.file(), blocks: self.list(Dice::number) },
             11 => Request::Lock { file: self.file(), range: self.range(1 << 40), exclusive: self.coin() },
             12 => Request::Unlock { lock: self.number() },
-            13 => Request::Join { team: self.wide() },
+            13 => Request::Join { team: self.wide(), mailbox: ClientId(self.wide()) },
             14 => {
                 let ranges = self.list(|d| d.range(1 << 40));
                 Request::Lease { team: self.wide(), file: self.file(), ranges }
             }
-            15 => Request::Recalls { team: self.wide(), wait_ms: self.small() },
+            15 => Request::Recalls { team: self.wide(), anew: self.coin(), wait_ms: self.small() },
             16 => Request::Yield { number: self.number(), gone: self.range(1 << 60) },
             17 => Request::Release { team: self.wide(), file: self.file() },
             32 => Request::Ping,

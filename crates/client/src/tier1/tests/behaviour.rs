@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use pario_units::ErrorKind;
+use pario_units::{ErrorKind, ServerId};
 
 use super::super::state::State;
 use super::super::{Shared, TierFile, TierOptions};
@@ -54,17 +54,68 @@ fn a_part_of_a_block_is_written_without_reading_it() {
 }
 
 #[test]
-fn a_scattered_block_becomes_one_range() {
+fn blocks_that_are_read_together_are_fetched_together() {
+    let (world, shared, file) = one(16);
+    world.write(0, &[1; 8 * BLOCK as usize]);
+    let (mut bytes, reads) = ([0; 4 * 100], world.ground().reads);
+    let places = (0..4).map(|i| 2 * i * BLOCK + 50);
+    let mut segments: Vec<_> = places.zip(bytes.chunks_mut(100)).collect();
+    assert_eq!(file.read_vectored_at(&mut segments).expect("read"), 400);
+    assert_eq!((world.ground().reads - reads, shared.lock().counters.fetched_blocks), (1, 4));
+    assert_eq!(bytes, [1; 400]);
+}
+
+#[test]
+fn of_servers_of_this_host_nothing_is_kept_that_was_only_read() {
+    let (world, shared, file) = one(16);
+    world.set(|ground| ground.near = true);
+    world.write(0, &[1; 300]);
+    file.write_at(&[2; 10], 100).expect("written");
+    let mut bytes = [9; 400];
+    let mut segments: Vec<_> = [90, 256, 700].into_iter().zip(bytes.chunks_mut(150)).collect();
+    assert_eq!(file.read_vectored_at(&mut segments).expect("read"), 150 + 44);
+    assert_eq!(bytes[..30], [&[1; 10][..], &[2; 10], &[1; 10]].concat());
+    assert_eq!(bytes[150..194], [1; 44]);
+    assert_eq!(bytes[194..], [0; 206]);
+    let state = shared.lock();
+    assert_eq!((state.used, state.counters.fetched_blocks), (BLOCK, 1), "only what was written");
+}
+
+#[test]
+fn a_scattered_block_is_staged_now_and_then() {
     let (world, shared, file) = one(8);
     world.write(0, &[9; 256]);
     for at in (0..200).step_by(2) {
         file.write_at(&[at as u8], at).expect("written");
         assert!(shared.lock().file((1, FILE)).blocks[&0].dirty.len() <= 64);
     }
-    assert_eq!(shared.lock().counters.fetched_blocks, 1);
     file.flush().expect("flushed");
+    let counters = shared.lock().counters;
+    assert_eq!((counters.fetched_blocks, counters.staged_blocks, counters.staged_bytes), (0, 2, 100));
     let expected: Vec<u8> = (0..256).map(|at| if at < 200 && at % 2 == 0 { at as u8 } else { 9 }).collect();
     assert_eq!(world.bytes(), expected);
+}
+
+#[test]
+fn bytes_between_scattered_ones_stay_as_others_wrote_them_after_a_lost_lease() {
+    let (world, shared, file) = one(8);
+    world.write(0, &[9; 256]);
+    file.read_at(&mut [0; 256], 0).expect("read");
+    for at in (0..200).step_by(2) {
+        file.write_at(&[1], at).expect("written");
+    }
+    world.set(|ground| ground.slow = true);
+    world.kill(1, ServerId(0));
+    // The dirty bytes are on their way, and are overtaken.
+    world.wait_while(|ground| ground.waiting == 0);
+    (0..256).filter(|at| at % 2 == 1).for_each(|at| world.write(at, &[2]));
+    world.set(|ground| ground.slow = false);
+    wait_while(&shared, |state| state.dirty_bytes > 0);
+    let bytes = world.bytes();
+    assert!(
+        (0..256).all(|at| bytes[at] == if at % 2 == 1 { 2 } else { 1 + 8 * u8::from(at >= 200) }),
+        "{bytes:?}"
+    );
 }
 
 #[test]
@@ -150,6 +201,47 @@ fn nobody_waits_for_what_cannot_be_stored() {
     world.set(|ground| ground.broken = false);
     file.flush().expect("it can again");
     assert_eq!(world.read(0, 200), [1; 100]);
+}
+
+/// Blocks alternate between two servers, at one of which the process is cut off.
+#[test]
+fn what_a_process_still_had_when_it_was_cut_off_is_lost_and_told_of() {
+    let (world, shared, file) = one(8);
+    file.write_at(&[1; 4 * BLOCK as usize], 0).expect("written");
+    world.cut_off(1, ServerId(1));
+    wait_while(&shared, |state| state.files[&(1, FILE)].lost.is_none());
+    world.write(BLOCK, &[2; BLOCK as usize]);
+    let error = file.flush().expect_err("some of it is lost");
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    assert!(error.to_string().contains("server 1 let them go on"), "{error}");
+    assert_eq!([0, 1, 2].map(|index| byte(&world, index * BLOCK)), [Some(1), Some(2), Some(1)]);
+    file.flush().expect("it was told");
+    // And it goes on as if nothing had happened.
+    let mut bytes = [0; 2 * BLOCK as usize];
+    assert_eq!(file.read_at(&mut bytes, 0).expect("read"), bytes.len());
+    assert_eq!((bytes[0], bytes[BLOCK as usize]), (1, 2));
+    file.write_at(&[3; 4 * BLOCK as usize], 0).expect("written");
+    file.close(false).expect("closed");
+    assert_eq!(world.bytes(), [3; 4 * BLOCK as usize]);
+}
+
+/// It could not be stored before either, and the server does not take it after all.
+#[test]
+fn what_was_not_stored_before_a_process_was_cut_off_is_not_stored_later() {
+    let (world, shared, file) = one(8);
+    file.write_at(&[1; 100], 0).expect("written");
+    world.set(|ground| ground.broken = true);
+    world.cut_off(1, ServerId(0));
+    wait_while(&shared, |state| !state.posts.is_empty());
+    assert_eq!(shared.lock().files[&(1, FILE)].lost, None);
+    world.write(0, &[2; 100]);
+    world.set(|ground| ground.broken = false);
+    // For this block a new mailbox is needed.
+    file.write_at(&[3; 10], 2 * BLOCK).expect("written");
+    let error = file.flush().expect_err("some of it is lost");
+    assert!(error.to_string().contains("is lost"), "{error}");
+    assert_eq!(world.read(0, 100), [2; 100]);
+    assert_eq!(byte(&world, 2 * BLOCK), Some(3));
 }
 
 #[test]

@@ -28,6 +28,17 @@ enum Act {
         at: u64,
         len: u64,
     },
+    /// The process of team 2 writes, or reads, bytes that lie apart.
+    Scatter {
+        at: u64,
+        count: u64,
+        gap: u64,
+    },
+    Gather {
+        at: u64,
+        count: u64,
+        gap: u64,
+    },
     /// Reads, changes and writes while it is held.
     Modify {
         at: u64,
@@ -67,6 +78,8 @@ fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         8 => (team(), place()).prop_map(|(team, (at, len))| Act::Read { team, at, len }),
         12 => (team(), place()).prop_map(|(team, (at, len))| Act::Write { team, at, len }),
+        3 => (0..REACH, 1u64..80, 1u64..6).prop_map(|(at, count, gap)| Act::Scatter { at, count, gap }),
+        2 => (0..REACH, 1u64..80, 1u64..6).prop_map(|(at, count, gap)| Act::Gather { at, count, gap }),
         2 => place().prop_map(|(at, len)| Act::Modify { at, len }),
         2 => place().prop_map(|(at, len)| Act::StrangerReads { at, len }),
         2 => place().prop_map(|(at, len)| Act::StrangerWrites { at, len }),
@@ -157,6 +170,24 @@ impl Trial {
                     assert!(self.file(member).end() >= at + len);
                 }
             }
+            Act::Scatter { at, count, gap } => {
+                let bytes = self.fresh(count);
+                let places = (0..count).map(|i| at + i * gap);
+                let segments: Vec<_> = places.clone().zip(bytes.chunks(1)).collect();
+                self.file(2).write_vectored_at(&segments).expect("written");
+                places.zip(&bytes).for_each(|(place, byte)| self.put(place, &[*byte]));
+            }
+            Act::Gather { at, count, gap } => {
+                let mut bytes = vec![0xee; count as usize];
+                let places: Vec<u64> = (0..count).map(|i| at + i * gap).collect();
+                let mut segments: Vec<_> = places.iter().copied().zip(bytes.chunks_mut(1)).collect();
+                let read = self.file(2).read_vectored_at(&mut segments).expect("read");
+                let here = self.processes[2].lock().file((2, FILE)).dirty_end();
+                let known = here.max(self.world.bytes().len() as u64);
+                assert!(read >= places.iter().filter(|place| **place < known).count());
+                let expected = places.iter().take(read).map(|place| self.model[*place as usize]);
+                assert!(bytes[..read].iter().copied().eq(expected));
+            }
             Act::Modify { at, len } => {
                 let hold = self.file(2).hold(at..at + len).expect("held");
                 self.read(2, at, len);
@@ -244,9 +275,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
     #[test]
     fn everybody_reads_what_was_written_last(
-        (stripe, options) in options(), acts in prop::collection::vec(act(), 1..60),
+        (stripe, options) in options(), near in any::<bool>(), acts in prop::collection::vec(act(), 1..60),
     ) {
         let mut trial = Trial::new(stripe, options);
+        trial.world.set(|ground| ground.near = near);
         acts.iter().for_each(|act| trial.act(act));
         trial.end();
     }

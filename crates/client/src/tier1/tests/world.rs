@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pario_layout::Striping;
 use pario_units::{ErrorKind, FileId, ServerId};
-use pario_wire::message::Failure;
+use pario_wire::message::{Failure, STALE};
 
 use super::super::door::{Door, Mailbox, Recall};
 use super::super::ranges::Ranges;
@@ -32,6 +32,8 @@ pub struct Ground {
     boxes: Vec<Letters>,
     recalls: Vec<Recalled>,
     numbers: u64,
+    /// The servers' caches are on the same host.
+    pub near: bool,
     /// A lease is only what was asked for.
     pub stingy: bool,
     /// Writes wait until this is so no more.
@@ -42,8 +44,11 @@ pub struct Ground {
     pub late_leases: bool,
     /// Writes fail.
     pub broken: bool,
+    /// Teams, of one process, that were cut off.
+    fenced: BTreeSet<(u128, ServerId)>,
     /// Somebody's mailbox was lost: its dirty bytes come without a lease.
     pub lossy: bool,
+    pub reads: u64,
     pub writes: u64,
     pub grants: u64,
     /// How many wait for an answer.
@@ -136,6 +141,12 @@ impl World {
     pub fn cut(&self, size: u64) {
         let mut ground = self.demand(self.ground(), None, size..FURTHEST);
         ground.files.entry(FILE).or_default().resize(size as usize, 0);
+    }
+
+    /// The same to a team that did not answer a recall: what it still has there is not taken any more.
+    pub fn cut_off(&self, team: u128, server: ServerId) {
+        self.ground().fenced.insert((team, server));
+        self.kill(team, server);
     }
 
     /// Ends all mailboxes of a team at a server.
@@ -267,6 +278,10 @@ struct Way {
     team: u128,
 }
 
+fn cut_off(server: ServerId) -> Error {
+    Error::Server { server, failure: Failure { kind: ErrorKind::Io, errno: STALE, text: "cut off".into() } }
+}
+
 fn failed(kind: ErrorKind, text: &str) -> Error {
     Error::Server { server: ServerId(0), failure: Failure { kind, errno: 0, text: text.into() } }
 }
@@ -284,6 +299,10 @@ impl Door for Way {
         Ok(())
     }
 
+    fn is_near(&self) -> bool {
+        self.world.ground().near
+    }
+
     fn read(&self, segments: &mut [(u64, &mut [u8])]) -> Result<usize> {
         let mut count = 0;
         for (at, bytes) in segments {
@@ -299,7 +318,8 @@ impl Door for Way {
                 break;
             }
         }
-        drop(self.world.answer(self.world.ground(), |ground| ground.slow_reads));
+        let mut ground = self.world.answer(self.world.ground(), |ground| ground.slow_reads);
+        ground.reads += 1;
         Ok(count)
     }
 
@@ -311,6 +331,9 @@ impl Door for Way {
         for (at, bytes) in segments {
             let range = *at..*at + bytes.len() as u64;
             for share in self.world.striping.shares(range.clone()) {
+                if ground.fenced.contains(&(self.team, share.server)) {
+                    return Err(cut_off(share.server));
+                }
                 let held = ground.leases.get(&(share.server, FILE)).and_then(|leases| leases.get(&self.team));
                 let is_held = held.is_some_and(|held| held.contains(&(share.at..share.at + share.len)));
                 assert!(is_held || ground.lossy, "staged without a lease: {range:?}");
@@ -333,8 +356,8 @@ impl Door for Way {
         Ok(found.len())
     }
 
-    fn write_straight(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.world.write(offset, bytes);
+    fn write_straight(&self, segments: &[(u64, &[u8])]) -> Result<()> {
+        segments.iter().for_each(|(offset, bytes)| self.world.write(*offset, bytes));
         Ok(())
     }
 
@@ -377,8 +400,12 @@ impl Door for Way {
         Ok(vec![extent])
     }
 
-    fn mailbox(&self, server: ServerId) -> Result<Box<dyn Mailbox>> {
+    fn mailbox(&self, server: ServerId, anew: bool) -> Result<Box<dyn Mailbox>> {
         let mut ground = self.world.ground();
+        if !anew && ground.fenced.contains(&(self.team, server)) {
+            return Err(cut_off(server));
+        }
+        ground.fenced.remove(&(self.team, server));
         ground.numbers += 1;
         let (number, team) = (ground.numbers, self.team);
         ground.boxes.push(Letters { number, team, server, letters: Vec::new(), is_dead: false });
