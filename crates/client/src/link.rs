@@ -308,7 +308,10 @@ impl Held<'_> {
             self.join(&mut connection, team, deadline)?;
         }
         // Without a pool, and should it not be possible to map it, messages do as well.
-        let local = pool.zip(welcome.ledger).and_then(|(pool, ledger)| Local::open(pool, ledger).ok());
+        // What a team stores late a server has to be able to refuse, so it asks where blocks are.
+        let looks_up = self.core.team.is_none();
+        let open = |(pool, ledger)| Local::open(pool, ledger, looks_up).ok();
+        let local = pool.zip(welcome.ledger).and_then(open);
         self.line.ledger = local.as_ref().and(welcome.ledger).or(self.line.ledger);
         self.link.set_pool(local);
         self.link.reached.store(true, Ordering::Relaxed);

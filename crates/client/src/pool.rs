@@ -12,18 +12,20 @@ const MOST_HINTS: usize = 1 << 20;
 pub(crate) struct Local {
     mapped: Mapped,
     block: u64,
+    /// Whether the pool's own directory counts.
+    looks_up: bool,
     /// Where this process has last seen blocks, by their hash: what the pool's own directory says is what everybody may
     /// know, and not what is leased to our team.
     hints: Box<[AtomicU64]>,
 }
 
 impl Local {
-    pub fn open(pool: OwnedFd, ledger: u32) -> Result<Local, pario_cache::Error> {
+    pub fn open(pool: OwnedFd, ledger: u32, looks_up: bool) -> Result<Local, pario_cache::Error> {
         let mapped = Mapped::open(pool, LedgerId(ledger))?;
         let geometry = mapped.geometry();
         let count = (geometry.slots as usize * 2).next_power_of_two().min(MOST_HINTS);
         let hints = std::iter::repeat_with(AtomicU64::default).take(count).collect();
-        Ok(Local { mapped, block: u64::from(geometry.block), hints })
+        Ok(Local { mapped, block: u64::from(geometry.block), looks_up, hints })
     }
 
     /// Bytes of a block.
@@ -36,7 +38,8 @@ impl Local {
     pub fn find(&self, file: FileId, block: u64) -> Option<Guard<'_>> {
         let known = SlotRef::from_hint(self.hint(file, block).load(Ordering::Relaxed));
         let found = known.and_then(|place| self.mapped.pin(place, file, block).ok());
-        found.or_else(|| self.pin(self.mapped.look_up(file, block)?, file, block))
+        let look_up = || self.mapped.look_up(file, block).filter(|_| self.looks_up);
+        found.or_else(|| self.pin(look_up()?, file, block))
     }
 
     /// Reads bytes of a local part as long as their blocks are where they were, and within the local part.
