@@ -272,6 +272,11 @@ impl File {
         self.0.ask_size()
     }
 
+    /// The same by asking all its servers, whatever the metadata server knows: for checking.
+    pub fn held_len(&self) -> Result<u64> {
+        self.0.ask_holders()
+    }
+
     /// When it was last written to through this handle; others hear of it when that is closed.
     pub fn modified(&self) -> Option<SystemTime> {
         self.0.modified()

@@ -246,7 +246,7 @@ impl Open {
         }
     }
 
-    /// Asks all holders how far they reach: the size.
+    /// The size.
     pub fn ask_size(&self) -> Result<u64> {
         if self.layout.has_copies()
             && self.access == Access::Read
@@ -254,6 +254,11 @@ impl Open {
         {
             return Ok(size);
         }
+        self.ask_holders()
+    }
+
+    /// The size by asking all who hold it.
+    pub fn ask_holders(&self) -> Result<u64> {
         ask_size(&self.core, self.file, &self.layout)
     }
 
