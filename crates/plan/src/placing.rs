@@ -42,15 +42,17 @@ impl Places {
 }
 
 impl Plan {
-    /// What the plan says of a file: under that name, or else under one that alone has the same last part.
+    /// What the plan says of a file: under that name, or else under one that alone has the same last part, or else of `*`,
+    /// which is any file.
     pub fn file_named(&self, name: &str) -> Option<&File> {
         let last = |name: &str| name.rsplit(['/', ':']).next().unwrap_or_default().to_owned();
         let exact = self.files.iter().find(|file| file.name == name);
-        exact.or_else(|| {
+        let alike = || {
             let wanted = last(name);
             let mut alike = self.files.iter().filter(|file| last(&file.name) == wanted);
             alike.next().filter(|_| alike.next().is_none())
-        })
+        };
+        exact.or_else(alike).or_else(|| self.files.iter().find(|file| file.name == "*"))
     }
 
     /// How many ranks it is for; `None` if its processes are not the ranks from 0 on.
@@ -159,5 +161,7 @@ mod tests {
         assert_eq!(found("pario:other/a"), Some("/run/a"));
         assert_eq!(found("pario:b"), Some("pario:run/out/b"));
         assert_eq!((found("x/c"), found("z/c"), found("d")), (Some("x/c"), None, None));
+        let plan = self::plan(&["a", "*"]);
+        assert_eq!(plan.file_named("x/d").map(|file| &file.name[..]), Some("*"));
     }
 }
