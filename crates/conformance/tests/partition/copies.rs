@@ -128,7 +128,7 @@ fn writers_of_the_same_bytes_leave_equal_copies() {
                     let file = client.open("/file", OpenOptions::new().read(true).write(true));
                     let file = file.expect("it is there");
                     for _ in 0..60 {
-                        let at = dice.below(450_000);
+                        let at = dice.pick(&[0, 10_000, 290_000]) + dice.below(5000);
                         let bytes = dice.bytes(1 + dice.clone().index(60_000));
                         match dice.below(3) {
                             0 => file.write_at(&bytes, at),
