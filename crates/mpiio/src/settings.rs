@@ -279,7 +279,10 @@ fn strategy(hints: &Hints, cb: Toggle, ships: bool, facts: &Facts, tiered: bool)
             Toggle::Enable => Strategy::Windows,
             Toggle::Disable => Strategy::Direct,
             Toggle::Automatic if tiered && hints.tier1() == Toggle::Enable => Strategy::Windows,
-            Toggle::Automatic if facts.partition => Strategy::Measured(prior(facts.near, tiered)),
+            // What is placed lies near those who use it, whatever else is far.
+            Toggle::Automatic if facts.partition => {
+                Strategy::Measured(prior(facts.near || facts.placed, tiered))
+            }
             Toggle::Automatic => Strategy::Auto,
         },
     }

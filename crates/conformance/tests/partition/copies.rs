@@ -217,8 +217,9 @@ fn a_placed_file_is_a_file() {
     file.write_at(&bytes[..700_000], 0).expect("there is room");
     atomic.unlock().expect("it was held");
     file.sync().expect("it can be stored");
-    assert_eq!(file.prefetch(&[0..100_000, 580_000..700_000]).expect("a hint"), 2);
-    file.forget(&[580_000..700_000]).expect("a hint");
+    let soon = [0..100_000, 580_000..700_000];
+    assert_eq!(file.prefetch(&soon).expect("a hint"), 2);
+    file.forget(&soon).expect("a hint");
     file.set_len(650_000).expect("it can be cut");
     assert_eq!(file.len().expect("it has a length"), 650_000);
     file.set_len(1_200_000).expect("it can be extended");
