@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use pario_transport::Address;
 use pario_units::{FileId, PartitionId, ServerId};
 use pario_wire::message::{Inode, Part, Room, Status};
 use pario_wire::{Reply, Request};
@@ -74,6 +75,14 @@ impl Partition {
         self.core.metadata
     }
 
+    /// Those of its servers that are on this host.
+    pub fn near_servers(&self) -> Vec<ServerId> {
+        let (target, far) = (self.core.target(), self.core.options.far);
+        let is_near =
+            |server: &ServerId| matches!(target.candidates(*server, far).first(), Some(Address::Unix(_)));
+        self.servers().filter(is_near).collect()
+    }
+
     /// Whether a server's cache is mapped into this process: it is on the same host and has been used.
     pub fn is_mapped(&self, server: ServerId) -> bool {
         self.core.links.get(usize::from(server.0)).is_some_and(|link| link.pool().is_some())
@@ -110,7 +119,7 @@ impl Partition {
     pub fn status(&self, server: ServerId) -> Result<Status> {
         self.ask(server, &Request::Status, |reply| match reply {
             Reply::Status(status) => Ok(*status),
-            other => Err(other),
+            other => Err(Box::new(other)),
         })
     }
 
@@ -142,7 +151,7 @@ impl Partition {
     ) -> Result<(Vec<u64>, Option<u64>)> {
         self.ask(server, &Request::Verify { file, from, most }, |reply| match reply {
             Reply::Verified { damaged, next } => Ok((damaged, next)),
-            other => Err(other),
+            other => Err(Box::new(other)),
         })
     }
 
@@ -155,7 +164,7 @@ impl Partition {
     pub fn list_parts(&self, server: ServerId, after: FileId, most: u32) -> Result<(Vec<Part>, bool)> {
         self.ask(server, &Request::ListParts { after, most }, |reply| match reply {
             Reply::Parts { parts, more } => Ok((parts, more)),
-            other => Err(other),
+            other => Err(Box::new(other)),
         })
     }
 
@@ -168,7 +177,7 @@ impl Partition {
     pub fn list_inodes(&self, after: FileId, most: u32) -> Result<(Vec<Inode>, bool)> {
         self.ask(self.core.metadata, &Request::ListInodes { after, most }, |reply| match reply {
             Reply::Inodes { inodes, more } => Ok((inodes, more)),
-            other => Err(other),
+            other => Err(Box::new(other)),
         })
     }
 
@@ -182,7 +191,7 @@ impl Partition {
         &self,
         server: ServerId,
         request: &Request,
-        take: impl FnOnce(Reply) -> std::result::Result<T, Reply>,
+        take: impl FnOnce(Reply) -> std::result::Result<T, Box<Reply>>,
     ) -> Result<T> {
         take(self.core.call(server, request)?).map_err(|other| unexpected(server, request, &other))
     }
@@ -197,9 +206,9 @@ impl std::fmt::Debug for Partition {
     }
 }
 
-fn done(reply: Reply) -> std::result::Result<(), Reply> {
+fn done(reply: Reply) -> std::result::Result<(), Box<Reply>> {
     match reply {
         Reply::Done => Ok(()),
-        other => Err(other),
+        other => Err(Box::new(other)),
     }
 }

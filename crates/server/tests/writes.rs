@@ -9,7 +9,7 @@ use std::time::Instant;
 use common::{BLOCK, Client, Scratch, deadline, hello, start};
 use pario_server::Server;
 use pario_transport::{Address, Connection, Stream};
-use pario_units::{ErrorKind, FileId, RequestId, ServerId};
+use pario_units::{ClientId, ErrorKind, FileId, RequestId, ServerId};
 use pario_wire::message::{Range, What};
 use pario_wire::{Envelope, Reply, Request, Secret, encode_reply, encode_request};
 use proptest::prelude::*;
@@ -120,9 +120,12 @@ fn half_a_write_is_half_written_and_keeps_nothing() {
     }
     // It stays. A team gets its lease, and has not to give it back.
     let mut mailbox = Client::connect(&server.started().unix, 0, 1, 3);
-    assert!(matches!(mailbox.ask(&Request::Recalls { team: 7, wait_ms: 0 }), Reply::Recalled { .. }));
+    assert!(matches!(
+        mailbox.ask(&Request::Recalls { team: 7, anew: false, wait_ms: 0 }),
+        Reply::Recalled { .. }
+    ));
     let mut member = Client::connect(&server.started().unix, 0, 1, 4);
-    assert_eq!(member.ask(&Request::Join { team: 7 }), Reply::Done);
+    assert_eq!(member.ask(&Request::Join { team: 7, mailbox: ClientId(3) }), Reply::Done);
     let ranges = vec![Range { at: 0, len: BLOCK.into() }];
     let lease = member.ask(&Request::Lease { team: 7, file: FILE, ranges });
     assert!(matches!(lease, Reply::Leased { .. }), "{lease:?}");

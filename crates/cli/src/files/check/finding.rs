@@ -1,6 +1,6 @@
 //! What can be wrong with a partition, in words and in JSON.
 
-use pario_layout::Striping;
+use pario_layout::Layout;
 use pario_units::{FileId, ServerId};
 use serde_json::{Value, json};
 use std::fmt;
@@ -55,6 +55,11 @@ pub enum Fault {
         /// What the servers hold.
         held: u64,
     },
+    /// Servers that keep the same bytes do not have them alike.
+    Copies {
+        /// Which bytes of the file.
+        bytes: Vec<Range<u64>>,
+    },
     /// Somebody began to cut the file and is gone.
     Cut {
         /// To this size.
@@ -69,6 +74,7 @@ impl Fault {
             Fault::Orphan { .. } => "orphan",
             Fault::Stray { .. } => "stray",
             Fault::Size { .. } => "size",
+            Fault::Copies { .. } => "copies",
             Fault::Cut { .. } => "cut",
         }
     }
@@ -84,14 +90,7 @@ impl fmt::Display for Finding {
         }
         match &self.fault {
             Fault::Damaged { server, blocks, bytes } => {
-                let ranges = bytes.iter().take(MOST_RANGES).map(|range| match range.end - range.start {
-                    1 => range.start.to_string(),
-                    _ => format!("{}-{}", range.start, range.end - 1),
-                });
-                write!(f, ": bytes {}", ranges.collect::<Vec<_>>().join(", "))?;
-                if bytes.len() > MOST_RANGES {
-                    write!(f, " and {} more ranges", bytes.len() - MOST_RANGES)?;
-                }
+                name_ranges(bytes, f)?;
                 let plural = if blocks.len() == 1 { "" } else { "s" };
                 write!(
                     f,
@@ -108,20 +107,39 @@ impl fmt::Display for Finding {
             Fault::Size { believed, held } => {
                 write!(f, ": its size is said to be {believed}, and the servers hold {held} bytes")?;
             }
+            Fault::Copies { bytes } => {
+                name_ranges(bytes, f)?;
+                f.write_str(": the servers that keep them do not have them alike")?;
+            }
             Fault::Cut { size } => write!(f, ": somebody began to cut it to {size} bytes and did not end")?,
         }
         f.write_str(if self.repaired { "; repaired" } else { "" })
     }
 }
 
+fn name_ranges(bytes: &[Range<u64>], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let ranges = bytes.iter().take(MOST_RANGES).map(|range| match range.end - range.start {
+        1 => range.start.to_string(),
+        _ => format!("{}-{}", range.start, range.end - 1),
+    });
+    write!(f, ": bytes {}", ranges.collect::<Vec<_>>().join(", "))?;
+    match bytes.len() > MOST_RANGES {
+        true => write!(f, " and {} more ranges", bytes.len() - MOST_RANGES),
+        false => Ok(()),
+    }
+}
+
 impl Finding {
     /// For programs.
     pub fn object(&self) -> Value {
+        let pairs = |bytes: &[Range<u64>]| -> Value {
+            bytes.iter().map(|range| json!([range.start, range.end])).collect()
+        };
         let mut value = match &self.fault {
             Fault::Damaged { server, blocks, bytes } => {
-                let bytes: Value = bytes.iter().map(|range| json!([range.start, range.end])).collect();
-                json!({ "server": server.0, "blocks": blocks, "bytes": bytes })
+                json!({ "server": server.0, "blocks": blocks, "bytes": pairs(bytes) })
             }
+            Fault::Copies { bytes } => json!({ "bytes": pairs(bytes) }),
             Fault::Orphan { server, len } | Fault::Stray { server, len } => {
                 json!({ "server": server.0, "held": len })
             }
@@ -137,24 +155,18 @@ impl Finding {
 }
 
 /// Which bytes of a file are in these blocks of a server's part, which ends at `end`.
-pub fn bytes_of(
-    striping: &Striping,
-    server: ServerId,
-    blocks: &[u64],
-    block: u64,
-    end: u64,
-) -> Vec<Range<u64>> {
+pub fn bytes_of(layout: &Layout, server: ServerId, blocks: &[u64], block: u64, end: u64) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for number in blocks {
         let mut local = number * block;
         let stop = (local + block).min(end);
         while local < stop
-            && let Some(offset) = striping.offset_of(server, local)
+            && let Some(offset) = layout.size_from(server, local + 1).checked_sub(1)
         {
-            let len = (striping.stripe() - local % striping.stripe()).min(stop - local);
+            let len = layout.stretch(offset, stop - local).len;
             match ranges.last_mut() {
-                Some(last) if last.end == offset.0 => last.end += len,
-                _ => ranges.push(offset.0..offset.0 + len),
+                Some(last) if last.end == offset => last.end += len,
+                _ => ranges.push(offset..offset + len),
             }
             local += len;
         }
@@ -165,6 +177,7 @@ pub fn bytes_of(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pario_layout::Striping;
     use pario_units::Offset;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
@@ -203,7 +216,7 @@ mod tests {
                     piece.server == server && blocks.contains(&(piece.local / block))
                 }).collect();
                 let blocks: Vec<u64> = blocks.iter().copied().collect();
-                let ranges = bytes_of(&striping, server, &blocks, block, end);
+                let ranges = bytes_of(&striping.into(), server, &blocks, block, end);
                 prop_assert!(ranges.windows(2).all(|pair| pair[0].end < pair[1].start));
                 prop_assert_eq!(ranges.into_iter().flatten().collect::<BTreeSet<u64>>(), naive);
             }

@@ -1,0 +1,251 @@
+//! Programs that run by plan: unmodified, with the bytes that the host alone gives them, and kept where the plan says.
+
+mod pattern;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pario_conformance::partition::{NAME, Partition, Site};
+use pario_conformance::{
+    BOTH, Host, Hosts, Kind, Run, Scratch, compile_text, execute, libpario, pario, scratch,
+};
+use pattern::{PLAIN, Setting, compare_placed};
+use table::{all_hold, table_run};
+
+/// Rank 0 writes a header that everybody reads, each rank a part of its own, shorter than that of the rank before, and all of
+/// them a log, three times over.
+const PROGRAM: &str = r#"
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+#define PART 300000
+#define HEAD 70000
+int main(int argc, char **argv) {
+    int rank, ranks, len, wrong = 0;
+    MPI_File file;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    len = PART - 1000 * rank;
+    unsigned char *part = malloc(PART), *head = malloc(HEAD), *back = malloc(PART);
+    wrong |= MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+    for (int round = 0; round < 3; round++) {
+        MPI_Offset mine = HEAD + (MPI_Offset)rank * PART, log = HEAD + (MPI_Offset)ranks * PART;
+        for (int i = 0; i < PART; i++) part[i] = (i * 7 + rank * 13 + round) % 251;
+        for (int i = 0; i < HEAD; i++) head[i] = (i * 3 + round) % 250 + 1;
+        if (rank == 0) wrong |= MPI_File_write_at(file, 0, head, HEAD, MPI_BYTE, MPI_STATUS_IGNORE);
+        wrong |= MPI_File_write_at(file, mine, part, len, MPI_BYTE, MPI_STATUS_IGNORE);
+        log += 100 * ((rank + round) % ranks);
+        wrong |= MPI_File_write_at(file, log, part, 100, MPI_BYTE, MPI_STATUS_IGNORE);
+        wrong |= MPI_File_sync(file);
+        MPI_Barrier(MPI_COMM_WORLD);
+        wrong |= MPI_File_sync(file);
+        wrong |= MPI_File_read_at(file, 0, back, HEAD, MPI_BYTE, MPI_STATUS_IGNORE);
+        wrong |= memcmp(back, head, HEAD) != 0;
+        wrong |= MPI_File_read_at(file, mine, back, len, MPI_BYTE, MPI_STATUS_IGNORE);
+        wrong |= memcmp(back, part, len) != 0;
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    wrong |= MPI_File_close(&file);
+    MPI_Finalize();
+    return wrong != 0;
+}
+"#;
+
+const RANKS: u64 = 4;
+
+/// Bytes of all parts, and of what nobody writes between them.
+const PARTS: u64 = RANKS * 300_000 - HOLES;
+const HOLES: u64 = 6000;
+
+#[test]
+fn a_profiled_program_runs_by_its_plan() {
+    for host in BOTH {
+        let program = compile_text(host, "placed.c", PROGRAM, Kind::C, &[]);
+        let program = program.to_str().expect("a path");
+        let (dir, partition) = (scratch(), Partition::up(4, 65536, "4M"));
+        let run = |arguments: &[&str]| {
+            let mut command = Command::new(pario());
+            command.args(arguments).current_dir(dir.path());
+            command.env("PARIO_LIB", libpario()).env("PARIO_HOME", partition.home());
+            execute(command, Duration::from_secs(60))
+        };
+        let succeed = |arguments: &[&str]| {
+            let output = run(arguments);
+            assert!(output.success(), "{arguments:?}: {}", output.stderr);
+            output.stdout
+        };
+        let ranks = &RANKS.to_string()[..];
+        succeed(&["run", "--host-io", "-n", ranks, "--", program, "out.dat"]);
+        let bytes = std::fs::read(dir.join("out.dat")).expect("the host's file");
+        succeed(&["profile", "-n", ranks, "--", program, "out.dat"]);
+        succeed(&["plan", "pario-trace", "--out", "sim.plan"]);
+
+        let by_plan = ["run", "--partition", "trial", "--no-mount", "--plan", "sim.plan", "-n"];
+        succeed(&[&by_plan, &[ranks, "--", program, "pario:/out.dat"][..]].concat());
+        assert!(partition.cat("/out.dat") == bytes, "{host:?}: the file is not the host's");
+        let told = |path: &str| -> serde_json::Value {
+            let told = partition.pario(&["stat", "--json", path]);
+            serde_json::from_str::<serde_json::Value>(&told).expect("JSON")[0]["layout"].clone()
+        };
+        let layout = told("trial:/out.dat");
+        assert_eq!(layout["placed"]["local"], PARTS, "{layout}");
+        assert_eq!(layout["placed"]["copied"], 70_000, "{layout}");
+        assert_eq!(layout["placed"]["central"], HOLES + RANKS * 100, "{layout}");
+        let servers = layout["servers"].as_array().expect("a list");
+        assert_eq!(servers.len() as u64, RANKS);
+        let bytes_of = |server: &serde_json::Value| server["bytes"].as_u64().expect("a number");
+        assert!(servers.iter().all(|server| (367_000..376_500).contains(&bytes_of(server))), "{layout}");
+        partition.pario(&["check", "trial"]);
+
+        if host == Host::OpenMpi {
+            continue;
+        }
+
+        // Servers that the user names, an input that is placed, and the file as it comes out again.
+        let named = "0=3,1=3,2=3,3=3";
+        let named =
+            ["run", "--servers", "4", "--no-mount", "--plan", "sim.plan", "--place", named, "-n", ranks];
+        let staged = ["--in", "out.dat", "--out", "out.dat", "--to", "back", "--", program, "pario:/out.dat"];
+        succeed(&[&named[..], &staged[..]].concat());
+        assert!(std::fs::read(dir.join("back/out.dat")).expect("a result") == bytes);
+        partition.pario(&["rm", "trial:/out.dat"]);
+        let plan = dir.join("sim.plan").to_string_lossy().into_owned();
+        let source = dir.join("out.dat").to_string_lossy().into_owned();
+        partition.pario(&["cp", "--plan", &plan, "--place", "0=3,1=3,2=3,3=3", &source, "trial:/"]);
+        assert!(partition.cat("/out.dat") == bytes);
+        let layout = told("trial:/out.dat");
+        assert_eq!(layout["placed"]["local"], PARTS + 70_000, "{layout}");
+        partition.pario(&["rm", "trial:/out.dat"]);
+
+        // A plan for others does not count, and it is said; the program runs.
+        let output = run(&[&by_plan, &["2", "--", program, "pario:/out.dat"][..]].concat());
+        assert!(output.success(), "{}", output.stderr);
+        assert!(output.stderr.contains("--rescale-to ranks=2"), "{}", output.stderr);
+        assert!(told("trial:/out.dat")["placed"].is_null());
+    }
+}
+
+/// Each rank's part is on the server of its host, wherever that is in the list of servers.
+#[test]
+fn parts_are_where_their_ranks_are() {
+    let Some(hosts) = Hosts::new(3).map(Arc::new) else { return };
+    let host = Host::OpenMpi;
+    let (dir, program) = (scratch(), compile_text(host, "placed.c", PROGRAM, Kind::C, &[]));
+    let pario = |arguments: &[&str]| {
+        let mut command = Command::new(pario());
+        command.args(arguments).current_dir(dir.path()).env("PARIO_LIB", libpario());
+        let output = execute(command, Duration::from_secs(60));
+        assert!(output.success(), "{arguments:?}: {}", output.stderr);
+    };
+    pario(&["profile", "-n", "3", "--", program.to_str().expect("a path"), "out.dat"]);
+    pario(&["plan", "pario-trace", "--out", "sim.plan"]);
+    let partition = Partition::at(&hosts, &[2, 1, 3], "stripe_size = 65536\ncache = \"4M\"\n");
+    let site = Site { partition: &partition, hints: "striping_factor=1;start_iodevice=2", nodes: &[] };
+    let run = Run::new(host, 3, &program).arg(format!("pario:{NAME}/out.dat")).preload(true);
+    let run = run.on(&site, Path::new("/nowhere")).at(&hosts, &[1, 2, 3]);
+    run.env("PARIO_PLAN", &dir.join("sim.plan").to_string_lossy()).run().expect_success();
+    let bytes = std::fs::read(dir.join("out.dat")).expect("the program's file");
+    assert!(partition.cat("/out.dat") == bytes, "the file is not the same");
+    let told = partition.pario(&["stat", "--json", "trial:/out.dat"]);
+    let told =
+        serde_json::from_str::<serde_json::Value>(&told).expect("JSON")[0]["layout"]["servers"].clone();
+    for (server, host, held) in [(0, "host2", 369_000), (1, "host1", 370_000), (2, "host3", 368_000 + 3300)] {
+        let found = told.as_array().expect("a list").iter().find(|found| found["server"] == server);
+        let found = found.expect("it keeps something");
+        assert_eq!((&found["host"], &found["bytes"]), (&host.into(), &held.into()), "{told}");
+    }
+}
+
+/// A plan of any file: chunks of all lengths, each with another kind of placement.
+fn any_plan(dir: &Scratch, ranks: u32) -> PathBuf {
+    let list = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let all: Vec<u32> = (0..ranks).collect();
+    let mut text = String::from("version = 1\nfrom = \"nobody\"\nprocesses = [\n");
+    all.iter().for_each(|rank| text += &format!("  {{ label = \"{rank}\" }},\n"));
+    text += "]\ngroups = [\n";
+    for writers in [&[][..], &[0], &all] {
+        text += &format!("  {{ users = [{}], writers = [{}] }},\n", list(&all), list(writers));
+    }
+    text += "]\n[[file]]\nname = \"*\"\nchunks = [\n";
+    let mut offset = 0;
+    for order in 0..400 {
+        let length = [1, 17, 4096, 300, 10_000, 65_536, 1000][order % 7];
+        let (placement, group) = match order % 5 {
+            0 => ("\"duplicate\"".to_owned(), 0),
+            1 => ("\"broadcast\"".to_owned(), 1),
+            2 => ("\"central\"".to_owned(), 2),
+            _ => (format!("\"local\", home = {}", order as u32 % ranks), 2),
+        };
+        text += &format!(
+            "  {{ offset = {offset}, length = {length}, placement = {placement}, group = {group}, \
+             order = {order}, read = 0, written = 0, moved = 0 }},\n"
+        );
+        offset += length + order % 3 * 50;
+    }
+    let path = dir.join("any.plan");
+    std::fs::write(&path, text + "]\n").expect("a scratch directory takes new files");
+    path
+}
+
+/// Clauses of the standard, on files with bytes of all kinds of placement.
+#[track_caller]
+fn clauses(host: Host, ranks: u32, program: &str, hints: &str, nodes: &[u32], place: &str) {
+    let (dir, partition) = (scratch(), Partition::up(3, 4096, "4M"));
+    let site = Site { partition: &partition, hints, nodes };
+    let (files, plan) = (scratch(), any_plan(&dir, ranks));
+    let run = table_run(host, ranks, program, &files).on(&site, files.path());
+    let run = run.env("PARIO_PLAN", &plan.to_string_lossy()).env("PARIO_PLACE", place);
+    let output = run.run();
+    all_hold(&output);
+    assert!(!output.stderr.contains("does not count"), "{output}");
+}
+
+#[test]
+fn atomic_mode() {
+    clauses(Host::Mpich, 2, "atomic", "", &[], "");
+}
+
+#[test]
+fn opens_of_all_and_of_some() {
+    clauses(Host::OpenMpi, 2, "opens", "", &[], "0=2");
+}
+
+#[test]
+fn collective_calls_over_nodes() {
+    let hints = "pario_strategy=two-phase;cb_buffer_size=8192";
+    clauses(Host::Mpich, 4, "collective", hints, &[0, 0, 1, 1], "node0=0,node1=2");
+}
+
+#[test]
+fn pointers() {
+    clauses(Host::OpenMpi, 3, "pointers", "", &[0, 1, 1], "1=1");
+}
+
+/// Bytes of these are the host's.
+const SHAPES: &[&str] = &[
+    "block3d:size=13,calls=2",
+    "random:size=30,piece=64,op=splitat,calls=2,cut=1",
+    "strided:size=50,piece=1,mem=spread,old=1",
+    "holes:size=20,piece=1000,op=iall,calls=2,old=1",
+    "ordered:size=100,op=ordered,old=1",
+];
+
+const SETTINGS: &[Setting] = &[
+    PLAIN,
+    Setting { hints: "pario_strategy=data-shipping", nodes: &[] },
+    Setting { hints: "pario_strategy=two-phase", nodes: &[0, 1] },
+];
+
+#[test]
+fn shapes() {
+    let (dir, partition) = (scratch(), Partition::up(3, 65536, "2M"));
+    let plan = any_plan(&dir, 2);
+    let outputs = compare_placed(&partition, Host::OpenMpi, 2, SHAPES, SETTINGS, |run| {
+        run.env("PARIO_PLAN", &plan.to_string_lossy()).env("PARIO_PLACE", "node1=2")
+    });
+    assert!(outputs.iter().all(|output| !output.stderr.contains("does not count")), "{}", outputs[0]);
+}
