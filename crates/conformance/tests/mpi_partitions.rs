@@ -2,9 +2,12 @@
 
 mod pattern;
 
-use pario_conformance::Host;
 use pario_conformance::partition::Partition;
-use pattern::{PLAIN, Setting, compare_on};
+use pario_conformance::{Host, Run};
+use pattern::{PLAIN, Setting, compare_on, compare_placed};
+
+/// A shape whose ranks leave holes.
+const HOLES: &str = "holes:size=30,piece=17,old=1,cut=1";
 
 /// Every shape, operation and kind of memory at least once.
 const SHAPES: &[&str] = &[
@@ -20,7 +23,7 @@ const SHAPES: &[&str] = &[
     "strided:size=40,piece=64,op=split,calls=3,old=1,cut=1",
     "strided:size=2,piece=65536,op=iall,old=1",
     "tiles:size=60,piece=5,calls=4,mem=backwards,old=1",
-    "holes:size=30,piece=17,old=1,cut=1",
+    HOLES,
     "holes:size=20,piece=1000,op=iall,calls=2,old=1",
     "holes:size=30,piece=100,old=2,calls=3,ours=1",
     "doubled:size=20,piece=33,old=1",
@@ -56,4 +59,22 @@ fn any_shape_openmpi() {
     let partition = Partition::up(2, 65536, "1M");
     compare_on(&partition, Host::OpenMpi, 2, SHAPES, SETTINGS);
     compare_on(&partition, Host::OpenMpi, 4, SHAPES, &SETTINGS[..1]);
+}
+
+/// Windows with holes go the way that was asked for, and what was written says so.
+#[test]
+fn holes_are_written_as_the_strategy_says() {
+    const STRATEGIES: [&str; 2] = ["data-shipping", "client-directed"];
+    let settings = [
+        Setting { hints: "pario_strategy=data-shipping", nodes: &[] },
+        Setting { hints: "pario_strategy=client-directed", nodes: &[0, 1] },
+    ];
+    let partition = Partition::up(2, 4096, "4M");
+    let with_reports = |run: Run| run.env("PARIO_STATS", "json");
+    let outputs = compare_placed(&partition, Host::Mpich, 2, &[HOLES], &settings, with_reports);
+    for (output, strategy) in outputs.iter().zip(STRATEGIES) {
+        let reports = output.reports();
+        assert!(reports.iter().any(|report| report.wrote_by(strategy)), "{output}");
+        assert!(!reports.iter().any(|report| report.wrote_by("server-directed")), "{output}");
+    }
 }

@@ -1,8 +1,10 @@
 //! The way to real servers.
 //!
-//! A team has two sets of connections besides the program's own. Data goes by one that has joined the team, so that
-//! it recalls nothing of the team's. Recalls come by the other, so that nothing that is waited for keeps them from
-//! being heard. Leases are asked for by the program's own connections, whose accesses recall as anybody's do.
+//! A team has three sets of connections besides the program's own. Data goes by two that have joined the team, so that
+//! it recalls nothing of the team's: reads may wait until others have given up what they have, and what is to be given up
+//! to others is stored by the other, or two programs would wait for each other. Recalls come by the third, so that nothing
+//! that is waited for keeps them from being heard. Leases are asked for by the program's own connections, whose accesses
+//! recall as anybody's do.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,6 +30,7 @@ const FAREWELL: Duration = Duration::from_secs(1);
 /// A team's connections.
 pub(crate) struct Team {
     team: u128,
+    reading: Arc<Core>,
     staging: Arc<Core>,
     post: Arc<Core>,
 }
@@ -37,8 +40,9 @@ impl Team {
         // It never moves data, and so needs no place in the servers' pools.
         let post = Arc::new(core.sibling(Role::Tool, None)?);
         let membership = Membership { team, mailbox: post.client };
+        let reading = Arc::new(core.sibling(core.options.role, Some(membership))?);
         let staging = Arc::new(core.sibling(core.options.role, Some(membership))?);
-        Ok(Team { team, staging, post })
+        Ok(Team { team, reading, staging, post })
     }
 }
 
@@ -47,6 +51,7 @@ pub(crate) struct Servers {
     /// As the program has it open.
     file: File,
     /// The same by the team's connections.
+    read: File,
     staged: File,
     is_near: bool,
     team: Arc<Team>,
@@ -54,8 +59,9 @@ pub(crate) struct Servers {
 
 impl Servers {
     pub fn new(file: &File, team: Arc<Team>) -> Servers {
-        let staged = File::new(Open::alias(&team.staging, file.open()));
-        Servers { file: file.clone(), staged, is_near: file.is_near(), team }
+        let alias = |core| File::new(Open::alias(core, file.open()));
+        let (read, staged) = (alias(&team.reading), alias(&team.staging));
+        Servers { file: file.clone(), read, staged, is_near: file.is_near(), team }
     }
 }
 
@@ -77,7 +83,7 @@ impl Door for Servers {
     }
 
     fn read(&self, segments: &mut [(u64, &mut [u8])]) -> Result<usize> {
-        self.staged.read_vectored_at(segments)
+        self.read.read_vectored_at(segments)
     }
 
     fn write(&self, segments: &[(u64, &[u8])]) -> Result<()> {
@@ -98,7 +104,7 @@ impl Door for Servers {
     }
 
     fn size(&self) -> Result<u64> {
-        self.staged.len()
+        self.read.len()
     }
 
     fn read_straight(&self, bytes: &mut [u8], offset: u64) -> Result<usize> {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
+use std::sync::Barrier;
 use std::time::Duration;
 
 use pario::{ErrorKind, File, OpenOptions, Options, Partition, TierFile, TierOptions};
@@ -188,6 +189,31 @@ fn killed_servers_cost_no_bytes() {
     let mut back = vec![0; bytes.len()];
     open(&site.client()).read_exact_at(&mut back, 0).expect("it is there");
     assert!(back == bytes, "it is not what was written");
+}
+
+/// Two programs read at the same time what the other one has not stored: neither waits for the other's reading.
+#[test]
+fn two_who_want_what_the_other_keeps_get_it() {
+    let site = Site::up(Shape::new(1));
+    let both = Barrier::new(2);
+    std::thread::scope(|scope| {
+        for (team, client) in [(1, site.client()), (2, site.client())] {
+            let both = &both;
+            scope.spawn(move || {
+                let member = Member::new(client, team, &small(65536, 4, 1_000_000));
+                let (own, others) = (65536 * (team as u64 - 1), 65536 * (2 - team as u64));
+                for round in 1..40 {
+                    member.write(&[round; 65536], own);
+                    both.wait();
+                    let mut bytes = vec![0; 65536];
+                    assert_eq!(member.read(&mut bytes, others), bytes.len());
+                    assert!(bytes.iter().all(|byte| *byte == round), "round {round}");
+                    both.wait();
+                }
+                member.kept.expect("it is of a team").close(false).expect("nobody was cut off");
+            });
+        }
+    });
 }
 
 /// How another start of this program gets in, to be stopped.
