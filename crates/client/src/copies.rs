@@ -1,11 +1,12 @@
 //! Files of which several servers keep the same bytes.
 //!
-//! A reader uses one copy: that of its home or else of its host, else one that its number picks, so that readers spread. If
-//! that server cannot be asked it counts as down for a while, and the bytes are read from another. So they are where its
-//! part ends before they begin: others may reach further. A writer writes all
-//! copies before it is done, and meanwhile keeps other writers of these bytes out by a lock at the file's first server:
-//! otherwise two of them could arrive in one order here and in another there. It does not wait in that lock's queue but
-//! asks again, since who waits there keeps the connection from the thread that has the lock.
+//! A *reader* uses one copy: that of its home or else of its host, else one that its number picks, so that readers
+//! spread. If that server cannot be asked it counts as down for a while, and the bytes are read from another; and so
+//! they are if its part ends before them and another reaches further.
+//!
+//! A *writer* writes all copies before it is done, and meanwhile keeps other writers of these bytes out by a lock at the
+//! file's first server: otherwise two of them could arrive in one order here and in another there. It does not wait in
+//! that lock's queue but asks again, since who waits there keeps the connection from the thread that has the lock.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -118,12 +119,13 @@ impl Open {
                     end.saturating_sub(self.layout.local(place, offset)).min(chunk.len as u64)
                 };
                 let mine = here.map_or(0, &mut reach);
-                let further = places.iter().copied().find(|place| reach(*place) > mine);
-                if let Some(place) = further.and_then(|_| places.iter().copied().max_by_key(|p| reach(*p))) {
+                let furthest = places.iter().copied().max_by_key(|place| reach(*place));
+                let better = furthest.filter(|place| reach(*place) > mine);
+                if let Some(place) = better {
                     let local = self.layout.local(place, offset);
                     moved.push((self.layout.server(place), vec![Chunk { local, ..*chunk }]));
                 }
-                further.is_none()
+                better.is_none()
             });
         }
         let any = !moved.is_empty();
