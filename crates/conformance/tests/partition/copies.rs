@@ -118,8 +118,9 @@ fn bytes_that_only_the_dead_have_are_an_error() {
 fn copies_that_differ_are_found_and_made_equal() {
     let site = Site::up(Shape::new(3));
     let bytes = Dice::new(8).bytes(1 << 20);
-    let [lost, damaged] = ["/lost", "/damaged"].map(|path| {
-        let file = create(&site.client(), path, &[(0..MIB, &[0, 1, 2])]);
+    let kept: [(_, &[u16]); 3] = [("/lost", &[1, 2]), ("/damaged", &[1, 2, 0]), ("/good", &[0, 2])];
+    let [lost, damaged, _] = kept.map(|(path, keepers)| {
+        let file = create(&site.client(), path, &[(0..MIB, keepers)]);
         file.write_at(&bytes, 0).expect("there is room");
         let id = file.id();
         file.close().expect("it can be stored");
@@ -135,7 +136,11 @@ fn copies_that_differ_are_found_and_made_equal() {
     stored[70_000] ^= 1;
     std::fs::write(part(damaged), stored).expect("it is ours");
     site.start();
-    expect_everywhere(&site.client(), "/damaged", 0..3, &bytes);
+    // A copy that is gone is no copy.
+    for (path, _) in kept {
+        expect_everywhere(&site.client(), path, 0..3, &bytes);
+        expect_everywhere(&site.far_client(), path, 0..3, &bytes);
+    }
     let found = site.try_pario(&["check", "trial"]);
     let said = String::from_utf8_lossy(&found.stdout).into_owned();
     assert_eq!(found.status.code(), Some(1), "{said}");
@@ -144,7 +149,7 @@ fn copies_that_differ_are_found_and_made_equal() {
     assert!(said.contains("damaged  /damaged: bytes 65536-131071 (server 1"), "{said}");
     site.try_pario(&["check", "--repair", "trial"]);
     site.succeed(&["check", "trial"]);
-    for path in ["/lost", "/damaged"] {
+    for (path, _) in kept {
         expect_everywhere(&site.client(), path, 0..3, &bytes);
     }
 }
