@@ -4,6 +4,7 @@
 mod collective;
 mod partition;
 mod partition_io;
+mod profile;
 mod strided;
 mod view;
 
@@ -41,6 +42,11 @@ const BENCHES: &[Bench] = &[
         name: "partition-io",
         about: "workloads on a partition, each strategy beside the host's MPI-IO on files; --help",
         run: partition_io::run,
+    },
+    Bench {
+        name: "profile",
+        about: "what `pario profile` costs at accesses of 4 KiB: 5 million of them, with and without",
+        run: |arguments| none(arguments).and_then(|()| profile::run()),
     },
 ];
 

@@ -70,7 +70,12 @@ pub fn main(arguments: &Arguments) -> Result<(), Error> {
             source.each(|who, event| writeln!(output, "{}", object(who, event)).map_err(unwritten))?
         }
         Form::Perfetto => {
-            let mut perfetto = Perfetto::new(&mut output);
+            let mut began = u64::MAX;
+            source.each(|_, event| {
+                began = began.min(event.start_ns);
+                Ok(())
+            })?;
+            let mut perfetto = Perfetto::new(&mut output, began);
             let facts = source.each(|who, event| perfetto.add(who, event).map_err(unwritten))?;
             perfetto.finish().map_err(unwritten)?;
             facts
