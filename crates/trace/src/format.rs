@@ -229,6 +229,7 @@ impl Operation {
     }
 
     /// The entry of a plain operation, if this is one, behind an operation that started at `before`.
+    #[inline]
     pub fn plain(&self, before: u64) -> Option<[u8; PLAIN]> {
         let good = (self.kind, self.class, self.errno, self.behalf) == (0, 0, 0, 0) && self.moved == self.len;
         let contiguous = self.window.is_none() && self.end.wrapping_sub(self.offset) == self.len;
