@@ -4,6 +4,7 @@
 mod collective;
 mod partition;
 mod partition_io;
+mod plan;
 mod profile;
 mod strided;
 mod view;
@@ -42,6 +43,11 @@ const BENCHES: &[Bench] = &[
         name: "partition-io",
         about: "workloads on a partition, each strategy beside the host's MPI-IO on files; --help",
         run: partition_io::run,
+    },
+    Bench {
+        name: "plan",
+        about: "how long `pario plan` takes for ten million accesses",
+        run: |arguments| none(arguments).and_then(|()| plan::run()),
     },
     Bench {
         name: "profile",

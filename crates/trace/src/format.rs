@@ -455,7 +455,7 @@ mod tests {
         let plain = Operation {
             call: Call::from(Op::Write).collective(),
             kind: 0,
-            file: 0x0706_05,
+            file: 0x0007_0605,
             class: 0,
             errno: 0,
             behalf: 0,

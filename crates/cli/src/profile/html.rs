@@ -3,6 +3,7 @@
 //! Two pictures: per rank, how busy it was with reads and writes over time; and per file and rank, which part of the
 //! file it used. Ranks are drawn together where there are more of them than rows.
 
+use super::show::count;
 use crate::trace::text::{duration, printable};
 use pario_profile::advice::{Advice, Numbers, Severity};
 use pario_profile::{Profile, Who};
@@ -206,10 +207,10 @@ pub fn page(
     let span = picture.span.1.saturating_sub(picture.span.0);
     let _ = writeln!(
         page,
-        "<p>{} processes, {} files, {} accesses in {}.</p>\n<h2>Advice</h2>",
-        profile.processes.len(),
-        profile.files.len(),
-        profile.accesses.len(),
+        "<p>{}, {}, {} in {}.</p>\n<h2>Advice</h2>",
+        count(profile.processes.len(), "process"),
+        count(profile.files.len(), "file"),
+        count(profile.accesses.len(), "access"),
         duration(span)
     );
     if advice.is_empty() {

@@ -214,9 +214,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 /// Seconds in nanoseconds. A process's clock may run a little before the job's.
 fn time(bytes: &[u8], at: usize) -> Result<u64, Error> {
-    let seconds = f64::from_bits(u64_at(bytes, at));
-    if !(seconds.abs() < 1e9) {
-        return Err(Error::Damaged("a time is no time"));
-    }
+    let seconds = Some(f64::from_bits(u64_at(bytes, at))).filter(|seconds| seconds.abs() < 1e9);
+    let seconds = seconds.ok_or(Error::Damaged("a time is no time"))?;
     Ok((seconds * 1e9).round().max(0.0) as u64)
 }
