@@ -4,6 +4,8 @@
 mod collective;
 mod partition;
 mod partition_io;
+mod plan;
+mod profile;
 mod strided;
 mod view;
 
@@ -41,6 +43,16 @@ const BENCHES: &[Bench] = &[
         name: "partition-io",
         about: "workloads on a partition, each strategy beside the host's MPI-IO on files; --help",
         run: partition_io::run,
+    },
+    Bench {
+        name: "plan",
+        about: "how long `pario plan` takes for ten million accesses",
+        run: |arguments| none(arguments).and_then(|()| plan::run()),
+    },
+    Bench {
+        name: "profile",
+        about: "what `pario profile` costs at accesses of 4 KiB: 5 million of them, with and without",
+        run: |arguments| none(arguments).and_then(|()| profile::run()),
     },
 ];
 

@@ -1,6 +1,6 @@
 //! Makes sure of what the other commands need, and installs nothing that is there already.
 //!
-//! Three kinds of things: packages of the system, cargo subcommands, and an mpi4py per host MPI. As root on
+//! Four kinds of things: packages of the system, cargo subcommands, an mpi4py per host MPI, and pydarshan. As root on
 //! Debian or Ubuntu missing packages are installed; elsewhere the one line to run is printed and the command
 //! fails, because changing somebody's system needs somebody's word.
 
@@ -9,7 +9,7 @@ mod packages;
 mod python;
 
 pub use cargo_tools::{cargo_deny, cargo_nextest};
-pub use python::{mpi4py, mpi4py_source};
+pub use python::{mpi4py, mpi4py_source, pydarshan};
 
 use crate::host::HOSTS;
 use crate::program::Outcome;
@@ -27,5 +27,9 @@ pub fn everything() -> Outcome {
         println!("mpi4py for {}: {}", host.label, mpi4py(host)?.display());
     }
     println!("mpi4py's own tests: {}", mpi4py_source()?.display());
+    match pydarshan() {
+        Ok(python) => println!("pydarshan: {}", python.display()),
+        Err(why) => println!("pydarshan: SKIPPED, and with it the tests of Darshan's logs: {why}"),
+    }
     Ok(())
 }

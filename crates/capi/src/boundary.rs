@@ -83,10 +83,12 @@ pub(crate) fn on_file(
 ) -> c_int {
     let file = handles::get(handle);
     let handler = file.as_deref().map_or_else(|_| errhandler::of_null(host), |f| errhandler::of(host, f));
-    let traced = env().trace.is_some().then(|| (Instant::now(), file.as_ref().ok().cloned()));
+    let traced = env().trace.as_ref().and_then(|_| Control::of(name));
+    // Accesses, of which there may be many, do not come here.
+    let traced = traced.map(|control| (control, Instant::now(), file.as_ref().ok().cloned()));
     let outcome = guard(|| f(&file?));
-    if let Some((start, file)) = traced {
-        trace(host, name, file.as_deref(), start, &outcome);
+    if let Some((control, start, file)) = traced {
+        control.record(host, file.as_deref(), start, &outcome);
     }
     conclude(host, name, handle, handler, outcome)
 }
@@ -95,29 +97,42 @@ pub(crate) fn on_file(
 pub(crate) fn on_null(host: &'static Host, name: &'static str, f: impl FnOnce() -> Result<()>) -> c_int {
     let start = Instant::now();
     let outcome = guard(f);
-    trace(host, name, None, start, &outcome);
+    if let Some(control) = Control::of(name) {
+        control.record(host, None, start, &outcome);
+    }
     conclude(host, name, host.file_null(), errhandler::of_null(host), outcome)
 }
 
-/// Records a call that moves no data; accesses are recorded where their offsets are known.
-fn trace(host: &'static Host, name: &str, file: Option<&File>, start: Instant, outcome: &Result<()>) {
-    let (op, collective) = match name {
-        "MPI_File_open" => (Op::Open, true),
-        "MPI_File_close" => (Op::Close, true),
-        "MPI_File_delete" => (Op::Delete, false),
-        "MPI_File_sync" => (Op::Sync, true),
-        "MPI_File_set_view" => (Op::SetView, true),
-        "MPI_File_set_size" => (Op::SetSize, true),
-        "MPI_File_preallocate" => (Op::Preallocate, true),
-        "MPI_File_set_info" => (Op::SetInfo, true),
-        "MPI_File_set_atomicity" => (Op::SetAtomicity, true),
-        "MPI_File_get_size" => (Op::GetSize, false),
-        "MPI_File_seek" | "MPI_File_seek_shared" => (Op::Seek, name.ends_with("shared")),
-        _ => return,
-    };
-    let failure = outcome.as_ref().err();
-    let class = failure.map_or(0, |e| host.class(e.kind()));
-    tracing::control(op, collective, file.map(File::trace_id), start, failure, class);
+/// A call that moves no data and stands in traces; accesses are recorded where their offsets are known.
+struct Control {
+    op: Op,
+    collective: bool,
+}
+
+impl Control {
+    fn of(name: &str) -> Option<Control> {
+        let (op, collective) = match name {
+            "MPI_File_open" => (Op::Open, true),
+            "MPI_File_close" => (Op::Close, true),
+            "MPI_File_delete" => (Op::Delete, false),
+            "MPI_File_sync" => (Op::Sync, true),
+            "MPI_File_set_view" => (Op::SetView, true),
+            "MPI_File_set_size" => (Op::SetSize, true),
+            "MPI_File_preallocate" => (Op::Preallocate, true),
+            "MPI_File_set_info" => (Op::SetInfo, true),
+            "MPI_File_set_atomicity" => (Op::SetAtomicity, true),
+            "MPI_File_get_size" => (Op::GetSize, false),
+            "MPI_File_seek" | "MPI_File_seek_shared" => (Op::Seek, name.ends_with("shared")),
+            _ => return None,
+        };
+        Some(Control { op, collective })
+    }
+
+    fn record(&self, host: &'static Host, file: Option<&File>, start: Instant, outcome: &Result<()>) {
+        let failure = outcome.as_ref().err();
+        let class = failure.map_or(0, |e| host.class(e.kind()));
+        tracing::control(self.op, self.collective, file.map(File::trace_id), start, failure, class);
+    }
 }
 
 fn guard(f: impl FnOnce() -> Result<()>) -> Result<()> {

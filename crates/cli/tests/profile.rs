@@ -6,6 +6,7 @@ mod bench;
 use bench::{Bench, text};
 use pario_trace::{Actor, Call, Op, Pace, Place, Record, Recorder, Setup};
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Output;
 use std::time::{Duration, Instant};
 
@@ -139,37 +140,102 @@ fn a_profile_goes_to_other_programs_and_back() {
     let bench = Bench::new("convert");
     record(&bench, "all");
     good(&bench, &["convert", "pario-trace", "--to", "csv", "all.csv"]);
-    let plans = ["pario-trace", "all.csv"].map(|name| json(&good(&bench, &["plan", name, "--json"])));
-    assert_eq!(plans[0]["chunks"], plans[1]["chunks"]);
+    good(&bench, &["convert", "pario-trace", "--to", "darshan", "run.darshan"]);
+    let plan = |name: &str| {
+        let mut plan = json(&good(&bench, &["plan", name, "--json"]));
+        (plan["chunks"].take(), plan["partitions"].take())
+    };
+    let wanted = plan("pario-trace");
+    assert_eq!(wanted.0.as_array().map(Vec::len), Some(16));
+    assert_eq!((plan("all.csv"), plan("run.darshan")), (wanted.clone(), wanted));
 
     good(&bench, &["convert", "pario-trace", "--to", "json", "all.json"]);
     let lines = std::fs::read_to_string(bench.path("all.json")).expect("written");
     assert_eq!(lines.lines().map(json).filter(|event| event["op"] == "write").count(), 16);
 
-    good(&bench, &["convert", "pario-trace", "--to", "darshan", "run.darshan"]);
     let log = std::fs::read(bench.path("run.darshan")).expect("written");
     let stored = |bytes: usize| 2 + 5 + bytes + 4;
     assert_eq!(log.len(), 360 + stored(4096) + stored(16) + stored(2 * 104 + 16 * 32));
-    assert!(refused(&bench, &["plan", "run.darshan"]).contains("darshan-dxt-parser"));
+    let mut foreign = log.clone();
+    foreign[8..16].reverse();
+    std::fs::write(bench.path("big.darshan"), foreign).expect("written");
+    let line = refused(&bench, &["plan", "big.darshan"]);
+    assert!(line.contains("big-endian") && line.contains("darshan-dxt-parser"), "{line}");
+    std::fs::write(bench.path("cut.darshan"), &log[..log.len() - 1]).expect("written");
+    assert!(refused(&bench, &["plan", "cut.darshan"]).contains("damaged"));
 
     good(&bench, &["convert", "pario-trace", "--to", "perfetto", "run.json"]);
     let trace = json(&std::fs::read_to_string(bench.path("run.json")).expect("written"));
-    let events = trace["traceEvents"].as_array().expect("events");
-    let of = |rank: u32| events.iter().filter(move |event| event["pid"] == rank && event["ph"] == "X");
-    let tracks =
-        |rank| of(rank).map(|event| event["tid"].as_u64()).collect::<std::collections::BTreeSet<_>>().len();
-    // One for calls, and for rank 1 two more: each access begins while the one before is in flight.
-    assert_eq!((tracks(0), tracks(1)), (1, 3));
-    for rank in 0..2 {
-        for track in 1..3 {
-            let mut on: Vec<(f64, f64)> = of(rank)
-                .filter(|event| event["tid"] == track)
-                .filter_map(|event| Some((event["ts"].as_f64()?, event["dur"].as_f64()?)))
-                .collect();
-            on.sort_by(|a, b| a.0.total_cmp(&b.0));
-            assert!(on.windows(2).all(|two| two[0].0 + two[0].1 <= two[1].0), "{on:?}");
+    let tracks = tracks(&trace);
+    let of = |rank: u64| {
+        tracks.iter().filter(|((pid, _), _)| *pid == rank).map(|(_, track)| track).collect::<Vec<_>>()
+    };
+    let names = |rank| of(rank).iter().map(|track| track.name.as_str()).collect::<Vec<_>>();
+    // Rank 1 has two accesses in flight at once; those of rank 0 overlap, as if two threads did them.
+    assert_eq!((names(0), names(1)), (vec!["calls", "calls 2"], vec!["calls", "request 1", "request 2"]));
+    assert_eq!(of(0).iter().chain(&of(1)).map(|track| track.slices.len()).sum::<usize>(), 18);
+    let starts = tracks.values().flat_map(|track| track.slices.iter().map(|slice| slice.0));
+    assert_eq!(starts.min(), Some(0));
+}
+
+/// A track of a Chrome trace: its name, and its slices in nanoseconds, start and end.
+#[derive(Default)]
+struct Track {
+    name: String,
+    slices: Vec<(u64, u64)>,
+}
+
+/// The tracks of a Chrome trace, every rule of whose format is checked: which fields an event has and of which type,
+/// names that come once and before their slices, times that are not negative, and slices of a track that do not overlap.
+fn tracks(trace: &Value) -> BTreeMap<(u64, u64), Track> {
+    let object = |value: &Value, keys: &[&str]| {
+        let object = value.as_object().expect("an object");
+        let found: BTreeSet<&str> = object.keys().map(String::as_str).collect();
+        assert_eq!(found, keys.iter().copied().collect(), "{value}");
+    };
+    object(trace, &["displayTimeUnit", "traceEvents"]);
+    assert!(["ms", "ns"].map(Value::from).contains(&trace["displayTimeUnit"]));
+    let mut processes = BTreeSet::new();
+    let mut tracks: BTreeMap<(u64, u64), Track> = BTreeMap::new();
+    for event in trace["traceEvents"].as_array().expect("events") {
+        let number = |key: &str| event[key].as_u64().expect("a number that is not negative");
+        let (pid, tid) = (number("pid"), number("tid"));
+        let name = event["name"].as_str().filter(|name| !name.is_empty()).expect("a name");
+        match event["ph"].as_str() {
+            Some("M") => {
+                object(event, &["name", "ph", "pid", "tid", "args"]);
+                object(&event["args"], &["name"]);
+                let given = event["args"]["name"].as_str().filter(|name| !name.is_empty()).expect("a name");
+                let is_new = match name {
+                    "process_name" => processes.insert(pid),
+                    "thread_name" => {
+                        let track = Track { name: given.to_owned(), ..Track::default() };
+                        tracks.insert((pid, tid), track).is_none()
+                    }
+                    _ => panic!("{event}"),
+                };
+                assert!(is_new, "{event}");
+            }
+            Some("X") => {
+                object(event, &["name", "cat", "ph", "pid", "tid", "ts", "dur", "args"]);
+                assert!(event["cat"].is_string() && event["args"].is_object(), "{event}");
+                let nanoseconds = |key: &str| {
+                    let micros = event[key].as_f64().filter(|micros| *micros >= 0.0).expect("a time");
+                    (micros * 1e3).round() as u64
+                };
+                let start = nanoseconds("ts");
+                assert!(processes.contains(&pid), "{event}");
+                let track = tracks.get_mut(&(pid, tid)).expect("a track with a name");
+                track.slices.push((start, start + nanoseconds("dur")));
+            }
+            _ => panic!("{event}"),
         }
     }
+    for track in tracks.values_mut() {
+        track.slices.sort_unstable();
+        assert!(track.slices.windows(2).all(|two| two[0].1 <= two[1].0), "{:?}", track.slices);
+    }
+    tracks
 }
 
 #[test]

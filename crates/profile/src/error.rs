@@ -1,5 +1,6 @@
 //! What can be wrong with a profile.
 
+use crate::darshan::Foreign;
 use pario_units::ErrorKind;
 use std::fmt;
 
@@ -31,6 +32,12 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// A log of Darshan's that is not read.
+    Foreign(Foreign),
+    /// A log of Darshan's is damaged.
+    Damaged(&'static str),
+    /// A log of Darshan's without extended tracing.
+    NoDxt,
     /// More accesses than can be kept in memory.
     TooMany,
     /// There is no read or write in it.
@@ -68,6 +75,21 @@ impl fmt::Display for Error {
                  with PARIO_TRACE=all"
             ),
             Error::View { file, why } => write!(f, "a view of {file} in the trace is damaged: {why}"),
+            Error::Foreign(foreign) => {
+                write!(f, "it is a log of Darshan's ")?;
+                match foreign {
+                    Foreign::Version(version) => write!(f, "with version {version:?}")?,
+                    Foreign::BigEndian => f.write_str("from a big-endian machine")?,
+                    Foreign::Compression(1) => f.write_str("that bzip2 compresses")?,
+                    Foreign::Compression(other) => write!(f, "with compression {other}")?,
+                }
+                f.write_str(", which is not read; 'darshan-dxt-parser LOG > dxt.txt' makes a profile of it")
+            }
+            Error::Damaged(what) => write!(f, "the log is damaged: {what}"),
+            Error::NoDxt => f.write_str(
+                "the log does not have single accesses; record it with DXT_ENABLE_IO_TRACE=1, or from Darshan 3.4 on \
+                 with DARSHAN_MOD_ENABLE=DXT_POSIX,DXT_MPIIO",
+            ),
             Error::TooMany => write!(
                 f,
                 "more than {} accesses; record a shorter run, or fewer of its steps",

@@ -1,7 +1,7 @@
 //! Profiles of programs' file accesses, and what follows from them.
 //!
 //! A profile is a stream of operations, each with the process that did it: from a trace of Pario, from a table
-//! ([`csv`]) or from Darshan's ([`dxt`]). Out of it come
+//! ([`csv`]) or from Darshan ([`darshan`]). Out of it come
 //! - a plan ([`make`]): the accesses of all processes ([`Profile`]) are swept once from the first byte of a file to the
 //!   last ([`sweep`](mod@sweep)), which gives the chunks and who uses them, and each chunk is placed by that ([`place`]);
 //! - a plan for another size ([`rescale`](mod@rescale));
@@ -13,7 +13,6 @@
 pub mod advice;
 pub mod csv;
 pub mod darshan;
-pub mod dxt;
 mod error;
 mod interned;
 pub mod place;

@@ -1,4 +1,4 @@
-//! The trace file, version 1, byte by byte. All numbers are little-endian.
+//! The trace file, version 2, byte by byte. All numbers are little-endian.
 //!
 //! A file is a header and then entries, each with its own size, so that a reader can skip what it does not
 //! know and a later version can add fields at the end of the header or of any entry.
@@ -6,7 +6,7 @@
 //! ```text
 //! header
 //!   0  8  magic "PARIOTRC"
-//!   8  4  version, 1; a reader refuses any other
+//!   8  4  version, 2; a reader refuses any above (version 1 has no plain operations and a shorter trailer)
 //!  12  2  size of the header, texts included (at least 48)
 //!  14  1  actor: 0 task, 1 agent, 2 server
 //!  15  1  mode: 0 errors, 1 all
@@ -50,11 +50,22 @@
 //!  88  8  position in the view's data
 //!  96  8  bytes of the view's data
 //!
-//! tag 3, the trailer (32 bytes); the last entry of a process that finished
+//! tag 6, a plain operation (28 bytes): it went well, by and for the actor itself, and moved all of what it asked for,
+//! which are all bytes from the first to the last; it stands behind another operation
+//!   3  1  what was done (the numbers of `Op`)
+//!   4  1  how: bits 0-2 place, bit 3 collective, bits 4-5 pace
+//!   5  3  number of the file, 0 for none
+//!   8  8  first byte asked for
+//!  16  4  bytes asked for and moved
+//!  20  4  start, in nanoseconds from the start of the operation before in this file, or before that (signed)
+//!  24  4  duration in nanoseconds
+//!
+//! tag 3, the trailer (40 bytes); the last entry of a process that finished
 //!   3  5  0
 //!   8  8  operations in the file
 //!  16  8  operations lost because the file could not be written
 //!  24  8  end, in nanoseconds from the header's moment
+//!  32  8  what recording cost, in nanoseconds, as the process itself measured it
 //!
 //! tag 4, a gap (16 bytes): operations were lost before this place
 //!   3  5  0
@@ -72,12 +83,15 @@ use crate::event::{Actor, Call};
 use crate::setup::Mode;
 
 pub(crate) const MAGIC: [u8; 8] = *b"PARIOTRC";
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 pub(crate) const HEADER: usize = 48;
 pub(crate) const OPERATION: usize = 72;
 pub(crate) const VIEWED: usize = 104;
+const PLAIN: usize = 28;
 const NAME: usize = 8;
-const TRAILER: usize = 32;
+const TRAILER: usize = 40;
+/// What version 1 has of it.
+const SHORT_TRAILER: usize = 32;
 const GAP: usize = 16;
 pub(crate) const PART: usize = 16;
 /// Bytes of a pattern in one entry.
@@ -214,6 +228,49 @@ impl Operation {
         into.extend_from_slice(&bytes[..size]);
     }
 
+    /// The entry of a plain operation, if this is one, behind an operation that started at `before`.
+    #[inline]
+    pub fn plain(&self, before: u64) -> Option<[u8; PLAIN]> {
+        let good = (self.kind, self.class, self.errno, self.behalf) == (0, 0, 0, 0) && self.moved == self.len;
+        let contiguous = self.window.is_none() && self.end.wrapping_sub(self.offset) == self.len;
+        if !good || !contiguous || self.file >= 1 << 24 {
+            return None;
+        }
+        let len = u32::try_from(self.len).ok()?;
+        let took = u32::try_from(self.took_ns).ok()?;
+        let since = i32::try_from(self.start_ns.wrapping_sub(before) as i64).ok()?;
+        let mut bytes = [0; PLAIN];
+        bytes[0] = PLAIN as u8;
+        bytes[2] = 6;
+        bytes[3] = self.call.op.code();
+        bytes[4..8].copy_from_slice(&(self.file << 8 | u32::from(self.call.manner())).to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.offset.to_le_bytes());
+        bytes[16..20].copy_from_slice(&len.to_le_bytes());
+        bytes[20..24].copy_from_slice(&since.to_le_bytes());
+        bytes[24..28].copy_from_slice(&took.to_le_bytes());
+        Some(bytes)
+    }
+
+    /// A plain operation; its start counts from that of the operation before.
+    fn decode_plain(bytes: &[u8]) -> Operation {
+        let (offset, len) = (u64_at(bytes, 8), u64::from(u32_at(bytes, 16)));
+        Operation {
+            call: Call::from_codes(bytes[3], bytes[4]),
+            kind: 0,
+            file: u32_at(bytes, 4) >> 8,
+            class: 0,
+            errno: 0,
+            behalf: 0,
+            offset,
+            end: offset.saturating_add(len),
+            len,
+            moved: len,
+            start_ns: i64::from(u32_at(bytes, 20) as i32) as u64,
+            took_ns: u64::from(u32_at(bytes, 24)),
+            window: None,
+        }
+    }
+
     fn decode(bytes: &[u8]) -> Operation {
         Operation {
             call: Call::from_codes(bytes[3], bytes[4]),
@@ -241,11 +298,27 @@ impl Operation {
 /// What an entry says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entry {
-    Name { file: u32, name: Vec<u8> },
+    Name {
+        file: u32,
+        name: Vec<u8>,
+    },
     Operation(Operation),
-    Trailer { kept: u64, lost: u64 },
-    Gap { lost: u64 },
-    Part { pattern: u32, size: u32, at: u32, bytes: Vec<u8> },
+    /// The start counts from that of the operation before.
+    Plain(Operation),
+    Trailer {
+        kept: u64,
+        lost: u64,
+        cost_ns: Option<u64>,
+    },
+    Gap {
+        lost: u64,
+    },
+    Part {
+        pattern: u32,
+        size: u32,
+        at: u32,
+        bytes: Vec<u8>,
+    },
     Unknown,
 }
 
@@ -256,7 +329,11 @@ impl Entry {
         match *bytes.get(2)? {
             1 => fits(NAME).map(|()| Entry::Name { file: u32_at(bytes, 4), name: bytes[NAME..].to_vec() }),
             2 => fits(OPERATION).map(|()| Entry::Operation(Operation::decode(bytes))),
-            3 => fits(TRAILER).map(|()| Entry::Trailer { kept: u64_at(bytes, 8), lost: u64_at(bytes, 16) }),
+            3 => fits(SHORT_TRAILER).map(|()| Entry::Trailer {
+                kept: u64_at(bytes, 8),
+                lost: u64_at(bytes, 16),
+                cost_ns: fits(TRAILER).map(|()| u64_at(bytes, 32)),
+            }),
             4 => fits(GAP).map(|()| Entry::Gap { lost: u64_at(bytes, 8) }),
             5 => fits(PART).map(|()| Entry::Part {
                 pattern: u32_at(bytes, 4),
@@ -264,6 +341,7 @@ impl Entry {
                 at: u32_at(bytes, 12),
                 bytes: bytes[PART..].to_vec(),
             }),
+            6 => fits(PLAIN).map(|()| Entry::Plain(Operation::decode_plain(bytes))),
             _ => Some(Entry::Unknown),
         }
     }
@@ -291,11 +369,11 @@ pub(crate) fn part(pattern: u32, whole: &[u8], at: usize, into: &mut Vec<u8>) ->
     bytes.len()
 }
 
-pub(crate) fn trailer(kept: u64, lost: u64, end_ns: u64) -> Vec<u8> {
+pub(crate) fn trailer(kept: u64, lost: u64, end_ns: u64, cost_ns: u64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(TRAILER);
     bytes.extend(head(TRAILER, 3));
     bytes.extend([0; 4]);
-    [kept, lost, end_ns].iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+    [kept, lost, end_ns, cost_ns].iter().for_each(|number| bytes.extend(number.to_le_bytes()));
     bytes
 }
 
@@ -363,10 +441,55 @@ mod tests {
         let mut named = Vec::new();
         name(7, b"out", &mut named);
         assert_eq!(named, [11, 0, 1, 0, 7, 0, 0, 0, b'o', b'u', b't']);
-        assert_eq!(trailer(1, 2, 3).len(), TRAILER);
+        let ended = trailer(1, 2, 3, 4);
+        assert_eq!(Entry::decode(&ended), Some(Entry::Trailer { kept: 1, lost: 2, cost_ns: Some(4) }));
+        let of_version_1 = &ended[..SHORT_TRAILER];
+        assert_eq!(Entry::decode(of_version_1), Some(Entry::Trailer { kept: 1, lost: 2, cost_ns: None }));
         assert_eq!(Entry::decode(&gap(9)), Some(Entry::Gap { lost: 9 }));
         assert_eq!(Entry::decode(&[4, 0, 77, 0]), Some(Entry::Unknown));
         assert_eq!(Entry::decode(&bytes[..71]), None);
+    }
+
+    #[test]
+    fn a_plain_operation_is_short_and_any_other_is_not() {
+        let plain = Operation {
+            call: Call::from(Op::Write).collective(),
+            kind: 0,
+            file: 0x0007_0605,
+            class: 0,
+            errno: 0,
+            behalf: 0,
+            offset: 0x0102,
+            end: 0x0102 + 9,
+            len: 9,
+            moved: 9,
+            start_ns: 1000,
+            took_ns: 8,
+            window: None,
+        };
+        let bytes = plain.plain(1003).expect("short");
+        let wanted =
+            [28, 0, 6, 5, 8, 5, 6, 7, 2, 1, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 253, 255, 255, 255, 8, 0, 0, 0];
+        assert_eq!(bytes, wanted);
+        let read = Operation { start_ns: plain.start_ns.wrapping_sub(1003), ..plain };
+        assert_eq!(Entry::decode(&bytes), Some(Entry::Plain(read)));
+        assert_eq!(Entry::decode(&bytes[..27]), None);
+        let window = Some(Window { pattern: 3, disp: 4, at: 5, len: 6 });
+        for other in [
+            Operation { kind: 1, ..plain },
+            Operation { class: 1, ..plain },
+            Operation { errno: 1, ..plain },
+            Operation { behalf: 1, ..plain },
+            Operation { moved: 8, ..plain },
+            Operation { end: plain.end + 1, ..plain },
+            Operation { window, ..plain },
+            Operation { file: 1 << 24, ..plain },
+            Operation { took_ns: 1 << 32, ..plain },
+            Operation { start_ns: 1003 + (1 << 31), ..plain },
+            Operation { len: 1 << 32, moved: 1 << 32, end: plain.offset + (1 << 32), ..plain },
+        ] {
+            assert_eq!(other.plain(1003), None, "{other:?}");
+        }
     }
 
     #[test]

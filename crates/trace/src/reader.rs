@@ -49,7 +49,7 @@ impl fmt::Display for ReadError {
             ReadError::NotATrace(path) => write!(f, "{} is not a trace file of Pario", path.display()),
             ReadError::Version(path, version) => write!(
                 f,
-                "{} has version {version} of the trace format; this program reads version {VERSION}",
+                "{} has version {version} of the trace format; this program reads up to version {VERSION}",
                 path.display()
             ),
         }
@@ -98,6 +98,9 @@ pub struct Reader<R> {
     entry: Vec<u8>,
     given: u64,
     lost: u64,
+    /// When the last operation began, from which the next may count.
+    last_ns: u64,
+    cost_ns: Option<u64>,
     ending: Option<Ending>,
 }
 
@@ -112,7 +115,7 @@ impl<R: Read> Reader<R> {
             return Err(not_a_trace());
         }
         let version = format::u32_at(&fixed, 8);
-        if version != VERSION {
+        if !(1..=VERSION).contains(&version) {
             return Err(ReadError::Version(path.to_owned(), version));
         }
         let size = usize::from(format::u16_at(&fixed, 12));
@@ -129,6 +132,8 @@ impl<R: Read> Reader<R> {
             entry: Vec::new(),
             given: 0,
             lost: 0,
+            last_ns: 0,
+            cost_ns: None,
             ending: None,
         })
     }
@@ -146,6 +151,11 @@ impl<R: Read> Reader<R> {
     /// Operations that are missing because they could not be written, as far as the file has been read.
     pub fn lost(&self) -> u64 {
         self.lost
+    }
+
+    /// What recording cost the process, in nanoseconds, as it measured it itself; known when all has been read.
+    pub fn cost_ns(&self) -> Option<u64> {
+        self.cost_ns
     }
 
     /// The next entry, or how the file ends.
@@ -198,7 +208,9 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    fn event(&self, operation: &Operation) -> Event {
+    fn event(&mut self, operation: &Operation) -> Event {
+        self.given += 1;
+        self.last_ns = operation.start_ns;
         let number = operation.file;
         let named = || self.names.get(&number).cloned().unwrap_or_else(|| format!("file {number}").into());
         Event {
@@ -227,17 +239,18 @@ impl<R: Read> Iterator for Reader<R> {
     fn next(&mut self) -> Option<Event> {
         while self.ending.is_none() {
             match self.next_entry() {
-                Ok(Entry::Operation(operation)) => {
-                    self.given += 1;
-                    return Some(self.event(&operation));
+                Ok(Entry::Operation(operation)) => return Some(self.event(&operation)),
+                Ok(Entry::Plain(operation)) => {
+                    let start_ns = self.last_ns.wrapping_add(operation.start_ns);
+                    return Some(self.event(&Operation { start_ns, ..operation }));
                 }
                 Ok(Entry::Name { file, name }) => {
                     self.names.insert(file, String::from_utf8_lossy(&name).into());
                 }
                 Ok(Entry::Part { pattern, size, at, bytes }) => self.take_part(pattern, size, at, &bytes),
                 Ok(Entry::Gap { lost }) => self.lost = lost,
-                Ok(Entry::Trailer { kept, lost }) => {
-                    self.lost = lost;
+                Ok(Entry::Trailer { kept, lost, cost_ns }) => {
+                    (self.lost, self.cost_ns) = (lost, cost_ns);
                     let whole = kept == self.given;
                     self.ending = Some(if whole { Ending::Finished } else { Ending::Damaged(self.at) });
                 }

@@ -8,6 +8,9 @@
 //! The file always ends with whole entries: what could not be written is cut off, counted, said once on
 //! standard error, and noted in the file as soon as it can be written again.
 //!
+//! What recording costs is measured on the way: all writing, and of every [`SAMPLE`]th operation the time from its end
+//! to the end of recording it; with what two readings of the clock cost, that is the cost of each.
+//!
 //! Nothing is kept per file: a [`FileId`] holds the name, and the recorder writes it before its first use. The
 //! same holds for the pattern of a view, a [`PatternId`].
 //! A file of an earlier job is never touched: the next free name is taken (`task-3.ptrace`,
@@ -30,6 +33,11 @@ use crate::setup::{Mode, Setup};
 const BUFFER: usize = 64 << 10;
 /// Jobs that may leave traces in one directory before it has to be tidied up.
 const MOST_JOBS: u32 = 10_000;
+
+/// Of so many operations one is measured.
+const SAMPLE: u64 = 64;
+/// What takes longer was interrupted by others, who are not the recorder's cost.
+const LONGEST_SAMPLE: Duration = Duration::from_micros(20);
 
 static NEXT_FILE: AtomicU32 = AtomicU32::new(1);
 static NEXT_PATTERN: AtomicU32 = AtomicU32::new(1);
@@ -94,7 +102,40 @@ struct State {
     lost_noted: u64,
     /// Names written in another epoch have to be written again; a failed write begins a new one.
     epoch: u64,
+    /// The start of the last operation in the buffer; nothing that is written later counts from it.
+    last_ns: Option<u64>,
+    cost: Cost,
     complained: bool,
+}
+
+/// What recording has cost so far.
+#[derive(Debug, Default)]
+struct Cost {
+    operations: u64,
+    sampled: u64,
+    sampled_ns: u64,
+    writing_ns: u64,
+    /// One reading of the clock.
+    clock_ns: f64,
+}
+
+impl Cost {
+    /// With the cost of reading the clock, which is measured now, in some microseconds.
+    fn new() -> Cost {
+        const READINGS: u32 = 64;
+        let round = || {
+            let began = Instant::now();
+            (1..READINGS).fold(began, |_, _| Instant::now()).duration_since(began)
+        };
+        let best = (0..4).map(|_| round()).min().unwrap_or_default();
+        Cost { clock_ns: best.as_nanos() as f64 / f64::from(READINGS), ..Cost::default() }
+    }
+
+    /// All of it, in nanoseconds.
+    fn all_ns(&self) -> u64 {
+        let mean = self.sampled_ns as f64 / self.sampled.max(1) as f64;
+        ((2.0 * self.clock_ns + mean) * self.operations as f64) as u64 + self.writing_ns
+    }
 }
 
 #[derive(Debug)]
@@ -132,6 +173,8 @@ impl Recorder {
             lost: 0,
             lost_noted: 0,
             epoch: NEXT_EPOCH.fetch_add(1, Relaxed),
+            last_ns: None,
+            cost: Cost::new(),
             complained: false,
         };
         if setup.mode == Mode::All {
@@ -175,7 +218,16 @@ impl Recorder {
             }),
         };
         let mut state = self.lock();
+        let writing_ns = state.cost.writing_ns;
         state.add(&operation, record);
+        state.cost.operations += 1;
+        if state.cost.operations.is_multiple_of(SAMPLE) && state.cost.writing_ns == writing_ns {
+            let spent = record.start.elapsed().saturating_sub(record.took);
+            if spent < LONGEST_SAMPLE {
+                state.cost.sampled += 1;
+                state.cost.sampled_ns += nanoseconds(spent);
+            }
+        }
         if self.mode == Mode::Errors {
             // A failure has been counted and said; the program's call is not to fail for it.
             let _ = state.flush();
@@ -199,7 +251,8 @@ impl Recorder {
             return Ok(());
         }
         let flushed = state.flush();
-        let trailer = format::trailer(state.kept, state.lost, nanoseconds(self.origin.elapsed()));
+        let trailer =
+            format::trailer(state.kept, state.lost, nanoseconds(self.origin.elapsed()), state.cost.all_ns());
         let written = match &state.output {
             Some(output) => output.file.write_all_at(&trailer, output.end),
             None => Ok(()),
@@ -234,7 +287,11 @@ impl State {
             file.written.store(self.epoch, Relaxed);
             format::name(file.number, &file.name, &mut self.buffer);
         }
-        operation.encode(&mut self.buffer);
+        match self.last_ns.and_then(|before| operation.plain(before)) {
+            Some(plain) => self.buffer.extend_from_slice(&plain),
+            None => operation.encode(&mut self.buffer),
+        }
+        self.last_ns = Some(operation.start_ns);
         self.waiting += 1;
     }
 
@@ -266,7 +323,11 @@ impl State {
         if self.buffer.is_empty() && self.output.as_ref().is_some_and(|output| output.end > 0) {
             return Ok(());
         }
+        let began = Instant::now();
         let written = self.write();
+        self.cost.writing_ns += nanoseconds(began.elapsed());
+        // What is written next does not count from what may be lost.
+        self.last_ns = None;
         match &written {
             Ok(()) => self.kept += self.waiting,
             Err(e) => {

@@ -38,9 +38,9 @@ fn other_files_and_other_versions_are_refused_by_name() {
         assert!(matches!(read(bytes), Err(ReadError::NotATrace(_))));
     }
     let mut newer = good().to_vec();
-    newer[8] = 2;
+    newer[8] = 3;
     let error = read(&newer).unwrap_err();
-    assert!(error.to_string().contains("version 2"), "{error}");
+    assert!(error.to_string().contains("version 3"), "{error}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use pario_trace::{
     Setup, read,
 };
 use pario_units::ErrorKind;
+use proptest::prelude::*;
 
 fn setup(test: &str, text: &str) -> Setup {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
@@ -218,4 +219,89 @@ fn patterns_of_any_size_come_back_each_written_once() {
         };
         assert_eq!(event.pieces, wanted, "{number}");
     }
+}
+
+/// One operation of any kind, and whether the buffer is written before it.
+type Drawn = (u8, (u64, u64, u64), (i64, u64), bool, bool);
+
+fn drawn() -> impl Strategy<Value = Drawn> {
+    let sizes = prop_oneof![0u64..100, Just(u64::from(u32::MAX)), Just(1 << 32), 0u64..1 << 40];
+    let starts = prop_oneof![0i64..1000, -1_000_000i64..1_000_000, Just(3_000_000_000), Just(-2_200_000_000)];
+    let took = prop_oneof![0u64..1000, Just(5_000_000_000)];
+    (0u8..6, (0u64..1 << 50, sizes, 0u64..3), (starts, took), any::<bool>(), prop::bool::weighted(0.1))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// However an operation is encoded, it comes back as it was.
+    #[test]
+    fn any_operations_come_back(all in prop::collection::vec(drawn(), 1..60)) {
+        let setup = setup("any", "all");
+        let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
+        let files = [recorder.file("a"), recorder.file("b")];
+        // Long after the recorder's beginning, so that starts may lie before each other.
+        let mut start = Instant::now() + Duration::from_secs(1000);
+        let mut wanted = Vec::new();
+        for &(what, (offset, len, short), (since, took), collective, flush) in &all {
+            if flush {
+                recorder.flush().expect("written");
+            }
+            start = if since < 0 { start - Duration::from_nanos(since.unsigned_abs()) } else { start + Duration::from_nanos(since as u64) };
+            let call = Call { op: Op::ALL[usize::from(what)], place: Place::At, collective, pace: Pace::Blocking };
+            let file = files.get(usize::from(what % 3));
+            let moved = len.saturating_sub(short);
+            let (class, behalf) = (i32::from(what == 4), (what == 5).then_some(3));
+            let record = Record { offset, end: offset + len, len, moved, class, on_behalf_of: behalf, ..Record::new(call, file, start) };
+            recorder.record(&Record { took: Duration::from_nanos(took), ..record });
+            wanted.push((call, file.map(|_| what % 3), offset, len, moved, start, took, class, behalf));
+        }
+        recorder.finish().expect("written");
+        let (events, ending, lost) = events(setup.dir.join("task-0.ptrace"));
+        prop_assert_eq!((events.len(), ending, lost), (wanted.len(), Ending::Finished, 0));
+        let first = (events[0].start_ns, wanted[0].5);
+        for (event, (call, file, offset, len, moved, start, took, class, behalf)) in events.iter().zip(wanted) {
+            prop_assert_eq!((event.call, event.file.as_deref()), (call, file.map(|file| ["a", "b"][usize::from(file)])));
+            prop_assert_eq!((event.offset, event.end, event.len, event.moved), (offset, offset + len, len, moved));
+            prop_assert_eq!((event.took_ns, event.class, event.on_behalf_of), (took, class, behalf));
+            let since = i128::from(event.start_ns) - i128::from(first.0);
+            let wanted = if start >= first.1 { (start - first.1).as_nanos() as i128 } else { -((first.1 - start).as_nanos() as i128) };
+            prop_assert_eq!(since, wanted);
+        }
+    }
+}
+
+/// The most memory that this process ever had, in bytes.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") << 10
+}
+
+#[test]
+fn five_million_operations_are_all_there_in_little_memory() {
+    const OPERATIONS: u64 = 5_000_000;
+    let setup = setup("many", "all");
+    let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
+    let file = recorder.file("out.dat");
+    let one = write(&file, 0, 4096, 4096);
+    let before = peak();
+    for number in 0..OPERATIONS {
+        let offset = number << 12;
+        recorder.record(&Record { offset, end: offset + 4096, ..one });
+    }
+    recorder.finish().expect("nothing is lost");
+    let path = setup.dir.join("task-0.ptrace");
+    let mut reader = read(&path).expect("a trace");
+    let mut count = 0;
+    for event in reader.by_ref() {
+        assert_eq!((event.offset, event.moved), (count << 12, 4096));
+        count += 1;
+    }
+    assert_eq!((count, reader.lost(), reader.ending()), (OPERATIONS, 0, Some(&Ending::Finished)));
+    assert!(reader.cost_ns().is_some_and(|cost| cost > 0));
+    let more = peak() - before;
+    assert!(more < 4 << 20, "recording and reading took {more} bytes");
+    assert!(path.metadata().expect("a file").len() < 29 * OPERATIONS);
+    std::fs::remove_dir_all(&setup.dir).expect("removed");
 }

@@ -130,6 +130,10 @@ impl View {
         if len == 0 {
             return None;
         }
+        if self.is_contiguous() {
+            let lo = i128::from(self.disp.0) + i128::from(at.0);
+            return Some((offset(lo)?, offset(lo + i128::from(len))?));
+        }
         let (first, last) = (at.0 / facts.size, (end - 1) / facts.size);
         let (a, b) = (at.0 % facts.size, (end - 1) % facts.size + 1);
         let (mut lo, mut hi) = (i128::MAX, i128::MIN);

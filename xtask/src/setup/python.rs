@@ -1,4 +1,4 @@
-//! mpi4py, built from source against each host MPI, and its own test suite.
+//! What tests need of Python: mpi4py, built from source against each host MPI, and its own test suite; and pydarshan.
 //!
 //! A built mpi4py belongs to one MPI and one Python, so there is one environment per host under the build
 //! directory. A stamp file says what it was made from; the environment is made again when that changes.
@@ -28,6 +28,7 @@ const PYTHON: &str = "/usr/bin/python3";
 
 /// Version and checksum, in pip's own format.
 const REQUIREMENTS: &str = include_str!("../../mpi4py.txt");
+const PYDARSHAN: &str = include_str!("../../pydarshan.txt");
 
 /// The Python that has mpi4py for this host; builds it when it is missing or out of date.
 pub fn mpi4py(host: &Host) -> Outcome<PathBuf> {
@@ -39,7 +40,7 @@ pub fn mpi4py(host: &Host) -> Outcome<PathBuf> {
     }
     start_afresh(&venv)?;
     program::run(Command::new(PYTHON).args(["-m", "venv"]).arg(&venv))?;
-    let requirements = write_requirements()?;
+    let requirements = write_requirements("mpi4py.txt", REQUIREMENTS)?;
     let mut pip = pip(&python);
     // Unoptimised: mpi4py is one huge C file, and its speed is not what we test.
     pip.env("MPICC", host.mpicc).env("CFLAGS", "-O0");
@@ -62,7 +63,7 @@ pub fn mpi4py_source() -> Outcome<PathBuf> {
     }
     let python = mpi4py(&MPICH)?;
     start_afresh(&source)?;
-    let requirements = write_requirements()?;
+    let requirements = write_requirements("mpi4py.txt", REQUIREMENTS)?;
     let mut pip = pip(&python);
     pip.args(["download", "--no-deps", "--no-binary", "mpi4py", "-d"]).arg(&source);
     program::run(pip.arg("-r").arg(&requirements))?;
@@ -73,6 +74,25 @@ pub fn mpi4py_source() -> Outcome<PathBuf> {
     at(&archive, std::fs::remove_file(&archive))?;
     set_stamp(&source, REQUIREMENTS)?;
     Ok(source)
+}
+
+/// The Python that has pydarshan, from wheels; fails where these cannot be fetched, or are not made for this machine.
+pub fn pydarshan() -> Outcome<PathBuf> {
+    let venv = place::target().join("venv-pydarshan");
+    let python = venv.join("bin/python");
+    let made_from = format!("{PYDARSHAN}{}", program::stdout(Command::new(PYTHON).arg("--version"))?);
+    if is_fresh(&venv, &made_from) {
+        return Ok(python);
+    }
+    start_afresh(&venv)?;
+    program::run(Command::new(PYTHON).args(["-m", "venv"]).arg(&venv))?;
+    let requirements = write_requirements("pydarshan.txt", PYDARSHAN)?;
+    // Without what it needs for pictures only, which is ten times as much.
+    let options = ["install", "--no-deps", "--only-binary", ":all:", "-r"];
+    program::run(pip(&python).args(options).arg(&requirements))?;
+    program::run(Command::new(&python).args(["-c", "import darshan"]))?;
+    set_stamp(&venv, &made_from)?;
+    Ok(python)
 }
 
 fn pip(python: &Path) -> Command {
@@ -109,9 +129,9 @@ fn start_afresh(dir: &Path) -> Outcome {
     at(dir, std::fs::create_dir_all(dir))
 }
 
-fn write_requirements() -> Outcome<PathBuf> {
-    let path = place::target().join("mpi4py.txt");
-    at(&path, std::fs::write(&path, REQUIREMENTS))?;
+fn write_requirements(name: &str, requirements: &str) -> Outcome<PathBuf> {
+    let path = place::target().join(name);
+    at(&path, std::fs::write(&path, requirements))?;
     Ok(path)
 }
 

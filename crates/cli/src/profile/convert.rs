@@ -4,7 +4,7 @@ use super::Error;
 use super::perfetto::Perfetto;
 use super::source::Source;
 use clap::{Args, ValueEnum};
-use pario_profile::darshan::Darshan;
+use pario_profile::darshan::Log;
 use pario_profile::{Collector, Who, csv};
 use pario_trace::{Event, Op, Pieces, kind_word};
 use serde_json::json;
@@ -70,13 +70,18 @@ pub fn main(arguments: &Arguments) -> Result<(), Error> {
             source.each(|who, event| writeln!(output, "{}", object(who, event)).map_err(unwritten))?
         }
         Form::Perfetto => {
-            let mut perfetto = Perfetto::new(&mut output);
+            let mut began = u64::MAX;
+            source.each(|_, event| {
+                began = began.min(event.start_ns);
+                Ok(())
+            })?;
+            let mut perfetto = Perfetto::new(&mut output, began);
             let facts = source.each(|who, event| perfetto.add(who, event).map_err(unwritten))?;
             perfetto.finish().map_err(unwritten)?;
             facts
         }
         Form::Darshan => {
-            let mut log = Darshan::default();
+            let mut log = Log::default();
             let facts =
                 source.each(|who, event| log.add(who, event).map_err(Error::profile(&source.path)))?;
             log.write(&source.path.display().to_string(), &mut output).map_err(unwritten)?;

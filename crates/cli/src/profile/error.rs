@@ -27,8 +27,6 @@ pub enum Error {
     NotAProfile(PathBuf),
     /// A trace in which operations are left out by the user's wish.
     LeftOut(PathBuf, LeftOut),
-    /// A log of Darshan's, which has to be made readable first.
-    Darshan(PathBuf),
     /// The statistics beside a trace are damaged.
     Stats(PathBuf, serde_json::Error),
     /// The profile does not say on which nodes its processes ran.
@@ -115,13 +113,6 @@ impl fmt::Display for Error {
                 "{} leaves out what lies below offset {min}; record with PARIO_TRACE=all without min",
                 path.display()
             ),
-            Error::Darshan(path) => {
-                let path = path.display();
-                write!(
-                    f,
-                    "{path} is a log of Darshan; 'darshan-dxt-parser {path} > dxt.txt' makes a profile of it"
-                )
-            }
             Error::Stats(path, e) => write!(f, "{} is damaged: {e}; remove it to do without", path.display()),
             Error::NoNodes(path) => {
                 write!(f, "{} does not say on which nodes its processes ran", path.display())

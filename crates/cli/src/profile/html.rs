@@ -3,6 +3,7 @@
 //! Two pictures: per rank, how busy it was with reads and writes over time; and per file and rank, which part of the
 //! file it used. Ranks are drawn together where there are more of them than rows.
 
+use super::show::count;
 use crate::trace::text::{duration, printable};
 use pario_profile::advice::{Advice, Numbers, Severity};
 use pario_profile::{Profile, Who};
@@ -74,7 +75,7 @@ impl Picture {
     }
 
     fn svg(&self) -> String {
-        let mut svg = open_svg(self.names.len());
+        let mut svg = open_svg("timeline", self.names.len());
         let cell = self.cell() as f64;
         for (row, (cells, name)) in self.busy.iter().zip(&self.names).enumerate() {
             label(&mut svg, row, name);
@@ -85,7 +86,8 @@ impl Picture {
                     let colour = if writes > reads { "#d95f02" } else { "#1b6ca8" };
                     let title =
                         format!("rank {name}: reads {}, writes {}", duration(reads), duration(writes));
-                    rect(&mut svg, row, number, colour, share, &title);
+                    let data = Data { name, read: reads, written: writes };
+                    rect(&mut svg, (row, number), colour, share, &data, &title);
                 }
             }
         }
@@ -115,7 +117,7 @@ fn heat(profile: &Profile, file: usize) -> Option<String> {
         }
     }
     let most = cells.iter().flatten().map(|(read, written)| read + written).max().unwrap_or(1).max(1);
-    let mut svg = open_svg(count);
+    let mut svg = open_svg("heat", count);
     for (row, cells) in cells.iter().enumerate() {
         let first = (0..profile.processes.len()).find(|&process| rows(process) == row).unwrap_or(0);
         let name = &profile.processes[first].label;
@@ -130,17 +132,18 @@ fn heat(profile: &Profile, file: usize) -> Option<String> {
                     size_word(read),
                     size_word(written)
                 );
-                rect(&mut svg, row, number, colour, share, &title);
+                let data = Data { name, read, written };
+                rect(&mut svg, (row, number), colour, share, &data, &title);
             }
         }
     }
     Some(svg + "</svg>\n")
 }
 
-fn open_svg(rows: usize) -> String {
+fn open_svg(class: &str, rows: usize) -> String {
     let (width, height) = (LEFT + CELLS * CELL_WIDTH, rows * ROW_HEIGHT);
     format!(
-        "<svg viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\">\
+        "<svg class=\"{class}\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" role=\"img\">\
          <rect x=\"{LEFT}\" width=\"{}\" height=\"{height}\" fill=\"#f4f4f4\"/>\n",
         CELLS * CELL_WIDTH
     )
@@ -152,13 +155,30 @@ fn label(svg: &mut String, row: usize, name: &str) {
     let _ = writeln!(svg, "<text x=\"{}\" y=\"{y}\">{}</text>", LEFT - 4, escaped(name));
 }
 
-fn rect(svg: &mut String, row: usize, cell: usize, colour: &str, share: f64, title: &str) {
+/// What a cell stands for, for programs that read the page: of the rank, or the first of the row, nanoseconds or bytes.
+struct Data<'a> {
+    name: &'a str,
+    read: u64,
+    written: u64,
+}
+
+fn rect(
+    svg: &mut String,
+    (row, cell): (usize, usize),
+    colour: &str,
+    share: f64,
+    data: &Data<'_>,
+    title: &str,
+) {
     let (x, y) = (LEFT + cell * CELL_WIDTH, row * ROW_HEIGHT);
     let opacity = 0.15 + 0.85 * share;
+    let Data { name, read, written } = data;
     let _ = writeln!(
         svg,
-        "<rect x=\"{x}\" y=\"{y}\" width=\"{CELL_WIDTH}\" height=\"{}\" fill=\"{colour}\" opacity=\"{opacity:.2}\">\
+        "<rect class=\"cell\" data-rank=\"{}\" data-cell=\"{cell}\" data-read=\"{read}\" data-written=\"{written}\" \
+         x=\"{x}\" y=\"{y}\" width=\"{CELL_WIDTH}\" height=\"{}\" fill=\"{colour}\" opacity=\"{opacity:.2}\">\
          <title>{}</title></rect>",
+        escaped(name),
         ROW_HEIGHT - 1,
         escaped(title)
     );
@@ -187,10 +207,10 @@ pub fn page(
     let span = picture.span.1.saturating_sub(picture.span.0);
     let _ = writeln!(
         page,
-        "<p>{} processes, {} files, {} accesses in {}.</p>\n<h2>Advice</h2>",
-        profile.processes.len(),
-        profile.files.len(),
-        profile.accesses.len(),
+        "<p>{}, {}, {} in {}.</p>\n<h2>Advice</h2>",
+        count(profile.processes.len(), "process"),
+        count(profile.files.len(), "file"),
+        count(profile.accesses.len(), "access"),
         duration(span)
     );
     if advice.is_empty() {

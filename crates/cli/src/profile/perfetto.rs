@@ -1,8 +1,8 @@
 //! Operations as a Chrome JSON trace, which Perfetto and Chrome show.
 //!
-//! Each rank is a process of the trace. Its first track has what it did itself, one after the other; a nonblocking
-//! access goes to the first further track that is free when it begins, so that what is in flight at once lies side by
-//! side.
+//! Each rank is a process of the trace. Its first track has its calls, one after the other; a nonblocking access, or a
+//! call of another thread, goes to the first further track of its kind that is free when it begins, so that what is in
+//! flight at once lies side by side: on one track, slices never overlap.
 
 use pario_profile::Who;
 use pario_trace::{Event, Op, Pace};
@@ -16,48 +16,53 @@ pub struct Perfetto<W: Write> {
     output: W,
     ranks: HashMap<Arc<str>, Rank>,
     comma: &'static str,
-    began: Option<u64>,
+    /// When the first operation began: the trace counts from there, because a double holds no more digits.
+    began: u64,
 }
 
-/// A rank's number, and when each of its further tracks is free again.
+/// A rank's number, and its tracks.
 struct Rank {
     number: usize,
-    tracks: Vec<u64>,
+    tracks: Vec<Track>,
+}
+
+struct Track {
+    waits: bool,
+    /// When it is free again.
+    free: u64,
 }
 
 impl<W: Write> Perfetto<W> {
-    pub fn new(output: W) -> Perfetto<W> {
-        Perfetto { output, ranks: HashMap::new(), comma: "{\"traceEvents\":[\n", began: None }
+    /// A trace that counts from the moment `began`; no operation begins before it.
+    pub fn new(output: W, began: u64) -> Perfetto<W> {
+        Perfetto { output, ranks: HashMap::new(), comma: "{\"traceEvents\":[\n", began }
     }
 
-    /// Adds an operation. They come in the order of their ends, so a track is free if what is on it ends before.
+    /// Adds an operation. In the order of their ends they need the fewest tracks.
     pub fn add(&mut self, who: &Who, event: &Event) -> io::Result<()> {
-        let known = self.ranks.contains_key(&who.label);
-        if !known {
+        if !self.ranks.contains_key(&who.label) {
             let number = who.label.parse().unwrap_or(1_000_000 + self.ranks.len());
             let node = if who.node.is_empty() { String::new() } else { format!(" on {}", who.node) };
             self.name(number, None, &format!("rank {}{node}", who.label))?;
             self.name(number, Some(0), "calls")?;
-            self.ranks.insert(who.label.clone(), Rank { number, tracks: Vec::new() });
+            let calls = Track { waits: true, free: 0 };
+            self.ranks.insert(who.label.clone(), Rank { number, tracks: vec![calls] });
         }
-        let (mut track, mut is_new) = (0, false);
         let Some(rank) = self.ranks.get_mut(&who.label) else { return Ok(()) };
-        if event.call.pace != Pace::Blocking {
-            let free = rank.tracks.iter().position(|&free| free <= event.start_ns);
-            track = 1 + free.unwrap_or(rank.tracks.len());
-            if free.is_none() {
-                is_new = true;
-                rank.tracks.push(0);
-            }
-            rank.tracks[track - 1] = event.end_ns();
+        let (number, waits) = (rank.number, event.call.pace == Pace::Blocking);
+        let is_free = |track: &Track| track.waits == waits && track.free <= event.start_ns;
+        let known = rank.tracks.iter().position(is_free);
+        let track = known.unwrap_or(rank.tracks.len());
+        if known.is_none() {
+            rank.tracks.push(Track { waits, free: 0 });
+            let nth = rank.tracks.iter().filter(|track| track.waits == waits).count();
+            self.name(number, Some(track), &format!("{} {nth}", if waits { "calls" } else { "request" }))?;
         }
-        let number = rank.number;
-        if is_new {
-            self.name(number, Some(track), &format!("request {track}"))?;
+        if let Some(rank) = self.ranks.get_mut(&who.label) {
+            rank.tracks[track].free = event.end_ns();
         }
-        // Microseconds with three decimals, from the first operation on: a double holds no more digits.
-        let began = *self.began.get_or_insert(event.start_ns);
-        let micros = |ns: i128| ns as f64 / 1e3;
+        // Microseconds with three decimals.
+        let micros = |ns: u64| ns as f64 / 1e3;
         let mut args = json!({ "file": event.file.as_deref() });
         if matches!(event.call.op, Op::Read | Op::Write) {
             args["offset"] = json!(event.offset);
@@ -73,8 +78,8 @@ impl<W: Write> Perfetto<W> {
             "ph": "X",
             "pid": number,
             "tid": track,
-            "ts": micros(i128::from(event.start_ns) - i128::from(began)),
-            "dur": micros(event.took_ns.into()),
+            "ts": micros(event.start_ns.saturating_sub(self.began)),
+            "dur": micros(event.took_ns),
             "args": args,
         }))
     }

@@ -53,7 +53,7 @@ Profiles:
   a trace directory     made by 'pario profile', or by a run with PARIO_TRACE=all
   a CSV table           columns process,file,offset,length,op,time: any label, bytes,
                         read or write, seconds (or time_ns, nanoseconds)
-  Darshan               what 'darshan-dxt-parser LOG' prints
+  a log of Darshan      with extended tracing (DXT), or what 'darshan-dxt-parser' prints of it
   a plan                to look at it again, or to rescale it
 
 Other sizes: programs grow by more chunks of the same size, or by larger chunks in

@@ -1,7 +1,6 @@
 //! `pario profile`: runs a program, records all that it does with its files, and sums that up.
 //!
-//! It is `pario run` with `PARIO_TRACE=all` for the ranks. What the recording costs is measured afterwards, by
-//! recording operations into the same directory.
+//! It is `pario run` with `PARIO_TRACE=all` for the ranks. What the recording costs is what the ranks measured of it.
 
 use super::Error;
 use super::advise::stats_file;
@@ -11,7 +10,7 @@ use crate::trace::select::Selection;
 use crate::trace::summary;
 use crate::trace::text::duration;
 use clap::Args;
-use pario_trace::{Actor, DEFAULT_DIR, Op, Record, Recorder, Setup, size_word};
+use pario_trace::{Actor, DEFAULT_DIR, size_word};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -96,42 +95,24 @@ fn report(dir: &Path, job: &str, took_ns: u64) -> Result<(), Error> {
         size_word(bytes),
         traced.len()
     )?;
-    let most = counts.values().copied().max().unwrap_or(0);
-    match cost_ns(dir) {
-        Ok(each) => {
-            let all = (each * most as f64) as u64;
-            let percent = all as f64 * 100.0 / took_ns.max(1) as f64;
-            writeln!(
-                output,
-                "pario: recording cost {each:.0} ns per operation (measured now in that directory), {} on the busiest \
-                 rank: {percent:.3} % of the run's {}",
-                duration(all),
-                duration(took_ns)
-            )?;
-        }
-        Err(e) => writeln!(output, "pario: what the recording cost could not be measured: {e}")?,
+    let cost = merged.sources.iter().filter_map(|source| {
+        let header = source.header();
+        let count = *counts.get(&(header.actor, header.rank))?;
+        source.reader.cost_ns().map(|cost| (cost, count))
+    });
+    match cost.max() {
+        Some((cost, count)) => writeln!(
+            output,
+            "pario: recording cost {:.0} ns per operation, measured on the way, {} on the busiest rank: {:.2} % of the \
+             run's {}",
+            cost as f64 / count as f64,
+            duration(cost),
+            cost as f64 * 100.0 / took_ns.max(1) as f64,
+            duration(took_ns)
+        )?,
+        None => writeln!(output, "pario: what the recording cost is not known: no rank finished its trace")?,
     }
     writeln!(output)?;
     summary::write(&selection, false, &mut output)?;
     Ok(())
-}
-
-/// What it costs, in nanoseconds, to record one operation, writing included.
-fn cost_ns(dir: &Path) -> std::io::Result<f64> {
-    const OPERATIONS: u32 = 50_000;
-    let dir = dir.join(format!(".cost-{}", std::process::id()));
-    let setup = Setup { mode: pario_trace::Mode::All, min: 0, dir: dir.clone(), job: String::new() };
-    let began = Instant::now();
-    let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
-    let file = recorder.file("cost");
-    for _ in 0..OPERATIONS {
-        // As in a real call: two readings of the clock, and the record.
-        let call = Record::new(Op::Write, Some(&file), Instant::now());
-        recorder.record(&Record { end: 1, len: 1, moved: 1, ..call });
-    }
-    let finished = recorder.finish();
-    let each = began.elapsed().as_nanos() as f64 / f64::from(OPERATIONS);
-    drop(recorder);
-    std::fs::remove_dir_all(&dir)?;
-    finished.map(|()| each)
 }

@@ -1,7 +1,7 @@
 //! A profile as the user names it, whatever it is stored as, and its operations one by one.
 //!
-//! What it is stored as is seen from its first bytes: a directory or file of traces, a table, the output of
-//! `darshan-dxt-parser`, or a plan.
+//! What it is stored as is seen from its first bytes: a directory or file of traces, a table, a log of Darshan or
+//! what `darshan-dxt-parser` prints of it, or a plan.
 
 use super::Error;
 use super::error::LeftOut;
@@ -9,7 +9,7 @@ use crate::trace::select::Selection;
 use clap::Args;
 use pario_plan::Plan;
 use pario_profile::csv::Csv;
-use pario_profile::dxt::Dxt;
+use pario_profile::darshan::Accesses;
 use pario_profile::{Collector, Profile, Who};
 use pario_trace::{Actor, Event, Header, Mode};
 use std::fs::File;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 #[derive(Args)]
 pub struct Source {
-    /// A trace directory or file, a CSV table, the output of darshan-dxt-parser, or a plan
+    /// A trace directory or file, a CSV table, a log of Darshan or what darshan-dxt-parser prints, or a plan
     #[arg(value_name = "PROFILE")]
     pub path: PathBuf,
     /// Which job, if several left traces in one directory; 'all' for all of them [default: the latest]
@@ -31,7 +31,8 @@ pub struct Source {
 enum Stored {
     Trace,
     Csv(BufReader<File>),
-    Dxt(BufReader<File>),
+    DarshanText(BufReader<File>),
+    DarshanLog(BufReader<File>),
     Plan(String),
 }
 
@@ -82,14 +83,28 @@ impl Source {
                     see(&who, &event)?;
                 }
             }
-            Stored::Dxt(input) => {
-                for (who, event) in Dxt::new(input).map_err(&failed)? {
-                    see(&who, &event)?;
-                }
+            Stored::DarshanText(input) => {
+                return self.each_of(Accesses::of_text(input).map_err(&failed)?, see);
+            }
+            Stored::DarshanLog(input) => {
+                return self.each_of(Accesses::of_log(input).map_err(&failed)?, see);
             }
             Stored::Plan(_) => return Err(Error::NotAProfile(self.path.clone())),
         }
         Ok(Facts { complaints: Vec::new(), job: None })
+    }
+
+    fn each_of(
+        &self,
+        accesses: Accesses,
+        mut see: impl FnMut(&Who, &Event) -> Result<(), Error>,
+    ) -> Result<Facts, Error> {
+        let said = |what: &&str| format!("{}: {what}", self.path.display());
+        let complaints = accesses.complaints().iter().map(said).collect();
+        for (who, event) in accesses {
+            see(&who, &event)?;
+        }
+        Ok(Facts { complaints, job: None })
     }
 
     fn each_traced(&self, mut see: impl FnMut(&Who, &Event) -> Result<(), Error>) -> Result<Facts, Error> {
@@ -126,16 +141,26 @@ impl Source {
             return Ok(Stored::Trace);
         }
         if is(b"# darshan") || is(b"# DXT") || is(b"\n# DXT") {
-            return Ok(Stored::Dxt(input));
+            return Ok(Stored::DarshanText(input));
         }
-        if is(b"3.") && start.contains(&0) || self.path.extension().is_some_and(|e| e == "darshan") {
-            return Err(Error::Darshan(self.path.clone()));
+        if is_log(start) || self.path.extension().is_some_and(|e| e == "darshan") {
+            return Ok(Stored::DarshanLog(input));
         }
         if start.split(|&byte| byte == b'\n').any(|line| line.starts_with(b"version = ")) {
             return std::fs::read_to_string(&self.path).map(Stored::Plan).map_err(missing);
         }
         Ok(Stored::Csv(input))
     }
+}
+
+/// A log of Darshan begins with a version, such as 3.41, in eight bytes; behind them is no text.
+fn is_log(start: &[u8]) -> bool {
+    let version = start.split(|&byte| byte == 0).next().unwrap_or_default();
+    let digit = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+    (1..8).contains(&version.len())
+        && start.len() >= 16
+        && version.iter().all(digit)
+        && version.contains(&b'.')
 }
 
 impl Facts {
