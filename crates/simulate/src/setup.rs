@@ -33,8 +33,8 @@ impl Protocol {
 /// What a holder does when it is asked to give way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callback {
-    /// It ends the operation that uses the lock, writes back all that is dirty under the lock, and then gives up its
-    /// part: what clients do whose locks cannot be split in use (Lustre).
+    /// It ends the operation that uses the lock, writes back all that is dirty under the lock, and gives up all of it: what
+    /// clients do whose locks cannot be split (Lustre). What it asks for meanwhile waits for that as well.
     Whole,
     /// It gives up at once what it does not use, and writes back what is dirty there and nothing else: what tokens
     /// (GPFS) and Pario's own locks do.

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::server::Job;
+use super::server::Wish;
 use super::{Event, Run};
 use crate::setup::Protocol;
 
@@ -104,10 +104,10 @@ impl Run<'_> {
     pub fn ask(&mut self, number: u32, piece: pario_layout::Piece) -> u64 {
         let request = self.number();
         let file = self.work.file(self.call);
-        let job = Job { file, local: piece.local, len: piece.len, reader: Some((number, request)) };
+        let wish = Wish { client: number, request, file, local: piece.local, len: piece.len };
         self.messages.data += 1;
         let at = self.agenda.now() + self.latency();
-        self.agenda.put(at, Event::Asked { server: piece.server.0, job });
+        self.agenda.put(at, Event::Asked { server: piece.server.0, wish });
         request
     }
 
