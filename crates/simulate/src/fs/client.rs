@@ -6,6 +6,7 @@ use std::ops::Range;
 use pario_locks::{Extent, Held, LockId, Mode, Release, Ticket};
 use pario_units::FileId;
 
+use super::keeping::Kept;
 use super::locking::Holder;
 use super::reading::Ahead;
 use super::server::Piece;
@@ -83,6 +84,8 @@ pub struct Client {
     /// Handles what managers want.
     pub daemon: Link,
     pub operation: Option<Operation>,
+    /// Blocks that it caches, as far as that matters.
+    pub kept: Kept,
     pub deferred: Vec<Deferred>,
     pub owing: Vec<Owing>,
     /// Pieces to be sent, in order, and whether one is being sent.
@@ -116,6 +119,7 @@ impl Client {
             from: vec![Time(0); keepers],
             daemon: Link::default(),
             operation: None,
+            kept: Kept::new(unit),
             deferred: Vec::new(),
             owing: Vec::new(),
             sending: VecDeque::new(),

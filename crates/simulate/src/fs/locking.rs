@@ -41,7 +41,7 @@ impl Run<'_> {
         let extent = |start, end| Extent::new(start, end).expect("a request has bytes");
         match self.setup.protocol {
             Protocol::Token => vec![(0, extent(range.start, range.end))],
-            Protocol::Server => {
+            Protocol::Server | Protocol::Lease => {
                 let shares = self.striping.shares(range.clone());
                 let mut locks: Vec<(u32, Extent)> = shares
                     .map(|share| (u32::from(share.server.0), extent(share.at, share.at + share.len)))
@@ -97,7 +97,7 @@ impl Run<'_> {
         let machine = &self.setup.machine;
         // Who has a token is looked up; the work is its holder's.
         let ns = match self.setup.protocol {
-            Protocol::Server => machine.lock_time,
+            Protocol::Server | Protocol::Lease => machine.lock_time,
             Protocol::Token => machine.message_time,
         };
         let ns = self.about(ns);
@@ -149,17 +149,27 @@ impl Run<'_> {
     /// A client is asked for a lock.
     fn give_way(&mut self, asked: Deferred) {
         let Deferred { holder, keeper, file, lock, wanted } = asked;
-        let whole = self.setup.callback() == Callback::Whole;
         let client = &mut self.clients[holder.0 as usize];
-        let covered = if whole { client.covered(keeper, file, lock) } else { Vec::new() };
-        if whole && client.uses(keeper, file, &covered) {
-            client.deferred.push(asked);
-            return;
+        let held = &mut client.held[keeper as usize];
+        let release = match self.setup.callback() {
+            Callback::Whole => {
+                let covered = client.covered(keeper, file, lock);
+                if client.uses(keeper, file, &covered) {
+                    client.deferred.push(asked);
+                    return;
+                }
+                client.turns[keeper as usize] += 1;
+                client.held[keeper as usize].revoke(lock, Extent::ALL)
+            }
+            Callback::Part => held.revoke(lock, wanted),
+            Callback::Kept => {
+                let gone = client.kept.leave(keeper, file, wanted);
+                held.cede(lock, gone)
+            }
+        };
+        if let Some(release) = release {
+            self.give_up(holder, keeper, release);
         }
-        let wanted = if whole { Extent::ALL } else { wanted };
-        let Some(release) = client.held[keeper as usize].revoke(lock, wanted) else { return };
-        client.turns[keeper as usize] += u32::from(whole);
-        self.give_up(holder, keeper, release);
     }
 
     /// Sends a release when what is dirty there has reached its server.
@@ -206,6 +216,16 @@ impl Run<'_> {
     }
 }
 
+impl Run<'_> {
+    /// Shared for reading, exclusive for writing; leases are exclusive.
+    pub fn mode(&self) -> Mode {
+        match self.setup.protocol {
+            Protocol::Server | Protocol::Token if !self.setup.write => Mode::Shared,
+            _ => Mode::Exclusive,
+        }
+    }
+}
+
 impl super::Client {
     /// Whether the operation under way has bytes of these extents.
     fn uses(&self, keeper: u32, file: FileId, extents: &[Extent]) -> bool {
@@ -216,9 +236,4 @@ impl super::Client {
         let mut used = operation.locks.iter().filter(|(k, _)| is_taken && *k == keeper);
         used.any(|(_, used)| extents.iter().any(|extent| extent.overlaps(*used)))
     }
-}
-
-/// Shared for reading, exclusive for writing.
-pub fn mode(write: bool) -> Mode {
-    if write { Mode::Exclusive } else { Mode::Shared }
 }

@@ -9,6 +9,7 @@
 //! messages ([`locking`]). All of it happens in one [`Agenda`], so a run depends on its input and seed only.
 
 mod client;
+mod keeping;
 mod locking;
 mod operation;
 mod reading;
@@ -163,7 +164,7 @@ impl<'a> Run<'a> {
         let wanted = Wanted { cb_nodes: setup.aggregators, config: &ConfigList::default(), servers };
         let aggregators = choose(&node, &names, &wanted);
         let keepers = match setup.protocol {
-            Protocol::Server => usize::from(count),
+            Protocol::Server | Protocol::Lease => usize::from(count),
             Protocol::Token => 1,
         };
         let client = |&rank: &u32| Client::new(rank, keepers, setup.stripe);

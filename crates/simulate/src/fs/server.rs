@@ -122,6 +122,7 @@ impl Run<'_> {
         let server = piece.server;
         self.servers[usize::from(server)].meets(piece.client);
         let (file, local, len) = (piece.file, piece.local, piece.len);
+        self.pass(piece.client, server, file, local, len);
         self.store(server, Job { file, local, len, what: What::Write(piece) });
     }
 
@@ -137,6 +138,7 @@ impl Run<'_> {
     /// The server has looked at a request to read.
     pub fn wanted(&mut self, server: u16, wish: Wish) {
         let Wish { file, local, len, .. } = wish;
+        self.pass(wish.client, server, file, local, len);
         if self.setup.write {
             return self.store(server, Job { file, local, len, what: What::Read(wish) });
         }
