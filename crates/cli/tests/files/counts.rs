@@ -23,13 +23,17 @@ struct Accesses<'a> {
 }
 
 /// What all servers of the partition have counted so far, as `pario status` tells it.
-fn counted(site: &Site) -> Counts {
+fn told(site: &Site, what: &str, names: [&str; 4]) -> Counts {
     let status = site.json(&["status", "part", "--json"]);
     let servers = status[0]["servers"].as_array().expect("servers").clone();
-    ["requests", "grants", "conflicts", "revocations"].map(|name| {
-        let of = |server: &serde_json::Value| server["leases"][name].as_u64().expect("a number");
+    names.map(|name| {
+        let of = |server: &serde_json::Value| server[what][name].as_u64().expect("a number");
         servers.iter().map(of).sum()
     })
+}
+
+fn counted(site: &Site) -> Counts {
+    told(site, "leases", ["requests", "grants", "conflicts", "revocations"])
 }
 
 /// By real programs on real servers; `path` is not there yet.
@@ -121,4 +125,24 @@ fn that_is_so_for_any_accesses() {
         Ok(())
     });
     checked.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+#[test]
+fn range_locks_are_counted() {
+    let site = Site::new("range-counts", 1, "");
+    let open =
+        || Partition::open_by_name(&site.bench.path("home"), "part", Options::default()).expect("it is up");
+    let [one, other] = [open(), open()].map(|client| {
+        client.open("/file", OpenOptions::new().read(true).write(true).create(true)).expect("opened")
+    });
+    let held = one.lock(0..10, true).expect("locked");
+    let shared = one.try_lock(20..30, false).expect("an answer").expect("it can be had");
+    // Both are in the way, and it is not waited for; a shared one is in nobody's way who reads.
+    assert!(other.try_lock(5..25, true).expect("an answer").is_none());
+    let reader = other.try_lock(25..40, false).expect("an answer").expect("it can be had");
+    drop((held, shared, reader));
+    drop(other.lock(0..40, true).expect("locked"));
+    let names = ["requests", "grants", "conflicts", "waits"];
+    assert_eq!(told(&site, "range_locks", names), [5, 4, 2, 1]);
+    assert_eq!(counted(&site), [0; 4], "nobody leases");
 }
