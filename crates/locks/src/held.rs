@@ -127,16 +127,34 @@ impl Held {
     pub fn revoke(&mut self, id: LockId, wanted: Extent) -> Option<Release> {
         let wanted = wanted.widened(self.unit);
         let lock = self.locks.get(&id)?;
-        let (file, keep) = (lock.file, kept(lock.latest.widened(self.unit), wanted));
+        let keep = kept(lock.latest.widened(self.unit), wanted);
+        self.answer(id, wanted, |run| match keep {
+            Some(keep) => run.minus(keep).collect(),
+            None => vec![run],
+        })
+    }
+
+    /// As [`revoke`](Held::revoke), by a holder that knows better than by its latest operation what it has no more use for: these
+    /// bytes, with all that are wanted among them.
+    pub fn cede(&mut self, id: LockId, gone: Extent) -> Option<Release> {
+        let gone = gone.widened(self.unit);
+        self.answer(id, gone, |run| run.and(gone).into_iter().collect())
+    }
+
+    /// Gives up what `given` says of each run of a lock; of what is wanted and in use, when it no longer is.
+    fn answer(
+        &mut self,
+        id: LockId,
+        wanted: Extent,
+        given: impl Fn(Extent) -> Vec<Extent>,
+    ) -> Option<Release> {
+        let lock = self.locks.get(&id)?;
+        let file = lock.file;
         let runs: Vec<Extent> = lock.usable.iter().collect();
         let in_use = self.in_use(file);
         let mut gone = Vec::new();
         for run in runs {
-            let given: Vec<Extent> = match keep {
-                Some(keep) => run.minus(keep).collect(),
-                None => vec![run],
-            };
-            let mut free = given;
+            let mut free = given(run);
             for &used in &in_use {
                 for owed in within(&free, used).filter_map(|part| part.and(wanted)) {
                     self.cut_usable(id, owed);
@@ -372,6 +390,19 @@ mod tests {
         assert_eq!(given(x(30, 45)), answer(vec![x(0, 45)]));
         assert_eq!(given(x(40, 50)), answer(vec![Extent::ALL]));
         assert_eq!(given(x(0, 99)), answer(vec![Extent::ALL]));
+    }
+
+    #[test]
+    fn who_cedes_names_what_goes() {
+        let mut held = holder(x(40, 50));
+        assert!(matches!(held.begin(F, x(60, 65), Mode::Exclusive), Begin::Now(_)));
+        assert_eq!(held.cede(LockId(1), x(45, 70)), answer(vec![x(45, 60), x(65, 70)]));
+        assert!(held.covers(F, x(0, 45), Mode::Exclusive) && held.covers(F, x(70, 99), Mode::Exclusive));
+        assert!(!held.covers(F, x(60, 61), Mode::Exclusive));
+        let paid = vec![Release { file: F, lock: LockId(1), gone: vec![x(60, 65)], answer: false }];
+        assert_eq!(held.end(Ticket(2)), paid);
+        assert_eq!(held.cede(LockId(1), Extent::ALL), answer(vec![x(0, 45), x(70, u64::MAX)]));
+        assert_eq!(held.cede(LockId(1), Extent::ALL), None);
     }
 
     #[test]

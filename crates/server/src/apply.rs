@@ -435,6 +435,7 @@ impl Core {
             directories: names.directories,
             open_files: names.open_files,
             leases: self.leases.status(),
+            range_locks: self.locks.status(),
             room: self.room()?,
             last_errors: self
                 .names

@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use pario_locks::{Action, Extent, Grant, Manager, Mode, Request, Ticket};
+use pario_locks::{Action, Counters, Extent, Grant, Manager, Mode, Request, Ticket};
 use pario_units::{ClientId, FileId};
-use pario_wire::message::Range;
+use pario_wire::message::{Range, RangeLocks};
 
 use crate::core::lock;
 use crate::error::{Error, Result};
@@ -81,6 +81,11 @@ impl Locks {
     /// Forgets a request that nobody waits for any more.
     pub fn cancel(&self, number: u64) {
         lock(&self.0).end(number);
+    }
+
+    pub fn status(&self) -> RangeLocks {
+        let Counters { requests, grants, conflicts, waits, .. } = lock(&self.0).manager.counters();
+        RangeLocks { requests, grants, conflicts, waits }
     }
 
     /// A client's connection has ended.

@@ -1,7 +1,7 @@
 //! What is to be learned from the simulation, as claims that can turn out false, and over which machines they hold.
 //!
-//! Each claim is looked at on 16 servers with one aggregator per node of four, so 64 ranks are as many aggregators as servers
-//! and 256 are four times as many: sizes at which all mechanisms are at work. [`sensitivity`] repeats that with each number of
+//! Each claim is looked at on 32 servers with one aggregator per node of four, so 128 ranks are as many aggregators as servers
+//! and 512 are four times as many: sizes at which all mechanisms are at work. [`sensitivity`] repeats that with each number of
 //! the machine made smaller and larger, and with other manners of callbacks and rounds.
 
 use pario_domain::Method::{self, Aligned, Even, GroupCyclic, StaticCyclic};
@@ -40,19 +40,20 @@ impl Claim {
 pub const CLAIMS: &[Claim] = &[
     Claim {
         name: "server-writes-cyclic",
-        text: "server locks, writes: both cyclic methods at least twice as fast as even and aligned",
+        text: "server locks, writes: both cyclic methods at least twice as fast as even and aligned with 1 and 2 aggregators per \
+               server, 1.5 times with 4",
         check: cyclic_writes,
     },
     Claim {
         name: "server-writes-group-scales",
-        text: "server locks, writes: with 2 and 4 aggregators per server group-cyclic goes on scaling (1.3 times and more each), \
-               static-cyclic falls behind it (below 0.85 and 0.65)",
+        text: "server locks, writes: with 2 and 4 aggregators per server group-cyclic goes on scaling (1.3 times and more each); \
+               static-cyclic is slower than with 1",
         check: group_scales,
     },
     Claim {
         name: "server-writes-bt-spikes",
         text: "server locks, static-cyclic writes of bt: per aggregator at least 1.1 times as fast where aggregators divide \
-               the servers as where they do not",
+               the servers as with the next numbers that do not",
         check: bt_spikes,
     },
     Claim {
@@ -68,8 +69,8 @@ pub const CLAIMS: &[Claim] = &[
     },
     Claim {
         name: "token-writes-even-unaligned",
-        text: "tokens, writes, many aggregators: even nearer to static-cyclic than to aligned where its parts do not begin at \
-               lock boundaries",
+        text: "tokens, writes, 1 and 2 aggregators per server: even nearer to static-cyclic than to aligned where its parts do not \
+               begin at lock boundaries",
         check: even_like_cyclic,
     },
     Claim {
@@ -79,14 +80,20 @@ pub const CLAIMS: &[Claim] = &[
     },
     Claim {
         name: "reads-alike",
-        text: "reads: all methods within 15 % of the first, under both protocols",
+        text: "reads: all methods within 10 % of the first, under both protocols",
         check: reads_alike,
     },
 ];
 
+const SERVERS: u16 = 32;
+
+/// As many aggregators as servers, twice and four times as many.
+const CROWDS: [u32; 3] = [128, 256, 512];
+
 fn outcome(base: &Setup, protocol: Protocol, method: Method, write: bool, ranks: u32, edge: u64) -> Outcome {
-    let work = Workload::named("coll_perf", ranks, Size { edge, calls: 3 }).expect("a sound size");
-    let setup = Setup { protocol, method, write, servers: 16, ..base.clone() };
+    let calls = if write { 3 } else { 10 };
+    let work = Workload::named("coll_perf", ranks, Size { edge, calls }).expect("a sound size");
+    let setup = Setup { protocol, method, write, servers: SERVERS, ..base.clone() };
     run(&setup, &work).expect("a sound setup")
 }
 
@@ -109,24 +116,26 @@ fn all(findings: impl IntoIterator<Item = Finding>) -> Finding {
 }
 
 fn cyclic_writes(base: &Setup) -> Finding {
-    all(EDGES.map(|edge| {
+    let cases = EDGES.into_iter().flat_map(|edge| CROWDS.map(|ranks| (edge, ranks)));
+    all(cases.map(|(edge, ranks)| {
         let [even, aligned, fixed, group] =
-            Method::ALL.map(|m| bandwidth(base, Protocol::Server, m, 64, edge));
+            Method::ALL.map(|m| bandwidth(base, Protocol::Server, m, ranks, edge));
         let figures =
             [("even", even), ("aligned", aligned), ("static-cyclic", fixed), ("group-cyclic", group)];
-        finding(fixed.min(group) >= 2.0 * even.max(aligned), &figures)
+        let times = if ranks == CROWDS[2] { 1.5 } else { 2.0 };
+        finding(fixed.min(group) >= times * even.max(aligned), &figures)
     }))
 }
 
 fn group_scales(base: &Setup) -> Finding {
     all(EDGES.map(|edge| {
-        let row = |m| [64, 128, 256].map(|ranks| bandwidth(base, Protocol::Server, m, ranks, edge));
+        let row = |m| CROWDS.map(|ranks| bandwidth(base, Protocol::Server, m, ranks, edge));
         let (group, fixed) = (row(GroupCyclic), row(StaticCyclic));
         let scales = group[1] >= 1.3 * group[0] && group[2] >= 1.3 * group[1];
-        let falls = fixed[1] <= 0.85 * group[1] && fixed[2] <= 0.65 * group[2];
+        let dips = fixed[1].max(fixed[2]) < 0.97 * fixed[0];
         let names = ["group-cyclic at 1", "2", "4 per server", "static-cyclic at 1", "2", "4"];
         let figures: Vec<(&str, f64)> = names.into_iter().zip(group.into_iter().chain(fixed)).collect();
-        finding(scales && falls, &figures)
+        finding(scales && dips, &figures)
     }))
 }
 
@@ -135,7 +144,7 @@ fn bt_spikes(base: &Setup) -> Finding {
         let setup = Setup {
             protocol: Protocol::Server,
             method: StaticCyclic,
-            servers: 16,
+            servers: SERVERS,
             write: true,
             ..base.clone()
         };
@@ -143,10 +152,10 @@ fn bt_spikes(base: &Setup) -> Finding {
         let outcome = run(&setup, &work).expect("a sound setup");
         outcome.bandwidth_mib_s() / f64::from(outcome.aggregators)
     };
-    let [four, seven, nine, thirteen, sixteen] = [16, 25, 36, 49, 64].map(each);
+    let [four, seven, thirteen, sixteen, more] = [16, 25, 49, 64, 81].map(each);
     let figures =
-        [("per aggregator: of 4", four), ("7", seven), ("9", nine), ("13", thirteen), ("16", sixteen)];
-    finding(four.min(sixteen) >= 1.1 * seven.max(nine).max(thirteen), &figures)
+        [("per aggregator: of 4", four), ("7", seven), ("13", thirteen), ("16", sixteen), ("21", more)];
+    finding(four >= 1.1 * seven && sixteen >= 1.1 * thirteen.max(more), &figures)
 }
 
 fn three(base: &Setup, ranks: u32, edge: u64) -> [f64; 3] {
@@ -167,13 +176,15 @@ fn even_like_aligned(base: &Setup) -> Finding {
 }
 
 fn even_like_cyclic(base: &Setup) -> Finding {
-    let [even, aligned, fixed] = three(base, 256, 100);
-    let figures = [("even", even), ("aligned", aligned), ("static-cyclic", fixed)];
-    finding((even - fixed).abs() < aligned - even, &figures)
+    all([128, 256].map(|ranks| {
+        let [even, aligned, fixed] = three(base, ranks, 100);
+        let figures = [("even", even), ("aligned", aligned), ("static-cyclic", fixed)];
+        finding((even - fixed).abs() < aligned - even, &figures)
+    }))
 }
 
 fn reads(base: &Setup, judge: fn([f64; 3]) -> bool) -> Finding {
-    all(Protocol::ALL.into_iter().flat_map(|protocol| {
+    all([Protocol::Server, Protocol::Token].into_iter().flat_map(|protocol| {
         EDGES.map(|edge| {
             let of = |m| outcome(base, protocol, m, false, 128, edge).bandwidth_mib_s();
             let [even, aligned, fixed] = [Even, Aligned, StaticCyclic].map(of);
@@ -188,7 +199,7 @@ fn reads_cyclic_last(base: &Setup) -> Finding {
 }
 
 fn reads_alike(base: &Setup) -> Finding {
-    reads(base, |row| row.iter().all(|&each| each >= 0.85 * row.iter().fold(0.0, |a: f64, b| a.max(*b))))
+    reads(base, |row| row.iter().all(|&each| each >= 0.9 * row.iter().fold(0.0, |a: f64, b| a.max(*b))))
 }
 
 /// A machine that differs in one thing from the usual one.
@@ -213,7 +224,9 @@ const VARIED: &[(&str, u64)] = &[
     ("server_rate", 2),
     ("request_time", 4),
     ("storage_rate", 3),
-    ("seek_time", 10),
+    ("seek_time", 2),
+    ("storage_queue", 4),
+    ("server_ahead", 4),
     ("ahead_first", 4),
     ("ahead_most", 8),
     ("jitter", 3),
@@ -233,6 +246,9 @@ pub fn variations() -> Vec<Variation> {
         }
     }
     let with = |name: &str, setup| Variation { name: name.into(), setup };
+    let mut flash = usual.clone();
+    flash.machine.seek_time = 50_000;
+    all.push(with("flash: seek_time 50 µs", flash));
     all.push(with("another seed", Setup { seed: 77, ..usual.clone() }));
     all.push(with("rounds free", Setup { rounds: Rounds::Free, ..usual.clone() }));
     all.push(with("callbacks of parts", Setup { callback: Some(Callback::Part), ..usual.clone() }));
@@ -284,6 +300,6 @@ mod tests {
         let names: std::collections::BTreeSet<&str> = all.iter().map(|v| v.name.as_str()).collect();
         assert_eq!(names.len(), all.len());
         let varied = all.iter().filter(|v| v.setup.machine != Machine::default()).count();
-        assert_eq!(varied, 2 * VARIED.len());
+        assert_eq!(varied, 2 * VARIED.len() + 1);
     }
 }

@@ -1,9 +1,9 @@
 //! The pretended machine: every number that a simulation depends on, with its unit and what it stands for.
 //!
 //! The values are those of a cluster on which a node's file-system client (one process that writes) is the narrow place,
-//! and a storage target (flash or many disks behind a cache) takes in what a dozen clients give away. Absolute bandwidths
-//! follow these numbers and mean little; what is worth knowing is which orderings hold over a range of them
-//! ([`crate::sensitivity`]).
+//! and a server's storage, many disks with parity, takes in what a dozen clients give away as long as it is written in order.
+//! Absolute bandwidths follow these numbers and mean little; what is worth knowing is which orderings hold over a range of
+//! them ([`crate::sensitivity`]).
 
 macro_rules! machine {
     ($($(#[doc = $doc:literal])+ $name:ident = $value:literal $unit:literal,)+) => {
@@ -72,14 +72,18 @@ machine! {
     request_time = 20_000 "ns",
     /// What a server's storage reads or writes when it does so in order.
     storage_rate = 5_000_000_000 "B/s",
-    /// What it costs the storage to go somewhere else.
-    seek_time = 50_000 "ns",
-    /// Bytes written that a server takes in before its storage has them.
+    /// What it costs the storage to go on elsewhere than where it is: to position disks, and to bring parity up to date.
+    seek_time = 2_000_000 "ns",
+    /// Bytes written that a partition's server takes in before its storage has them.
     server_buffer = 268_435_456 "B",
-    /// Time of a lock manager, and of a holder that is asked to give way, for one message.
-    lock_time = 30_000 "ns",
+    /// Requests among which a server's storage takes what lies next.
+    storage_queue = 32 "requests",
+    /// Bytes of a file that a server reads at a time, ahead of those who want them.
+    server_ahead = 8_388_608 "B",
+    /// Time of a server's lock manager, and of a holder that is asked to give way or told, for one message.
+    lock_time = 100_000 "ns",
     /// Bytes that a client reads ahead after a read that does not follow the one before.
-    ahead_first = 32_768 "B",
+    ahead_first = 16_384 "B",
     /// The most that it reads ahead; the amount doubles with each read that follows the one before.
     ahead_most = 1_048_576 "B",
     /// By how many thousandths any of these times may turn out longer or shorter.

@@ -15,17 +15,22 @@ pub enum Protocol {
     /// The first who asks gets a token for the whole file; whoever holds a token splits it for those who come
     /// later. A request needs one token, however many servers it spans.
     Token,
+    /// Leases of a partition, as Pario's servers and tier 1 have them, with each aggregator as a program of its own: those of
+    /// one program share their leases. Each server leases what it stores, for reading and writing alike; what is leased is
+    /// cached however many servers it spans; every access to a server passes its lock manager.
+    Lease,
 }
 
 impl Protocol {
-    /// Both.
-    pub const ALL: [Protocol; 2] = [Protocol::Server, Protocol::Token];
+    /// All.
+    pub const ALL: [Protocol; 3] = [Protocol::Server, Protocol::Token, Protocol::Lease];
 
     /// Its word on the command line and in results.
     pub fn word(self) -> &'static str {
         match self {
             Protocol::Server => "server",
             Protocol::Token => "token",
+            Protocol::Lease => "lease",
         }
     }
 }
@@ -33,12 +38,14 @@ impl Protocol {
 /// What a holder does when it is asked to give way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callback {
-    /// It ends the operation that uses the lock, writes back all that is dirty under the lock, and then gives up its
-    /// part: what clients do whose locks cannot be split in use (Lustre).
+    /// It ends the operation that uses the lock, writes back all that is dirty under the lock, and gives up all of it: what
+    /// clients do whose locks cannot be split (Lustre). What it asks for meanwhile waits for that as well.
     Whole,
     /// It gives up at once what it does not use, and writes back what is dirty there and nothing else: what tokens
-    /// (GPFS) and Pario's own locks do.
+    /// (GPFS) do.
     Part,
+    /// It gives up what is asked for, and on either side all, if it keeps no block there: what Pario's tier 1 does.
+    Kept,
 }
 
 /// How aggregators get through the windows of a call.
@@ -55,7 +62,8 @@ pub enum Rounds {
 pub struct Setup {
     /// How the file system locks.
     pub protocol: Protocol,
-    /// How a holder gives way; `None`: [`Callback::Whole`] with server locks, [`Callback::Part`] with tokens.
+    /// How a holder gives way; `None`: [`Callback::Whole`] with server locks, [`Callback::Part`] with tokens. Leases are always
+    /// given up as [`Callback::Kept`] says.
     pub callback: Option<Callback>,
     /// How regions are dealt out to aggregators.
     pub method: Method,
@@ -101,10 +109,12 @@ impl Default for Setup {
 impl Setup {
     /// How holders give way.
     pub fn callback(&self) -> Callback {
-        self.callback.unwrap_or(match self.protocol {
-            Protocol::Server => Callback::Whole,
-            Protocol::Token => Callback::Part,
-        })
+        match (self.protocol, self.callback) {
+            (Protocol::Lease, _) => Callback::Kept,
+            (_, Some(callback)) => callback,
+            (Protocol::Server, None) => Callback::Whole,
+            (Protocol::Token, None) => Callback::Part,
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::codec::{Field, Reader, numbered, records};
 use crate::error::Error;
 use crate::message::{
     Access, Attributes, Change, Create, Entry, Failure, Held, Inode, Intent, Kind, Leases, Part, Prefetches,
-    Range, Recall, Room, Run, Size, Slot, Status, What, Wish, Written,
+    Range, RangeLocks, Recall, Room, Run, Size, Slot, Status, What, Wish, Written,
 };
 
 numbered! {
@@ -86,6 +86,7 @@ records! {
         waits: u64,
         cut_off: u64,
     }
+    RangeLocks { requests: u64, grants: u64, conflicts: u64, waits: u64 }
     Prefetches { taken: u64, refused: u64, released: u64, loaded_blocks: u64, hits: u64, kept_blocks: u32 }
     Status {
         pid: u32,
@@ -119,6 +120,7 @@ records! {
         directories: u64,
         open_files: u64,
         leases: Leases,
+        range_locks: RangeLocks,
         room: Room,
         last_errors: Vec<String>,
     }

@@ -283,6 +283,17 @@ pub struct Leases {
     pub cut_off: u64,
 }
 
+/// The traffic that byte-range locks cause, which atomic accesses take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RangeLocks {
+    pub requests: u64,
+    pub grants: u64,
+    /// Locks that stood in the way of a request when it came.
+    pub conflicts: u64,
+    /// Requests that had to wait.
+    pub waits: u64,
+}
+
 /// Ranges that clients wanted to have ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prefetches {
@@ -334,6 +345,7 @@ pub struct Status {
     pub directories: u64,
     pub open_files: u64,
     pub leases: Leases,
+    pub range_locks: RangeLocks,
     pub room: Room,
     /// What went wrong last, newest first.
     pub last_errors: Vec<String>,

@@ -41,7 +41,7 @@ pub struct Arguments {
     /// Bytes of a stripe, which is also the lock unit (k, M and G are understood)
     #[arg(long, value_name = "SIZE", default_value = "512k", value_parser = size)]
     stripe: u64,
-    /// How the file system locks
+    /// How the file system locks: server, token, or lease (a Pario partition, to which each aggregator is a program of its own)
     #[arg(long, value_name = "PROTOCOL,…", value_delimiter = ',', default_value = "server")]
     protocol: Vec<ProtocolWord>,
     /// How regions are dealt out [default: all four]
@@ -74,8 +74,9 @@ pub struct Arguments {
     /// Collective calls [default: coll_perf and tile 10, bt and s3d 40, flash 24, contiguous 4]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     calls: u32,
-    /// How a lock's holder gives way: all that is dirty under it first, or the part asked for [default: server whole, token part]
-    #[arg(long, value_name = "whole|part")]
+    /// How a lock's holder gives way: with the whole lock, with its part on the side of who asks, or with all but around blocks that
+    /// it keeps [default: server whole, token part; lease always kept]
+    #[arg(long, value_name = "whole|part|kept")]
     callback: Option<CallbackWord>,
     /// Whether aggregators begin each round together, as in ROMIO, or each as soon as it can, as in Pario
     #[arg(long, value_name = "together|free", default_value = "together")]
@@ -89,7 +90,7 @@ pub struct Arguments {
     /// List the numbers of the machine and end
     #[arg(long)]
     machine: bool,
-    /// Look which conclusions hold when the machine's numbers change (takes a minute) and end
+    /// Look which conclusions hold when the machine's numbers change (takes minutes) and end
     #[arg(long)]
     sensitivity: bool,
     /// Write JSON, for programs
@@ -121,6 +122,7 @@ Examples:
 enum ProtocolWord {
     Server,
     Token,
+    Lease,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -134,6 +136,7 @@ enum StrategyWord {
 enum CallbackWord {
     Whole,
     Part,
+    Kept,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -274,6 +277,7 @@ impl ProtocolWord {
         match self {
             ProtocolWord::Server => Protocol::Server,
             ProtocolWord::Token => Protocol::Token,
+            ProtocolWord::Lease => Protocol::Lease,
         }
     }
 }
@@ -293,6 +297,7 @@ impl CallbackWord {
         match self {
             CallbackWord::Whole => Callback::Whole,
             CallbackWord::Part => Callback::Part,
+            CallbackWord::Kept => Callback::Kept,
         }
     }
 }

@@ -5,6 +5,7 @@
 mod bench;
 mod check;
 mod copies;
+mod counts;
 mod mounts;
 mod names;
 mod site;

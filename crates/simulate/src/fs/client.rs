@@ -6,6 +6,8 @@ use std::ops::Range;
 use pario_locks::{Extent, Held, LockId, Mode, Release, Ticket};
 use pario_units::FileId;
 
+use super::keeping::Kept;
+use super::locking::Holder;
 use super::reading::Ahead;
 use super::server::Piece;
 use crate::agenda::Time;
@@ -43,6 +45,7 @@ pub enum Then {
 /// A part of a lock that is given up when these pieces have reached their servers.
 #[derive(Debug)]
 pub struct Owing {
+    pub holder: Holder,
     pub keeper: u32,
     pub release: Release,
     pub pieces: BTreeSet<u64>,
@@ -51,6 +54,7 @@ pub struct Owing {
 /// A revocation that waits for the end of the operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Deferred {
+    pub holder: Holder,
     pub keeper: u32,
     pub file: FileId,
     pub lock: LockId,
@@ -72,12 +76,16 @@ pub struct Client {
     pub io_ns: u64,
     /// Locks of each manager.
     pub held: Vec<Held>,
+    /// How often it has given up a lock of each as a whole.
+    pub turns: Vec<u32>,
     /// When the latest message to and from each manager arrives: they do not overtake each other.
     pub to: Vec<Time>,
     pub from: Vec<Time>,
     /// Handles what managers want.
     pub daemon: Link,
     pub operation: Option<Operation>,
+    /// Blocks that it caches, as far as that matters.
+    pub kept: Kept,
     pub deferred: Vec<Deferred>,
     pub owing: Vec<Owing>,
     /// Pieces to be sent, in order, and whether one is being sent.
@@ -106,10 +114,12 @@ impl Client {
             exchanging_ns: 0,
             io_ns: 0,
             held: (0..keepers).map(|_| Held::new(unit)).collect(),
+            turns: vec![0; keepers],
             to: vec![Time(0); keepers],
             from: vec![Time(0); keepers],
             daemon: Link::default(),
             operation: None,
+            kept: Kept::new(unit),
             deferred: Vec::new(),
             owing: Vec::new(),
             sending: VecDeque::new(),

@@ -14,7 +14,7 @@ use crate::setup::{Callback, Protocol};
 /// A lock manager and the processor that it has.
 #[derive(Debug)]
 pub struct Keeper {
-    pub manager: Manager<u32>,
+    pub manager: Manager<Holder>,
     pub core: Link,
 }
 
@@ -24,11 +24,15 @@ impl Keeper {
     }
 }
 
+/// A client, and how often it has given up a lock of that manager as a whole. To the manager that is somebody else each time:
+/// what a client asks for while it still writes back what was dirty under its old lock waits for that as others do.
+pub type Holder = (u32, u32);
+
 /// What a client says to a manager.
 #[derive(Debug)]
 pub enum Word {
-    Request(Request<u32>),
-    Release(Release),
+    Request(Request<Holder>),
+    Release(Holder, Release),
 }
 
 impl Run<'_> {
@@ -37,7 +41,7 @@ impl Run<'_> {
         let extent = |start, end| Extent::new(start, end).expect("a request has bytes");
         match self.setup.protocol {
             Protocol::Token => vec![(0, extent(range.start, range.end))],
-            Protocol::Server => {
+            Protocol::Server | Protocol::Lease => {
                 let shares = self.striping.shares(range.clone());
                 let mut locks: Vec<(u32, Extent)> = shares
                     .map(|share| (u32::from(share.server.0), extent(share.at, share.at + share.len)))
@@ -65,7 +69,8 @@ impl Run<'_> {
                 Begin::Ask(ticket) => {
                     self.seen.requests += 1;
                     let grant = Grant::Largest;
-                    let request = Request { holder: number, ticket, file, extent, mode, grant };
+                    let holder = (number, client.turns[keeper as usize]);
+                    let request = Request { holder, ticket, file, extent, mode, grant };
                     self.say(keeper, number, Word::Request(request));
                     if mode == Mode::Exclusive {
                         return;
@@ -85,83 +90,100 @@ impl Run<'_> {
         let at = self.agenda.now() + self.latency();
         let latest = &mut self.clients[from as usize].to[keeper as usize];
         *latest = at.max(*latest);
-        self.agenda.put(*latest, Event::ToKeeper { keeper, from, word });
+        self.agenda.put(*latest, Event::ToKeeper { keeper, word });
     }
 
-    pub fn at_keeper(&mut self, keeper: u32, from: u32, word: Word) {
-        let ns = self.about(self.setup.machine.lock_time);
+    pub fn at_keeper(&mut self, keeper: u32, word: Word) {
+        let machine = &self.setup.machine;
+        // Who has a token is looked up; the work is its holder's.
+        let ns = match self.setup.protocol {
+            Protocol::Server | Protocol::Lease => machine.lock_time,
+            Protocol::Token => machine.message_time,
+        };
+        let ns = self.about(ns);
         let done = self.keepers[keeper as usize].core.take(self.agenda.now(), ns).1;
-        self.agenda.put(done, Event::Kept { keeper, from, word });
+        self.agenda.put(done, Event::Kept { keeper, word });
     }
 
-    pub fn kept(&mut self, keeper: u32, from: u32, word: Word) {
+    pub fn kept(&mut self, keeper: u32, word: Word) {
         let manager = &mut self.keepers[keeper as usize].manager;
         let actions = match &word {
             Word::Request(request) => manager.request(*request),
-            Word::Release(release) => manager.release(from, release),
+            Word::Release(holder, release) => manager.release(*holder, release),
         };
         for action in actions.expect("clients keep to the protocol") {
             self.messages.locks += 1;
             let at = self.agenda.now() + self.latency();
-            let latest = &mut self.clients[action.holder() as usize].from[keeper as usize];
+            let latest = &mut self.clients[action.holder().0 as usize].from[keeper as usize];
             *latest = at.max(*latest);
             self.agenda.put(*latest, Event::ToHolder { keeper, action });
         }
     }
 
-    pub fn at_holder(&mut self, keeper: u32, action: Action<u32>) {
+    pub fn at_holder(&mut self, keeper: u32, action: Action<Holder>) {
         let ns = self.about(self.setup.machine.lock_time);
-        let done = self.clients[action.holder() as usize].daemon.take(self.agenda.now(), ns).1;
+        let done = self.clients[action.holder().0 as usize].daemon.take(self.agenda.now(), ns).1;
         self.agenda.put(done, Event::Told { keeper, action });
     }
 
-    pub fn told(&mut self, keeper: u32, action: Action<u32>) {
+    pub fn told(&mut self, keeper: u32, action: Action<Holder>) {
         match action {
-            Action::Granted { holder, ticket, file, lock, extent, mode } => {
+            Action::Granted { holder: (number, _), ticket, file, lock, extent, mode } => {
                 self.seen.grants += 1;
-                let client = &mut self.clients[holder as usize];
+                let client = &mut self.clients[number as usize];
                 let begun = client.held[keeper as usize].granted(ticket, file, lock, extent, mode);
                 assert!(begun, "a client waits till it is granted");
                 let operation = client.operation.as_mut().expect("it asked");
                 operation.taken.push((keeper, ticket));
-                self.fetch(holder, keeper);
-                self.lock(holder);
+                self.fetch(number, keeper);
+                self.lock(number);
             }
             Action::Revoke { holder, file, lock, wanted } => {
                 self.seen.revocations += 1;
-                self.give_way(holder, Deferred { keeper, file, lock, wanted });
+                self.give_way(Deferred { holder, keeper, file, lock, wanted });
             }
             Action::Refused { .. } => unreachable!("no file goes away"),
         }
     }
 
     /// A client is asked for a lock.
-    fn give_way(&mut self, number: u32, asked: Deferred) {
-        let Deferred { keeper, file, lock, wanted } = asked;
-        let whole = self.setup.callback() == Callback::Whole;
-        let client = &mut self.clients[number as usize];
-        let covered = if whole { client.covered(keeper, file, lock) } else { Vec::new() };
-        if whole && client.uses(keeper, file, &covered) {
-            client.deferred.push(asked);
-            return;
+    fn give_way(&mut self, asked: Deferred) {
+        let Deferred { holder, keeper, file, lock, wanted } = asked;
+        let client = &mut self.clients[holder.0 as usize];
+        let held = &mut client.held[keeper as usize];
+        let release = match self.setup.callback() {
+            Callback::Whole => {
+                let covered = client.covered(keeper, file, lock);
+                if client.uses(keeper, file, &covered) {
+                    client.deferred.push(asked);
+                    return;
+                }
+                client.turns[keeper as usize] += 1;
+                client.held[keeper as usize].revoke(lock, Extent::ALL)
+            }
+            Callback::Part => held.revoke(lock, wanted),
+            Callback::Kept => {
+                let gone = client.kept.leave(keeper, file, wanted);
+                held.cede(lock, gone)
+            }
+        };
+        if let Some(release) = release {
+            self.give_up(holder, keeper, release);
         }
-        let Some(release) = client.held[keeper as usize].revoke(lock, wanted) else { return };
-        let flushed = if whole { covered } else { release.gone.clone() };
-        self.give_up(number, keeper, release, &flushed);
     }
 
-    /// Sends a release when what is dirty in these extents has reached its server.
-    fn give_up(&mut self, number: u32, keeper: u32, release: Release, flushed: &[Extent]) {
-        let client = &mut self.clients[number as usize];
-        let pieces = client.dirty_in(keeper, release.file, flushed);
+    /// Sends a release when what is dirty there has reached its server.
+    fn give_up(&mut self, holder: Holder, keeper: u32, release: Release) {
+        let client = &mut self.clients[holder.0 as usize];
+        let pieces = client.dirty_in(keeper, release.file, &release.gone);
         if pieces.is_empty() {
-            self.say(keeper, number, Word::Release(release));
+            self.say(keeper, holder.0, Word::Release(holder, release));
         } else {
             // What somebody waits for goes first.
             let (first, rest): (Vec<_>, Vec<_>) =
                 client.sending.drain(..).partition(|piece| pieces.contains(&piece.number));
             client.sending.extend(first.into_iter().chain(rest));
-            client.owing.push(Owing { keeper, release, pieces });
+            client.owing.push(Owing { holder, keeper, release, pieces });
         }
     }
 
@@ -174,8 +196,8 @@ impl Run<'_> {
         let (ready, rest): (Vec<Owing>, Vec<Owing>) =
             std::mem::take(&mut client.owing).into_iter().partition(|owing| owing.pieces.is_empty());
         client.owing = rest;
-        for Owing { keeper, release, .. } in ready {
-            self.say(keeper, number, Word::Release(release));
+        for Owing { holder, keeper, release, .. } in ready {
+            self.say(keeper, number, Word::Release(holder, release));
         }
     }
 
@@ -183,13 +205,23 @@ impl Run<'_> {
     pub fn unlock(&mut self, number: u32, taken: &[(u32, Ticket)]) {
         for &(keeper, ticket) in taken {
             let client = &mut self.clients[number as usize];
+            let holder = (number, client.turns[keeper as usize]);
             for release in client.held[keeper as usize].end(ticket) {
-                let gone = release.gone.clone();
-                self.give_up(number, keeper, release, &gone);
+                self.give_up(holder, keeper, release);
             }
         }
         for asked in std::mem::take(&mut self.clients[number as usize].deferred) {
-            self.give_way(number, asked);
+            self.give_way(asked);
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Shared for reading, exclusive for writing; leases are exclusive.
+    pub fn mode(&self) -> Mode {
+        match self.setup.protocol {
+            Protocol::Server | Protocol::Token if !self.setup.write => Mode::Shared,
+            _ => Mode::Exclusive,
         }
     }
 }
@@ -204,9 +236,4 @@ impl super::Client {
         let mut used = operation.locks.iter().filter(|(k, _)| is_taken && *k == keeper);
         used.any(|(_, used)| extents.iter().any(|extent| extent.overlaps(*used)))
     }
-}
-
-/// Shared for reading, exclusive for writing.
-pub fn mode(write: bool) -> Mode {
-    if write { Mode::Exclusive } else { Mode::Shared }
 }

@@ -9,6 +9,7 @@
 //! messages ([`locking`]). All of it happens in one [`Agenda`], so a run depends on its input and seed only.
 
 mod client;
+mod keeping;
 mod locking;
 mod operation;
 mod reading;
@@ -27,8 +28,8 @@ use crate::setup::{Messages, Outcome, Protocol, Rounds, Setup};
 use crate::shuffle::Shuffle;
 use crate::workload::{Access, Workload};
 use client::Client;
-use locking::{Keeper, Word};
-use server::{Job, Piece, Server};
+use locking::{Holder, Keeper, Word};
+use server::{Piece, Server, Wish};
 
 /// Why a run cannot be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,22 +60,20 @@ enum Event {
     /// A lock message has arrived at a manager, and then: the manager has looked at it.
     ToKeeper {
         keeper: u32,
-        from: u32,
         word: Word,
     },
     Kept {
         keeper: u32,
-        from: u32,
         word: Word,
     },
     /// A lock message has arrived at a client, and then: the client has looked at it.
     ToHolder {
         keeper: u32,
-        action: Action<u32>,
+        action: Action<Holder>,
     },
     Told {
         keeper: u32,
-        action: Action<u32>,
+        action: Action<Holder>,
     },
     /// A client's request is in its cache.
     Copied(u32),
@@ -88,11 +87,11 @@ enum Event {
     /// A request to read has reached its server, and then: the server has looked at it.
     Asked {
         server: u16,
-        job: Job,
+        wish: Wish,
     },
-    Queued {
+    Wanted {
         server: u16,
-        job: Job,
+        wish: Wish,
     },
     /// A server's storage has done what it did.
     Stored(u16),
@@ -165,7 +164,7 @@ impl<'a> Run<'a> {
         let wanted = Wanted { cb_nodes: setup.aggregators, config: &ConfigList::default(), servers };
         let aggregators = choose(&node, &names, &wanted);
         let keepers = match setup.protocol {
-            Protocol::Server => usize::from(count),
+            Protocol::Server | Protocol::Lease => usize::from(count),
             Protocol::Token => 1,
         };
         let client = |&rank: &u32| Client::new(rank, keepers, setup.stripe);
@@ -212,8 +211,8 @@ impl<'a> Run<'a> {
             Event::Meet => self.meet(),
             Event::Window(client) => self.window(client),
             Event::Exchanged(client) => self.exchanged(client),
-            Event::ToKeeper { keeper, from, word } => self.at_keeper(keeper, from, word),
-            Event::Kept { keeper, from, word } => self.kept(keeper, from, word),
+            Event::ToKeeper { keeper, word } => self.at_keeper(keeper, word),
+            Event::Kept { keeper, word } => self.kept(keeper, word),
             Event::ToHolder { keeper, action } => self.at_holder(keeper, action),
             Event::Told { keeper, action } => self.told(keeper, action),
             Event::Copied(client) => self.copied(client),
@@ -221,8 +220,8 @@ impl<'a> Run<'a> {
             Event::Arrived(piece) => self.arrived(piece),
             Event::Taken(piece) => self.taken(piece),
             Event::Known(piece) => self.known(piece),
-            Event::Asked { server, job } => self.asked(server, job),
-            Event::Queued { server, job } => self.queued(server, job),
+            Event::Asked { server, wish } => self.asked(server, wish),
+            Event::Wanted { server, wish } => self.wanted(server, wish),
             Event::Stored(server) => self.stored(server),
             Event::Received { client, request } => self.received(client, request),
         }

@@ -10,7 +10,6 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::client::{Operation, Then};
-use super::locking::mode;
 use super::server::Piece;
 use super::{Event, Run};
 use crate::link::span;
@@ -29,7 +28,7 @@ impl Run<'_> {
         let operation = Operation {
             file: self.work.file(self.call),
             range,
-            mode: mode(self.setup.write),
+            mode: self.mode(),
             locks,
             begun: 0,
             taken: Vec::new(),
@@ -67,7 +66,7 @@ impl Run<'_> {
 
     /// The blocks of which this range is a part only and another client wrote another part.
     fn parts_of_others(&mut self, number: u32, range: Range<u64>) -> Vec<Range<u64>> {
-        if self.setup.protocol == Protocol::Server {
+        if self.setup.protocol != Protocol::Token {
             return Vec::new();
         }
         let (unit, file) = (self.setup.stripe, self.work.file(self.call));
@@ -87,7 +86,7 @@ impl Run<'_> {
         if operation.then == Then::End {
             return self.end(number);
         }
-        if operation.locks.len() > 1 {
+        if operation.locks.len() > 1 && self.setup.protocol == Protocol::Server {
             return self.send_through(number);
         }
         if client.dirty_bytes > 0 && client.dirty_bytes + len > self.setup.machine.client_cache {
@@ -107,7 +106,8 @@ impl Run<'_> {
             let client = &mut self.clients[number as usize];
             client.dirty.insert(piece.number, (piece.keeper, piece.file, piece.extent()));
             client.dirty_bytes += piece.len;
-            client.sending.push_back(piece);
+            self.keep(number, piece.keeper, piece.file, piece.place);
+            self.clients[number as usize].sending.push_back(piece);
         }
         self.send(number);
         self.end(number);

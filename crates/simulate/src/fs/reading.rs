@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::server::Job;
+use super::server::Wish;
 use super::{Event, Run};
 use crate::setup::Protocol;
 
@@ -75,7 +75,12 @@ impl Run<'_> {
             .into_iter()
             .partition(|piece| token || u32::from(piece.server.0) == keeper);
         operation.unread = rest;
-        let requests: Vec<u64> = here.into_iter().map(|piece| self.ask(number, piece)).collect();
+        let file = operation.file;
+        let mut requests = Vec::new();
+        for piece in here {
+            self.keep(number, keeper, file, piece.local);
+            requests.push(self.ask(number, piece));
+        }
         let operation = self.clients[number as usize].operation.as_mut().expect("it is under way");
         operation.waits.extend(requests);
     }
@@ -86,7 +91,11 @@ impl Run<'_> {
         let (first, most, size) = (machine.ahead_first, machine.ahead_most, self.work.size(self.call));
         let client = &mut self.clients[number as usize];
         let range = client.operation.as_ref().expect("it is under way").range.clone();
-        let more = client.ahead.next(&range, first, most, size);
+        let more = match self.setup.protocol {
+            // What is not leased is not read.
+            Protocol::Lease => 0..0,
+            Protocol::Server | Protocol::Token => client.ahead.next(&range, first, most, size),
+        };
         for piece in self.striping.pieces(more).collect::<Vec<_>>() {
             let part = piece.offset.0..piece.offset.0 + piece.len;
             let request = self.ask(number, piece);
@@ -104,10 +113,10 @@ impl Run<'_> {
     pub fn ask(&mut self, number: u32, piece: pario_layout::Piece) -> u64 {
         let request = self.number();
         let file = self.work.file(self.call);
-        let job = Job { file, local: piece.local, len: piece.len, reader: Some((number, request)) };
+        let wish = Wish { client: number, request, file, local: piece.local, len: piece.len };
         self.messages.data += 1;
         let at = self.agenda.now() + self.latency();
-        self.agenda.put(at, Event::Asked { server: piece.server.0, job });
+        self.agenda.put(at, Event::Asked { server: piece.server.0, wish });
         request
     }
 

@@ -1,4 +1,8 @@
-//! A server: its link, its processor, a buffer for what is written, and storage that takes what lies next.
+//! A server: its link, its processor, and storage that takes what lies next.
+//!
+//! A write is acknowledged when it is on storage: servers of these file systems keep nothing that they could lose. Reads come
+//! out of a server's memory: it reads a large part of a file at a time and begins with the next part when somebody wants the
+//! one before. What others write in between is read as it is and not kept.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,7 +10,6 @@ use pario_locks::Extent;
 use pario_units::FileId;
 
 use super::{Event, Run};
-use crate::agenda::Time;
 use crate::link::{Link, span};
 
 /// Bytes of one stripe on their way from a client to a server.
@@ -30,14 +33,40 @@ impl Piece {
     }
 }
 
-/// Something for a server's storage to do.
-#[derive(Clone, Debug)]
-pub struct Job {
+/// Bytes of one stripe that a client wants to read.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    pub client: u32,
+    pub request: u64,
     pub file: FileId,
     pub local: u64,
     pub len: u64,
-    /// Who reads it and the number of the request; `None` if it is written.
-    pub reader: Option<(u32, u64)>,
+}
+
+/// Something for a server's storage to do.
+#[derive(Debug)]
+struct Job {
+    file: FileId,
+    local: u64,
+    len: u64,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Write(Piece),
+    /// For this client and no other.
+    Read(Wish),
+    /// For whoever wants this part of the file.
+    Load(u64),
+}
+
+/// A part of a file at a server.
+#[derive(Debug)]
+enum Part {
+    /// It is being read; these wait for it.
+    Coming(Vec<Wish>),
+    Here,
 }
 
 #[derive(Debug, Default)]
@@ -45,17 +74,14 @@ pub struct Server {
     pub inward: Link,
     outward: Link,
     core: Link,
-    /// Bytes in the buffer, and pieces that wait for room there.
-    buffered: u64,
-    waiting: VecDeque<Piece>,
-    /// What storage has to do: reads as they came, and when there are none, writes by place.
-    reads: VecDeque<Job>,
-    writes: BTreeMap<(FileId, u64, u64), Job>,
+    /// What storage chooses from, by place; and what comes after.
+    near: BTreeMap<(FileId, u64, u64), Job>,
+    later: VecDeque<Job>,
     queued: u64,
-    /// What it does now, and since when.
-    current: Option<(Job, Time)>,
+    current: Option<Job>,
     /// Where it is.
     head: (FileId, u64),
+    parts: BTreeMap<(FileId, u64), Part>,
     latest_client: Option<u32>,
     pub interleaved: u64,
     pub seeks: u64,
@@ -68,15 +94,18 @@ impl Server {
         }
     }
 
-    /// A read, or the write that lies next to where storage is, upwards and then from the beginning.
-    fn pick(&mut self) -> Option<Job> {
-        if let Some(read) = self.reads.pop_front() {
-            return Some(read);
+    /// What lies next to where storage is, upwards and then from the beginning.
+    fn pick(&mut self, depth: u64) -> Option<Job> {
+        while (self.near.len() as u64) < depth.max(1)
+            && let Some(job) = self.later.pop_front()
+        {
+            self.queued += 1;
+            self.near.insert((job.file, job.local, self.queued), job);
         }
         let (file, local) = self.head;
-        let next = self.writes.range((file, local, 0)..).next().or_else(|| self.writes.iter().next());
+        let next = self.near.range((file, local, 0)..).next().or_else(|| self.near.iter().next());
         let key = *next?.0;
-        self.writes.remove(&key)
+        self.near.remove(&key)
     }
 }
 
@@ -88,92 +117,112 @@ impl Run<'_> {
         self.agenda.put(done, Event::Taken(piece));
     }
 
-    /// The server has looked at a piece: it goes to the buffer when there is room.
+    /// The server has looked at a piece: it goes to storage.
     pub fn taken(&mut self, piece: Piece) {
-        let server = usize::from(piece.server);
-        self.servers[server].meets(piece.client);
-        self.servers[server].waiting.push_back(piece);
-        self.admit(server);
-    }
-
-    fn admit(&mut self, server: usize) {
-        let room = self.setup.machine.server_buffer;
-        loop {
-            let host = &mut self.servers[server];
-            let fits = |piece: &Piece| host.buffered == 0 || host.buffered + piece.len <= room;
-            if !host.waiting.front().is_some_and(fits) {
-                break;
-            }
-            let piece = host.waiting.pop_front().expect("just seen");
-            host.buffered += piece.len;
-            let job = Job { file: piece.file, local: piece.local, len: piece.len, reader: None };
-            self.messages.data += 1;
-            let at = self.agenda.now() + self.latency();
-            self.agenda.put(at, Event::Known(piece));
-            self.queued(server as u16, job);
-        }
+        let server = piece.server;
+        self.servers[usize::from(server)].meets(piece.client);
+        let (file, local, len) = (piece.file, piece.local, piece.len);
+        self.pass(piece.client, server, file, local, len);
+        self.store(server, Job { file, local, len, what: What::Write(piece) });
     }
 
     /// A request to read has arrived.
-    pub fn asked(&mut self, server: u16, job: Job) {
+    pub fn asked(&mut self, server: u16, wish: Wish) {
         let ns = self.about(self.setup.machine.request_time);
         let host = &mut self.servers[usize::from(server)];
-        if let Some((client, _)) = job.reader {
-            host.meets(client);
-        }
+        host.meets(wish.client);
         let done = host.core.take(self.agenda.now(), ns).1;
-        self.agenda.put(done, Event::Queued { server, job });
+        self.agenda.put(done, Event::Wanted { server, wish });
+    }
+
+    /// The server has looked at a request to read.
+    pub fn wanted(&mut self, server: u16, wish: Wish) {
+        let Wish { file, local, len, .. } = wish;
+        self.pass(wish.client, server, file, local, len);
+        if self.setup.write {
+            return self.store(server, Job { file, local, len, what: What::Read(wish) });
+        }
+        let part = local / self.part_bytes();
+        self.load(server, file, part);
+        self.load(server, file, part + 1);
+        match self.servers[usize::from(server)].parts.get_mut(&(file, part)) {
+            Some(Part::Coming(wishes)) => wishes.push(wish),
+            _ => self.deliver(server, &wish),
+        }
+    }
+
+    /// What a server reads at a time: whole stripes.
+    fn part_bytes(&self) -> u64 {
+        let stripe = self.setup.stripe;
+        (self.setup.machine.server_ahead / stripe).max(1) * stripe
+    }
+
+    /// Begins to read a part of a file, if it is one and it is not there.
+    fn load(&mut self, server: u16, file: FileId, part: u64) {
+        let len = self.part_bytes();
+        let end = self.striping.local_end(pario_units::ServerId(server), self.work.size(self.call));
+        let local = part * len;
+        let parts = &mut self.servers[usize::from(server)].parts;
+        if local < end && !parts.contains_key(&(file, part)) {
+            parts.insert((file, part), Part::Coming(Vec::new()));
+            let len = len.min(end - local);
+            self.store(server, Job { file, local, len, what: What::Load(part) });
+        }
+    }
+
+    /// Sends a client what it wants.
+    fn deliver(&mut self, server: u16, wish: &Wish) {
+        let (machine, now) = (&self.setup.machine, self.agenda.now());
+        let host = &mut self.servers[usize::from(server)];
+        let carried = host.outward.take(now, span(wish.len, machine.server_rate)).1;
+        let inlet = &mut self.clients[wish.client as usize].inlet;
+        let taken = inlet.take(now, span(wish.len, machine.client_rate)).1;
+        self.messages.data += 1;
+        let at = carried.max(taken) + self.latency();
+        self.agenda.put(at, Event::Received { client: wish.client, request: wish.request });
     }
 
     /// Storage has one more thing to do.
-    pub fn queued(&mut self, server: u16, job: Job) {
-        let host = &mut self.servers[usize::from(server)];
-        host.queued += 1;
-        match job.reader {
-            Some(_) => host.reads.push_back(job),
-            None => {
-                host.writes.insert((job.file, job.local, host.queued), job);
-            }
-        }
+    fn store(&mut self, server: u16, job: Job) {
+        self.servers[usize::from(server)].later.push_back(job);
         self.work_on(server);
     }
 
     fn work_on(&mut self, server: u16) {
+        let machine = &self.setup.machine;
         let host = &mut self.servers[usize::from(server)];
         if host.current.is_some() {
             return;
         }
-        let Some(job) = host.pick() else { return };
-        let machine = &self.setup.machine;
+        let Some(job) = host.pick(machine.storage_queue) else { return };
         let mut ns = span(job.len, machine.storage_rate);
         if host.head != (job.file, job.local) {
             host.seeks += 1;
             ns += machine.seek_time;
         }
-        let now = self.agenda.now();
         host.head = (job.file, job.local + job.len);
-        host.current = Some((job, now));
+        host.current = Some(job);
         let ns = self.about(ns);
-        self.agenda.put(now + ns, Event::Stored(server));
+        self.agenda.put(self.agenda.now() + ns, Event::Stored(server));
     }
 
-    /// Storage has done what it did: a read goes to its client as it comes, a write makes room.
+    /// Storage has done what it did: who waits for that is told.
     pub fn stored(&mut self, server: u16) {
-        let machine = &self.setup.machine;
         let host = &mut self.servers[usize::from(server)];
-        let (job, began) = host.current.take().expect("it worked on something");
-        match job.reader {
-            None => host.buffered -= job.len,
-            Some((client, request)) => {
-                let carried = host.outward.take(began, span(job.len, machine.server_rate)).1;
-                let inlet = &mut self.clients[client as usize].inlet;
-                let taken = inlet.take(began, span(job.len, machine.client_rate)).1;
+        let job = host.current.take().expect("it worked on something");
+        match job.what {
+            What::Write(piece) => {
                 self.messages.data += 1;
-                let at = carried.max(taken).max(self.agenda.now()) + self.latency();
-                self.agenda.put(at, Event::Received { client, request });
+                let at = self.agenda.now() + self.latency();
+                self.agenda.put(at, Event::Known(piece));
+            }
+            What::Read(wish) => self.deliver(server, &wish),
+            What::Load(part) => {
+                if let Some(Part::Coming(wishes)) = host.parts.insert((job.file, part), Part::Here) {
+                    wishes.iter().for_each(|wish| self.deliver(server, wish));
+                }
             }
         }
-        self.admit(usize::from(server));
         self.work_on(server);
     }
 }

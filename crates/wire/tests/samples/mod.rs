@@ -6,7 +6,7 @@ use pario_wire::Envelope;
 use pario_wire::greeting::{Greeting, Hello, Prefix, Refusal, Role, Welcome};
 use pario_wire::message::{
     Access, Attributes, Change, Create, Entry, Failure, Held, Inode, Intent, Kind, Leases, Part, Prefetches,
-    Range, Recall, Reply, Request, Room, Run, Size, Slot, Status, What, Wish, Written,
+    Range, RangeLocks, Recall, Reply, Request, Room, Run, Size, Slot, Status, What, Wish, Written,
 };
 use pario_wire::{Nonce, Secret, Side};
 
@@ -131,6 +131,15 @@ impl Dice {
         }
     }
 
+    fn range_locks(&mut self) -> RangeLocks {
+        RangeLocks {
+            requests: self.number(),
+            grants: self.number(),
+            conflicts: self.number(),
+            waits: self.number(),
+        }
+    }
+
     fn status(&mut self) -> Status {
         Status {
             pid: self.small(),
@@ -171,6 +180,7 @@ impl Dice {
             directories: self.number(),
             open_files: self.number(),
             leases: self.leases(),
+            range_locks: self.range_locks(),
             room: self.room(),
             last_errors: self.list(Dice::text),
         }

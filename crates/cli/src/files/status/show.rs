@@ -229,6 +229,12 @@ fn status_object(status: &Status) -> Value {
             "waits": status.leases.waits,
             "cut_off": status.leases.cut_off,
         },
+        "range_locks": {
+            "requests": status.range_locks.requests,
+            "grants": status.range_locks.grants,
+            "conflicts": status.range_locks.conflicts,
+            "waits": status.range_locks.waits,
+        },
         "files": status.files,
         "directories": status.directories,
         "open_files": status.open_files,
