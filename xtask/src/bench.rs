@@ -4,6 +4,7 @@
 mod collective;
 mod partition;
 mod partition_io;
+mod plan;
 mod strided;
 mod view;
 
@@ -41,6 +42,11 @@ const BENCHES: &[Bench] = &[
         name: "partition-io",
         about: "workloads on a partition, each strategy beside the host's MPI-IO on files; --help",
         run: partition_io::run,
+    },
+    Bench {
+        name: "plan",
+        about: "programs on hosts with slow links: files on one host, striped, and by plan; --help",
+        run: plan::run,
     },
 ];
 

@@ -26,5 +26,5 @@ pub use host::{BOTH, Host};
 pub use hosts::Hosts;
 pub use library::{libpario, pario, target_dir, workspace_dir};
 pub use mount::Mount;
-pub use run::{Output, Run, Status, execute};
+pub use run::{Front, Output, Run, Status, execute};
 pub use stats::{Report, Stats};
