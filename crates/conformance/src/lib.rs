@@ -21,7 +21,7 @@ mod run;
 mod stats;
 
 pub use build::{Kind, compile, compile_text};
-pub use files::{Scratch, same_bytes, same_file, scratch};
+pub use files::{Scratch, same_bytes, same_directory, same_file, scratch};
 pub use host::{BOTH, Host};
 pub use hosts::Hosts;
 pub use library::{libpario, pario, target_dir, workspace_dir};

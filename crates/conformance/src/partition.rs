@@ -86,6 +86,13 @@ impl Partition {
         self.pario(&["cp", "-r", &format!("{NAME}:/"), &to.to_string_lossy()]);
     }
 
+    /// Removes these files of its root.
+    #[track_caller]
+    pub fn remove(&self, names: &[String]) {
+        let paths: Vec<String> = names.iter().map(|name| format!("{NAME}:/{name}")).collect();
+        self.pario(&std::iter::once("rm").chain(paths.iter().map(String::as_str)).collect::<Vec<_>>());
+    }
+
     /// Runs the command `pario`, which has to succeed; what it says.
     #[track_caller]
     pub fn pario(&self, arguments: &[&str]) -> String {

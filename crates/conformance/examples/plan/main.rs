@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use pario_conformance::partition::{NAME, Partition};
-use pario_conformance::{Hosts, Output, Run, Scratch, scratch, target_dir};
+use pario_conformance::{Hosts, Output, Run, Scratch, same_directory, scratch, target_dir};
 use pario_workloads::Report;
 use serde_json::Value;
 
@@ -92,12 +92,10 @@ impl Bench<'_> {
         // One turn that does not count, of which the files are looked at.
         for contender in CONTENDERS {
             self.say(job, contender, "trial");
-            let run = self.start(job, contender, &plan, &["--keep"]);
-            let got = dir.join(contender.name().replace(' ', "-"));
+            self.start(job, contender, &plan, &["--keep"]);
+            let got = dir.join(contender.name());
             self.partition.copy_out(&got);
-            same_directories(&expected, &got)
-                .map_err(|why| format!("{job}, {}: {why}\n{run}", contender.name()))?;
-            self.remove(&got);
+            self.partition.remove(&same_directory(&expected, &got));
         }
         self.hosts.limit(Some(self.mbit))?;
         for turn in 0..self.options.turns {
@@ -112,14 +110,6 @@ impl Bench<'_> {
         }
         self.hosts.limit(None)?;
         Ok(result)
-    }
-
-    /// Removes what is on the partition as well.
-    fn remove(&self, copies: &Path) {
-        let names = std::fs::read_dir(copies).into_iter().flatten().flatten().map(|entry| entry.file_name());
-        let paths: Vec<String> = names.map(|name| format!("{NAME}:/{}", name.display())).collect();
-        let words = std::iter::once("rm").chain(paths.iter().map(String::as_str));
-        self.partition.pario(&words.collect::<Vec<_>>());
     }
 
     fn say(&self, job: &Job, contender: Contender, what: &str) {
@@ -179,28 +169,4 @@ impl Measured {
             _ => Err(format!("the program has not verified what it read: {output}")),
         }
     }
-}
-
-/// Why the files of two directories are not the same.
-fn same_directories(expected: &Path, got: &Path) -> std::result::Result<(), String> {
-    let names = |dir: &Path| -> std::io::Result<Vec<_>> {
-        let mut names: Vec<_> =
-            std::fs::read_dir(dir)?.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<_>>()?;
-        names.sort();
-        Ok(names)
-    };
-    let fail = |e: std::io::Error| e.to_string();
-    let (wanted, found) = (names(expected).map_err(fail)?, names(got).map_err(fail)?);
-    if wanted != found || wanted.is_empty() {
-        return Err(format!("there are the files {found:?}, not {wanted:?}"));
-    }
-    for name in wanted {
-        let [a, b] = [expected, got].map(|dir| std::fs::read(dir.join(&name)));
-        let (a, b) = (a.map_err(fail)?, b.map_err(fail)?);
-        if a != b {
-            let at = a.iter().zip(&b).position(|(a, b)| a != b).unwrap_or(a.len().min(b.len()));
-            return Err(format!("{} differs from the host's at byte {at}", name.display()));
-        }
-    }
-    Ok(())
 }
