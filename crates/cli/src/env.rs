@@ -61,6 +61,11 @@ pub const PARTITION: &str = "PARIO_PARTITION";
 /// Paths below this directory are on that partition.
 pub const MOUNT: &str = "PARIO_MOUNT";
 
+/// New files on partitions are placed as this plan has it.
+pub const PLAN: &str = "PARIO_PLAN";
+/// The servers that are the local storage of ranks or nodes.
+pub const PLACE: &str = "PARIO_PLACE";
+
 /// Tells the library to record operations.
 pub const TRACE: &str = "PARIO_TRACE";
 /// A word that is the same on all ranks of a job, for its trace files.

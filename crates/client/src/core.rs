@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
+use pario_layout::{Layout, Striping, Table, TableId};
 use pario_registry::Registry;
 use pario_units::{ClientId, FileId, RequestId, ServerId};
 use pario_wire::greeting::Role;
@@ -54,6 +55,11 @@ impl Options {
     }
 }
 
+/// Layouts of placed files that are remembered.
+const MOST_LAYOUTS: usize = 16;
+
+type Layouts = Vec<(TableId, Layout)>;
+
 pub(crate) struct Core {
     pub name: String,
     pub metadata: ServerId,
@@ -72,6 +78,8 @@ pub(crate) struct Core {
     /// Files of which some thread has locked a range, or waits for that.
     locking: Mutex<BTreeSet<FileId>>,
     unlocked: Condvar,
+    /// Of placed files, the last ones first.
+    layouts: Mutex<Layouts>,
     /// Made when it is first used.
     pub tier1: OnceLock<Tier1>,
 }
@@ -105,6 +113,7 @@ impl Core {
             gone: Mutex::default(),
             locking: Mutex::default(),
             unlocked: Condvar::new(),
+            layouts: Mutex::default(),
             tier1: OnceLock::new(),
         })
     }
@@ -138,7 +147,7 @@ impl Core {
         Ok(moved)
     }
 
-    fn link(&self, server: ServerId) -> Result<&Link> {
+    pub fn link(&self, server: ServerId) -> Result<&Link> {
         self.links
             .get(usize::from(server.0))
             .ok_or_else(|| Error::Target(format!("partition {} has no server {server}", self.name)))
@@ -155,6 +164,44 @@ impl Core {
         let deadline = since + self.patience(request);
         let mut held = self.hold(server, deadline)?;
         succeeded(server, held.call(self.next_request(), request, since, deadline)?)
+    }
+
+    /// Asks the metadata server something that comes or is answered with bytes.
+    fn call_with(&self, request: &Request, payload: &[u8], into: &mut [u8]) -> Result<Reply> {
+        let since = Instant::now();
+        let (server, deadline) = (self.metadata, since + self.patience(request));
+        let mut held = self.hold(server, deadline)?;
+        succeeded(server, held.call_with(self.next_request(), request, payload, into, since, deadline)?)
+    }
+
+    /// Tells the metadata server a table by which files may be placed.
+    pub fn put_table(&self, table: &Table) -> Result<()> {
+        let bytes = table.to_bytes();
+        self.call_with(&Request::PutTable { table: TableId::of(&bytes) }, &bytes, &mut []).map(drop)
+    }
+
+    /// Where the bytes of a file are. A table is asked for once, and known from then on.
+    pub fn layout(&self, striping: Striping, table: Option<TableId>) -> Result<Layout> {
+        let Some(table) = table else { return Ok(striping.into()) };
+        let known = |layouts: &Layouts| {
+            let index =
+                layouts.iter().position(|(id, layout)| *id == table && *layout.striping() == striping);
+            index.map(|index| layouts[index].1.clone())
+        };
+        if let Some(layout) = known(&lock(&self.layouts)) {
+            return Ok(layout);
+        }
+        let request = Request::GetTable { table };
+        let mut bytes = vec![0; table.len as usize];
+        let reply = self.call_with(&request, &[], &mut bytes)?;
+        let Reply::Data { .. } = reply else { return Err(unexpected(self.metadata, &request, &reply)) };
+        let found = Table::from_bytes(&bytes).ok().filter(|_| TableId::of(&bytes) == table);
+        let layout = found.and_then(|found| Layout::placed(striping, found).ok());
+        let layout = layout.ok_or_else(|| unexpected(self.metadata, &request, &reply))?;
+        let mut layouts = lock(&self.layouts);
+        layouts.insert(0, (table, layout.clone()));
+        layouts.truncate(MOST_LAYOUTS);
+        Ok(layout)
     }
 
     /// Asks the metadata server.

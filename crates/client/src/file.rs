@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use pario_layout::{Seen, Striping};
+use pario_layout::{Layout, Seen, Striping};
 use pario_transport::Address;
 use pario_units::{ErrorKind, FileId, Pos, ServerId};
 use pario_view::View;
@@ -14,7 +14,7 @@ use crate::core::{Core, unexpected};
 use crate::error::{Error, Result};
 use crate::memory::Memory;
 use crate::open::Open;
-use crate::plan::first_piece;
+use crate::plan::{Copies, first_piece};
 use crate::transfer::transfer;
 use crate::viewed::{Data, Viewed, is_worth_naming};
 
@@ -42,22 +42,33 @@ impl File {
         self.0.file
     }
 
-    /// How it is striped over servers.
+    /// Where its bytes are.
+    pub fn layout(&self) -> &Layout {
+        &self.0.layout
+    }
+
+    /// How it, or what its table leaves out, is striped over servers.
     pub fn striping(&self) -> Striping {
-        self.0.striping
+        *self.0.layout.striping()
     }
 
     /// Whether all its servers are on this host, where their pools can be mapped.
     pub fn is_near(&self) -> bool {
         let (target, far) = (self.0.core.target(), self.0.core.options.far);
         let local = |server| matches!(target.candidates(server, far).first(), Some(Address::Unix(_)));
-        self.0.striping.holders().all(local)
+        self.0.layout.holders().all(local)
     }
 
     /// Lets accesses that concern several servers begin with the one at this place among the file's, counted round:
     /// programs that access a file together give different numbers, such as their ranks.
     pub fn set_start(&self, number: u32) {
         self.0.set_start(number);
+    }
+
+    /// Of bytes that several servers keep, this one's copy is read, if it has one; told before the first access. Otherwise it
+    /// is that of a server on this host.
+    pub fn set_home(&self, server: ServerId) {
+        self.0.set_home(server);
     }
 
     /// Reads from an offset on: as many bytes as the file has there, up to the length of `bytes`.
@@ -192,11 +203,11 @@ impl File {
 
     /// If an access through the view is better made by naming it, and to all servers.
     fn to_name(&self, view: &View, len: usize) -> Result<Option<(Seen, Vec<bool>)>> {
-        if !is_worth_naming(view, len as u64) {
+        if !is_worth_naming(view, len as u64) || self.0.layout.table().is_some() {
             return Ok(None);
         }
         let remote = self.0.remote()?.filter(|remote| !remote.contains(&false));
-        Ok(Seen::new(view, &self.0.striping).zip(remote))
+        Ok(Seen::new(view, self.0.layout.striping()).zip(remote))
     }
 
     /// The same piece by piece.
@@ -261,6 +272,11 @@ impl File {
         self.0.ask_size()
     }
 
+    /// The same by asking all its servers, whatever the metadata server knows: for checking.
+    pub fn held_len(&self) -> Result<u64> {
+        self.0.ask_holders()
+    }
+
     /// When it was last written to through this handle; others hear of it when that is closed.
     pub fn modified(&self) -> Option<SystemTime> {
         self.0.modified()
@@ -299,8 +315,10 @@ impl File {
     fn read_hits(&self, bytes: &mut [u8], offset: u64) -> usize {
         let mut done = 0;
         while done < bytes.len() {
+            let pick = |set| self.0.pick(set);
             let (place, local, together) =
-                first_piece(&self.0.striping, offset + done as u64, bytes.len() - done);
+                first_piece(&self.0.layout, Copies::One(&pick), offset + done as u64, bytes.len() - done);
+            let Some(place) = place else { break };
             let here = &mut bytes[done..done + together];
             let pool = self.0.link(place).pool();
             let moved = pool.as_ref().map_or(0, |pool| pool.read_hits(self.0.file, local, here));
@@ -318,7 +336,8 @@ impl File {
         let mut done = 0;
         while done < bytes.len() {
             let (place, local, together) =
-                first_piece(&self.0.striping, offset + done as u64, bytes.len() - done);
+                first_piece(&self.0.layout, Copies::All, offset + done as u64, bytes.len() - done);
+            let Some(place) = place else { break };
             let here = &bytes[done..done + together];
             let mark = self.0.begin_write(place);
             let pool = self.0.link(place).pool();

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pario_units::{FileId, ServerId};
 use pario_wire::{Reply, Request};
@@ -19,6 +19,9 @@ use crate::walk::Walk;
 const WINDOW: usize = 4;
 const MESSAGE: usize = 1 << 20;
 const RANGES: usize = 4096;
+
+/// How much less time a server has to answer if others have the same bytes.
+const SPARE: u32 = 4;
 
 /// A server that does not know a view this often in a row, though it was told, keeps too few of them.
 const TRIES: u32 = 1000;
@@ -38,6 +41,12 @@ pub(crate) struct Lane<'a> {
     unknown: u32,
     /// When the server last answered.
     since: Instant,
+    /// How long an answer may take.
+    patience: Duration,
+    /// Others have the bytes as well, so it is not waited for until it comes back.
+    spare: bool,
+    /// It was of no use: the others have to do.
+    failed: bool,
 }
 
 /// A request without an answer yet.
@@ -55,29 +64,27 @@ enum Asked {
 }
 
 impl<'a> Lane<'a> {
-    /// Takes the turn at a server, and moves at once what needs no message.
-    pub fn start(
-        core: &'a Core,
-        server: ServerId,
-        file: FileId,
-        chunks: Vec<Chunk>,
-        access: &mut Access<'_, '_>,
-    ) -> Result<Lane<'a>> {
+    /// Takes the turn at a server. `spare`: others can stand in for it.
+    pub fn hold(core: &'a Core, server: ServerId, file: FileId, spare: bool) -> Result<Lane<'a>> {
         let since = Instant::now();
-        let deadline = since + core.options.deadline;
+        let patience = core.options.deadline / if spare { SPARE } else { 1 };
+        let deadline = since + patience;
         let mut held = core.hold(server, deadline)?;
-        held.connect(since, deadline)?;
+        match spare {
+            true => held.connect_at_once(since, deadline)?,
+            false => held.connect(since, deadline)?,
+        }
         let (walk, rest, sent, doubtful) = (None, VecDeque::new(), VecDeque::new(), Vec::new());
-        let mut lane = Lane { core, held, file, walk, rest, sent, doubtful, unknown: 0, since };
-        lane.begin(chunks, access);
-        Ok(lane)
+        let (unknown, failed) = (0, false);
+        Ok(Lane { core, held, file, walk, rest, sent, doubtful, unknown, since, patience, spare, failed })
     }
 
     pub fn server(&self) -> ServerId {
         self.held.link.server
     }
 
-    fn begin(&mut self, mut chunks: Vec<Chunk>, access: &mut Access<'_, '_>) {
+    /// Moves at once what needs no message.
+    pub fn begin(&mut self, mut chunks: Vec<Chunk>, access: &mut Access<'_, '_>) {
         chunks.sort_unstable_by_key(|chunk| (chunk.segment, chunk.at));
         match &*self.held.link.pool() {
             Some(local) if access.memory.viewed().is_none() => {
@@ -88,13 +95,18 @@ impl<'a> Lane<'a> {
     }
 
     pub fn is_waiting(&self) -> bool {
-        !self.sent.is_empty()
+        !self.sent.is_empty() && !self.failed
+    }
+
+    /// Whether what remains is to be had from others.
+    pub fn has_failed(&self) -> bool {
+        self.failed
     }
 
     /// Sends one more request, if there is one and not too many are unanswered.
     pub fn send(&mut self, access: &mut Access<'_, '_>) -> Result<bool> {
         let Some(Sent { request, asked }) = self.next(access) else { return Ok(false) };
-        let deadline = self.since + self.core.options.deadline;
+        let deadline = self.since + self.patience;
         let payload = match &asked {
             Asked::Groups(_) => Vec::new(),
             Asked::Chunks(chunks) => access.memory.gather(chunks),
@@ -171,7 +183,7 @@ impl<'a> Lane<'a> {
 
     /// Waits for the next answer.
     pub fn receive(&mut self, access: &mut Access<'_, '_>) -> Result<()> {
-        let deadline = self.since + self.core.options.deadline;
+        let deadline = self.since + self.patience;
         let Some(first) = self.sent.front() else { return Ok(()) };
         // Memory of bytes beyond the end of the file is left alone.
         let mut aside = Vec::new();
@@ -191,7 +203,14 @@ impl<'a> Lane<'a> {
             Ok(reply) => {
                 self.since = Instant::now();
                 let first = self.sent.pop_front().expect("there was one");
-                self.answered(first, reply, access)
+                match (&first.asked, &reply) {
+                    (Asked::Chunks(chunks), Reply::Failed(_)) if self.spare => {
+                        self.rest.extend(chunks);
+                        self.give_up();
+                        Ok(())
+                    }
+                    _ => self.answered(first, reply, access),
+                }
             }
             Err(error) => self.recover(error, access),
         }
@@ -246,9 +265,24 @@ impl<'a> Lane<'a> {
     /// twice.
     fn recover(&mut self, error: pario_transport::Error, access: &mut Access<'_, '_>) -> Result<()> {
         let chunks = self.take_remaining();
-        self.held.after(error, self.since, self.since + self.core.options.deadline)?;
+        if self.spare {
+            self.held.hang_up();
+            if self.held.connect_at_once(self.since, self.since + self.patience).is_err() {
+                self.rest = chunks.into();
+                self.give_up();
+                return Ok(());
+            }
+        } else {
+            self.held.after(error, self.since, self.since + self.patience)?;
+        }
         self.begin(chunks, access);
         Ok(())
+    }
+
+    /// Leaves the rest to others.
+    fn give_up(&mut self) {
+        self.held.link.is_down_now();
+        self.failed = true;
     }
 
     /// All that is not done.

@@ -13,6 +13,7 @@
 //! Every request has a deadline. Nothing here reads the environment or prints, and only tier 1 starts threads.
 #![forbid(unsafe_code)]
 
+mod copies;
 mod core;
 mod counter;
 mod error;
@@ -43,7 +44,7 @@ pub use link::Sent;
 pub use metadata::Metadata;
 pub use names::{DirEntry, ReadDir};
 pub use options::OpenOptions;
-pub use pario_layout::Striping;
+pub use pario_layout::{Kept, Layout, Striping, Table, TableId};
 pub use pario_transport::Address;
 pub use pario_units::{ErrorKind, FileId, Offset, PartitionId, Pos, ServerId};
 pub use pario_wire::Secret;

@@ -24,6 +24,9 @@ use crate::pool::Local;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
+/// So long others are asked in the stead of a server that could not be.
+const DOWN: Duration = Duration::from_secs(3);
+
 /// One attempt to connect takes no longer than this: the server may be elsewhere by then.
 const ATTEMPT: Duration = Duration::from_secs(5);
 
@@ -73,6 +76,8 @@ pub(crate) struct Link {
     losses: AtomicU64,
     /// Whether it was ever reached, so that it is known whether it has a pool for us.
     reached: AtomicBool,
+    /// Until when others are asked in its stead, where that is possible.
+    down: Mutex<Option<Instant>>,
 }
 
 /// What the holder of the turn has.
@@ -111,6 +116,7 @@ impl Link {
             pool: RwLock::new(None),
             losses: AtomicU64::new(0),
             reached: AtomicBool::new(false),
+            down: Mutex::new(None),
         }
     }
 
@@ -121,6 +127,16 @@ impl Link {
 
     pub fn was_reached(&self) -> bool {
         self.reached.load(Ordering::Relaxed)
+    }
+
+    /// It could not be asked just now.
+    pub fn is_down_now(&self) {
+        *lock(&self.down) = Some(Instant::now() + DOWN);
+    }
+
+    /// Whether that was a moment ago.
+    pub fn is_down(&self) -> bool {
+        lock(&self.down).is_some_and(|until| Instant::now() < until)
     }
 
     pub fn losses(&self) -> u64 {
@@ -253,6 +269,25 @@ impl Held<'_> {
         Ok(())
     }
 
+    /// The same without waiting for a server that is away.
+    pub fn connect_at_once(&mut self, since: Instant, deadline: Instant) -> Result<()> {
+        for again in [true, false] {
+            if self.is_connected() {
+                return Ok(());
+            }
+            self.hang_up();
+            match self.attempt(deadline) {
+                Ok(()) => return Ok(()),
+                Err(_) if again && self.core.look_up(self.link.server)? => {}
+                Err(Trouble::Lasting(error)) => return Err(error),
+                Err(Trouble::Passing(cause)) => {
+                    return Err(self.core.unreachable(self.link.server, since, cause));
+                }
+            }
+        }
+        Err(self.core.unreachable(self.link.server, since, Cause::NoAddress))
+    }
+
     fn attempt(&mut self, deadline: Instant) -> std::result::Result<(), Trouble> {
         let target = self.core.target();
         let hello = Hello {
@@ -309,6 +344,7 @@ impl Held<'_> {
         self.line.ledger = local.as_ref().and(welcome.ledger).or(self.line.ledger);
         self.link.set_pool(local);
         self.link.reached.store(true, Ordering::Relaxed);
+        *lock(&self.link.down) = None;
         self.line.connection = Some(connection);
         let before = self.line.cache.replace(welcome.cache);
         if before.is_some_and(|before| before != welcome.cache && before != welcome.before) {
@@ -359,10 +395,23 @@ impl Held<'_> {
         since: Instant,
         deadline: Instant,
     ) -> Result<Reply> {
+        self.call_with(id, request, &[], &mut [], since, deadline)
+    }
+
+    /// The same with a payload, and room for that of the reply.
+    pub fn call_with(
+        &mut self,
+        id: RequestId,
+        request: &Request,
+        payload: &[u8],
+        into: &mut [u8],
+        since: Instant,
+        deadline: Instant,
+    ) -> Result<Reply> {
         self.connect(since, deadline)?;
         loop {
-            let sent = self.send(id, request, &[], deadline);
-            match sent.and_then(|()| self.receive(&mut [], deadline)) {
+            let sent = self.send(id, request, &[IoSlice::new(payload)], deadline);
+            match sent.and_then(|()| self.receive(&mut [IoSliceMut::new(into)], deadline)) {
                 Ok(reply) => return Ok(reply),
                 Err(error) => self.after(error, since, deadline)?,
             }

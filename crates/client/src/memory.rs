@@ -2,11 +2,11 @@
 
 use std::io::{IoSlice, IoSliceMut};
 
-use pario_layout::Striping;
+use pario_layout::Layout;
 use pario_units::ServerId;
 use pario_wire::message::{Range, What};
 
-use crate::plan::{Chunk, Place, clip, leading, plan};
+use crate::plan::{Chunk, Copies, Place, Planned, clip, leading, plan};
 use crate::viewed::Viewed;
 
 /// An access under way.
@@ -62,13 +62,18 @@ impl Memory<'_, '_> {
         }
     }
 
-    /// The chunks of the next bytes of the access that lie below `ceiling`, by the place of their server among the
-    /// file's holders, and where they end.
-    pub fn plan(&self, striping: &Striping, from: Place, ceiling: u64) -> (Vec<Vec<Chunk>>, Place) {
+    /// The next bytes of the access that lie below `ceiling`.
+    pub fn plan(&self, layout: &Layout, pick: &dyn Fn(u16) -> u16, from: Place, ceiling: u64) -> Planned {
+        let copies = if self.is_read() { Copies::One(pick) } else { Copies::All };
         match self {
             Memory::Viewed(viewed) => viewed.plan(from, ceiling),
-            _ => plan(striping, |index| self.segment(index), from, ceiling),
+            _ => plan(layout, copies, |index| self.segment(index), from, ceiling),
         }
+    }
+
+    /// Where in the file a chunk begins.
+    pub fn offset_of(&self, chunk: &Chunk) -> u64 {
+        self.segment(chunk.segment).map_or(0, |(offset, _)| offset) + chunk.at as u64
     }
 
     /// Leaves out of chunks what lies at or beyond an offset of the file.

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use pario_layout::Striping;
+use pario_layout::{Striping, TableId};
 use pario_units::{FileId, Stamp};
 use pario_wire::message::{Attributes, Kind};
 
@@ -44,7 +44,12 @@ impl Metadata {
         self.attributes.mode
     }
 
-    /// How a file is striped over servers; `None` for a directory.
+    /// The table by which a file is placed, if it is.
+    pub fn table(&self) -> Option<TableId> {
+        self.attributes.table
+    }
+
+    /// How a file, or what its table leaves out, is striped over servers; `None` for a directory.
     pub fn striping(&self) -> Option<Striping> {
         self.is_file().then_some(self.attributes.striping)
     }

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use pario_layout::Layout;
 use pario_units::{ErrorKind, FileId};
-use pario_wire::message::{Attributes, Entry, Kind, Size};
+use pario_wire::message::{Attributes, Entry, Inode, Kind, Size};
 use pario_wire::{Reply, Request};
 
 use crate::core::{Core, unexpected};
@@ -26,7 +27,7 @@ impl Partition {
     /// Opens a file.
     pub fn open(&self, path: &str, options: &OpenOptions) -> Result<File> {
         let (request, access) = options.request(absolute(path))?;
-        let (open, created) = Open::ask(&self.core, &request, access)?;
+        let (open, created) = Open::ask(&self.core, &request, access, options.table.as_deref())?;
         if options.truncate && !created {
             open.set_len(0)?;
         }
@@ -37,6 +38,17 @@ impl Partition {
     pub fn metadata(&self, path: &str) -> Result<Metadata> {
         let attributes = self.attributes(&Request::Lookup { path: absolute(path) })?;
         resolve(&self.core, attributes)
+    }
+
+    /// Where the bytes of a file are, by the servers.
+    pub fn layout(&self, metadata: &Metadata) -> Result<Option<Layout>> {
+        let found = metadata.striping().map(|striping| self.core.layout(striping, metadata.table()));
+        found.transpose()
+    }
+
+    /// The same of an inode.
+    pub fn layout_of(&self, inode: &Inode) -> Result<Layout> {
+        self.core.layout(inode.attributes.striping, inode.attributes.table)
     }
 
     /// What is in a directory, in order of names.
@@ -236,7 +248,8 @@ fn resolve(core: &Core, attributes: Attributes) -> Result<Metadata> {
         (Kind::File, Size::Known(size)) => size,
         (Kind::File, Size::Ask { seen }) => {
             let file = attributes.file;
-            let size = ask_size(core, file, &attributes.striping)?;
+            let layout = core.layout(attributes.striping, attributes.table)?;
+            let size = ask_size(core, file, &layout)?;
             // Of use to others only: that this did not work, or came too late, is nothing to this one.
             let _ = core.call_metadata(&Request::Sized { file, size, seen });
             size

@@ -4,11 +4,11 @@
 //! the server had lost its cache by then: so a sync that comes too late says so.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use pario_layout::Striping;
+use pario_layout::{Layout, Table};
 use pario_units::{ErrorKind, FileId, ServerId, Stamp};
 use pario_wire::message::{Access, Attributes, Size, Written};
 use pario_wire::{Reply, Request};
@@ -21,6 +21,9 @@ use crate::metadata::time;
 /// How long a file that is dropped without being closed may wait for the metadata server.
 const DROPPED: Duration = Duration::from_secs(1);
 
+/// A metadata server that forgets a table this often before the file is created makes too many snapshots.
+const TABLE_TRIES: u32 = 8;
+
 /// Blocks of a server that are asked for in advance.
 const AHEAD: u16 = 16;
 
@@ -30,7 +33,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub(crate) struct Open {
     pub core: Arc<Core>,
     pub file: FileId,
-    pub striping: Striping,
+    pub layout: Layout,
     access: Access,
     /// For each holder: 0 if nothing was written since the last sync, else its losses at the first write plus
     /// 1.
@@ -41,6 +44,10 @@ pub(crate) struct Open {
     next: AtomicU64,
     /// The place of the holder with which accesses begin.
     start: AtomicU16,
+    /// The place of the server that is asked first for bytes that several have, plus 1; 0 if there is none.
+    pub home: AtomicU32,
+    /// Of each set of servers the places in the order in which they are asked.
+    pub preferences: OnceLock<Box<[Box<[u16]>]>>,
     /// Its size when it was opened, if that was known.
     size: Option<u64>,
     /// Ranges that servers keep ready for it.
@@ -55,23 +62,42 @@ pub(crate) struct Mark {
 }
 
 impl Open {
-    /// Opens as the request says; whether that created the file. If somebody began to cut it and is gone,
-    /// finishes that.
-    pub fn ask(core: &Arc<Core>, request: &Request, access: Access) -> Result<(Open, bool)> {
-        let (attributes, created) = core.call_about_opens(request, |reply| match reply? {
-            Reply::Opened { attributes, created } => {
-                core.opened(attributes.file, access);
-                Ok((attributes, created))
+    /// Opens as the request says; whether that created the file, which is placed by the table then. If somebody began to cut
+    /// it and is gone, finishes that.
+    pub fn ask(
+        core: &Arc<Core>,
+        request: &Request,
+        access: Access,
+        table: Option<&Table>,
+    ) -> Result<(Open, bool)> {
+        let mut opened = None;
+        for _ in 0..TABLE_TRIES {
+            if let Some(table) = table {
+                core.put_table(table)?;
             }
-            reply => Err(unexpected(core.metadata, request, &reply)),
-        })?;
+            opened = core.call_about_opens(request, |reply| match reply? {
+                Reply::Opened { attributes, created } => {
+                    core.opened(attributes.file, access);
+                    Ok(Some((attributes, created)))
+                }
+                Reply::NoTable if table.is_some() => Ok(None),
+                reply => Err(unexpected(core.metadata, request, &reply)),
+            })?;
+            if opened.is_some() {
+                break;
+            }
+        }
+        let Some((attributes, created)) = opened else {
+            return Err(unexpected(core.metadata, request, &Reply::NoTable));
+        };
         let open = Open::new(core, &attributes, access, created);
-        let (name, (file, servers)) = (&core.name, (open.file, open.striping.servers()));
+        let (name, (file, servers)) = (&core.name, (open.file, attributes.striping.servers()));
         if usize::from(servers) > core.links.len() {
             let why =
                 format!("file {file} is striped over {servers} servers, which partition {name} has not");
             return Err(Error::Target(why));
         }
+        let open = open.with_layout(core.layout(attributes.striping, attributes.table)?);
         if let Some(size) = attributes.cutting {
             open.cut(size)?;
         }
@@ -79,7 +105,7 @@ impl Open {
     }
 
     fn new(core: &Arc<Core>, attributes: &Attributes, access: Access, created: bool) -> Open {
-        let (file, striping) = (attributes.file, attributes.striping);
+        let file = attributes.file;
         let size = match attributes.size {
             Size::Known(size) => Some(size),
             Size::Ask { .. } => created.then_some(0),
@@ -87,16 +113,24 @@ impl Open {
         Open {
             core: Arc::clone(core),
             file,
-            striping,
+            layout: attributes.striping.into(),
             access,
-            unsynced: (0..striping.count()).map(|_| AtomicU64::new(0)).collect(),
+            unsynced: Box::default(),
             modified: AtomicI64::new(0),
             next: AtomicU64::new(0),
             start: AtomicU16::new(0),
+            home: AtomicU32::new(0),
+            preferences: OnceLock::new(),
             size,
             ready: Mutex::default(),
             is_closed: false,
         }
+    }
+
+    fn with_layout(mut self, layout: Layout) -> Open {
+        self.unsynced = (0..layout.count()).map(|_| AtomicU64::new(0)).collect();
+        self.layout = layout;
+        self
     }
 
     /// The same file by way of another client, for moving bytes while it is open.
@@ -104,11 +138,13 @@ impl Open {
         Open {
             core: Arc::clone(core),
             file: of.file,
-            striping: of.striping,
+            layout: of.layout.clone(),
             access: Access::Both,
             unsynced: of.unsynced.iter().map(|_| AtomicU64::new(0)).collect(),
             modified: AtomicI64::new(0),
             next: AtomicU64::new(0),
+            home: AtomicU32::new(0),
+            preferences: OnceLock::new(),
             size: None,
             ready: Mutex::default(),
             start: AtomicU16::new(of.start.load(Ordering::Relaxed)),
@@ -128,15 +164,13 @@ impl Open {
     /// The server at a place among the file's holders.
     #[inline]
     pub fn link(&self, place: u16) -> &Link {
-        let server =
-            (u32::from(self.striping.first()) + u32::from(place)) % u32::from(self.striping.servers());
-        &self.core.links[server as usize]
+        &self.core.links[usize::from(self.layout.server(place).0)]
     }
 
     /// For each holder whether its pool is out of reach; `None` if none is. Those that nobody has spoken to yet are
     /// asked.
     pub fn remote(&self) -> Result<Option<Vec<bool>>> {
-        let places = 0..self.striping.count();
+        let places = 0..self.layout.count();
         for link in places.clone().map(|place| self.link(place)).filter(|link| !link.was_reached()) {
             let since = Instant::now();
             let deadline = since + self.core.options.deadline;
@@ -151,14 +185,20 @@ impl Open {
         self.link(self.start.load(Ordering::Relaxed)).server
     }
 
+    /// The server that is asked first for bytes that several have, from the next access on if that is the first.
+    pub fn set_home(&self, server: ServerId) {
+        let place = self.layout.place(server).map_or(0, |place| u32::from(place) + 1);
+        self.home.store(place, Ordering::Relaxed);
+    }
+
     pub fn set_start(&self, number: u32) {
-        let place = number % u32::from(self.striping.count());
+        let place = number % u32::from(self.layout.count());
         self.start.store(place as u16, Ordering::Relaxed);
     }
 
     /// Before a write to a server.
     pub fn will_write(&self, server: ServerId) -> Mark {
-        self.begin_write(self.striping.place(server).expect("a holder"))
+        self.begin_write(self.layout.place(server).expect("a holder"))
     }
 
     #[inline]
@@ -206,16 +246,43 @@ impl Open {
         }
     }
 
-    /// Asks all holders how far they reach: the size.
+    /// The size.
     pub fn ask_size(&self) -> Result<u64> {
-        ask_size(&self.core, self.file, &self.striping)
+        if self.layout.has_copies()
+            && self.access == Access::Read
+            && let Some(size) = self.settled_size()?
+        {
+            return Ok(size);
+        }
+        self.ask_holders()
+    }
+
+    /// The size by asking all who hold it.
+    pub fn ask_holders(&self) -> Result<u64> {
+        ask_size(&self.core, self.file, &self.layout)
+    }
+
+    /// The size of a file that nobody writes, if the metadata server knows it: then a holder that is away, all of whose bytes
+    /// others have as well, is not missed.
+    fn settled_size(&self) -> Result<Option<u64>> {
+        let request = Request::ListInodes { after: FileId(self.file.0 - 1), most: 1 };
+        match self.core.call_metadata(&request)? {
+            Reply::Inodes { inodes, .. } => {
+                let mine = inodes.first().map(|inode| &inode.attributes).filter(|a| a.file == self.file);
+                Ok(mine.and_then(|attributes| match attributes.size {
+                    Size::Known(size) => Some(size),
+                    Size::Ask { .. } => None,
+                }))
+            }
+            reply => Err(unexpected(self.core.metadata, &request, &reply)),
+        }
     }
 
     /// Has servers write what is in their caches to storage: all of them to the medium if `durable`, else
     /// those that were written to from here.
     pub fn sync(&self, durable: bool) -> Result<()> {
         let (mut requests, mut before) = (Vec::new(), Vec::new());
-        for (server, unsynced) in self.striping.holders().zip(&self.unsynced) {
+        for (server, unsynced) in self.layout.holders().zip(&self.unsynced) {
             let written = unsynced.swap(0, Ordering::Relaxed);
             if written > 0 || durable {
                 requests.push((server, Request::Sync { file: self.file, durable }));
@@ -223,7 +290,7 @@ impl Open {
             }
         }
         let names = self.core.metadata;
-        if durable && self.striping.place(names).is_none() {
+        if durable && self.layout.place(names).is_none() {
             // Its journal, which holds that the file is there.
             requests.push((names, Request::Sync { file: self.file, durable }));
         }
@@ -261,10 +328,10 @@ impl Open {
     /// Does a cut that has begun.
     fn cut(&self, size: u64) -> Result<()> {
         let cut = |server| {
-            let end = self.striping.local_end(server, size);
+            let end = self.layout.local_end(server, size);
             (server, Request::Cut { file: self.file, end })
         };
-        let cuts: Vec<_> = self.striping.holders().map(cut).collect();
+        let cuts: Vec<_> = self.layout.holders().map(cut).collect();
         self.core.call_all(&cuts)?;
         self.core.call_metadata(&Request::EndCut { file: self.file, size })?;
         Ok(())
@@ -318,12 +385,12 @@ impl Drop for Open {
 }
 
 /// A file's size, by asking all who hold it.
-pub(crate) fn ask_size(core: &Core, file: FileId, striping: &Striping) -> Result<u64> {
-    let requests: Vec<_> = striping.holders().map(|server| (server, Request::End { file })).collect();
+pub(crate) fn ask_size(core: &Core, file: FileId, layout: &Layout) -> Result<u64> {
+    let requests: Vec<_> = layout.holders().map(|server| (server, Request::End { file })).collect();
     let mut size = 0;
     for ((server, request), reply) in requests.iter().zip(core.call_all(&requests)?) {
         let Reply::End { end } = reply else { return Err(unexpected(*server, request, &reply)) };
-        size = size.max(striping.size_from(*server, end));
+        size = size.max(layout.size_from(*server, end));
     }
     Ok(size)
 }

@@ -1,5 +1,8 @@
 //! How a file is opened.
 
+use std::sync::Arc;
+
+use pario_layout::Table;
 use pario_wire::Request;
 use pario_wire::message::{Access, Create, Wish};
 
@@ -15,6 +18,7 @@ pub struct OpenOptions {
     pub(crate) truncate: bool,
     mode: u32,
     wish: Wish,
+    pub(crate) table: Option<Arc<Table>>,
 }
 
 impl Default for OpenOptions {
@@ -34,6 +38,7 @@ impl OpenOptions {
             truncate: false,
             mode: 0o644,
             wish: Wish::default(),
+            table: None,
         }
     }
 
@@ -88,6 +93,13 @@ impl OpenOptions {
     /// The server of a new file's first stripe, by its number.
     pub fn first_server(&mut self, server: u16) -> &mut OpenOptions {
         self.wish.first = Some(server);
+        self
+    }
+
+    /// Places a new file: extents of it are kept by the servers that the table names, in as many copies; the rest is striped.
+    pub fn table(&mut self, table: Table) -> &mut OpenOptions {
+        self.wish.table = Some(table.id());
+        self.table = Some(Arc::new(table));
         self
     }
 

@@ -7,8 +7,7 @@
 
 use std::ops::Range;
 
-use pario_layout::Striping;
-use pario_units::Offset;
+use pario_layout::{At, Layout};
 
 /// Most chunks that are planned at once, and most bytes: what an access costs in memory besides the user's
 /// own.
@@ -49,36 +48,72 @@ pub(crate) struct Place {
     pub at: usize,
 }
 
-/// The chunks of the next bytes of an access, by the place of their server among the file's holders, and
-/// where they end. `segments` are pairs of offset and length; bytes at or beyond `ceiling` are left out.
+/// Which servers take part in an access to bytes that several have.
+#[derive(Clone, Copy)]
+pub(crate) enum Copies<'a> {
+    /// All: they are written.
+    All,
+    /// Of each set the one at this place: they are read.
+    One(&'a dyn Fn(u16) -> u16),
+}
+
+/// The next bytes of an access.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Planned {
+    /// By the place of their server among the file's holders.
+    pub shares: Vec<Vec<Chunk>>,
+    /// From the first to the last of those that are written to several servers.
+    pub copied: Option<Range<u64>>,
+    /// Where they end.
+    pub next: Place,
+}
+
+/// The chunks of the next bytes of an access. `segments` are pairs of offset and length; bytes at or beyond `ceiling` are
+/// left out.
 pub(crate) fn plan(
-    striping: &Striping,
+    layout: &Layout,
+    copies: Copies<'_>,
     segments: impl Fn(usize) -> Option<(u64, usize)>,
     from: Place,
     ceiling: u64,
-) -> (Vec<Vec<Chunk>>, Place) {
-    let mut shares = vec![Vec::new(); usize::from(striping.count())];
+) -> Planned {
+    let mut shares = vec![Vec::new(); usize::from(layout.count())];
+    let mut copied: Option<Range<u64>> = None;
     let (mut count, mut bytes) = (0, 0);
     let mut place = from;
     while let Some((offset, len)) = segments(place.segment) {
         let end = ceiling.saturating_sub(offset).min(len as u64);
         while (place.at as u64) < end {
-            if count == MOST_CHUNKS || bytes == MOST_BYTES {
-                return (shares, place);
+            if count >= MOST_CHUNKS || bytes == MOST_BYTES {
+                return Planned { shares, copied, next: place };
             }
             let most = (end - place.at as u64).min(MOST_BYTES - bytes);
             let start = offset + place.at as u64;
-            let piece = striping.pieces(start..start + most).next().expect("there are bytes");
-            let index = striping.place(piece.server).expect("a holder");
-            let (segment, at, len) = (place.segment, place.at, piece.len as usize);
-            shares[usize::from(index)].push(Chunk { segment, at, len, local: piece.local });
+            let stretch = layout.stretch(start, most);
+            let (segment, at, len) = (place.segment, place.at, stretch.len as usize);
+            let mut add = |place, local| {
+                shares[usize::from(place)].push(Chunk { segment, at, len, local });
+                count += 1;
+            };
+            match (stretch.at, copies) {
+                (At::One { place, local }, _) => add(place, local),
+                (At::Copies { set, .. }, Copies::One(pick)) => {
+                    let place = pick(set);
+                    add(place, layout.local(place, start));
+                }
+                (At::Copies { places, .. }, Copies::All) => {
+                    places.iter().for_each(|place| add(*place, layout.local(*place, start)));
+                    let end = start + stretch.len;
+                    let all = copied.get_or_insert(start..end);
+                    *all = all.start.min(start)..all.end.max(end);
+                }
+            }
             place.at += len;
-            bytes += piece.len;
-            count += 1;
+            bytes += stretch.len;
         }
         place = Place { segment: place.segment + 1, at: 0 };
     }
-    (shares, place)
+    Planned { shares, copied, next: place }
 }
 
 /// Leaves out of chunks what lies at or beyond an offset of the file. `offset_of` is that of a segment.
@@ -141,85 +176,130 @@ pub(crate) fn group(chunks: &[Chunk], block: u64) -> (Vec<Chunk>, Vec<Group>) {
     (cut, groups)
 }
 
-/// Where an access at one offset goes first: server, its place, local offset and how many bytes stay
-/// together.
-pub(crate) fn first_piece(striping: &Striping, offset: u64, len: usize) -> (u16, u64, usize) {
-    let piece = striping.piece(Offset(offset));
-    let together = if striping.count() == 1 { len as u64 } else { piece.len.min(len as u64) };
-    (striping.place(piece.server).expect("a holder"), piece.local, together as usize)
+/// Where an access at one offset goes first: the place of the server if it is one alone, the local offset there and how many
+/// bytes stay together.
+#[inline]
+pub(crate) fn first_piece(
+    layout: &Layout,
+    copies: Copies<'_>,
+    offset: u64,
+    len: usize,
+) -> (Option<u16>, u64, usize) {
+    let stretch = layout.stretch(offset, len as u64);
+    let (place, local) = match (stretch.at, copies) {
+        (At::One { place, local }, _) => (Some(place), local),
+        (At::Copies { set, .. }, Copies::One(pick)) => {
+            let place = pick(set);
+            (Some(place), layout.local(place, offset))
+        }
+        (At::Copies { .. }, Copies::All) => (None, 0),
+    };
+    (place, local, stretch.len as usize)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pario_layout::{Striping, Table};
     use pario_units::ServerId;
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    fn any_striping() -> impl Strategy<Value = Striping> {
-        (1u64..40, 1u16..6).prop_flat_map(|(stripe, servers)| {
-            (1..=servers, 0..servers)
-                .prop_map(move |(count, first)| Striping::new(stripe, count, first, servers).expect("sound"))
+    /// Of each set the last.
+    fn last(layout: &Layout) -> impl Fn(u16) -> u16 + '_ {
+        |set| *layout.places(set).last().expect("a set has servers")
+    }
+
+    fn any_layout() -> impl Strategy<Value = Layout> {
+        let extents = |servers| {
+            let keepers = prop::collection::vec((0..servers).prop_map(ServerId), 0..4);
+            prop::collection::vec((1u64..60, keepers), 0..8)
+        };
+        (1u64..40, 1u16..6).prop_flat_map(move |(stripe, servers)| {
+            (1..=servers, 0..servers, extents(servers)).prop_map(move |(count, first, extents)| {
+                let striping = Striping::new(stripe, count, first, servers).expect("sound");
+                let mut at = 0;
+                let table = Table::new(extents.into_iter().map(|(len, keepers)| {
+                    at += len;
+                    (at - len..at, keepers)
+                }));
+                Layout::placed(striping, table.expect("in order")).expect("servers that are there")
+            })
         })
+    }
+
+    /// Where a byte is: all copies of it, or the one that is read.
+    fn places(layout: &Layout, copies: Copies<'_>, byte: u64) -> Vec<(ServerId, u64)> {
+        let at = match (layout.stretch(byte, 1).at, copies) {
+            (At::One { place, .. }, _) => vec![place],
+            (At::Copies { set, .. }, Copies::One(pick)) => vec![pick(set)],
+            (At::Copies { places, .. }, Copies::All) => places.to_vec(),
+        };
+        let mut found: Vec<_> =
+            at.into_iter().map(|place| (layout.server(place), layout.local(place, byte))).collect();
+        found.sort_unstable();
+        found
     }
 
     fn any_segments() -> impl Strategy<Value = Vec<(u64, usize)>> {
         prop::collection::vec((0u64..500, 0usize..120), 0..8)
     }
 
-    fn servers(striping: &Striping) -> Vec<ServerId> {
-        striping.holders().collect()
-    }
-
     proptest! {
-        /// Every byte below the ceiling is planned once, where the striping says.
+        /// Every byte below the ceiling is planned once, where the layout says; once for each copy if it is written.
         #[test]
         fn chunks_are_the_bytes_one_by_one(
-            striping in any_striping(), segments in any_segments(), ceiling in 0u64..700,
+            layout in any_layout(), segments in any_segments(), ceiling in 0u64..700, write: bool,
         ) {
-            let mut naive = BTreeMap::new();
+            let pick = last(&layout);
+            let copies = if write { Copies::All } else { Copies::One(&pick) };
+            let (mut naive, mut copied) = (BTreeMap::new(), Vec::new());
             for (segment, (offset, len)) in segments.iter().enumerate() {
                 for at in 0..*len {
                     let byte = offset + at as u64;
                     if byte < ceiling {
-                        let piece = striping.piece(Offset(byte));
-                        naive.insert((segment, at), (piece.server, piece.local));
+                        let found = places(&layout, copies, byte);
+                        copied.extend((found.len() > 1).then_some(byte));
+                        naive.insert((segment, at), found);
                     }
                 }
             }
-            let (shares, end) = plan(&striping, |i| segments.get(i).copied(), Place::default(), ceiling);
-            prop_assert_eq!(end, Place { segment: segments.len(), at: 0 });
-            let mut planned = BTreeMap::new();
-            for (chunks, server) in shares.iter().zip(servers(&striping)) {
+            let planned = plan(&layout, copies, |i| segments.get(i).copied(), Place::default(), ceiling);
+            prop_assert_eq!(planned.next, Place { segment: segments.len(), at: 0 });
+            let hull = copied.iter().min().zip(copied.iter().max()).map(|(first, last)| *first..last + 1);
+            prop_assert_eq!(planned.copied, hull);
+            let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
+            for (chunks, server) in planned.shares.iter().zip(layout.holders()) {
                 prop_assert!(chunks.is_sorted_by_key(|c| (c.segment, c.at)), "memory in order");
                 for chunk in chunks {
                     for i in 0..chunk.len {
                         let place = (server, chunk.local + i as u64);
-                        let known = planned.insert((chunk.segment, chunk.at + i), place);
-                        prop_assert_eq!(known, None);
+                        found.entry((chunk.segment, chunk.at + i)).or_default().push(place);
                     }
                 }
             }
-            prop_assert_eq!(planned, naive);
+            found.values_mut().for_each(|places| places.sort_unstable());
+            prop_assert_eq!(found, naive);
         }
 
         #[test]
         fn clipping_later_is_planning_with_the_ceiling(
-            striping in any_striping(), segments in any_segments(), ceiling in 0u64..700,
+            layout in any_layout(), segments in any_segments(), ceiling in 0u64..700,
         ) {
             let of = |i: usize| segments.get(i).copied();
-            let (mut shares, _) = plan(&striping, of, Place::default(), u64::MAX);
+            let mut shares = plan(&layout, Copies::All, of, Place::default(), u64::MAX).shares;
             for chunks in &mut shares {
                 clip(chunks, ceiling, |segment| segments[segment].0);
             }
-            prop_assert_eq!(shares, plan(&striping, of, Place::default(), ceiling).0);
+            prop_assert_eq!(shares, plan(&layout, Copies::All, of, Place::default(), ceiling).shares);
         }
 
         #[test]
         fn groups_are_the_chunks_block_by_block(
-            striping in any_striping(), segments in any_segments(), block in 1u64..64,
+            layout in any_layout(), segments in any_segments(), block in 1u64..64,
         ) {
-            let (shares, _) = plan(&striping, |i| segments.get(i).copied(), Place::default(), u64::MAX);
+            let of = |i: usize| segments.get(i).copied();
+            let shares = plan(&layout, Copies::All, of, Place::default(), u64::MAX).shares;
             for chunks in shares {
                 let (cut, groups) = group(&chunks, block);
                 let bytes = |chunks: &[Chunk]| -> Vec<(usize, usize, u64)> {
@@ -252,23 +332,32 @@ mod tests {
 
         #[test]
         fn the_first_piece_is_the_first_chunk(
-            striping in any_striping(), offset in 0u64..900, len in 1usize..200,
+            layout in any_layout(), offset in 0u64..900, len in 1usize..200,
         ) {
             let one = |i| (i == 0).then_some((offset, len));
-            let (shares, _) = plan(&striping, one, Place::default(), u64::MAX);
-            let (place, local, together) = first_piece(&striping, offset, len);
-            prop_assert_eq!(shares[usize::from(place)][0], Chunk { segment: 0, at: 0, len: together, local });
+            let pick = last(&layout);
+            for copies in [Copies::All, Copies::One(&pick)] {
+                let shares = plan(&layout, copies, one, Place::default(), u64::MAX).shares;
+                let (place, local, together) = first_piece(&layout, copies, offset, len);
+                let first = shares.iter().flatten().filter(|chunk| chunk.at == 0).collect::<Vec<_>>();
+                prop_assert_eq!(first[0].len, together);
+                prop_assert_eq!(first.len() == 1, place.is_some());
+                if let Some(place) = place {
+                    let chunk = Chunk { segment: 0, at: 0, len: together, local };
+                    prop_assert_eq!(shares[usize::from(place)][0], chunk);
+                }
+            }
         }
     }
 
     #[test]
     fn a_large_access_is_planned_in_steps() {
-        let striping = Striping::new(1, 2, 0, 2).expect("sound");
+        let layout = Striping::new(1, 2, 0, 2).expect("sound").into();
         let segments = |i| (i == 0).then_some((0, MOST_CHUNKS + 5));
-        let (shares, next) = plan(&striping, segments, Place::default(), u64::MAX);
+        let Planned { shares, next, .. } = plan(&layout, Copies::All, segments, Place::default(), u64::MAX);
         assert_eq!(shares.iter().map(Vec::len).sum::<usize>(), MOST_CHUNKS);
         assert_eq!(next, Place { segment: 0, at: MOST_CHUNKS });
-        let (shares, next) = plan(&striping, segments, next, u64::MAX);
+        let Planned { shares, next, .. } = plan(&layout, Copies::All, segments, next, u64::MAX);
         assert_eq!(shares.iter().map(Vec::len).sum::<usize>(), 5);
         assert_eq!(next, Place { segment: 1, at: 0 });
     }

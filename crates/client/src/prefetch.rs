@@ -14,6 +14,7 @@ use crate::core::{lock, unexpected};
 use crate::error::Result;
 use crate::file::{File, check};
 use crate::open::Open;
+use crate::plan::{Copies, first_piece};
 
 /// Ranges that are told at once; servers would refuse far fewer.
 const MOST_RANGES: usize = 4096;
@@ -61,11 +62,13 @@ impl File {
     /// no message, and prefetching it is of no use.
     pub fn is_at_hand(&self, range: Range<u64>) -> bool {
         let open = self.open();
-        open.striping.shares(range).all(|part| {
-            let place = open.striping.place(part.server).expect("a holder");
+        open.shares(&[range]).iter().all(|(server, parts)| {
+            let place = open.layout.place(*server).expect("a holder");
             open.link(place).pool().as_ref().is_some_and(|pool| {
-                let mut blocks = part.at / pool.block()..=(part.at + part.len - 1) / pool.block();
-                blocks.all(|block| pool.find(open.file, block).is_some())
+                parts.iter().all(|(_, part)| {
+                    let mut blocks = part.at / pool.block()..=(part.at + part.len - 1) / pool.block();
+                    blocks.all(|block| pool.find(open.file, block).is_some())
+                })
             })
         })
     }
@@ -93,13 +96,28 @@ impl Open {
         let _ = self.tell_to_forget(self.shares(&ready));
     }
 
-    /// What each server has of ranges.
+    /// What each server has of ranges; of those that several have, what is first looked for there.
     fn shares(&self, ranges: &[Range<u64>]) -> Vec<Share> {
-        let mut shares: Vec<Share> = self.striping.holders().map(|server| (server, Vec::new())).collect();
+        let mut shares: Vec<Share> = self.layout.holders().map(|server| (server, Vec::new())).collect();
         for (index, range) in ranges.iter().enumerate() {
-            for part in self.striping.shares(range.clone()) {
-                let place = self.striping.place(part.server).expect("a holder");
-                shares[usize::from(place)].1.push((index, message::Range { at: part.at, len: part.len }));
+            if !self.layout.has_copies() {
+                for part in self.layout.shares(range.clone()) {
+                    let place = self.layout.place(part.server).expect("a holder");
+                    shares[usize::from(place)].1.push((index, message::Range { at: part.at, len: part.len }));
+                }
+                continue;
+            }
+            let mut at = range.start;
+            while at < range.end {
+                let first = |set| self.first_choice(set);
+                let (place, local, len) =
+                    first_piece(&self.layout, Copies::One(&first), at, (range.end - at) as usize);
+                let (place, len) = (place.expect("one is picked"), len as u64);
+                match shares[usize::from(place)].1.last_mut() {
+                    Some((last, part)) if *last == index && part.at + part.len == local => part.len += len,
+                    _ => shares[usize::from(place)].1.push((index, message::Range { at: local, len })),
+                }
+                at += len;
             }
         }
         shares.retain(|(_, share)| !share.is_empty());

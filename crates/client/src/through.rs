@@ -23,7 +23,7 @@ use crate::core::{succeeded, unexpected};
 use crate::error::Result;
 use crate::file::{File, check_view};
 use crate::memory::Memory;
-use crate::plan::first_piece;
+use crate::plan::{Copies, first_piece};
 use crate::transfer::{first_visited, transfer};
 use crate::viewed::{Data, Viewed, is_worth_naming};
 
@@ -97,7 +97,11 @@ impl File {
         if let Some(done) = self.in_one_piece(access) {
             return done;
         }
-        let remote = self.open().remote()?;
+        let placed = self.layout().table().is_some();
+        let remote = if placed { None } else { self.open().remote()? };
+        if placed && !self.is_all_mapped(access) {
+            return self.staged(access, access.at, access.len);
+        }
         if !access.view.is_monotone() || (remote.is_some() && !is_worth_naming(access.view, access.len)) {
             return self.staged(access, access.at, access.len);
         }
@@ -165,11 +169,30 @@ impl File {
         missed
     }
 
-    /// The part of the view from `at` on that lies in one block, or in one stripe of a server without a pool.
+    /// Whether all bytes of an access to a placed file are in mapped pools, and none would have to be written to several.
+    fn is_all_mapped(&self, access: &Through<'_>) -> bool {
+        if !access.view.is_monotone() || (access.write && self.layout().has_copies()) {
+            return false;
+        }
+        let (mut at, end) = (access.at, Pos(access.at.0 + access.len));
+        while at < end {
+            let span = self.span(access.view, at, end);
+            if span.size.is_none() {
+                return false;
+            }
+            at = Pos(at.0 + span.len);
+        }
+        true
+    }
+
+    /// The part of the view from `at` on that lies in one block, or in one stripe of a server without a pool. It is read if
+    /// several servers have it.
     fn span(&self, view: &View, at: Pos, end: Pos) -> Span {
         let open = self.open();
         let offset = view.select(at).expect("checked against the view");
-        let (place, local, together) = first_piece(&open.striping, offset.0, usize::MAX);
+        let pick = |set| open.pick(set);
+        let (place, local, together) = first_piece(&open.layout, Copies::One(&pick), offset.0, usize::MAX);
+        let place = place.expect("one is picked");
         let size = open.link(place).pool().as_ref().map(|pool| pool.block());
         let (block, within, room) = match size {
             Some(size) => (local / size, local % size, (together as u64).min(size - local % size)),

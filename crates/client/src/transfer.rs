@@ -8,10 +8,16 @@
 //! asked for, sending stops, the servers are asked how far they reach, and what may lie beyond the end is
 //! read again below the size that came out: bytes are only ever counted that were read after it was certain
 //! that the file has them.
+//!
+//! **Copies.** What several servers keep is read from one of them, and from another if that one fails; it is written to
+//! all of them under a lock ([`crate::copies`]).
+
+use std::ops::Range;
+use std::time::Instant;
 
 use pario_units::ServerId;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::lane::Lane;
 use crate::memory::{Access, Memory};
 use crate::open::Open;
@@ -23,19 +29,45 @@ pub(crate) fn transfer(open: &Open, memory: Memory<'_, '_>, ahead: u16) -> Resul
     let mut from = Place::default();
     loop {
         let ceiling = access.ceiling.unwrap_or(u64::MAX);
-        let (shares, next) = access.memory.plan(&open.striping, from, ceiling);
-        if shares.iter().all(Vec::is_empty) {
+        let planned = access.memory.plan(&open.layout, &|set| open.pick(set), from, ceiling);
+        if planned.shares.iter().all(Vec::is_empty) {
             break;
         }
-        carry_all(open, shares, &mut access)?;
-        from = next;
+        from = planned.next;
+        match planned.copied {
+            None => carry_all(open, planned.shares, &mut access)?,
+            Some(copied) => write_copies(open, planned.shares, &copied, &mut access)?,
+        }
     }
     Ok(access.memory.leading(access.ceiling.unwrap_or(u64::MAX)))
 }
 
+/// Writes what goes to several servers, at a time when nobody else does. Should it turn out that somebody could, it is written
+/// again.
+fn write_copies(
+    open: &Open,
+    shares: Vec<Vec<Chunk>>,
+    copied: &Range<u64>,
+    access: &mut Access<'_, '_>,
+) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        let lock = open.lock_copies(copied)?;
+        let carried = carry_all(open, shares.clone(), access);
+        let held = open.unlock_copies(lock);
+        carried?;
+        if held? {
+            return Ok(());
+        }
+        if begun.elapsed() > open.core.options.deadline {
+            return Err(Error::Contended { file: open.file, waited: begun.elapsed() });
+        }
+    }
+}
+
 /// Moves planned chunks, asking for the file's size if that is needed.
 fn carry_all(open: &Open, shares: Vec<Vec<Chunk>>, access: &mut Access<'_, '_>) -> Result<()> {
-    let mut left: Vec<(ServerId, Vec<Chunk>)> = open.striping.holders().zip(shares).collect();
+    let mut left: Work = open.layout.holders().zip(shares).collect();
     left.retain(|(_, chunks)| !chunks.is_empty());
     let writes: Vec<ServerId> = match access.memory.is_read() {
         true => Vec::new(),
@@ -44,9 +76,9 @@ fn carry_all(open: &Open, shares: Vec<Vec<Chunk>>, access: &mut Access<'_, '_>) 
     let marks: Vec<_> = writes.iter().map(|server| open.will_write(*server)).collect();
     let mut outcome = Ok(());
     while outcome.is_ok() && !left.is_empty() {
-        outcome = carry(open, std::mem::take(&mut left), access).and_then(|unsure| {
-            left = unsure;
-            if !left.is_empty() {
+        outcome = carry(open, std::mem::take(&mut left), access).and_then(|remaining| {
+            left = remaining;
+            if access.unsure {
                 let size = open.ask_size()?;
                 (access.ceiling, access.unsure) = (Some(size), false);
                 left.iter_mut().for_each(|(_, chunks)| access.memory.clip(chunks, size));
@@ -59,18 +91,31 @@ fn carry_all(open: &Open, shares: Vec<Vec<Chunk>>, access: &mut Access<'_, '_>) 
     outcome
 }
 
-/// Moves chunks until all are done or it has to be asked how large the file is: then those that are left.
-fn carry(
-    open: &Open,
-    mut work: Vec<(ServerId, Vec<Chunk>)>,
-    access: &mut Access<'_, '_>,
-) -> Result<Vec<(ServerId, Vec<Chunk>)>> {
+/// Servers, and what is to be moved between memory and them.
+type Work = Vec<(ServerId, Vec<Chunk>)>;
+
+/// Moves chunks until all are done, or it has to be asked how large the file is, or a server fails that others can stand
+/// in for: then those that are left, each with the server that it is to be had from.
+fn carry(open: &Open, mut work: Work, access: &mut Access<'_, '_>) -> Result<Work> {
     // Turns are taken in this order.
     work.sort_unstable_by_key(|(server, _)| *server);
     let mut lanes = Vec::with_capacity(work.len());
+    let mut stranded = Vec::new();
     for (server, chunks) in work {
-        lanes.push(Lane::start(&open.core, server, open.file, chunks, access)?);
+        let spare = access.memory.is_read()
+            && open.have_others(server, &chunks, |chunk| access.memory.offset_of(chunk));
+        match Lane::hold(&open.core, server, open.file, spare) {
+            Ok(lane) => lanes.push((lane, chunks)),
+            Err(_) if spare => {
+                open.core.link(server)?.is_down_now();
+                stranded.extend(chunks);
+            }
+            Err(error) => return Err(error),
+        }
     }
+    // Only now that all can be reached: a write that not all servers can hear of is heard of by none.
+    let (mut lanes, chunks): (Vec<_>, Vec<_>) = lanes.into_iter().unzip();
+    lanes.iter_mut().zip(chunks).for_each(|(lane, chunks)| lane.begin(chunks, access));
     let servers: Vec<ServerId> = lanes.iter().map(Lane::server).collect();
     lanes.rotate_left(first_visited(&servers, open.visits_first()));
     let mut failure = None;
@@ -79,7 +124,7 @@ fn carry(
         let mut sending = failure.is_none();
         while sending && !access.unsure {
             sending = false;
-            for lane in &mut lanes {
+            for lane in lanes.iter_mut().filter(|lane| !lane.has_failed()) {
                 sending |= lane.send(access)?;
             }
         }
@@ -92,13 +137,33 @@ fn carry(
             }
         }
     }
-    match failure {
-        Some(error) => Err(error),
-        None => {
-            let left = lanes.iter_mut().map(|lane| (lane.server(), lane.take_remaining()));
-            Ok(left.filter(|(_, chunks)| !chunks.is_empty()).collect())
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    let mut left = Vec::new();
+    for lane in &mut lanes {
+        let remaining = lane.take_remaining();
+        match lane.has_failed() {
+            true => stranded.extend(remaining),
+            false => left.push((lane.server(), remaining)),
         }
     }
+    left.extend(open.read_elsewhere(stranded, |chunk| access.memory.offset_of(chunk)));
+    Ok(merged(left))
+}
+
+/// Each server once, and only those that have something to do.
+fn merged(mut work: Work) -> Work {
+    work.sort_by_key(|(server, _)| *server);
+    work.dedup_by(|(server, more), (before, chunks)| {
+        let same = server == before;
+        if same {
+            chunks.append(more);
+        }
+        same
+    });
+    work.retain(|(_, chunks)| !chunks.is_empty());
+    work
 }
 
 /// With which of these servers, which are in order, an access begins that would like to begin with a certain one: if that

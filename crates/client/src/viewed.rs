@@ -13,7 +13,7 @@ use pario_view::View;
 use pario_wire::message::What;
 
 use crate::memory::split;
-use crate::plan::{Chunk, MOST_BYTES, MOST_CHUNKS, Place};
+use crate::plan::{Chunk, MOST_BYTES, MOST_CHUNKS, Place, Planned};
 
 /// A view whose pieces are longer on average is as well off with lists of ranges.
 const SMALL_PIECE: f64 = 4096.0;
@@ -84,9 +84,8 @@ impl<'a> Viewed<'a> {
         self.seen.view().visible_prefix(Pos(self.at), self.len, size)
     }
 
-    /// The chunks of the next bytes of the stream that lie below `ceiling`, by the places of their servers, and where
-    /// they end.
-    pub fn plan(&self, from: Place, ceiling: u64) -> (Vec<Vec<Chunk>>, Place) {
+    /// The next bytes of the stream that lie below `ceiling`.
+    pub fn plan(&self, from: Place, ceiling: u64) -> Planned {
         let mut shares = vec![Vec::new(); self.places.len()];
         let (mut start, limit) = (from.at as u64, self.leading(ceiling));
         while start < limit && shares.iter().all(Vec::is_empty) {
@@ -107,7 +106,7 @@ impl<'a> Viewed<'a> {
             shares.iter_mut().for_each(|chunks| cut(chunks, end));
             start = end;
         }
-        (shares, Place { segment: 0, at: start as usize })
+        Planned { shares, copied: None, next: Place { segment: 0, at: start as usize } }
     }
 
     /// Leaves out what lies at or beyond an offset of the file.

@@ -3,6 +3,7 @@
 use pario_units::{FileId, Stamp};
 
 use crate::striping::Striping;
+use crate::table::TableId;
 
 /// What an open file may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub enum Create {
     Exclusive,
 }
 
-/// How a new file is to be striped; 0 and `None`: as the partition says.
+/// How a new file is to be laid out; 0 and `None`: as the partition says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
     /// Bytes of a stripe.
@@ -47,6 +48,8 @@ pub struct Wish {
     pub count: u16,
     /// The server of the first stripe.
     pub first: Option<u16>,
+    /// The table by which it is placed; what that leaves out is striped.
+    pub table: Option<TableId>,
 }
 
 /// What a writer says when it closes.
@@ -100,6 +103,8 @@ pub struct Attributes {
     pub created: Stamp,
     /// Of a directory: meaningless.
     pub striping: Striping,
+    /// The table by which it is placed, if it is.
+    pub table: Option<TableId>,
     /// In an answer to `open`: a cut to this size was begun by somebody who is gone, and this client has to
     /// do it again and end it. In a list of inodes: a cut that has not ended. Elsewhere `None`.
     pub cutting: Option<u64>,

@@ -9,8 +9,8 @@ use pario_units::{ErrorKind, Offset, ServerId};
 pub struct Striping {
     stripe: u64,
     count: u16,
-    first: u16,
-    servers: u16,
+    pub(crate) first: u16,
+    pub(crate) servers: u16,
 }
 
 /// Consecutive bytes of a file that are consecutive on one server as well.
@@ -134,7 +134,7 @@ impl Striping {
     }
 
     /// Bytes below `offset` that the holder at `place` has.
-    fn below(&self, place: u16, offset: u64) -> u64 {
+    pub(crate) fn below(&self, place: u16, offset: u64) -> u64 {
         let (stripe, within) = (offset / self.stripe, offset % self.stripe);
         let (row, column) = (stripe / u64::from(self.count), stripe % u64::from(self.count));
         match u64::from(place).cmp(&column) {

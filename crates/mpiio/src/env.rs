@@ -31,6 +31,10 @@ pub struct Env {
     pub registry: Option<PathBuf>,
     /// A number that tells this program from others at servers, if `PARIO_JOB` or the launcher says which it is.
     pub program: Option<u64>,
+    /// `PARIO_PLAN`: new files on partitions are placed as this plan has it.
+    pub plan: Option<PathBuf>,
+    /// `PARIO_PLACE=LABEL=SERVER,…`: the servers that are the local storage of ranks or nodes.
+    pub place: String,
     /// `PARIO_VERBOSE=1`: print a line for every call that fails.
     pub verbose: bool,
     hints: Hints,
@@ -90,6 +94,8 @@ impl Env {
                 .map(PathBuf::from)
                 .or_else(|| Some(PathBuf::from(set("HOME")?).join(".pario"))),
             program: job(&set).map(|job| digest(0, &job)),
+            plan: set("PARIO_PLAN").map(PathBuf::from),
+            place: var("PARIO_PLACE").unwrap_or_default(),
             verbose: on("PARIO_VERBOSE"),
             hints,
             complaints,

@@ -353,7 +353,7 @@ impl Lazy {
         if let Some(storage) = self.storage.get() {
             return Ok(storage);
         }
-        let mut storage = Storage::open(&self.name, &self.how, self.start)?;
+        let mut storage = Storage::open(&self.name, &self.how, self.start, None)?;
         storage.keep(self.tier.clone());
         Ok(self.storage.get_or_init(|| storage))
     }

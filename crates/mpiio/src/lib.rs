@@ -18,6 +18,7 @@ mod file;
 pub mod handles;
 mod name;
 mod open;
+mod placing;
 mod ranges;
 mod remote;
 mod settings;

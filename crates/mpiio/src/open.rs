@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::file::{File, Lazy, Parts};
 use crate::handles;
 use crate::name::Name;
+use crate::placing::Homes;
 use crate::settings::{Collective, Facts, ships};
 use crate::storage::{self, KeptPointer, Storage, counted};
 use crate::team::{Same, Team};
@@ -74,7 +75,8 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
             "the file name of MPI_File_open differs between ranks",
         ),
     ];
-    let (amode, name, info) = team.agree_on(checked, &same, &mut [])?;
+    let mut planned = [u64::from(env().plan.is_some())];
+    let (amode, name, info) = team.agree_on(checked, &same, &mut planned)?;
     let path = name.shown();
     let on_partition = matches!(name, Name::Partition { .. });
 
@@ -108,11 +110,16 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
         "random" => node::random_id().map_or(team.rank, |id| id as u32),
         _ => team.rank,
     };
+    let homes = match on_partition && amode.create && planned[0] > 0 {
+        true => Some(Homes::gather(team, &name)?),
+        false => None,
+    };
     let (mut first, mut pointer) = (None, None);
     let words = team.first_does(|| {
         let (striping, word) = (striping(&hints), team.shared_word());
         let how = How { create: amode.create, exclusive: amode.exclusive, striping, ..how.clone() };
-        let storage = Storage::open(&name, &how, begin)?;
+        let table = homes.as_ref().and_then(|homes| homes.table(&name));
+        let storage = Storage::open(&name, &how, begin, table)?;
         let refusal = storage.plain().and_then(|plain| plain.striping_outcome().complaint());
         if let Some(line) = refusal {
             say(&format!("{}: {line}", path.display()));
@@ -140,9 +147,23 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
     let mine = match first {
         Some(storage) => Ok(Some(storage)),
         None if later => Ok(None),
-        None => Storage::open(&name, &how, begin).map(Some),
+        None => Storage::open(&name, &how, begin, None).map(Some),
     };
+    if team.rank == 0 && facts.placed {
+        let asked = |name: &str, value: &str| {
+            say(&format!(
+                "hint {name}={value}: {} is placed by a plan and not kept in tier 1",
+                path.display()
+            ));
+        };
+        match (hints.strategy(), hints.tier1()) {
+            ("client-directed", _) => asked("pario_strategy", "client-directed"),
+            (_, Toggle::Enable) => asked("pario_tier1", "enable"),
+            _ => {}
+        }
+    }
     let mine = mine.and_then(|storage| {
+        storage.iter().for_each(|storage| storage.settle_at_home(team));
         if pointer.is_none() && !team.is_on_one_node() {
             pointer = KeptPointer::find(&name, ServerId(keeper as u16), id)?;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pario_domain::{ConfigList, Method, Protocol, Wanted, auto, choose};
 use pario_exchange::{Guess, Prior, Settings, Strategy};
 use pario_hints::{Hints, Source, Toggle};
-use pario_layout::Striping;
+use pario_layout::Layout;
 use pario_posix::{FsKind, PrefetchLimits};
 
 use crate::storage::Storage;
@@ -22,6 +22,8 @@ pub(crate) struct Facts {
     pub memory: bool,
     /// Whether it is no file system but a partition, whose servers merge what ranks write.
     pub partition: bool,
+    /// Whether a plan says where its bytes are.
+    pub placed: bool,
     /// Whether all ranks reach all of its servers' caches by shared memory.
     pub near: bool,
     /// Its block.
@@ -37,7 +39,7 @@ impl Facts {
     pub fn of(storage: &Storage) -> Facts {
         let file = match storage {
             Storage::Plain(file) => file,
-            Storage::Partition(on) => return Facts::of_partition(&on.file.striping()),
+            Storage::Partition(on) => return Facts::of_partition(on.file.layout()),
         };
         let fs = file.filesystem();
         let protocol = match fs.kind {
@@ -51,6 +53,7 @@ impl Facts {
             local: fs.is_local(),
             memory: fs.kind == FsKind::Tmpfs,
             partition: false,
+            placed: false,
             near: false,
             block: fs.block,
             stripe: striping.map_or(0, |s| s.unit),
@@ -58,12 +61,14 @@ impl Facts {
         }
     }
 
-    fn of_partition(striping: &Striping) -> Facts {
+    fn of_partition(layout: &Layout) -> Facts {
+        let striping = layout.striping();
         Facts {
             protocol: Protocol::Servers,
             local: false,
             memory: false,
             partition: true,
+            placed: layout.table().is_some(),
             near: false,
             block: striping.stripe(),
             stripe: striping.stripe(),
@@ -86,7 +91,8 @@ impl Facts {
             protocol
                 | u64::from(self.local) << 8
                 | u64::from(self.memory) << 9
-                | u64::from(self.partition) << 10,
+                | u64::from(self.partition) << 10
+                | u64::from(self.placed) << 11,
             self.block,
             self.stripe,
             u64::from(self.servers),
@@ -99,13 +105,14 @@ impl Facts {
             2 => Protocol::Tokens,
             _ => Protocol::Local,
         };
-        let [local, memory, partition] = [8, 9, 10].map(|bit| kind & 1 << bit != 0);
+        let [local, memory, partition, placed] = [8, 9, 10, 11].map(|bit| kind & 1 << bit != 0);
         let near = false;
         Facts {
             protocol,
             local,
             memory,
             partition,
+            placed,
             near,
             block: block.max(1),
             stripe,
@@ -226,7 +233,8 @@ fn unit(hints: &Hints, facts: &Facts) -> u64 {
     hints.striping_unit().unwrap_or(facts.lock_unit()).max(1)
 }
 
-/// Whether and how ranks keep blocks of a partition's file. A tier means windows that aggregators own.
+/// Whether and how ranks keep blocks of a partition's file: not if they are placed, so that they lie where they are used. A
+/// tier means windows that aggregators own.
 fn tier(hints: &Hints, facts: &Facts) -> Option<Tier> {
     let wanted = match (hints.strategy(), hints.tier1()) {
         (_, Toggle::Disable) => false,
@@ -236,7 +244,7 @@ fn tier(hints: &Hints, facts: &Facts) -> Option<Tier> {
     };
     let (bytes, high, low) = hints.tier1_size();
     let block = facts.stripe.max(1);
-    (facts.partition && wanted).then_some(Tier {
+    (facts.partition && !facts.placed && wanted).then_some(Tier {
         bytes: bytes.max(2 * block),
         block,
         high,
@@ -319,6 +327,7 @@ mod tests {
                     local,
                     memory,
                     partition: memory,
+                    placed: local,
                     near: false,
                     block: 4096,
                     stripe: 65536,

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use pario_buffer::UserBuffer;
 use pario_client as client;
+use pario_layout::Table;
 use pario_posix::counter::{Change, Keeper};
 use pario_posix::{How, Linux, OwnedRange, PlainFile, Tuning};
 use pario_shipping::Backing;
@@ -17,7 +18,9 @@ use pario_view::View;
 use crate::env::env;
 use crate::error::{Error, Result};
 use crate::name::Name;
+use crate::placing;
 use crate::remote::Remote;
+use crate::team::Team;
 use crate::tier::Tiered;
 use crate::worker::held;
 
@@ -49,8 +52,8 @@ pub(crate) struct OnPartition {
 
 impl Storage {
     /// Opens a file, on the file system that a test asks to pretend if it does. Accesses begin with the server at
-    /// place `start`, counted round.
-    pub fn open(name: &Name, how: &How, start: u32) -> Result<Storage> {
+    /// place `start`, counted round. A new file on a partition is placed by the table.
+    pub fn open(name: &Name, how: &How, start: u32, table: Option<Table>) -> Result<Storage> {
         match name {
             Name::Plain(path) => Ok(Storage::Plain(Arc::new(open_plain(path, how)?))),
             Name::Partition { partition, path } => {
@@ -70,6 +73,7 @@ impl Storage {
                         .first
                         .map(|first| options.first_server(u16::try_from(first).unwrap_or(u16::MAX)));
                 }
+                table.map(|table| options.table(table));
                 let partition = partition_named(partition)?;
                 let file = partition.open(path, &options)?;
                 file.set_start(start);
@@ -78,11 +82,21 @@ impl Storage {
         }
     }
 
+    /// Copies of its bytes are read at the home of this rank.
+    pub fn settle_at_home(&self, team: &Team) {
+        if let Storage::Partition(on) = self
+            && on.file.layout().has_copies()
+            && let Some(home) = placing::home(team, &on.partition)
+        {
+            on.file.set_home(home);
+        }
+    }
+
     /// The server that keeps the shared pointer of ranks on several nodes, if the file is on a partition.
     pub fn keeper(&self) -> Option<ServerId> {
         match self {
             Storage::Plain(_) => None,
-            Storage::Partition(on) => on.file.striping().holders().next(),
+            Storage::Partition(on) => on.file.layout().holders().next(),
         }
     }
 
@@ -394,6 +408,14 @@ pub(crate) fn program() -> u64 {
 /// This rank opens a file with one of that number; unless it has one, it is of the same program.
 pub(crate) fn belong_to(program: u64) {
     PROGRAM.get_or_init(|| env().program.unwrap_or(program));
+}
+
+/// The partition that a file is on.
+pub(crate) fn partition_of(name: &Name) -> Option<Result<client::Partition>> {
+    match name {
+        Name::Plain(_) => None,
+        Name::Partition { partition, .. } => Some(partition_named(partition)),
+    }
 }
 
 /// A partition; connections to its servers are shared by all files of the process.

@@ -24,12 +24,15 @@
 //! 10 begin cut         file 8, size 8
 //! 11 end cut           file 8
 //! 12 reaped            file 8: nameless, and gone from all servers
+//! 13 table             hash 16, all its bytes 4, at 4, the bytes from there on: see [`crate::tables`]
+//! 14 create placed     as create, and before the name the table's hash 16 and its bytes 4
 //! ```
 
-use pario_layout::Striping;
+use pario_layout::{Striping, TableId};
 use pario_units::{ClientId, FileId, RequestId, Stamp};
 
 use crate::codec::{Reader, Writer};
+use crate::tables::Part;
 
 /// A change, with when it happened and by whose request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,18 +46,68 @@ pub(crate) struct Record<'a> {
 /// One change of the name space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change<'a> {
-    Root { mode: u16 },
-    Create { parent: FileId, file: FileId, mode: u16, writing: bool, striping: Striping, name: &'a str },
-    MakeDirectories { parent: FileId, first: FileId, mode: u16, above: u16, path: &'a str },
-    RemoveDirectory { parent: FileId, directory: FileId, name: &'a str },
-    Unlink { parent: FileId, file: FileId, name: &'a str },
-    Rename { from: FileId, to: FileId, what: FileId, replaced: FileId, from_name: &'a str, to_name: &'a str },
-    SetAttributes { file: FileId, mode: Option<u16>, accessed: Option<Stamp>, modified: Option<Stamp> },
-    Writing { file: FileId },
-    Settle { file: FileId, size: Option<u64>, modified: Option<Stamp> },
-    BeginCut { file: FileId, size: u64 },
-    EndCut { file: FileId },
-    Reaped { file: FileId },
+    Root {
+        mode: u16,
+    },
+    Create {
+        parent: FileId,
+        file: FileId,
+        mode: u16,
+        writing: bool,
+        striping: Striping,
+        table: Option<TableId>,
+        name: &'a str,
+    },
+    MakeDirectories {
+        parent: FileId,
+        first: FileId,
+        mode: u16,
+        above: u16,
+        path: &'a str,
+    },
+    RemoveDirectory {
+        parent: FileId,
+        directory: FileId,
+        name: &'a str,
+    },
+    Unlink {
+        parent: FileId,
+        file: FileId,
+        name: &'a str,
+    },
+    Rename {
+        from: FileId,
+        to: FileId,
+        what: FileId,
+        replaced: FileId,
+        from_name: &'a str,
+        to_name: &'a str,
+    },
+    SetAttributes {
+        file: FileId,
+        mode: Option<u16>,
+        accessed: Option<Stamp>,
+        modified: Option<Stamp>,
+    },
+    Writing {
+        file: FileId,
+    },
+    Settle {
+        file: FileId,
+        size: Option<u64>,
+        modified: Option<Stamp>,
+    },
+    BeginCut {
+        file: FileId,
+        size: u64,
+    },
+    EndCut {
+        file: FileId,
+    },
+    Reaped {
+        file: FileId,
+    },
+    Table(Part<'a>),
 }
 
 impl<'a> Record<'a> {
@@ -87,7 +140,8 @@ impl<'a> Change<'a> {
             Change::Root { .. }
             | Change::Create { .. }
             | Change::MakeDirectories { .. }
-            | Change::SetAttributes { .. } => false,
+            | Change::SetAttributes { .. }
+            | Change::Table(_) => false,
             Change::Rename { replaced, .. } => replaced.0 != 0,
             _ => true,
         }
@@ -96,7 +150,7 @@ impl<'a> Change<'a> {
     fn code(&self) -> u8 {
         match self {
             Change::Root { .. } => 1,
-            Change::Create { .. } => 2,
+            Change::Create { table: None, .. } => 2,
             Change::MakeDirectories { .. } => 3,
             Change::RemoveDirectory { .. } => 4,
             Change::Unlink { .. } => 5,
@@ -107,18 +161,21 @@ impl<'a> Change<'a> {
             Change::BeginCut { .. } => 10,
             Change::EndCut { .. } => 11,
             Change::Reaped { .. } => 12,
+            Change::Table(_) => 13,
+            Change::Create { table: Some(_), .. } => 14,
         }
     }
 
     fn encode(&self, w: &mut Writer<'_>) {
         match *self {
             Change::Root { mode } => w.u16(mode),
-            Change::Create { parent, file, mode, writing, striping, name } => {
+            Change::Create { parent, file, mode, writing, striping, table, name } => {
                 w.u64(parent.0);
                 w.u64(file.0);
                 w.u16(mode);
                 w.u8(u8::from(writing));
                 encode_striping(striping, w);
+                table.into_iter().for_each(|table| encode_table(table, w));
                 w.text(name);
             }
             Change::MakeDirectories { parent, first, mode, above, path } => {
@@ -157,6 +214,7 @@ impl<'a> Change<'a> {
                 w.u64(size);
             }
             Change::Writing { file } | Change::EndCut { file } | Change::Reaped { file } => w.u64(file.0),
+            Change::Table(part) => encode_part(part, w),
         }
     }
 
@@ -165,12 +223,13 @@ impl<'a> Change<'a> {
         let stamp = |r: &mut Reader<'a>| r.i64().map(Stamp);
         Some(match code {
             1 => Change::Root { mode: r.u16()? },
-            2 => Change::Create {
+            2 | 14 => Change::Create {
                 parent: id(r)?,
                 file: id(r)?,
                 mode: r.u16()?,
                 writing: r.flag()?,
                 striping: decode_striping(r)?,
+                table: if code == 14 { Some(decode_table(r)?) } else { None },
                 name: r.text()?,
             },
             3 => Change::MakeDirectories {
@@ -201,6 +260,7 @@ impl<'a> Change<'a> {
             10 => Change::BeginCut { file: id(r)?, size: r.u64()? },
             11 => Change::EndCut { file: id(r)? },
             12 => Change::Reaped { file: id(r)? },
+            13 => Change::Table(decode_part(r)?),
             _ => return None,
         })
     }
@@ -217,6 +277,26 @@ pub(crate) fn decode_striping(r: &mut Reader<'_>) -> Option<Striping> {
     Striping::new(r.u64()?, r.u16()?, r.u16()?, r.u16()?).ok()
 }
 
+pub(crate) fn encode_table(table: TableId, w: &mut Writer<'_>) {
+    w.u128(table.hash);
+    w.u32(table.len);
+}
+
+pub(crate) fn decode_table(r: &mut Reader<'_>) -> Option<TableId> {
+    Some(TableId { hash: r.u128()?, len: r.u32()? })
+}
+
+pub(crate) fn encode_part(part: Part<'_>, w: &mut Writer<'_>) {
+    encode_table(part.table, w);
+    w.u32(part.at);
+    w.0.extend_from_slice(part.bytes);
+}
+
+pub(crate) fn decode_part<'a>(r: &mut Reader<'a>) -> Option<Part<'a>> {
+    Some(Part { table: decode_table(r)?, at: r.u32()?, bytes: r.rest() })
+        .filter(|part| !part.bytes.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,9 +305,11 @@ mod tests {
     fn all(id: u64, name: &str, size: Option<u64>, when: Option<Stamp>) -> Vec<Change<'_>> {
         let (file, other) = (FileId(id), FileId(id.wrapping_add(1)));
         let striping = Striping::new(4096, 2, 1, 3).expect("sound");
+        let table = Some(TableId { hash: 7 << 100, len: 99 });
         vec![
             Change::Root { mode: 0o755 },
-            Change::Create { parent: other, file, mode: 0o644, writing: true, striping, name },
+            Change::Create { parent: other, file, mode: 0o644, writing: true, striping, table: None, name },
+            Change::Create { parent: other, file, mode: 0o644, writing: true, striping, table, name },
             Change::MakeDirectories { parent: other, first: file, mode: 0o700, above: 0o711, path: name },
             Change::RemoveDirectory { parent: other, directory: file, name },
             Change::Unlink { parent: other, file, name },

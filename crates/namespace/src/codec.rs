@@ -12,6 +12,10 @@ impl Writer<'_> {
         self.0.extend(value.to_le_bytes());
     }
 
+    pub fn u32(&mut self, value: u32) {
+        self.0.extend(value.to_le_bytes());
+    }
+
     pub fn u64(&mut self, value: u64) {
         self.0.extend(value.to_le_bytes());
     }
@@ -57,6 +61,10 @@ impl<'a> Reader<'a> {
         self.array().map(u16::from_le_bytes)
     }
 
+    pub fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
     pub fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
@@ -74,6 +82,11 @@ impl<'a> Reader<'a> {
         let (text, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
         std::str::from_utf8(text).ok()
+    }
+
+    /// All that is left.
+    pub fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.0)
     }
 
     pub fn flag(&mut self) -> Option<bool> {

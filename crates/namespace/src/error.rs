@@ -134,6 +134,16 @@ pub enum Error {
         /// How many servers there are.
         servers: u16,
     },
+    /// A table that is none, or names other servers than there are.
+    BadTable {
+        /// How many servers there are.
+        servers: u16,
+    },
+    /// A table that is not there: it was never put, or forgotten because no file had it.
+    NoTable {
+        /// Its hash.
+        hash: u128,
+    },
     /// The number of this request was used by the same client for something else.
     OtherRequest {
         /// The request.
@@ -193,11 +203,14 @@ impl Error {
             Error::Exists { .. } => ErrorKind::FileExists,
             Error::NotEmpty { .. } => ErrorKind::NotEmpty,
             Error::Denied { .. } => ErrorKind::Access,
-            Error::IntoItself { .. } | Error::BadStriping { .. } | Error::TooLarge { .. } => ErrorKind::Arg,
+            Error::IntoItself { .. }
+            | Error::BadStriping { .. }
+            | Error::BadTable { .. }
+            | Error::TooLarge { .. } => ErrorKind::Arg,
             Error::NotOpen { .. } => ErrorKind::File,
             Error::BeingCut { .. } | Error::InUse { .. } => ErrorKind::FileInUse,
             Error::TooManyOpens { .. } => ErrorKind::NoMem,
-            Error::OtherRequest { .. } | Error::Foreign { .. } => ErrorKind::Protocol,
+            Error::OtherRequest { .. } | Error::NoTable { .. } | Error::Foreign { .. } => ErrorKind::Protocol,
             Error::Io { errno, .. } => match ErrorKind::from_errno(*errno) {
                 kind @ (ErrorKind::NoSpace | ErrorKind::Quota | ErrorKind::ReadOnly | ErrorKind::NoMem) => {
                     kind
@@ -219,13 +232,17 @@ impl Error {
             Error::Exists { .. } => 17,
             Error::NotADirectory { .. } => 20,
             Error::IsADirectory { .. } => 21,
-            Error::BadPath { .. } | Error::IntoItself { .. } | Error::BadStriping { .. } => 22,
+            Error::BadPath { .. }
+            | Error::IntoItself { .. }
+            | Error::BadStriping { .. }
+            | Error::BadTable { .. } => 22,
             Error::TooManyOpens { .. } => 24,
             Error::TooLarge { .. } => 27,
             Error::TooLong { .. } => 36,
             Error::NotEmpty { .. } => 39,
             Error::Io { errno, .. } => *errno,
             Error::OtherRequest { .. }
+            | Error::NoTable { .. }
             | Error::InUse { .. }
             | Error::Damaged { .. }
             | Error::Missing { .. }
@@ -260,6 +277,14 @@ impl fmt::Display for Error {
                  servers count from 0 to {}",
                 servers.saturating_sub(1)
             ),
+            Error::BadTable { servers } => {
+                write!(
+                    f,
+                    "no table of a file's extents, or not one for servers 0 to {}",
+                    servers.saturating_sub(1)
+                )
+            }
+            Error::NoTable { hash } => write!(f, "table {hash:032x} of a file's extents is not there"),
             Error::OtherRequest { request } => {
                 write!(f, "request {request} of this client was something else before")
             }

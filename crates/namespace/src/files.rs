@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use pario_layout::Striping;
-use pario_units::{ClientId, FileId, Stamp};
+use pario_layout::{Layout, Table, TableId};
+use pario_units::{ClientId, FileId, RequestId, Stamp};
 
 use crate::attributes::Opened;
 use crate::change::Change;
@@ -13,6 +13,7 @@ use crate::names::bits;
 use crate::namespace::{Caller, Namespace, READ, WRITE};
 use crate::opens::{Held, Left, Opens, Recent};
 use crate::requests::Outcome;
+use crate::tables::Tables;
 use pario_layout::{Access, Create, Size, Wish, Written};
 
 impl Namespace {
@@ -60,13 +61,36 @@ impl Namespace {
             return Err(Error::NotFound { path: path.into() });
         }
         self.permit_change(place)?;
+        let table = wish.table;
+        if let Some(table) = table.filter(|table| self.state.tables.bytes(*table).is_none()) {
+            return Err(Error::NoTable { hash: table.hash });
+        }
         let file = FileId(self.state.next);
         let (striping, writing) = (self.striping_for(file, wish)?, access.writes());
         let (parent, name, mode) = (place.parent, place.name, bits(mode));
-        self.commit(by, Change::Create { parent, file, mode, writing, striping, name })?;
+        self.commit(by, Change::Create { parent, file, mode, writing, striping, table, name })?;
         self.opens.open((by.client, file), access, true, by.now, by.now);
         self.opens.remember(by.client, by.request, Recent::Opened { file, created: true, cutting: None });
         self.opened(file, true, None)
+    }
+
+    /// Takes a table by which files may be placed from now on.
+    pub fn put_table(&mut self, table: TableId, bytes: &[u8], now: Stamp) -> Result<(), Error> {
+        if self.state.tables.bytes(table).is_some() {
+            return Ok(());
+        }
+        let found = Table::from_bytes(bytes).ok().filter(|_| TableId::of(bytes) == table);
+        let striping = self.striping_for(FileId(0), Wish::default())?;
+        if found.and_then(|found| Layout::placed(striping, found).ok()).is_none() {
+            return Err(Error::BadTable { servers: striping.servers() });
+        }
+        let by = Caller { client: ClientId(0), request: RequestId(0), now };
+        Tables::parts(table, bytes).try_for_each(|part| self.commit_part(by, Change::Table(part)))
+    }
+
+    /// A table's bytes.
+    pub fn table(&self, table: TableId) -> Result<&[u8], Error> {
+        self.state.tables.bytes(table).ok_or(Error::NoTable { hash: table.hash })
     }
 
     fn opened(&self, file: FileId, created: bool, cutting: Option<u64>) -> Result<Opened, Error> {
@@ -266,13 +290,16 @@ impl Namespace {
 
     /// Files without name and opens, whose stripes are to be removed from their servers; not handed out again
     /// until [`Namespace::give_back`].
-    pub fn take_orphans(&mut self, most: usize) -> Vec<(FileId, Striping)> {
+    pub fn take_orphans(&mut self, most: usize) -> Vec<(FileId, Layout)> {
         let mut orphans = Vec::new();
         while orphans.len() < most {
             let Some(file) = self.ready.pop_first() else { break };
             self.taken.insert(file);
             if let Some(Body::File { striping, .. }) = self.state.inodes.get(file).map(|inode| &inode.body) {
-                orphans.push((file, *striping));
+                let table = self.state.tables.of(file).and_then(|table| self.state.tables.bytes(table));
+                let table = table.and_then(|bytes| Table::from_bytes(bytes).ok());
+                let placed = table.and_then(|table| Layout::placed(*striping, table).ok());
+                orphans.push((file, placed.unwrap_or_else(|| Layout::from(*striping))));
             }
         }
         orphans

@@ -30,6 +30,7 @@ mod path;
 mod requests;
 mod snapshot;
 mod state;
+mod tables;
 
 pub use attributes::Opened;
 pub use disk::{Directory, Disk, DiskFile};

@@ -152,7 +152,7 @@ impl Namespace {
 
     /// Writes a snapshot now; the journal starts anew.
     pub fn snapshot(&mut self) -> Result<(), Error> {
-        self.trouble = self.journal.renew(&self.state).err();
+        self.renew();
         self.trouble.clone().map_or(Ok(()), Err)
     }
 
@@ -176,14 +176,25 @@ impl Namespace {
 
     /// Writes the change down, and makes it.
     pub(crate) fn commit(&mut self, by: Caller, change: Change<'_>) -> Result<(), Error> {
+        self.commit_part(by, change)?;
+        if self.journal.is_long() {
+            self.renew();
+        }
+        Ok(())
+    }
+
+    /// The same for a change that is more than one record: no snapshot takes the journal's place in between.
+    pub(crate) fn commit_part(&mut self, by: Caller, change: Change<'_>) -> Result<(), Error> {
         let Caller { client, request, now } = by;
         let record = Record { now, client, request, change };
         self.journal.append(&record)?;
         self.state.apply(&record).expect("a change fits the state it was planned on");
-        if self.journal.is_long() {
-            self.trouble = self.journal.renew(&self.state).err();
-        }
         Ok(())
+    }
+
+    fn renew(&mut self) {
+        self.state.tables.drop_unused();
+        self.trouble = self.journal.renew(&self.state).err();
     }
 
     /// The same for what is nobody's request.
@@ -269,6 +280,7 @@ impl Namespace {
             changed,
             created,
             striping,
+            table: self.state.tables.of(file),
             cutting: None,
             opens: self.opens.of(file),
             entries,

@@ -12,22 +12,26 @@
 //!        36 client     client 16, then for each remembered request:
 //!                      request 8, what it answered about 8 (0: nothing)
 //!        37 end        how many inodes 8, cuts 8, clients 8
+//!        38 table      hash 16, all its bytes 4, at 4, the bytes from there on
+//!        39 placed     file 8, hash 16 and bytes 4 of its table
 //! ```
 //!
-//! Inodes come in order of their numbers; a file of parent 0 is an orphan. Clients come the most silent
+//! Inodes come in order of their numbers; a file of parent 0 is an orphan. After them come tables, each with all its
+//! parts, and which files have them. Clients come the most silent
 //! first.
 
 use std::path::Path;
 
 use pario_units::{ClientId, FileId, PartitionId, RequestId, Stamp};
 
-use crate::change::{decode_striping, encode_striping};
+use crate::change::{decode_part, decode_striping, decode_table, encode_part, encode_striping, encode_table};
 use crate::codec::{Reader, Writer};
 use crate::disk::{DiskFile, write_all};
 use crate::frames::{Contents, Frames, Next, frame, header};
 use crate::inodes::{Body, Entries, Inode, Times};
 use crate::requests::Outcome;
 use crate::state::{Cut, State};
+use crate::tables::Tables;
 use crate::{Error, ROOT};
 use pario_layout::Size;
 
@@ -70,6 +74,21 @@ pub(crate) fn write(
     })?;
     for (id, inode) in state.inodes.from(FileId(0)) {
         sink.put(|w| encode_inode(id, inode, w))?;
+    }
+    for (table, bytes) in state.tables.whole() {
+        for part in Tables::parts(table, bytes) {
+            sink.put(|w| {
+                w.u8(38);
+                encode_part(part, w);
+            })?;
+        }
+    }
+    for (file, table) in state.tables.placed() {
+        sink.put(|w| {
+            w.u8(39);
+            w.u64(file.0);
+            encode_table(table, w);
+        })?;
     }
     for (file, cut) in &state.cuts {
         sink.put(|w| {
@@ -152,6 +171,8 @@ pub(crate) fn read(
                 }
                 break;
             }
+            Some(38) => decode_part(&mut r).filter(|part| state.tables.add(*part)).map(drop),
+            Some(39) => decode_placed(&mut state, r),
             _ => None,
         };
         if read.is_none() {
@@ -186,6 +207,13 @@ fn decode_inode(directory: bool, state: &mut State, mut r: Reader<'_>) -> Option
     let name = r.text()?.into();
     let new = id.0 < state.next && state.inodes.insert(id, Inode { parent, name, mode, times, body });
     r.end(new)?.then_some(())
+}
+
+fn decode_placed(state: &mut State, mut r: Reader<'_>) -> Option<()> {
+    let file = FileId(r.u64()?);
+    let table = decode_table(&mut r)?;
+    let sound = state.inodes.get(file)?.size().is_some() && state.tables.place(file, table);
+    r.end(sound)?.then_some(())
 }
 
 fn decode_cut(state: &mut State, mut r: Reader<'_>) -> Option<()> {

@@ -14,6 +14,7 @@ use crate::ROOT;
 use crate::change::{Change, Record};
 use crate::inodes::{Body, Entries, Inode, Inodes, Times};
 use crate::requests::{Outcome, Requests};
+use crate::tables::Tables;
 use pario_layout::Size;
 
 /// Why a record cannot be applied.
@@ -39,6 +40,7 @@ pub(crate) struct State {
     pub cuts: BTreeMap<FileId, Cut>,
     pub requests: Requests,
     pub directories: u64,
+    pub tables: Tables,
     /// The last number given to a size that is not certain. Starts anywhere, so that numbers that a server
     /// before gave out mean nothing.
     seen: u64,
@@ -53,6 +55,7 @@ impl State {
             cuts: BTreeMap::new(),
             requests: Requests::default(),
             directories: 0,
+            tables: Tables::default(),
             seen: RandomState::new().hash_one(0),
         }
     }
@@ -83,9 +86,13 @@ impl State {
         let mut outcome = Outcome::Done;
         match record.change {
             Change::Root { mode } => self.root(mode, now)?,
-            Change::Create { parent, file, mode, writing, striping, name } => {
+            Change::Create { parent, file, mode, writing, striping, table, name } => {
+                if table.is_some_and(|table| self.tables.bytes(table).is_none()) {
+                    return Err(Misfit("the table that it names is not there"));
+                }
                 let size = if writing { self.ask() } else { Size::Known(0) };
                 self.add(parent, file, name, mode, now, Body::File { striping, size })?;
+                table.map(|table| self.tables.place(file, table));
                 outcome = Outcome::About(file);
             }
             Change::MakeDirectories { parent, first, mode, above, path } => {
@@ -142,6 +149,12 @@ impl State {
                 }
                 self.cuts.remove(&file);
                 self.inodes.remove(file);
+                self.tables.forget(file);
+            }
+            Change::Table(part) => {
+                if !self.tables.add(part) {
+                    return Err(Misfit("it is no part of the table that it says"));
+                }
             }
         }
         self.requests.remember(record.client, record.request, outcome);

@@ -137,7 +137,7 @@ pub use pario_client::Role;
 pub use pario_client::{Address, Resolve, Secret, Target};
 
 #[doc(inline)]
-pub use pario_client::{FileId, Offset, PartitionId, Pos, ServerId, Striping};
+pub use pario_client::{FileId, Layout, Offset, PartitionId, Pos, ServerId, Striping, Table};
 
 #[doc(inline)]
 pub use pario_client::{Room, Status};

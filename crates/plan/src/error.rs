@@ -12,6 +12,8 @@ pub enum Error {
     Version(i64),
     /// A placement is not a word for one, or lacks its process.
     Placement(String),
+    /// A word of `LABEL=SERVER,…` is none.
+    Place(String),
     /// This group has no users, or is not sorted, or names a process that is not there.
     Group(usize),
     /// The chunk at this offset has the place of another in the order of first use, or one beyond the last.
@@ -52,6 +54,9 @@ impl fmt::Display for Error {
                 f,
                 "a chunk is placed {word:?}; local (with home), duplicate, broadcast or central are the words"
             ),
+            Error::Place(word) => {
+                write!(f, "{word:?} is not LABEL=SERVER, a process or node and the number of a server")
+            }
             Error::Group(number) => write!(
                 f,
                 "group {number} is wrong: its users and writers must be sorted numbers of processes, each writer a user"

@@ -10,11 +10,13 @@
 
 mod error;
 mod partition;
+mod placing;
 mod summary;
 mod text;
 
 pub use error::Error;
 pub use partition::{Keeper, Partition};
+pub use placing::Places;
 pub use summary::{Share, Summary};
 
 /// Which of the plan's processes.

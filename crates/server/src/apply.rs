@@ -338,6 +338,14 @@ impl Task {
                 core.finish()?;
                 Reply::Done
             }
+            Request::PutTable { table } => {
+                core.names.as_ref().ok_or(Error::NotMetadata)?.put_table(*table, payload)?;
+                Reply::Done
+            }
+            Request::GetTable { table } => {
+                core.names.as_ref().ok_or(Error::NotMetadata)?.copy_table(*table, room)?;
+                Reply::Data { end: table.len.into() }
+            }
             about_names => {
                 let names = core.names.as_ref().ok_or(Error::NotMetadata)?;
                 names.apply(who.client, who.id, about_names)?

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use pario_layout::Striping;
+use pario_layout::{Layout, TableId};
 use pario_namespace as ns;
 use pario_namespace::{Caller, Counts, Namespace};
 use pario_shm::Process;
@@ -113,8 +113,11 @@ impl Names {
         let reply = match request {
             Request::Lookup { path } => Reply::Attributes(space.lookup(path)?),
             Request::Open { path, access, create, mode, wish } => {
-                let opened = space.open_file(path, *access, *create, *mode, *wish, by)?;
-                Reply::Opened { attributes: opened.attributes, created: opened.created }
+                match space.open_file(path, *access, *create, *mode, *wish, by) {
+                    Ok(opened) => Reply::Opened { attributes: opened.attributes, created: opened.created },
+                    Err(ns::Error::NoTable { .. }) => Reply::NoTable,
+                    Err(e) => return Err(e.into()),
+                }
             }
             Request::Close { file, wrote } => {
                 space.close(*file, *wrote, by)?;
@@ -170,13 +173,26 @@ impl Names {
         Ok(reply)
     }
 
+    /// Takes a table by which files may be placed.
+    pub fn put_table(&self, table: TableId, bytes: &[u8]) -> Result<()> {
+        Ok(lock(&self.inner).space.put_table(table, bytes, Stamp::now())?)
+    }
+
+    /// Copies a table out; there is room for as many bytes as it has.
+    pub fn copy_table(&self, table: TableId, room: &mut [u8]) -> Result<()> {
+        let inner = lock(&self.inner);
+        let bytes = inner.space.table(table)?;
+        room.get_mut(..bytes.len()).ok_or(Error::BadRequest("length"))?.copy_from_slice(bytes);
+        Ok(())
+    }
+
     /// The reaper's life.
     pub fn reap(&self, core: &Core) {
         let mut links = Links::default();
         while let Some(orphans) = self.next_orphans() {
             let mut trouble = None;
-            for (file, striping) in orphans {
-                match remove_stripes(core, &mut links, file, &striping) {
+            for (file, layout) in orphans {
+                match remove_parts(core, &mut links, file, &layout) {
                     Ok(()) => trouble = self.reaped(file).err().or(trouble),
                     Err(e) => {
                         lock(&self.inner).space.give_back(file);
@@ -192,7 +208,7 @@ impl Names {
     }
 
     /// Removed files that nobody uses; waits for some. `None` when it is over.
-    fn next_orphans(&self) -> Option<Vec<(FileId, Striping)>> {
+    fn next_orphans(&self) -> Option<Vec<(FileId, Layout)>> {
         let mut inner = lock(&self.inner);
         loop {
             if inner.stopped {
@@ -262,8 +278,8 @@ impl Inner {
     }
 }
 
-fn remove_stripes(core: &Core, links: &mut Links, file: FileId, striping: &Striping) -> Result<()> {
-    for server in striping.holders() {
+fn remove_parts(core: &Core, links: &mut Links, file: FileId, layout: &Layout) -> Result<()> {
+    for server in layout.holders() {
         match server == core.config.server {
             true => remove_here(core, file)?,
             false => remove_there(core, links, server, file)?,

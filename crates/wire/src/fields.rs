@@ -1,7 +1,7 @@
 //! How the parts of messages are written down: the order of their fields and the numbers of their choices.
 //! What stands here is the protocol: changing it is a new version.
 
-use pario_layout::Striping;
+use pario_layout::{Striping, TableId};
 use pario_units::{ErrorKind, FileId, Stamp};
 
 use crate::codec::{Field, Reader, numbered, records};
@@ -55,7 +55,8 @@ records! {
     Recall { number: u64, file: FileId, range: Range }
     Held { file: FileId, access: Access }
     Failure { kind: ErrorKind, errno: i32, text: String }
-    Wish { stripe: u64, count: u16, first: Option<u16> }
+    TableId { hash: u128, len: u32 }
+    Wish { stripe: u64, count: u16, first: Option<u16>, table: Option<TableId> }
     Written { size: Option<u64>, modified: Stamp }
     Attributes {
         file: FileId,
@@ -67,6 +68,7 @@ records! {
         changed: Stamp,
         created: Stamp,
         striping: Striping,
+        table: Option<TableId>,
         cutting: Option<u64>,
         opens: u32,
         entries: u64,

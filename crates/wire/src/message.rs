@@ -3,7 +3,7 @@
 //! *Local* offsets and ends are those of a server's own part of a file, in which its stripes lie one after the
 //! other (see `pario-layout`). Blocks are those of the server's pool, also counted in the local part.
 
-pub use pario_layout::{Access, Attributes, Create, Entry, Inode, Kind, Size, Wish, Written};
+pub use pario_layout::{Access, Attributes, Create, Entry, Inode, Kind, Size, TableId, Wish, Written};
 use pario_units::{ErrorKind, FileId, Stamp};
 
 /// What a client asks of a server. Where a request says `path`, it is absolute within the partition.
@@ -80,7 +80,7 @@ pub enum Request {
     // Name space: the metadata server.
     /// Attributes of what is at this path.
     Lookup { path: String },
-    /// Opens, or creates and opens.
+    /// Opens, or creates and opens. Whoever wishes a table has put it there first.
     Open { path: String, access: Access, create: Create, mode: u32, wish: Wish },
     /// One of this client's opens of the file is over. What a writer knows of size and time comes along.
     Close { file: FileId, wrote: Option<Written> },
@@ -107,6 +107,11 @@ pub enum Request {
     Sized { file: FileId, size: u64, seen: u64 },
     /// Files and directories in order of their ids, after the given one: for checking.
     ListInodes { after: FileId, most: u32 },
+    /// The payload is the table of this id (see `pario_layout::Table`), by which files may be placed. It is kept as long as
+    /// there are such files; without any it may be forgotten, and an `Open` that names it is answered with `NoTable`.
+    PutTable { table: TableId },
+    /// That table, as payload of the reply.
+    GetTable { table: TableId },
 }
 
 /// What a server answers.
@@ -119,7 +124,7 @@ pub enum Reply {
     /// To `Acquire`: where the blocks are, in the order asked for, as far as there was room: at least one; after all of
     /// them perhaps some that follow.
     Slots(Vec<Slot>),
-    /// To `Read`: the payload follows; `end` is the local end.
+    /// To `Read`: the payload follows; `end` is the local end. To `GetTable`: the payload follows; `end` is its length.
     Data { end: u64 },
     /// To `End`.
     End { end: u64 },
@@ -137,6 +142,8 @@ pub enum Reply {
     Recalled { recalls: Vec<Recall> },
     /// To `Read` and `Write`: the server does not know the view; nothing was done.
     NoView,
+    /// To `Open`: the table that it names is not there; nothing was done.
+    NoTable,
     /// To `Counter`: what the number was before.
     Counted { before: u64 },
     /// To `Room`.

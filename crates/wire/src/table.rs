@@ -92,6 +92,8 @@ messages! { Request decode_request {
     75 => EndCut { file, size },
     76 => Sized { file, size, seen },
     77 => ListInodes { after, most },
+    78 => PutTable { table },
+    79 => GetTable { table },
 }}
 
 messages! { Reply decode_reply {
@@ -115,6 +117,7 @@ messages! { Reply decode_reply {
     67 => Reopened { gone },
     72 => Entries { entries, more },
     77 => Inodes { inodes, more },
+    78 => NoTable,
 }}
 
 impl What {
@@ -133,6 +136,7 @@ impl Request {
         match self {
             Request::Write { what, .. } => what.bytes(),
             Request::View { len, .. } => *len,
+            Request::PutTable { table } => u64::from(table.len),
             _ => 0,
         }
     }
@@ -141,6 +145,7 @@ impl Request {
     pub fn reply_payload(&self) -> u64 {
         match self {
             Request::Read { what, .. } => what.bytes(),
+            Request::GetTable { table } => u64::from(table.len),
             _ => 0,
         }
     }

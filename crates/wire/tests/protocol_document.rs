@@ -57,6 +57,7 @@ fn the_frames_are_as_shown() {
         changed: Stamp(3),
         created: Stamp(4),
         striping: Striping::new(65536, 3, 1, 4).unwrap(),
+        table: None,
         cutting: None,
         opens: 2,
         entries: 0,

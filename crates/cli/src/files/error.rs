@@ -53,6 +53,17 @@ pub enum Error {
     Refused(String, &'static str),
     /// The same with a second path.
     RefusedBoth(String, String, &'static str),
+    /// A file that is no plan.
+    Plan(PathBuf, pario_plan::Error),
+    /// A server that the partition does not have.
+    NoServer {
+        /// The partition.
+        partition: String,
+        /// The server.
+        server: u16,
+        /// How many it has.
+        count: u16,
+    },
     /// A copy that was not completed, because this process was asked to end.
     Interrupted(String),
     /// The output could not be written.
@@ -83,7 +94,9 @@ impl Error {
             | Error::NoUsualPartition(_)
             | Error::NoName { .. }
             | Error::Refused(..)
-            | Error::RefusedBoth(..) => ErrorKind::Arg,
+            | Error::RefusedBoth(..)
+            | Error::NoServer { .. } => ErrorKind::Arg,
+            Error::Plan(_, cause) => cause.kind(),
             Error::Interrupted(_) => ErrorKind::Io,
             Error::Registry(cause) => cause.kind(),
             Error::Partition { cause, .. } | Error::There { cause, .. } => cause.kind(),
@@ -96,7 +109,12 @@ impl Error {
     /// 2 for what the user has to write differently, 1 for what did not work.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Error::NoHome | Error::NotInPartition(_) | Error::NoUsualPartition(_) | Error::NoName { .. } => 2,
+            Error::NoHome
+            | Error::NotInPartition(_)
+            | Error::NoUsualPartition(_)
+            | Error::NoName { .. }
+            | Error::Plan(..)
+            | Error::NoServer { .. } => 2,
             _ => 1,
         }
     }
@@ -133,6 +151,12 @@ impl fmt::Display for Error {
                     path.display()
                 )
             }
+            Error::Plan(path, cause) => write!(f, "{}: {cause}", path.display()),
+            Error::NoServer { partition, server, count } => write!(
+                f,
+                "partition {partition} has no server {server}: its servers are 0 to {}",
+                count.saturating_sub(1)
+            ),
             Error::NoUsualPartition(text) => {
                 write!(f, "{text:?} names no partition: write NAME:/path, or set PARIO_PARTITION")
             }

@@ -15,6 +15,7 @@ mod ls;
 mod mkdir;
 mod mv;
 mod pattern;
+pub mod placing;
 pub mod progress;
 mod rm;
 pub mod session;

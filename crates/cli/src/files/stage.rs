@@ -7,22 +7,24 @@ use super::address::Spot;
 use super::cp;
 use super::error::Error;
 use super::pattern::{Listed, Pattern, outermost};
+use super::placing;
 use super::session::Session;
 use crate::env::Environment;
 use pario_client::Partition;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Copies files and directories of this host into the partition's root; whether all of them were. What was not has
+/// Copies files and directories of this host into the partition's root, by a plan if there is one; whether all of them were. What was not has
 /// been said.
 pub fn into(
     partition: &str,
     paths: &[PathBuf],
+    by: &placing::Options,
     env: &Environment,
     stop: fn() -> bool,
 ) -> Result<bool, Error> {
     let root = Spot { partition: partition.to_owned(), path: "/".to_owned() };
-    cp::copy_into(paths, &root, env, stop)
+    cp::copy_into(paths, &root, by, env, stop)
 }
 
 /// Copies what matches the patterns to a directory of this host; whether all of it was. A pattern that matches

@@ -9,7 +9,7 @@ use super::{print, text};
 use crate::env::Environment;
 use clap::Args;
 use pario_client::Metadata;
-use pario_layout::Striping;
+use pario_layout::{Layout, Striping, Table as Extents};
 use pario_registry::{Entry, spell_size};
 use pario_units::ServerId;
 use serde_json::{Value, json};
@@ -31,7 +31,9 @@ pub struct Arguments {
 const NOTES: &str = "\
 The stripes of a file go round its servers. For each of them is shown at which
 offset of the file its first stripe begins, after how many bytes the next one
-does, and how many bytes of the file it holds.
+does, and how many bytes of the file it holds. Of a file that a plan places is
+shown how many of its bytes are on one server, on several, and in stripes, and how
+many each server holds.
 
 Example:
   pario stat scratch:/out/result.h5
@@ -47,10 +49,12 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     for spot in spots {
         let partition = session.partition(&spot.partition)?;
         let entry = session.entry(&spot.partition)?;
-        match partition.metadata(&spot.path).map_err(Error::there("cannot look at", &spot)) {
-            Ok(metadata) => {
-                words.push(describe(&spot, &metadata, &entry));
-                objects.push(in_json(&spot, &metadata, &entry));
+        let found = partition.metadata(&spot.path);
+        let found = found.and_then(|metadata| Ok((metadata, partition.layout(&metadata)?)));
+        match found.map_err(Error::there("cannot look at", &spot)) {
+            Ok((metadata, layout)) => {
+                words.push(describe(&spot, &metadata, layout.as_ref(), &entry));
+                objects.push(in_json(&spot, &metadata, layout.as_ref(), &entry));
             }
             Err(error) => {
                 eprintln!("pario: {error}");
@@ -88,7 +92,36 @@ fn shares(striping: &Striping, size: u64) -> Vec<Share> {
     (0u64..).zip(striping.holders().map(|server| server.0)).map(share).collect()
 }
 
-fn describe(spot: &Spot, metadata: &Metadata, entry: &Entry) -> String {
+/// Bytes of a placed file by who has them.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Placed {
+    /// One server.
+    local: u64,
+    /// Several, each byte counted once.
+    copied: u64,
+    /// One of those that share what is not placed.
+    central: u64,
+    extents: usize,
+}
+
+impl Placed {
+    fn of(table: &Extents, size: u64) -> Placed {
+        let mut placed = Placed { extents: table.extents().count(), ..Placed::default() };
+        for kept in table.extents() {
+            let bytes = kept.range.end.min(size).saturating_sub(kept.range.start);
+            let sum = match kept.servers.len() {
+                0 => &mut placed.central,
+                1 => &mut placed.local,
+                _ => &mut placed.copied,
+            };
+            *sum += bytes;
+        }
+        placed.central += size.saturating_sub(table.end());
+        placed
+    }
+}
+
+fn describe(spot: &Spot, metadata: &Metadata, layout: Option<&Layout>, entry: &Entry) -> String {
     let mut table = Table::new(&[Side::Left, Side::Left]);
     let mut row = |name: &str, value: String| table.row(vec![name.to_owned(), value]);
     row("path", text::printable(&spot.to_string()));
@@ -104,12 +137,28 @@ fn describe(spot: &Spot, metadata: &Metadata, entry: &Entry) -> String {
     row("modified", text::exact_moment(metadata.modified()));
     row("changed", text::exact_moment(metadata.changed()));
     row("created", text::exact_moment(metadata.created()));
-    let Some(striping) = metadata.striping() else { return table.text(0) };
+    let Some(layout) = layout else { return table.text(0) };
+    let striping = layout.striping();
+    if let Some(extents) = layout.table() {
+        let Placed { local, copied, central, extents } = Placed::of(extents, metadata.len());
+        row("layout", format!("placed by a plan in {}", text::count(extents as u64, "extent")));
+        row("local", format!("{local} bytes, each on one server"));
+        row("copied", format!("{copied} bytes, each on several servers"));
+        let over = format!("stripes of {} over {}", spell_size(striping.stripe()), striping.count());
+        row("central", format!("{central} bytes in {over} of {} servers", striping.servers()));
+        let mut servers =
+            Table::with_head(&[Side::Right, Side::Left, Side::Right], &["SERVER", "HOST", "BYTES"]);
+        for server in layout.holders() {
+            let bytes = layout.local_end(server, metadata.len());
+            servers.row(vec![server.to_string(), host(entry, server.0), bytes.to_string()]);
+        }
+        return table.text(0) + &servers.text(2);
+    }
     let (stripe, count, of) = (striping.stripe(), striping.count(), striping.servers());
     row("layout", format!("stripes of {} over {count} of {of} servers", spell_size(stripe)));
     let sides = [Side::Right, Side::Left, Side::Right, Side::Right, Side::Right];
     let mut servers = Table::with_head(&sides, &["SERVER", "HOST", "FIRST AT", "THEN EVERY", "BYTES"]);
-    for share in shares(&striping, metadata.len()) {
+    for share in shares(striping, metadata.len()) {
         servers.row(vec![
             share.server.to_string(),
             host(entry, share.server),
@@ -125,9 +174,10 @@ fn host(entry: &Entry, server: u16) -> String {
     entry.host_of(ServerId(server)).unwrap_or("-").to_owned()
 }
 
-fn in_json(spot: &Spot, metadata: &Metadata, entry: &Entry) -> Value {
+fn in_json(spot: &Spot, metadata: &Metadata, layout: Option<&Layout>, entry: &Entry) -> Value {
     let mut value = object(&spot.to_string(), metadata);
-    if let Some(striping) = metadata.striping() {
+    if let Some(layout) = layout {
+        let striping = layout.striping();
         let share = |share: Share| {
             json!({
                 "server": share.server,
@@ -141,8 +191,18 @@ fn in_json(spot: &Spot, metadata: &Metadata, entry: &Entry) -> Value {
             "stripe": striping.stripe(),
             "count": striping.count(),
             "first_server": striping.first(),
-            "servers": shares(&striping, metadata.len()).into_iter().map(share).collect::<Value>(),
+            "servers": shares(striping, metadata.len()).into_iter().map(share).collect::<Value>(),
         });
+        if let Some(table) = layout.table() {
+            let server = |server: ServerId| {
+                let bytes = layout.local_end(server, metadata.len());
+                json!({ "server": server.0, "host": host(entry, server.0), "bytes": bytes })
+            };
+            let Placed { local, copied, central, extents } = Placed::of(table, metadata.len());
+            value["layout"]["servers"] = layout.holders().map(server).collect();
+            value["layout"]["placed"] =
+                json!({ "local": local, "copied": copied, "central": central, "extents": extents });
+        }
     }
     value
 }

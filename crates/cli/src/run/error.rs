@@ -46,6 +46,8 @@ pub enum Error {
     Needed(&'static str, PathBuf, io::Error),
     /// A path that cannot be part of a partition's description or of a variable.
     NoName(PathBuf),
+    /// The plan cannot be used.
+    Plan(Box<files::Error>),
     /// The options for a partition on demand make none.
     Description(pario_registry::Error),
     /// The partition did not come up.
@@ -130,7 +132,7 @@ impl Error {
             | Error::Inputs(_)
             | Error::Results { .. }
             | Error::Down { .. } => 125,
-            Error::Description(_) | Error::TwoLaunchers(..) => 2,
+            Error::Description(_) | Error::TwoLaunchers(..) | Error::Plan(_) => 2,
         }
     }
 }
@@ -200,6 +202,7 @@ impl fmt::Display for Error {
                  another path"
             ),
             Error::Description(error) => error.fmt(f),
+            Error::Plan(error) => error.fmt(f),
             Error::Partition(error) => error.fmt(f),
             Error::Inputs(cause) => {
                 f.write_str(

@@ -15,6 +15,7 @@ mod program;
 mod session;
 
 use crate::env::Environment;
+use crate::files::placing;
 use crate::signal;
 use clap::{Args, ValueEnum};
 pub use error::Error;
@@ -64,6 +65,8 @@ pub struct Arguments {
     command: Vec<OsString>,
     #[command(flatten)]
     partition: partition::Options,
+    #[command(flatten)]
+    placing: placing::Options,
 }
 
 const NOTES: &str = "\
@@ -80,6 +83,8 @@ Examples:
       copy input to pario:/input before, and what matches to results after
   pario run --partition scratch -n 4 -- ./simulation pario:/fields
       run it on a partition of 'pario up'
+  pario run --servers 4 -n 4 --plan sim.plan -- ./simulation pario:/fields
+      keep each part of its files where it is used, as 'pario plan' found
   pario run --dry-run -n 4 -- ./simulation
       show what would be run
   pario run --mpi mpich -n 4 -- ./wrapper.sh
@@ -165,7 +170,7 @@ pub fn carry_out(arguments: &Arguments, extra: &[Variable], env: &Environment) -
         eprint!("{}", plan.describe());
     }
     if let Some(job) = &plan.job {
-        return session::run(&plan, job, env, arguments.verbose).map(Some);
+        return session::run(&plan, job, &arguments.placing, env, arguments.verbose).map(Some);
     }
     let ended = signal::supervise(&mut plan.command());
     ended.map(|status| Some(End::Status(status))).map_err(|e| Error::Start(plan.launcher().to_owned(), e))

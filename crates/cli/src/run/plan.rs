@@ -4,7 +4,7 @@ use super::detect::{Mpi, mpi_of, refuse_static};
 use super::launcher::{Dialect, Launcher};
 use super::partition::Job;
 use super::{Arguments, Error, cores, program};
-use crate::env::{AS_ROOT, Environment, JOB, OVERSUBSCRIBE, STATS, TRACE};
+use crate::env::{AS_ROOT, Environment, JOB, OVERSUBSCRIBE, PLACE, PLAN, STATS, TRACE};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,8 @@ pub type Variable = (&'static str, OsString);
 
 /// Decides what to run; the ranks get the `extra` variables besides those that the arguments ask for.
 pub fn make(arguments: &Arguments, extra: &[Variable], env: &Environment) -> Result<Plan, Error> {
+    // Better now than in the ranks.
+    arguments.placing.read().map_err(Box::new).map_err(Error::Plan)?;
     // Clap demands at least one word.
     let (name, rest) = arguments.command.split_first().ok_or_else(|| Error::NoProgram(String::new()))?;
     let program = program::find(name, env)?;
@@ -108,6 +110,8 @@ fn for_ranks(
         set.push((JOB, std::process::id().to_string().into()));
     }
     set.extend(job.into_iter().flat_map(Job::variables));
+    set.extend(arguments.placing.absolute().map(|plan| (PLAN, plan.into())));
+    set.extend(arguments.placing.place.clone().map(|place| (PLACE, place.into())));
     set
 }
 

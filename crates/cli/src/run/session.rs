@@ -11,6 +11,7 @@ use super::error::Kept;
 use super::partition::{Job, Place, Results};
 use super::plan::Plan;
 use crate::env::Environment;
+use crate::files::placing;
 use crate::mount::{self, Attached};
 use crate::partition::{self, clear, down, up};
 use crate::{files, signal};
@@ -43,18 +44,30 @@ impl End {
 }
 
 /// Runs the program on the partition.
-pub fn run(plan: &Plan, job: &Job, env: &Environment, verbose: bool) -> Result<End, Error> {
+pub fn run(
+    plan: &Plan,
+    job: &Job,
+    placing: &placing::Options,
+    env: &Environment,
+    verbose: bool,
+) -> Result<End, Error> {
     signal::watch().map_err(Error::Signals)?;
     if let Some(Results { to, .. }) = &job.results {
         // Better now than when there are results.
         fs::create_dir_all(to).map_err(Error::needed("make the directory", to))?;
     }
-    conduct(plan, job, &job.environment(env), verbose)
+    conduct(plan, job, placing, &job.environment(env), verbose)
 }
 
-fn conduct(plan: &Plan, job: &Job, env: &Environment, verbose: bool) -> Result<End, Error> {
+fn conduct(
+    plan: &Plan,
+    job: &Job,
+    placing: &placing::Options,
+    env: &Environment,
+    verbose: bool,
+) -> Result<End, Error> {
     bring_up(job, env)?;
-    let ended = program(plan, job, env, verbose);
+    let ended = program(plan, job, placing, env, verbose);
     if let Ok(End::Status(status)) = &ended {
         copy_out(job, *status, env)?;
     }
@@ -88,9 +101,15 @@ fn bring_up(job: &Job, env: &Environment) -> Result<(), Error> {
     }
 }
 
-fn program(plan: &Plan, job: &Job, env: &Environment, verbose: bool) -> Result<End, Error> {
+fn program(
+    plan: &Plan,
+    job: &Job,
+    placing: &placing::Options,
+    env: &Environment,
+    verbose: bool,
+) -> Result<End, Error> {
     if !job.inputs.is_empty() && !is_interrupted() {
-        match files::stage::into(&job.name, &job.inputs, env, is_interrupted) {
+        match files::stage::into(&job.name, &job.inputs, placing, env, is_interrupted) {
             Ok(true) => {}
             Ok(false) if is_interrupted() => {}
             Ok(false) => return Err(Error::Inputs(None)),

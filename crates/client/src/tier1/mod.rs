@@ -111,6 +111,9 @@ impl Tier1 {
     /// Opens a file, which has to stay open here until the end of the result, in tier 1 of this process as a member
     /// of a team.
     pub fn open(&self, file: &File, team: u128, options: &TierOptions) -> Result<TierFile> {
+        if file.layout().table().is_some() {
+            return Err(Error::Options("a file that a plan places is not kept in tier 1"));
+        }
         let members = {
             let mut teams = lock(&self.teams);
             teams.retain(|_, team| team.strong_count() > 0);

@@ -61,6 +61,7 @@ impl Names {
             changed: now,
             created: now,
             striping: Striping::new(self.stripe, count, first, self.servers).expect("sound"),
+            table: None,
             cutting: None,
             opens: 0,
             entries: 0,

@@ -7,10 +7,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pario::{File, Offset, OpenOptions, Partition, Pos, View, view};
+use pario::{File, Offset, OpenOptions, Partition, Pos, ServerId, Table, View, view};
 
 use super::site::{DEADLINE, Door, connect};
-use super::step::{Comb, Handle, How, Op, Outcome, Step};
+use super::step::{Comb, Extents, Handle, How, Op, Outcome, Step};
 
 /// No operation takes longer, whatever happens to the servers: the longest deadline, and what a busy machine
 /// may add to it.
@@ -110,8 +110,11 @@ impl Client {
     fn act(&mut self, op: &Op) -> pario::Result<Outcome> {
         let partition = &self.partition;
         match op {
-            Op::Open { handle, path, how, stripe, count } => {
+            Op::Open { handle, path, how, stripe, count, extents } => {
                 let mut options = OpenOptions::new();
+                if !extents.is_empty() {
+                    options.table(table(extents));
+                }
                 options.read(true).write(*how != How::ReadOnly).stripe(*stripe).stripe_count(*count);
                 match how {
                     How::Existing | How::ReadOnly => &mut options,
@@ -176,6 +179,16 @@ impl Client {
         }
         Ok(Outcome::Done)
     }
+}
+
+/// Extents one after the other.
+fn table(extents: &Extents) -> Table {
+    let mut at = 0;
+    let kept = extents.iter().map(|(len, servers)| {
+        at += len;
+        (at - len..at, servers.iter().copied().map(ServerId).collect())
+    });
+    Table::new(kept).expect("in order")
 }
 
 impl Comb {

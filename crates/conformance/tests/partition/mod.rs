@@ -2,6 +2,7 @@
 //! [`crew`]s of clients.
 
 mod clients;
+mod copies;
 mod crew;
 mod dice;
 mod faults;

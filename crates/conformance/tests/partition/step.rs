@@ -5,10 +5,13 @@ use pario_units::ErrorKind;
 /// A client's name for one of its open files.
 pub type Handle = usize;
 
+/// How many bytes, one after the other, which servers are to keep in a new file; the rest is striped.
+pub type Extents = Vec<(u64, Vec<u16>)>;
+
 /// What a client does.
 #[derive(Clone, Debug)]
 pub enum Op {
-    Open { handle: Handle, path: String, how: How, stripe: u64, count: u16 },
+    Open { handle: Handle, path: String, how: How, stripe: u64, count: u16, extents: Extents },
     Write { handle: Handle, at: u64, bytes: Vec<u8> },
     WriteStrided { handle: Handle, comb: Comb, bytes: Vec<u8> },
     Read { handle: Handle, at: u64, len: usize },

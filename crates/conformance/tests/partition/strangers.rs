@@ -202,7 +202,7 @@ fn request(dice: &mut Dice) -> Request {
         11 => Request::Lookup { path },
         12 => {
             let (access, create) = (Access::Both, dice.pick(&[Create::Never, Create::Exclusive]));
-            let wish = Wish { stripe: number(dice), count: number(dice) as u16, first: Some(9) };
+            let wish = Wish { stripe: number(dice), count: number(dice) as u16, first: Some(9), table: None };
             Request::Open { path, access, create, mode: number(dice) as u32, wish }
         }
         13 => Request::Close { file, wrote: Some(Written { size: Some(5), modified: Stamp(-1) }) },

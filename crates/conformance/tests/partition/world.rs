@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use pario_units::ErrorKind;
 
 use super::dice::Dice;
-use super::step::{Comb, Handle, How, Op, Outcome, Step, Want};
+use super::step::{Comb, Extents, Handle, How, Op, Outcome, Step, Want};
 
 /// The most bytes of a file.
 pub const LONGEST: u64 = 3 << 20;
@@ -216,7 +216,8 @@ impl Turn<'_> {
         self.world.next_handle += 1;
         let stripe = self.dice.pick(&self.world.stripes);
         let count = self.dice.below(u64::from(self.world.servers) + 1) as u16;
-        let op = Op::Open { handle, path, how, stripe, count };
+        let extents = if self.dice.one_in(2) { self.extents() } else { Vec::new() };
+        let op = Op::Open { handle, path, how, stripe, count, extents };
         let file = match (there, how) {
             // A directory cannot be opened as a file.
             (Some(None), How::New) => return self.push(op, Outcome::Failed(ErrorKind::FileExists)),
@@ -242,6 +243,13 @@ impl Turn<'_> {
         let open = Open { file, writes: how != How::ReadOnly };
         self.world.open[self.client].insert(handle, open);
         self.push(op, Outcome::Done);
+    }
+
+    /// Where a new file is to be: on one server, on several, or anywhere.
+    fn extents(&mut self) -> Extents {
+        let (servers, most) = (u64::from(self.world.servers), self.dice.pick(&[3000, 100_000, 1 << 20]));
+        let keepers = |dice: &mut Dice| (0..dice.below(4)).map(|_| dice.below(servers) as u16).collect();
+        (0..1 + self.dice.below(30)).map(|_| (1 + self.dice.below(most), keepers(self.dice))).collect()
     }
 
     fn close(&mut self) {

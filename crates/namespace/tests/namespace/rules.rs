@@ -33,7 +33,7 @@ fn files_begin_on_all_servers_in_turn() {
 #[test]
 fn a_file_is_striped_as_wished() {
     let mut names = fresh();
-    let wish = |stripe, count, first| Wish { stripe, count, first };
+    let wish = |stripe, count, first| Wish { stripe, count, first, table: None };
     assert_eq!(striped(&mut names, "/a", wish(512, 2, Some(1))), Ok((512, 2, 1)));
     assert_eq!(striped(&mut names, "/b", wish(0, 99, Some(0))), Ok((4096, 3, 0)));
     let error = striped(&mut names, "/c", wish(0, 0, Some(3))).expect_err("there are three");

@@ -1,6 +1,6 @@
 //! Random messages from a seed: for the property tests and for `examples/fuzz_codec.rs`.
 
-use pario_layout::Striping;
+use pario_layout::{Striping, TableId};
 use pario_units::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp};
 use pario_wire::Envelope;
 use pario_wire::greeting::{Greeting, Hello, Prefix, Refusal, Role, Welcome};
@@ -90,6 +90,10 @@ impl Dice {
         Run { first: self.number() >> 1, count: self.small() }
     }
 
+    fn table(&mut self) -> TableId {
+        TableId { hash: self.wide(), len: self.below(4 << 20) as u32 }
+    }
+
     fn attributes(&mut self) -> Attributes {
         let servers = self.below(u64::from(u16::MAX)) as u16 + 1;
         let (count, first) = (self.below(servers.into()) as u16 + 1, self.below(servers.into()) as u16);
@@ -103,6 +107,7 @@ impl Dice {
             changed: self.stamp(),
             created: self.stamp(),
             striping: Striping::new(self.below(1 << 40) + 1, count, first, servers).expect("sound"),
+            table: self.maybe(Dice::table),
             cutting: self.maybe(Dice::number),
             opens: self.small(),
             entries: self.number(),
@@ -229,6 +234,7 @@ impl Dice {
                     stripe: self.number(),
                     count: self.number() as u16,
                     first: self.maybe(|d| d.number() as u16),
+                    table: self.maybe(Dice::table),
                 },
             },
             66 => Request::Close {
@@ -251,6 +257,8 @@ impl Dice {
             75 => Request::EndCut { file: self.file(), size: self.number() },
             76 => Request::Sized { file: self.file(), size: self.number(), seen: self.number() },
             77 => Request::ListInodes { after: self.file(), most: self.small() },
+            78 => Request::PutTable { table: self.table() },
+            79 => Request::GetTable { table: self.table() },
             other => panic!("no sample of request {other}: add one here"),
         }
     }

@@ -1,6 +1,6 @@
 //! What can be wrong with a partition, in words and in JSON.
 
-use pario_layout::Striping;
+use pario_layout::Layout;
 use pario_units::{FileId, ServerId};
 use serde_json::{Value, json};
 use std::fmt;
@@ -137,24 +137,18 @@ impl Finding {
 }
 
 /// Which bytes of a file are in these blocks of a server's part, which ends at `end`.
-pub fn bytes_of(
-    striping: &Striping,
-    server: ServerId,
-    blocks: &[u64],
-    block: u64,
-    end: u64,
-) -> Vec<Range<u64>> {
+pub fn bytes_of(layout: &Layout, server: ServerId, blocks: &[u64], block: u64, end: u64) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> = Vec::new();
     for number in blocks {
         let mut local = number * block;
         let stop = (local + block).min(end);
         while local < stop
-            && let Some(offset) = striping.offset_of(server, local)
+            && let Some(offset) = layout.size_from(server, local + 1).checked_sub(1)
         {
-            let len = (striping.stripe() - local % striping.stripe()).min(stop - local);
+            let len = layout.stretch(offset, stop - local).len;
             match ranges.last_mut() {
-                Some(last) if last.end == offset.0 => last.end += len,
-                _ => ranges.push(offset.0..offset.0 + len),
+                Some(last) if last.end == offset => last.end += len,
+                _ => ranges.push(offset..offset + len),
             }
             local += len;
         }
@@ -165,6 +159,7 @@ pub fn bytes_of(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pario_layout::Striping;
     use pario_units::Offset;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
@@ -203,7 +198,7 @@ mod tests {
                     piece.server == server && blocks.contains(&(piece.local / block))
                 }).collect();
                 let blocks: Vec<u64> = blocks.iter().copied().collect();
-                let ranges = bytes_of(&striping, server, &blocks, block, end);
+                let ranges = bytes_of(&striping.into(), server, &blocks, block, end);
                 prop_assert!(ranges.windows(2).all(|pair| pair[0].end < pair[1].start));
                 prop_assert_eq!(ranges.into_iter().flatten().collect::<BTreeSet<u64>>(), naive);
             }

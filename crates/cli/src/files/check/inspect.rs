@@ -8,7 +8,7 @@ use super::super::error::Error;
 use super::super::progress::Meter;
 use super::finding::{Fault, Finding, bytes_of};
 use super::paths::{Inodes, path};
-use pario_client::{Inode, OpenOptions, Partition};
+use pario_client::{Inode, Layout, OpenOptions, Partition};
 use pario_units::{ErrorKind, FileId, ServerId};
 use pario_wire::message::{Kind, Size};
 use std::collections::BTreeMap;
@@ -98,6 +98,11 @@ fn list_inodes(partition: &Partition) -> Result<Inodes, Error> {
     Ok(all)
 }
 
+/// Where a file's bytes are.
+fn layout(partition: &Partition, inode: &Inode) -> Result<Layout, Error> {
+    partition.layout_of(inode).map_err(Error::there("cannot find out where files are in", partition.name()))
+}
+
 /// The inode as it is now.
 pub fn inode_now(partition: &Partition, file: FileId) -> Result<Option<Inode>, Error> {
     let page = partition.list_inodes(FileId(file.0 - 1), 1);
@@ -124,7 +129,7 @@ fn compare_parts(
             let inode = inodes.get(&file).filter(|inode| inode.attributes.kind == Kind::File);
             let fault = match inode {
                 None => Fault::Orphan { server, len },
-                Some(inode) if inode.attributes.striping.place(server).is_none() => {
+                Some(inode) if layout(partition, inode)?.place(server).is_none() => {
                     Fault::Stray { server, len }
                 }
                 Some(_) => continue,
@@ -155,9 +160,8 @@ fn compare_sizes(
         }
         let Size::Known(believed) = attributes.size else { continue };
         let end = |server| parts.get(&server).and_then(|parts| parts.get(&file)).copied().unwrap_or(0);
-        let striping = &attributes.striping;
-        let held =
-            striping.holders().map(|server| striping.size_from(server, end(server))).max().unwrap_or(0);
+        let layout = layout(partition, inode)?;
+        let held = layout.holders().map(|server| layout.size_from(server, end(server))).max().unwrap_or(0);
         if held == believed {
             continue;
         }
@@ -189,7 +193,7 @@ fn size_again(partition: &Partition, file: FileId, path: &str) -> Result<Option<
     };
     let Some(before) = believed()? else { return Ok(None) };
     let held = match partition.open(path, OpenOptions::new().read(true)) {
-        Ok(open) if open.id() == file => open.len(),
+        Ok(open) if open.id() == file => open.held_len(),
         // It is another file by now.
         Ok(_) => return Ok(None),
         Err(error) if error.kind() == ErrorKind::NoSuchFile => return Ok(None),
@@ -249,9 +253,16 @@ fn verify_server(
             }
         };
         // What nobody can read need not be right.
-        let inode = inodes.get(&file).filter(|inode| inode.attributes.striping.place(server).is_some());
-        if let Some(inode) = inode.filter(|_| !blocks.is_empty()) {
-            let bytes = bytes_of(&inode.attributes.striping, server, &blocks, block, end);
+        let Some(inode) = inodes.get(&file).filter(|_| !blocks.is_empty()) else { continue };
+        let layout = match layout(partition, inode) {
+            Ok(layout) => layout,
+            Err(error) => {
+                troubles.push(error);
+                continue;
+            }
+        };
+        if layout.place(server).is_some() {
+            let bytes = bytes_of(&layout, server, &blocks, block, end);
             let fault = Fault::Damaged { server, blocks, bytes };
             findings.push(Finding { file, path: path(inodes, file), fault, repaired: false });
         }

@@ -45,6 +45,7 @@ pub mod tests {
             changed: Stamp(0),
             created: Stamp(0),
             striping: Striping::new(10, 2, 1, 3).expect("sound"),
+            table: None,
             cutting: None,
             opens: 0,
             entries: 0,

@@ -5,6 +5,7 @@
 //! source are not read, and blocks of zeros are not written.
 
 use super::super::error::Error;
+use super::super::placing::Placing;
 use super::super::progress::Meter;
 use super::limit::Limit;
 use super::ranges::Ranges;
@@ -42,6 +43,8 @@ pub struct Settings {
     pub follow: bool,
     /// How new files of partitions are striped.
     pub layout: Layout,
+    /// By which plan they are placed.
+    pub placing: Option<Placing>,
     /// The most bytes per second.
     pub limit: Option<Limit>,
     /// How far all of it is.
@@ -50,6 +53,14 @@ pub struct Settings {
     pub moved: AtomicU64,
     /// Whether this process was asked to end: what is not complete then fails.
     pub stop: fn() -> bool,
+}
+
+impl Settings {
+    /// How a new file is laid out.
+    fn layout_of(&self, target: &Side) -> Layout {
+        let table = self.placing.as_ref().and_then(|placing| placing.table(&target.show()));
+        Layout { table, ..self.layout.clone() }
+    }
 }
 
 /// What there is to do for a thread.
@@ -145,7 +156,7 @@ impl Copying {
         let has_state = AtomicBool::new(found.is_some());
         let (part, done) = match found {
             Some(found) => found,
-            None => (fresh(&task, &names, settings.layout)?, Ranges::default()),
+            None => (fresh(&task, &names, &settings.layout_of(&task.target))?, Ranges::default()),
         };
         let part_id = part.id().map_err(|fault| fault.at("cannot look at", &names.part))?;
         settings.meter.add(done.total());
@@ -328,11 +339,11 @@ fn resumed(task: &Task, names: &Names) -> Result<Option<(Open, Ranges)>, Error> 
     let Some(bytes) = names.state.read_small(MOST_BYTES)? else { return Ok(None) };
     let Some(part) = names.part.info()?.filter(|part| part.kind == Kind::File) else { return Ok(None) };
     let Some(done) = State::trusted(&bytes, &task.source, &task.info, part.id) else { return Ok(None) };
-    Ok(Some((names.part.open_to_write(false, Layout::default())?, done)))
+    Ok(Some((names.part.open_to_write(false, &Layout::default())?, done)))
 }
 
 /// A new file for the copy, in place of what is left of another one.
-fn fresh(task: &Task, names: &Names, layout: Layout) -> Result<Open, Error> {
+fn fresh(task: &Task, names: &Names, layout: &Layout) -> Result<Open, Error> {
     let part = match names.part.open_to_write(true, layout) {
         Err(error) if error.kind() == ErrorKind::FileExists => {
             names.state.remove()?;

@@ -13,6 +13,7 @@ mod walk;
 
 use super::address::{Address, Spot};
 use super::error::Error;
+use super::placing::{self, Placing};
 use super::progress::{Display, Meter};
 use super::session::Session;
 use super::tally::failures;
@@ -75,6 +76,8 @@ pub struct Arguments {
     /// Over how many servers new files in a partition are striped [default: all]
     #[arg(long, value_name = "N")]
     stripe_count: Option<u16>,
+    #[command(flatten)]
+    placing: placing::Options,
     /// What to copy, and then the name of the copy or the directory to put it into
     #[arg(value_name = "PATH", required = true, num_args = 2..)]
     paths: Vec<OsString>,
@@ -98,6 +101,7 @@ Examples:
   pario cp -r scratch:/out results             out of it, a whole directory
   pario cp -r --resume scratch:/out results    the same, after an interruption
   pario cp scratch:/a other:/b                 from one partition to another
+  pario cp --plan sim.plan input.dat scratch:/ as a plan has it
 
 Exit code: 0 all copied, 1 something could not be, 2 wrong arguments.";
 
@@ -115,7 +119,8 @@ fn chunk(text: &str) -> Result<u64, String> {
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
     let mut session = Session::of_files(env);
     let pairs = pairs(arguments, &mut session)?;
-    let all = transfer(arguments, pairs, || false)?;
+    let placing = placing(arguments, &pairs, &session)?;
+    let all = transfer(arguments, pairs, placing, || false)?;
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -134,6 +139,7 @@ impl Arguments {
             limit: None,
             stripe_size: None,
             stripe_count: None,
+            placing: placing::Options::default(),
             paths,
         }
     }
@@ -144,20 +150,23 @@ impl Arguments {
 pub fn copy_into(
     sources: &[PathBuf],
     target: &Spot,
+    by: &placing::Options,
     env: &Environment,
     stop: fn() -> bool,
 ) -> Result<bool, Error> {
     let mut paths: Vec<_> = sources.iter().map(|path| prefixed("ufs:", path.as_os_str())).collect();
     paths.push(format!("pario:{}{}", target.partition, target.path).into());
-    let arguments = Arguments::trees(paths);
-    let pairs = pairs(&arguments, &mut Session::of_files(env))?;
-    transfer(&arguments, pairs, stop)
+    let arguments = Arguments { placing: by.clone(), ..Arguments::trees(paths) };
+    let mut session = Session::of_files(env);
+    let pairs = pairs(&arguments, &mut session)?;
+    let placing = placing(&arguments, &pairs, &session)?;
+    transfer(&arguments, pairs, placing, stop)
 }
 
 /// The same with a name for each copy.
 pub fn copy_as(pairs: Vec<(Side, PathBuf)>, stop: fn() -> bool) -> Result<bool, Error> {
     let pairs = pairs.into_iter().map(|(source, target)| (source, behind_link(Side::Here(target))));
-    transfer(&Arguments::trees(Vec::new()), pairs.collect(), stop)
+    transfer(&Arguments::trees(Vec::new()), pairs.collect(), None, stop)
 }
 
 fn prefixed(prefix: &str, text: &OsStr) -> OsString {
@@ -167,7 +176,12 @@ fn prefixed(prefix: &str, text: &OsStr) -> OsString {
 }
 
 /// Copies each to its name, as the arguments say; whether all of it was copied.
-fn transfer(arguments: &Arguments, pairs: Vec<(Side, Side)>, stop: fn() -> bool) -> Result<bool, Error> {
+fn transfer(
+    arguments: &Arguments,
+    pairs: Vec<(Side, Side)>,
+    placing: Option<Placing>,
+    stop: fn() -> bool,
+) -> Result<bool, Error> {
     let meter = Arc::new(Meter::default());
     let settings = Settings {
         chunk: arguments.chunk,
@@ -177,7 +191,9 @@ fn transfer(arguments: &Arguments, pairs: Vec<(Side, Side)>, stop: fn() -> bool)
         layout: Layout {
             stripe: arguments.stripe_size.unwrap_or(0),
             count: arguments.stripe_count.unwrap_or(0),
+            table: None,
         },
+        placing,
         limit: arguments.limit.map(Limit::new),
         meter: Arc::clone(&meter),
         moved: AtomicU64::new(0),
@@ -206,6 +222,19 @@ fn transfer(arguments: &Arguments, pairs: Vec<(Side, Side)>, stop: fn() -> bool)
     let shown = display.is_shown();
     drop(display);
     report(arguments, &outcome, directories, settings.moved.load(Relaxed), since.elapsed(), shown)
+}
+
+/// The plan by which copies in a partition are placed.
+fn placing(
+    arguments: &Arguments,
+    pairs: &[(Side, Side)],
+    session: &Session<'_>,
+) -> Result<Option<Placing>, Error> {
+    match pairs.first() {
+        _ if arguments.placing.plan.is_none() => Ok(None),
+        Some((_, Side::There(partition, _))) => arguments.placing.on(&session.entry(partition.name())?),
+        _ => Err(Error::Refused("--plan".to_owned(), "files of this host are not placed by a plan")),
+    }
 }
 
 /// Each source, and what its copy is to be called.

@@ -2,7 +2,7 @@
 
 use super::super::address::join;
 use super::super::error::Error;
-use pario_client::{OpenOptions, Partition};
+use pario_client::{OpenOptions, Partition, Table};
 use pario_units::ErrorKind;
 use rustix::fs::SeekFrom;
 use std::ffi::{OsStr, OsString};
@@ -57,13 +57,15 @@ impl Info {
     }
 }
 
-/// How a new file in a partition is to be striped; 0: as the partition says.
-#[derive(Clone, Copy, Debug, Default)]
+/// How a new file in a partition is to be laid out; 0: as the partition says.
+#[derive(Clone, Debug, Default)]
 pub struct Layout {
     /// Bytes of a stripe.
     pub stripe: u64,
     /// Over how many servers.
     pub count: u16,
+    /// By a plan.
+    pub table: Option<Table>,
 }
 
 impl Side {
@@ -195,7 +197,7 @@ impl Side {
     }
 
     /// Opens a file that is there for reading and writing, or makes a new one for this user's eyes only.
-    pub fn open_to_write(&self, new: bool, layout: Layout) -> Result<Open, Error> {
+    pub fn open_to_write(&self, new: bool, layout: &Layout) -> Result<Open, Error> {
         const DOING: &str = "cannot write";
         match self {
             Side::Here(path) => {
@@ -209,6 +211,9 @@ impl Side {
                 if new {
                     options.create_new(true);
                 }
+                layout.table.iter().for_each(|table| {
+                    options.table(table.clone());
+                });
                 partition.open(path, &options).map(Open::There).map_err(Error::there(DOING, self.show()))
             }
         }
@@ -288,7 +293,7 @@ impl Side {
     /// Puts a small file in place of this one; who reads it finds the old or the new.
     pub fn replace_small(&self, new: &Side, bytes: &[u8]) -> Result<(), Error> {
         new.remove()?;
-        match new.open_to_write(true, Layout::default())? {
+        match new.open_to_write(true, &Layout::default())? {
             Open::Here(mut file) => file.write_all(bytes).map_err(io_error("cannot write", new))?,
             Open::There(file) => {
                 let written = file.write_at(bytes, 0).and_then(|()| file.close());

@@ -1,0 +1,137 @@
+//! Files of which several servers keep the same bytes.
+//!
+//! A reader uses one copy: that of its home or else of its host, else one that its number picks, so that readers spread. If
+//! that server cannot be asked it counts as down for a while, and the bytes are read from another. A writer writes all
+//! copies before it is done, and meanwhile keeps other writers of these bytes out by a lock at the file's first server:
+//! otherwise two of them could arrive in one order here and in another there. It does not wait in that lock's queue but
+//! asks again, since who waits there keeps the connection from the thread that has the lock.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use pario_layout::At;
+use pario_transport::Address;
+use pario_units::{ErrorKind, FileId, ServerId};
+use pario_wire::{Reply, Request, message};
+
+use crate::core::unexpected;
+use crate::error::{Error, Result};
+use crate::open::Open;
+use crate::plan::Chunk;
+
+/// Between attempts to lock.
+const FIRST_PAUSE: Duration = Duration::from_micros(100);
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+
+/// Numbers of files are counted up from 1: with this bit they stand for the copies of the file, whose locks have nothing
+/// to do with those that programs take on it.
+const OF_COPIES: u64 = 1 << 63;
+
+/// The right to write copies.
+pub(crate) struct CopiesLock {
+    server: ServerId,
+    lock: u64,
+}
+
+impl Open {
+    /// Who of a set is asked first, second, and so on. What `home` was when this was first asked stays.
+    fn preferences(&self) -> &[Box<[u16]>] {
+        self.preferences.get_or_init(|| {
+            let (target, far) = (self.core.target(), self.core.options.far);
+            let is_near = |place: &u16| {
+                let server = self.layout.server(*place);
+                matches!(target.candidates(server, far).first(), Some(Address::Unix(_)))
+            };
+            let home = self.home.load(std::sync::atomic::Ordering::Relaxed);
+            let order = |set| {
+                let mut places = self.layout.places(set).to_vec();
+                let spread = self.core.client.0 % places.len().max(1) as u128;
+                places.rotate_left(spread as usize);
+                // Those in front keep their order.
+                places.sort_by_key(|place| (u32::from(*place) + 1 != home, !is_near(place)));
+                places.into()
+            };
+            (0..self.layout.sets()).map(order).collect()
+        })
+    }
+
+    /// The place of the server from which bytes of a set are best read, whether it can be asked or not.
+    pub fn first_choice(&self, set: u16) -> u16 {
+        self.preferences()[usize::from(set)][0]
+    }
+
+    /// The place of the server from which bytes of a set are read.
+    pub fn pick(&self, set: u16) -> u16 {
+        let places = &self.preferences()[usize::from(set)];
+        let up = places.iter().find(|place| !self.link(**place).is_down());
+        *up.unwrap_or(&places[0])
+    }
+
+    /// Whether all of these chunks of a read, which were to come from one server, could come from others that are
+    /// not down. Each lies within a stretch of the file.
+    pub fn have_others(&self, server: ServerId, chunks: &[Chunk], offset_of: impl Fn(&Chunk) -> u64) -> bool {
+        let here = self.layout.place(server);
+        self.layout.has_copies()
+            && chunks.iter().all(|chunk| match self.layout.stretch(offset_of(chunk), 1).at {
+                At::One { .. } => false,
+                At::Copies { places, .. } => {
+                    places.iter().any(|place| Some(*place) != here && !self.link(*place).is_down())
+                }
+            })
+    }
+
+    /// Where chunks that are left over are to be read instead.
+    pub fn read_elsewhere(
+        &self,
+        chunks: Vec<Chunk>,
+        offset_of: impl Fn(&Chunk) -> u64,
+    ) -> Vec<(ServerId, Vec<Chunk>)> {
+        let mut elsewhere: Vec<(ServerId, Vec<Chunk>)> = Vec::new();
+        for mut chunk in chunks {
+            let offset = offset_of(&chunk);
+            let place = match self.layout.stretch(offset, chunk.len as u64).at {
+                At::One { place, .. } => place,
+                At::Copies { set, .. } => self.pick(set),
+            };
+            chunk.local = self.layout.local(place, offset);
+            let server = self.layout.server(place);
+            match elsewhere.iter_mut().find(|(known, _)| *known == server) {
+                Some((_, chunks)) => chunks.push(chunk),
+                None => elsewhere.push((server, vec![chunk])),
+            }
+        }
+        elsewhere
+    }
+
+    /// Keeps other writers of copies from a range; waits for it.
+    pub fn lock_copies(&self, range: &Range<u64>) -> Result<CopiesLock> {
+        let server = self.layout.server(0);
+        let begun = Instant::now();
+        let deadline = begun + self.core.options.deadline;
+        let range = message::Range { at: range.start, len: range.end - range.start };
+        let request = Request::TryLock { file: FileId(self.file.0 | OF_COPIES), range, exclusive: true };
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.core.call(server, &request) {
+                Ok(Reply::Locked { lock }) => return Ok(CopiesLock { server, lock }),
+                Ok(reply) => return Err(unexpected(server, &request, &reply)),
+                Err(error) if error.kind() != ErrorKind::FileInUse => return Err(error),
+                Err(_) if Instant::now() >= deadline => {
+                    return Err(Error::Contended { file: self.file, waited: begun.elapsed() });
+                }
+                Err(_) => {}
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Gives it up; whether it was held all the time. If not, the server was killed meanwhile, and others may have written.
+    pub fn unlock_copies(&self, lock: CopiesLock) -> Result<bool> {
+        match self.core.call(lock.server, &Request::Unlock { lock: lock.lock }) {
+            Ok(_) => Ok(true),
+            Err(Error::Server { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}

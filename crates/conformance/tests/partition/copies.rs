@@ -1,0 +1,209 @@
+//! Files that a table places, with bytes on several servers: copies are equal whoever writes them, and one of them is
+//! enough for whoever reads.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pario::{File, Offset, OpenOptions, Options, Partition, Pos, ServerId, Table, view};
+use pario_units::ErrorKind;
+
+use super::dice::Dice;
+use super::site::{Shape, Site};
+use super::try_seeds;
+
+const MIB: u64 = 1 << 20;
+
+/// A new file, of which servers keep ranges.
+fn create(client: &Partition, path: &str, kept: &[(Range<u64>, &[u16])]) -> File {
+    let servers = |numbers: &[u16]| numbers.iter().copied().map(ServerId).collect();
+    let table = Table::new(kept.iter().map(|(range, numbers)| (range.clone(), servers(numbers))));
+    let mut options = OpenOptions::new();
+    // What the table leaves out is on the server that never dies here.
+    options.read(true).write(true).create_new(true).stripe_count(1).first_server(0);
+    client.open(path, options.table(table.expect("in order"))).expect("a new file")
+}
+
+/// The file as it is read by one who is at home with a server.
+fn read_at(client: &Partition, path: &str, home: u16) -> pario::Result<Vec<u8>> {
+    let file = client.open(path, OpenOptions::new().read(true))?;
+    file.set_home(ServerId(home));
+    let mut bytes = vec![0xa5; 3 << 20];
+    let read = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    file.close()?;
+    Ok(bytes)
+}
+
+#[track_caller]
+fn expect_everywhere(client: &Partition, path: &str, servers: Range<u16>, bytes: &[u8]) {
+    for server in servers {
+        let read = read_at(client, path, server).expect("it can be read");
+        assert!(read == bytes, "{path} differs at server {server}");
+    }
+}
+
+/// The partition for those who do not wait long.
+fn impatient(site: &Site) -> Partition {
+    let deadline = Duration::from_secs(1);
+    let options = Options { deadline, flush_deadline: deadline, ..Options::default() };
+    Partition::open_by_name(&site.home(), "trial", options).expect("the partition is up")
+}
+
+#[test]
+fn the_dead_are_not_missed_where_others_have_copies() {
+    let site = Site::up(Shape { more: "supervise = false\n".into(), ..Shape::new(3) });
+    let (client, bytes) = (site.client(), Dice::new(5).bytes(2 << 20));
+    let all: &[_] = &[(0..MIB, &[1, 2][..]), (MIB..2 * MIB, &[0, 1][..])];
+    let file = create(&client, "/file", all);
+    file.write_at(&bytes, 0).expect("all servers are up");
+    file.close().expect("it can be stored");
+    expect_everywhere(&client, "/file", 0..3, &bytes);
+    // Open before a server dies.
+    let before = client.open("/file", OpenOptions::new().read(true)).expect("it is there");
+    before.set_home(ServerId(1));
+
+    assert!(site.kill(ServerId(1)));
+    for partition in [&client, &site.client(), &site.far_client()] {
+        expect_everywhere(partition, "/file", 0..3, &bytes);
+    }
+    let mut back = vec![0; 2 << 20];
+    before.read_exact_at(&mut back, 0).expect("others have all of it");
+    assert!(back == bytes);
+    let view = view::strided(Offset(100), 500, 1000).expect("a view");
+    let mut strided = vec![0; 500_000];
+    assert_eq!(before.read_view(&view, Pos(0), &mut strided).expect("others have all of it"), 500_000);
+    assert!(strided.chunks(500).zip(bytes[100..].chunks(1000)).all(|(got, there)| got == &there[..500]));
+    site.succeed(&["cp", "trial:/file", "copy"]);
+    assert!(std::fs::read(site.path("copy")).expect("a copy") == bytes, "what was copied out differs");
+
+    // A write that cannot reach all copies reaches none.
+    let hasty = impatient(&site);
+    let file = hasty.open("/file", OpenOptions::new().read(true).write(true)).expect("it is there");
+    for range in [10..20_000, MIB - 10..MIB + 10] {
+        let lost = file.write_at(&bytes[..(range.end - range.start) as usize], range.start);
+        let error = lost.expect_err("one copy is not to be reached");
+        assert_eq!(error.kind(), ErrorKind::Unreachable);
+        assert!(error.to_string().contains("server 1 of partition trial"), "{error}");
+    }
+    drop(file);
+
+    site.start();
+    expect_everywhere(&client, "/file", 0..3, &bytes);
+    let file = client.open("/file", OpenOptions::new().read(true).write(true)).expect("it is there");
+    let other = Dice::new(6).bytes(2 << 20);
+    file.write_at(&other, 0).expect("all servers are up");
+    file.close().expect("it can be stored");
+    expect_everywhere(&client, "/file", 0..3, &other);
+}
+
+#[test]
+fn bytes_that_only_the_dead_have_are_an_error() {
+    let site = Site::up(Shape { more: "supervise = false\n".into(), ..Shape::new(3) });
+    let file = create(&site.client(), "/file", &[(0..MIB, &[1]), (MIB..2 * MIB, &[1, 2])]);
+    file.write_at(&[7; 2 << 20], 0).and_then(|()| file.close()).expect("all servers are up");
+    assert!(site.kill(ServerId(1)));
+    let hasty = impatient(&site);
+    let file = hasty.open("/file", OpenOptions::new().read(true)).expect("it is there");
+    let mut bytes = vec![0; 1 << 20];
+    file.read_exact_at(&mut bytes, MIB).expect("another has it");
+    assert!(bytes.iter().all(|byte| *byte == 7));
+    assert_eq!(file.read_at(&mut bytes, 0).map_err(|error| error.kind()), Err(ErrorKind::Unreachable));
+    site.start();
+    drop(hasty);
+}
+
+/// Clients write the same bytes at the same time, while servers die and come back: whoever won, won everywhere.
+#[test]
+fn writers_of_the_same_bytes_leave_equal_copies() {
+    try_seeds(&[41, 42], |dice| {
+        let site = Site::up(Shape { cache: 1 << 20, ..Shape::new(3) });
+        let kept: &[(Range<u64>, &[u16])] = &[(0..200_000, &[0, 1, 2]), (300_000..500_000, &[2, 1])];
+        create(&site.client(), "/file", kept).close().expect("a new file");
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let writers = [site.client(), site.client(), site.far_client()].map(|client| {
+                let mut dice = Dice::new(dice.next());
+                scope.spawn(move || {
+                    let file = client.open("/file", OpenOptions::new().read(true).write(true));
+                    let file = file.expect("it is there");
+                    for _ in 0..60 {
+                        let at = dice.below(450_000);
+                        let bytes = dice.bytes(1 + dice.clone().index(60_000));
+                        match dice.below(3) {
+                            0 => file.write_at(&bytes, at),
+                            1 => file.write_vectored_at(&[(at, &bytes), (at / 2, &bytes)]),
+                            _ => {
+                                let view = view::strided(Offset(at / 3), 100, 300).expect("a view");
+                                file.write_view(&view, Pos(0), &bytes)
+                            }
+                        }
+                        .expect("servers come back");
+                    }
+                    file.close().expect("it can be stored");
+                })
+            });
+            let (mut killers, site, over) = (Dice::new(dice.next()), &site, &over);
+            let killer = scope.spawn(move || {
+                let mut killed = [0; 3];
+                while !over.load(Ordering::Acquire) {
+                    std::thread::sleep(Duration::from_millis(20 + killers.below(200)));
+                    let server = killers.index(3);
+                    // A supervisor gives up on a server that dies too often.
+                    if killed[server] < 3 {
+                        killed[server] += u32::from(site.kill(ServerId(server as u16)));
+                    }
+                }
+            });
+            let ended = writers.map(|writer| writer.join());
+            over.store(true, Ordering::Release);
+            killer.join().expect("the killer does not panic");
+            assert!(ended.iter().all(Result::is_ok), "a writer failed");
+        });
+        for client in [site.client(), site.far_client()] {
+            let first = read_at(&client, "/file", 0).expect("it can be read");
+            assert!(first.len() > 100_000);
+            expect_everywhere(&client, "/file", 0..3, &first);
+        }
+    });
+}
+
+/// What programs and commands do with files, they do with placed ones.
+#[test]
+fn a_placed_file_is_a_file() {
+    let site = Site::up(Shape::new(3));
+    let (client, bytes) = (site.client(), Dice::new(9).bytes(1_500_000));
+    let kept: &[(Range<u64>, &[u16])] = &[(0..500_000, &[1]), (600_000..MIB, &[0, 2])];
+    let file = create(&client, "/file", kept);
+    file.write_at(&bytes, 0).expect("there is room");
+    let atomic = file.lock(0..MIB, true).expect("nobody has it");
+    // A program's lock on a range is not in the way of its own writes there.
+    file.write_at(&bytes[..700_000], 0).expect("there is room");
+    atomic.unlock().expect("it was held");
+    file.sync().expect("it can be stored");
+    assert_eq!(file.prefetch(&[0..100_000, 580_000..700_000]).expect("a hint"), 2);
+    file.forget(&[580_000..700_000]).expect("a hint");
+    file.set_len(650_000).expect("it can be cut");
+    assert_eq!(file.len().expect("it has a length"), 650_000);
+    file.set_len(1_200_000).expect("it can be extended");
+    let mut expected = bytes[..650_000].to_vec();
+    expected.resize(1_200_000, 0);
+    file.close().expect("it can be stored");
+    client.rename("/file", "/other").expect("it can be renamed");
+    expect_everywhere(&client, "/other", 0..3, &expected);
+    let told = site.succeed(&["stat", "--json", "trial:/other"]);
+    for words in ["\"local\": 500000", "\"copied\": 448576", "\"central\": 251424"] {
+        assert!(told.contains(words), "{told}");
+    }
+    site.succeed(&["check", "trial"]);
+    // Names and tables survive the metadata server, and a table that several files have is there as long as one is.
+    let again = create(&client, "/again", kept);
+    again.write_at(&bytes[..10], 700_000).and_then(|()| again.close()).expect("there is room");
+    client.remove_file("/other").expect("it is there");
+    site.stop();
+    site.start();
+    let read = read_at(&site.client(), "/again", 2).expect("it can be read");
+    assert!(read.len() == 700_010 && read[700_000..] == bytes[..10]);
+    site.succeed(&["rm", "trial:/again"]);
+    site.succeed(&["check", "trial"]);
+}

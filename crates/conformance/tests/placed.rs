@@ -1,0 +1,211 @@
+//! Programs that run by plan: unmodified, with the bytes that the host alone gives them, and kept where the plan says.
+
+mod pattern;
+mod table;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use pario_conformance::partition::{Partition, Site};
+use pario_conformance::{BOTH, Host, Kind, Scratch, compile_text, execute, libpario, pario, scratch};
+use pattern::{PLAIN, Setting, compare_placed};
+use table::{all_hold, table_run};
+
+/// Rank 0 writes a header that everybody reads, each rank a part of its own, and all of them a log, three times over.
+const PROGRAM: &str = r#"
+#include <mpi.h>
+#include <stdlib.h>
+#include <string.h>
+#define PART 300000
+#define HEAD 70000
+int main(int argc, char **argv) {
+    int rank, ranks, wrong = 0;
+    MPI_File file;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    unsigned char *part = malloc(PART), *head = malloc(HEAD), *back = malloc(PART);
+    wrong |= MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+    for (int round = 0; round < 3; round++) {
+        MPI_Offset mine = HEAD + (MPI_Offset)rank * PART, log = HEAD + (MPI_Offset)ranks * PART;
+        for (int i = 0; i < PART; i++) part[i] = (i * 7 + rank * 13 + round) % 251;
+        for (int i = 0; i < HEAD; i++) head[i] = (i * 3 + round) % 250 + 1;
+        if (rank == 0) wrong |= MPI_File_write_at(file, 0, head, HEAD, MPI_BYTE, MPI_STATUS_IGNORE);
+        wrong |= MPI_File_write_at(file, mine, part, PART, MPI_BYTE, MPI_STATUS_IGNORE);
+        log += 100 * ((rank + round) % ranks);
+        wrong |= MPI_File_write_at(file, log, part, 100, MPI_BYTE, MPI_STATUS_IGNORE);
+        wrong |= MPI_File_sync(file);
+        MPI_Barrier(MPI_COMM_WORLD);
+        wrong |= MPI_File_sync(file);
+        wrong |= MPI_File_read_at(file, 0, back, HEAD, MPI_BYTE, MPI_STATUS_IGNORE);
+        wrong |= memcmp(back, head, HEAD) != 0;
+        wrong |= MPI_File_read_at(file, mine, back, PART, MPI_BYTE, MPI_STATUS_IGNORE);
+        wrong |= memcmp(back, part, PART) != 0;
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    wrong |= MPI_File_close(&file);
+    MPI_Finalize();
+    return wrong != 0;
+}
+"#;
+
+const RANKS: u64 = 4;
+
+#[test]
+fn a_profiled_program_runs_by_its_plan() {
+    for host in BOTH {
+        let program = compile_text(host, "placed.c", PROGRAM, Kind::C, &[]);
+        let program = program.to_str().expect("a path");
+        let (dir, partition) = (scratch(), Partition::up(4, 65536, "4M"));
+        let run = |arguments: &[&str]| {
+            let mut command = Command::new(pario());
+            command.args(arguments).current_dir(dir.path());
+            command.env("PARIO_LIB", libpario()).env("PARIO_HOME", partition.home());
+            execute(command, Duration::from_secs(60))
+        };
+        let succeed = |arguments: &[&str]| {
+            let output = run(arguments);
+            assert!(output.success(), "{arguments:?}: {}", output.stderr);
+            output.stdout
+        };
+        let ranks = &RANKS.to_string()[..];
+        succeed(&["run", "--host-io", "-n", ranks, "--", program, "out.dat"]);
+        let bytes = std::fs::read(dir.join("out.dat")).expect("the host's file");
+        succeed(&["profile", "-n", ranks, "--", program, "out.dat"]);
+        succeed(&["plan", "pario-trace", "--out", "sim.plan"]);
+
+        let by_plan = ["run", "--partition", "trial", "--no-mount", "--plan", "sim.plan", "-n"];
+        succeed(&[&by_plan, &[ranks, "--", program, "pario:/out.dat"][..]].concat());
+        assert!(partition.cat("/out.dat") == bytes, "{host:?}: the file is not the host's");
+        let told = |path: &str| -> serde_json::Value {
+            let told = partition.pario(&["stat", "--json", path]);
+            serde_json::from_str::<serde_json::Value>(&told).expect("JSON")[0]["layout"].clone()
+        };
+        let layout = told("trial:/out.dat");
+        assert_eq!(layout["placed"]["local"], RANKS * 300_000, "{layout}");
+        assert_eq!(layout["placed"]["copied"], 70_000, "{layout}");
+        assert_eq!(layout["placed"]["central"], RANKS * 100, "{layout}");
+        let servers = layout["servers"].as_array().expect("a list");
+        assert_eq!(servers.len() as u64, RANKS);
+        let bytes_of = |server: &serde_json::Value| server["bytes"].as_u64().expect("a number");
+        assert!(
+            servers.iter().all(|server| (370_000..370_000 + 500).contains(&bytes_of(server))),
+            "{layout}"
+        );
+        partition.pario(&["check", "trial"]);
+
+        // Servers that the user names, an input that is placed, and the file as it comes out again.
+        let named = "0=3,1=3,2=3,3=3";
+        let named =
+            ["run", "--servers", "4", "--no-mount", "--plan", "sim.plan", "--place", named, "-n", ranks];
+        let staged = ["--in", "out.dat", "--out", "out.dat", "--to", "back", "--", program, "pario:/out.dat"];
+        succeed(&[&named[..], &staged[..]].concat());
+        assert!(std::fs::read(dir.join("back/out.dat")).expect("a result") == bytes);
+        partition.pario(&["rm", "trial:/out.dat"]);
+        let plan = dir.join("sim.plan").to_string_lossy().into_owned();
+        let source = dir.join("out.dat").to_string_lossy().into_owned();
+        partition.pario(&["cp", "--plan", &plan, "--place", "0=3,1=3,2=3,3=3", &source, "trial:/"]);
+        assert!(partition.cat("/out.dat") == bytes);
+        let layout = told("trial:/out.dat");
+        assert_eq!(layout["placed"]["local"], RANKS * 300_000 + 70_000, "{layout}");
+        partition.pario(&["rm", "trial:/out.dat"]);
+
+        // A plan for others does not count, and it is said; the program runs.
+        let output = run(&[&by_plan, &["2", "--", program, "pario:/out.dat"][..]].concat());
+        assert!(output.success(), "{}", output.stderr);
+        assert!(output.stderr.contains("--rescale-to ranks=2"), "{}", output.stderr);
+        assert!(told("trial:/out.dat")["placed"].is_null());
+    }
+}
+
+/// A plan of any file: chunks of all lengths, each with another kind of placement.
+fn any_plan(dir: &Scratch, ranks: u32) -> PathBuf {
+    let list = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let all: Vec<u32> = (0..ranks).collect();
+    let mut text = String::from("version = 1\nfrom = \"nobody\"\nprocesses = [\n");
+    all.iter().for_each(|rank| text += &format!("  {{ label = \"{rank}\" }},\n"));
+    text += "]\ngroups = [\n";
+    for writers in [&[][..], &[0], &all] {
+        text += &format!("  {{ users = [{}], writers = [{}] }},\n", list(&all), list(writers));
+    }
+    text += "]\n[[file]]\nname = \"*\"\nchunks = [\n";
+    let mut offset = 0;
+    for order in 0..400 {
+        let length = [1, 17, 4096, 300, 10_000, 65_536, 1000][order % 7];
+        let (placement, group) = match order % 5 {
+            0 => ("\"duplicate\"".to_owned(), 0),
+            1 => ("\"broadcast\"".to_owned(), 1),
+            2 => ("\"central\"".to_owned(), 2),
+            _ => (format!("\"local\", home = {}", order as u32 % ranks), 2),
+        };
+        text += &format!(
+            "  {{ offset = {offset}, length = {length}, placement = {placement}, group = {group}, \
+             order = {order}, read = 0, written = 0, moved = 0 }},\n"
+        );
+        offset += length + order % 3 * 50;
+    }
+    let path = dir.join("any.plan");
+    std::fs::write(&path, text + "]\n").expect("a scratch directory takes new files");
+    path
+}
+
+/// Clauses of the standard, on files with bytes of all kinds of placement.
+#[track_caller]
+fn clauses(host: Host, ranks: u32, program: &str, hints: &str, nodes: &[u32], place: &str) {
+    let (dir, partition) = (scratch(), Partition::up(3, 4096, "4M"));
+    let site = Site { partition: &partition, hints, nodes };
+    let (files, plan) = (scratch(), any_plan(&dir, ranks));
+    let run = table_run(host, ranks, program, &files).on(&site, files.path());
+    let run = run.env("PARIO_PLAN", &plan.to_string_lossy()).env("PARIO_PLACE", place);
+    all_hold(&run.run());
+}
+
+#[test]
+fn atomic_mode() {
+    clauses(Host::Mpich, 3, "atomic", "", &[], "");
+}
+
+#[test]
+fn opens_of_all_and_of_some() {
+    clauses(Host::OpenMpi, 2, "opens", "", &[], "0=2");
+}
+
+#[test]
+fn collective_calls_over_nodes() {
+    let hints = "pario_strategy=two-phase;cb_buffer_size=8192";
+    clauses(Host::Mpich, 4, "collective", hints, &[0, 0, 1, 1], "node0=0,node1=2");
+}
+
+#[test]
+fn pointers() {
+    clauses(Host::OpenMpi, 3, "pointers", "", &[0, 1, 1], "1=1");
+}
+
+/// Bytes of these are the host's.
+const SHAPES: &[&str] = &[
+    "block3d:size=13,calls=2",
+    "random:size=30,piece=64,op=splitat,calls=2,cut=1",
+    "strided:size=50,piece=1,mem=spread,old=1",
+    "strided:size=2,piece=65536,op=iall,old=1",
+    "holes:size=20,piece=1000,op=iall,calls=2,old=1",
+    "ordered:size=100,op=ordered,old=1",
+];
+
+const SETTINGS: &[Setting] = &[
+    PLAIN,
+    Setting { hints: "pario_strategy=data-shipping", nodes: &[] },
+    Setting { hints: "pario_strategy=two-phase", nodes: &[0, 1] },
+];
+
+#[test]
+fn shapes() {
+    let (dir, partition) = (scratch(), Partition::up(3, 65536, "2M"));
+    let plan = any_plan(&dir, 2);
+    for host in BOTH {
+        let outputs = compare_placed(&partition, host, 2, SHAPES, SETTINGS, |run| {
+            run.env("PARIO_PLAN", &plan.to_string_lossy()).env("PARIO_PLACE", "node1=2")
+        });
+        assert!(outputs.iter().all(|output| !output.stderr.contains("does not count")), "{}", outputs[0]);
+    }
+}

@@ -1,0 +1,409 @@
+//! Where the bytes of a file are: striped, or placed by a table and what the table leaves out striped.
+//!
+//! The *holders* of a file are all servers that may have bytes of it; each has a *place* among them, from 0 on: first
+//! those that it is striped over, in the order of their stripes, then the others. The bytes that a holder has lie in
+//! its local part in the order of the file, without gaps. So, placed or not, local offsets grow with those of the file, and
+//! a contiguous range of the file is at most one contiguous range of each local part.
+//!
+//! What is central is striped as if it were a file of its own: the bytes between are not counted.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use pario_units::{ErrorKind, Offset, ServerId};
+
+use crate::striping::{Local, Striping};
+use crate::table::{CENTRAL, Table};
+
+/// Where the bytes of a file are; never changes in its life.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    striping: Striping,
+    placed: Option<Arc<Placed>>,
+}
+
+/// A table, and what is computed from it once.
+#[derive(Debug)]
+struct Placed {
+    table: Table,
+    /// Bytes before each extent that are central; and before all that follows.
+    central: Vec<u64>,
+    /// By place.
+    holders: Vec<Holder>,
+    /// The places of each set's servers.
+    sets: Vec<Box<[u16]>>,
+}
+
+/// A server that keeps extents.
+#[derive(Debug)]
+struct Holder {
+    server: ServerId,
+    /// Where its extents begin.
+    starts: Vec<u64>,
+    /// How many bytes of extents it has before each, and of all.
+    before: Vec<u64>,
+}
+
+/// Consecutive bytes of a file that lie together wherever they lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch<'a> {
+    /// How many.
+    pub len: u64,
+    /// Who has them.
+    pub at: At<'a>,
+}
+
+/// Who has some bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At<'a> {
+    /// One server.
+    One {
+        /// Its place.
+        place: u16,
+        /// Where in its local part.
+        local: u64,
+    },
+    /// Several; where in its local part each has them, [`Layout::local`] tells.
+    Copies {
+        /// The number of their set: less than [`Layout::sets`].
+        set: u16,
+        /// Their places.
+        places: &'a [u16],
+    },
+}
+
+impl Holder {
+    fn new(server: ServerId) -> Holder {
+        Holder { server, starts: Vec::new(), before: vec![0] }
+    }
+
+    /// Bytes of its extents before an offset.
+    fn below(&self, offset: u64) -> u64 {
+        match self.starts.partition_point(|start| *start < offset) {
+            0 => 0,
+            next => (self.before[next - 1] + (offset - self.starts[next - 1])).min(self.before[next]),
+        }
+    }
+}
+
+impl From<Striping> for Layout {
+    fn from(striping: Striping) -> Layout {
+        Layout { striping, placed: None }
+    }
+}
+
+impl Layout {
+    /// By a table; what it leaves out is striped. Refused if the table names servers that there are not.
+    pub fn placed(striping: Striping, table: Table) -> Result<Layout, ErrorKind> {
+        let named = || table.sets().iter().flatten();
+        if named().any(|server| server.0 >= striping.servers()) {
+            return Err(ErrorKind::Arg);
+        }
+        let mut others: Vec<ServerId> = named().filter(|s| striping.place(**s).is_none()).copied().collect();
+        others.sort_unstable();
+        others.dedup();
+        let mut holders: Vec<Holder> = striping.holders().chain(others).map(Holder::new).collect();
+        let place = |server: &ServerId| holders.iter().position(|holder| holder.server == *server);
+        let places = |servers: &[ServerId]| {
+            servers.iter().map(|server| place(server).expect("all are holders") as u16).collect()
+        };
+        let sets: Vec<Box<[u16]>> = table.sets().iter().map(|servers| places(servers)).collect();
+        let mut central = vec![0];
+        for (index, kept) in table.extents().enumerate() {
+            let len = kept.range.end - kept.range.start;
+            let (_, _, number) = table.at(kept.range.start).expect("an extent");
+            let sum = central[index];
+            central.push(if number == CENTRAL { sum + len } else { sum });
+            for place in number.checked_sub(1).map_or(&[][..], |set| &sets[usize::from(set)]) {
+                let holder = &mut holders[usize::from(*place)];
+                holder.starts.push(kept.range.start);
+                holder.before.push(holder.before.last().expect("begins with 0") + len);
+            }
+        }
+        let placed = Placed { table, central, holders, sets };
+        Ok(Layout { striping, placed: Some(Arc::new(placed)) })
+    }
+
+    /// How the file is striped, or what of it is central.
+    pub fn striping(&self) -> &Striping {
+        &self.striping
+    }
+
+    /// The table, if it is placed.
+    pub fn table(&self) -> Option<&Table> {
+        self.placed.as_deref().map(|placed| &placed.table)
+    }
+
+    /// How many servers may have bytes of it.
+    pub fn count(&self) -> u16 {
+        match &self.placed {
+            Some(placed) => placed.holders.len() as u16,
+            None => self.striping.count(),
+        }
+    }
+
+    /// Those servers, by their places.
+    pub fn holders(&self) -> impl Iterator<Item = ServerId> + '_ {
+        (0..self.count()).map(|place| self.server(place))
+    }
+
+    /// The server at a place.
+    #[inline]
+    pub fn server(&self, place: u16) -> ServerId {
+        match &self.placed {
+            Some(placed) => placed.holders[usize::from(place)].server,
+            None => {
+                let Striping { first, servers, .. } = self.striping;
+                ServerId(((u32::from(first) + u32::from(place)) % u32::from(servers)) as u16)
+            }
+        }
+    }
+
+    /// A server's place, if it is a holder.
+    pub fn place(&self, server: ServerId) -> Option<u16> {
+        let striped = self.striping.place(server);
+        match &self.placed {
+            Some(placed) if striped.is_none() => {
+                let others = &placed.holders[usize::from(self.striping.count())..];
+                let index = others.binary_search_by_key(&server, |holder| holder.server).ok()?;
+                Some(self.striping.count() + index as u16)
+            }
+            _ => striped,
+        }
+    }
+
+    /// How many sets of servers keep copies or single bytes by the table.
+    pub fn sets(&self) -> u16 {
+        self.placed.as_ref().map_or(0, |placed| placed.sets.len() as u16)
+    }
+
+    /// The places of a set's servers.
+    pub fn places(&self, set: u16) -> &[u16] {
+        self.placed.as_ref().map_or(&[], |placed| &placed.sets[usize::from(set)])
+    }
+
+    /// Whether there are bytes that several servers have.
+    pub fn has_copies(&self) -> bool {
+        self.placed.as_ref().is_some_and(|placed| placed.sets.iter().any(|places| places.len() > 1))
+    }
+
+    /// Of the bytes from `offset` on those that lie together, at most `most`.
+    #[inline]
+    pub fn stretch(&self, offset: u64, most: u64) -> Stretch<'_> {
+        match &self.placed {
+            None => self.striped(offset, offset, most),
+            Some(placed) => self.stretch_of(placed, offset, most),
+        }
+    }
+
+    fn stretch_of<'a>(&self, placed: &'a Placed, offset: u64, most: u64) -> Stretch<'a> {
+        let (index, end, number) = match placed.table.at(offset) {
+            Some(found) => found,
+            None => (placed.central.len() - 1, u64::MAX, CENTRAL),
+        };
+        let most = most.min(end - offset);
+        let Some(set) = number.checked_sub(1) else {
+            let position = placed.central[index] + (offset - placed.table.start(index));
+            return self.striped(offset, position, most);
+        };
+        let at = match &*placed.sets[usize::from(set)] {
+            [place] => {
+                let (place, local) = (*place, self.local(*place, offset));
+                At::One { place, local }
+            }
+            places => At::Copies { set, places },
+        };
+        Stretch { len: most, at }
+    }
+
+    /// A stretch of what is striped, at a position among all that is.
+    #[inline]
+    fn striped<'a>(&self, offset: u64, position: u64, most: u64) -> Stretch<'a> {
+        let piece = self.striping.piece(Offset(position));
+        let len = if self.striping.count() == 1 { most } else { piece.len.min(most) };
+        let place = self.striping.place(piece.server).expect("a holder");
+        let extents = |placed: &Arc<Placed>| placed.holders[usize::from(place)].below(offset);
+        let kept = self.placed.as_ref().map_or(0, extents);
+        Stretch { len, at: At::One { place, local: piece.local + kept } }
+    }
+
+    /// How many bytes before an offset of the file a holder has: where in its local part the byte there is, if it has it.
+    pub fn local(&self, place: u16, offset: u64) -> u64 {
+        let Some(placed) = &self.placed else { return self.striping.below(place, offset) };
+        let kept = placed.holders[usize::from(place)].below(offset);
+        match place < self.striping.count() {
+            true => kept + self.striping.below(place, placed.central_below(offset)),
+            false => kept,
+        }
+    }
+
+    /// Each holder's share of a contiguous range, by place; empty shares are left out.
+    pub fn shares(&self, range: Range<u64>) -> impl Iterator<Item = Local> + '_ {
+        (0..self.count()).filter_map(move |place| {
+            let (at, end) = (self.local(place, range.start), self.local(place, range.end));
+            (end > at).then(|| Local { server: self.server(place), at, len: end - at })
+        })
+    }
+
+    /// The local end at a server of a file of `size` bytes: how many of its bytes the server has.
+    pub fn local_end(&self, server: ServerId, size: u64) -> u64 {
+        self.place(server).map_or(0, |place| self.local(place, size))
+    }
+
+    /// The size that a file has at least, if a server's local part has this end.
+    pub fn size_from(&self, server: ServerId, end: u64) -> u64 {
+        let Some(place) = self.place(server) else { return 0 };
+        if self.placed.is_none() {
+            return self.striping.size_from(server, end);
+        }
+        let (mut low, mut high) = (0, i64::MAX as u64);
+        // A server cannot have more than all.
+        let end = end.min(self.local(place, high));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.local(place, middle) >= end {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        low
+    }
+}
+
+impl Placed {
+    fn central_below(&self, offset: u64) -> u64 {
+        let (index, number) = match self.table.at(offset) {
+            Some((index, _, number)) => (index, number),
+            None => (self.central.len() - 1, CENTRAL),
+        };
+        let within = if number == CENTRAL { offset - self.table.start(index) } else { 0 };
+        self.central[index] + within
+    }
+}
+
+impl PartialEq for Layout {
+    fn eq(&self, other: &Layout) -> bool {
+        self.striping == other.striping && self.table() == other.table()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::tests::{Ranges, any_ranges, naive};
+    use proptest::prelude::*;
+
+    fn any_layout() -> impl Strategy<Value = (Layout, Ranges)> {
+        (1u64..40, 1u16..6).prop_flat_map(|(stripe, servers)| {
+            let striping = (1..=servers, 0..servers)
+                .prop_map(move |(count, first)| Striping::new(stripe, count, first, servers).expect("sound"));
+            (striping, any_ranges(servers), any::<bool>()).prop_map(|(striping, ranges, placed)| match placed
+            {
+                true => {
+                    let table = Table::new(ranges.clone()).expect("in order");
+                    (Layout::placed(striping, table).expect("servers that are there"), ranges)
+                }
+                false => (striping.into(), Vec::new()),
+            })
+        })
+    }
+
+    /// Who has each byte and where, one by one.
+    fn model(layout: &Layout, ranges: &Ranges, upto: u64) -> Vec<Vec<(ServerId, u64)>> {
+        let mut ends = std::collections::HashMap::<ServerId, u64>::new();
+        let mut central = 0;
+        let mut keep = |server| {
+            let end = ends.entry(server).or_default();
+            *end += 1;
+            (server, *end - 1)
+        };
+        let byte = |offset| {
+            let servers = naive(ranges, offset);
+            match servers.is_empty() {
+                true => {
+                    central += 1;
+                    vec![keep(layout.striping().piece(Offset(central - 1)).server)]
+                }
+                false => servers.into_iter().map(&mut keep).collect(),
+            }
+        };
+        (0..upto).map(byte).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn stretches_are_the_bytes_one_by_one((layout, ranges) in any_layout(), from in 0u64..900, len in 0u64..300) {
+            let model = model(&layout, &ranges, from + len);
+            let mut at = from;
+            while at < from + len {
+                let stretch = layout.stretch(at, from + len - at);
+                prop_assert!(stretch.len > 0);
+                for more in 0..stretch.len {
+                    let found = match stretch.at {
+                        At::One { place, local } => vec![(layout.server(place), local + more)],
+                        At::Copies { set, places } => {
+                            prop_assert!(places.len() > 1 && places == layout.places(set));
+                            places.iter().map(|p| (layout.server(*p), layout.local(*p, at) + more)).collect()
+                        }
+                    };
+                    let mut found = found;
+                    found.sort_unstable();
+                    prop_assert_eq!(&found, &model[(at + more) as usize]);
+                }
+                at += stretch.len;
+            }
+        }
+
+        #[test]
+        fn shares_and_ends_are_counted_byte_by_byte(
+            (layout, ranges) in any_layout(), from in 0u64..700, len in 0u64..300,
+        ) {
+            let model = model(&layout, &ranges, from + len);
+            let mut shares = std::collections::BTreeMap::new();
+            for (server, local) in model[from as usize..].iter().flatten() {
+                let (at, end) = shares.entry(*server).or_insert((*local, *local));
+                prop_assert_eq!(*end, *local, "without gaps");
+                prop_assert!(at <= end);
+                *end += 1;
+            }
+            let found: std::collections::BTreeMap<_, _> =
+                layout.shares(from..from + len).map(|l| (l.server, (l.at, l.at + l.len))).collect();
+            prop_assert_eq!(found, shares);
+            for server in (0..layout.striping().servers()).map(ServerId) {
+                let held = model.iter().flatten().filter(|(holder, _)| *holder == server).count() as u64;
+                prop_assert_eq!(layout.local_end(server, from + len), held);
+                let last = model.iter().rposition(|byte| byte.iter().any(|(holder, _)| *holder == server));
+                prop_assert_eq!(layout.size_from(server, held), last.map_or(0, |last| last as u64 + 1));
+                let place = layout.holders().position(|holder| holder == server).map(|place| place as u16);
+                prop_assert_eq!(layout.place(server), place);
+            }
+        }
+
+        #[test]
+        fn the_size_is_the_largest_that_a_server_knows_of((layout, _) in any_layout(), size in 0u64..1200) {
+            let sizes = layout.holders().map(|server| layout.size_from(server, layout.local_end(server, size)));
+            prop_assert_eq!(sizes.max(), Some(size));
+        }
+    }
+
+    #[test]
+    fn a_table_of_other_servers_is_refused() {
+        let striping = Striping::new(10, 1, 0, 2).expect("sound");
+        let table = Table::new([(0..10, vec![ServerId(2)])]).expect("in order");
+        assert_eq!(Layout::placed(striping, table), Err(ErrorKind::Arg));
+    }
+
+    #[test]
+    fn the_largest_offsets_have_places() {
+        let striping = Striping::new(10, 2, 0, 3).expect("sound");
+        let table = Table::new([(0..1 << 62, vec![ServerId(2), ServerId(0)])]).expect("in order");
+        let layout = Layout::placed(striping, table).expect("sound");
+        assert_eq!(layout.size_from(ServerId(2), u64::MAX), 1 << 62);
+        let last = i64::MAX as u64 - 1;
+        assert_eq!(layout.stretch(last, 1).len, 1);
+        assert_eq!(
+            layout.size_from(layout.server(0), layout.local(0, last)),
+            layout.size_from(ServerId(0), layout.local(0, last))
+        );
+    }
+}

@@ -1,0 +1,432 @@
+//! Which servers keep which extents of a file: what a plan comes to.
+//!
+//! A table cuts a file, from its first byte on, into extents; each is kept by a *set* of servers, every one of
+//! which has a copy of it, or is *central*. What lies beyond the last extent is central. There are few sets, so an extent is
+//! a length and the number of a set.
+//!
+//! As bytes, in which every number is a varint (seven bits at a time, the lowest first, the top bit set where more
+//! follow) but the first:
+//!
+//! ```text
+//! version, one byte: 1
+//! number of sets, then of each: how many servers, the first, and of each other how much further it is
+//! number of extents, then of each: its bytes, the number of its set from 1 on, 0 if it is central
+//! ```
+//!
+//! Servers of a set are in order, no two sets are equal, and none is without extents; no two extents in a row have the
+//! same set, and the last is not central. So a table has one encoding, and tables are known by the hash of it.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use pario_units::{ErrorKind, ServerId};
+
+/// The set number of central extents.
+pub(crate) const CENTRAL: u16 = 0;
+
+const VERSION: u8 = 1;
+
+/// Which extents of a file are kept by which servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// The servers of set 1, 2, …, each in order.
+    sets: Vec<Box<[ServerId]>>,
+    /// Where each extent ends; it begins where the one before ends.
+    ends: Vec<u64>,
+    /// Its set.
+    numbers: Vec<u16>,
+}
+
+/// What a table is known by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableId {
+    /// The first 16 bytes of the BLAKE3 of its bytes.
+    pub hash: u128,
+    /// How many bytes it has.
+    pub len: u32,
+}
+
+/// Consecutive bytes of a file that the same servers keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept<'a> {
+    /// Which bytes.
+    pub range: Range<u64>,
+    /// Who, in order; nobody if they are central.
+    pub servers: &'a [ServerId],
+}
+
+impl Table {
+    /// Most extents of a table.
+    pub const MOST_EXTENTS: usize = 1 << 18;
+
+    /// Most bytes of a table's encoding.
+    pub const MOST_BYTES: usize = 4 << 20;
+
+    /// Most servers in all sets together.
+    const MOST_SERVERS: usize = 1 << 18;
+
+    /// A table of ranges, in order and apart from each other, and who is to keep each: servers in any order, also named
+    /// twice; nobody: it is central, like all between and beyond. Ranges that are too many are taken together: the file is
+    /// cut into granules of the smallest power of two that will do, and each goes to those who have most of its bytes, or
+    /// is central if these are not one set. `None` if there are too many sets of servers, or ranges that are not in order.
+    pub fn new(kept: impl IntoIterator<Item = (Range<u64>, Vec<ServerId>)>) -> Option<Table> {
+        let mut table = Table { sets: Vec::new(), ends: Vec::new(), numbers: Vec::new() };
+        let mut known: HashMap<Box<[ServerId]>, u16> = HashMap::new();
+        let mut servers_of_all = 0;
+        for (range, mut servers) in kept {
+            if range.start < table.end() || range.is_empty() || range.end > i64::MAX as u64 {
+                return None;
+            }
+            servers.sort_unstable();
+            servers.dedup();
+            let number = match known.get(&servers[..]) {
+                _ if servers.is_empty() => CENTRAL,
+                Some(number) => *number,
+                None => {
+                    let number = u16::try_from(table.sets.len() + 1).ok()?;
+                    servers_of_all += servers.len();
+                    table.sets.push(servers.clone().into());
+                    known.insert(servers.into(), number);
+                    number
+                }
+            };
+            table.push(range.start, CENTRAL);
+            table.push(range.end, number);
+        }
+        if servers_of_all > Table::MOST_SERVERS {
+            return None;
+        }
+        let mut granule = 2;
+        let mut fitting = table.clone().tidied();
+        while !fitting.fits() {
+            fitting = table.coarsened(granule).tidied();
+            granule *= 2;
+        }
+        Some(fitting)
+    }
+
+    fn fits(&self) -> bool {
+        self.ends.len() <= Table::MOST_EXTENTS && self.to_bytes().len() <= Table::MOST_BYTES
+    }
+
+    /// How far its extents reach.
+    pub fn end(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
+    }
+
+    /// The extents in order, central ones as well.
+    pub fn extents(&self) -> impl Iterator<Item = Kept<'_>> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts
+            .zip(&self.ends)
+            .zip(&self.numbers)
+            .map(|((start, end), number)| Kept { range: start..*end, servers: self.servers(*number) })
+    }
+
+    /// The servers of a set.
+    pub(crate) fn servers(&self, number: u16) -> &[ServerId] {
+        number.checked_sub(1).map_or(&[], |index| &self.sets[usize::from(index)])
+    }
+
+    pub(crate) fn sets(&self) -> &[Box<[ServerId]>] {
+        &self.sets
+    }
+
+    /// Which extent has the byte, and where it ends; `None` beyond all of them.
+    pub(crate) fn at(&self, offset: u64) -> Option<(usize, u64, u16)> {
+        let index = self.ends.partition_point(|end| *end <= offset);
+        self.ends.get(index).map(|end| (index, *end, self.numbers[index]))
+    }
+
+    pub(crate) fn start(&self, index: usize) -> u64 {
+        index.checked_sub(1).map_or(0, |before| self.ends[before])
+    }
+
+    /// From the last extent's end to here; nothing if it is there already.
+    fn push(&mut self, end: u64, number: u16) {
+        if end <= self.end() {
+            return;
+        }
+        match self.numbers.last() {
+            Some(last) if *last == number => *self.ends.last_mut().expect("as many as sets") = end,
+            _ => {
+                self.ends.push(end);
+                self.numbers.push(number);
+            }
+        }
+    }
+
+    /// Without a central end, and without sets that nothing belongs to; sets in the order of their extents.
+    fn tidied(mut self) -> Table {
+        while self.numbers.last() == Some(&CENTRAL) {
+            self.numbers.pop();
+            self.ends.pop();
+        }
+        let mut renamed: Vec<Option<u16>> = vec![None; self.sets.len() + 1];
+        let mut sets = Vec::new();
+        for number in self.numbers.iter_mut().filter(|number| **number != CENTRAL) {
+            let old = usize::from(*number);
+            *number = *renamed[old].get_or_insert_with(|| {
+                sets.push(self.sets[old - 1].clone());
+                sets.len() as u16
+            });
+        }
+        self.sets = sets;
+        self
+    }
+
+    /// The same by granules of this many bytes.
+    fn coarsened(&self, granule: u64) -> Table {
+        let mut coarse = Table { sets: self.sets.clone(), ends: Vec::new(), numbers: Vec::new() };
+        let mut shares: Vec<(u16, u64)> = Vec::new();
+        let (mut at, mut index) = (0, 0);
+        while at < self.end() {
+            let first = (self.ends[index], self.numbers[index]);
+            let whole = first.0 / granule * granule;
+            if whole > at {
+                // All of these granules lie in one extent.
+                coarse.push(whole, first.1);
+                at = whole;
+                index += usize::from(first.0 == whole);
+                continue;
+            }
+            let end = at.saturating_add(granule).min(i64::MAX as u64);
+            shares.clear();
+            let mut from = at;
+            while from < end {
+                let (upto, number) = match self.ends.get(index) {
+                    Some(upto) => (end.min(*upto), self.numbers[index]),
+                    None => (end, CENTRAL),
+                };
+                match shares.iter_mut().find(|(known, _)| *known == number) {
+                    Some((_, bytes)) => *bytes += upto - from,
+                    None => shares.push((number, upto - from)),
+                }
+                from = upto;
+                index += usize::from(self.ends.get(index) == Some(&upto));
+            }
+            let most = shares.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+            let mut best = shares.iter().filter(|(_, bytes)| *bytes == most).map(|(number, _)| *number);
+            let number = best.next().filter(|_| best.next().is_none()).unwrap_or(CENTRAL);
+            coarse.push(end, number);
+            at = end;
+        }
+        coarse
+    }
+
+    /// The encoding.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = vec![VERSION];
+        put(&mut bytes, self.sets.len() as u64);
+        for servers in &self.sets {
+            put(&mut bytes, servers.len() as u64);
+            let mut before = 0;
+            for server in servers {
+                put(&mut bytes, u64::from(server.0 - before));
+                before = server.0;
+            }
+        }
+        put(&mut bytes, self.ends.len() as u64);
+        let mut start = 0;
+        for (end, number) in self.ends.iter().zip(&self.numbers) {
+            put(&mut bytes, end - start);
+            put(&mut bytes, u64::from(*number));
+            start = *end;
+        }
+        bytes
+    }
+
+    /// From bytes that may come from anywhere: everything is checked.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Table, ErrorKind> {
+        if bytes.len() > Table::MOST_BYTES {
+            return Err(ErrorKind::Arg);
+        }
+        decode(bytes).ok_or(ErrorKind::Arg)
+    }
+
+    /// What it is known by.
+    pub fn id(&self) -> TableId {
+        TableId::of(&self.to_bytes())
+    }
+}
+
+impl TableId {
+    /// Of an encoding.
+    pub fn of(bytes: &[u8]) -> TableId {
+        let hash = blake3::hash(bytes);
+        let hash = u128::from_le_bytes(std::array::from_fn(|i| hash.as_bytes()[i]));
+        TableId { hash, len: bytes.len() as u32 }
+    }
+}
+
+fn decode(bytes: &[u8]) -> Option<Table> {
+    let (version, mut rest) = bytes.split_first()?;
+    if *version != VERSION {
+        return None;
+    }
+    let mut sets: Vec<Box<[ServerId]>> = Vec::new();
+    let mut servers_of_all = 0;
+    for _ in 0..take(&mut rest).filter(|count| *count <= u64::from(u16::MAX))? {
+        let count = take(&mut rest).filter(|count| *count > 0)?;
+        servers_of_all += usize::try_from(count).ok()?;
+        if servers_of_all > Table::MOST_SERVERS {
+            return None;
+        }
+        let mut servers = vec![ServerId(u16::try_from(take(&mut rest)?).ok()?)];
+        for _ in 1..count {
+            let further = u16::try_from(take(&mut rest)?).ok().filter(|further| *further > 0)?;
+            servers.push(ServerId(servers.last()?.0.checked_add(further)?));
+        }
+        sets.push(servers.into());
+    }
+    let count = take(&mut rest).filter(|count| *count <= Table::MOST_EXTENTS as u64)?;
+    let (mut ends, mut numbers) = (Vec::new(), Vec::new());
+    let (mut end, mut used) = (0u64, 0);
+    for _ in 0..count {
+        let len = take(&mut rest).filter(|len| *len > 0)?;
+        end = end.checked_add(len).filter(|end| *end <= i64::MAX as u64)?;
+        let number = u16::try_from(take(&mut rest)?).ok()?;
+        if numbers.last() == Some(&number) || number > used + 1 {
+            return None;
+        }
+        used = used.max(number);
+        ends.push(end);
+        numbers.push(number);
+    }
+    let distinct: std::collections::HashSet<_> = sets.iter().collect();
+    let sound = numbers.last() != Some(&CENTRAL)
+        && usize::from(used) == sets.len()
+        && distinct.len() == sets.len()
+        && rest.is_empty();
+    sound.then_some(Table { sets, ends, numbers })
+}
+
+fn put(bytes: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+/// The next number, in as few bytes as it can have.
+fn take(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let low = u64::from(byte & 0x7f);
+        if low << shift >> shift != low || (shift > 0 && *byte == 0) {
+            return None;
+        }
+        number |= low << shift;
+        if byte & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    pub(crate) type Ranges = Vec<(Range<u64>, Vec<ServerId>)>;
+
+    /// Ranges with gaps, and who keeps them: of `servers` servers.
+    pub(crate) fn any_ranges(servers: u16) -> impl Strategy<Value = Ranges> {
+        let keepers = prop::collection::vec(0..servers, 0..4);
+        prop::collection::vec((0u64..20, 1u64..50, keepers), 0..12).prop_map(|pieces| {
+            let mut at = 0;
+            let range = |(gap, len, keepers): (u64, u64, Vec<u16>)| {
+                let start = at + gap;
+                at = start + len;
+                (start..at, keepers.into_iter().map(ServerId).collect())
+            };
+            pieces.into_iter().map(range).collect()
+        })
+    }
+
+    pub(crate) fn naive(ranges: &Ranges, offset: u64) -> Vec<ServerId> {
+        let found = ranges.iter().find(|(range, _)| range.contains(&offset));
+        let mut servers = found.map(|(_, servers)| servers.clone()).unwrap_or_default();
+        servers.sort_unstable();
+        servers.dedup();
+        servers
+    }
+
+    fn of(table: &Table, offset: u64) -> Vec<ServerId> {
+        table.at(offset).map(|(_, _, number)| table.servers(number).to_vec()).unwrap_or_default()
+    }
+
+    proptest! {
+        #[test]
+        fn a_table_says_of_each_byte_what_it_was_told(ranges in any_ranges(5)) {
+            let table = Table::new(ranges.clone()).expect("in order");
+            for offset in 0..table.end() + 10 {
+                prop_assert_eq!(of(&table, offset), naive(&ranges, offset));
+            }
+            let mut at = 0;
+            for kept in table.extents() {
+                prop_assert_eq!(kept.range.start, at);
+                prop_assert!(kept.range.clone().all(|offset| of(&table, offset) == kept.servers));
+                at = kept.range.end;
+            }
+            prop_assert_eq!(at, table.end());
+        }
+
+        #[test]
+        fn bytes_are_those_of_what_they_say(ranges in any_ranges(400), spoil in any::<(usize, u8)>()) {
+            let table = Table::new(ranges).expect("in order");
+            let mut bytes = table.to_bytes();
+            prop_assert_eq!(Table::from_bytes(&bytes), Ok(table.clone()));
+            // Whatever else is accepted is something else, and has no other bytes.
+            let index = spoil.0 % bytes.len();
+            bytes[index] ^= spoil.1;
+            if let Ok(found) = Table::from_bytes(&bytes) {
+                prop_assert_eq!(found.id() == table.id(), spoil.1 == 0);
+                prop_assert_eq!(found.to_bytes(), bytes);
+            }
+        }
+
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(0u8..6, 0..40)) {
+            if let Ok(table) = Table::from_bytes(&bytes) {
+                prop_assert_eq!(table.to_bytes(), bytes);
+            }
+        }
+
+        /// Each granule is kept by those who kept most of its bytes.
+        #[test]
+        fn granules_go_to_those_who_have_most_of_them(ranges in any_ranges(3), power in 1u32..7) {
+            let granule = 1 << power;
+            let table = Table::new(ranges).expect("in order");
+            let coarse = table.coarsened(granule).tidied();
+            for first in (0..table.end().next_multiple_of(granule)).step_by(granule as usize) {
+                let mut counts: HashMap<Vec<ServerId>, u64> = HashMap::new();
+                for offset in first..first + granule {
+                    *counts.entry(of(&table, offset)).or_default() += 1;
+                }
+                let most = *counts.values().max().expect("there are bytes");
+                let best: Vec<_> = counts.iter().filter(|(_, count)| **count == most).collect();
+                let expected = if best.len() == 1 { best[0].0.clone() } else { Vec::new() };
+                prop_assert!((first..first + granule).all(|offset| of(&coarse, offset) == expected));
+            }
+        }
+    }
+
+    #[test]
+    fn too_many_extents_are_taken_together() {
+        let pieces = (0..1u64 << 19).map(|i| (i * 10..i * 10 + 10, vec![ServerId((i % 2) as u16)]));
+        let table = Table::new(pieces).expect("in order");
+        assert!(table.ends.len() <= Table::MOST_EXTENTS && table.end() > 0, "{}", table.ends.len());
+        let both = (0..1u64 << 18).flat_map(|i| {
+            [(i * 128..i * 128 + 96, vec![ServerId(0)]), (i * 128 + 96..i * 128 + 128, vec![ServerId(1)])]
+        });
+        // The majority has it.
+        let table = Table::new(both).expect("in order");
+        assert_eq!(table.extents().count(), 1);
+        assert_eq!(Table::new([(5..9, vec![]), (8..10, vec![])]), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! Running by plan: a new file is placed as the plan has it, on the servers of the nodes where its ranks are now.
+//!
+//! Every rank knows its *home*, the server that is its local storage: the one that the user names for it, else one on its
+//! node, in turn with the other ranks there. The homes of all ranks and the plan make the table of a new file; later
+//! each rank reads copies at its home. A plan that does not fit the run is advice that is not taken, and rank 0 says why.
+
+use std::sync::OnceLock;
+
+use pario_client as client;
+use pario_layout::Table;
+use pario_plan::{Places, Plan, ProcessId};
+use pario_units::ServerId;
+
+use crate::env::{env, say};
+use crate::error::Result;
+use crate::name::Name;
+use crate::storage;
+use crate::team::Team;
+
+/// Where the ranks of a file have their local storage.
+pub(crate) struct Homes {
+    /// By their number among all ranks of the program.
+    of: Vec<Option<ServerId>>,
+    /// On which node.
+    nodes: Vec<String>,
+}
+
+/// This rank's home, if it has one.
+pub(crate) fn home(team: &Team, partition: &client::Partition) -> Option<ServerId> {
+    let servers = partition.near_servers();
+    let node = team.seating().node_of[team.rank as usize];
+    let turn = team.seating().ranks_of(node).position(|rank| rank == team.rank).unwrap_or(0);
+    let label = team.host.world_rank().to_string();
+    let named = places().of(&label, &env().host_name());
+    let named = named.filter(|server| partition.servers().any(|known| known == *server));
+    named.or_else(|| servers.get(turn % servers.len().max(1)).copied())
+}
+
+impl Homes {
+    /// Everybody tells his. Collective.
+    pub fn gather(team: &Team, name: &Name) -> Result<Homes> {
+        let [program] = team.first_does(|| Ok([storage::program()]))?;
+        storage::belong_to(program);
+        // Who cannot tell says so when he opens the file.
+        let mine =
+            storage::partition_of(name).and_then(Result::ok).and_then(|partition| home(team, &partition));
+        let mine = mine.map_or(0, |server| u64::from(server.0) + 1) | u64::from(team.host.world_rank()) << 32;
+        let all = team.share_words(&mine.to_ne_bytes())?;
+        let size = team.host.world_size() as usize;
+        let (mut of, mut nodes) = (vec![None; size], vec![String::new(); size]);
+        for (word, rank) in all.into_iter().map(u64::from_ne_bytes).zip(0..) {
+            let (number, home) = ((word >> 32) as usize, word as u32);
+            if let Some(known) = of.get_mut(number) {
+                *known = home.checked_sub(1).map(|server| ServerId(server as u16));
+                nodes[number] = team.names[team.seating().node_of[rank] as usize].clone();
+            }
+        }
+        Ok(Homes { of, nodes })
+    }
+
+    /// The table of a new file, if the plan has one for it; rank 0 asks, and says why there is none.
+    pub fn table(&self, name: &Name) -> Option<Table> {
+        let plan = plan()?;
+        let file = plan.file_named(&name.shown().to_string_lossy())?;
+        let ranks = self.of.len();
+        let home: Box<dyn Fn(ProcessId) -> Option<ServerId>> = match plan.ranks() {
+            Some(planned) if planned as usize == ranks => {
+                let rank = |process: ProcessId| plan.label(process).parse::<usize>().ok();
+                Box::new(move |process| rank(process).and_then(|rank| self.of[rank]))
+            }
+            None => Box::new(|process| {
+                let on = self.nodes.iter().position(|node| node == plan.label(process));
+                on.and_then(|rank| self.of[rank])
+            }),
+            Some(planned) => {
+                say(&format!(
+                    "{}: the plan is for {planned} ranks, these are {ranks}, so it does not count; \
+                     'pario plan --rescale-to ranks={ranks}' makes one that fits",
+                    name.shown().display()
+                ));
+                return None;
+            }
+        };
+        let table = plan.table(file, home);
+        if table.as_ref().is_none_or(|table| table.end() == 0) {
+            say(&format!(
+                "{}: by the plan all of it is shared, or no rank has a server for its local storage, so the \
+                 plan does not count; --place LABEL=SERVER names servers",
+                name.shown().display()
+            ));
+        }
+        table.filter(|table| table.end() > 0)
+    }
+}
+
+/// The plan of this run; read once, by rank 0.
+fn plan() -> Option<&'static Plan> {
+    static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
+    let read = || {
+        let path = env().plan.as_ref()?;
+        let text = std::fs::read_to_string(path).map_err(|e| e.to_string());
+        match text.and_then(|text| Plan::from_text(&text).map_err(|e| e.to_string())) {
+            Ok(plan) => Some(plan),
+            Err(why) => {
+                say(&format!("plan {} does not count: {why}", path.display()));
+                None
+            }
+        }
+    };
+    PLAN.get_or_init(read).as_ref()
+}
+
+/// What the user says about homes.
+fn places() -> &'static Places {
+    static PLACES: OnceLock<Places> = OnceLock::new();
+    let read = || match env().place.parse() {
+        Ok(places) => places,
+        Err(why) => {
+            say(&format!("PARIO_PLACE does not count: {why}"));
+            Places::default()
+        }
+    };
+    PLACES.get_or_init(read)
+}
