@@ -70,6 +70,10 @@ fn percent(share: f64) -> String {
     if share < 1.0 { format!("{share:.2} %") } else { format!("{share:.0} %") }
 }
 
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
 /// Of one program on links of one speed.
 pub struct Result {
     job: Job,
@@ -130,7 +134,7 @@ impl fmt::Display for Result {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for contender in CONTENDERS {
             let what = match contender {
-                Contender::Central => format!("`{}`, {} MiB", self.job, self.shares.bytes() >> 20),
+                Contender::Central => format!("`{}`, {:.1} MiB", self.job, mib(self.shares.bytes())),
                 Contender::Striped => String::new(),
                 Contender::ByPlan => self.shares.to_string(),
             };
@@ -142,7 +146,7 @@ impl fmt::Display for Result {
                 Contender::ByPlan => format!("{:.1}", self.job.paper_percent),
                 _ => String::new(),
             };
-            let sent = self.of(contender, |run| run.sent_bytes as f64 / f64::from(1 << 20));
+            let sent = self.of(contender, |run| mib(run.sent_bytes));
             writeln!(
                 f,
                 "| {what} | {} | {} | {} | {:.1} | {less} | {paper} |",
