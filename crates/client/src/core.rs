@@ -166,10 +166,16 @@ impl Core {
         succeeded(server, held.call(self.next_request(), request, since, deadline)?)
     }
 
-    /// Asks the metadata server something that comes or is answered with bytes.
-    fn call_with(&self, request: &Request, payload: &[u8], into: &mut [u8]) -> Result<Reply> {
+    /// The same for what comes or is answered with bytes.
+    pub fn call_with(
+        &self,
+        server: ServerId,
+        request: &Request,
+        payload: &[u8],
+        into: &mut [u8],
+    ) -> Result<Reply> {
         let since = Instant::now();
-        let (server, deadline) = (self.metadata, since + self.patience(request));
+        let deadline = since + self.patience(request);
         let mut held = self.hold(server, deadline)?;
         succeeded(server, held.call_with(self.next_request(), request, payload, into, since, deadline)?)
     }
@@ -177,7 +183,8 @@ impl Core {
     /// Tells the metadata server a table by which files may be placed.
     pub fn put_table(&self, table: &Table) -> Result<()> {
         let bytes = table.to_bytes();
-        self.call_with(&Request::PutTable { table: TableId::of(&bytes) }, &bytes, &mut []).map(drop)
+        let request = Request::PutTable { table: TableId::of(&bytes) };
+        self.call_with(self.metadata, &request, &bytes, &mut []).map(drop)
     }
 
     /// Where the bytes of a file are. A table is asked for once, and known from then on.
@@ -193,7 +200,7 @@ impl Core {
         }
         let request = Request::GetTable { table };
         let mut bytes = vec![0; table.len as usize];
-        let reply = self.call_with(&request, &[], &mut bytes)?;
+        let reply = self.call_with(self.metadata, &request, &[], &mut bytes)?;
         let Reply::Data { .. } = reply else { return Err(unexpected(self.metadata, &request, &reply)) };
         let found = Table::from_bytes(&bytes).ok().filter(|_| TableId::of(&bytes) == table);
         let layout = found.and_then(|found| Layout::placed(striping, found).ok());

@@ -13,6 +13,7 @@
 //! Every request has a deadline. Nothing here reads the environment or prints, and only tier 1 starts threads.
 #![forbid(unsafe_code)]
 
+mod compare;
 mod copies;
 mod core;
 mod counter;

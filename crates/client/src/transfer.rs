@@ -74,9 +74,12 @@ fn carry_all(open: &Open, shares: Vec<Vec<Chunk>>, access: &mut Access<'_, '_>) 
         false => left.iter().map(|(server, _)| *server).collect(),
     };
     let marks: Vec<_> = writes.iter().map(|server| open.will_write(*server)).collect();
+    let begun = Instant::now();
     let mut outcome = Ok(());
     while outcome.is_ok() && !left.is_empty() {
-        outcome = carry(open, std::mem::take(&mut left), access).and_then(|remaining| {
+        // From then on a server that fails is waited for, and told about.
+        let hopeful = access.memory.is_read() && begun.elapsed() < open.core.options.deadline;
+        outcome = carry(open, std::mem::take(&mut left), hopeful, access).and_then(|remaining| {
             left = remaining;
             if access.unsure {
                 let size = open.ask_size()?;
@@ -95,15 +98,14 @@ fn carry_all(open: &Open, shares: Vec<Vec<Chunk>>, access: &mut Access<'_, '_>) 
 type Work = Vec<(ServerId, Vec<Chunk>)>;
 
 /// Moves chunks until all are done, or it has to be asked how large the file is, or a server fails that others can stand
-/// in for: then those that are left, each with the server that it is to be had from.
-fn carry(open: &Open, mut work: Work, access: &mut Access<'_, '_>) -> Result<Work> {
+/// in for, if these are `hopeful`: then those that are left, each with the server that it is to be had from.
+fn carry(open: &Open, mut work: Work, hopeful: bool, access: &mut Access<'_, '_>) -> Result<Work> {
     // Turns are taken in this order.
     work.sort_unstable_by_key(|(server, _)| *server);
     let mut lanes = Vec::with_capacity(work.len());
     let mut stranded = Vec::new();
     for (server, chunks) in work {
-        let spare = access.memory.is_read()
-            && open.have_others(server, &chunks, |chunk| access.memory.offset_of(chunk));
+        let spare = hopeful && open.have_others(server, &chunks, |chunk| access.memory.offset_of(chunk));
         match Lane::hold(&open.core, server, open.file, spare) {
             Ok(lane) => lanes.push((lane, chunks)),
             Err(_) if spare => {

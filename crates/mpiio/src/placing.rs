@@ -61,6 +61,15 @@ impl Homes {
     /// The table of a new file, if the plan has one for it; rank 0 asks, and says why there is none.
     pub fn table(&self, name: &Name) -> Option<Table> {
         let plan = plan()?;
+        if let Some(Ok(partition)) = storage::partition_of(name)
+            && let Some(server) = places().servers().find(|server| partition.servers().all(|s| s != *server))
+        {
+            let count = partition.servers().count();
+            say(&format!(
+                "PARIO_PLACE names server {server}, and partition {} has {count}",
+                partition.name()
+            ));
+        }
         let file = plan.file_named(&name.shown().to_string_lossy())?;
         let ranks = self.of.len();
         let home: Box<dyn Fn(ProcessId) -> Option<ServerId>> = match plan.ranks() {

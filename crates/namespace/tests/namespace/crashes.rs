@@ -69,7 +69,7 @@ proptest! {
             let (names, recovered) = open(&copy, LONG);
             let (len, state) = states.range(..=cut).next_back().expect("cut after the first");
             // A reaping of several files is several changes, each whole.
-            if states.contains_key(&cut) || !ops.iter().any(|op| matches!(op, Op::Reap { .. })) {
+            if states.contains_key(&cut) || !ops.iter().any(Op::is_several) {
                 prop_assert_eq!(&fingerprint(&names), state);
                 prop_assert_eq!(recovered.torn, *len != cut);
                 prop_assert_eq!(copy.read("journal.0").len(), *len);
@@ -111,7 +111,7 @@ proptest! {
                 let mut history = History::new(open(&reference, LONG).0);
                 ops[..at].iter().for_each(|op| drop(history.step(op)));
                 let _ = history.step(&ops[at]);
-                if !matches!(ops[at], Op::Reap { .. }) {
+                if !ops[at].is_several() {
                     prop_assert_eq!(found, fingerprint(&history.names));
                 }
             }
@@ -153,7 +153,7 @@ proptest! {
             let stopped = disk.steps() > start + step;
             let (names, _) = open(&disk.after_power_loss(kept), journal);
             let found = fingerprint(&names);
-            let several = behind.iter().any(|op| matches!(op, Op::Reap { .. }));
+            let several = behind.iter().any(Op::is_several);
             prop_assert!(several || states.contains(&found));
             if !stopped {
                 break;

@@ -8,3 +8,4 @@ mod random;
 mod repeats;
 mod rules;
 mod sizes;
+mod tables;

@@ -1,9 +1,10 @@
 //! Random operations, and doing them.
 
+use pario_layout::Table;
 use pario_namespace::{
     Access, Caller, Config, Create, Error, Inode, Namespace, Recovered, Size, Wish, Written,
 };
-use pario_units::{ClientId, FileId, PartitionId, RequestId, Stamp};
+use pario_units::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
 use proptest::prelude::*;
 
 use crate::disk::MemoryDisk;
@@ -116,6 +117,27 @@ pub enum Answer {
     Orphans(Vec<FileId>),
 }
 
+/// By which new files of these names are placed.
+fn table_of(path: &str) -> Option<Table> {
+    let len = match path.bytes().last()? {
+        b'b' => 10,
+        b'c' => 20,
+        _ => return None,
+    };
+    Table::new([(0..len, vec![ServerId(1)]), (len..99, vec![ServerId(0), ServerId(2)])])
+}
+
+impl Op {
+    /// Whether it may be several changes.
+    pub fn is_several(&self) -> bool {
+        match self {
+            Op::Reap { .. } => true,
+            Op::Open { path, .. } => table_of(path).is_some(),
+            _ => false,
+        }
+    }
+}
+
 /// Does an operation at time `now`, as request of this number. `held`: the client's opens, for `Close`.
 pub fn perform(
     names: &mut Namespace,
@@ -127,7 +149,12 @@ pub fn perform(
     let by = |client: u8| caller(client, request, now);
     match op {
         Op::Open { client, path, access, create, mode } => {
-            let opened = names.open_file(path, *access, *create, *mode, Wish::default(), by(*client))?;
+            let table = table_of(path);
+            let wish = Wish { table: table.as_ref().map(Table::id), ..Wish::default() };
+            if let Some(table) = table {
+                names.put_table(table.id(), &table.to_bytes(), Stamp(now))?;
+            }
+            let opened = names.open_file(path, *access, *create, *mode, wish, by(*client))?;
             Ok(Answer::About(opened.attributes.file, opened.created))
         }
         Op::Close { client, which, size } => {
@@ -172,6 +199,9 @@ pub fn fingerprint(names: &Namespace) -> Vec<Inode> {
     let (mut all, more) = names.list_inodes(FileId(0), u32::MAX);
     assert!(!more);
     for inode in &mut all {
+        if let Some(table) = inode.attributes.table {
+            assert!(names.table(table).is_ok(), "a table that a file has is there");
+        }
         inode.attributes.opens = 0;
         if let Size::Ask { seen } = &mut inode.attributes.size {
             *seen = 0;

@@ -309,6 +309,7 @@ impl Dice {
                     self.list(|d| Inode { parent: d.file(), name: d.text(), attributes: d.attributes() });
                 Reply::Inodes { inodes, more: self.coin() }
             }
+            78 => Reply::NoTable,
             other => panic!("no sample of reply {other}: add one here"),
         }
     }

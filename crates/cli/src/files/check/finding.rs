@@ -55,6 +55,11 @@ pub enum Fault {
         /// What the servers hold.
         held: u64,
     },
+    /// Servers that keep the same bytes do not have them alike.
+    Copies {
+        /// Which bytes of the file.
+        bytes: Vec<Range<u64>>,
+    },
     /// Somebody began to cut the file and is gone.
     Cut {
         /// To this size.
@@ -69,6 +74,7 @@ impl Fault {
             Fault::Orphan { .. } => "orphan",
             Fault::Stray { .. } => "stray",
             Fault::Size { .. } => "size",
+            Fault::Copies { .. } => "copies",
             Fault::Cut { .. } => "cut",
         }
     }
@@ -84,14 +90,7 @@ impl fmt::Display for Finding {
         }
         match &self.fault {
             Fault::Damaged { server, blocks, bytes } => {
-                let ranges = bytes.iter().take(MOST_RANGES).map(|range| match range.end - range.start {
-                    1 => range.start.to_string(),
-                    _ => format!("{}-{}", range.start, range.end - 1),
-                });
-                write!(f, ": bytes {}", ranges.collect::<Vec<_>>().join(", "))?;
-                if bytes.len() > MOST_RANGES {
-                    write!(f, " and {} more ranges", bytes.len() - MOST_RANGES)?;
-                }
+                name_ranges(bytes, f)?;
                 let plural = if blocks.len() == 1 { "" } else { "s" };
                 write!(
                     f,
@@ -108,20 +107,39 @@ impl fmt::Display for Finding {
             Fault::Size { believed, held } => {
                 write!(f, ": its size is said to be {believed}, and the servers hold {held} bytes")?;
             }
+            Fault::Copies { bytes } => {
+                name_ranges(bytes, f)?;
+                f.write_str(": the servers that keep them do not have them alike")?;
+            }
             Fault::Cut { size } => write!(f, ": somebody began to cut it to {size} bytes and did not end")?,
         }
         f.write_str(if self.repaired { "; repaired" } else { "" })
     }
 }
 
+fn name_ranges(bytes: &[Range<u64>], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let ranges = bytes.iter().take(MOST_RANGES).map(|range| match range.end - range.start {
+        1 => range.start.to_string(),
+        _ => format!("{}-{}", range.start, range.end - 1),
+    });
+    write!(f, ": bytes {}", ranges.collect::<Vec<_>>().join(", "))?;
+    match bytes.len() > MOST_RANGES {
+        true => write!(f, " and {} more ranges", bytes.len() - MOST_RANGES),
+        false => Ok(()),
+    }
+}
+
 impl Finding {
     /// For programs.
     pub fn object(&self) -> Value {
+        let pairs = |bytes: &[Range<u64>]| -> Value {
+            bytes.iter().map(|range| json!([range.start, range.end])).collect()
+        };
         let mut value = match &self.fault {
             Fault::Damaged { server, blocks, bytes } => {
-                let bytes: Value = bytes.iter().map(|range| json!([range.start, range.end])).collect();
-                json!({ "server": server.0, "blocks": blocks, "bytes": bytes })
+                json!({ "server": server.0, "blocks": blocks, "bytes": pairs(bytes) })
             }
+            Fault::Copies { bytes } => json!({ "bytes": pairs(bytes) }),
             Fault::Orphan { server, len } | Fault::Stray { server, len } => {
                 json!({ "server": server.0, "held": len })
             }

@@ -43,6 +43,18 @@ fn put_right(partition: &Partition, finding: &Finding) -> Result<bool, Error> {
             open.close().map_err(failed())?;
             Ok(is_it && partition.metadata(path).map_err(failed())?.len() == *held)
         }
+        Fault::Copies { bytes } => {
+            let Some(path) = &finding.path else { return Ok(false) };
+            let open = partition.open(path, OpenOptions::new().read(true).write(true)).map_err(failed())?;
+            if open.id() != finding.file {
+                return Ok(false);
+            }
+            for range in bytes {
+                open.compare_copies(range.clone(), true).map_err(failed())?;
+            }
+            open.close().map_err(failed())?;
+            Ok(true)
+        }
         Fault::Cut { size } => {
             let Some(path) = &finding.path else { return Ok(false) };
             // Whoever opens it does the rest of the cut.
