@@ -1,5 +1,6 @@
 //! What came out.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::{Value, json};
@@ -8,12 +9,14 @@ use crate::jobs::{CONTENDERS, Contender, Job};
 use crate::options::Options;
 
 /// Of one run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Measured {
     /// From the start of `pario run` to its end.
     pub run_s: f64,
-    /// From the opening of files to their closing, without making and checking data in between.
+    /// In calls of MPI-IO.
     pub io_s: f64,
+    /// What the program says of its kinds of calls, of the slowest rank each.
+    pub calls_s: BTreeMap<String, f64>,
     /// What the hosts sent to each other and to the head, all of it: MPI's messages, start and end.
     pub sent_bytes: u64,
 }
@@ -111,6 +114,7 @@ impl Result {
                 "contender": contender.name(),
                 "run_s": list.iter().map(|run| run.run_s).collect::<Vec<_>>(),
                 "io_s": list.iter().map(|run| run.io_s).collect::<Vec<_>>(),
+                "calls_s": list.iter().map(|run| &run.calls_s).collect::<Vec<_>>(),
                 "sent_bytes": list.iter().map(|run| run.sent_bytes).collect::<Vec<_>>(),
                 "less_percent": self.less(contender).median,
             })
