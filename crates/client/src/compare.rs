@@ -1,7 +1,8 @@
 //! Whether the copies of a file's bytes are equal, and making them so: for checking.
 //!
-//! They are, unless a writer died between two of them, or a server lost what it had. Which copy is right then nobody knows;
-//! the first that can be read counts.
+//! They are, unless a writer died between two of them, or a server lost what it had. Which copy is right then nobody knows
+//! for certain: what most of them have counts, else what reaches furthest, since a server that lost bytes has none there,
+//! else the first.
 
 use std::ops::Range;
 
@@ -21,8 +22,7 @@ const PIECE: u64 = 1 << 20;
 const NEAR: u64 = 4096;
 
 impl File {
-    /// The parts of a range of which copies differ, or cannot all be read. With `repair` they are equal afterwards: all like
-    /// the first that can be read.
+    /// The parts of a range of which copies differ, or cannot all be read. With `repair` they are equal afterwards.
     pub fn compare_copies(&self, range: Range<u64>, repair: bool) -> Result<Vec<Range<u64>>> {
         let open = self.open();
         check(range.end, 0)?;
@@ -54,24 +54,28 @@ impl File {
     }
 }
 
+/// What a server has of a piece.
+struct Copy {
+    bytes: Vec<u8>,
+    /// How many of them lie before the end of its part.
+    reach: u64,
+}
+
 impl Open {
     /// The parts of a piece that the servers at these places do not all have alike.
     fn compare(&self, piece: &Range<u64>, places: &[u16], repair: bool) -> Result<Vec<Range<u64>>> {
         let mut copies: Vec<_> = places.iter().map(|place| self.read_copy(*place, piece)).collect();
-        let Some(first) = copies.iter().position(Result::is_ok) else {
-            return Err(copies.swap_remove(0).expect_err("none can be read"));
+        let readable: Vec<&Copy> = copies.iter().flatten().collect();
+        let alike = |copy: &Copy| readable.iter().filter(|other| other.bytes == copy.bytes).count();
+        // Of equals the last is the largest.
+        let best = readable.iter().rev().max_by_key(|copy| (alike(copy), copy.reach));
+        let Some(right) = best.map(|copy| &copy.bytes) else {
+            return Err(copies.swap_remove(0).err().expect("none can be read"));
         };
-        let right = copies[first].as_ref().expect("it can be read");
-        let len = piece.end - piece.start;
-        let mut wrong = vec![false; len as usize];
-        for copy in &copies {
-            match copy {
-                Ok(bytes) if bytes == right => {}
-                Ok(bytes) => {
-                    wrong.iter_mut().zip(bytes.iter().zip(right)).for_each(|(w, (a, b))| *w |= a != b)
-                }
-                Err(_) => wrong.fill(true),
-            }
+        let mut wrong = vec![copies.iter().any(Result::is_err); right.len()];
+        for copy in &readable {
+            let bytes = copy.bytes.iter().zip(right);
+            wrong.iter_mut().zip(bytes).for_each(|(wrong, (byte, right))| *wrong |= byte != right);
         }
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for (offset, _) in (piece.start..).zip(&wrong).filter(|(_, wrong)| **wrong) {
@@ -80,23 +84,22 @@ impl Open {
                 _ => ranges.push(offset..offset + 1),
             }
         }
-        if repair {
-            for range in &ranges {
-                let bytes = &right[(range.start - piece.start) as usize..(range.end - piece.start) as usize];
-                for place in places.iter().filter(|place| **place != places[first]) {
-                    self.write_copy(*place, range.start, bytes)?;
-                }
-            }
+        for range in ranges.iter().filter(|_| repair) {
+            let bytes = &right[(range.start - piece.start) as usize..(range.end - piece.start) as usize];
+            places.iter().try_for_each(|place| self.write_copy(*place, range.start, bytes))?;
         }
         Ok(ranges)
     }
 
-    fn read_copy(&self, place: u16, range: &Range<u64>) -> Result<Vec<u8>> {
+    fn read_copy(&self, place: u16, range: &Range<u64>) -> Result<Copy> {
         let mut bytes = vec![0; (range.end - range.start) as usize];
         let request = Request::Read { file: self.file, what: self.at_copy(place, range.start, bytes.len()) };
         let server = self.layout.server(place);
         match self.core.call_with(server, &request, &[], &mut bytes)? {
-            Reply::Data { .. } => Ok(bytes),
+            Reply::Data { end } => {
+                let reach = end.saturating_sub(self.layout.local(place, range.start));
+                Ok(Copy { reach: reach.min(bytes.len() as u64), bytes })
+            }
             reply => Err(unexpected(server, &request, &reply)),
         }
     }

@@ -106,7 +106,7 @@ impl Partition {
     pub fn status(&self, server: ServerId) -> Result<Status> {
         self.ask(server, &Request::Status, |reply| match reply {
             Reply::Status(status) => Ok(*status),
-            other => Err(other),
+            other => Err(Box::new(other)),
         })
     }
 
@@ -138,7 +138,7 @@ impl Partition {
     ) -> Result<(Vec<u64>, Option<u64>)> {
         self.ask(server, &Request::Verify { file, from, most }, |reply| match reply {
             Reply::Verified { damaged, next } => Ok((damaged, next)),
-            other => Err(other),
+            other => Err(Box::new(other)),
         })
     }
 
@@ -151,7 +151,7 @@ impl Partition {
     pub fn list_parts(&self, server: ServerId, after: FileId, most: u32) -> Result<(Vec<Part>, bool)> {
         self.ask(server, &Request::ListParts { after, most }, |reply| match reply {
             Reply::Parts { parts, more } => Ok((parts, more)),
-            other => Err(other),
+            other => Err(Box::new(other)),
         })
     }
 
@@ -164,7 +164,7 @@ impl Partition {
     pub fn list_inodes(&self, after: FileId, most: u32) -> Result<(Vec<Inode>, bool)> {
         self.ask(self.core.metadata, &Request::ListInodes { after, most }, |reply| match reply {
             Reply::Inodes { inodes, more } => Ok((inodes, more)),
-            other => Err(other),
+            other => Err(Box::new(other)),
         })
     }
 
@@ -178,7 +178,7 @@ impl Partition {
         &self,
         server: ServerId,
         request: &Request,
-        take: impl FnOnce(Reply) -> std::result::Result<T, Reply>,
+        take: impl FnOnce(Reply) -> std::result::Result<T, Box<Reply>>,
     ) -> Result<T> {
         take(self.core.call(server, request)?).map_err(|other| unexpected(server, request, &other))
     }
@@ -193,9 +193,9 @@ impl std::fmt::Debug for Partition {
     }
 }
 
-fn done(reply: Reply) -> std::result::Result<(), Reply> {
+fn done(reply: Reply) -> std::result::Result<(), Box<Reply>> {
     match reply {
         Reply::Done => Ok(()),
-        other => Err(other),
+        other => Err(Box::new(other)),
     }
 }

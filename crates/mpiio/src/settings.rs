@@ -254,18 +254,17 @@ fn tier(hints: &Hints, facts: &Facts) -> Option<Tier> {
 
 /// What the roads to a partition's servers cost about. Measurements soon take the place of these; they only say
 /// which road to try first.
-fn prior(facts: &Facts, tiered: bool) -> Prior {
+fn prior(near: bool, tiered: bool) -> Prior {
     let guess = |start, byte, piece| Guess { start, byte, piece };
-    let (near, far) = (guess(5_000, 120, 3_000), guess(400_000, 1_200, 4_000));
-    match (facts.near, tiered) {
-        // By plan most bytes lie beside the rank that uses them; through windows they would go to other hosts and back.
-        _ if facts.placed && !facts.near => Prior { alone: near, windows: far },
+    match (near, tiered) {
         // One copy into the servers' memory; or two, and a wait for each other.
-        (true, true) => Prior { alone: near, windows: guess(40_000, 300, 4_000) },
-        (true, false) => Prior { alone: near, windows: guess(60_000, 400, 4_000) },
+        (true, true) => Prior { alone: guess(5_000, 120, 3_000), windows: guess(40_000, 300, 4_000) },
+        (true, false) => Prior { alone: guess(5_000, 120, 3_000), windows: guess(60_000, 400, 4_000) },
         // All through the network while the ranks wait; or into memory, and through the network later.
         (false, true) => Prior { alone: guess(300_000, 1_000, 8_000), windows: guess(100_000, 500, 4_000) },
-        (false, false) => Prior { alone: guess(300_000, 1_000, 8_000), windows: far },
+        (false, false) => {
+            Prior { alone: guess(300_000, 1_000, 8_000), windows: guess(400_000, 1_200, 4_000) }
+        }
     }
 }
 
@@ -280,7 +279,10 @@ fn strategy(hints: &Hints, cb: Toggle, ships: bool, facts: &Facts, tiered: bool)
             Toggle::Enable => Strategy::Windows,
             Toggle::Disable => Strategy::Direct,
             Toggle::Automatic if tiered && hints.tier1() == Toggle::Enable => Strategy::Windows,
-            Toggle::Automatic if facts.partition => Strategy::Measured(prior(facts, tiered)),
+            // What is placed lies near those who use it, whatever else is far.
+            Toggle::Automatic if facts.partition => {
+                Strategy::Measured(prior(facts.near || facts.placed, tiered))
+            }
             Toggle::Automatic => Strategy::Auto,
         },
     }

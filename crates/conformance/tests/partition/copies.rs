@@ -118,8 +118,9 @@ fn bytes_that_only_the_dead_have_are_an_error() {
 fn copies_that_differ_are_found_and_made_equal() {
     let site = Site::up(Shape::new(3));
     let bytes = Dice::new(8).bytes(1 << 20);
-    let [lost, damaged] = ["/lost", "/damaged"].map(|path| {
-        let file = create(&site.client(), path, &[(0..MIB, &[0, 1, 2])]);
+    let kept: [(_, &[u16]); 3] = [("/lost", &[1, 2]), ("/damaged", &[1, 2, 0]), ("/good", &[0, 2])];
+    let [lost, damaged, _] = kept.map(|(path, keepers)| {
+        let file = create(&site.client(), path, &[(0..MIB, keepers)]);
         file.write_at(&bytes, 0).expect("there is room");
         let id = file.id();
         file.close().expect("it can be stored");
@@ -144,7 +145,7 @@ fn copies_that_differ_are_found_and_made_equal() {
     assert!(said.contains("damaged  /damaged: bytes 65536-131071 (server 1"), "{said}");
     site.try_pario(&["check", "--repair", "trial"]);
     site.succeed(&["check", "trial"]);
-    for path in ["/lost", "/damaged"] {
+    for (path, _) in kept {
         expect_everywhere(&site.client(), path, 0..3, &bytes);
     }
 }
@@ -217,8 +218,9 @@ fn a_placed_file_is_a_file() {
     file.write_at(&bytes[..700_000], 0).expect("there is room");
     atomic.unlock().expect("it was held");
     file.sync().expect("it can be stored");
-    assert_eq!(file.prefetch(&[0..100_000, 580_000..700_000]).expect("a hint"), 2);
-    file.forget(&[580_000..700_000]).expect("a hint");
+    let soon = [0..100_000, 580_000..700_000];
+    assert_eq!(file.prefetch(&soon).expect("a hint"), 2);
+    file.forget(&soon).expect("a hint");
     file.set_len(650_000).expect("it can be cut");
     assert_eq!(file.len().expect("it has a length"), 650_000);
     file.set_len(1_200_000).expect("it can be extended");

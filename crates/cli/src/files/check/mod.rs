@@ -44,7 +44,8 @@ Programs may go on using the partition meanwhile. What can be found:
   orphan    a server holds bytes of a file that is gone.   repair: remove them
   stray     a server holds bytes that belong elsewhere.    repair: remove them
   size      a file is not as long as it is said to be.     repair: say it right
-  copies    servers that keep the same bytes differ.       repair: as the first
+  copies    servers that keep the same bytes differ.       repair: as most have
+            it, else as the one that has more, else as the first
   cut       a program died while it cut a file.            repair: finish it
 
 Examples:
