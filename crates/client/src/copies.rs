@@ -1,11 +1,14 @@
 //! Files of which several servers keep the same bytes.
 //!
-//! A reader uses one copy: that of its home or else of its host, else one that its number picks, so that readers spread. If
-//! that server cannot be asked it counts as down for a while, and the bytes are read from another. A writer writes all
-//! copies before it is done, and meanwhile keeps other writers of these bytes out by a lock at the file's first server:
-//! otherwise two of them could arrive in one order here and in another there. It does not wait in that lock's queue but
-//! asks again, since who waits there keeps the connection from the thread that has the lock.
+//! A *reader* uses one copy: that of its home or else of its host, else one that its number picks, so that readers
+//! spread. If that server cannot be asked it counts as down for a while, and the bytes are read from another; and so
+//! they are if its part ends before them and another reaches further.
+//!
+//! A *writer* writes all copies before it is done, and meanwhile keeps other writers of these bytes out by a lock at the
+//! file's first server: otherwise two of them could arrive in one order here and in another there. It does not wait in
+//! that lock's queue but asks again, since who waits there keeps the connection from the thread that has the lock.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -16,8 +19,10 @@ use pario_wire::{Reply, Request, message};
 
 use crate::core::unexpected;
 use crate::error::{Error, Result};
+use crate::lane::SPARE;
 use crate::open::Open;
 use crate::plan::Chunk;
+use crate::transfer::Work;
 
 /// Between attempts to lock.
 const FIRST_PAUSE: Duration = Duration::from_micros(100);
@@ -81,12 +86,8 @@ impl Open {
     }
 
     /// Where chunks that are left over are to be read instead.
-    pub fn read_elsewhere(
-        &self,
-        chunks: Vec<Chunk>,
-        offset_of: impl Fn(&Chunk) -> u64,
-    ) -> Vec<(ServerId, Vec<Chunk>)> {
-        let mut elsewhere: Vec<(ServerId, Vec<Chunk>)> = Vec::new();
+    pub fn read_elsewhere(&self, chunks: Vec<Chunk>, offset_of: impl Fn(&Chunk) -> u64) -> Work {
+        let mut elsewhere = Work::new();
         for mut chunk in chunks {
             let offset = offset_of(&chunk);
             let place = match self.layout.stretch(offset, chunk.len as u64).at {
@@ -101,6 +102,56 @@ impl Open {
             }
         }
         elsewhere
+    }
+
+    /// Has chunks of a read come from the copies that reach furthest, for a server that lost its storage has nothing where
+    /// others have bytes; whether any is to come from another server now.
+    pub fn read_furthest(&self, work: &mut Work, offset_of: impl Fn(&Chunk) -> u64) -> bool {
+        let mut ends = BTreeMap::new();
+        let mut moved = Vec::new();
+        for (server, chunks) in work.iter_mut() {
+            let here = self.layout.place(*server);
+            chunks.retain(|chunk| {
+                let offset = offset_of(chunk);
+                let At::Copies { places, .. } = self.layout.stretch(offset, 1).at else { return true };
+                let mut reach = |place: u16| {
+                    let end = *ends.entry(place).or_insert_with(|| self.end_at(place));
+                    end.saturating_sub(self.layout.local(place, offset)).min(chunk.len as u64)
+                };
+                let mine = here.map_or(0, &mut reach);
+                let furthest = places.iter().copied().max_by_key(|place| reach(*place));
+                let better = furthest.filter(|place| reach(*place) > mine);
+                if let Some(place) = better {
+                    let local = self.layout.local(place, offset);
+                    moved.push((self.layout.server(place), vec![Chunk { local, ..*chunk }]));
+                }
+                better.is_none()
+            });
+        }
+        let any = !moved.is_empty();
+        work.extend(moved);
+        any
+    }
+
+    /// How far a server's part reaches, if it can be asked at once; else nowhere.
+    fn end_at(&self, place: u16) -> u64 {
+        let (link, since) = (self.link(place), Instant::now());
+        if link.is_down() {
+            return 0;
+        }
+        let deadline = since + self.core.options.deadline / SPARE;
+        let request = Request::End { file: self.file };
+        let asked = self.core.hold(link.server, deadline).and_then(|mut held| {
+            held.connect_at_once(since, deadline)?;
+            held.call(self.core.next_request(), &request, since, deadline)
+        });
+        match asked {
+            Ok(Reply::End { end }) => end,
+            _ => {
+                link.is_down_now();
+                0
+            }
+        }
     }
 
     /// Keeps other writers of copies from a range; waits for it.

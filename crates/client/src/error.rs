@@ -103,7 +103,7 @@ pub enum Error {
         /// How long it was waited for.
         waited: Duration,
     },
-    /// Others did not leave a block of a file alone.
+    /// Others did not leave bytes of a file alone.
     Contended {
         /// The file.
         file: FileId,
@@ -210,7 +210,8 @@ impl fmt::Display for Error {
             ),
             Error::Contended { file, waited } => write!(
                 f,
-                "others did not give up a block of file {file} within {:.1} s; try again, or do without tier 1",
+                "others did not leave bytes of file {file} alone within {:.1} s; try again, or have fewer processes \
+                 write the same bytes",
                 waited.as_secs_f64()
             ),
             Error::Thread(cause) => write!(f, "a thread for tier 1 could not be started: {cause}"),

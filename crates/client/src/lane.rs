@@ -21,7 +21,7 @@ const MESSAGE: usize = 1 << 20;
 const RANGES: usize = 4096;
 
 /// How much less time a server has to answer if others have the same bytes.
-const SPARE: u32 = 4;
+pub(crate) const SPARE: u32 = 4;
 
 /// A server that does not know a view this often in a row, though it was told, keeps too few of them.
 const TRIES: u32 = 1000;

@@ -74,6 +74,10 @@ fn carry_all(open: &Open, shares: Vec<Vec<Chunk>>, access: &mut Access<'_, '_>) 
         false => left.iter().map(|(server, _)| *server).collect(),
     };
     let marks: Vec<_> = writes.iter().map(|server| open.will_write(*server)).collect();
+    let wary = access.memory.is_read() && open.layout.has_copies();
+    if wary && access.ceiling.is_some() {
+        open.read_furthest(&mut left, |chunk| access.memory.offset_of(chunk));
+    }
     let begun = Instant::now();
     let mut outcome = Ok(());
     while outcome.is_ok() && !left.is_empty() {
@@ -81,6 +85,10 @@ fn carry_all(open: &Open, shares: Vec<Vec<Chunk>>, access: &mut Access<'_, '_>) 
         let hopeful = access.memory.is_read() && begun.elapsed() < open.core.options.deadline;
         outcome = carry(open, std::mem::take(&mut left), hopeful, access).and_then(|remaining| {
             left = remaining;
+            if access.unsure && wary && open.read_furthest(&mut left, |chunk| access.memory.offset_of(chunk))
+            {
+                access.unsure = false;
+            }
             if access.unsure {
                 let size = open.ask_size()?;
                 (access.ceiling, access.unsure) = (Some(size), false);
@@ -95,13 +103,13 @@ fn carry_all(open: &Open, shares: Vec<Vec<Chunk>>, access: &mut Access<'_, '_>) 
 }
 
 /// Servers, and what is to be moved between memory and them.
-type Work = Vec<(ServerId, Vec<Chunk>)>;
+pub(crate) type Work = Vec<(ServerId, Vec<Chunk>)>;
 
 /// Moves chunks until all are done, or it has to be asked how large the file is, or a server fails that others can stand
 /// in for, if these are `hopeful`: then those that are left, each with the server that it is to be had from.
 fn carry(open: &Open, mut work: Work, hopeful: bool, access: &mut Access<'_, '_>) -> Result<Work> {
-    // Turns are taken in this order.
-    work.sort_unstable_by_key(|(server, _)| *server);
+    // Turns are taken in this order, each once.
+    work = merged(work);
     let mut lanes = Vec::with_capacity(work.len());
     let mut stranded = Vec::new();
     for (server, chunks) in work {

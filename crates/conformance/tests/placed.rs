@@ -145,9 +145,17 @@ fn parts_are_where_their_ranks_are() {
     pario(&["plan", "pario-trace", "--out", "sim.plan"]);
     let partition = Partition::at(&hosts, &[2, 1, 3], "stripe_size = 65536\ncache = \"4M\"\n");
     let site = Site { partition: &partition, hints: "striping_factor=1;start_iodevice=2", nodes: &[] };
-    let run = Run::new(host, 3, &program).arg(format!("pario:{NAME}/out.dat")).preload(true);
-    let run = run.on(&site, Path::new("/nowhere")).at(&hosts, &[1, 2, 3]);
-    run.env("PARIO_PLAN", &dir.join("sim.plan").to_string_lossy()).run().expect_success();
+    // The file, by plan or not; how many bytes went to servers and back in messages.
+    let run = |name: &str, plan: &str| {
+        let run = Run::new(host, 3, &program).arg(format!("pario:{NAME}/{name}")).preload(true);
+        let run = run.on(&site, Path::new("/nowhere")).at(&hosts, &[1, 2, 3]).env("PARIO_STATS", "json");
+        let reports = run.env("PARIO_PLAN", plan).run().expect_success().reports();
+        reports.iter().map(|report| report.total("server_bytes")).sum::<u64>()
+    };
+    let by_plan = run("out.dat", &dir.join("sim.plan").to_string_lossy());
+    let without = run("striped", "");
+    assert!(by_plan < without / 4, "{by_plan} and {without} bytes in messages");
+    eprintln!("{by_plan} bytes in messages by plan, {without} without");
     let bytes = std::fs::read(dir.join("out.dat")).expect("the program's file");
     assert!(partition.cat("/out.dat") == bytes, "the file is not the same");
     let told = partition.pario(&["stat", "--json", "trial:/out.dat"]);

@@ -11,7 +11,7 @@ use pario::{OpenOptions, Partition};
 use pario_transport::{Address, Connection, Tuning};
 use pario_units::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp};
 use pario_wire::greeting::{Greeting, Hello, Prefix, Role};
-use pario_wire::message::{Access, Change, Create, Held, Intent, Range, Run, What, Wish, Written};
+use pario_wire::message::{Access, Change, Create, Held, Intent, Range, Run, TableId, What, Wish, Written};
 use pario_wire::{Envelope, HEAD, Nonce, Request, Secret, Side, encode_request};
 
 use super::dice::Dice;
@@ -185,7 +185,8 @@ fn request(dice: &mut Dice) -> Request {
     let file = FileId(dice.below(8));
     let path = dice.pick(&["/", "/new", "/a", "/a/b", "", "//", "/..", "/far/x"]).to_owned();
     let number = |dice: &mut Dice| dice.next() >> dice.pick(&[63, 50, 40, 1]);
-    match dice.below(24) {
+    let table = TableId { hash: number(dice).into(), len: dice.below(300) as u32 };
+    match dice.below(26) {
         0 => {
             let intent = dice.pick(&[Intent::Read, Intent::Modify, Intent::Overwrite]);
             let blocks = vec![Run { first: number(dice), count: number(dice) as u32 }];
@@ -202,7 +203,8 @@ fn request(dice: &mut Dice) -> Request {
         11 => Request::Lookup { path },
         12 => {
             let (access, create) = (Access::Both, dice.pick(&[Create::Never, Create::Exclusive]));
-            let wish = Wish { stripe: number(dice), count: number(dice) as u16, first: Some(9), table: None };
+            let wish =
+                Wish { stripe: number(dice), count: number(dice) as u16, first: Some(9), table: Some(table) };
             Request::Open { path, access, create, mode: number(dice) as u32, wish }
         }
         13 => Request::Close { file, wrote: Some(Written { size: Some(5), modified: Stamp(-1) }) },
@@ -218,6 +220,8 @@ fn request(dice: &mut Dice) -> Request {
         20 => Request::View { hash: 7, len: dice.below(300) },
         21 => Request::Counter { key: u128::from(dice.next()), change: Change::Set(number(dice)) },
         22 => Request::Counter { key: 7, change: Change::Add(dice.next() as i64) },
+        23 => Request::PutTable { table },
+        24 => Request::GetTable { table },
         _ => Request::Status,
     }
 }
