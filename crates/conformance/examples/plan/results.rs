@@ -216,3 +216,37 @@ pub fn json(options: &Options, results: &[Result]) -> String {
     });
     format!("{all:#}\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::JOBS;
+
+    fn run(run_s: f64) -> Measured {
+        Measured { run_s, io_s: run_s / 2.0, calls_s: BTreeMap::new(), sent_bytes: 3 << 20 }
+    }
+
+    #[test]
+    fn medians_lie_in_the_middle() {
+        assert_eq!(Spread::of([3.0, 1.0, 7.0].into_iter()).with(0), "3 (1–7)");
+        assert_eq!(Spread::of([3.0, 1.0, 7.0, 4.0].into_iter()).with(1), "3.5 (1.0–7.0)");
+        assert_eq!(Spread::of([2.0].into_iter()).with(2), "2.00 (2.00–2.00)");
+        assert!(Spread::of(std::iter::empty()).median.is_nan());
+    }
+
+    #[test]
+    fn what_is_less_is_of_the_same_turn() {
+        let shares = Shares { local: 3 << 20, duplicate: 0, broadcast: 1 << 20, central: 0, chunks: 2 };
+        let mut result = Result::new(&JOBS[0], 100, shares);
+        for (central, by_plan) in [(4.0, 1.0), (10.0, 9.0), (8.0, 4.0)] {
+            result.add(Contender::Central, run(central));
+            result.add(Contender::Striped, run(central));
+            result.add(Contender::ByPlan, run(by_plan));
+        }
+        assert_eq!(result.less(Contender::ByPlan).with(0), "50 (10–75)");
+        let text = result.to_string();
+        let last = "| local 75 %, broadcast 25 % | by plan | 4.00 (1.00–9.00) | 2.00 (0.50–4.50) | 3.0 | 50 (10–75) | 47.2 |";
+        assert_eq!(text.lines().last(), Some(last), "{text}");
+        assert!(text.starts_with("| `btio medium`, 4.0 MiB | central | 8.00 (4.00–10.00) |"), "{text}");
+    }
+}
