@@ -55,6 +55,28 @@ pub fn same_file(a: impl AsRef<Path>, b: impl AsRef<Path>) {
     same_bytes(&names, &read(a), &read(b));
 }
 
+/// Panics unless both directories hold the same files, at least one, with the same bytes; their names.
+#[track_caller]
+pub fn same_directory(a: &Path, b: &Path) -> Vec<String> {
+    let [names, others] = [a, b].map(names);
+    assert!(!names.is_empty() && names == others, "{}: {names:?}, {}: {others:?}", a.display(), b.display());
+    for name in &names {
+        same_file(a.join(name), b.join(name));
+    }
+    names
+}
+
+#[track_caller]
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap_or_else(|e| panic!("cannot read {}: {e}", dir.display()));
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.map(|entry| entry.file_name().to_string_lossy().into_owned()))
+        .collect::<Result<_, _>>()
+        .unwrap_or_else(|e| panic!("cannot read {}: {e}", dir.display()));
+    names.sort();
+    names
+}
+
 /// Panics with the first differing offset unless both byte strings are equal.
 #[track_caller]
 pub fn same_bytes(names: &str, a: &[u8], b: &[u8]) {

@@ -9,7 +9,7 @@
 //! A process that reads from a pipe of ours holds each of them. When this process ends, in whatever way, the
 //! pipe ends, the holder ends, and the kernel takes everything away that was in the host.
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -177,6 +177,23 @@ impl Hosts {
         in_network(&self.head, &format!("ip link set port{number} up")).expect("a port can be opened");
     }
 
+    /// Makes the cable of every host so slow, in each direction by itself, or as fast as it gets again.
+    pub fn limit(&self, mbit_per_s: Option<u32>) -> Result<(), String> {
+        let cables = (1..)
+            .zip(&self.hosts)
+            .flat_map(|(number, host)| [(host, "eth0".to_owned()), (&self.head, format!("port{number}"))]);
+        for (holder, device) in cables {
+            // What was there before may be no limit.
+            let _ = in_network(holder, &format!("tc qdisc del dev {device} root"));
+            if let Some(rate) = mbit_per_s {
+                // Tokens for two of the largest packets that go to a device in one, and 50 ms of queue.
+                let bucket = format!("rate {rate}mbit burst 128kb latency 50ms");
+                in_network(holder, &format!("tc qdisc add dev {device} root tbf {bucket}"))?;
+            }
+        }
+        Ok(())
+    }
+
     /// All of them, by their numbers.
     pub fn numbers(&self) -> Vec<usize> {
         (1..=self.hosts.len()).collect()
@@ -184,7 +201,12 @@ impl Hosts {
 
     /// Bytes that each host has sent to the others.
     pub fn sent_bytes(&self) -> Vec<u64> {
-        self.hosts.iter().map(sent_bytes).collect()
+        self.hosts.iter().map(|host| carried(host, SENT)).collect()
+    }
+
+    /// Bytes that each host has got from the others.
+    pub fn received_bytes(&self) -> Vec<u64> {
+        self.hosts.iter().map(|host| carried(host, RECEIVED)).collect()
     }
 
     /// What of programs there still is on the hosts: processes, and names in the shared memory.
@@ -192,31 +214,34 @@ impl Hosts {
         self.hosts.iter().flat_map(|host| [processes(host), shared_memory(host)].concat()).collect()
     }
 
-    /// A host's launcher that starts `ranks` ranks spread evenly over these hosts, in order.
-    pub(crate) fn launcher(&self, host: Host, ranks: u32, at: &[usize]) -> Command {
+    /// The words, on the head, of a host's launcher that starts `ranks` ranks spread evenly over these hosts, in order.
+    pub(crate) fn launcher(&self, host: Host, ranks: u32, at: &[usize]) -> Vec<OsString> {
         let names: Vec<String> = at.iter().map(|number| format!("host{number}")).collect();
         let each = ranks.div_ceil(at.len().max(1) as u32);
-        let mut command = enter(&self.head, host.mpiexec().as_os_str());
+        let mut words = vec![host.mpiexec().into_os_string()];
+        let mut add = |more: &[&str]| words.extend(more.iter().map(OsString::from));
+        let agent = self.agent.to_string_lossy();
         match host {
             Host::Mpich => {
-                command.args(["-launcher", "ssh", "-launcher-exec"]).arg(&self.agent);
-                command.args(["-hosts", &names.join(","), "-ppn", &each.to_string()]);
+                add(&["-launcher", "ssh", "-launcher-exec", &agent]);
+                add(&["-hosts", &names.join(","), "-ppn", &each.to_string()]);
             }
             Host::OpenMpi => {
                 let slots: Vec<String> = names.iter().map(|name| format!("{name}:{each}")).collect();
-                command.args(["--host", &slots.join(","), "--mca", "plm_rsh_agent"]).arg(&self.agent);
+                add(&["--host", &slots.join(",")]);
                 for (name, value) in [
+                    ("plm_rsh_agent", &*agent),
                     ("plm_rsh_no_tree_spawn", "1"),
                     ("oob_tcp_if_include", "eth0"),
                     ("btl_tcp_if_include", "eth0"),
                     ("btl", "tcp,vader,self"),
                     ("pml", "ob1"),
                 ] {
-                    command.args(["--mca", name, value]);
+                    add(&["--mca", name, value]);
                 }
             }
         }
-        command
+        words
     }
 }
 
@@ -230,13 +255,7 @@ pub(crate) fn remedy(host: Host) -> Option<PathBuf> {
     (host == Host::Mpich).then(|| compile_text(host, "farewell.c", text, Kind::Library, &[]))
 }
 
-fn enter(holder: &Holder, program: &OsStr) -> Command {
-    let mut command = Command::new("nsenter");
-    command.args(["-t", &holder.process.to_string(), "-n", "-u", "-m", "-i"]).arg(program);
-    command
-}
-
-/// Executes a command of the `ip` family in a network, but with all else as here.
+/// Executes a command such as `ip` or `tc` in a network, but with all else as here.
 fn in_network(holder: &Holder, line: &str) -> Result<(), String> {
     let mut command = Command::new("nsenter");
     command.args(["-t", &holder.process.to_string(), "-n"]).args(line.split(' '));
@@ -247,11 +266,15 @@ fn in_network(holder: &Holder, line: &str) -> Result<(), String> {
     }
 }
 
-/// What has left by `eth0`: the ninth number of its line.
-fn sent_bytes(host: &Holder) -> u64 {
+/// Numbers in a line of the table of devices.
+const RECEIVED: usize = 0;
+const SENT: usize = 8;
+
+/// What has gone by `eth0`.
+fn carried(host: &Holder, which: usize) -> u64 {
     let table = fs::read_to_string(format!("/proc/{}/net/dev", host.process)).unwrap_or_default();
     let line = table.lines().find_map(|line| line.trim().strip_prefix("eth0:")).unwrap_or_default();
-    line.split_whitespace().nth(8).and_then(|number| number.parse().ok()).unwrap_or(0)
+    line.split_whitespace().nth(which).and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 /// Command lines of processes other than the holder; those that have ended have none.

@@ -21,10 +21,10 @@ mod run;
 mod stats;
 
 pub use build::{Kind, compile, compile_text};
-pub use files::{Scratch, same_bytes, same_file, scratch};
+pub use files::{Scratch, same_bytes, same_directory, same_file, scratch};
 pub use host::{BOTH, Host};
 pub use hosts::Hosts;
 pub use library::{libpario, pario, target_dir, workspace_dir};
 pub use mount::Mount;
-pub use run::{Output, Run, Status, execute};
+pub use run::{Front, Output, Run, Status, execute};
 pub use stats::{Report, Stats};

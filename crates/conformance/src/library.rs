@@ -8,11 +8,11 @@ pub fn workspace_dir() -> PathBuf {
     here.ancestors().nth(2).expect("the crate lies two levels below the workspace").to_path_buf()
 }
 
-/// Cargo's build directory: the one that holds this very test program.
+/// Cargo's build directory: the one that holds this very program, a test or an example.
 pub fn target_dir() -> PathBuf {
     let exe = std::env::current_exe().expect("a test program knows its own path");
-    let deps = exe.ancestors().find(|dir| dir.ends_with("deps"));
-    match deps.and_then(|deps| deps.ancestors().nth(2)) {
+    let inside = exe.ancestors().find(|dir| dir.ends_with("deps") || dir.ends_with("examples"));
+    match inside.and_then(|dir| dir.ancestors().nth(2)) {
         Some(target) => target.to_path_buf(),
         None => panic!("{} is not inside a cargo build directory", exe.display()),
     }

@@ -1,10 +1,12 @@
 //! A partition for a test: `pario up` when it is made, `pario down` when it is dropped.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use crate::{Hosts, Run, Scratch, pario, scratch};
+use crate::run::Front;
+use crate::{Hosts, Run, Scratch, libpario, pario, scratch};
 
 /// A partition that runs as long as this value lives.
 #[derive(Debug)]
@@ -27,30 +29,42 @@ impl Partition {
     /// The same with servers that take so much longer for every block of their storage.
     #[track_caller]
     pub fn slow(servers: u16, stripe: u64, cache: &str, delay_us: u64) -> Partition {
-        let here = vec![String::new(); usize::from(servers)];
+        let dir = scratch();
+        let here: Vec<String> =
+            (0..servers).map(|server| dir.join(format!("data{server}")).display().to_string()).collect();
         let more = format!("stripe_size = {stripe}\ncache = \"{cache}\"\nlisten = \"127.0.0.1\"\n");
-        Partition::start(None, &here, &more, &[("PARIO_STORE_DELAY_US", &delay_us.to_string())])
+        Partition::start(dir, None, &here, &more, &[("PARIO_STORE_DELAY_US", &delay_us.to_string())])
     }
 
     /// With a server on each of these hosts, started from their head, and with these lines of description.
     #[track_caller]
     pub fn at(hosts: &Arc<Hosts>, numbers: &[usize], more: &str) -> Partition {
-        let nodes: Vec<String> = numbers.iter().map(|number| format!("host{number}:")).collect();
-        Partition::start(Some(hosts.clone()), &nodes, more, &[])
+        let dir = scratch();
+        let data: Vec<String> = (0..)
+            .zip(numbers)
+            .map(|(server, number)| format!("host{number}:{}", dir.join(format!("data{server}")).display()))
+            .collect();
+        Partition::start(dir, Some(hosts.clone()), &data, more, &[])
     }
 
+    /// The same with the servers' data in the memory of their hosts, where nobody else sees it.
+    #[track_caller]
+    pub fn in_memory_of(hosts: &Arc<Hosts>, numbers: &[usize], more: &str) -> Partition {
+        let data: Vec<String> =
+            numbers.iter().map(|number| format!("host{number}:/dev/shm/data{number}")).collect();
+        Partition::start(scratch(), Some(hosts.clone()), &data, more, &[])
+    }
+
+    /// `resources`: the servers, as the description has them.
     #[track_caller]
     fn start(
+        dir: Scratch,
         hosts: Option<Arc<Hosts>>,
-        nodes: &[String],
+        resources: &[String],
         more: &str,
         environment: &[(&str, &str)],
     ) -> Partition {
-        let dir = scratch();
-        let resource = |(server, node): (usize, &String)| {
-            format!("\"{node}{}\"", dir.join(format!("data{server}")).display())
-        };
-        let list: Vec<String> = nodes.iter().enumerate().map(resource).collect();
+        let list: Vec<String> = resources.iter().map(|resource| format!("\"{resource}\"")).collect();
         let file = dir.join("trial.toml");
         let text = format!("name = \"{NAME}\"\nservers = [{}]\n{more}", list.join(", "));
         std::fs::write(&file, text).expect("a scratch directory takes files");
@@ -72,6 +86,13 @@ impl Partition {
         self.pario(&["cp", "-r", &format!("{NAME}:/"), &to.to_string_lossy()]);
     }
 
+    /// Removes these files of its root.
+    #[track_caller]
+    pub fn remove(&self, names: &[String]) {
+        let paths: Vec<String> = names.iter().map(|name| format!("{NAME}:/{name}")).collect();
+        self.pario(&std::iter::once("rm").chain(paths.iter().map(String::as_str)).collect::<Vec<_>>());
+    }
+
     /// Runs the command `pario`, which has to succeed; what it says.
     #[track_caller]
     pub fn pario(&self, arguments: &[&str]) -> String {
@@ -89,11 +110,14 @@ impl Partition {
         let mut words = self.hosts.as_ref().map_or_else(Vec::new, |hosts| hosts.prefix(0));
         words.push(pario().to_string_lossy().into_owned());
         let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).args(arguments).env("PARIO_HOME", self.home());
-        if let Some(hosts) = &self.hosts {
-            command.env("PARIO_SSH", hosts.ssh()).env_remove("SLURM_JOB_ID");
-        }
+        command.args(&words[1..]).args(arguments).envs(self.variables()).env_remove("SLURM_JOB_ID");
         command
+    }
+
+    /// What the command `pario` needs to find it.
+    fn variables(&self) -> Vec<(&'static str, PathBuf)> {
+        let ssh = self.hosts.as_ref().map(|hosts| ("PARIO_SSH", hosts.ssh().to_owned()));
+        std::iter::once(("PARIO_HOME", self.home())).chain(ssh).collect()
     }
 }
 
@@ -126,6 +150,16 @@ impl Run {
             .env("PARIO_MOUNT", &mount.to_string_lossy())
             .nodes(site.nodes);
         if site.hints.is_empty() { run } else { run.env("PARIO_HINTS", site.hints) }
+    }
+
+    /// Has a command of `pario`, such as `run` or `profile`, start it on a partition, with these options.
+    pub fn by_pario(mut self, partition: &Partition, command: &str, options: &[&str]) -> Run {
+        // Mounted it would be on the head, where no rank is.
+        let words = [&[command, "--partition", NAME, "--no-mount"], options].concat();
+        let words = words.into_iter().map(OsString::from).collect();
+        let library = ("PARIO_LIB", libpario());
+        self.by = Some(Front { words, env: partition.variables().into_iter().chain([library]).collect() });
+        self
     }
 }
 

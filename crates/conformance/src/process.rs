@@ -24,6 +24,8 @@ pub(crate) struct Finished {
     pub stderr: String,
     /// Processes that outlived the command by the time of grace and were killed then.
     pub left: usize,
+    /// From its start to its end.
+    pub took: Duration,
 }
 
 /// Runs `command` with no input; kills it and all its descendants after `timeout`.
@@ -38,18 +40,20 @@ fn finish_marked(mut command: Command, timeout: Duration, mark: &str) -> Finishe
     let open = |name: &str| File::create(logs.join(name)).expect("a scratch directory takes new files");
     command.env(MARK, mark);
     command.stdin(Stdio::null()).stdout(open("stdout")).stderr(open("stderr"));
+    let start = Instant::now();
     let child = match command.spawn() {
         Ok(child) => child,
         Err(e) => panic!("cannot start {}: {e}", command.get_program().display()),
     };
     let status = wait(child, timeout);
+    let took = start.elapsed();
     let left = if status.is_some() { outlived(mark) } else { 0 };
     clear(mark);
     let text = |name: &str| {
         let bytes = fs::read(logs.join(name)).expect("the log was created above");
         String::from_utf8_lossy(&bytes).into_owned()
     };
-    Finished { status, stdout: text("stdout"), stderr: text("stderr"), left }
+    Finished { status, stdout: text("stdout"), stderr: text("stderr"), left, took }
 }
 
 fn wait(mut child: Child, timeout: Duration) -> Option<ExitStatus> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::gate;
 use crate::host::Host;
 use crate::hosts::{self, Hosts};
-use crate::library::libpario;
+use crate::library::{libpario, pario};
 use crate::process::{self, Finished};
 use crate::stats::{self, Report, Stats};
 
@@ -33,12 +33,23 @@ pub struct Run {
     pub shim: Option<PathBuf>,
     /// The node that each rank takes itself to be on; empty: the one node that it is on.
     pub nodes: Vec<u32>,
+    /// What of `pario` starts the launcher, if it does not start by itself.
+    pub by: Option<Front>,
     /// Which of some hosts the ranks are spread over; none: this machine.
     pub hosts: Option<(Arc<Hosts>, Vec<usize>)>,
     /// The working directory, if not this process's.
     pub dir: Option<PathBuf>,
     /// After this long the run is killed and counts as failed.
     pub timeout: Duration,
+}
+
+/// A command of `pario` before a launcher's, such as `pario run`.
+#[derive(Clone, Debug)]
+pub struct Front {
+    /// The command's name and options.
+    pub words: Vec<OsString>,
+    /// Variables that it needs.
+    pub env: Vec<(&'static str, PathBuf)>,
 }
 
 impl Run {
@@ -53,6 +64,7 @@ impl Run {
             preload: false,
             shim: None,
             nodes: Vec::new(),
+            by: None,
             hosts: None,
             dir: None,
             timeout: Duration::from_secs(120),
@@ -143,16 +155,25 @@ impl Run {
     }
 
     fn command(&self) -> Command {
-        let mut command = match &self.hosts {
-            Some((hosts, numbers)) => hosts.launcher(self.host, self.ranks, numbers),
-            None => Command::new(self.host.mpiexec()),
+        let mut words = match &self.hosts {
+            Some((hosts, _)) => hosts.prefix(0).into_iter().map(OsString::from).collect(),
+            None => Vec::new(),
         };
-        command.envs(self.host.launch_environment().iter().copied());
+        if let Some(front) = &self.by {
+            words.push(pario().into());
+            words.extend(front.words.iter().cloned().chain(["--".into()]));
+        }
+        words.extend(match &self.hosts {
+            Some((hosts, numbers)) => hosts.launcher(self.host, self.ranks, numbers),
+            None => vec![self.host.mpiexec().into()],
+        });
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).envs(self.host.launch_environment().iter().copied());
         command.arg("-n").arg(self.ranks.to_string());
         let mut set = |name: &str, value: &str| {
             command.args(self.host.rank_variable(name, value));
         };
-        if !self.env.iter().any(|(name, _)| name == "PARIO_STATS") {
+        if self.by.is_none() && !self.env.iter().any(|(name, _)| name == "PARIO_STATS") {
             set("PARIO_STATS", "1");
         }
         for (name, value) in &self.env {
@@ -161,11 +182,9 @@ impl Run {
         let remedy = self.hosts.as_ref().and_then(|_| hosts::remedy(self.host));
         let shims = remedy.into_iter().chain(self.shim.clone());
         let preloaded: Vec<PathBuf> = shims.chain(self.preload.then(libpario)).collect();
-        if !preloaded.is_empty() {
-            set(
-                "LD_PRELOAD",
-                &preloaded.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>().join(":"),
-            );
+        let preloaded = preloaded.iter().map(|path| path.to_string_lossy()).collect::<Vec<_>>().join(":");
+        if self.by.is_none() && !preloaded.is_empty() {
+            set("LD_PRELOAD", &preloaded);
         }
         if !self.nodes.is_empty() {
             let nodes: Vec<String> = self.nodes.iter().map(u32::to_string).collect();
@@ -175,6 +194,10 @@ impl Run {
         command.arg(&self.program).args(&self.args);
         if let Some(dir) = &self.dir {
             command.current_dir(dir);
+        }
+        if let Some(front) = &self.by {
+            // It puts Pario behind what is preloaded already.
+            command.envs(front.env.iter().cloned()).env("LD_PRELOAD", &preloaded);
         }
         command
     }
@@ -200,6 +223,10 @@ impl fmt::Display for Run {
         }
         if let Some((_, numbers)) = &self.hosts {
             write!(f, ", on hosts {numbers:?}")?;
+        }
+        if let Some(front) = &self.by {
+            let words: Vec<_> = front.words.iter().map(|word| word.to_string_lossy()).collect();
+            write!(f, ", by pario {}", words.join(" "))?;
         }
         for (name, value) in &self.env {
             write!(f, ", {name}={value}")?;
@@ -237,6 +264,8 @@ pub struct Output {
     pub stderr: String,
     /// Processes that the launcher left behind and that had to be killed.
     pub left: usize,
+    /// From the start of the launcher to its end.
+    pub took: Duration,
     what: String,
 }
 
@@ -246,8 +275,8 @@ impl Output {
             Some(status) => Status::Ended(status),
             None => Status::TimedOut(timeout),
         };
-        let Finished { stdout, stderr, left, .. } = finished;
-        Output { status, stdout, stderr, left, what }
+        let Finished { stdout, stderr, left, took, .. } = finished;
+        Output { status, stdout, stderr, left, took, what }
     }
 
     /// Whether the launcher reported success.

@@ -76,12 +76,11 @@ impl Plan {
 
     /// Reads a plan file; everything in it is checked.
     pub fn from_text(text: &str) -> Result<Plan, Error> {
-        // The version first: another one may have other keys.
-        let version: Version = toml::from_str(text).map_err(|e| Error::Text(one_line(&e)))?;
-        if version.version != VERSION {
-            return Err(Error::Version(version.version));
+        let raw: RawPlan =
+            toml::from_str(text).map_err(|e| other_version(text).unwrap_or(Error::Text(one_line(&e))))?;
+        if raw.version != VERSION {
+            return Err(Error::Version(raw.version));
         }
-        let raw: RawPlan = toml::from_str(text).map_err(|e| Error::Text(one_line(&e)))?;
         let processes = raw.processes.into_iter().map(|RawProcess { label, node }| Process { label, node });
         let groups = raw.groups.into_iter().map(|RawGroup { users, writers }| Group {
             users: users.into_iter().map(ProcessId).collect(),
@@ -101,8 +100,7 @@ struct Version {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawPlan {
-    #[serde(rename = "version")]
-    _version: i64,
+    version: i64,
     from: String,
     processes: Vec<RawProcess>,
     groups: Vec<RawGroup>,
@@ -144,6 +142,12 @@ struct RawChunk {
     read: u64,
     written: u64,
     moved: u64,
+}
+
+/// What is wrong with a plan that cannot be read, if it is its version: another one may have other keys.
+fn other_version(text: &str) -> Option<Error> {
+    let Version { version } = toml::from_str(text).ok()?;
+    (version != VERSION).then_some(Error::Version(version))
 }
 
 impl RawFile {

@@ -1,0 +1,79 @@
+//! What is run, and in which ways.
+
+use std::fmt;
+
+/// A program of the paper on profile-guided partitioning.
+#[derive(Clone, Copy, Debug)]
+pub struct Job {
+    pub workload: &'static str,
+    pub preset: &'static str,
+    /// Where it is not as the preset says.
+    pub steps: Option<u32>,
+    /// How much less run time the paper says that it takes by plan, on 24 nodes (BT 25, FFT 16).
+    pub paper_percent: f64,
+}
+
+const fn job(workload: &'static str, preset: &'static str, paper_percent: f64) -> Job {
+    Job { workload, preset, steps: None, paper_percent }
+}
+
+/// All that the paper has, in its order.
+pub const JOBS: [Job; 7] = [
+    job("btio", "medium", 47.2),
+    job("seismic", "medium", 31.6),
+    job("tile", "medium", 82.6),
+    Job { steps: Some(2), ..job("perf", "medium", 81.2) },
+    job("mandelbrot", "medium", 27.8),
+    job("jacobi", "medium", 87.0),
+    job("fft", "profile", 71.7),
+];
+
+impl Job {
+    /// What the program has to be told.
+    pub fn arguments(&self) -> Vec<String> {
+        let mut words = vec![self.workload.to_owned(), "--preset".into(), self.preset.into()];
+        words.extend(self.steps.iter().flat_map(|steps| ["--steps".into(), steps.to_string()]));
+        words
+    }
+}
+
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.workload, self.preset)?;
+        self.steps.map_or(Ok(()), |steps| write!(f, " × {steps}"))
+    }
+}
+
+/// Where a program's files lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contender {
+    /// On the first host.
+    Central,
+    /// In turns on all.
+    Striped,
+    /// As a plan says; what is central in it, on the first host.
+    ByPlan,
+}
+
+/// In the order of the table; the first is what the others are compared with.
+pub const CONTENDERS: [Contender; 3] = [Contender::Central, Contender::Striped, Contender::ByPlan];
+
+/// Hints that keep files on the first host's server.
+pub const SHARED: &str = "striping_factor=1;start_iodevice=0";
+
+impl Contender {
+    pub fn name(self) -> &'static str {
+        match self {
+            Contender::Central => "central",
+            Contender::Striped => "striped",
+            Contender::ByPlan => "by plan",
+        }
+    }
+
+    pub fn hints(self) -> &'static str {
+        match self {
+            Contender::Central | Contender::ByPlan => SHARED,
+            Contender::Striped => "",
+        }
+    }
+}

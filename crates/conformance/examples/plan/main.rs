@@ -1,0 +1,185 @@
+//! Programs whose files lie on one host, striped over all, and as a plan says: `cargo xtask bench plan`.
+//!
+//! Four hosts, which are sets of namespaces on this machine, each with a rank and a server that keeps its data in the
+//! host's own memory, are joined by links that `tc tbf` makes slow in each direction. A program is run once with
+//! `pario profile`, `pario plan` makes a plan of that, and then the same program is run by `pario run` in three ways
+//! that take turns, so that a slow minute of the machine hits all of them. What each leaves is copied out and compared,
+//! byte by byte, with what the host's own MPI-IO makes of the program.
+
+mod jobs;
+mod options;
+mod results;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use pario_conformance::partition::{NAME, Partition};
+use pario_conformance::{Hosts, Output, Run, Scratch, same_directory, scratch, target_dir};
+use pario_workloads::Report;
+use serde_json::Value;
+
+use jobs::{CONTENDERS, Contender, Job, SHARED};
+use options::{Options, Runs};
+use results::{Measured, Result, Shares};
+
+/// Every host has a server and a rank.
+const HOSTS: usize = 4;
+
+fn main() -> ExitCode {
+    let options = match Options::parse(std::env::args().skip(1)) {
+        Ok(Runs::Help) => {
+            print!("{}", options::HELP);
+            return ExitCode::SUCCESS;
+        }
+        Ok(Runs::With(options)) => options,
+        Err(why) => {
+            eprintln!("bench plan: {why}");
+            return ExitCode::from(2);
+        }
+    };
+    let Some(hosts) = Hosts::new(HOSTS).map(Arc::new) else { return ExitCode::FAILURE };
+    match measure(&options, &hosts) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("bench plan: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(options: &Options, hosts: &Arc<Hosts>) -> std::result::Result<(), String> {
+    let mut results = Vec::new();
+    println!("{}", results::legend(options));
+    for &mbit in &options.rates {
+        let cache = format!("cache = \"{}\"\n", options.cache);
+        let partition = Partition::in_memory_of(hosts, &hosts.numbers(), &cache);
+        let program =
+            pario_workloads::build(&options.host.mpicc(), &target_dir().join("conformance-programs"));
+        let program = program.map_err(|e| e.to_string())?;
+        let bench = Bench { options, hosts, partition, program, mbit };
+        println!("\n{}", results::heading(mbit));
+        for job in &options.jobs {
+            let result = bench.take_turns(job)?;
+            print!("{result}");
+            results.push(result);
+        }
+    }
+    println!("\nAll files were the same, byte by byte, as those of the host's own MPI-IO.");
+    match &options.json {
+        Some(path) => std::fs::write(path, results::json(options, &results))
+            .map_err(|e| format!("{}: {e}", path.display())),
+        None => Ok(()),
+    }
+}
+
+struct Bench<'a> {
+    options: &'a Options,
+    hosts: &'a Arc<Hosts>,
+    partition: Partition,
+    program: PathBuf,
+    mbit: u32,
+}
+
+impl Bench<'_> {
+    fn take_turns(&self, job: &Job) -> std::result::Result<Result, String> {
+        let dir = scratch();
+        self.hosts.limit(None)?;
+        let expected = self.by_the_host(job, &dir);
+        let plan = dir.join("plan");
+        let shares = self.plan(job, &dir, &plan);
+        let mut result = Result::new(job, self.mbit, shares);
+        // One turn that does not count, of which the files are looked at.
+        for contender in CONTENDERS {
+            self.say(job, contender, "trial");
+            self.start(job, contender, &plan, &["--keep"]);
+            let got = dir.join(contender.name());
+            self.partition.copy_out(&got);
+            self.partition.remove(&same_directory(&expected, &got));
+        }
+        self.hosts.limit(Some(self.mbit))?;
+        for turn in 0..self.options.turns {
+            for index in 0..CONTENDERS.len() {
+                let contender = CONTENDERS[(index + turn) % CONTENDERS.len()];
+                self.say(job, contender, &format!("turn {} of {}", turn + 1, self.options.turns));
+                let before: u64 = self.hosts.sent_bytes().iter().sum();
+                let output = self.start(job, contender, &plan, &[]);
+                let sent = self.hosts.sent_bytes().iter().sum::<u64>() - before;
+                result.add(contender, Measured::of(&output, sent)?);
+            }
+        }
+        self.hosts.limit(None)?;
+        Ok(result)
+    }
+
+    fn say(&self, job: &Job, contender: Contender, what: &str) {
+        eprintln!("{} Mbit/s: {job}, {}, {what}", self.mbit, contender.name());
+    }
+
+    /// What the program leaves without Pario, on this machine; a directory.
+    fn by_the_host(&self, job: &Job, dir: &Scratch) -> PathBuf {
+        let files = dir.join("expected");
+        std::fs::create_dir(&files).expect("a scratch directory takes directories");
+        let run = Run::new(self.options.host, HOSTS as u32, &self.program).args(job.arguments());
+        run.arg("--keep").arg("--dir").arg(&files).timeout(self.options.timeout).run().expect_success();
+        files
+    }
+
+    /// Profiles the program where it will run, and makes a plan; how many bytes are placed in which way.
+    fn plan(&self, job: &Job, dir: &Scratch, plan: &Path) -> Shares {
+        let trace = dir.join("trace").to_string_lossy().into_owned();
+        let run = self.program(job, &[]).by_pario(&self.partition, "profile", &["--dir", &trace]);
+        run.env("PARIO_HINTS", SHARED).run().expect_success();
+        let said = self.partition.pario(&["plan", &trace, "--out", &plan.to_string_lossy(), "--json"]);
+        let said: Value = serde_json::from_str(&said).expect("pario plan --json prints JSON");
+        Shares::of(&said["summary"])
+    }
+
+    /// One run of the program, which has to succeed and to find every byte right.
+    fn start(&self, job: &Job, contender: Contender, plan: &Path, more: &[&str]) -> Output {
+        let plan = plan.to_string_lossy();
+        let options: &[&str] = if contender == Contender::ByPlan { &["--plan", &plan] } else { &[] };
+        let run = self.program(job, more).by_pario(&self.partition, "run", options);
+        let run = match contender.hints() {
+            "" => run,
+            hints => run.env("PARIO_HINTS", hints),
+        };
+        run.run().expect_success()
+    }
+
+    fn program(&self, job: &Job, more: &[&str]) -> Run {
+        Run::new(self.options.host, HOSTS as u32, &self.program)
+            .hosts(self.hosts)
+            .args(job.arguments())
+            .args(["--json", "-", "--dir", &format!("pario:{NAME}")])
+            .args(more.to_vec())
+            .timeout(self.options.timeout)
+    }
+}
+
+impl Measured {
+    fn of(output: &Output, sent_bytes: u64) -> std::result::Result<Measured, String> {
+        let reports = Report::parse(&output.stdout).map_err(|e| format!("{e}: {output}"))?;
+        match reports.as_slice() {
+            [report] if report.verified == Some(true) => {
+                let io_s =
+                    io_seconds(report).ok_or_else(|| format!("the program said no times: {output}"))?;
+                let calls_s = report.all.seconds.clone();
+                Ok(Measured { run_s: output.took.as_secs_f64(), io_s, calls_s, sent_bytes })
+            }
+            _ => Err(format!("the program has not verified what it read: {output}")),
+        }
+    }
+}
+
+/// Seconds in calls of MPI-IO. Ranks come together before they read or write, so that the slowest counts; who is early to
+/// open or to close waits for those that still check what they read, so that the quickest does.
+fn io_seconds(report: &Report) -> Option<f64> {
+    let each = |call: &str| -> Option<Vec<f64>> {
+        report.each.iter().map(|rank| rank.seconds.get(call).copied()).collect()
+    };
+    let together =
+        ["view", "read", "write", "sync"].map(|call| Some(each(call)?.into_iter().fold(0.0, f64::max)));
+    let waiting = ["open", "close"].map(|call| each(call)?.into_iter().reduce(f64::min));
+    together.into_iter().chain(waiting).sum()
+}
