@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use pario_conformance::partition::{NAME, Partition};
 use pario_conformance::{Hosts, Output, Run, Scratch, same_directory, scratch, target_dir};
-use pario_workloads::Report;
+use pario_workloads::{Outcome, Report};
 use serde_json::Value;
 
 use jobs::{CONTENDERS, Contender, Job, SHARED};
@@ -172,14 +172,15 @@ impl Measured {
     }
 }
 
-/// Seconds in calls of MPI-IO. Ranks come together before they read or write, so that the slowest counts; who is early to
-/// open or to close waits for those that still check what they read, so that the quickest does.
+/// Seconds in calls of MPI-IO of the rank that has most of them. Ranks come together before they read or write, but who is
+/// early to open or to close waits for those that still check what they read: there the quickest counts for all.
 fn io_seconds(report: &Report) -> Option<f64> {
-    let each = |call: &str| -> Option<Vec<f64>> {
-        report.each.iter().map(|rank| rank.seconds.get(call).copied()).collect()
+    let of = |rank: &Outcome, calls: &[&str]| -> Option<f64> {
+        calls.iter().map(|call| rank.seconds.get(*call).copied()).sum()
     };
-    let together =
-        ["view", "read", "write", "sync"].map(|call| Some(each(call)?.into_iter().fold(0.0, f64::max)));
-    let waiting = ["open", "close"].map(|call| each(call)?.into_iter().reduce(f64::min));
-    together.into_iter().chain(waiting).sum()
+    let each =
+        |calls: &[&str]| -> Option<Vec<f64>> { report.each.iter().map(|rank| of(rank, calls)).collect() };
+    let moving = each(&["view", "read", "write", "sync"])?.into_iter().reduce(f64::max)?;
+    let waiting = ["open", "close"].map(|call| each(&[call])?.into_iter().reduce(f64::min));
+    waiting.into_iter().sum::<Option<f64>>().map(|waiting| moving + waiting)
 }
