@@ -157,7 +157,7 @@ fn copies_that_differ_are_found_and_made_equal() {
 /// Clients write the same bytes at the same time, while servers die and come back: whoever won, won everywhere.
 #[test]
 fn writers_of_the_same_bytes_leave_equal_copies() {
-    try_seeds(&[41, 42], |dice| {
+    try_seeds(&[41], |dice| {
         let site = Site::up(Shape { cache: 1 << 20, ..Shape::new(3) });
         let kept: &[(Range<u64>, &[u16])] = &[(0..200_000, &[0, 1, 2]), (300_000..500_000, &[2, 1])];
         create(&site.client(), "/file", kept).close().expect("a new file");
