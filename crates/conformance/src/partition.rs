@@ -50,9 +50,11 @@ impl Partition {
     /// The same with the servers' data in the memory of their hosts, where nobody else sees it.
     #[track_caller]
     pub fn in_memory_of(hosts: &Arc<Hosts>, numbers: &[usize], more: &str) -> Partition {
+        let dir = scratch();
+        let name = dir.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let data: Vec<String> =
-            numbers.iter().map(|number| format!("host{number}:/dev/shm/data{number}")).collect();
-        Partition::start(scratch(), Some(hosts.clone()), &data, more, &[])
+            numbers.iter().map(|number| format!("host{number}:/dev/shm/{name}-{number}")).collect();
+        Partition::start(dir, Some(hosts.clone()), &data, more, &[])
     }
 
     /// `resources`: the servers, as the description has them.

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod lines;
 mod partition;
 mod placing;
 mod summary;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use pario_conformance::partition::{NAME, Partition};
 use pario_conformance::{Hosts, Output, Run, Scratch, same_directory, scratch, target_dir};
-use pario_workloads::Report;
+use pario_workloads::{Outcome, Report};
 use serde_json::Value;
 
 use jobs::{CONTENDERS, Contender, Job, SHARED};
@@ -49,35 +49,34 @@ fn main() -> ExitCode {
 }
 
 fn measure(options: &Options, hosts: &Arc<Hosts>) -> std::result::Result<(), String> {
-    let mut results = Vec::new();
+    let cache = format!("cache = \"{}\"\n", options.cache);
+    let partition = Partition::in_memory_of(hosts, &hosts.numbers(), &cache);
+    let program = pario_workloads::build(&options.host.mpicc(), &target_dir().join("conformance-programs"));
+    let program = program.map_err(|e| e.to_string())?;
     println!("{}", results::legend(options));
+    let mut results = Vec::new();
     for &mbit in &options.rates {
-        let cache = format!("cache = \"{}\"\n", options.cache);
-        let partition = Partition::in_memory_of(hosts, &hosts.numbers(), &cache);
-        let program =
-            pario_workloads::build(&options.host.mpicc(), &target_dir().join("conformance-programs"));
-        let program = program.map_err(|e| e.to_string())?;
-        let bench = Bench { options, hosts, partition, program, mbit };
+        let bench = Bench { options, hosts, partition: &partition, program: &program, mbit };
         println!("\n{}", results::heading(mbit));
         for job in &options.jobs {
             let result = bench.take_turns(job)?;
             print!("{result}");
             results.push(result);
+            if let Some(path) = &options.json {
+                let written = std::fs::write(path, results::json(options, &results));
+                written.map_err(|e| format!("{}: {e}", path.display()))?;
+            }
         }
     }
     println!("\nAll files were the same, byte by byte, as those of the host's own MPI-IO.");
-    match &options.json {
-        Some(path) => std::fs::write(path, results::json(options, &results))
-            .map_err(|e| format!("{}: {e}", path.display())),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 struct Bench<'a> {
     options: &'a Options,
     hosts: &'a Arc<Hosts>,
-    partition: Partition,
-    program: PathBuf,
+    partition: &'a Partition,
+    program: &'a Path,
     mbit: u32,
 }
 
@@ -120,7 +119,7 @@ impl Bench<'_> {
     fn by_the_host(&self, job: &Job, dir: &Scratch) -> PathBuf {
         let files = dir.join("expected");
         std::fs::create_dir(&files).expect("a scratch directory takes directories");
-        let run = Run::new(self.options.host, HOSTS as u32, &self.program).args(job.arguments());
+        let run = Run::new(self.options.host, HOSTS as u32, self.program).args(job.arguments());
         run.arg("--keep").arg("--dir").arg(&files).timeout(self.options.timeout).run().expect_success();
         files
     }
@@ -128,7 +127,7 @@ impl Bench<'_> {
     /// Profiles the program where it will run, and makes a plan; how many bytes are placed in which way.
     fn plan(&self, job: &Job, dir: &Scratch, plan: &Path) -> Shares {
         let trace = dir.join("trace").to_string_lossy().into_owned();
-        let run = self.program(job, &[]).by_pario(&self.partition, "profile", &["--dir", &trace]);
+        let run = self.program(job, &[]).by_pario(self.partition, "profile", &["--dir", &trace]);
         run.env("PARIO_HINTS", SHARED).run().expect_success();
         let said = self.partition.pario(&["plan", &trace, "--out", &plan.to_string_lossy(), "--json"]);
         let said: Value = serde_json::from_str(&said).expect("pario plan --json prints JSON");
@@ -139,7 +138,7 @@ impl Bench<'_> {
     fn start(&self, job: &Job, contender: Contender, plan: &Path, more: &[&str]) -> Output {
         let plan = plan.to_string_lossy();
         let options: &[&str] = if contender == Contender::ByPlan { &["--plan", &plan] } else { &[] };
-        let run = self.program(job, more).by_pario(&self.partition, "run", options);
+        let run = self.program(job, more).by_pario(self.partition, "run", options);
         let run = match contender.hints() {
             "" => run,
             hints => run.env("PARIO_HINTS", hints),
@@ -148,7 +147,7 @@ impl Bench<'_> {
     }
 
     fn program(&self, job: &Job, more: &[&str]) -> Run {
-        Run::new(self.options.host, HOSTS as u32, &self.program)
+        Run::new(self.options.host, HOSTS as u32, self.program)
             .hosts(self.hosts)
             .args(job.arguments())
             .args(["--json", "-", "--dir", &format!("pario:{NAME}")])
@@ -172,14 +171,15 @@ impl Measured {
     }
 }
 
-/// Seconds in calls of MPI-IO. Ranks come together before they read or write, so that the slowest counts; who is early to
-/// open or to close waits for those that still check what they read, so that the quickest does.
+/// Seconds in calls of MPI-IO of the rank that has most of them. Ranks come together before they read or write, but who is
+/// early to open or to close waits for those that still check what they read: there the quickest counts for all.
 fn io_seconds(report: &Report) -> Option<f64> {
-    let each = |call: &str| -> Option<Vec<f64>> {
-        report.each.iter().map(|rank| rank.seconds.get(call).copied()).collect()
+    let of = |rank: &Outcome, calls: &[&str]| -> Option<f64> {
+        calls.iter().map(|call| rank.seconds.get(*call).copied()).sum()
     };
-    let together =
-        ["view", "read", "write", "sync"].map(|call| Some(each(call)?.into_iter().fold(0.0, f64::max)));
-    let waiting = ["open", "close"].map(|call| each(call)?.into_iter().reduce(f64::min));
-    together.into_iter().chain(waiting).sum()
+    let each =
+        |calls: &[&str]| -> Option<Vec<f64>> { report.each.iter().map(|rank| of(rank, calls)).collect() };
+    let moving = each(&["view", "read", "write", "sync"])?.into_iter().reduce(f64::max)?;
+    let waiting = ["open", "close"].map(|call| each(&[call])?.into_iter().reduce(f64::min));
+    waiting.into_iter().sum::<Option<f64>>().map(|waiting| moving + waiting)
 }
