@@ -27,6 +27,7 @@ pub(crate) fn read_table(memory: Arc<Memory>, pins: Arc<[AtomicU32]>) -> (Table,
     let mut table = Table::new(Arc::clone(&memory), pins);
     table.free.clear();
     table.unused = memory.geometry.slots;
+    table.entries.iter_mut().for_each(|entry| entry.blank = false);
     memory.header(AT_ASLEEP).put(0);
     memory.header(AT_DIRTY).put(0);
     let left = read_ledgers(&mut table);

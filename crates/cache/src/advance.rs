@@ -2,7 +2,8 @@
 //!
 //! A pool's memory is reserved when it is made, but the kernel gives a page its zeros when somebody first touches it. So
 //! the server's thread that has nothing else to do touches those that come next: no more than [`AHEAD`] before
-//! they are used, so that a pool that is never filled costs little time.
+//! they are used, so that a pool that is never filled costs little time. Slots that have been used and are free again it
+//! makes zeros of, again no more than that.
 
 use crate::geometry::Geometry;
 use crate::memory::Memory;
@@ -51,8 +52,13 @@ impl Advance {
         let ready = self.ready.load(Ordering::Relaxed);
         // Not for every slot: half of what should be ready may be gone.
         if ready < self.slots && slot.saturating_add(self.ahead / 2) >= ready {
-            self.wake_sleeper();
+            self.look();
         }
+    }
+
+    /// How many slots are to be ready.
+    pub fn ahead(&self) -> usize {
+        self.ahead as usize
     }
 
     pub fn event(&self) -> u32 {
@@ -81,7 +87,8 @@ impl Advance {
         pario_shm::wake_all(&self.event);
     }
 
-    fn wake_sleeper(&self) {
+    /// There may be something to do.
+    pub fn look(&self) {
         if self.asleep.load(Ordering::Relaxed) != 0 && self.asleep.swap(0, Ordering::SeqCst) != 0 {
             self.wake();
         }

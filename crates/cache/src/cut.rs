@@ -82,6 +82,7 @@ impl Cut {
             }
         }
         self.done = true;
+        inner.advance.look();
         true
     }
 

@@ -42,7 +42,7 @@ pub(crate) struct Inner {
     pub pins: Arc<[AtomicU32]>,
     table: Mutex<Table>,
     /// How far slots have their memory.
-    advance: Advance,
+    pub advance: Advance,
     path: PathBuf,
     /// For as long as we are the one who serves the pool.
     _claim: Claim,
@@ -388,7 +388,8 @@ impl Bell {
     }
 }
 
-/// Gives the slots that are used next their memory, which takes the kernel longer than copying to it.
+/// Makes the slots that are used next ready: gives them their memory, which takes the kernel longer than copying to it, and
+/// makes zeros of what others have left in them.
 #[derive(Debug)]
 pub struct Pages {
     pool: Pool,
@@ -399,7 +400,15 @@ impl Pages {
     /// Does some of it; if there is nothing to do, sleeps until there may be, somebody calls [`Pool::wake`], or the
     /// time is over.
     pub fn go_on(&mut self, limit: Duration) {
-        self.pool.inner.advance.go_on(&self.pool.inner.memory, &mut self.seen, limit);
+        let inner = &self.pool.inner;
+        let soiled = inner.table().take_soiled(inner.advance.ahead());
+        match soiled {
+            Some(slot) => {
+                inner.memory.zero_tail(slot, 0);
+                inner.table().give_blank(slot);
+            }
+            None => inner.advance.go_on(&inner.memory, &mut self.seen, limit),
+        }
     }
 }
 

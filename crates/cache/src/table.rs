@@ -38,6 +38,8 @@ pub(crate) struct Entry {
     pub flushing: bool,
     /// A [`Cut`](crate::Cut) has closed it.
     pub cut: bool,
+    /// It is free and all zeros.
+    pub blank: bool,
 }
 
 #[derive(Debug, Default)]
@@ -55,8 +57,10 @@ pub(crate) struct Table {
     pub entries: Vec<Entry>,
     pub index: HashMap<FileId, BTreeMap<u64, u32>>,
     pub free: Vec<u32>,
-    /// Slots from here on were never used: they are all zeros, and the last of the free ones that are taken.
+    /// Slots from here on were never used; they are the last of the free ones that are taken.
     pub unused: u32,
+    /// How many that are free are not blank.
+    pub soiled: u32,
     pub ledgers: Vec<Ledger>,
     /// Files that are being cut, and the first block concerned.
     pub cuts: HashMap<FileId, u64>,
@@ -76,6 +80,7 @@ impl Table {
             phase: Phase::Free,
             flushing: false,
             cut: false,
+            blank: true,
         };
         let geometry = memory.geometry;
         Table {
@@ -85,6 +90,7 @@ impl Table {
             index: HashMap::new(),
             free: (0..geometry.slots).rev().collect(),
             unused: 0,
+            soiled: 0,
             ledgers: vec![Ledger::Free; geometry.ledgers as usize],
             cuts: HashMap::new(),
             clock: 0,
@@ -193,11 +199,12 @@ impl Table {
             self.evict();
         }
         let slot = self.free.pop()?;
-        let blank = slot >= self.unused;
         self.unused = self.unused.max(slot + 1);
         let entry = self.entry_mut(slot);
+        let blank = std::mem::take(&mut entry.blank);
         (entry.file, entry.block, entry.phase) = (file, block, Phase::Filling);
         let number = entry.generation;
+        self.soiled -= u32::from(!blank);
         let before = self.index.entry(file).or_default().insert(block, slot);
         assert!(before.is_none(), "a block has one slot");
         let memory = &self.memory;
@@ -208,6 +215,25 @@ impl Table {
         memory.borrower(slot).note(0);
         memory.state(slot).put(generation(number) | FILLING);
         Some((slot, blank))
+    }
+
+    /// Takes a slot that is free and not blank, of the `most` that are used next, to make it blank. Some are left, for those
+    /// who need one meanwhile.
+    pub fn take_soiled(&mut self, most: usize) -> Option<u32> {
+        const LEFT: usize = 64;
+        if self.soiled == 0 || self.free.len() <= LEFT {
+            return None;
+        }
+        let next = self.free.len().saturating_sub(most)..self.free.len();
+        let at = next.rev().find(|&at| !self.entries[self.free[at] as usize].blank)?;
+        self.soiled -= 1;
+        Some(self.free.swap_remove(at))
+    }
+
+    /// It is all zeros now.
+    pub fn give_blank(&mut self, slot: u32) {
+        self.entry_mut(slot).blank = true;
+        self.free.push(slot);
     }
 
     /// Gives a valid slot another generation, and leaves all else as it is: whoever knows where its block is no longer
@@ -236,6 +262,7 @@ impl Table {
         if self.memory.state(slot).swap(generation(number)) & DIRTY != 0 {
             self.memory.count_clean();
         }
+        self.soiled += 1;
         self.free.push(slot);
     }
 

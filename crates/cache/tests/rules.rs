@@ -165,6 +165,34 @@ fn unused_slots_are_zeros_whether_their_memory_was_prepared_or_not_and_adopted_o
 }
 
 #[test]
+fn free_slots_become_zeros_again_and_none_is_lost() {
+    let dir = Dir::new();
+    let pool = create(&dir, 100, 1);
+    let soil = |file: u64| {
+        for block in 0..100 {
+            let mut fill = match pool.get(FileId(file), block) {
+                Get::Fill(fill) => fill,
+                other => panic!("{other:?}"),
+            };
+            fill.bytes(0..BLOCK, |bytes| bytes.fill(9));
+            drop(fill.done(BLOCK));
+        }
+    };
+    let mut pages = pool.pages();
+    for file in 20..23 {
+        soil(file);
+        pool.cut(FileId(file), 0).unwrap().wait(LONG).unwrap();
+        (0..150).for_each(|_| pages.go_on(Duration::ZERO));
+        for block in 0..100 {
+            let mut bytes = vec![7; BLOCK as usize];
+            fill(&pool, block).done(0).read(0, &mut bytes);
+            assert!(bytes.iter().all(|&byte| byte == 0), "block {block}");
+        }
+        pool.cut(FILE, 0).unwrap().wait(LONG).unwrap();
+    }
+}
+
+#[test]
 fn a_rest_of_who_prepares_memory_ends_when_the_pool_is_woken() {
     let dir = Dir::new();
     let pool = create(&dir, 1, 1);
