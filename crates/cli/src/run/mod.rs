@@ -15,7 +15,6 @@ mod program;
 mod session;
 
 use crate::env::Environment;
-use crate::files::placing;
 use crate::signal;
 use clap::{Args, ValueEnum};
 pub use error::Error;
@@ -65,8 +64,6 @@ pub struct Arguments {
     command: Vec<OsString>,
     #[command(flatten)]
     partition: partition::Options,
-    #[command(flatten)]
-    placing: placing::Options,
 }
 
 const NOTES: &str = "\
@@ -170,7 +167,7 @@ pub fn carry_out(arguments: &Arguments, extra: &[Variable], env: &Environment) -
         eprint!("{}", plan.describe());
     }
     if let Some(job) = &plan.job {
-        return session::run(&plan, job, &arguments.placing, env, arguments.verbose).map(Some);
+        return session::run(&plan, job, env, arguments.verbose).map(Some);
     }
     let ended = signal::supervise(&mut plan.command());
     ended.map(|status| Some(End::Status(status))).map_err(|e| Error::Start(plan.launcher().to_owned(), e))

@@ -5,7 +5,7 @@
 
 use super::Error;
 use crate::env::{Environment, HOME, MOUNT, PARTITION};
-use crate::files::Pattern;
+use crate::files::{Pattern, placing};
 use clap::{ArgGroup, Args};
 use pario_registry::{Description, Resource, parse_size};
 use std::ffi::OsString;
@@ -53,6 +53,9 @@ pub struct Options {
     /// Copy it also if the program fails or is interrupted
     #[arg(long, requires = "outputs")]
     out_always: bool,
+    /// By which plan its new files are placed.
+    #[command(flatten)]
+    pub placing: placing::Options,
 }
 
 fn size(text: &str) -> Result<u64, String> {
@@ -74,6 +77,8 @@ pub struct Job {
     pub place: Place,
     /// What goes into it.
     pub inputs: Vec<PathBuf>,
+    /// By which plan that is placed.
+    pub placing: placing::Options,
     /// What goes out of it.
     pub results: Option<Results>,
 }
@@ -128,8 +133,8 @@ impl Options {
             let (patterns, to) = (self.outputs.clone(), to.clone());
             Results { patterns, to, always: self.out_always }
         });
-        let (is_mounted, inputs) = (!self.no_mount, self.inputs.clone());
-        Ok(Some(Job { name, home, mount, is_mounted, place, inputs, results }))
+        let (is_mounted, inputs, placing) = (!self.no_mount, self.inputs.clone(), self.placing.clone());
+        Ok(Some(Job { name, home, mount, is_mounted, place, inputs, placing, results }))
     }
 
     fn on_demand(

@@ -28,7 +28,7 @@ pub type Variable = (&'static str, OsString);
 /// Decides what to run; the ranks get the `extra` variables besides those that the arguments ask for.
 pub fn make(arguments: &Arguments, extra: &[Variable], env: &Environment) -> Result<Plan, Error> {
     // Better now than in the ranks.
-    arguments.placing.read().map_err(Box::new).map_err(Error::Plan)?;
+    arguments.partition.placing.read().map_err(Box::new).map_err(Error::Plan)?;
     // Clap demands at least one word.
     let (name, rest) = arguments.command.split_first().ok_or_else(|| Error::NoProgram(String::new()))?;
     let program = program::find(name, env)?;
@@ -111,8 +111,8 @@ fn for_ranks(
         set.push((JOB, fresh()?.into()));
     }
     set.extend(job.into_iter().flat_map(Job::variables));
-    set.extend(arguments.placing.absolute().map(|plan| (PLAN, plan.into())));
-    set.extend(arguments.placing.place.clone().map(|place| (PLACE, place.into())));
+    set.extend(arguments.partition.placing.absolute().map(|plan| (PLAN, plan.into())));
+    set.extend(arguments.partition.placing.place.clone().map(|place| (PLACE, place.into())));
     Ok(set)
 }
 

@@ -11,7 +11,6 @@ use super::error::Kept;
 use super::partition::{Job, Place, Results};
 use super::plan::Plan;
 use crate::env::Environment;
-use crate::files::placing;
 use crate::mount::{self, Attached};
 use crate::partition::{self, clear, down, up};
 use crate::{files, signal};
@@ -44,30 +43,15 @@ impl End {
 }
 
 /// Runs the program on the partition.
-pub fn run(
-    plan: &Plan,
-    job: &Job,
-    placing: &placing::Options,
-    env: &Environment,
-    verbose: bool,
-) -> Result<End, Error> {
+pub fn run(plan: &Plan, job: &Job, env: &Environment, verbose: bool) -> Result<End, Error> {
     signal::watch().map_err(Error::Signals)?;
     if let Some(Results { to, .. }) = &job.results {
         // Better now than when there are results.
         fs::create_dir_all(to).map_err(Error::needed("make the directory", to))?;
     }
-    conduct(plan, job, placing, &job.environment(env), verbose)
-}
-
-fn conduct(
-    plan: &Plan,
-    job: &Job,
-    placing: &placing::Options,
-    env: &Environment,
-    verbose: bool,
-) -> Result<End, Error> {
+    let env = &job.environment(env);
     bring_up(job, env)?;
-    let ended = program(plan, job, placing, env, verbose);
+    let ended = program(plan, job, env, verbose);
     if let Ok(End::Status(status)) = &ended {
         copy_out(job, *status, env)?;
     }
@@ -101,15 +85,9 @@ fn bring_up(job: &Job, env: &Environment) -> Result<(), Error> {
     }
 }
 
-fn program(
-    plan: &Plan,
-    job: &Job,
-    placing: &placing::Options,
-    env: &Environment,
-    verbose: bool,
-) -> Result<End, Error> {
+fn program(plan: &Plan, job: &Job, env: &Environment, verbose: bool) -> Result<End, Error> {
     if !job.inputs.is_empty() && !is_interrupted() {
-        match files::stage::into(&job.name, &job.inputs, placing, env, is_interrupted) {
+        match files::stage::into(&job.name, &job.inputs, &job.placing, env, is_interrupted) {
             Ok(true) => {}
             Ok(false) if is_interrupted() => {}
             Ok(false) => return Err(Error::Inputs(None)),
