@@ -1,6 +1,6 @@
 //! Throughput of independent strided accesses of several ranks, straight and shipped.
 //!
-//! `cargo run --release -p pario-shipping --example strided [directory] [ranks] [piece bytes]`
+//! `cargo run --release -p pario-shipping --example shipped [directory] [ranks] [piece bytes]`
 //!
 //! Ranks are threads with an open file each; every rank owns the blocks that the map gives it. Prints the
 //! median of several runs in MB/s of program data.
