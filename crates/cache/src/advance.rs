@@ -18,8 +18,6 @@ const STEP: u32 = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Advance {
-    /// Slots below this one have been used.
-    used: AtomicU32,
     /// Slots below this one have their memory.
     ready: AtomicU32,
     /// As many slots as are to be ready, and as are made so at a time.
@@ -36,7 +34,6 @@ impl Advance {
     pub fn new(unused: u32, geometry: Geometry) -> Advance {
         let count = |bytes: u32| (bytes / geometry.block).max(1);
         Advance {
-            used: unused.into(),
             ready: unused.into(),
             ahead: count(AHEAD),
             step: count(STEP),
@@ -46,12 +43,11 @@ impl Advance {
         }
     }
 
-    /// A slot is used for the first time.
-    pub fn used(&self, slot: u32) {
-        self.used.store(slot + 1, Ordering::Relaxed);
+    /// A slot was taken that was ready; slots from `unused` on were never used.
+    pub fn taken(&self, unused: u32) {
         let ready = self.ready.load(Ordering::Relaxed);
         // Not for every slot: half of what should be ready may be gone.
-        if ready < self.slots && slot.saturating_add(self.ahead / 2) >= ready {
+        if ready < self.slots && unused.saturating_add(self.ahead / 2) > ready {
             self.look();
         }
     }
@@ -66,10 +62,9 @@ impl Advance {
     }
 
     /// One step, or a rest if nothing has happened since `seen`.
-    pub fn go_on(&self, memory: &Memory, seen: &mut u32, limit: Duration) {
-        let used = self.used.load(Ordering::Relaxed);
-        let ready = self.ready.load(Ordering::Relaxed).max(used);
-        let goal = used.saturating_add(self.ahead).min(self.slots);
+    pub fn go_on(&self, memory: &Memory, unused: u32, seen: &mut u32, limit: Duration) {
+        let ready = self.ready.load(Ordering::Relaxed).max(unused);
+        let goal = unused.saturating_add(self.ahead).min(self.slots);
         if ready < goal {
             let end = (ready + self.step).min(goal);
             memory.prepare(ready..end);

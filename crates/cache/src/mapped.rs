@@ -66,7 +66,7 @@ impl Mapped {
     /// Where the server told everybody that a block is, if it did.
     #[inline]
     pub fn look_up(&self, file: FileId, block: u64) -> Option<SlotRef> {
-        self.memory.look_up(file.0, block)
+        self.memory.look_up(file, block)
     }
 
     /// Pins a block where the server said it is, for the time of a copy. The server can do nothing with the

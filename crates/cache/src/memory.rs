@@ -216,18 +216,18 @@ impl Memory {
 
     /// Where the directory says that a block is. It may be gone, or another block may have its word.
     #[inline]
-    pub fn look_up(&self, file: u64, block: u64) -> Option<SlotRef> {
+    pub fn look_up(&self, file: FileId, block: u64) -> Option<SlotRef> {
         SlotRef::from_hint(self.directory_word(file, block).peek())
     }
 
     /// Enters a block in the directory.
-    pub fn announce(&self, file: u64, block: u64, place: SlotRef) {
+    pub fn announce(&self, file: FileId, block: u64, place: SlotRef) {
         self.directory_word(file, block).note(place.hint());
     }
 
     #[inline]
-    fn directory_word(&self, file: u64, block: u64) -> Word<'_> {
-        let index = hash(FileId(file), block) as usize & (self.geometry.directory() - 1);
+    fn directory_word(&self, file: FileId, block: u64) -> Word<'_> {
+        let index = hash(file, block) as usize & (self.geometry.directory() - 1);
         Word(self.segment.word(self.geometry.directory_at(index)))
     }
 

@@ -106,7 +106,7 @@ pub struct Fill {
     generation: u32,
     file: FileId,
     block: u64,
-    /// It is all zeros: nobody has used the slot before.
+    /// It is all zeros, and nobody has had it filled.
     blank: bool,
 }
 

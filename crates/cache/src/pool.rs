@@ -200,7 +200,7 @@ impl Pool {
             Some((slot, blank)) => {
                 table.tally.misses += 1;
                 if blank {
-                    self.inner.advance.used(slot);
+                    self.inner.advance.taken(table.unused);
                 }
                 Get::Fill(Fill::new(&self.inner, &table, slot, blank))
             }
@@ -210,7 +210,7 @@ impl Pool {
 
     /// Tells everybody who has mapped the pool where a block is, until it goes or is [renewed](Pool::renew).
     pub fn announce(&self, file: FileId, block: u64, place: SlotRef) {
-        self.inner.memory.announce(file.0, block, place);
+        self.inner.memory.announce(file, block, place);
     }
 
     /// Up to `most` dirty blocks that nobody else flushes: the least recently modified first, of whatever
@@ -401,13 +401,15 @@ impl Pages {
     /// time is over.
     pub fn go_on(&mut self, limit: Duration) {
         let inner = &self.pool.inner;
-        let soiled = inner.table().take_soiled(inner.advance.ahead());
+        let mut table = inner.table();
+        let (soiled, unused) = (table.take_soiled(inner.advance.ahead()), table.unused);
+        drop(table);
         match soiled {
             Some(slot) => {
                 inner.memory.zero_tail(slot, 0);
                 inner.table().give_blank(slot);
             }
-            None => inner.advance.go_on(&inner.memory, &mut self.seen, limit),
+            None => inner.advance.go_on(&inner.memory, unused, &mut self.seen, limit),
         }
     }
 }
