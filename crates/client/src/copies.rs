@@ -13,7 +13,6 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use pario_layout::At;
-use pario_transport::Address;
 use pario_units::{ErrorKind, FileId, ServerId};
 use pario_wire::{Reply, Request, message};
 
@@ -43,10 +42,7 @@ impl Open {
     fn preferences(&self) -> &[Box<[u16]>] {
         self.preferences.get_or_init(|| {
             let (target, far) = (self.core.target(), self.core.options.far);
-            let is_near = |place: &u16| {
-                let server = self.layout.server(*place);
-                matches!(target.candidates(server, far).first(), Some(Address::Unix(_)))
-            };
+            let is_near = |place: &u16| target.is_near(self.layout.server(*place), far);
             let home = self.home.load(std::sync::atomic::Ordering::Relaxed);
             let order = |set| {
                 let mut places = self.layout.places(set).to_vec();
@@ -87,21 +83,16 @@ impl Open {
 
     /// Where chunks that are left over are to be read instead.
     pub fn read_elsewhere(&self, chunks: Vec<Chunk>, offset_of: impl Fn(&Chunk) -> u64) -> Work {
-        let mut elsewhere = Work::new();
-        for mut chunk in chunks {
+        let elsewhere = |chunk: Chunk| {
             let offset = offset_of(&chunk);
             let place = match self.layout.stretch(offset, chunk.len as u64).at {
                 At::One { place, .. } => place,
                 At::Copies { set, .. } => self.pick(set),
             };
-            chunk.local = self.layout.local(place, offset);
-            let server = self.layout.server(place);
-            match elsewhere.iter_mut().find(|(known, _)| *known == server) {
-                Some((_, chunks)) => chunks.push(chunk),
-                None => elsewhere.push((server, vec![chunk])),
-            }
-        }
-        elsewhere
+            let local = self.layout.local(place, offset);
+            (self.layout.server(place), vec![Chunk { local, ..chunk }])
+        };
+        chunks.into_iter().map(elsewhere).collect()
     }
 
     /// Has chunks of a read come from the copies that reach furthest, for a server that lost its storage has nothing where

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use pario_layout::{Layout, Seen, Striping};
-use pario_transport::Address;
 use pario_units::{ErrorKind, FileId, Pos, ServerId};
 use pario_view::View;
 use pario_wire::{Reply, Request, message};
@@ -55,8 +54,7 @@ impl File {
     /// Whether all its servers are on this host, where their pools can be mapped.
     pub fn is_near(&self) -> bool {
         let (target, far) = (self.0.core.target(), self.0.core.options.far);
-        let local = |server| matches!(target.candidates(server, far).first(), Some(Address::Unix(_)));
-        self.0.layout.holders().all(local)
+        self.0.layout.holders().all(|server| target.is_near(server, far))
     }
 
     /// Lets accesses that concern several servers begin with the one at this place among the file's, counted round:

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pario_transport::Address;
 use pario_units::{FileId, PartitionId, ServerId};
 use pario_wire::message::{Inode, Part, Room, Status};
 use pario_wire::{Reply, Request};
@@ -78,9 +77,7 @@ impl Partition {
     /// Those of its servers that are on this host.
     pub fn near_servers(&self) -> Vec<ServerId> {
         let (target, far) = (self.core.target(), self.core.options.far);
-        let is_near =
-            |server: &ServerId| matches!(target.candidates(*server, far).first(), Some(Address::Unix(_)));
-        self.servers().filter(is_near).collect()
+        self.servers().filter(|server| target.is_near(*server, far)).collect()
     }
 
     /// Whether a server's cache is mapped into this process: it is on the same host and has been used.

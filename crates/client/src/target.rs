@@ -95,6 +95,11 @@ impl Target {
         }
     }
 
+    /// Whether a server is on this host, and reached as such: its pool can be mapped.
+    pub(crate) fn is_near(&self, server: ServerId, far: bool) -> bool {
+        matches!(self.candidates(server, far).first(), Some(Address::Unix(_)))
+    }
+
     /// The addresses to try for a server, in this order. `far`: only as other hosts do, if it listens for those.
     pub(crate) fn candidates(&self, server: ServerId, far: bool) -> Vec<Address> {
         let known = self.servers.get(usize::from(server.0)).map_or(&[][..], Vec::as_slice);

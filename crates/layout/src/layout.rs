@@ -109,11 +109,11 @@ impl Layout {
         };
         let sets: Vec<Box<[u16]>> = table.sets().iter().map(|servers| places(servers)).collect();
         let mut central = vec![0];
-        for (index, kept) in table.extents().enumerate() {
+        let mut sum = 0;
+        for (kept, number) in table.extents().zip(table.numbers()) {
             let len = kept.range.end - kept.range.start;
-            let (_, _, number) = table.at(kept.range.start).expect("an extent");
-            let sum = central[index];
-            central.push(if number == CENTRAL { sum + len } else { sum });
+            sum += if *number == CENTRAL { len } else { 0 };
+            central.push(sum);
             for place in number.checked_sub(1).map_or(&[][..], |set| &sets[usize::from(set)]) {
                 let holder = &mut holders[usize::from(*place)];
                 holder.starts.push(kept.range.start);
@@ -152,10 +152,7 @@ impl Layout {
     pub fn server(&self, place: u16) -> ServerId {
         match &self.placed {
             Some(placed) => placed.holders[usize::from(place)].server,
-            None => {
-                let Striping { first, servers, .. } = self.striping;
-                ServerId(((u32::from(first) + u32::from(place)) % u32::from(servers)) as u16)
-            }
+            None => self.striping.server(place),
         }
     }
 

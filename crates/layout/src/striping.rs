@@ -9,8 +9,8 @@ use pario_units::{ErrorKind, Offset, ServerId};
 pub struct Striping {
     stripe: u64,
     count: u16,
-    pub(crate) first: u16,
-    pub(crate) servers: u16,
+    first: u16,
+    servers: u16,
 }
 
 /// Consecutive bytes of a file that are consecutive on one server as well.
@@ -66,8 +66,14 @@ impl Striping {
 
     /// The servers that hold stripes, in order of their stripes.
     pub fn holders(&self) -> impl Iterator<Item = ServerId> + use<> {
-        let Striping { first, servers, count, .. } = *self;
-        (0..u32::from(count)).map(move |i| ServerId(((u32::from(first) + i) % u32::from(servers)) as u16))
+        let striping = *self;
+        (0..self.count).map(move |place| striping.server(place))
+    }
+
+    /// The holder at a place.
+    #[inline]
+    pub fn server(&self, place: u16) -> ServerId {
+        ServerId(((u32::from(self.first) + u32::from(place)) % u32::from(self.servers)) as u16)
     }
 
     /// A server's place among the holders, if it is one.

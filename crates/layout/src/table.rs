@@ -123,6 +123,11 @@ impl Table {
             .map(|((start, end), number)| Kept { range: start..*end, servers: self.servers(*number) })
     }
 
+    /// The set of each extent.
+    pub(crate) fn numbers(&self) -> &[u16] {
+        &self.numbers
+    }
+
     /// The servers of a set.
     pub(crate) fn servers(&self, number: u16) -> &[ServerId] {
         number.checked_sub(1).map_or(&[], |index| &self.sets[usize::from(index)])
