@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use pario_client as client;
 use pario_layout::Table;
-use pario_plan::{Places, Plan, ProcessId};
+use pario_plan::{Places, Plan, Process};
 use pario_units::ServerId;
 
 use crate::env::{env, say};
@@ -72,25 +72,22 @@ impl Homes {
         }
         let file = plan.file_named(&name.shown().to_string_lossy())?;
         let ranks = self.of.len();
-        let home: Box<dyn Fn(ProcessId) -> Option<ServerId>> = match plan.ranks() {
-            Some(planned) if planned as usize == ranks => {
-                let rank = |process: ProcessId| plan.label(process).parse::<usize>().ok();
-                Box::new(move |process| rank(process).and_then(|rank| self.of[rank]))
-            }
-            None => Box::new(|process| {
-                let on = self.nodes.iter().position(|node| node == plan.label(process));
-                on.and_then(|rank| self.of[rank])
-            }),
-            Some(planned) => {
-                say(&format!(
-                    "{}: the plan is for {planned} ranks, these are {ranks}, so it does not count; \
-                     'pario plan --rescale-to ranks={ranks}' makes one that fits",
-                    name.shown().display()
-                ));
-                return None;
-            }
+        let planned = plan.ranks();
+        if let Some(planned) = planned.filter(|planned| *planned as usize != ranks) {
+            say(&format!(
+                "{}: the plan is for {planned} ranks, these are {ranks}, so it does not count; \
+                 'pario plan --rescale-to ranks={ranks}' makes one that fits",
+                name.shown().display()
+            ));
+            return None;
+        }
+        let rank_of = |label: &str| match planned {
+            Some(_) => label.parse().ok(),
+            None => self.nodes.iter().position(|node| node == label),
         };
-        let table = plan.table(file, home);
+        let home = |process: &Process| rank_of(&process.label).and_then(|rank: usize| self.of[rank]);
+        let homes: Vec<Option<ServerId>> = plan.processes.iter().map(home).collect();
+        let table = plan.table(file, |process| homes[process.0 as usize]);
         if table.as_ref().is_none_or(|table| table.end() == 0) {
             say(&format!(
                 "{}: by the plan all of it is shared, or no rank has a server for its local storage, so the \

@@ -1,11 +1,12 @@
 //! A plan on servers: which of them is the local storage of which process, and the table that this makes of a file.
 
+use std::collections::HashMap;
 use std::str::FromStr;
 
 use pario_layout::Table;
 use pario_units::ServerId;
 
-use crate::{Error, File, Plan, ProcessId};
+use crate::{Error, File, Plan, Process, ProcessId};
 
 /// What a user says of where processes have their local storage: `LABEL=SERVER,…`, where a label is that of a process or
 /// the name of a node.
@@ -65,16 +66,16 @@ impl Plan {
 
     /// For each process a server on its node, in turn if there are several; `on` says which are on a node. What the user says
     /// counts more.
-    pub fn homes(&self, places: &Places, on: impl Fn(&str) -> Vec<ServerId>) -> Vec<Option<ServerId>> {
-        let home = |(number, process): (usize, &crate::Process)| {
-            let named = places.of(&process.label, &process.node);
-            named.or_else(|| {
-                let servers = on(&process.node);
-                let turn = self.processes[..number].iter().filter(|other| other.node == process.node).count();
-                servers.get(turn % servers.len().max(1)).copied()
-            })
+    pub fn homes<'a>(&'a self, places: &Places, on: impl Fn(&str) -> Vec<ServerId>) -> Vec<Option<ServerId>> {
+        // The servers of each node, and how many of its processes there were before.
+        let mut nodes: HashMap<&str, (Vec<ServerId>, usize)> = HashMap::new();
+        let home = |process: &'a Process| {
+            let (servers, turn) = nodes.entry(&process.node).or_insert_with(|| (on(&process.node), 0));
+            *turn += 1;
+            let near = servers.get((*turn - 1) % servers.len().max(1)).copied();
+            places.of(&process.label, &process.node).or(near)
         };
-        self.processes.iter().enumerate().map(home).collect()
+        self.processes.iter().map(home).collect()
     }
 
     /// Which servers keep which bytes of a file, if each process has this server for its local storage; what belongs to
@@ -91,7 +92,7 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Chunk, Group, GroupId, Placement, Process};
+    use crate::{Chunk, Group, GroupId, Placement};
 
     fn plan(names: &[&str]) -> Plan {
         let process = |(label, node): (&str, &str)| Process { label: label.into(), node: node.into() };
