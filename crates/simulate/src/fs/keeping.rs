@@ -19,7 +19,7 @@ type Block = (u32, FileId, u64);
 pub struct Kept {
     unit: u64,
     blocks: BTreeSet<Block>,
-    /// In the order in which they came; some are gone.
+    /// The same in the order in which they came.
     order: VecDeque<Block>,
 }
 
@@ -51,7 +51,7 @@ impl Kept {
         gone.iter().for_each(|block| {
             self.blocks.remove(block);
         });
-        self.order.retain(|block| !gone.contains(block));
+        self.order.retain(|block| self.blocks.contains(block));
         let start = if below { first * self.unit } else { 0 };
         Extent::new(start, if above { end * self.unit } else { u64::MAX }).expect("it holds what is wanted")
     }
