@@ -1,12 +1,13 @@
 //! Slots get their memory before they are used.
 //!
-//! A pool's memory is reserved when it is made, but the kernel gives a page its zeros when somebody first touches it. So
+//! A pool's memory is reserved when it is made, but the kernel gives a page its zeros when somebody first touches it, and every process maps every page that it uses. So
 //! the server's thread that has nothing else to do touches those that come next: no more than [`AHEAD`] before
 //! they are used, so that a pool that is never filled costs little time. Slots that have been used and are free again it
 //! makes zeros of, again no more than that.
 
 use crate::geometry::Geometry;
 use crate::memory::Memory;
+use pario_shm::LARGE_PAGE;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use std::time::Duration;
 const AHEAD: u32 = 64 << 20;
 
 /// Bytes that are made ready at a time.
-const STEP: u32 = 1 << 20;
+const STEP: u32 = LARGE_PAGE as u32;
 
 #[derive(Debug)]
 pub(crate) struct Advance {
@@ -66,7 +67,8 @@ impl Advance {
         let ready = self.ready.load(Ordering::Relaxed).max(unused);
         let goal = unused.saturating_add(self.ahead).min(self.slots);
         if ready < goal {
-            let end = (ready + self.step).min(goal);
+            // From one multiple of a step to the next, so that it is a large page.
+            let end = ((ready / self.step + 1) * self.step).min(self.slots);
             memory.prepare(ready..end);
             self.ready.store(end, Ordering::Relaxed);
         } else {

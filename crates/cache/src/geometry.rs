@@ -20,10 +20,10 @@
 //! | 4096 | ledgers: each [`HEAD`] bytes (process, its start, hits) and [`LEDGER_WORDS`] words of pins |
 //! | … | slots: each [`SLOT`] bytes (state, file, block, end, used, modified, borrower, seal) |
 //! | … | directory: a word for every hash of file and block (slot and 1, generation) |
-//! | … | from a multiple of [`NEIGHBOURHOOD`] on: blocks |
+//! | … | from a multiple of [`NEIGHBOURHOOD`] on, where there are many of [`LARGE_PAGE`]: blocks |
 
 use crate::error::{Error, Result};
-use pario_shm::NEIGHBOURHOOD;
+use pario_shm::{LARGE_PAGE, NEIGHBOURHOOD};
 use pario_units::{PartitionId, ServerId};
 
 /// Bytes of a block unless said otherwise.
@@ -37,7 +37,7 @@ pub const DEFAULT_LEDGERS: u32 = 256;
 pub const LEDGER_WORDS: u32 = if cfg!(test) { 2 } else { 64 };
 
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"pariopol");
-pub(crate) const VERSION: u64 = 2;
+pub(crate) const VERSION: u64 = 3;
 
 pub(crate) const AT_MAGIC: usize = 0;
 pub(crate) const AT_VERSION: usize = 8;
@@ -61,6 +61,8 @@ pub(crate) const HEAD: usize = 64;
 pub(crate) const SLOT: usize = 64;
 
 const PAGE: usize = 4096;
+/// Bytes of blocks from which on it does not matter that some are lost before the first large page.
+const MANY: u64 = 16 * LARGE_PAGE as u64;
 const LARGEST_BLOCK: u32 = 1 << 30;
 const MOST_SLOTS: u32 = 1 << 26;
 const MOST_LEDGERS: u32 = 1 << 16;
@@ -137,7 +139,9 @@ impl Geometry {
 
     fn blocks_at(&self) -> usize {
         let directory = self.slots_at() + self.slots as usize * SLOT;
-        (directory + self.directory() * 8).next_multiple_of(NEIGHBOURHOOD)
+        let blocks = u64::from(self.slots) * u64::from(self.block);
+        let unit = if blocks < MANY { NEIGHBOURHOOD } else { LARGE_PAGE };
+        (directory + self.directory() * 8).next_multiple_of(unit)
     }
 
     pub(crate) fn block_at(&self, slot: u32) -> usize {
@@ -156,6 +160,7 @@ mod tests {
             Geometry { block: 4096, slots: 1, ledgers: 1 },
             Geometry { block: 65536, slots: 1000, ledgers: 256 },
             Geometry { block: 8192, slots: 63, ledgers: 65 },
+            Geometry { block: 8192, slots: 4096, ledgers: 65 },
         ] {
             let len = geometry.check().unwrap();
             let ledger_end = geometry.ledger_at(geometry.ledgers - 1) + HEAD + LEDGER_WORDS as usize * 8;
@@ -163,7 +168,8 @@ mod tests {
             assert!(geometry.slot_at(geometry.slots - 1) + SLOT <= geometry.directory_at(0));
             assert!(geometry.directory_at(geometry.directory() - 1) + 8 <= geometry.block_at(0));
             assert_eq!(geometry.block_at(geometry.slots - 1) + geometry.block as usize, len);
-            assert_eq!(geometry.block_at(0) % NEIGHBOURHOOD, 0);
+            let many = geometry.slots as usize * geometry.block as usize >= 32 << 20;
+            assert_eq!(geometry.block_at(0) % if many { LARGE_PAGE } else { NEIGHBOURHOOD }, 0);
         }
     }
 

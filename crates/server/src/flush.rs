@@ -1,6 +1,7 @@
 //! Dirty blocks on their way to the store: by the flusher between the watermarks, by who finds no clean slot, and
 //! by sync.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,11 @@ const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Most bytes that one access of the store writes.
 const MOST_BYTES: usize = 1 << 20;
+
+thread_local! {
+    /// Of each thread that flushes, used again and again: new memory costs more than the copy into it.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
 
 /// A sync under way: what was dirty when it began goes to the store.
 pub(crate) struct Syncing {
@@ -164,19 +170,11 @@ impl Tier {
     }
 
     fn write_group(&self, group: Vec<Flush>, size: usize, counters: &Counters) -> Result<()> {
-        let (file, first) = (group[0].file(), group[0].block());
-        let mut scratch = vec![0; group.len() * size];
-        let mut end = 0;
-        for (flush, bytes) in group.iter().zip(scratch.chunks_mut(size)) {
-            let filled = flush.end() as usize;
-            flush.copy_to(&mut bytes[..filled]);
-            end = end.max(flush.block() * size as u64 + filled as u64);
-        }
-        let blocks: Vec<&[u8]> = scratch.chunks(size).collect();
-        match self.store.write(file, first, &blocks, end) {
+        let written = SCRATCH.with_borrow_mut(|scratch| self.write_copies(&group, size, scratch));
+        match written {
             Ok(()) => {
                 counters.flushed_blocks.add(group.len() as u64);
-                counters.store_written_bytes.add(scratch.len() as u64);
+                counters.store_written_bytes.add((group.len() * size) as u64);
                 group.into_iter().for_each(Flush::clean);
                 Ok(())
             }
@@ -187,5 +185,24 @@ impl Tier {
                 Err(e.into())
             }
         }
+    }
+    /// Copies come first: who writes into the pool meanwhile must not change what has a sum already.
+    fn write_copies(&self, group: &[Flush], size: usize, scratch: &mut Vec<u8>) -> pario_store::Result<()> {
+        let len = group.len() * size;
+        if scratch.len() < len {
+            scratch.resize(len, 0);
+        }
+        let mut end = 0;
+        for (flush, bytes) in group.iter().zip(scratch.chunks_mut(size)) {
+            let (filled, rest) = bytes.split_at_mut(flush.end() as usize);
+            flush.copy_to(filled);
+            rest.fill(0);
+            end = end.max(flush.block() * size as u64 + filled.len() as u64);
+        }
+        let blocks: Vec<&[u8]> = scratch[..len].chunks(size).collect();
+        let outcome = self.store.write(group[0].file(), group[0].block(), &blocks, end);
+        scratch.truncate(MOST_BYTES);
+        scratch.shrink_to(MOST_BYTES);
+        outcome
     }
 }

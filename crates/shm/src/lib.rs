@@ -18,7 +18,7 @@ mod segment;
 pub use claim::Claim;
 pub use futex::{Woken, sleep, wake_all};
 pub use process::Process;
-pub use segment::{NEIGHBOURHOOD, Segment, Ticket};
+pub use segment::{LARGE_PAGE, NEIGHBOURHOOD, Segment, Ticket};
 
 /// Whether a process is there at all (it may be a zombie of somebody who waits for it).
 pub fn is_alive(pid: u32) -> bool {

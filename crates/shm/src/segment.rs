@@ -10,13 +10,19 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 const PAGE: usize = 4096;
 
+/// From Linux 6.1 on; others refuse it.
+const MADV_COLLAPSE: i32 = 25;
+
 /// How much of a memory file the kernel maps at once when a byte of it is read: what of these bytes, whose beginning is a
 /// multiple of their number, has pages already. Of a byte that is written it maps the page and no more.
 pub const NEIGHBOURHOOD: usize = 64 << 10;
 
+/// Bytes of a large page, which is mapped at once whatever is done to a byte of it.
+pub const LARGE_PAGE: usize = 2 << 20;
+
 /// Memory shared by processes.
 ///
-/// It begins at a multiple of [`NEIGHBOURHOOD`] if it has so many bytes. Its words and bytes are addressed by offsets, checked at each use: a wrong one is a bug and panics.
+/// It begins at a multiple of [`LARGE_PAGE`], or else of [`NEIGHBOURHOOD`], if it has so many bytes. Its words and bytes are addressed by offsets, checked at each use: a wrong one is a bug and panics.
 #[derive(Debug)]
 pub struct Segment {
     base: NonNull<u8>,
@@ -266,12 +272,26 @@ impl Segment {
         let _ = unsafe { self.base.as_ptr().add(at).read_volatile() };
     }
 
-    /// Gives bytes their pages, and maps these. Where the kernel does not know how, they come one by one when they are used.
+    /// Gives bytes their pages, and maps these. Large pages where the bytes are all those of one and the kernel finds one,
+    /// which costs every process that maps them a five-hundredth, whatever the machine's rule is for those who do not ask.
+    /// Where the kernel does not know how, pages come one by one when they are used.
     pub fn prepare(&self, at: usize, len: usize) {
         let from = self.pointer(at, len);
+        let whole = at.div_ceil(LARGE_PAGE)..(at + len) / LARGE_PAGE;
+        whole.for_each(|page| self.enlarge(page * LARGE_PAGE));
         let within = from as usize % PAGE;
         // SAFETY: inside the mapping; the bytes stay as they are.
         unsafe { libc::madvise(from.wrapping_sub(within).cast(), len + within, libc::MADV_POPULATE_WRITE) };
+    }
+
+    /// Makes one page of as many as a large one has. The kernel wants one of them to be there.
+    fn enlarge(&self, at: usize) {
+        let from = self.pointer(at, LARGE_PAGE);
+        // SAFETY: inside the mapping. Read for its effect; the bytes stay as they are.
+        unsafe {
+            let _ = from.read_volatile();
+            libc::madvise(from.cast(), LARGE_PAGE, MADV_COLLAPSE);
+        }
     }
 
     /// Makes bytes zero.
@@ -320,14 +340,16 @@ fn map(fd: RawFd, flags: i32, len: usize) -> io::Result<NonNull<u8>> {
         return Ok(NonNull::dangling());
     }
     let access = libc::PROT_READ | libc::PROT_WRITE;
-    if len < NEIGHBOURHOOD {
-        return mmap(std::ptr::null_mut(), len, access, flags, fd);
-    }
+    let unit = match len {
+        ..NEIGHBOURHOOD => return mmap(std::ptr::null_mut(), len, access, flags, fd),
+        NEIGHBOURHOOD..LARGE_PAGE => NEIGHBOURHOOD,
+        LARGE_PAGE.. => LARGE_PAGE,
+    };
     // Room for it and for finding a good beginning there; the rest is given back.
-    let room = len.checked_add(NEIGHBOURHOOD).ok_or(io::Error::from_raw_os_error(libc::ENOMEM))?;
+    let room = len.checked_add(unit).ok_or(io::Error::from_raw_os_error(libc::ENOMEM))?;
     let reserved = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let start = mmap(std::ptr::null_mut(), room, libc::PROT_NONE, reserved, -1)?.as_ptr();
-    let before = start.align_offset(NEIGHBOURHOOD);
+    let before = start.align_offset(unit);
     let base = start.wrapping_add(before);
     let mapped = mmap(base, len, access, flags | libc::MAP_FIXED, fd);
     let end = base.wrapping_add(len.next_multiple_of(PAGE));
@@ -439,9 +461,15 @@ mod tests {
 
     #[test]
     fn memory_begins_at_a_neighbourhood_and_stays_as_it_is_when_prepared() {
-        for len in [NEIGHBOURHOOD, NEIGHBOURHOOD + 1, 5 * NEIGHBOURHOOD + 4096] {
+        for (len, unit) in [
+            (NEIGHBOURHOOD, NEIGHBOURHOOD),
+            (NEIGHBOURHOOD + 1, NEIGHBOURHOOD),
+            (5 * NEIGHBOURHOOD + 4096, NEIGHBOURHOOD),
+            (LARGE_PAGE, LARGE_PAGE),
+            (3 * LARGE_PAGE + 4097, LARGE_PAGE),
+        ] {
             let one = Segment::create(len).unwrap();
-            assert_eq!(one.pointer(0, 0) as usize % NEIGHBOURHOOD, 0);
+            assert_eq!(one.pointer(0, 0) as usize % unit, 0);
             one.write_from(len - 5, b"hello");
             one.prepare(1, len - 1);
             (0..len.div_ceil(NEIGHBOURHOOD)).for_each(|each| one.arrive(each));

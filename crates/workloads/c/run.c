@@ -71,6 +71,10 @@ static void verify(struct runner *r, const struct access *a) {
     }
 }
 
+/* Around every access, so that its time is its own: who is done early with other work would wait for the rest
+ * within the call, and who goes on early to other work would take the processor from those still within. */
+static void meet(void) { MPI_Barrier(MPI_COMM_WORLD); }
+
 /* Makes the data of a write, or makes room for a read. */
 static void prepare(struct runner *r, const struct access *a) {
     double start = MPI_Wtime();
@@ -84,8 +88,7 @@ static void prepare(struct runner *r, const struct access *a) {
     } else {
         fill(r, a);
     }
-    /* Who is done early would wait for the others within the call and count that as access. */
-    MPI_Barrier(MPI_COMM_WORLD);
+    meet();
     r->untimed += MPI_Wtime() - start;
 }
 
@@ -97,17 +100,18 @@ static void access_once(struct runner *r, const struct access *a) {
         r->outcome->seconds[COMPUTE] += 1e-3 * r->options->compute_ms;
     }
     int64_t calls = store_move(&r->stores[a->file], a, a->reading ? r->in : r->out);
+    double start = MPI_Wtime();
+    meet();
     if (a->reading) {
-        double start = MPI_Wtime();
         verify(r, a);
         r->input = a;
-        r->untimed += MPI_Wtime() - start;
         r->outcome->read += pattern_bytes(a->where);
         r->outcome->read_calls += calls;
     } else {
         r->outcome->written += pattern_bytes(a->where);
         r->outcome->write_calls += calls;
     }
+    r->untimed += MPI_Wtime() - start;
 }
 
 /* Whether the phase that starts at access `from` writes the file. */
