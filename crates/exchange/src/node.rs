@@ -337,16 +337,25 @@ impl Slot<'_> {
         while at < bytes.end {
             let (word, bit) = (at / 64, at % 64);
             let len = (64 - bit).min(bytes.end - at);
-            self.mark_word(word).fetch_or(u64::MAX >> (64 - len) << bit, Ordering::Relaxed);
+            match len {
+                // Nothing that others mark can be lost, and a store is much cheaper.
+                64 => self.mark_word(word).store(u64::MAX, Ordering::Relaxed),
+                _ => drop(self.mark_word(word).fetch_or(u64::MAX >> (64 - len) << bit, Ordering::Relaxed)),
+            }
             at += len;
         }
     }
 
-    /// The runs of marked bytes among the first `len`, in order; no byte is marked afterwards.
+    /// The runs of marked bytes among the first `len`, in order; no byte is marked afterwards. All have arrived: nobody
+    /// marks any more.
     pub fn take_marks(&self, len: u64) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for word in 0..len.div_ceil(64) {
-            let mut marks = self.mark_word(word).swap(0, Ordering::Relaxed);
+            let mut marks = self.mark_word(word).load(Ordering::Relaxed);
+            if marks == 0 {
+                continue;
+            }
+            self.mark_word(word).store(0, Ordering::Relaxed);
             let mut at = word * 64;
             while marks != 0 {
                 let skip = marks.trailing_zeros();
