@@ -27,6 +27,9 @@ const TABLE_TRIES: u32 = 8;
 /// Blocks of a server that are asked for in advance.
 const AHEAD: u16 = 16;
 
+/// Most blocks of a server that a growing file asks for beyond those that are used now.
+const MOST_AHEAD: u16 = 64;
+
 /// Between attempts to cut a file that somebody else is cutting.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -42,6 +45,8 @@ pub(crate) struct Open {
     modified: AtomicI64,
     /// Where the last access ended.
     next: AtomicU64,
+    /// Blocks that writes through views have asked servers for.
+    asked: AtomicU32,
     /// The place of the holder with which accesses begin.
     start: AtomicU16,
     /// The place of the server that is asked first for bytes that several have, plus 1; 0 if there is none.
@@ -118,6 +123,7 @@ impl Open {
             unsynced: Box::default(),
             modified: AtomicI64::new(0),
             next: AtomicU64::new(0),
+            asked: AtomicU32::new(0),
             start: AtomicU16::new(0),
             home: AtomicU32::new(0),
             preferences: OnceLock::new(),
@@ -143,6 +149,7 @@ impl Open {
             unsynced: of.unsynced.iter().map(|_| AtomicU64::new(0)).collect(),
             modified: AtomicI64::new(0),
             next: AtomicU64::new(0),
+            asked: AtomicU32::new(0),
             home: AtomicU32::new(0),
             preferences: OnceLock::new(),
             size: None,
@@ -236,6 +243,14 @@ impl Open {
     /// the last one ended.
     pub fn ahead(&self, offset: u64) -> u16 {
         if offset > 0 && self.next.load(Ordering::Relaxed) == offset { AHEAD } else { 0 }
+    }
+
+    /// The same for a write through a view that asks for so many blocks of a server: a file grows on as it has grown so far, in
+    /// general, but a small one does not get many blocks that it never uses.
+    pub fn ahead_of_growth(&self, blocks: usize) -> u16 {
+        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+        let before = self.asked.fetch_add(blocks, Ordering::Relaxed);
+        before.min(MOST_AHEAD.into()) as u16
     }
 
     #[inline]

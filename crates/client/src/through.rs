@@ -288,7 +288,8 @@ impl File {
             }
         }
         let intent = if write { Intent::Modify } else { Intent::Read };
-        let request = Request::Acquire { file: open.file, intent, blocks, ahead: 0 };
+        let ahead = if write { open.ahead_of_growth(spans.len()) } else { 0 };
+        let request = Request::Acquire { file: open.file, intent, blocks, ahead };
         let since = Instant::now();
         let server = open.link(place).server;
         let deadline = since + open.core.options.deadline;
