@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use pario_cache::{Cut, LEDGER_WORDS, LedgerId};
 use pario_units::{ClientId, FileId, RequestId};
-use pario_wire::message::{self, Reply, Request, Status, What};
+use pario_wire::message::{self, Intent, Reply, Request, Status, What};
 
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -123,10 +123,11 @@ impl Task {
             },
             _ => return Ok(true),
         };
-        if matches!(self.request, Request::Acquire { .. } | Request::Write { .. }) {
-            core.leases.may_change(who)?;
-        }
-        let passage = self.passage.insert(core.leases.enter(known(file)?, &touched, who)?);
+        let changes = match &self.request {
+            Request::Acquire { intent, .. } => *intent != Intent::Read,
+            request => matches!(request, Request::Write { .. }),
+        };
+        let passage = self.passage.insert(core.leases.enter(known(file)?, &touched, changes, who)?);
         Ok(passage.is_free())
     }
 
@@ -330,7 +331,9 @@ impl Task {
                 }
             }
             Request::Recalls { team, anew, wait_ms } => {
-                let recalls = core.leases.recalls(Team(*team), *anew, who)?;
+                let Some(recalls) = core.leases.recalls(Team(*team), *anew, who)? else {
+                    return Ok(Verdict::Later);
+                };
                 let until = self.begun + Duration::from_millis((*wait_ms).into()).min(MOST_WAIT);
                 if recalls.is_empty() && Instant::now() < until {
                     return Ok(Verdict::Until(until));
@@ -339,6 +342,10 @@ impl Task {
             }
             Request::Yield { number, gone } => {
                 core.leases.yielded(*number, *gone, who)?;
+                Reply::Done
+            }
+            Request::Leave => {
+                core.leases.leave(who)?;
                 Reply::Done
             }
             Request::Release { team, file } => {
@@ -442,6 +449,7 @@ impl Core {
                 .as_ref()
                 .and_then(Names::trouble)
                 .into_iter()
+                .chain(self.leases.trouble())
                 .chain(c.last_errors())
                 .collect(),
         })

@@ -99,8 +99,9 @@ impl Core {
         }
         let timers = Arc::new(Timers::default());
         let block = u64::from(tier.pool.geometry().block);
+        let marks = [tier.pool.mark(), before];
         Ok(Core {
-            leases: Leases::new(block, config.grace, Arc::clone(&timers)),
+            leases: Leases::new(block, config.grace, Arc::clone(&timers), &config.directory, marks),
             peers: Peers::new(&config)?,
             door: Arc::new(config.door()),
             views: Views::new(config.views, config.view_bytes),

@@ -42,21 +42,24 @@ pub enum Request {
 
     // Leases: a team is all processes of one program that keep one set of files in their memory together.
     /// This client belongs to the team: its `Read`, `Write`, `Acquire` do not recall what the team has leased. Recalls come
-    /// to the mailbox of another client of the same process, 0 if it has none here: once that one was cut off, because it
-    /// did not yield in time, `Write` and `Acquire` are refused (`errno` is [`STALE`]).
+    /// to the mailbox of another client of the same process: as long as that one is not known here, because it was cut off
+    /// or the server lost sight of it, `Write` and every `Acquire` but to read are refused (`errno` is [`STALE`]).
     Join { team: u128, mailbox: ClientId },
     /// The team may keep these local ranges to itself until they are recalled; waits until others have given them up.
     /// What a mailbox yields after this was sent it does not have, whatever the reply says. Refused while the team has no
     /// mailbox here.
     Lease { team: u128, file: FileId, ranges: Vec<Range> },
     /// Makes this connection one of the team's mailboxes, and joins it. Answered as soon as there are recalls that this
-    /// mailbox has not been told, or with none after this time (at most 10 s). A mailbox that ends has yielded
-    /// everything; with its last mailbox a team loses its leases. Refused to a client that was cut off (`errno` is
-    /// [`STALE`]), unless `anew`: its process has forgotten all that it had leased here, and begins anew.
+    /// mailbox has not been told, or with none after this time (at most 10 s). If the connection ends the leases stay, and
+    /// the same client goes on with its mailbox by another one; unless others wanted them meanwhile, or the server has lost
+    /// sight of it: then it is refused (`errno` is [`STALE`]), until it says `anew`, which means that its process has
+    /// nothing that it had leased here. So does the first one of a client.
     Recalls { team: u128, anew: bool, wait_ms: u32 },
     /// This mailbox's process has stored, through a client that has joined, and forgotten everything in `gone`, which
     /// contains the recalled range. When all mailboxes of the team have done so, what they all name may go to others.
     Yield { number: u64, gone: Range },
+    /// This mailbox ends: its process has nothing. With its last mailbox a team loses its leases.
+    Leave,
     /// The team gives up all of the file here.
     Release { team: u128, file: FileId },
     /// The payload, of `len` bytes, is the view that has this hash (see `pario_layout::Seen`): accesses may name it.

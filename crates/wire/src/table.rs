@@ -69,6 +69,7 @@ messages! { Request decode_request {
     15 => Recalls { team, anew, wait_ms },
     16 => Yield { number, gone },
     17 => Release { team, file },
+    18 => Leave,
     32 => Ping,
     33 => Room,
     34 => Status,

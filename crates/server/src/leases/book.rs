@@ -13,7 +13,7 @@
 //! - what is answered is not among what a recall asks for that some mailbox may have answered already, and from then on
 //!   that recall takes no more than it asks for.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use pario_locks::{Action, Counters, Extent, Grant, Limits, LockId, Manager, Mode, Release, Request, Ticket};
@@ -21,6 +21,7 @@ use pario_units::{ClientId, FileId};
 use pario_wire::message::Leases;
 
 use super::clients::Clients;
+use super::mailboxes::{Mailboxes, Place};
 use crate::error::{Error, Result};
 
 /// A program whose processes cache files together.
@@ -29,9 +30,6 @@ pub(crate) struct Team(pub u128);
 
 /// A connection.
 pub(super) type Session = u64;
-
-/// Mailboxes at a server.
-const MOST_MAILBOXES: usize = 4096;
 
 /// Locks of a team, and so recalls that a mailbox may have before it; and of a request.
 const LIMITS: Limits = Limits { waiting: 1 << 12, locks: 1 << 14 };
@@ -50,20 +48,29 @@ pub(super) struct Book {
     unit: u64,
     grace: Duration,
     pub now: Instant,
-    manager: Manager<Holder>,
+    pub manager: Manager<Holder>,
     last: u64,
     tickets: HashMap<u64, Asked>,
-    teams: HashMap<Team, Members>,
+    pub teams: HashMap<Team, Members>,
     pub clients: Clients,
-    mailboxes: HashMap<Session, (Team, ClientId)>,
-    /// Mailboxes that were cut off, and have not [ended](Book::ended) yet.
-    ending: BTreeSet<Session>,
-    recalls: BTreeMap<u64, Recall>,
+    pub mailboxes: Mailboxes,
+    /// Mailboxes to be cut off, whatever the time.
+    pub overdue: BTreeSet<ClientId>,
+    pub recalls: BTreeMap<u64, Recall>,
     /// When overdue ones will be looked for.
-    looking_at: Option<Instant>,
-    leased: HashSet<FileId>,
-    cut_off: u64,
+    pub looking_at: Option<Instant>,
+    pub leased: HashSet<FileId>,
+    pub cut_off: u64,
     pub effects: Effects,
+    /// Of which a successor has to know more.
+    pub changed: Changed,
+}
+
+/// What is not as it was last [recorded](Book::take_records).
+#[derive(Debug, Default)]
+pub(super) struct Changed {
+    pub mailboxes: BTreeSet<ClientId>,
+    pub leases: BTreeSet<(Team, FileId)>,
 }
 
 /// What the book wants done.
@@ -90,11 +97,10 @@ struct Asked {
 }
 
 #[derive(Debug, Default)]
-struct Members {
-    /// What each has not been told yet.
-    mailboxes: BTreeMap<Session, VecDeque<u64>>,
+pub(super) struct Members {
+    pub mailboxes: BTreeSet<ClientId>,
     /// Of which there may be leases.
-    files: BTreeSet<FileId>,
+    pub files: BTreeSet<FileId>,
     /// What was granted to requests that are not answered yet, by ticket; and revocations that wait for that.
     unanswered: BTreeMap<u64, (FileId, Extent)>,
     deferred: Vec<(LockId, FileId, Extent)>,
@@ -103,15 +109,15 @@ struct Members {
 }
 
 #[derive(Debug)]
-struct Recall {
+pub(super) struct Recall {
     team: Team,
     file: FileId,
     lock: LockId,
     wanted: Extent,
     /// What those who have yielded all named.
     gone: Extent,
-    owing: BTreeSet<Session>,
-    due: Instant,
+    pub owing: BTreeSet<ClientId>,
+    pub due: Instant,
 }
 
 /// A request for a lease under way.
@@ -132,20 +138,10 @@ impl Ask {
 
 /// How something is asked for: to be kept, for a time, or for a time and past those who wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+pub(super) enum Way {
     Lease,
     Behind,
     Past,
-}
-
-/// A process that did not yield.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct CutOff {
-    pub mailbox: Session,
-    /// Its connections, the mailbox's among them.
-    pub sessions: Vec<Session>,
-    /// What its team has leased.
-    pub leased: Vec<(FileId, Extent)>,
 }
 
 /// How far it is.
@@ -169,13 +165,14 @@ impl Book {
             tickets: HashMap::new(),
             teams: HashMap::new(),
             clients: Clients::default(),
-            mailboxes: HashMap::new(),
-            ending: BTreeSet::new(),
+            mailboxes: Mailboxes::default(),
+            overdue: BTreeSet::new(),
             recalls: BTreeMap::new(),
             looking_at: None,
             leased: HashSet::new(),
             cut_off: 0,
             effects: Effects::default(),
+            changed: Changed::default(),
         }
     }
 
@@ -265,29 +262,13 @@ impl Book {
         }
     }
 
-    /// The session is one of the team's mailboxes. `anew`: its process has nothing left of before it was cut off.
-    pub fn add_mailbox(&mut self, session: Session, client: ClientId, team: Team, anew: bool) -> Result<()> {
-        match self.mailboxes.get(&session) {
-            Some((own, _)) if *own == team => return Ok(()),
-            Some(_) => return Err(Error::BadRequest("team and that of its connection together")),
-            None if self.mailboxes.len() >= MOST_MAILBOXES => return Err(Error::TooMany("mailboxes")),
-            None => self.clients.begin(client, anew)?,
-        }
-        self.clients.join(client, team, Some(session), client)?;
-        self.mailboxes.insert(session, (team, client));
-        self.teams.entry(team).or_default().mailboxes.insert(session, VecDeque::new());
-        Ok(())
-    }
-
     /// What a mailbox is to be told: each recall once.
     pub fn next_recalls(&mut self, session: Session) -> Vec<(u64, FileId, Extent)> {
         let mut told = Vec::new();
-        let members = self.mailboxes.get(&session).and_then(|(team, _)| self.teams.get_mut(team));
-        let Some(untold) = members.and_then(|members| members.mailboxes.get_mut(&session)) else {
-            return told;
-        };
+        let client = self.mailboxes.at(session);
+        let Some(mailbox) = client.and_then(|client| self.mailboxes.get_mut(client)) else { return told };
         while told.len() < MOST_TOLD
-            && let Some(number) = untold.pop_front()
+            && let Some(number) = mailbox.untold.pop_front()
         {
             told.extend(self.recalls.get(&number).map(|recall| (number, recall.file, recall.wanted)));
         }
@@ -301,7 +282,7 @@ impl Book {
         let end = if gone.end() == u64::MAX { u64::MAX } else { gone.end() / self.unit * self.unit };
         let whole = Extent::new(gone.start().next_multiple_of(self.unit), end);
         let whole = whole.filter(|whole| whole.covers(recall.wanted)).ok_or(Error::BadRequest("ranges"))?;
-        if recall.owing.remove(&session) {
+        if self.mailboxes.at(session).is_some_and(|client| recall.owing.remove(&client)) {
             recall.gone = recall.gone.and(whole).expect("both cover what was asked for");
             self.settle(number);
         }
@@ -319,67 +300,11 @@ impl Book {
         self.unlock_all(team, file);
     }
 
-    /// A connection has ended. Its mailbox has yielded everything; a team without mailboxes has no leases.
-    pub fn left(&mut self, session: Session, client: ClientId) {
-        self.clients.left(session, client);
-        if !self.ending.contains(&session) {
-            self.end_mailbox(session);
-        }
-    }
-
-    /// A mailbox that was cut off has yielded everything: its process no longer knows where blocks are.
-    pub fn ended(&mut self, session: Session) {
-        self.ending.remove(&session);
-        self.end_mailbox(session);
-    }
-
-    fn end_mailbox(&mut self, session: Session) {
-        let Some((team, _)) = self.mailboxes.remove(&session) else { return };
-        let members = self.teams.get_mut(&team).expect("it has a mailbox");
-        members.mailboxes.remove(&session);
-        if members.mailboxes.is_empty() {
-            return self.end_team(team);
-        }
-        let owed: Vec<u64> = self
-            .recalls
-            .iter_mut()
-            .filter_map(|(number, recall)| recall.owing.remove(&session).then_some(*number))
-            .collect();
-        owed.into_iter().for_each(|number| self.settle(number));
-    }
-
-    /// Cuts off the mailboxes that should have yielded by now. Their connections are to be ended, and those of clients that
-    /// rely on them; after that what they had leased is to be made unknown to clients, and then each has
-    /// [ended](Book::ended).
-    pub fn cut_off(&mut self) -> Vec<CutOff> {
-        let late = self.recalls.values().filter(|recall| recall.due <= self.now);
-        let late = late.flat_map(|recall| recall.owing.iter().copied());
-        let late: BTreeSet<Session> = late.filter(|session| !self.ending.contains(session)).collect();
-        self.cut_off += late.len() as u64;
-        self.ending.extend(&late);
-        let cut_off = late.into_iter().map(|session| self.fence(session)).collect();
-        let owing = |recall: &&Recall| recall.owing.iter().any(|session| !self.ending.contains(session));
-        self.looking_at = self.recalls.values().filter(owing).map(|recall| recall.due).min();
-        self.effects.look_at = self.looking_at;
-        cut_off
-    }
-
-    fn fence(&mut self, mailbox: Session) -> CutOff {
-        let (team, client) = self.mailboxes[&mailbox];
-        let sessions = self.clients.fence(client);
-        let held = |file: &FileId| {
-            let cached = self.manager.cached(Holder::Team(team), *file, Mode::Exclusive);
-            cached.into_iter().map(|(extent, _)| (*file, extent)).collect::<Vec<_>>()
-        };
-        let leased = self.teams[&team].files.iter().flat_map(held).collect();
-        CutOff { mailbox, sessions, leased }
-    }
-
     pub fn status(&self) -> Leases {
         let Counters { requests, grants, conflicts, revocations, waits } = self.manager.counters();
         Leases {
             teams: self.teams.len() as u32,
-            mailboxes: self.mailboxes.len() as u32,
+            mailboxes: self.mailboxes.here() as u32,
             requests,
             grants,
             conflicts,
@@ -395,13 +320,13 @@ impl Book {
         none && self.manager.locks() == 0 && self.manager.waiting() == 0
     }
 
-    fn fresh(&mut self) -> u64 {
+    pub fn fresh(&mut self) -> u64 {
         self.last += 1;
         self.last
     }
 
     /// Asks the manager for all of these, or for nothing.
-    fn ask(
+    pub fn ask(
         &mut self,
         holder: Holder,
         session: Session,
@@ -473,6 +398,7 @@ impl Book {
                         members.files.insert(file);
                         members.unanswered.insert(ticket.0, (file, asked.extent));
                         members.known.push((lock, file, extent));
+                        self.changed.leases.insert((team, file));
                     }
                 }
                 Action::Revoke { holder: Holder::Team(team), file, lock, wanted } => {
@@ -490,16 +416,24 @@ impl Book {
     fn recall(&mut self, team: Team, file: FileId, lock: LockId, wanted: Extent) {
         let number = self.fresh();
         let due = self.now + self.grace;
-        let members = self.teams.get_mut(&team).expect("just seen");
-        for (session, untold) in &mut members.mailboxes {
-            untold.push_back(number);
-            self.effects.wake.push(*session);
+        let owing = self.teams[&team].mailboxes.clone();
+        for client in &owing {
+            let mailbox = self.mailboxes.get_mut(*client).expect("the team has it");
+            mailbox.untold.push_back(number);
+            match mailbox.place {
+                Place::Here(session) => self.effects.wake.push(session),
+                Place::Expected => {}
+                Place::Away(_) => self.expel(*client),
+            }
         }
-        let owing = members.mailboxes.keys().copied().collect();
         self.recalls.insert(number, Recall { team, file, lock, wanted, gone: Extent::ALL, owing, due });
-        if self.looking_at.is_none() {
-            self.looking_at = Some(due);
-            self.effects.look_at = Some(due);
+        self.look_at(due);
+    }
+
+    pub fn look_at(&mut self, when: Instant) {
+        if self.looking_at.is_none_or(|looking_at| when < looking_at) {
+            self.looking_at = Some(when);
+            self.effects.look_at = Some(when);
         }
     }
 
@@ -529,17 +463,18 @@ impl Book {
     }
 
     /// If all have yielded, what they named is not the team's any more.
-    fn settle(&mut self, number: u64) {
+    pub fn settle(&mut self, number: u64) {
         let Some(recall) = self.recalls.get(&number).filter(|recall| recall.owing.is_empty()) else { return };
         let Recall { team, file, lock, gone, .. } = *recall;
         self.recalls.remove(&number);
+        self.changed.leases.insert((team, file));
         let release = Release { file, lock, gone: vec![gone], answer: true };
         let actions = self.manager.release(Holder::Team(team), &release).expect("its own");
         self.told(actions);
         self.forget_if_idle(file);
     }
 
-    fn end_team(&mut self, team: Team) {
+    pub fn end_team(&mut self, team: Team) {
         let Some(members) = self.teams.remove(&team) else { return };
         self.recalls.retain(|_, recall| recall.team != team);
         self.clients.team_ended(team);
@@ -557,6 +492,7 @@ impl Book {
 
     fn unlock_all(&mut self, team: Team, file: FileId) {
         let holder = Holder::Team(team);
+        self.changed.leases.insert((team, file));
         let cached = self.manager.cached(holder, file, Mode::Exclusive);
         let locks: BTreeSet<LockId> = cached.into_iter().map(|(_, lock)| lock).collect();
         for lock in locks {

@@ -3,15 +3,20 @@
 //! [`book`] says who has what. This is the way to it from requests: [`Passage`] is an access to data for its time,
 //! [`Leasing`] a request for a lease; both end when they are dropped, however their request ends. An access to a file that
 //! nobody has leased only passes a [gate](gates). A lease is granted when the book says so, accesses that came through the
-//! gate before have ended, and clients have forgotten where the blocks are that it covers.
+//! gate before have ended, and clients have forgotten where the blocks are that it covers. [`log`] lets a successor go on
+//! with the book where a killed server ended.
 
 mod book;
 mod clients;
 mod gates;
+mod log;
+mod mailboxes;
 #[cfg(test)]
 mod model;
+mod records;
 
 use std::ops::{Deref, DerefMut};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -27,6 +32,7 @@ use crate::error::{Error, Result};
 use crate::timers::Timers;
 use book::{Ask, Book, Step};
 use gates::Gates;
+use log::Log;
 
 pub(crate) use book::Team;
 
@@ -45,35 +51,67 @@ const LAST: u64 = i64::MAX as u64;
 pub(crate) struct Leases {
     unit: u64,
     gates: Gates,
-    book: Mutex<Book>,
+    book: Mutex<(Book, Log)>,
     timers: Arc<Timers>,
-    /// Whether the book has somebody who was cut off.
-    fences: AtomicBool,
+    /// Whether clients have joined teams.
+    joined: AtomicBool,
     fencing: Mutex<Vec<Fencing>>,
 }
 
 /// A process that was cut off, as long as it may know where blocks are.
 struct Fencing {
-    mailbox: u64,
+    mailbox: ClientId,
     leased: Vec<(FileId, Extent)>,
     renewals: Option<Vec<Renewal>>,
 }
 
 impl Leases {
-    /// Leases are whole blocks of `unit` bytes.
-    pub fn new(unit: u64, grace: Duration, timers: Arc<Timers>) -> Arc<Leases> {
-        let book = Mutex::new(Book::new(unit, grace));
-        let (fences, fencing) = (AtomicBool::new(false), Mutex::default());
-        Arc::new(Leases { unit, gates: Gates::new(), book, timers, fences, fencing })
+    /// Leases are whole blocks of `unit` bytes. Goes on where a predecessor ended whose pool is this one, or was the one
+    /// before it, and of which the directory knows.
+    pub fn new(
+        unit: u64,
+        grace: Duration,
+        timers: Arc<Timers>,
+        directory: &Path,
+        [mark, before]: [u64; 2],
+    ) -> Arc<Leases> {
+        let mut book = Book::new(unit, grace);
+        if !book.restore(Log::read(directory, &[mark, before])) {
+            book = Book::new(unit, grace);
+        }
+        let log = Log::begin(directory, mark, &book.all_records());
+        let leases = Leases {
+            unit,
+            gates: Gates::new(),
+            book: Mutex::new((book, log)),
+            timers,
+            joined: AtomicBool::new(false),
+            fencing: Mutex::default(),
+        };
+        // The files of a predecessor are guarded from the beginning.
+        drop(leases.book());
+        Arc::new(leases)
     }
 
-    /// An access to these bytes of a file begins: it can go on once [it may](Passage::is_free).
-    pub fn enter(self: &Arc<Self>, file: FileId, bytes: &Touched<'_>, who: &Asker) -> Result<Passage> {
+    /// An access to these bytes of a file begins: it can go on once [it may](Passage::is_free). Who is to change them, or
+    /// to be able to, must not be of a process that was cut off.
+    pub fn enter(
+        self: &Arc<Self>,
+        file: FileId,
+        bytes: &Touched<'_>,
+        changes: bool,
+        who: &Asker,
+    ) -> Result<Passage> {
         let leases = Arc::clone(self);
         if self.gates.pass(file) {
-            return Ok(Passage { leases, way: Way::Gate(file) });
+            let passage = Passage { leases, way: Way::Gate(file) };
+            let is_fenced = changes && self.joined.load(SeqCst) && !self.book().may_change(who.client);
+            return if is_fenced { Err(Error::LeaseLost) } else { Ok(passage) };
         }
         let mut book = self.book();
+        if changes && !book.may_change(who.client) {
+            return Err(Error::LeaseLost);
+        }
         let team = book.clients.team_of(who.client).filter(|_| !bytes.are_cut());
         let tickets = book.demand(team, who.session, file, &bytes.extents(self.unit))?;
         drop(book);
@@ -91,20 +129,21 @@ impl Leases {
         self.book().clients.join(who.client, team, who.is_here.then_some(who.session), mailbox)
     }
 
-    /// That the client may change bytes, and know where they are: its process was not cut off.
-    pub fn may_change(&self, who: &Asker) -> Result<()> {
-        match self.fences.load(SeqCst) && self.book().clients.is_fenced(who.client) {
-            true => Err(Error::LeaseLost),
-            false => Ok(()),
+    /// Recalls for the asker's mailbox, which is made if it is not there. `None`: it cannot be yet.
+    pub fn recalls(&self, team: Team, anew: bool, who: &Asker) -> Result<Option<Vec<Recall>>> {
+        let mut book = self.book();
+        if !book.add_mailbox(mailbox(who)?, who.client, team, anew)? {
+            return Ok(None);
         }
+        let recalls = book.next_recalls(who.session).into_iter();
+        let each = |(number, file, extent)| Recall { number, file, range: range(extent) };
+        Ok(Some(recalls.map(each).collect()))
     }
 
-    /// Recalls for the asker's mailbox, which is made if it is not there.
-    pub fn recalls(&self, team: Team, anew: bool, who: &Asker) -> Result<Vec<Recall>> {
-        let mut book = self.book();
-        book.add_mailbox(mailbox(who)?, who.client, team, anew)?;
-        let recalls = book.next_recalls(who.session).into_iter();
-        Ok(recalls.map(|(number, file, extent)| Recall { number, file, range: range(extent) }).collect())
+    /// The asker's mailbox ends.
+    pub fn leave(&self, who: &Asker) -> Result<()> {
+        self.book().leave(mailbox(who)?);
+        Ok(())
     }
 
     pub fn yielded(&self, number: u64, gone: Range, who: &Asker) -> Result<()> {
@@ -166,10 +205,15 @@ impl Leases {
         self.book().status()
     }
 
+    /// Why a successor will not know who has leased what, if that is so.
+    pub fn trouble(&self) -> Option<String> {
+        lock(&self.book).1.trouble().map(str::to_owned)
+    }
+
     fn book(&self) -> Opened<'_> {
-        let mut book = lock(&self.book);
-        book.now = Instant::now();
-        Opened { leases: self, book }
+        let mut both = lock(&self.book);
+        both.0.now = Instant::now();
+        Opened { leases: self, both }
     }
 }
 
@@ -182,31 +226,34 @@ fn mailbox(who: &Asker) -> Result<u64> {
     }
 }
 
-/// The book, in somebody's hands; what follows from what they write is done when they close it.
+/// The book, in somebody's hands; what follows from what they write is done when they close it. A successor knows of it
+/// before anybody is told.
 struct Opened<'a> {
     leases: &'a Leases,
-    book: MutexGuard<'a, Book>,
+    both: MutexGuard<'a, (Book, Log)>,
 }
 
 impl Deref for Opened<'_> {
     type Target = Book;
 
     fn deref(&self) -> &Book {
-        &self.book
+        &self.both.0
     }
 }
 
 impl DerefMut for Opened<'_> {
     fn deref_mut(&mut self) -> &mut Book {
-        &mut self.book
+        &mut self.both.0
     }
 }
 
 impl Drop for Opened<'_> {
     fn drop(&mut self) {
-        self.leases.fences.store(self.book.clients.has_fenced(), SeqCst);
-        let now = self.book.now;
-        let effects = std::mem::take(&mut self.book.effects);
+        let (book, log) = &mut *self.both;
+        log.add(&book.take_records(), || book.all_records());
+        self.leases.joined.store(book.clients.are_there(), SeqCst);
+        let now = book.now;
+        let effects = std::mem::take(&mut book.effects);
         effects.guard.into_iter().for_each(|file| self.leases.gates.guard(file));
         effects.open.into_iter().for_each(|file| self.leases.gates.open(file));
         effects.wake.into_iter().for_each(|session| self.leases.timers.set(now, session));

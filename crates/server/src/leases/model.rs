@@ -1,8 +1,9 @@
 //! The book against a naive idea of what it is for: bytes, one by one, and who believes to have them.
 //!
-//! Processes of teams lease, answer recalls when they feel like it, and die; others access bytes. Whatever the order, no
-//! access goes on at bytes that a process of another team has, no two teams have the same byte, no client knows where a
-//! leased block is without being of the team; and when all mailboxes answer, nobody waits.
+//! Processes of teams lease, answer recalls when they feel like it, lose their connections, come again and leave; the
+//! server is killed and its successor goes on; others access bytes. Whatever the order, no access goes on at bytes that a
+//! process of another team has and may store, no two teams have the same byte, no client knows where a leased block is
+//! without being of the team; and when all mailboxes answer, nobody waits.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -11,7 +12,8 @@ use pario_locks::Extent;
 use pario_units::{ClientId, FileId};
 use proptest::prelude::*;
 
-use super::book::{Ask, Book, CutOff, Step, Team};
+use super::book::{Ask, Book, Step, Team};
+use super::records::Record;
 use crate::error::Error;
 
 const FILE: FileId = FileId(5);
@@ -59,9 +61,20 @@ enum Op {
     Release {
         team: u8,
     },
-    Die {
+    /// Its process has nothing any more.
+    Leave {
         who: usize,
     },
+    /// Its connections end.
+    Break {
+        who: usize,
+    },
+    /// It comes again, if it has none.
+    Return {
+        who: usize,
+    },
+    /// The server is killed and started again.
+    Restart,
     /// By a client of a process' team, or by nobody's.
     Access {
         by: Option<usize>,
@@ -90,7 +103,10 @@ fn any_op() -> impl Strategy<Value = Op> {
         8 => (which, which, 0u64..4, 0u64..12)
             .prop_map(|(who, which, down, up)| Op::Yield { who, which, down, up }),
         1 => (0u8..3).prop_map(|team| Op::Release { team }),
-        1 => which.prop_map(|who| Op::Die { who }),
+        1 => which.prop_map(|who| Op::Leave { who }),
+        2 => which.prop_map(|who| Op::Break { who }),
+        4 => which.prop_map(|who| Op::Return { who }),
+        1 => Just(Op::Restart),
         6 => (proptest::option::of(which), some_units(), some_units())
             .prop_map(|(by, units, more)| Op::Access { by, units, more }),
         8 => which.prop_map(|which| Op::End { which }),
@@ -100,12 +116,15 @@ fn any_op() -> impl Strategy<Value = Op> {
 
 struct Process {
     team: Team,
+    /// The connection of its mailbox.
+    session: Option<u64>,
     /// What it believes to have.
     has: BTreeSet<u64>,
     told: Vec<(u64, Extent)>,
 }
 
 struct Asking {
+    by: u64,
     ask: Ask,
     /// What the process has yielded since.
     yielded: BTreeSet<u64>,
@@ -125,6 +144,7 @@ struct World {
     accesses: Vec<Access>,
     /// Whose clients know where a unit is in the pool.
     known: BTreeMap<u64, BTreeSet<Option<Team>>>,
+    recorded: Vec<Record>,
 }
 
 impl World {
@@ -136,6 +156,7 @@ impl World {
             asking: Vec::new(),
             accesses: Vec::new(),
             known: BTreeMap::new(),
+            recorded: Vec::new(),
         }
     }
 
@@ -143,15 +164,43 @@ impl World {
         self.processes.keys().nth(which % self.processes.len().max(1)).copied()
     }
 
-    fn arrive(&mut self, team: Team) {
+    fn fresh(&mut self) -> u64 {
         self.last += 1;
-        self.book.add_mailbox(self.last, ClientId(self.last.into()), team, false).unwrap();
-        self.processes.insert(self.last, Process { team, has: BTreeSet::new(), told: Vec::new() });
+        self.last
+    }
+
+    fn arrive(&mut self, team: Team) -> u64 {
+        let (who, session) = (self.fresh(), self.fresh());
+        assert!(self.book.add_mailbox(session, ClientId(who.into()), team, true).unwrap());
+        let process = Process { team, session: Some(session), has: BTreeSet::new(), told: Vec::new() };
+        self.processes.insert(who, process);
+        who
+    }
+
+    /// It comes again: with what it has if that is still good.
+    fn come_again(&mut self, who: u64) {
+        let (session, client) = (self.fresh(), ClientId(who.into()));
+        let process = self.processes.get_mut(&who).expect("alive");
+        if process.session.is_some() {
+            return;
+        }
+        let is_known = self.book.mailboxes.knows(client);
+        match self.book.add_mailbox(session, client, process.team, false) {
+            Ok(true) => assert!(is_known),
+            Err(Error::LeaseLost) => {
+                assert!(!is_known);
+                process.has.clear();
+                assert!(self.book.add_mailbox(session, client, process.team, true).unwrap());
+            }
+            other => panic!("{other:?}"),
+        }
+        process.session = Some(session);
     }
 
     fn lease(&mut self, who: u64, extents: Vec<Extent>) {
-        let ask = Ask::new(who, self.processes[&who].team, FILE, extents);
-        self.asking.push(Asking { ask, yielded: BTreeSet::new() });
+        let Some(session) = self.processes[&who].session else { return };
+        let ask = Ask::new(session, self.processes[&who].team, FILE, extents);
+        self.asking.push(Asking { by: who, ask, yielded: BTreeSet::new() });
         self.go_on(self.asking.len() - 1);
     }
 
@@ -176,7 +225,7 @@ impl World {
                         let knows = self.known.get(unit).into_iter().flatten().find(|team| **team != own);
                         assert_eq!(knows, None, "a client of others knows unit {unit}");
                     }
-                    if let Some(process) = self.processes.get_mut(&asking.ask.session) {
+                    if let Some(process) = self.processes.get_mut(&asking.by) {
                         process.has.extend(got.difference(&asking.yielded));
                     }
                     self.end_lease(which);
@@ -197,45 +246,84 @@ impl World {
     }
 
     fn poll(&mut self, who: u64) {
-        let told = self.book.next_recalls(who);
+        let Some(session) = self.processes[&who].session else { return };
+        let told = self.book.next_recalls(session);
         let process = self.processes.get_mut(&who).expect("alive");
         process.told.extend(told.into_iter().map(|(number, _, extent)| (number, extent)));
     }
 
     fn answer(&mut self, who: u64, which: usize, down: u64, up: u64) {
         let process = self.processes.get_mut(&who).expect("alive");
-        if process.told.is_empty() {
-            return;
-        }
+        let Some(session) = process.session.filter(|_| !process.told.is_empty()) else { return };
         let (number, wanted) = process.told.remove(which % process.told.len());
         let start = wanted.start().saturating_sub(down);
         let gone = Extent::new(start, wanted.end().saturating_add(up)).expect("not empty");
         let whole = |unit: &u64| gone.start() <= unit * UNIT && (unit + 1) * UNIT <= gone.end();
         let gone_units: BTreeSet<u64> = (0..UNITS).filter(whole).collect();
         process.has.retain(|unit| !gone_units.contains(unit));
-        for asking in self.asking.iter_mut().filter(|asking| asking.ask.session == who) {
+        for asking in self.asking.iter_mut().filter(|asking| asking.by == who) {
             asking.yielded.extend(&gone_units);
         }
-        self.book.yielded(who, number, gone).expect("it covers what was wanted");
+        self.book.yielded(session, number, gone).expect("it covers what was wanted");
     }
 
-    fn die(&mut self, who: u64) {
+    fn leave(&mut self, who: u64) {
+        let Some(session) = self.processes[&who].session else { return };
+        self.book.leave(session);
+        self.break_off(who);
         self.processes.remove(&who);
-        self.book.left(who, ClientId(who.into()));
-        while let Some(which) = self.asking.iter().position(|asking| asking.ask.session == who) {
+    }
+
+    fn break_off(&mut self, who: u64) {
+        let process = self.processes.get_mut(&who).expect("alive");
+        process.told.clear();
+        let Some(session) = process.session.take() else { return };
+        self.book.left(session, ClientId(who.into()));
+        while let Some(which) = self.asking.iter().position(|asking| asking.by == who) {
             self.end_lease(which);
         }
+        self.look();
     }
 
-    /// Its connections end at once, and it has when nobody knows any more where its blocks are.
-    fn cut_off(&mut self, one: &CutOff) {
-        assert_eq!(one.sessions, [one.mailbox]);
-        self.die(one.mailbox);
-        self.check();
-        for unit in one.leased.iter().flat_map(|(_, extent)| units(*extent)) {
-            self.known.remove(&unit);
+    /// Cuts off those whose time is over: their connections end at once, and they have when nobody knows any more where
+    /// their blocks are.
+    fn look(&mut self) {
+        for one in self.book.cut_off() {
+            let who = one.mailbox.0 as u64;
+            let session = self.processes.get(&who).and_then(|process| process.session);
+            assert_eq!(one.sessions, session.into_iter().collect::<Vec<_>>());
+            if session.is_some() {
+                self.break_off(who);
+            }
+            self.check();
+            for unit in one.leased.iter().flat_map(|(_, extent)| units(*extent)) {
+                self.known.remove(&unit);
+            }
+            self.book.ended(one.mailbox);
         }
-        self.book.ended(one.mailbox);
+    }
+
+    /// A successor knows what was recorded, and nothing else.
+    fn restart(&mut self) {
+        self.recorded.extend(self.book.take_records());
+        self.asking.clear();
+        self.accesses.clear();
+        let past = self.recorded.iter().map(|record| Record::parse(&record.to_string()).expect("read again"));
+        let now = std::mem::replace(&mut self.book, Book::new(UNIT, GRACE)).now;
+        self.book.now = now;
+        assert!(self.book.restore(past));
+        let all = self.book.all_records();
+        let mut again = Book::new(UNIT, GRACE);
+        assert!(again.restore(all.clone()));
+        let sorted = |mut records: Vec<Record>| {
+            records.sort_by_key(Record::to_string);
+            records
+        };
+        assert_eq!(sorted(again.all_records()), sorted(all));
+        for process in self.processes.values_mut() {
+            (process.session, process.told) = (None, Vec::new());
+        }
+        self.check();
     }
 
     fn access(&mut self, team: Option<Team>, extents: &[Extent]) {
@@ -258,7 +346,9 @@ impl World {
 
     fn apply(&mut self, op: Op) {
         match op {
-            Op::Arrive { team } if self.processes.len() < 6 => self.arrive(Team(team.into())),
+            Op::Arrive { team } if self.processes.len() < 6 => {
+                self.arrive(Team(team.into()));
+            }
             Op::Arrive { .. } => {}
             Op::Lease { who, units, more } => {
                 if let Some(who) = self.who(who) {
@@ -285,9 +375,16 @@ impl World {
                 members.for_each(|process| process.has.clear());
                 self.book.release(team, FILE);
             }
-            Op::Die { who } => {
-                self.who(who).into_iter().for_each(|who| self.die(who));
+            Op::Leave { who } => {
+                self.who(who).into_iter().for_each(|who| self.leave(who));
             }
+            Op::Break { who } => {
+                self.who(who).into_iter().for_each(|who| self.break_off(who));
+            }
+            Op::Return { who } => {
+                self.who(who).into_iter().for_each(|who| self.come_again(who));
+            }
+            Op::Restart => self.restart(),
             Op::Access { by, units, more } => {
                 let team = by.and_then(|by| self.who(by)).map(|who| self.processes[&who].team);
                 self.access(team, &apart(&units, &more));
@@ -298,18 +395,19 @@ impl World {
             Op::End { .. } => {}
             Op::Wait => {
                 self.book.now += GRACE / 3;
-                for one in self.book.cut_off() {
-                    self.cut_off(&one);
-                }
             }
         }
+        self.look();
+        self.recorded.extend(self.book.take_records());
         self.check();
     }
 
     fn check(&mut self) {
         let mut owners: BTreeMap<u64, Team> = BTreeMap::new();
-        for process in self.processes.values() {
-            for unit in &process.has {
+        for (who, process) in &self.processes {
+            // What the others have is not taken any more.
+            let is_good = self.book.mailboxes.knows(ClientId((*who).into()));
+            for unit in process.has.iter().filter(|_| is_good) {
                 let owner = *owners.entry(*unit).or_insert(process.team);
                 assert_eq!(owner, process.team, "two teams have unit {unit}");
             }
@@ -331,6 +429,7 @@ impl World {
         for _ in 0..100 {
             let processes: Vec<u64> = self.processes.keys().copied().collect();
             for who in processes {
+                self.come_again(who);
                 self.poll(who);
                 while !self.processes[&who].told.is_empty() {
                     self.answer(who, 0, 0, 0);
@@ -372,12 +471,15 @@ proptest! {
         }
         world.settle();
         let processes: Vec<u64> = world.processes.keys().copied().collect();
-        processes.into_iter().for_each(|who| world.die(who));
+        processes.into_iter().for_each(|who| world.leave(who));
         prop_assert_eq!(world.book.status().teams, 0);
         prop_assert!(world.book.is_empty());
         // Every file that was guarded is open.
         let count = |files: &[FileId]| files.len();
         prop_assert_eq!(count(&world.book.effects.guard), count(&world.book.effects.open));
+        // And a successor knows of nothing.
+        world.restart();
+        prop_assert!(world.book.is_empty() && world.book.all_records().is_empty());
     }
 }
 
@@ -386,37 +488,87 @@ fn a_mailbox_is_cut_off_when_its_time_is_over_and_not_before() {
     let mut world = World::new();
     let begun = Instant::now();
     world.book.now = begun;
-    world.arrive(Team(1));
-    world.arrive(Team(2));
-    world.lease(1, vec![extent(&(0..1))]);
-    assert_eq!(world.processes[&1].has.len(), UNITS as usize, "the first gets all");
-    world.lease(2, vec![extent(&(4..5))]);
+    let (one, two) = (world.arrive(Team(1)), world.arrive(Team(2)));
+    let mailbox = ClientId(one.into());
+    world.lease(one, vec![extent(&(0..1))]);
+    assert_eq!(world.processes[&one].has.len(), UNITS as usize, "the first gets all");
+    world.lease(two, vec![extent(&(4..5))]);
     assert_eq!(world.book.effects.look_at, Some(begun + GRACE));
     world.book.now = begun + GRACE - Duration::from_nanos(1);
     assert_eq!(world.book.cut_off(), []);
     assert_eq!(world.book.effects.look_at, Some(begun + GRACE));
     world.book.now = begun + GRACE;
     // What it changes comes by another connection.
-    world.book.clients.join(ClientId(77), Team(1), Some(7), ClientId(1)).unwrap();
-    assert!(!world.book.clients.is_fenced(ClientId(77)));
+    let other = ClientId(77);
+    world.book.clients.join(other, Team(1), Some(70), mailbox).unwrap();
+    assert!(world.book.may_change(other));
     let cut_off = world.book.cut_off();
-    assert_eq!((cut_off.len(), cut_off[0].mailbox), (1, 1));
-    assert_eq!(BTreeSet::from_iter(&cut_off[0].sessions), BTreeSet::from([&1, &7]));
+    assert_eq!((cut_off.len(), cut_off[0].mailbox), (1, mailbox));
+    let session = world.processes[&one].session.unwrap();
+    assert_eq!(BTreeSet::from_iter(&cut_off[0].sessions), BTreeSet::from([&session, &70]));
     assert_eq!(cut_off[0].leased, [(FILE, Extent::ALL)]);
-    assert!(world.book.clients.is_fenced(ClientId(77)) && !world.book.clients.is_fenced(ClientId(2)));
+    assert!(!world.book.may_change(other) && world.book.may_change(ClientId(two.into())));
     assert_eq!((world.book.cut_off(), world.book.effects.look_at), (vec![], None));
-    world.die(1);
+    world.break_off(one);
     assert!(!world.go_on(0), "it may still know where blocks are");
-    world.book.ended(1);
+    assert!(!world.book.add_mailbox(80, mailbox, Team(1), true).unwrap(), "it has not ended yet");
+    world.book.ended(mailbox);
     assert!(world.go_on(0), "the other goes on");
     // It comes again: nothing changes before it says that it has nothing left.
-    world.book.clients.join(ClientId(77), Team(1), Some(8), ClientId(1)).unwrap();
-    assert!(matches!(world.book.add_mailbox(9, ClientId(1), Team(1), false), Err(Error::LeaseLost)));
-    assert!(world.book.clients.is_fenced(ClientId(77)) && world.book.clients.has_fenced());
-    world.book.add_mailbox(9, ClientId(1), Team(1), true).unwrap();
-    assert!(!world.book.clients.is_fenced(ClientId(77)) && !world.book.clients.has_fenced());
-    world.book.left(9, ClientId(1));
+    world.book.clients.join(other, Team(1), Some(71), mailbox).unwrap();
+    assert!(matches!(world.book.add_mailbox(80, mailbox, Team(1), false), Err(Error::LeaseLost)));
+    assert!(!world.book.may_change(other));
+    assert!(world.book.add_mailbox(80, mailbox, Team(1), true).unwrap());
+    assert!(world.book.may_change(other));
+    world.book.left(80, mailbox);
     assert_eq!((world.book.status().cut_off, world.book.status().teams), (1, 1));
+}
+
+/// Nobody waits for who is away, but as long as nobody wants what he has it is his.
+#[test]
+fn who_is_away_keeps_what_nobody_wants() {
+    let mut world = World::new();
+    let (one, two) = (world.arrive(Team(1)), world.arrive(Team(2)));
+    world.lease(one, vec![extent(&(0..1))]);
+    for wanted in [false, true] {
+        world.break_off(one);
+        if wanted {
+            world.access(Some(Team(2)), &[extent(&(3..4))]);
+            assert!(world.book.effects.look_at.is_some_and(|when| when <= world.book.now));
+            world.look();
+            assert!(world.book.is_granted(&world.accesses[0].tickets));
+        }
+        world.come_again(one);
+        assert_eq!(world.processes[&one].has.is_empty(), wanted);
+    }
+    assert_eq!(world.book.status().cut_off, 0, "it may have ended");
+    assert!(world.book.mailboxes.knows(ClientId(two.into())));
+}
+
+/// What an expected one has is waited for, and told to it.
+#[test]
+fn a_successor_waits_for_those_who_were_here() {
+    let mut world = World::new();
+    let (one, gone) = (world.arrive(Team(1)), world.arrive(Team(2)));
+    world.lease(one, vec![extent(&(0..5))]);
+    world.lease(gone, vec![extent(&(7..8))]);
+    world.poll(one);
+    world.answer(one, 0, 0, 0);
+    assert!(world.go_on(0));
+    world.break_off(gone);
+    world.restart();
+    world.access(None, &[extent(&(7..8))]);
+    world.look();
+    assert!(world.book.is_granted(&world.accesses[0].tickets), "it was away before");
+    world.access(None, &[extent(&(2..3))]);
+    world.look();
+    assert!(!world.book.is_granted(&world.accesses[1].tickets));
+    world.come_again(one);
+    world.poll(one);
+    assert_eq!(world.processes[&one].told.len(), 1);
+    world.answer(one, 0, 0, 0);
+    assert!(world.book.is_granted(&world.accesses[1].tickets));
+    assert!(world.processes[&one].has.contains(&0), "of which nobody wanted more");
 }
 
 /// A lock whose revocation was put off had lost the bytes meanwhile, to a request that waited behind who wanted others of

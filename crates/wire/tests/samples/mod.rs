@@ -222,6 +222,7 @@ impl Dice {
             15 => Request::Recalls { team: self.wide(), anew: self.coin(), wait_ms: self.small() },
             16 => Request::Yield { number: self.number(), gone: self.range(1 << 60) },
             17 => Request::Release { team: self.wide(), file: self.file() },
+            18 => Request::Leave,
             32 => Request::Ping,
             33 => Request::Room,
             34 => Request::Status,

@@ -1,0 +1,110 @@
+//! The file in which a server's successor finds who had leased what.
+//!
+//! It lies with the data, and holds [records](super::records), line by line, as they came; a line `.` after those that
+//! belong together. What a kill cut off has none, and was never answered. Its first line names the pool for whose time
+//! it is: if that was lost, so was what others changed since, and nobody goes on with what he had.
+//!
+//! It is never synced, since it need not outlive the pool. A server that cannot write it removes it: after its
+//! end nobody is known, and so nobody writes over what others wrote.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::records::Record;
+
+const NAME: &str = "leases";
+
+/// It is written anew when it is so much longer than it needs to be, and beyond a length.
+const TIMES: u64 = 4;
+const LEAST: u64 = 1 << 20;
+
+pub(super) struct Log {
+    path: PathBuf,
+    mark: u64,
+    /// Until it cannot be written.
+    file: Option<File>,
+    /// How long it is, and was when it was written as a whole.
+    len: u64,
+    whole: u64,
+    trouble: Option<String>,
+}
+
+impl Log {
+    /// What a predecessor has left; nothing unless it was for one of these pools.
+    pub fn read(directory: &Path, marks: &[u64]) -> Vec<Record> {
+        let text = fs::read_to_string(directory.join(NAME)).unwrap_or_default();
+        let Some(first) = text.lines().next() else { return Vec::new() };
+        let Some(end) = text.rfind("\n.\n") else { return Vec::new() };
+        if !marks.iter().any(|mark| first == heading(*mark)) {
+            return Vec::new();
+        }
+        let lines = text[..end].lines().skip(1).filter(|line| *line != ".");
+        // With a line that says nothing the others may say something wrong.
+        lines.map(Record::parse).collect::<Option<_>>().unwrap_or_default()
+    }
+
+    /// A new one, for the time of this pool.
+    pub fn begin(directory: &Path, mark: u64, all: &[Record]) -> Log {
+        let path = directory.join(NAME);
+        let mut log = Log { path, mark, file: None, len: 0, whole: 0, trouble: None };
+        log.write_whole(all);
+        log
+    }
+
+    /// Adds what belongs together. `all` is how everything is after that.
+    pub fn add(&mut self, records: &[Record], all: impl FnOnce() -> Vec<Record>) {
+        if records.is_empty() {
+            return;
+        }
+        let Some(file) = &mut self.file else { return };
+        let text = lines(records);
+        let written = file.write_all(text.as_bytes());
+        self.len += text.len() as u64;
+        match written {
+            Err(error) => self.give_up(&error),
+            Ok(()) if self.len > LEAST && self.len > TIMES * self.whole => self.write_whole(&all()),
+            Ok(()) => {}
+        }
+    }
+
+    /// Why a successor will know nothing, if that is so.
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    fn write_whole(&mut self, all: &[Record]) {
+        let fresh = self.path.with_extension("new");
+        let text = format!("{}\n{}", heading(self.mark), lines(all));
+        let written = File::create(&fresh).and_then(|mut file| {
+            file.write_all(text.as_bytes())?;
+            fs::rename(&fresh, &self.path)?;
+            Ok(file)
+        });
+        (self.len, self.whole) = (text.len() as u64, text.len() as u64);
+        match written {
+            Ok(file) => self.file = Some(file),
+            Err(error) => self.give_up(&error),
+        }
+    }
+
+    fn give_up(&mut self, error: &std::io::Error) {
+        self.file = None;
+        let removed = fs::remove_file(&self.path).or_else(|_| fs::write(&self.path, ""));
+        let path = self.path.display();
+        let worse = if removed.is_err() { "; it cannot be removed either: do not restart this server" } else { "" };
+        self.trouble = Some(format!(
+            "who has leased what cannot be noted in {path}: {error}; after a restart of this server programs lose what \
+             they have not stored{worse}"
+        ));
+    }
+}
+
+fn heading(mark: u64) -> String {
+    format!("pario leases 1 {mark:016x}")
+}
+
+fn lines(records: &[Record]) -> String {
+    let each = records.iter().map(|record| format!("{record}\n"));
+    each.chain([".\n".to_owned()]).collect()
+}
