@@ -7,6 +7,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::files::scratch;
 use crate::gate;
 use crate::host::Host;
 use crate::hosts::{self, Hosts};
@@ -150,7 +151,12 @@ impl Run {
     }
 
     fn finish(&self) -> Output {
-        let finished = process::finish(self.command(), self.timeout);
+        let (mut command, own) = (self.command(), scratch());
+        if self.host == Host::OpenMpi && self.hosts.is_none() {
+            // Launchers share a directory otherwise, and fail if two of them make it at the same time.
+            command.env("OMPI_MCA_orte_tmpdir_base", own.path());
+        }
+        let finished = process::finish(command, self.timeout);
         Output::of(finished, self.timeout, self.to_string())
     }
 

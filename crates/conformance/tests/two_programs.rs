@@ -3,7 +3,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use pario_conformance::partition::{NAME, Partition, Site};
 use pario_conformance::{Host, Kind, Run, Scratch, compile, same_bytes, scratch, workspace_dir};
@@ -23,14 +24,13 @@ fn one(host: Host, number: usize, seed: u64, hints: &str, partition: &Partition,
     run.preload(true).timeout(30).env("PARIO_STATS", "json").on(&site, Path::new("/nowhere"))
 }
 
-/// Looks at the file whenever the programs wait for that; how often it was.
-fn look_on(partition: &Partition, dir: &Scratch) -> usize {
-    let until = Instant::now() + Duration::from_secs(90);
+/// Looks at the file whenever the programs wait for that, until they are over; how often it was.
+fn look_on(partition: &Partition, dir: &Scratch, are_over: &AtomicBool) -> usize {
     let mut looks = 0;
     for round in (4..ROUNDS).step_by(5) {
         let expected = dir.join(format!("expect.{round}"));
         while !expected.exists() {
-            if Instant::now() >= until {
+            if are_over.load(Ordering::Relaxed) {
                 return looks;
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -50,9 +50,11 @@ fn hand_over(seed: u64, hosts: [Host; 2], hints: [&str; 2], (servers, stripe, ca
     let partition = Partition::up(servers, stripe, cache);
     let dir = scratch();
     let runs = [0, 1].map(|number| one(hosts[number], number, seed, hints[number], &partition, &dir));
+    let are_over = AtomicBool::new(false);
     let (outputs, looks) = std::thread::scope(|scope| {
-        let looker = scope.spawn(|| look_on(&partition, &dir));
+        let looker = scope.spawn(|| look_on(&partition, &dir, &are_over));
         let outputs = Run::together([&runs[0], &runs[1]]);
+        are_over.store(true, Ordering::Relaxed);
         (outputs, looker.join())
     });
     let mut recalls = 0;

@@ -35,7 +35,7 @@ impl Process {
         let mut mailbox = Client::connect(address, 0, 1, number);
         let mut data = Client::connect(address, 0, 1, number + 1);
         assert_eq!(
-            mailbox.ask(&Request::Recalls { team, anew: false, wait_ms: 0 }),
+            mailbox.ask(&Request::Recalls { team, anew: true, wait_ms: 0 }),
             Reply::Recalled { recalls: vec![] }
         );
         assert_eq!(data.ask(&Request::Join { team, mailbox: ClientId(number) }), Reply::Done);
@@ -174,7 +174,7 @@ fn who_knew_where_a_block_was_has_to_ask_after_a_lease() {
 }
 
 #[test]
-fn a_mailbox_that_ends_has_given_up_everything() {
+fn nobody_waits_for_a_mailbox_that_has_ended() {
     let dir = Scratch::new("ends");
     let server = start(&dir.0, 0, 1, 32);
     let address = &server.started().unix;
@@ -198,7 +198,8 @@ fn a_mailbox_that_ends_has_given_up_everything() {
     // With the last one the team's leases go, also those that nobody has recalled.
     let rest = Range { at: UNIT, len: ALL.len - UNIT };
     assert_eq!(stays.lease(&[blocks(5, 1)]), Reply::Leased { extents: vec![rest] });
-    drop(stays.mailbox);
+    assert_eq!(stays.mailbox.ask(&Request::Leave), Reply::Done);
+    assert_eq!(counted(&mut other).teams, 0);
     assert_eq!(other.write(0, FILE, 5 * UNIT, b"free"), Reply::Done);
     let again = Request::Lease { team: 1, file: FILE, ranges: vec![blocks(0, 1)] };
     assert_eq!(kind(&stays.data.ask(&again)), Some(ErrorKind::Arg), "no mailbox");
@@ -272,7 +273,7 @@ fn cutting_and_removing_recall_also_from_ones_own_team() {
     let server = start(&dir.0, 0, 1, 32);
     let mut one = Process::new(&server.started().unix, 1, 10);
     let mut own = Client::connect(&server.started().unix, 0, 1, 30);
-    assert_eq!(own.ask(&Request::Join { team: 1, mailbox: ClientId(0) }), Reply::Done);
+    assert_eq!(own.ask(&Request::Join { team: 1, mailbox: ClientId(10) }), Reply::Done);
     own.write(0, FILE, 0, &[7; 10_000]);
     let from = |block: u64| Range { at: block * UNIT, len: ALL.len - block * UNIT };
     let requests = [
@@ -300,11 +301,11 @@ fn through_another_server_one_is_the_same_client() {
     let servers = start_all(&dir.0, 2, 32);
     let (here, there) = (&servers[1].started().unix, &servers[0].started().unix);
     let mut mailbox = Client::connect(here, 1, 2, 10);
-    let poll = Request::Recalls { team: 1, anew: false, wait_ms: 0 };
+    let poll = Request::Recalls { team: 1, anew: true, wait_ms: 0 };
     assert_eq!(mailbox.ask(&poll), Reply::Recalled { recalls: vec![] });
     let mut away = Client::connect(there, 0, 2, 20);
     let mut ask = |request: &Request, out: &[u8]| away.exchange(ServerId(1), request, out, &mut []);
-    assert_eq!(ask(&Request::Join { team: 1, mailbox: ClientId(0) }, &[]), Reply::Done);
+    assert_eq!(ask(&Request::Join { team: 1, mailbox: ClientId(10) }, &[]), Reply::Done);
     let lease = Request::Lease { team: 1, file: FILE, ranges: vec![blocks(0, 1)] };
     assert_eq!(ask(&lease, &[]), Reply::Leased { extents: vec![ALL] });
     let write = Request::Write { file: FILE, what: What::Ranges(vec![Range { at: 0, len: 4 }]) };
@@ -390,7 +391,7 @@ fn no_addition_is_lost_between_two_caches() {
     let connect = |number: u128| Client::connect(&address, 0, 1, number);
     let joined = |number: u128, team: u128| {
         let mut client = connect(number);
-        assert_eq!(client.ask(&Request::Join { team, mailbox: ClientId(0) }), Reply::Done);
+        assert_eq!(client.ask(&Request::Join { team, mailbox: ClientId(team * 10) }), Reply::Done);
         client
     };
     let over = AtomicBool::new(false);
@@ -399,7 +400,7 @@ fn no_addition_is_lost_between_two_caches() {
         for team in [1u128, 2] {
             let (mut mailbox, mut staging) = (connect(team * 10), joined(team * 10 + 1, team));
             assert!(matches!(
-                mailbox.ask(&Request::Recalls { team, anew: false, wait_ms: 0 }),
+                mailbox.ask(&Request::Recalls { team, anew: true, wait_ms: 0 }),
                 Reply::Recalled { .. }
             ));
             let data = Mutex::new(joined(team * 10 + 2, team));

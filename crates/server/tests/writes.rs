@@ -121,7 +121,7 @@ fn half_a_write_is_half_written_and_keeps_nothing() {
     // It stays. A team gets its lease, and has not to give it back.
     let mut mailbox = Client::connect(&server.started().unix, 0, 1, 3);
     assert!(matches!(
-        mailbox.ask(&Request::Recalls { team: 7, anew: false, wait_ms: 0 }),
+        mailbox.ask(&Request::Recalls { team: 7, anew: true, wait_ms: 0 }),
         Reply::Recalled { .. }
     ));
     let mut member = Client::connect(&server.started().unix, 0, 1, 4);

@@ -108,12 +108,20 @@ pub fn hello(server: u16, servers: u16, client: u128) -> Hello {
 
 impl Client {
     pub fn connect(address: &Address, server: u16, servers: u16, client: u128) -> Client {
-        let hello = hello(server, servers, client);
+        Client::greet(address, &hello(server, servers, client))
+    }
+
+    /// One that never moves data, as mailboxes are.
+    pub fn tool(address: &Address, client: u128) -> Client {
+        Client::greet(address, &Hello { role: Role::Tool, ..hello(0, 1, client) })
+    }
+
+    fn greet(address: &Address, hello: &Hello) -> Client {
         let secret = Secret::new([9; 32]);
         let (connection, welcome, pool) =
-            Connection::connect(address, &Tuning::default(), &hello, &secret, deadline()).unwrap();
+            Connection::connect(address, &Tuning::default(), hello, &secret, deadline()).unwrap();
         let pool = pool.map(|fd| Mapped::open(fd, LedgerId(welcome.ledger.unwrap())).unwrap());
-        Client { connection, pool, server: ServerId(server), next: 1 }
+        Client { connection, pool, server: hello.server, next: 1 }
     }
 
     pub fn ask(&mut self, request: &Request) -> Reply {
