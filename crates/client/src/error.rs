@@ -96,6 +96,13 @@ pub enum Error {
         /// Why.
         cause: Arc<Error>,
     },
+    /// Servers did not say in time that bytes of a file in tier 1 are still nobody else's.
+    Silent {
+        /// The file.
+        file: FileId,
+        /// How long it was waited for.
+        waited: Duration,
+    },
     /// What was written to a file in tier 1 is lost: others wanted the bytes, and it was not stored in time.
     LeaseLost {
         /// The file.
@@ -139,7 +146,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Server { failure, .. } => failure.kind,
-            Error::Unreachable { .. } => ErrorKind::Unreachable,
+            Error::Unreachable { .. } | Error::Silent { .. } => ErrorKind::Unreachable,
             Error::Refused { cause, .. } => cause.kind(),
             Error::Unexpected { .. } | Error::Target(_) => ErrorKind::Protocol,
             Error::CacheLost { .. } | Error::LeaseLost { .. } => ErrorKind::Io,
@@ -217,6 +224,11 @@ impl fmt::Display for Error {
             Error::Unstaged { file, cause } => {
                 write!(f, "what was written to file {file} is not stored yet: {cause}; flush it again")
             }
+            Error::Silent { file, waited } => write!(
+                f,
+                "no server said within {:.1} s that what is kept of file {file} is as it was; see `pario status`",
+                waited.as_secs_f64()
+            ),
             Error::LeaseLost { file, server } => write!(
                 f,
                 "this process did not store in time what others wanted of file {file}, and server {server} let them go on: \

@@ -22,8 +22,10 @@ const MOST_PINNED_RANGES: usize = 16;
 /// Blocks that one `Verify` looks at.
 const MOST_VERIFIED: u64 = 1024;
 
-/// How long a poll for recalls waits at most.
+/// How long a poll for recalls waits at most; and of the time for which its answer is good, so that the next one comes
+/// before that is over.
 const MOST_WAIT: Duration = Duration::from_secs(10);
+const OF_GOOD: u32 = 3;
 
 /// A request being carried out.
 pub(crate) struct Task {
@@ -334,11 +336,14 @@ impl Task {
                 let Some(recalls) = core.leases.recalls(Team(*team), *anew, who)? else {
                     return Ok(Verdict::Later);
                 };
-                let until = self.begun + Duration::from_millis((*wait_ms).into()).min(MOST_WAIT);
+                // Who does not yield is cut off no sooner than that.
+                let good = core.config.grace;
+                let wait = Duration::from_millis((*wait_ms).into());
+                let until = self.begun + wait.min(MOST_WAIT).min(good / OF_GOOD);
                 if recalls.is_empty() && Instant::now() < until {
                     return Ok(Verdict::Until(until));
                 }
-                Reply::Recalled { recalls }
+                Reply::Recalled { recalls, good_ms: u32::try_from(good.as_millis()).unwrap_or(u32::MAX) }
             }
             Request::Yield { number, gone } => {
                 core.leases.yielded(*number, *gone, who)?;

@@ -34,10 +34,7 @@ impl Process {
     fn new(address: &Address, team: u128, number: u128) -> Process {
         let mut mailbox = Client::connect(address, 0, 1, number);
         let mut data = Client::connect(address, 0, 1, number + 1);
-        assert_eq!(
-            mailbox.ask(&Request::Recalls { team, anew: true, wait_ms: 0 }),
-            Reply::Recalled { recalls: vec![] }
-        );
+        assert!(nobody_wants(&mailbox.ask(&Request::Recalls { team, anew: true, wait_ms: 0 })));
         assert_eq!(data.ask(&Request::Join { team, mailbox: ClientId(number) }), Reply::Done);
         Process { team, mailbox, data }
     }
@@ -48,10 +45,15 @@ impl Process {
 
     /// The next recalls, which come.
     fn recalls(&mut self) -> Vec<Recall> {
-        match self.mailbox.ask(&Request::Recalls { team: self.team, anew: false, wait_ms: 10_000 }) {
-            Reply::Recalled { recalls } if !recalls.is_empty() => recalls,
-            other => panic!("{other:?}"),
+        let poll = Request::Recalls { team: self.team, anew: false, wait_ms: 10_000 };
+        for _ in 0..3 {
+            match self.mailbox.ask(&poll) {
+                Reply::Recalled { recalls, .. } if recalls.is_empty() => {}
+                Reply::Recalled { recalls, .. } => return recalls,
+                other => panic!("{other:?}"),
+            }
         }
+        panic!("nobody wants anything")
     }
 
     fn give_up(&mut self, number: u64, gone: Range) -> Reply {
@@ -65,6 +67,10 @@ impl Process {
         assert_eq!(recalls, [Recall { number, file: FILE, range }]);
         assert_eq!(self.give_up(number, range), Reply::Done);
     }
+}
+
+fn nobody_wants(polled: &Reply) -> bool {
+    matches!(polled, Reply::Recalled { recalls, .. } if recalls.is_empty())
 }
 
 fn counted(client: &mut Client) -> Leases {
@@ -233,7 +239,7 @@ fn who_does_not_give_up_in_time_is_cut_off() {
     std::thread::scope(|scope| {
         let write = scope.spawn(|| other.write(0, FILE, 0, b"at last"));
         let poll = Request::Recalls { team: 1, anew: false, wait_ms: 10_000 };
-        assert!(matches!(late.mailbox.ask(&poll), Reply::Recalled { recalls } if recalls.len() == 1));
+        while nobody_wants(&late.mailbox.ask(&poll)) {}
         while pool.pin(known, FILE, 0).is_ok() {
             assert!(std::time::Instant::now() < deadline());
             std::thread::yield_now();
@@ -259,7 +265,7 @@ fn who_does_not_give_up_in_time_is_cut_off() {
     assert!(is_refused(late.mailbox.ask(&poll(false))));
     assert!(is_refused(late.data.write(0, FILE, 0, b"too late")));
     // Until it has given up what it had.
-    assert_eq!(late.mailbox.ask(&poll(true)), Reply::Recalled { recalls: vec![] });
+    assert!(nobody_wants(&late.mailbox.ask(&poll(true))));
     assert_eq!(late.data.write(0, FILE, 0, b"once more"), Reply::Done);
     assert_eq!(other.read(0, FILE, 0, 9).0, b"once more");
     let Reply::Status(status) = other.ask(&Request::Status) else { panic!() };
@@ -302,7 +308,7 @@ fn through_another_server_one_is_the_same_client() {
     let (here, there) = (&servers[1].started().unix, &servers[0].started().unix);
     let mut mailbox = Client::connect(here, 1, 2, 10);
     let poll = Request::Recalls { team: 1, anew: true, wait_ms: 0 };
-    assert_eq!(mailbox.ask(&poll), Reply::Recalled { recalls: vec![] });
+    assert!(nobody_wants(&mailbox.ask(&poll)));
     let mut away = Client::connect(there, 0, 2, 20);
     let mut ask = |request: &Request, out: &[u8]| away.exchange(ServerId(1), request, out, &mut []);
     assert_eq!(ask(&Request::Join { team: 1, mailbox: ClientId(10) }, &[]), Reply::Done);
@@ -310,7 +316,7 @@ fn through_another_server_one_is_the_same_client() {
     assert_eq!(ask(&lease, &[]), Reply::Leased { extents: vec![ALL] });
     let write = Request::Write { file: FILE, what: What::Ranges(vec![Range { at: 0, len: 4 }]) };
     assert_eq!(ask(&write, b"mine"), Reply::Done);
-    assert_eq!(mailbox.ask(&poll), Reply::Recalled { recalls: vec![] }, "its own team's");
+    assert!(nobody_wants(&mailbox.ask(&poll)), "its own team's");
     assert_eq!(kind(&ask(&poll, &[])), Some(ErrorKind::Arg), "nobody would hear of its end");
     for server in servers {
         server.shut_down().unwrap();
@@ -363,7 +369,7 @@ impl Caching {
     fn serve(&self, mailbox: &mut Client, staging: &mut Client, over: &AtomicBool) {
         while !over.load(Ordering::Relaxed) {
             let poll = Request::Recalls { team: self.team, anew: false, wait_ms: 100 };
-            let Reply::Recalled { recalls } = mailbox.ask(&poll) else { panic!() };
+            let Reply::Recalled { recalls, .. } = mailbox.ask(&poll) else { panic!() };
             for recall in recalls {
                 let mut cache = self.cache.lock().unwrap();
                 cache.yields += 1;

@@ -147,8 +147,9 @@ pub enum Reply {
     Locked { lock: u64 },
     /// To `Lease`: what the team has around the ranges; at least those, perhaps far more.
     Leased { extents: Vec<Range> },
-    /// To `Recalls`.
-    Recalled { recalls: Vec<Recall> },
+    /// To `Recalls`. What the team has otherwise is good for that long from when it was asked: before that, nobody else gets
+    /// at it unless the mailbox yields it or ends.
+    Recalled { recalls: Vec<Recall>, good_ms: u32 },
     /// To `Read` and `Write`: the server does not know the view; nothing was done.
     NoView,
     /// To `Open`: the table that it names is not there; nothing was done.

@@ -107,7 +107,7 @@ messages! { Reply decode_reply {
     7 => Verified { damaged, next },
     11 => Locked { lock },
     14 => Leased { extents },
-    15 => Recalled { recalls },
+    15 => Recalled { recalls, good_ms },
     33 => Room(room),
     34 => Status(status),
     40 => NoView,

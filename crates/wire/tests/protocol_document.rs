@@ -83,7 +83,7 @@ fn the_leases_are_as_shown() {
     assert_documented("the yield", &body(&Request::Yield { number: 7, gone }));
     let mut reply = Vec::new();
     let recalls = vec![Recall { number: 7, file, range }];
-    encode_reply(&mut reply, to, &Reply::Recalled { recalls }, 0).unwrap();
+    encode_reply(&mut reply, to, &Reply::Recalled { recalls, good_ms: 20_000 }, 0).unwrap();
     assert_documented("the recall", &reply[32..]);
 }
 

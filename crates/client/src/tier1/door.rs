@@ -1,7 +1,7 @@
 //! What tier 1 needs of a partition's servers. Real ones are behind [`servers`](super::servers); tests have others.
 
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pario_layout::Striping;
 use pario_units::{FileId, ServerId};
@@ -39,19 +39,30 @@ pub(crate) trait Door: Send + Sync {
     /// Waits until the team may keep this range to itself: the extents that it got, which hold the range.
     fn lease(&self, server: ServerId, range: Range<u64>) -> Result<Vec<Range<u64>>>;
 
-    /// Makes this process hear of recalls at a server. Without that there are no leases. If it was cut off there, only
-    /// `anew`: it keeps nothing that it has not stored there.
-    fn mailbox(&self, server: ServerId, anew: bool) -> Result<Box<dyn Mailbox>>;
+    /// What makes this process hear of recalls at a server, once it is [attached](Mailbox::attach) there. Without that there
+    /// are no leases.
+    fn mailbox(&self, server: ServerId) -> Box<dyn Mailbox>;
 }
 
-/// Where a server's recalls arrive. After an error it is of no use any more, and the leases are lost; as they
-/// are when it is dropped.
+/// Where a server's recalls arrive. Whoever drops it keeps nothing there.
 pub(crate) trait Mailbox: Send {
+    /// Connects, at first and after an error. The team's leases are as they were, unless the server has let others go on
+    /// without this process: then it is refused, until it comes `anew`, which means that it keeps nothing there.
+    fn attach(&mut self, anew: bool) -> Result<Heard>;
+
     /// Waits for recalls, some seconds at most: then there are none.
-    fn recalls(&mut self) -> Result<Vec<Recall>>;
+    fn recalls(&mut self) -> Result<Heard>;
 
     /// This process keeps nothing of `gone` any more, which holds the recalled range.
     fn give_up(&mut self, number: u64, gone: Range<u64>) -> Result<()>;
+}
+
+/// What a server says to a mailbox.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    pub recalls: Vec<Recall>,
+    /// Until then everything else that the team has leased is nobody else's.
+    pub good_until: Instant,
 }
 
 /// Somebody else wants this range of a server's local part.

@@ -357,14 +357,22 @@ impl TierFile {
     fn leased<'a>(&'a self, mut state: Guard<'a>, visit: &mut Visit) -> Result<Option<Guard<'a>>> {
         loop {
             let file = state.file(self.key);
+            let waited = visit.since.elapsed();
             if file.has_lease(file.range_of(visit.index)) {
-                return Ok(Some(state));
+                if state.is_good(self.key, visit.index) {
+                    return Ok(Some(state));
+                }
+                let patience = self.door.deadline();
+                if waited >= patience {
+                    return Err(Error::Silent { file: self.key.1, waited });
+                }
+                state = self.shared.wait(state, patience - waited);
+                continue;
             }
             if visit.tries >= TRIES && !file.blocks.contains_key(&visit.index) {
                 state.counters.straight += 1;
                 return Ok(None);
             }
-            let waited = visit.since.elapsed();
             if waited >= self.door.deadline() {
                 return Err(Error::Contended { file: self.key.1, waited });
             }

@@ -1,20 +1,17 @@
 //! Leases: what this process may keep of a file, and how it gives that up.
 //!
 //! A lease is asked for when a block is used that no lease holds; servers grant as much as is free, so most files
-//! take one request per server. Each server at which the team may have leases has a *mailbox*, a connection with
-//! a thread that waits for recalls. A recall stages what is dirty, takes the blocks out and gives up the range.
+//! take one request per server. A recall, of which a [mailbox](super::post) hears, stages what is dirty, takes the blocks
+//! out and gives up the range.
 //!
 //! A reply to a lease and a recall of it come by different connections. So whoever waits for a lease is told what
 //! was given up meanwhile, and takes that off. What is being given up is not asked for until it is gone.
-//! Whoever loses a mailbox has lost the leases there: dirty bytes are staged at once, the rest is forgotten. A process that
-//! did not answer a recall in time is *cut off*: the server refuses what it still had, which is lost, and said at the next
-//! flush.
 
 use std::ops::Range;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
 
-use pario_units::ServerId;
+use pario_units::{ErrorKind, ServerId};
 
 use super::door::{Door, Mailbox, Recall};
 use super::ranges::Ranges;
@@ -67,7 +64,8 @@ impl Shared {
             let file = state.file(key);
             let asked = file.leasing.iter().position(|one| one.number == number).expect("it was asked");
             let left = file.leasing.swap_remove(asked).left;
-            let is_lost = !matches!(state.posts.get(&(key.0, server)), Some(Post::Up(now)) if *now == post);
+            let now = state.posts.get(&(key.0, server));
+            let is_lost = !matches!(now, Some(Post::Up { number, .. }) if *number == post);
             match granted {
                 Ok(extents) if !is_lost => {
                     let mut mine = Ranges::default();
@@ -119,51 +117,14 @@ impl Shared {
         Ok(hold)
     }
 
-    /// Makes sure of a mailbox: its number.
-    fn mailbox(
-        self: &Arc<Shared>,
-        key: Key,
-        server: ServerId,
-        door: &Arc<dyn Door>,
-        since: Instant,
-    ) -> Result<u64> {
-        let (team, patience) = (key.0, door.deadline());
-        let mut state = self.lock();
-        loop {
-            match state.posts.get(&(team, server)) {
-                Some(Post::Up(number)) => return Ok(*number),
-                Some(Post::Failed(_)) => {
-                    let Some(Post::Failed(error)) = state.posts.remove(&(team, server)) else { continue };
-                    return Err(error);
-                }
-                Some(Post::Starting | Post::Ending) => {
-                    state = self.wait_until(state, since, patience, key)?;
-                }
-                None => {
-                    state.posts.insert((team, server), Post::Starting);
-                    let (shared, door) = (Arc::downgrade(self), Arc::clone(door));
-                    let run = move || run(&shared, team, server, door);
-                    if let Err(cause) = std::thread::Builder::new().name("pario-recalls".into()).spawn(run) {
-                        state.posts.remove(&(team, server));
-                        return Err(Error::Thread(cause));
-                    }
-                }
-            }
-        }
-    }
-
-    fn set_post(&self, team: u128, server: ServerId, post: Option<Post>) {
-        let mut state = self.lock();
-        match post {
-            Some(post) => state.posts.insert((team, server), post),
-            None => state.posts.remove(&(team, server)),
-        };
-        self.changed.notify_all();
-        self.work.notify_one();
-    }
-
     /// Somebody else wants a range. `false`: the mailbox is of no use any more.
-    fn recall(&self, team: u128, server: ServerId, recall: Recall, mailbox: &mut dyn Mailbox) -> bool {
+    pub(super) fn recall(
+        &self,
+        team: u128,
+        server: ServerId,
+        recall: Recall,
+        mailbox: &mut dyn Mailbox,
+    ) -> bool {
         let key = (team, recall.file);
         let mut state = self.lock();
         state.counters.recalls += 1;
@@ -178,10 +139,15 @@ impl Shared {
                 false => break file.widen(server, gone),
             }
         };
-        let (state, stored) = self.leave(state, key, server, gone.clone());
+        let (mut state, failed) = self.leave(state, key, server, gone.clone());
+        // A server that was not to be reached will ask again.
+        let is_ready = failed != Some(ErrorKind::Unreachable);
+        if is_ready && failed.is_some() {
+            // Nobody waits for what cannot be stored.
+            state.lose_dirty(key, server, &gone);
+        }
         drop(state);
-        // What could not be stored is not given up: but nobody waits for it, either.
-        let succeeded = stored && mailbox.give_up(recall.number, gone.clone()).is_ok();
+        let succeeded = is_ready && mailbox.give_up(recall.number, gone.clone()).is_ok();
         let mut state = self.lock();
         state.has_left(key, server, &gone);
         self.changed.notify_all();
@@ -189,16 +155,16 @@ impl Shared {
         succeeded
     }
 
-    /// Takes a range of a server out; whether all of it could be stored.
+    /// Takes a range of a server out; why some of it could not be stored.
     fn leave<'a>(
         &'a self,
         mut state: Guard<'a>,
         key: Key,
         server: ServerId,
         gone: Range<u64>,
-    ) -> (Guard<'a>, bool) {
+    ) -> (Guard<'a>, Option<ErrorKind>) {
         state.leaving.push((key, server, gone.clone()));
-        let Some(file) = state.files.get_mut(&key) else { return (state, true) };
+        let Some(file) = state.files.get_mut(&key) else { return (state, None) };
         if let Some(leases) = file.leases.get_mut(&server) {
             leases.remove(&gone);
         }
@@ -207,94 +173,16 @@ impl Shared {
         let blocks = file.blocks_at(server, &gone);
         self.empty(state, key, &blocks)
     }
-
-    /// The mailbox is lost, and with it the team's leases at that server.
-    fn lose(&self, team: u128, server: ServerId) {
-        let all = 0..FURTHEST;
-        let keys: Vec<Key> = self.lock().files.keys().copied().filter(|(whose, _)| *whose == team).collect();
-        for key in keys {
-            // An error is kept with the file.
-            let (mut state, _) = self.leave(self.lock(), key, server, all.clone());
-            state.has_left(key, server, &all);
-        }
-        self.set_post(team, server, None);
-    }
-}
-
-/// A mailbox's thread: as long as it is of use.
-fn run(shared: &Weak<Shared>, team: u128, server: ServerId, door: Arc<dyn Door>) {
-    let Some(held) = shared.upgrade() else { return };
-    let anew = !held.lock().is_dirty_at(team, server);
-    drop(held);
-    let mut opened = door.mailbox(server, anew);
-    if matches!(&opened, Err(error) if error.cut_off_at().is_some()) {
-        let Some(held) = shared.upgrade() else { return };
-        held.lock().lose_dirty(team, server);
-        drop(held);
-        opened = door.mailbox(server, true);
-    }
-    drop(door);
-    let mut mailbox = {
-        let Some(shared) = shared.upgrade() else { return };
-        match opened {
-            Ok(mailbox) => {
-                let number = shared.lock().tick();
-                shared.set_post(team, server, Some(Post::Up(number)));
-                mailbox
-            }
-            Err(error) => return shared.set_post(team, server, Some(Post::Failed(error))),
-        }
-    };
-    loop {
-        let recalls = mailbox.recalls();
-        let Some(shared) = shared.upgrade() else { return };
-        let is_well = match recalls {
-            Ok(recalls) => recalls.into_iter().all(|one| shared.recall(team, server, one, &mut *mailbox)),
-            Err(_) => false,
-        };
-        let is_needed = shared.lock().holds_files_of(team);
-        if !is_well || !is_needed {
-            shared.set_post(team, server, Some(Post::Ending));
-            drop(mailbox);
-            return shared.lose(team, server);
-        }
-    }
 }
 
 impl super::state::State {
-    /// Blocks of a team that have bytes at a server, some of which it does not have yet.
-    fn dirty_at(&self, team: u128, server: ServerId) -> impl Iterator<Item = Place> {
-        let files = self.files.iter().filter(move |((whose, _), _)| *whose == team);
-        files.flat_map(move |(key, file)| {
-            let blocks = file.blocks_at(server, &(0..FURTHEST)).into_iter();
-            blocks.filter(|index| !file.blocks[index].dirty.is_empty()).map(|index| (*key, index))
-        })
-    }
-
-    fn is_dirty_at(&self, team: u128, server: ServerId) -> bool {
-        self.dirty_at(team, server).next().is_some()
-    }
-
-    /// The team's process was cut off at a server: what that does not have yet it will not take.
-    fn lose_dirty(&mut self, team: u128, server: ServerId) {
-        let dirty: Vec<Place> = self.dirty_at(team, server).collect();
-        for place in dirty {
-            if self.block(place).is_some_and(|block| !block.staging) {
-                self.lose(place, server);
+    /// What was written to blocks in a server's range is lost.
+    pub fn lose_dirty(&mut self, key: Key, server: ServerId, local: &Range<u64>) {
+        let Some(file) = self.files.get(&key) else { return };
+        for index in file.blocks_at(server, local) {
+            if self.block((key, index)).is_some_and(|block| !block.dirty.is_empty()) {
+                self.lose((key, index), server);
             }
-        }
-    }
-
-    /// The team's process was cut off at a server, of which its mailbox there is about to hear: nothing is written under the
-    /// old leases any more.
-    pub fn is_cut_off(&mut self, team: u128, server: ServerId) {
-        for file in self.files.iter_mut().filter(|((whose, _), _)| *whose == team).map(|(_, file)| file) {
-            file.leases.remove(&server);
-            let asked = file.leasing.iter_mut().filter(|one| one.server == server);
-            asked.for_each(|one| one.left.insert(0..FURTHEST));
-        }
-        if let Some(post @ Post::Up(_)) = self.posts.get_mut(&(team, server)) {
-            *post = Post::Ending;
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! An aggregator of an MPI program writes into blocks here ([`file`]) at the speed of memory. A *staging thread*
 //! ([`stage`]) moves what is dirty to the servers in the background. Blocks are kept under leases ([`lease`]), so
-//! everybody else always gets what was written: who wants a block that is kept here has it recalled first. All
+//! everybody else always gets what was written: who wants a block that is kept here has it recalled first ([`post`]). All
 //! files of a partition share one budget of memory ([`room`]); [`state`] says what there is.
 //!
 //! The processes of one program are a *team*: leases belong to the team, and of each block it is agreed which one
@@ -15,6 +15,7 @@ mod door;
 mod fetch;
 mod file;
 mod lease;
+mod post;
 mod ranges;
 mod room;
 mod servers;

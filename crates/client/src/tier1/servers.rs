@@ -15,7 +15,7 @@ use pario_units::ServerId;
 use pario_wire::greeting::Role;
 use pario_wire::{Reply, Request, message};
 
-use super::door::{Door, Mailbox, Recall};
+use super::door::{Door, Heard, Mailbox, Recall};
 use crate::core::{Core, Membership, succeeded, unexpected};
 use crate::error::{Cause, Result};
 use crate::file::File;
@@ -24,7 +24,7 @@ use crate::open::Open;
 /// How long a server is asked to wait for a recall.
 const POLL: Duration = Duration::from_secs(10);
 
-/// How long the end of a mailbox may wait for its turn.
+/// How long the end of a mailbox may take.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A team's connections.
@@ -124,41 +124,32 @@ impl Door for Servers {
         }
     }
 
-    fn mailbox(&self, server: ServerId, anew: bool) -> Result<Box<dyn Mailbox>> {
-        let core = Arc::clone(&self.team.post);
-        let since = Instant::now();
-        let deadline = since + core.options.deadline;
-        let mut held = core.hold(server, deadline)?;
-        held.hang_up();
-        held.connect(since, deadline)?;
-        drop(held);
-        let mut post = PostBox { core, server, team: self.team.team, first: Vec::new() };
-        // From its answer on this is a mailbox.
-        post.first = post.poll(anew, Duration::ZERO)?;
-        Ok(Box::new(post))
+    fn mailbox(&self, server: ServerId) -> Box<dyn Mailbox> {
+        Box::new(PostBox { core: Arc::clone(&self.team.post), server, team: self.team.team })
     }
 }
 
-/// A connection that is a mailbox. It is never made anew: who loses it has lost the leases, and has to know.
+/// A connection that is a mailbox. Only [`attach`](Mailbox::attach) makes it anew: who loses it does not know whether he
+/// still has his leases.
 struct PostBox {
     core: Arc<Core>,
     server: ServerId,
     team: u128,
-    /// What the first answer brought.
-    first: Vec<Recall>,
 }
 
 impl PostBox {
-    fn poll(&self, anew: bool, wait: Duration) -> Result<Vec<Recall>> {
+    fn poll(&self, anew: bool, wait: Duration) -> Result<Heard> {
         let request = Request::Recalls { team: self.team, anew, wait_ms: wait.as_millis() as u32 };
+        let asked = Instant::now();
         match self.ask(&request, wait)? {
-            Reply::Recalled { recalls } => {
+            Reply::Recalled { recalls, good_ms } => {
                 let each = |one: message::Recall| Recall {
                     number: one.number,
                     file: one.file,
                     range: local(&one.range),
                 };
-                Ok(recalls.into_iter().map(each).collect())
+                let good_until = asked + Duration::from_millis(good_ms.into());
+                Ok(Heard { recalls: recalls.into_iter().map(each).collect(), good_until })
             }
             reply => Err(unexpected(self.server, &request, &reply)),
         }
@@ -184,11 +175,18 @@ impl PostBox {
 }
 
 impl Mailbox for PostBox {
-    fn recalls(&mut self) -> Result<Vec<Recall>> {
-        match self.first.is_empty() {
-            true => self.poll(false, POLL),
-            false => Ok(std::mem::take(&mut self.first)),
-        }
+    fn attach(&mut self, anew: bool) -> Result<Heard> {
+        let since = Instant::now();
+        let deadline = since + self.core.options.deadline;
+        let mut held = self.core.hold(self.server, deadline)?;
+        held.hang_up();
+        held.connect(since, deadline)?;
+        drop(held);
+        self.poll(anew, Duration::ZERO)
+    }
+
+    fn recalls(&mut self) -> Result<Heard> {
+        self.poll(false, POLL)
     }
 
     fn give_up(&mut self, number: u64, gone: Range<u64>) -> Result<()> {
@@ -203,9 +201,14 @@ impl Mailbox for PostBox {
 
 impl Drop for PostBox {
     fn drop(&mut self) {
-        if let Ok(mut held) = self.core.hold(self.server, Instant::now() + FAREWELL) {
-            held.hang_up();
+        let deadline = Instant::now() + FAREWELL;
+        let Ok(mut held) = self.core.hold(self.server, deadline) else { return };
+        if held.is_connected() {
+            // Who does not hear it finds out when others want something.
+            let sent = held.send(self.core.next_request(), &Request::Leave, &[], deadline);
+            let _ = sent.and_then(|()| held.receive(&mut [], deadline));
         }
+        held.hang_up();
     }
 }
 

@@ -7,6 +7,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pario_units::ErrorKind;
+
 use super::door::Door;
 use super::ranges::Ranges;
 use super::state::{Block, Kept, Key, State, most_ranges};
@@ -44,7 +46,7 @@ pub(super) fn run(shared: &Shared) {
     let mut state = shared.lock();
     while !state.over && !state.files.is_empty() {
         state = match state.next(Instant::now()) {
-            Next::Stage(load) => shared.stage(state, load),
+            Next::Stage(load) => shared.stage(state, load).0,
             Next::At(time) => {
                 let left = time.saturating_duration_since(Instant::now());
                 let woken = shared.work.wait_timeout(state, left);
@@ -57,20 +59,21 @@ pub(super) fn run(shared: &Shared) {
 }
 
 impl Shared {
-    /// Stages blocks, and keeps the error of the file if that fails.
-    fn stage<'a>(&'a self, state: Guard<'a>, load: Load) -> Guard<'a> {
+    /// Stages blocks, and keeps the error of the file if that fails. What was refused has arrived, too.
+    fn stage<'a>(&'a self, state: Guard<'a>, load: Load) -> (Guard<'a>, Option<ErrorKind>) {
         drop(state);
         let outcome = load.carry();
+        let failed = outcome.as_ref().err().filter(|error| error.cut_off_at().is_none()).map(Error::kind);
         let mut state = self.lock();
         state.arrived(load, outcome);
         self.changed.notify_all();
-        state
+        (state, failed)
     }
 
     /// Stages a block at once, for whoever cannot go on before.
     pub(super) fn stage_block<'a>(&'a self, mut state: Guard<'a>, key: Key, index: u64) -> Result<Guard<'a>> {
         let load = state.load(key, std::iter::once(index));
-        state = self.stage(state, load);
+        state = self.stage(state, load).0;
         let file = state.file(key);
         match file.error.clone().filter(|_| file.paused) {
             Some(cause) => Err(Error::Unstaged { file: key.1, cause }),
@@ -114,40 +117,57 @@ impl Shared {
 
     /// Stages what is dirty of these blocks, and takes all of them out. If that fails they stay, with only what
     /// is dirty.
-    pub(super) fn empty<'a>(&'a self, mut state: Guard<'a>, key: Key, blocks: &[u64]) -> (Guard<'a>, bool) {
-        let mut succeeded = true;
+    pub(super) fn empty<'a>(
+        &'a self,
+        mut state: Guard<'a>,
+        key: Key,
+        blocks: &[u64],
+    ) -> (Guard<'a>, Option<ErrorKind>) {
+        let mut failed = None;
         loop {
-            let Some(file) = state.files.get(&key) else { return (state, true) };
-            let on_its_way = |index: &u64| file.blocks.get(index).is_some_and(|block| block.staging);
-            if blocks.iter().any(on_its_way) {
-                state = self.wait_for_ever(state);
-                continue;
-            }
+            state = self.landed(state, key, blocks);
+            let Some(file) = state.files.get(&key) else { return (state, None) };
             let is_dirty = |index: &&u64| file.blocks.get(index).is_some_and(|block| !block.dirty.is_empty());
             let dirty: Vec<u64> = blocks.iter().filter(is_dirty).copied().collect();
-            if dirty.is_empty() || !succeeded {
+            if dirty.is_empty() || failed.is_some() {
                 break;
             }
             let load = state.load(key, dirty.into_iter());
-            state = self.stage(state, load);
-            succeeded = state.files.get(&key).is_none_or(|file| !file.paused);
+            (state, failed) = self.stage(state, load);
         }
-        for index in blocks {
-            let place = (key, *index);
-            match state.block(place).map(|block| block.dirty.is_empty()) {
-                Some(true) => state.discard(place),
-                Some(false) => {
-                    state.renew(place);
-                    state.change(place, false, Block::keep_dirty);
-                }
-                None => {}
+        state.take_out(key, blocks);
+        (state, failed)
+    }
+
+    /// Waits until none of these blocks is on its way.
+    pub(super) fn landed<'a>(&'a self, mut state: Guard<'a>, key: Key, blocks: &[u64]) -> Guard<'a> {
+        loop {
+            let on_its_way = |file: &Kept, index| file.blocks.get(index).is_some_and(|block| block.staging);
+            let file = state.files.get(&key);
+            if !file.is_some_and(|file| blocks.iter().any(|index| on_its_way(file, index))) {
+                return state;
             }
+            state = self.wait_for_ever(state);
         }
-        (state, succeeded)
     }
 }
 
 impl State {
+    /// Takes blocks out; those that are dirty stay, with nothing else.
+    pub fn take_out(&mut self, key: Key, blocks: &[u64]) {
+        for index in blocks {
+            let place = (key, *index);
+            match self.block(place).map(|block| block.dirty.is_empty()) {
+                Some(true) => self.discard(place),
+                Some(false) => {
+                    self.renew(place);
+                    self.change(place, false, Block::keep_dirty);
+                }
+                None => {}
+            }
+        }
+    }
+
     fn next(&mut self, now: Instant) -> Next {
         let (low, settle) = (self.percent(self.limits.low), self.limits.settle);
         self.draining = self.dirty_bytes > if self.draining { low } else { self.percent(self.limits.high) };

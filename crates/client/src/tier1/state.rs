@@ -2,7 +2,7 @@
 //! lock, which is held while bytes are copied and never while a server is waited for.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -65,12 +65,14 @@ pub(crate) struct Kept {
     pub blocks: BTreeMap<u64, Block>,
     /// What the team may keep to itself, as far as this process knows.
     pub leases: BTreeMap<ServerId, Ranges>,
+    /// The same at servers that are not to be heard just now: it may be so, or not.
+    pub doubted: BTreeMap<ServerId, Ranges>,
     /// Leases that are being asked for, with what was given up meanwhile.
     pub leasing: Vec<Leasing>,
     pub holds: Vec<Held>,
     /// Why staging failed first since the last flush.
     pub error: Option<Arc<Error>>,
-    /// A server at which this process was cut off, with bytes of the file: those are lost, and nobody was told.
+    /// A server that did not take bytes of the file before others got at them: those are lost, and nobody was told.
     pub lost: Option<ServerId>,
     /// After that it is not tried again until somebody asks for it.
     pub paused: bool,
@@ -98,10 +100,14 @@ pub(crate) struct Held {
 
 /// A mailbox at a server.
 pub(crate) enum Post {
-    Starting,
-    /// With a number of its own.
-    Up(u64),
-    Ending,
+    /// It is being attached, or taken down.
+    Away,
+    /// What is leased is so until then, and longer if the server is heard again. The number changes with all that was
+    /// leased.
+    Up {
+        number: u64,
+        good_until: Instant,
+    },
     Failed(Error),
 }
 
@@ -288,7 +294,15 @@ impl State {
     }
 
     pub fn holds_files_of(&self, team: u128) -> bool {
-        self.files.range((team, FileId(0))..=(team, FileId(u64::MAX))).next().is_some()
+        self.files_of(team).next().is_some()
+    }
+
+    pub fn files_of(&self, team: u128) -> impl Iterator<Item = (&Key, &Kept)> {
+        self.files.range(all_of(team))
+    }
+
+    pub fn files_of_mut(&mut self, team: u128) -> impl Iterator<Item = (&Key, &mut Kept)> {
+        self.files.range_mut(all_of(team))
     }
 }
 
@@ -300,6 +314,7 @@ impl Kept {
             block,
             blocks: BTreeMap::new(),
             leases: BTreeMap::new(),
+            doubted: BTreeMap::new(),
             leasing: Vec::new(),
             holds: Vec::new(),
             error: None,
@@ -419,6 +434,10 @@ impl Block {
         self.dirty.remove(&beyond);
         self.reach = self.reach.min(within);
     }
+}
+
+fn all_of(team: u128) -> RangeInclusive<Key> {
+    (team, FileId(0))..=(team, FileId(u64::MAX))
 }
 
 pub(crate) fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {

@@ -301,7 +301,7 @@ impl Dice {
             15 => {
                 let recall =
                     |d: &mut Dice| Recall { number: d.number(), file: d.file(), range: d.range(1 << 40) };
-                Reply::Recalled { recalls: self.list(recall) }
+                Reply::Recalled { recalls: self.list(recall), good_ms: self.small() }
             }
             33 => Reply::Room(self.room()),
             34 => Reply::Status(Box::new(self.status())),

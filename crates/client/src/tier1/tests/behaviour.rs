@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pario_units::{ErrorKind, ServerId};
 
-use super::super::state::State;
+use super::super::state::{Post, State};
 use super::super::{Shared, TierFile, TierOptions};
 use super::world::{FILE, World};
 
@@ -96,26 +96,48 @@ fn a_scattered_block_is_staged_now_and_then() {
     assert_eq!(world.bytes(), expected);
 }
 
+/// Nobody wants what a process has whose connection breaks: it goes on with it, also with what is clean.
 #[test]
-fn bytes_between_scattered_ones_stay_as_others_wrote_them_after_a_lost_lease() {
+fn a_broken_connection_costs_nothing() {
     let (world, shared, file) = one(8);
-    world.write(0, &[9; 256]);
+    world.write(0, &[9; 512]);
     file.read_at(&mut [0; 256], 0).expect("read");
-    for at in (0..200).step_by(2) {
-        file.write_at(&[1], at).expect("written");
-    }
-    world.set(|ground| ground.slow = true);
+    file.write_at(&[1; 100], 256).expect("written");
+    world.set(|ground| ground.late = true);
     world.kill(1, ServerId(0));
-    // The dirty bytes are on their way, and are overtaken.
-    world.wait_while(|ground| ground.waiting == 0);
-    (0..256).filter(|at| at % 2 == 1).for_each(|at| world.write(at, &[2]));
-    world.set(|ground| ground.slow = false);
-    wait_while(&shared, |state| state.dirty_bytes > 0);
-    let bytes = world.bytes();
-    assert!(
-        (0..256).all(|at| bytes[at] == if at % 2 == 1 { 2 } else { 1 + 8 * u8::from(at >= 200) }),
-        "{bytes:?}"
-    );
+    wait_while(&shared, |state| matches!(state.posts.get(&(1, ServerId(0))), Some(Post::Up { .. })));
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut bytes = [0; 356];
+            assert_eq!(file.read_at(&mut bytes, 0).expect("read"), 356);
+            bytes
+        });
+        world.set(|ground| ground.late = false);
+        assert_eq!(reader.join().expect("no panic"), *[&[9; 256][..], &[1; 100]].concat());
+    });
+    file.flush().expect("nothing is lost");
+    assert_eq!(world.read(256, 100), [1; 100]);
+}
+
+/// What is kept is used only as long as the server has said that it is good.
+#[test]
+fn what_a_silent_server_may_have_given_to_others_is_not_read() {
+    let (world, shared, file) = one(8);
+    world.write(0, &[1; 256]);
+    world.set(|ground| ground.good = Some(Duration::ZERO));
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut bytes = [0; 256];
+            file.read_at(&mut bytes, 0).map(|_| bytes)
+        });
+        wait_while(&shared, |state| state.counters.leases == 0);
+        // It never hears of that, and finds out when it is heard again.
+        world.cut_off(1, ServerId(0));
+        world.write(0, &[2; 256]);
+        world.set(|ground| ground.good = None);
+        assert_eq!(reader.join().expect("no panic").expect("read"), [2; 256]);
+    });
+    file.close(false).expect("nothing was written");
 }
 
 #[test]
@@ -190,17 +212,21 @@ fn what_cannot_be_stored_is_kept_and_told_of() {
     assert_eq!(shared.lock().used, 0);
 }
 
-/// Who cannot store what is recalled gives up its mailbox, and keeps what is dirty.
+/// Who cannot store what is recalled gives it up all the same, and says so. The rest is kept.
 #[test]
 fn nobody_waits_for_what_cannot_be_stored() {
     let (world, _shared, file) = one(4);
     file.write_at(&[1; 100], 0).expect("written");
-    world.set(|ground| (ground.broken, ground.lossy) = (true, true));
+    file.write_at(&[1; 100], 2 * BLOCK).expect("written");
+    world.set(|ground| ground.broken = true);
     assert_eq!(world.read(0, 100), b"");
     file.flush().expect_err("it cannot be stored");
     world.set(|ground| ground.broken = false);
-    file.flush().expect("it can again");
-    assert_eq!(world.read(0, 200), [1; 100]);
+    let error = file.flush().expect_err("some of it is lost");
+    assert!(error.to_string().contains("is lost"), "{error}");
+    file.flush().expect("it was told");
+    assert_eq!(world.read(2 * BLOCK, 200), [1; 100]);
+    assert_eq!(byte(&world, 0), Some(0));
 }
 
 /// Blocks alternate between two servers, at one of which the process is cut off.
@@ -225,23 +251,36 @@ fn what_a_process_still_had_when_it_was_cut_off_is_lost_and_told_of() {
     assert_eq!(world.bytes(), [3; 4 * BLOCK as usize]);
 }
 
-/// It could not be stored before either, and the server does not take it after all.
+/// Nobody was there to take it, and when somebody is, others have got at it.
 #[test]
-fn what_was_not_stored_before_a_process_was_cut_off_is_not_stored_later() {
+fn what_could_not_be_stored_before_others_got_at_it_is_not_stored_later() {
     let (world, shared, file) = one(8);
     file.write_at(&[1; 100], 0).expect("written");
-    world.set(|ground| ground.broken = true);
-    world.cut_off(1, ServerId(0));
+    world.set(|ground| (ground.broken, ground.mute) = (true, true));
+    world.kill(1, ServerId(0));
     wait_while(&shared, |state| !state.posts.is_empty());
-    assert_eq!(shared.lock().files[&(1, FILE)].lost, None);
+    assert_eq!(shared.lock().dirty_bytes, BLOCK, "it is kept");
     world.write(0, &[2; 100]);
-    world.set(|ground| ground.broken = false);
+    world.set(|ground| (ground.broken, ground.mute) = (false, false));
     // For this block a new mailbox is needed.
     file.write_at(&[3; 10], 2 * BLOCK).expect("written");
     let error = file.flush().expect_err("some of it is lost");
     assert!(error.to_string().contains("is lost"), "{error}");
     assert_eq!(world.read(0, 100), [2; 100]);
     assert_eq!(byte(&world, 2 * BLOCK), Some(3));
+}
+
+/// The same where nobody has got at it meanwhile.
+#[test]
+fn what_could_not_be_stored_before_is_stored_later() {
+    let (world, shared, file) = one(8);
+    file.write_at(&[1; 100], 0).expect("written");
+    world.set(|ground| (ground.broken, ground.mute) = (true, true));
+    world.kill(1, ServerId(0));
+    wait_while(&shared, |state| !state.posts.is_empty());
+    world.set(|ground| (ground.broken, ground.mute) = (false, false));
+    file.flush().expect("it is still its own");
+    assert_eq!(world.read(0, 100), [1; 100]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pario_units::ServerId;
 use proptest::prelude::*;
 
-use super::super::state::Post;
+use super::super::state::{Post, State};
 use super::super::{Shared, TierFile, TierOptions};
 use super::world::{FILE, World};
 
@@ -65,7 +65,13 @@ enum Act {
         member: usize,
         retain: bool,
     },
-    Lose {
+    /// Connections break.
+    Break {
+        team: u128,
+        server: u16,
+    },
+    /// A server lets others go on without a team's processes, which have stored everything.
+    CutOff {
         team: u128,
         server: u16,
     },
@@ -87,7 +93,8 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (0..REACH).prop_map(|size| Act::Cut { size }),
         1 => (0..REACH).prop_map(|size| Act::StrangerCuts { size }),
         1 => (0usize..3, any::<bool>()).prop_map(|(member, retain)| Act::Reopen { member, retain }),
-        1 => (team(), 0u16..2).prop_map(|(team, server)| Act::Lose { team, server }),
+        1 => (team(), 0u16..2).prop_map(|(team, server)| Act::Break { team, server }),
+        1 => (team(), 0u16..2).prop_map(|(team, server)| Act::CutOff { team, server }),
         1 => any::<bool>().prop_map(Act::Stingy),
     ]
 }
@@ -224,7 +231,12 @@ impl Trial {
                 assert!(retain || !kept, "nothing stays unless it is asked for");
                 self.files[member] = Some(self.world.open(&self.processes[member], team, &self.options));
             }
-            Act::Lose { team, server } => self.lose(team, ServerId(server)),
+            Act::Break { team, server } => {
+                self.world.kill(team, ServerId(server));
+                // Else the next one who wants something would not wait for them.
+                self.world.wait_while(|ground| ground.is_away(team, ServerId(server)));
+            }
+            Act::CutOff { team, server } => self.cut_off(team, ServerId(server)),
             Act::Stingy(stingy) => self.world.set(|ground| ground.stingy = stingy),
         }
         for process in &self.processes {
@@ -233,22 +245,25 @@ impl Trial {
         }
     }
 
-    /// Ends mailboxes, and waits until those who had them know.
-    fn lose(&self, team: u128, server: ServerId) {
-        let number = |process: &Arc<Shared>| match process.lock().posts.get(&(team, server)) {
-            Some(Post::Up(number)) => Some(*number),
+    /// Everything is stored, and is not theirs any more; waits until they know.
+    fn cut_off(&self, team: u128, server: ServerId) {
+        let members: Vec<usize> = (0..3).filter(|member| MEMBERS[*member] == team).collect();
+        for member in &members {
+            self.file(*member).flush().expect("flushed");
+        }
+        let number = |state: &State| match state.posts.get(&(team, server)) {
+            Some(Post::Up { number, .. }) => Some(*number),
             _ => None,
         };
-        let before: Vec<_> = self.processes.iter().map(number).collect();
-        self.world.kill(team, server);
-        for (process, before) in self.processes.iter().zip(before) {
-            let Some(before) = before else { continue };
+        let before: Vec<_> = members.iter().map(|member| number(&self.processes[*member].lock())).collect();
+        self.world.cut_off(team, server);
+        for (member, before) in members.into_iter().zip(before) {
+            let process = &self.processes[member];
             let mut state = process.lock();
-            while matches!(state.posts.get(&(team, server)), Some(Post::Ending))
-                || matches!(state.posts.get(&(team, server)), Some(Post::Up(now)) if *now == before)
-            {
+            while number(&state).is_some_and(|now| Some(now) == before) {
                 state = process.wait(state, Duration::from_secs(10));
             }
+            assert_eq!(state.file((team, FILE)).lost, None, "all of it was stored");
         }
     }
 

@@ -1,16 +1,17 @@
 //! Pretended servers: files are vectors of bytes, leases are kept as simply as can be, and nothing goes over a
-//! connection. They insist that who writes for a team has leased what it writes.
+//! connection. They insist that who writes for a team has leased what it writes, and refuse those whose mailbox they do
+//! not know.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pario_layout::Striping;
 use pario_units::{ErrorKind, FileId, ServerId};
 use pario_wire::message::{Failure, STALE};
 
-use super::super::door::{Door, Mailbox, Recall};
+use super::super::door::{Door, Heard, Mailbox, Recall};
 use super::super::ranges::Ranges;
 use super::super::state::FURTHEST;
 use super::super::{Shared, TierFile, TierOptions};
@@ -44,10 +45,12 @@ pub struct Ground {
     pub late_leases: bool,
     /// Writes fail.
     pub broken: bool,
-    /// Teams, of one process, that were cut off.
-    fenced: BTreeSet<(u128, ServerId)>,
-    /// Somebody's mailbox was lost: its dirty bytes come without a lease.
-    pub lossy: bool,
+    /// Mailboxes cannot be attached.
+    pub mute: bool,
+    /// They can, but not now.
+    pub late: bool,
+    /// What a server says is good for this long.
+    pub good: Option<Duration>,
     pub reads: u64,
     pub writes: u64,
     pub grants: u64,
@@ -55,12 +58,20 @@ pub struct Ground {
     pub waiting: u32,
 }
 
+/// A mailbox, as a server knows it.
 struct Letters {
-    number: u64,
+    owner: Owner,
+    letters: Vec<Recall>,
+    /// Its connection, if there is one.
+    connection: Option<u64>,
+}
+
+/// Whose mailbox it is: a process, known by a number, and a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Owner {
+    process: usize,
     team: u128,
     server: ServerId,
-    letters: Vec<Recall>,
-    is_dead: bool,
 }
 
 /// A recall that was not answered by all.
@@ -70,7 +81,7 @@ struct Recalled {
     server: ServerId,
     file: FileId,
     range: Range<u64>,
-    missing: BTreeSet<u64>,
+    missing: BTreeSet<Owner>,
     gone: Range<u64>,
 }
 
@@ -116,7 +127,8 @@ impl World {
         team: u128,
         options: &TierOptions,
     ) -> Result<TierFile> {
-        shared.open((team, FILE), Arc::new(Way { world: Arc::clone(self), team }), options)
+        let process = Arc::as_ptr(shared) as usize;
+        shared.open((team, FILE), Arc::new(Way { world: Arc::clone(self), process, team }), options)
     }
 
     /// Changes bytes as a stranger who lets nobody in between.
@@ -143,20 +155,23 @@ impl World {
         ground.files.entry(FILE).or_default().resize(size as usize, 0);
     }
 
-    /// The same to a team that did not answer a recall: what it still has there is not taken any more.
+    /// Lets others go on without a team's processes: what they still have at a server is not taken any more.
     pub fn cut_off(&self, team: u128, server: ServerId) {
-        self.ground().fenced.insert((team, server));
-        self.kill(team, server);
+        let mut ground = self.ground();
+        let is_one = |owner: &Owner| owner.team == team && owner.server == server;
+        let owners: Vec<Owner> = ground.boxes.iter().map(|one| one.owner).filter(is_one).collect();
+        owners.into_iter().for_each(|owner| ground.bury(owner));
+        self.changed.notify_all();
     }
 
-    /// Ends all mailboxes of a team at a server.
+    /// Ends the connections of all mailboxes of a team at a server.
     pub fn kill(&self, team: u128, server: ServerId) {
         let mut ground = self.ground();
-        for one in ground.boxes.iter_mut().filter(|one| one.team == team && one.server == server) {
-            one.is_dead = true;
+        for one in &mut ground.boxes {
+            if one.owner.team == team && one.owner.server == server {
+                one.connection = None;
+            }
         }
-        ground.lossy = true;
-        ground.bury();
         self.changed.notify_all();
     }
 
@@ -209,7 +224,6 @@ impl Ground {
 
     /// Recalls what others than this team have of a range; whether there was something.
     fn recall(&mut self, team: Option<u128>, server: ServerId, file: FileId, local: &Range<u64>) -> bool {
-        self.bury();
         let Some(leases) = self.leases.get(&(server, file)) else { return false };
         let overlaps = |held: &Ranges| held.iter().any(|one| one.start < local.end && local.start < one.end);
         let holders: Vec<u128> = leases
@@ -227,18 +241,24 @@ impl Ground {
             self.numbers += 1;
             let (number, range) = (self.numbers, local.clone());
             let mut missing = BTreeSet::new();
-            for one in self.boxes.iter_mut().filter(|one| one.team == *holder && one.server == server) {
-                missing.insert(one.number);
-                one.letters.push(Recall { number, file, range: range.clone() });
+            let mut away = Vec::new();
+            for one in &mut self.boxes {
+                if one.owner.team == *holder && one.owner.server == server {
+                    missing.insert(one.owner);
+                    one.letters.push(Recall { number, file, range: range.clone() });
+                    away.extend(one.connection.is_none().then_some(one.owner));
+                }
             }
             let (team, gone) = (*holder, 0..FURTHEST);
             self.recalls.push(Recalled { number, team, server, file, range, missing, gone });
+            // Nobody waits for them.
+            away.into_iter().for_each(|owner| self.bury(owner));
         }
         !holders.is_empty()
     }
 
     /// A mailbox gives up a range.
-    fn give_up(&mut self, mailbox: u64, number: u64, gone: &Range<u64>) {
+    fn give_up(&mut self, mailbox: Owner, number: u64, gone: &Range<u64>) {
         let Some(index) = self.recalls.iter().position(|one| one.number == number) else { return };
         let one = &mut self.recalls[index];
         assert!(gone.start <= one.range.start && one.range.end <= gone.end, "{gone:?} has {:?}", one.range);
@@ -253,28 +273,37 @@ impl Ground {
         }
     }
 
-    /// Dead mailboxes have given up everything; a team without any has no leases.
-    fn bury(&mut self) {
-        let dead: Vec<u64> = self.boxes.iter().filter(|one| one.is_dead).map(|one| one.number).collect();
-        self.boxes.retain(|one| !one.is_dead);
-        for mailbox in dead {
-            let numbers: Vec<u64> = self
-                .recalls
-                .iter()
-                .filter(|one| one.missing.contains(&mailbox))
-                .map(|one| one.number)
-                .collect();
-            numbers.into_iter().for_each(|number| self.give_up(mailbox, number, &(0..FURTHEST)));
-        }
+    /// A mailbox has given up everything, and is not known any more; a team without any has no leases.
+    fn bury(&mut self, owner: Owner) {
+        self.boxes.retain(|one| one.owner != owner);
+        let owed = self.recalls.iter().filter(|one| one.missing.contains(&owner));
+        let numbers: Vec<u64> = owed.map(|one| one.number).collect();
+        numbers.into_iter().for_each(|number| self.give_up(owner, number, &(0..FURTHEST)));
         let boxes = &self.boxes;
         for ((server, _), leases) in &mut self.leases {
-            leases.retain(|team, _| boxes.iter().any(|one| one.team == *team && one.server == *server));
+            leases.retain(|team, _| {
+                boxes.iter().any(|one| one.owner.team == *team && one.owner.server == *server)
+            });
         }
+    }
+
+    pub fn is_away(&self, team: u128, server: ServerId) -> bool {
+        let is_one = |one: &Letters| one.owner.team == team && one.owner.server == server;
+        self.boxes.iter().any(|one| is_one(one) && one.connection.is_none())
+    }
+
+    fn find(&mut self, owner: Owner) -> Option<&mut Letters> {
+        self.boxes.iter_mut().find(|one| one.owner == owner)
+    }
+
+    fn heard(&self, recalls: Vec<Recall>) -> Heard {
+        Heard { recalls, good_until: Instant::now() + self.good.unwrap_or(Duration::from_secs(3600)) }
     }
 }
 
 struct Way {
     world: Arc<World>,
+    process: usize,
     team: u128,
 }
 
@@ -331,12 +360,13 @@ impl Door for Way {
         for (at, bytes) in segments {
             let range = *at..*at + bytes.len() as u64;
             for share in self.world.striping.shares(range.clone()) {
-                if ground.fenced.contains(&(self.team, share.server)) {
+                let owner = Owner { process: self.process, team: self.team, server: share.server };
+                if ground.find(owner).is_none() {
                     return Err(cut_off(share.server));
                 }
                 let held = ground.leases.get(&(share.server, FILE)).and_then(|leases| leases.get(&self.team));
                 let is_held = held.is_some_and(|held| held.contains(&(share.at..share.at + share.len)));
-                assert!(is_held || ground.lossy, "staged without a lease: {range:?}");
+                assert!(is_held, "staged without a lease: {range:?}");
             }
             ground = self.world.demand(ground, Some(self.team), range);
             ground.put(FILE, *at, bytes);
@@ -364,8 +394,7 @@ impl Door for Way {
     fn lease(&self, server: ServerId, range: Range<u64>) -> Result<Vec<Range<u64>>> {
         let mut ground = self.world.ground();
         loop {
-            ground.bury();
-            if !ground.boxes.iter().any(|one| one.team == self.team && one.server == server) {
+            if !ground.boxes.iter().any(|one| one.owner.team == self.team && one.owner.server == server) {
                 return Err(failed(ErrorKind::Protocol, "no mailbox"));
             }
             let others = ground.recall(Some(self.team), server, FILE, &range);
@@ -400,42 +429,58 @@ impl Door for Way {
         Ok(vec![extent])
     }
 
-    fn mailbox(&self, server: ServerId, anew: bool) -> Result<Box<dyn Mailbox>> {
-        let mut ground = self.world.ground();
-        if !anew && ground.fenced.contains(&(self.team, server)) {
-            return Err(cut_off(server));
-        }
-        ground.fenced.remove(&(self.team, server));
-        ground.numbers += 1;
-        let (number, team) = (ground.numbers, self.team);
-        ground.boxes.push(Letters { number, team, server, letters: Vec::new(), is_dead: false });
-        Ok(Box::new(Slot { world: Arc::clone(&self.world), number }))
+    fn mailbox(&self, server: ServerId) -> Box<dyn Mailbox> {
+        let owner = Owner { process: self.process, team: self.team, server };
+        Box::new(Slot { world: Arc::clone(&self.world), owner, connection: 0 })
     }
 }
 
 struct Slot {
     world: Arc<World>,
-    number: u64,
+    owner: Owner,
+    connection: u64,
 }
 
 impl Slot {
-    fn gone() -> Error {
-        failed(ErrorKind::Unreachable, "the mailbox is dead")
+    /// The mailbox, as long as the connection is there.
+    fn mine<'a>(&self, ground: &'a mut Ground) -> Result<&'a mut Letters> {
+        let mine = ground.find(self.owner).filter(|one| one.connection == Some(self.connection));
+        mine.ok_or_else(|| failed(ErrorKind::Unreachable, "the connection is broken"))
     }
 }
 
 impl Mailbox for Slot {
-    fn recalls(&mut self) -> Result<Vec<Recall>> {
+    fn attach(&mut self, anew: bool) -> Result<Heard> {
+        let mut ground = self.world.answer(self.world.ground(), |ground| ground.late);
+        if ground.mute {
+            return Err(failed(ErrorKind::Unreachable, "nobody is there"));
+        }
+        if anew {
+            ground.bury(self.owner);
+            ground.boxes.push(Letters { owner: self.owner, letters: Vec::new(), connection: None });
+        }
+        ground.numbers += 1;
+        self.connection = ground.numbers;
+        let owed = ground.recalls.iter().filter(|one| one.missing.contains(&self.owner));
+        let told = |one: &Recalled| Recall { number: one.number, file: one.file, range: one.range.clone() };
+        let letters: Vec<Recall> = owed.map(told).collect();
+        let Some(mine) = ground.find(self.owner) else { return Err(cut_off(self.owner.server)) };
+        (mine.connection, mine.letters) = (Some(self.connection), Vec::new());
+        self.world.changed.notify_all();
+        Ok(ground.heard(letters))
+    }
+
+    fn recalls(&mut self) -> Result<Heard> {
         let mut ground = self.world.ground();
         loop {
-            let mine =
-                ground.boxes.iter_mut().find(|one| one.number == self.number).ok_or_else(Slot::gone)?;
+            let mine = self.mine(&mut ground)?;
             if !mine.letters.is_empty() {
-                return Ok(std::mem::take(&mut mine.letters));
+                let letters = std::mem::take(&mut mine.letters);
+                return Ok(ground.heard(letters));
             }
             let (woken, waited) = self.world.changed.wait_timeout(ground, Duration::from_millis(50)).unwrap();
             if waited.timed_out() {
-                return Ok(Vec::new());
+                return Ok(woken.heard(Vec::new()));
             }
             ground = woken;
         }
@@ -443,8 +488,8 @@ impl Mailbox for Slot {
 
     fn give_up(&mut self, number: u64, gone: Range<u64>) -> Result<()> {
         let mut ground = self.world.ground();
-        ground.boxes.iter().find(|one| one.number == self.number).ok_or_else(Slot::gone)?;
-        ground.give_up(self.number, number, &gone);
+        self.mine(&mut ground)?;
+        ground.give_up(self.owner, number, &gone);
         self.world.changed.notify_all();
         Ok(())
     }
@@ -453,8 +498,9 @@ impl Mailbox for Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         let mut ground = self.world.ground();
-        ground.boxes.iter_mut().filter(|one| one.number == self.number).for_each(|one| one.is_dead = true);
-        ground.bury();
+        if ground.find(self.owner).is_some_and(|one| one.connection.is_none_or(|now| now == self.connection)) {
+            ground.bury(self.owner);
+        }
         self.world.changed.notify_all();
     }
 }

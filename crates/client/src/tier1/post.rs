@@ -1,0 +1,205 @@
+//! Mailboxes: a thread for each server at which a team may have leases hears of recalls, and finds out what becomes of the
+//! leases if the server is not to be heard.
+//!
+//! What is leased is good for a time that the server says whenever it is heard; beyond that whoever wants to use it waits.
+//! When the connection breaks, the leases are *doubted*, and the mailbox attaches again. A server that still knows it has
+//! let nobody else at them, be it the same one or its successor: all goes on as before. One that does not has; then what
+//! is kept here is forgotten, and lost as far as it was not stored, which the next flush says. If it is not to be
+//! reached, only dirty bytes stay: when it is back it takes them, or refuses them for the same reason.
+
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use pario_units::ServerId;
+
+use super::Shared;
+use super::door::{Door, Heard, Mailbox};
+use super::state::{FURTHEST, Key, Kept, Post, State};
+use crate::error::{Error, Result};
+
+impl Shared {
+    /// Makes sure of a mailbox: its number.
+    pub(super) fn mailbox(
+        self: &Arc<Shared>,
+        key: Key,
+        server: ServerId,
+        door: &Arc<dyn Door>,
+        since: Instant,
+    ) -> Result<u64> {
+        let (team, patience) = (key.0, door.deadline());
+        let mut state = self.lock();
+        loop {
+            match state.posts.get(&(team, server)) {
+                Some(Post::Up { number, .. }) => return Ok(*number),
+                Some(Post::Failed(_)) => {
+                    let Some(Post::Failed(error)) = state.posts.remove(&(team, server)) else { continue };
+                    return Err(error);
+                }
+                Some(Post::Away) => state = self.wait_until(state, since, patience, key)?,
+                None => {
+                    state.posts.insert((team, server), Post::Away);
+                    let (shared, mailbox) = (Arc::downgrade(self), door.mailbox(server));
+                    let run = move || run(&shared, team, server, mailbox);
+                    if let Err(cause) = std::thread::Builder::new().name("pario-recalls".into()).spawn(run) {
+                        state.posts.remove(&(team, server));
+                        return Err(Error::Thread(cause));
+                    }
+                }
+            }
+        }
+    }
+
+    fn set_post(&self, team: u128, server: ServerId, post: Option<Post>) {
+        let mut state = self.lock();
+        match post {
+            Some(post) => state.posts.insert((team, server), post),
+            None => state.posts.remove(&(team, server)),
+        };
+        self.changed.notify_all();
+        self.work.notify_one();
+    }
+
+    /// The server was heard, and says that what was leased is so.
+    fn heard(&self, team: u128, server: ServerId, number: u64, good_until: Instant) {
+        let mut state = self.lock();
+        state.posts.insert((team, server), Post::Up { number, good_until });
+        for (_, file) in state.files_of_mut(team) {
+            let doubted = file.doubted.remove(&server).unwrap_or_default();
+            let leases = file.leases.entry(server).or_default();
+            doubted.iter().for_each(|extent| leases.insert(extent));
+        }
+        self.changed.notify_all();
+    }
+
+    /// The server is not to be heard.
+    fn doubt(&self, team: u128, server: ServerId) {
+        let mut state = self.lock();
+        state.posts.insert((team, server), Post::Away);
+        for (_, file) in state.files_of_mut(team) {
+            let leases = file.leases.remove(&server).unwrap_or_default();
+            let doubted = file.doubted.entry(server).or_default();
+            leases.iter().for_each(|extent| doubted.insert(extent));
+        }
+    }
+
+    /// Takes everything out that a team has at a server; `lost`: also what is dirty, because others have got at it.
+    fn forget(&self, team: u128, server: ServerId, lost: bool) {
+        let mut state = self.lock();
+        state.is_cut_off(team, server);
+        let keys: Vec<Key> = state.files_of(team).map(|(key, _)| *key).collect();
+        for key in keys {
+            let Some(file) = state.files.get(&key) else { continue };
+            let blocks = file.blocks_at(server, &(0..FURTHEST));
+            state = self.landed(state, key, &blocks);
+            if lost {
+                state.lose_dirty(key, server, &(0..FURTHEST));
+            }
+            state.take_out(key, &blocks);
+            state.drop_if_unused(key);
+        }
+        self.changed.notify_all();
+        self.work.notify_one();
+    }
+
+    /// Whether the mailbox is of use; it is taken down if not.
+    fn is_needed(&self, team: u128, server: ServerId) -> bool {
+        let mut state = self.lock();
+        let is_needed = state.holds_files_of(team);
+        if !is_needed {
+            state.posts.insert((team, server), Post::Away);
+        }
+        is_needed
+    }
+}
+
+/// A mailbox's thread: as long as it is of use.
+fn run(shared: &Weak<Shared>, team: u128, server: ServerId, mut mailbox: Box<dyn Mailbox>) {
+    let mut number = 0;
+    while let Some(attached) = attach(shared, team, server, &mut number, &mut *mailbox) {
+        let mut heard = attached;
+        loop {
+            let Some(shared) = shared.upgrade() else { return };
+            let is_well = heard.is_ok_and(|Heard { recalls, good_until }| {
+                shared.heard(team, server, number, good_until);
+                recalls.into_iter().all(|one| shared.recall(team, server, one, &mut *mailbox))
+            });
+            if !shared.is_needed(team, server) {
+                drop(mailbox);
+                return shared.set_post(team, server, None);
+            }
+            if !is_well {
+                shared.doubt(team, server);
+                break;
+            }
+            drop(shared);
+            heard = mailbox.recalls();
+        }
+    }
+}
+
+/// Attaches a mailbox, for the first time or again. `None`: it cannot be, or nobody needs it any more. The number is
+/// another one if nothing is as it was.
+fn attach(
+    shared: &Weak<Shared>,
+    team: u128,
+    server: ServerId,
+    number: &mut u64,
+    mailbox: &mut dyn Mailbox,
+) -> Option<Result<Heard>> {
+    let is_first = *number == 0;
+    let mut anew = !shared.upgrade()?.lock().keeps(team, server);
+    let mut heard = mailbox.attach(anew);
+    if matches!(&heard, Err(error) if error.cut_off_at().is_some()) {
+        shared.upgrade()?.forget(team, server, true);
+        anew = true;
+        heard = mailbox.attach(anew);
+    }
+    let shared = shared.upgrade()?;
+    if anew || is_first {
+        *number = shared.lock().tick();
+    }
+    match heard {
+        Ok(heard) => Some(Ok(heard)),
+        Err(error) => {
+            shared.forget(team, server, false);
+            shared.set_post(team, server, is_first.then_some(Post::Failed(error)));
+            None
+        }
+    }
+}
+
+impl State {
+    /// Whether a team keeps something that lies at a server, or is about to.
+    fn keeps(&self, team: u128, server: ServerId) -> bool {
+        let keeps = |file: &Kept| {
+            let leases = [file.leases.get(&server), file.doubted.get(&server)];
+            leases.into_iter().flatten().any(|held| !held.is_empty())
+                || !file.blocks_at(server, &(0..FURTHEST)).is_empty()
+        };
+        self.files_of(team).any(|(_, file)| keeps(file))
+    }
+
+    /// A server says that others have got at what the team's process keeps there, of which its mailbox is about to hear, or
+    /// it is not to be reached: nothing is done under the old leases any more.
+    pub fn is_cut_off(&mut self, team: u128, server: ServerId) {
+        for (_, file) in self.files_of_mut(team) {
+            file.leases.remove(&server);
+            file.doubted.remove(&server);
+            let asked = file.leasing.iter_mut().filter(|one| one.server == server);
+            asked.for_each(|one| one.left.insert(0..FURTHEST));
+        }
+        if let Some(post @ Post::Up { .. }) = self.posts.get_mut(&(team, server)) {
+            *post = Post::Away;
+        }
+    }
+
+    /// Whether nobody else can have got at a block that is leased.
+    pub fn is_good(&self, key: Key, index: u64) -> bool {
+        let (file, now) = (&self.files[&key], Instant::now());
+        let is_good = |server| match self.posts.get(&(key.0, server)) {
+            Some(Post::Up { good_until, .. }) => now < *good_until,
+            _ => false,
+        };
+        file.striping.shares(file.range_of(index)).all(|share| is_good(share.server))
+    }
+}
