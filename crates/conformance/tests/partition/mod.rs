@@ -1,11 +1,13 @@
 //! The trials, and what they are made of: a [`site`] with a partition, a [`world`] that knows what is right, and
 //! [`crew`]s of clients.
 
+mod cable;
 mod clients;
 mod copies;
 mod crew;
 mod dice;
 mod faults;
+mod fence;
 mod hosts;
 mod limits;
 mod model;

@@ -298,6 +298,8 @@ pub enum Door {
     Local,
     /// By TCP.
     Far,
+    /// By TCP and this port, where something passes everything on.
+    By(u16),
     /// Whatever there is.
     Any,
 }
@@ -313,9 +315,12 @@ pub fn connect(home: &Path, door: Door) -> pario::Result<Partition> {
         let mut target = Target::of_entry(&entry, secret)?;
         for addresses in &mut target.servers {
             addresses.retain(|address| match address {
-                Address::Unix(_) => door != Door::Far,
+                Address::Unix(_) => matches!(door, Door::Local | Door::Any),
                 Address::Tcp(..) => door != Door::Local,
             });
+            if let Door::By(port) = door {
+                *addresses = vec![Address::Tcp("127.0.0.1".into(), port)];
+            }
         }
         Ok(target)
     };

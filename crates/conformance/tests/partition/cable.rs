@@ -1,0 +1,89 @@
+//! A cable between a client and a server, which can be cut or go dead: a TCP port that passes everything on.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+/// What passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    All,
+    /// Nothing, and nobody is told.
+    Nothing,
+    /// Connections break, and new ones do not come about.
+    Cut,
+}
+
+/// The cable; its threads end with the test's process.
+pub struct Cable {
+    port: u16,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    state: Mutex<(State, Vec<TcpStream>)>,
+    changed: Condvar,
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, (State, Vec<TcpStream>)> {
+        self.state.lock().expect("nobody panics with it")
+    }
+
+    /// Passes on what comes, as long as both ends are there.
+    fn pass(&self, mut from: TcpStream, mut to: TcpStream) {
+        let mut bytes = vec![0; 64 << 10];
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            let mut state = self.lock();
+            while state.0 == State::Nothing {
+                state = self.changed.wait(state).expect("nobody panics with it");
+            }
+            drop(state);
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+    }
+}
+
+impl Cable {
+    /// To a server at this address.
+    pub fn to(address: (String, u16)) -> Cable {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
+        let port = listener.local_addr().expect("it is bound").port();
+        let inner = Arc::new(Inner { state: Mutex::new((State::All, Vec::new())), changed: Condvar::new() });
+        let shared = Arc::clone(&inner);
+        std::thread::spawn(move || {
+            for near in listener.incoming() {
+                let (Ok(near), Ok(far)) = (near, TcpStream::connect(&address)) else { continue };
+                let twice = |one: &TcpStream| one.try_clone().expect("there are descriptors");
+                let mut state = shared.lock();
+                if state.0 == State::Cut {
+                    continue;
+                }
+                state.1.extend([twice(&near), twice(&far)]);
+                for (from, to) in [(twice(&near), twice(&far)), (far, near)] {
+                    let shared = Arc::clone(&shared);
+                    std::thread::spawn(move || shared.pass(from, to));
+                }
+            }
+        });
+        Cable { port, inner }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn set(&self, now: State) {
+        let mut state = self.inner.lock();
+        state.0 = now;
+        if now == State::Cut {
+            for one in state.1.drain(..) {
+                let _ = one.shutdown(Shutdown::Both);
+            }
+        }
+        self.inner.changed.notify_all();
+    }
+}
