@@ -7,6 +7,8 @@ use pario_hints::{Complaint, Hints};
 use pario_posix::{FileSystem, FsKind, Striping, node};
 use pario_trace::{Setup, StatsTo};
 
+use crate::job;
+
 /// What the environment says.
 #[derive(Debug)]
 pub struct Env {
@@ -93,7 +95,7 @@ impl Env {
             registry: set("PARIO_HOME")
                 .map(PathBuf::from)
                 .or_else(|| Some(PathBuf::from(set("HOME")?).join(".pario"))),
-            program: job(&set).map(|job| digest(0, &job)),
+            program: job::name(&set).map(|job| digest(0, &job)),
             plan: set("PARIO_PLAN").map(PathBuf::from),
             place: var("PARIO_PLACE").unwrap_or_default(),
             verbose: on("PARIO_VERBOSE"),
@@ -136,12 +138,6 @@ impl Env {
     }
 }
 
-/// What all ranks of a program have in common, and no others. MPICH's own launcher says no such thing.
-fn job(set: &dyn Fn(&str) -> Option<String>) -> Option<String> {
-    let slurm = || Some(format!("{}.{}", set("SLURM_JOB_ID")?, set("SLURM_STEP_ID")?));
-    set("PARIO_JOB").or_else(|| set("PMIX_NAMESPACE")).or_else(slurm)
-}
-
 fn digest(seed: u64, text: &str) -> u64 {
     text.bytes()
         .fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3).rotate_left(7))
@@ -178,19 +174,6 @@ pub fn say(line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ranks_of_a_program_know_each_other_by_what_the_launcher_says() {
-        let program = |set: &[(&str, &str)]| {
-            Env::read(&|name| set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).into()))
-                .program
-        };
-        let slurm = [("SLURM_JOB_ID", "7"), ("SLURM_STEP_ID", "1")];
-        assert_eq!(program(&[]), None);
-        assert_eq!(program(&slurm[..1]), None);
-        assert_eq!(program(&slurm), program(&[("PARIO_JOB", "7.1"), ("SLURM_JOB_ID", "9")]));
-        assert_ne!(program(&slurm), program(&[("PMIX_NAMESPACE", "165675009")]));
-    }
 
     #[test]
     fn switches_and_hints_are_read() {

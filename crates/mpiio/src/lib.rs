@@ -16,6 +16,7 @@ mod env;
 mod error;
 mod file;
 pub mod handles;
+mod job;
 mod name;
 mod open;
 mod placing;

@@ -223,7 +223,9 @@ fn a_server_that_has_lost_its_notes_trusts_nobody() {
     drop(both);
     // A line that a kill cut short is no harm, as if it had not been written.
     let whole = text.clone() + "here b";
-    for (notes_now, is_known) in [(whole, true), (text.replace("here", "hear"), false), (String::new(), false)] {
+    for (notes_now, is_known) in
+        [(whole, true), (text.replace("here", "hear"), false), (String::new(), false)]
+    {
         std::fs::write(&notes, notes_now).unwrap();
         let server = again(&dir.0, LONG);
         let mut mailbox = process.mailbox();

@@ -14,7 +14,7 @@ use pario_units::ServerId;
 
 use super::Shared;
 use super::door::{Door, Heard, Mailbox};
-use super::state::{FURTHEST, Key, Kept, Post, State};
+use super::state::{FURTHEST, Kept, Key, Post, State};
 use crate::error::{Error, Result};
 
 impl Shared {

@@ -92,7 +92,8 @@ impl Log {
         self.file = None;
         let removed = fs::remove_file(&self.path).or_else(|_| fs::write(&self.path, ""));
         let path = self.path.display();
-        let worse = if removed.is_err() { "; it cannot be removed either: do not restart this server" } else { "" };
+        let worse =
+            if removed.is_err() { "; it cannot be removed either: do not restart this server" } else { "" };
         self.trouble = Some(format!(
             "who has leased what cannot be noted in {path}: {error}; after a restart of this server programs lose what \
              they have not stored{worse}"

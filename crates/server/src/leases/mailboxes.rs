@@ -18,7 +18,6 @@ use crate::error::{Error, Result};
 /// Mailboxes at a server; beyond that those that are away are forgotten.
 const MOST_MAILBOXES: usize = 4096;
 
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Here(Session),

@@ -168,7 +168,17 @@ mod tests {
         ] {
             assert_eq!(Record::parse(&record.to_string()), Some(record));
         }
-        for bad in ["", "here", "here 1", "here 1 2 0-1", "gone 1 2", "has 1 2 3", "has 1 2 4-3", "was 1 2", "here x 1"] {
+        for bad in [
+            "",
+            "here",
+            "here 1",
+            "here 1 2 0-1",
+            "gone 1 2",
+            "has 1 2 3",
+            "has 1 2 4-3",
+            "was 1 2",
+            "here x 1",
+        ] {
             assert_eq!(Record::parse(bad), None, "{bad}");
         }
     }

@@ -498,7 +498,8 @@ impl Mailbox for Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         let mut ground = self.world.ground();
-        if ground.find(self.owner).is_some_and(|one| one.connection.is_none_or(|now| now == self.connection)) {
+        if ground.find(self.owner).is_some_and(|one| one.connection.is_none_or(|now| now == self.connection))
+        {
             ground.bury(self.owner);
         }
         self.world.changed.notify_all();
