@@ -1,8 +1,14 @@
-//! A cable between a client and a server, which can be cut or go dead: a TCP port that passes everything on.
+//! A cable between a client and a server, which can be cut, go dead, or make each of them seem to be of another version:
+//! a TCP port that passes everything on.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use pario::Target;
+use pario_transport::Address;
+
+use super::site::Site;
 
 /// What passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +37,7 @@ impl Inner {
     }
 
     /// Passes on what comes, as long as both ends are there.
-    fn pass(&self, mut from: TcpStream, mut to: TcpStream) {
+    fn pass(&self, mut from: TcpStream, mut to: TcpStream, mut version: Option<u16>) {
         let mut bytes = vec![0; 64 << 10];
         while let Ok(count @ 1..) = from.read(&mut bytes) {
             let mut state = self.lock();
@@ -39,6 +45,10 @@ impl Inner {
                 state = self.changed.wait(state).expect("nobody panics with it");
             }
             drop(state);
+            // The first message of either side has it there, and comes at once.
+            if let Some(version) = version.take() {
+                bytes[4..6].copy_from_slice(&version.to_le_bytes());
+            }
             if to.write_all(&bytes[..count]).is_err() {
                 break;
             }
@@ -48,8 +58,19 @@ impl Inner {
 }
 
 impl Cable {
-    /// To a server at this address.
-    pub fn to(address: (String, u16)) -> Cable {
+    /// To the first server of a site.
+    pub fn to(site: &Site) -> Cable {
+        Cable::speaking(site, None)
+    }
+
+    /// The same, which makes either side believe that the other one speaks this version of the protocol.
+    pub fn speaking(site: &Site, version: Option<u16>) -> Cable {
+        let target = Target::of_entry(&site.entry(), site.secret()).expect("it is up");
+        let tcp = target.servers[0].iter().find_map(|address| match address {
+            Address::Tcp(host, port) => Some((host.clone(), *port)),
+            Address::Unix(_) => None,
+        });
+        let address = tcp.expect("it listens");
         let listener = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
         let port = listener.local_addr().expect("it is bound").port();
         let inner = Arc::new(Inner { state: Mutex::new((State::All, Vec::new())), changed: Condvar::new() });
@@ -65,7 +86,7 @@ impl Cable {
                 state.1.extend([twice(&near), twice(&far)]);
                 for (from, to) in [(twice(&near), twice(&far)), (far, near)] {
                     let shared = Arc::clone(&shared);
-                    std::thread::spawn(move || shared.pass(from, to));
+                    std::thread::spawn(move || shared.pass(from, to, version));
                 }
             }
         });

@@ -6,7 +6,6 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
 use pario::{File, OpenOptions, Partition, TierOptions};
-use pario_transport::Address;
 use pario_units::ServerId;
 
 use super::cable::{Cable, State};
@@ -134,16 +133,6 @@ fn overwrite(site: &Site) {
     open(&site.client()).write_at(&[9; 100], 0).expect("it may");
 }
 
-fn cable(site: &Site) -> Cable {
-    let entry = site.entry();
-    let target = pario::Target::of_entry(&entry, site.secret()).expect("it is up");
-    let tcp = target.servers[0].iter().find_map(|address| match address {
-        Address::Tcp(host, port) => Some((host.clone(), *port)),
-        Address::Unix(_) => None,
-    });
-    Cable::to(tcp.expect("it listens"))
-}
-
 #[test]
 fn a_killed_server_takes_what_was_kept_meanwhile() {
     for door in ["local", "far"] {
@@ -186,7 +175,7 @@ fn who_missed_the_return_of_a_killed_server_overwrites_nothing() {
 #[test]
 fn a_cable_that_is_mended_costs_nothing() {
     let site = site(true);
-    let cable = cable(&site);
+    let cable = Cable::to(&site);
     let keeper = Keeper::start(&site, &cable.port().to_string());
     cable.set(State::Cut);
     cable.set(State::All);
@@ -197,7 +186,7 @@ fn a_cable_that_is_mended_costs_nothing() {
 #[test]
 fn who_was_cut_off_overwrites_nothing() {
     let site = site(true);
-    let cable = cable(&site);
+    let cable = Cable::to(&site);
     let keeper = Keeper::start(&site, &cable.port().to_string());
     cable.set(State::Cut);
     overwrite(&site);
@@ -210,7 +199,7 @@ fn who_was_cut_off_overwrites_nothing() {
 #[test]
 fn what_may_be_out_of_date_is_not_shown() {
     let site = site(false);
-    let cable = cable(&site);
+    let cable = Cable::to(&site);
     let mut keeper = Keeper::start(&site, &cable.port().to_string());
     cable.set(State::Nothing);
     overwrite(&site);

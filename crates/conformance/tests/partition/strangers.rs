@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use pario::{OpenOptions, Partition};
 use pario_transport::{Address, Connection, Tuning};
 use pario_units::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp};
-use pario_wire::greeting::{Greeting, Hello, Prefix, Role};
+use pario_wire::greeting::{Greeting, Hello, Prefix, Role, VERSION};
 use pario_wire::message::{Access, Change, Create, Held, Intent, Range, Run, TableId, What, Wish, Written};
 use pario_wire::{Envelope, HEAD, Nonce, Request, Secret, Side, encode_request};
 
+use super::cable::Cable;
 use super::dice::Dice;
-use super::site::{Shape, Site};
+use super::site::{Door, Shape, Site, connect};
 use super::{soon, try_seeds};
 
 const SERVER: ServerId = ServerId(0);
@@ -313,4 +314,25 @@ fn nothing_that_is_said_ends_a_server() {
             client.remove_parts(server, (100..103).map(FileId).collect()).expect("nobody uses them");
         }
     });
+}
+
+/// Either side is of another version to the other one: both say so in one line, and nothing else happens.
+#[test]
+fn another_version_is_refused_in_one_line() {
+    let site = Site::up(Shape::new(1));
+    let cable = Cable::speaking(&site, Some(VERSION + 1));
+    let refused = connect(&site.home(), Door::By(cable.port())).and_then(|client| client.status(SERVER));
+    let error = refused.expect_err("it is of another version");
+    assert_eq!(error.kind(), ErrorKind::Protocol);
+    let (text, next) = (error.to_string(), VERSION + 1);
+    let ours =
+        format!("this server speaks version {VERSION} of the protocol, not {next}; use the same release");
+    assert!(text.contains("server 0 of partition trial") && text.contains(&ours), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    let status = site.client().status(SERVER).expect("it answers");
+    let said = &status.last_errors[0];
+    assert!(
+        said.contains(&format!("speaks version {next} of the protocol")) && !said.contains('\n'),
+        "{said}"
+    );
 }
