@@ -125,21 +125,21 @@ impl Door for Servers {
     }
 
     fn mailbox(&self, server: ServerId) -> Box<dyn Mailbox> {
-        Box::new(PostBox { core: Arc::clone(&self.team.post), server, team: self.team.team })
+        Box::new(PostBox { team: Arc::clone(&self.team), server })
     }
 }
 
 /// A connection that is a mailbox. Only [`attach`](Mailbox::attach) makes it anew: who loses it does not know whether he
 /// still has his leases.
 struct PostBox {
-    core: Arc<Core>,
+    /// With it the team stays the same, as long as blocks are kept that it left here.
+    team: Arc<Team>,
     server: ServerId,
-    team: u128,
 }
 
 impl PostBox {
     fn poll(&self, anew: bool, wait: Duration) -> Result<Heard> {
-        let request = Request::Recalls { team: self.team, anew, wait_ms: wait.as_millis() as u32 };
+        let request = Request::Recalls { team: self.team.team, anew, wait_ms: wait.as_millis() as u32 };
         let asked = Instant::now();
         match self.ask(&request, wait)? {
             Reply::Recalled { recalls, good_ms } => {
@@ -158,17 +158,17 @@ impl PostBox {
     /// Asks on the connection that there is, or not at all.
     fn ask(&self, request: &Request, wait: Duration) -> Result<Reply> {
         let since = Instant::now();
-        let deadline = since + wait + self.core.options.deadline;
-        let mut held = self.core.hold(self.server, deadline)?;
+        let deadline = since + wait + self.team.post.options.deadline;
+        let mut held = self.team.post.hold(self.server, deadline)?;
         if !held.is_connected() {
-            return Err(self.core.unreachable(self.server, since, Cause::NoAddress));
+            return Err(self.team.post.unreachable(self.server, since, Cause::NoAddress));
         }
-        let sent = held.send(self.core.next_request(), request, &[], deadline);
+        let sent = held.send(self.team.post.next_request(), request, &[], deadline);
         match sent.and_then(|()| held.receive(&mut [], deadline)) {
             Ok(reply) => succeeded(self.server, reply),
             Err(error) => {
                 held.hang_up();
-                Err(self.core.unreachable(self.server, since, Cause::Transport(error)))
+                Err(self.team.post.unreachable(self.server, since, Cause::Transport(error)))
             }
         }
     }
@@ -177,8 +177,8 @@ impl PostBox {
 impl Mailbox for PostBox {
     fn attach(&mut self, anew: bool) -> Result<Heard> {
         let since = Instant::now();
-        let deadline = since + self.core.options.deadline;
-        let mut held = self.core.hold(self.server, deadline)?;
+        let deadline = since + self.team.post.options.deadline;
+        let mut held = self.team.post.hold(self.server, deadline)?;
         held.hang_up();
         held.connect(since, deadline)?;
         drop(held);
@@ -202,10 +202,10 @@ impl Mailbox for PostBox {
 impl Drop for PostBox {
     fn drop(&mut self) {
         let deadline = Instant::now() + FAREWELL;
-        let Ok(mut held) = self.core.hold(self.server, deadline) else { return };
+        let Ok(mut held) = self.team.post.hold(self.server, deadline) else { return };
         if held.is_connected() {
             // Who does not hear it finds out when others want something.
-            let sent = held.send(self.core.next_request(), &Request::Leave, &[], deadline);
+            let sent = held.send(self.team.post.next_request(), &Request::Leave, &[], deadline);
             let _ = sent.and_then(|()| held.receive(&mut [], deadline));
         }
         held.hang_up();
