@@ -4,11 +4,11 @@
 //! What is leased is good for a time that the server says whenever it is heard; beyond that whoever wants to use it waits.
 //! When the connection breaks, the leases are *doubted*, and the mailbox attaches again. A server that still knows it has
 //! let nobody else at them, be it the same one or its successor: all goes on as before. One that does not has; then what
-//! is kept here is forgotten, and lost as far as it was not stored, which the next flush says. If it is not to be
+//! is kept here is forgotten, and lost as far as it was not stored, which the next flush says. As long as it is not to be
 //! reached, only dirty bytes stay: when it is back it takes them, or refuses them for the same reason.
 
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pario_units::ServerId;
 
@@ -16,6 +16,9 @@ use super::Shared;
 use super::door::{Door, Heard, Mailbox};
 use super::state::{FURTHEST, Kept, Key, Post, State};
 use crate::error::{Error, Result};
+
+/// Between attempts to attach a mailbox again.
+const AGAIN: Duration = Duration::from_millis(500);
 
 impl Shared {
     /// Makes sure of a mailbox: its number.
@@ -35,7 +38,13 @@ impl Shared {
                     let Some(Post::Failed(error)) = state.posts.remove(&(team, server)) else { continue };
                     return Err(error);
                 }
-                Some(Post::Away) => state = self.wait_until(state, since, patience, key)?,
+                Some(Post::Away) => {
+                    let waited = since.elapsed();
+                    if waited >= patience {
+                        return Err(Error::Silent { file: key.1, waited });
+                    }
+                    state = self.wait(state, patience - waited);
+                }
                 None => {
                     state.posts.insert((team, server), Post::Away);
                     let (shared, mailbox) = (Arc::downgrade(self), door.mailbox(server));
@@ -114,58 +123,59 @@ impl Shared {
 
 /// A mailbox's thread: as long as it is of use.
 fn run(shared: &Weak<Shared>, team: u128, server: ServerId, mut mailbox: Box<dyn Mailbox>) {
-    let mut number = 0;
-    while let Some(attached) = attach(shared, team, server, &mut number, &mut *mailbox) {
-        let mut heard = attached;
+    let mut number = None;
+    loop {
+        let Some((mut heard, anew)) = attach(shared, team, server, &mut *mailbox) else { return };
+        let Some(held) = shared.upgrade() else { return };
+        let up = match number.filter(|_| !anew) {
+            Some(number) => number,
+            None => held.lock().tick(),
+        };
+        match heard {
+            // Whoever wants to use it first hears why it cannot be.
+            Err(error) if number.is_none() => return held.set_post(team, server, Some(Post::Failed(error))),
+            Err(_) => {
+                held.forget(team, server, false);
+                drop(held.wait(held.lock(), AGAIN));
+            }
+            Ok(_) => number = Some(up),
+        }
+        drop(held);
         loop {
-            let Some(shared) = shared.upgrade() else { return };
+            let Some(held) = shared.upgrade() else { return };
             let is_well = heard.is_ok_and(|Heard { recalls, good_until }| {
-                shared.heard(team, server, number, good_until);
-                recalls.into_iter().all(|one| shared.recall(team, server, one, &mut *mailbox))
+                held.heard(team, server, up, good_until);
+                recalls.into_iter().all(|one| held.recall(team, server, one, &mut *mailbox))
             });
-            if !shared.is_needed(team, server) {
+            if !held.is_needed(team, server) {
                 drop(mailbox);
-                return shared.set_post(team, server, None);
+                return held.set_post(team, server, None);
             }
             if !is_well {
-                shared.doubt(team, server);
+                held.doubt(team, server);
                 break;
             }
-            drop(shared);
+            drop(held);
             heard = mailbox.recalls();
         }
     }
 }
 
-/// Attaches a mailbox, for the first time or again. `None`: it cannot be, or nobody needs it any more. The number is
-/// another one if nothing is as it was.
+/// Attaches a mailbox, for the first time or again; and whether it is as if for the first time. `None`: nobody needs it any
+/// more.
 fn attach(
     shared: &Weak<Shared>,
     team: u128,
     server: ServerId,
-    number: &mut u64,
     mailbox: &mut dyn Mailbox,
-) -> Option<Result<Heard>> {
-    let is_first = *number == 0;
-    let mut anew = !shared.upgrade()?.lock().keeps(team, server);
-    let mut heard = mailbox.attach(anew);
-    if matches!(&heard, Err(error) if error.cut_off_at().is_some()) {
-        shared.upgrade()?.forget(team, server, true);
-        anew = true;
-        heard = mailbox.attach(anew);
+) -> Option<(Result<Heard>, bool)> {
+    let anew = !shared.upgrade()?.lock().keeps(team, server);
+    let heard = mailbox.attach(anew);
+    if !matches!(&heard, Err(error) if error.cut_off_at().is_some()) {
+        return Some((heard, anew));
     }
-    let shared = shared.upgrade()?;
-    if anew || is_first {
-        *number = shared.lock().tick();
-    }
-    match heard {
-        Ok(heard) => Some(Ok(heard)),
-        Err(error) => {
-            shared.forget(team, server, false);
-            shared.set_post(team, server, is_first.then_some(Post::Failed(error)));
-            None
-        }
-    }
+    shared.upgrade()?.forget(team, server, true);
+    Some((mailbox.attach(true), true))
 }
 
 impl State {
