@@ -87,6 +87,7 @@ impl Core {
         names: Option<Names>,
         listeners: Vec<Listener>,
         before: u64,
+        goes_on: bool,
     ) -> Result<Core> {
         let poll = Poll::new().map_err(|e| Error::System("epoll", e))?;
         let bell = Bell::new().map_err(|e| Error::System("eventfd", e))?;
@@ -99,7 +100,8 @@ impl Core {
         }
         let timers = Arc::new(Timers::default());
         let block = u64::from(tier.pool.geometry().block);
-        let marks = [tier.pool.mark(), before];
+        let mark = tier.pool.mark();
+        let marks = (if goes_on { mark } else { before }, mark);
         Ok(Core {
             leases: Leases::new(block, config.grace, Arc::clone(&timers), &config.directory, marks),
             peers: Peers::new(&config)?,

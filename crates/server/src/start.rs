@@ -50,7 +50,7 @@ impl Server {
             true => Box::new(store),
             false => Box::new(Faulty::slow(store, config.store_delay)),
         };
-        let (tier, adopted) = tier(&config, store)?;
+        let (tier, adopted, goes_on) = tier(&config, store)?;
         let before = read_retired(&config.directory);
         tier.pool.set_watermarks(config.high_water, config.low_water);
         let names = match config.server == config.metadata {
@@ -68,7 +68,7 @@ impl Server {
             listeners.push(listener);
         }
         let workers = config.workers.max(1);
-        let core = Arc::new(Core::new(config, tier, names, listeners, before)?);
+        let core = Arc::new(Core::new(config, tier, names, listeners, before, goes_on)?);
         let mut server =
             Server { core, threads: Vec::new(), socket, started: Started { unix, tcp, adopted } };
         for index in 0..workers {
@@ -148,9 +148,9 @@ impl Server {
     }
 }
 
-/// The pool over its store: a predecessor's if it left one, else a new one. One of another size is emptied into the
-/// store first.
-fn tier(config: &Config, store: Box<dyn Store>) -> Result<(Tier, Option<Adopted>)> {
+/// The pool over its store: a predecessor's if it left one, else a new one; and which. One of another size is emptied into
+/// the store first.
+fn tier(config: &Config, store: Box<dyn Store>) -> Result<(Tier, Option<Adopted>, bool)> {
     let identity = Identity { partition: config.partition, server: config.server };
     let path = config.run_directory.join("pool");
     let geometry = Geometry { block: config.block, slots: config.slots(), ledgers: LEDGERS };
@@ -161,13 +161,13 @@ fn tier(config: &Config, store: Box<dyn Store>) -> Result<(Tier, Option<Adopted>
         let same = pool.geometry() == geometry;
         let tier = Tier::new(pool, store);
         if same {
-            return Ok((tier, adopted));
+            return Ok((tier, adopted, true));
         }
         tier.retire(&Counters::new())?;
         discard(tier.pool, &config.directory)?;
         store = tier.store;
     }
-    Ok((Tier::new(Pool::create(&path, geometry, identity)?, store), adopted))
+    Ok((Tier::new(Pool::create(&path, geometry, identity)?, store), adopted, false))
 }
 
 /// Removes a pool of which everything is stored, and notes that it was so.

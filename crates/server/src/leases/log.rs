@@ -9,6 +9,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::records::Record;
@@ -31,12 +32,12 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// What a predecessor has left; nothing unless it was for one of these pools.
-    pub fn read(directory: &Path, marks: &[u64]) -> Vec<Record> {
+    /// What a predecessor has left; nothing unless it was for this pool.
+    pub fn read(directory: &Path, mark: u64) -> Vec<Record> {
         let text = fs::read_to_string(directory.join(NAME)).unwrap_or_default();
         let Some(first) = text.lines().next() else { return Vec::new() };
         let Some(end) = text.rfind("\n.\n") else { return Vec::new() };
-        if !marks.iter().any(|mark| first == heading(*mark)) {
+        if first != heading(mark) {
             return Vec::new();
         }
         let lines = text[..end].lines().skip(1).filter(|line| *line != ".");
@@ -76,7 +77,9 @@ impl Log {
     fn write_whole(&mut self, all: &[Record]) {
         let fresh = self.path.with_extension("new");
         let text = format!("{}\n{}", heading(self.mark), lines(all));
-        let written = File::create(&fresh).and_then(|mut file| {
+        let mut options = File::options();
+        let opened = options.write(true).create(true).truncate(true).mode(0o600).open(&fresh);
+        let written = opened.and_then(|mut file| {
             file.write_all(text.as_bytes())?;
             fs::rename(&fresh, &self.path)?;
             Ok(file)

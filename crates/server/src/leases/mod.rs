@@ -66,17 +66,17 @@ struct Fencing {
 }
 
 impl Leases {
-    /// Leases are whole blocks of `unit` bytes. Goes on where a predecessor ended whose pool is this one, or was the one
-    /// before it, and of which the directory knows.
+    /// Leases are whole blocks of `unit` bytes. Goes on where the predecessor ended whose pool was `before`: the same one, or
+    /// one of which everything was stored.
     pub fn new(
         unit: u64,
         grace: Duration,
         timers: Arc<Timers>,
         directory: &Path,
-        [mark, before]: [u64; 2],
+        (before, mark): (u64, u64),
     ) -> Arc<Leases> {
         let mut book = Book::new(unit, grace);
-        if !book.restore(Log::read(directory, &[mark, before])) {
+        if !book.restore(Log::read(directory, before)) {
             book = Book::new(unit, grace);
         }
         let log = Log::begin(directory, mark, &book.all_records());
