@@ -18,7 +18,7 @@ use pario_wire::greeting::{Hello, Role, Welcome};
 
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::leases::{GRACE, Leases};
+use crate::leases::{GRACE, Leases, Past};
 use crate::locks::Locks;
 use crate::names::Names;
 use crate::peers::Peers;
@@ -87,7 +87,7 @@ impl Core {
         names: Option<Names>,
         listeners: Vec<Listener>,
         before: u64,
-        goes_on: bool,
+        past: Past,
     ) -> Result<Core> {
         let poll = Poll::new().map_err(|e| Error::System("epoll", e))?;
         let bell = Bell::new().map_err(|e| Error::System("eventfd", e))?;
@@ -100,10 +100,9 @@ impl Core {
         }
         let timers = Arc::new(Timers::default());
         let block = u64::from(tier.pool.geometry().block);
-        let mark = tier.pool.mark();
-        let marks = (if goes_on { mark } else { before }, mark);
+        let notes = (&*config.run_directory, tier.pool.mark());
         Ok(Core {
-            leases: Leases::new(block, config.grace, Arc::clone(&timers), &config.directory, marks),
+            leases: Leases::new(block, config.grace, Arc::clone(&timers), past, notes),
             peers: Peers::new(&config)?,
             door: Arc::new(config.door()),
             views: Views::new(config.views, config.view_bytes),

@@ -11,6 +11,7 @@ use pario_transport::{Address, Listener, Tuning};
 use crate::config::Config;
 use crate::core::Core;
 use crate::error::{Error, Result};
+use crate::leases::Past;
 use crate::names::Names;
 use crate::peers::FORWARDERS;
 use crate::status::Counters;
@@ -50,8 +51,11 @@ impl Server {
             true => Box::new(store),
             false => Box::new(Faulty::slow(store, config.store_delay)),
         };
-        let (tier, adopted, goes_on) = tier(&config, store)?;
+        let (tier, adopted, past) = tier(&config, store)?;
         let before = read_retired(&config.directory);
+        let unit = u64::from(tier.pool.geometry().block);
+        let past = past.or_else(|| Past::of(&config.directory, before, unit)).unwrap_or_default();
+        Past::remove(&config.directory);
         tier.pool.set_watermarks(config.high_water, config.low_water);
         let names = match config.server == config.metadata {
             true => Some(Names::open(&config)?),
@@ -68,7 +72,7 @@ impl Server {
             listeners.push(listener);
         }
         let workers = config.workers.max(1);
-        let core = Arc::new(Core::new(config, tier, names, listeners, before, goes_on)?);
+        let core = Arc::new(Core::new(config, tier, names, listeners, before, past)?);
         let mut server =
             Server { core, threads: Vec::new(), socket, started: Started { unix, tcp, adopted } };
         for index in 0..workers {
@@ -115,7 +119,12 @@ impl Server {
         let _ = std::fs::remove_file(&self.socket);
         let finished = self.core.is_ending();
         match Arc::into_inner(self.core) {
-            Some(core) if finished => discard(core.tier.pool, &core.config.directory),
+            Some(core) if finished => {
+                core.leases.bequeath(&core.config.directory);
+                discard(core.tier.pool, &core.config.directory)?;
+                Past::remove(&core.config.run_directory);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }
@@ -148,26 +157,28 @@ impl Server {
     }
 }
 
-/// The pool over its store: a predecessor's if it left one, else a new one; and which. One of another size is emptied into
-/// the store first.
-fn tier(config: &Config, store: Box<dyn Store>) -> Result<(Tier, Option<Adopted>, bool)> {
+/// The pool over its store: a predecessor's if it left one, with who had leased what in it, else a new one. One of another
+/// size is emptied into the store first; and one of which that is not known, because clients know their way around in it who
+/// may have lost their leases.
+fn tier(config: &Config, store: Box<dyn Store>) -> Result<(Tier, Option<Adopted>, Option<Past>)> {
     let identity = Identity { partition: config.partition, server: config.server };
     let path = config.run_directory.join("pool");
     let geometry = Geometry { block: config.block, slots: config.slots(), ledgers: LEDGERS };
-    let (mut store, mut adopted) = (store, None);
+    let (mut store, mut adopted, mut last) = (store, None, None);
     if path.exists() {
         let (pool, found) = Pool::adopt(&path, identity)?;
         adopted = Some(found);
         let same = pool.geometry() == geometry;
+        let past = Past::of(&config.run_directory, pool.mark(), config.block.into());
         let tier = Tier::new(pool, store);
-        if same {
-            return Ok((tier, adopted, true));
+        if same && past.is_some() {
+            return Ok((tier, adopted, past));
         }
         tier.retire(&Counters::new())?;
         discard(tier.pool, &config.directory)?;
-        store = tier.store;
+        (store, last) = (tier.store, past);
     }
-    Ok((Tier::new(Pool::create(&path, geometry, identity)?, store), adopted, false))
+    Ok((Tier::new(Pool::create(&path, geometry, identity)?, store), adopted, last))
 }
 
 /// Removes a pool of which everything is stored, and notes that it was so.

@@ -216,7 +216,7 @@ fn a_server_that_has_lost_its_notes_trusts_nobody() {
     let server = start(&dir.0, 0, 1, 32);
     let process = Process { address: &server.started().unix.clone(), number: 10 };
     let both = process.begin();
-    let notes = dir.0.join("data0/leases");
+    let notes = dir.0.join("run0/leases");
     let text = std::fs::read_to_string(&notes).unwrap();
     assert!(text.contains("\nhere a 1\n") && text.contains("\nhas 1 63 0-ffffffffffffffff\n"), "{text}");
     server.abandon().unwrap();

@@ -1,8 +1,8 @@
 //! The file in which a server's successor finds who had leased what.
 //!
-//! It lies with the data, and holds [records](super::records), line by line, as they came; a line `.` after those that
+//! It lies beside the pool, and holds [records](super::records), line by line, as they came; a line `.` after those that
 //! belong together. What a kill cut off has none, and was never answered. Its first line names the pool for whose time
-//! it is: if that was lost, so was what others changed since, and nobody goes on with what he had.
+//! it is. A server that ends in order leaves it beside the data, where the pool is not any more.
 //!
 //! It is never synced, since it need not outlive the pool. A server that cannot write it removes it: after its
 //! end nobody is known, and so nobody writes over what others wrote.
@@ -32,17 +32,28 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// What a predecessor has left; nothing unless it was for this pool.
-    pub fn read(directory: &Path, mark: u64) -> Vec<Record> {
-        let text = fs::read_to_string(directory.join(NAME)).unwrap_or_default();
-        let Some(first) = text.lines().next() else { return Vec::new() };
-        let Some(end) = text.rfind("\n.\n") else { return Vec::new() };
-        if first != heading(mark) {
-            return Vec::new();
+    /// What a predecessor has left. `None`: nothing for this pool, or nothing that makes sense.
+    pub fn read(directory: &Path, mark: u64) -> Option<Vec<Record>> {
+        let text = fs::read_to_string(directory.join(NAME)).ok()?;
+        let whole = &text[..text.rfind("\n.\n")?];
+        let mut lines = whole.lines();
+        if lines.next()? != heading(mark) {
+            return None;
         }
-        let lines = text[..end].lines().skip(1).filter(|line| *line != ".");
-        // With a line that says nothing the others may say something wrong.
-        lines.map(Record::parse).collect::<Option<_>>().unwrap_or_default()
+        lines.filter(|line| *line != ".").map(Record::parse).collect()
+    }
+
+    /// Leaves it to a successor who will not find the pool.
+    pub fn bequeath(&self, directory: &Path, all: &[Record]) {
+        if self.trouble.is_none() {
+            Log::begin(directory, self.mark, all);
+        }
+    }
+
+    /// It is known, and will not be true for long.
+    pub fn remove(directory: &Path) {
+        // Should it stay, it is of a pool that nobody has.
+        let _ = fs::remove_file(directory.join(NAME));
     }
 
     /// A new one, for the time of this pool.

@@ -33,6 +33,7 @@ use crate::timers::Timers;
 use book::{Ask, Book, Step};
 use gates::Gates;
 use log::Log;
+use records::Record;
 
 pub(crate) use book::Team;
 
@@ -65,20 +66,36 @@ struct Fencing {
     renewals: Option<Vec<Renewal>>,
 }
 
+/// What a predecessor knew.
+#[derive(Default)]
+pub(crate) struct Past(Vec<Record>);
+
+impl Past {
+    /// As a directory has it for the time of the pool with this mark; with leases of so many bytes. `None`: it has not.
+    pub fn of(directory: &Path, mark: u64, unit: u64) -> Option<Past> {
+        let records = Log::read(directory, mark)?;
+        let is_sound = Book::new(unit, Duration::ZERO).restore(records.iter().cloned());
+        is_sound.then_some(Past(records))
+    }
+
+    /// There will be a newer one elsewhere.
+    pub fn remove(directory: &Path) {
+        Log::remove(directory);
+    }
+}
+
 impl Leases {
-    /// Leases are whole blocks of `unit` bytes. Goes on where the predecessor ended whose pool was `before`: the same one, or
-    /// one of which everything was stored.
+    /// Leases are whole blocks of `unit` bytes. Goes on from the past; what a successor has to know goes to the directory,
+    /// for the time of the pool with this mark.
     pub fn new(
         unit: u64,
         grace: Duration,
         timers: Arc<Timers>,
-        directory: &Path,
-        (before, mark): (u64, u64),
+        Past(past): Past,
+        (directory, mark): (&Path, u64),
     ) -> Arc<Leases> {
         let mut book = Book::new(unit, grace);
-        if !book.restore(Log::read(directory, before)) {
-            book = Book::new(unit, grace);
-        }
+        assert!(book.restore(past), "it was tried before");
         let log = Log::begin(directory, mark, &book.all_records());
         let leases = Leases {
             unit,
@@ -91,6 +108,12 @@ impl Leases {
         // The files of a predecessor are guarded from the beginning.
         drop(leases.book());
         Arc::new(leases)
+    }
+
+    /// Leaves to a successor, who will not find the pool, who has leased what.
+    pub fn bequeath(&self, directory: &Path) {
+        let both = lock(&self.book);
+        both.1.bequeath(directory, &both.0.all_records());
     }
 
     /// An access to these bytes of a file begins: it can go on once [it may](Passage::is_free). Who is to change them, or
