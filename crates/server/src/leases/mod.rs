@@ -7,6 +7,8 @@
 //! with the book where a killed server ended.
 
 mod book;
+#[cfg(test)]
+mod cases;
 mod clients;
 mod gates;
 mod log;

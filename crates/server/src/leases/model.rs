@@ -6,7 +6,7 @@
 //! without being of the team; and when all mailboxes answer, nobody waits.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pario_locks::Extent;
 use pario_units::{ClientId, FileId};
@@ -16,13 +16,13 @@ use super::book::{Ask, Book, Step, Team};
 use super::records::Record;
 use crate::error::Error;
 
-const FILE: FileId = FileId(5);
+pub(super) const FILE: FileId = FileId(5);
 const UNIT: u64 = 2;
 /// Units that are looked at; the last stands for all behind it.
-const UNITS: u64 = 10;
-const GRACE: Duration = Duration::from_secs(20);
+pub(super) const UNITS: u64 = 10;
+pub(super) const GRACE: Duration = Duration::from_secs(20);
 
-fn extent(units: &std::ops::Range<u64>) -> Extent {
+pub(super) fn extent(units: &std::ops::Range<u64>) -> Extent {
     let end = if units.end >= UNITS { u64::MAX } else { units.end * UNIT };
     Extent::new(units.start * UNIT, end).expect("not empty")
 }
@@ -34,7 +34,7 @@ fn units(extent: Extent) -> BTreeSet<u64> {
 }
 
 #[derive(Clone, Debug)]
-enum Op {
+pub(super) enum Op {
     Arrive {
         team: u8,
     },
@@ -114,13 +114,13 @@ fn any_op() -> impl Strategy<Value = Op> {
     ]
 }
 
-struct Process {
+pub(super) struct Process {
     team: Team,
     /// The connection of its mailbox.
-    session: Option<u64>,
+    pub session: Option<u64>,
     /// What it believes to have.
-    has: BTreeSet<u64>,
-    told: Vec<(u64, Extent)>,
+    pub has: BTreeSet<u64>,
+    pub told: Vec<(u64, Extent)>,
 }
 
 struct Asking {
@@ -130,25 +130,25 @@ struct Asking {
     yielded: BTreeSet<u64>,
 }
 
-struct Access {
+pub(super) struct Access {
     team: Option<Team>,
-    tickets: Vec<u64>,
+    pub tickets: Vec<u64>,
     units: BTreeSet<u64>,
 }
 
-struct World {
-    book: Book,
+pub(super) struct World {
+    pub book: Book,
     last: u64,
-    processes: BTreeMap<u64, Process>,
+    pub processes: BTreeMap<u64, Process>,
     asking: Vec<Asking>,
-    accesses: Vec<Access>,
+    pub accesses: Vec<Access>,
     /// Whose clients know where a unit is in the pool.
     known: BTreeMap<u64, BTreeSet<Option<Team>>>,
     recorded: Vec<Record>,
 }
 
 impl World {
-    fn new() -> World {
+    pub fn new() -> World {
         World {
             book: Book::new(UNIT, GRACE),
             last: 0,
@@ -169,7 +169,7 @@ impl World {
         self.last
     }
 
-    fn arrive(&mut self, team: Team) -> u64 {
+    pub fn arrive(&mut self, team: Team) -> u64 {
         let (who, session) = (self.fresh(), self.fresh());
         assert!(self.book.add_mailbox(session, ClientId(who.into()), team, true).unwrap());
         let process = Process { team, session: Some(session), has: BTreeSet::new(), told: Vec::new() };
@@ -178,7 +178,7 @@ impl World {
     }
 
     /// It comes again: with what it has if that is still good.
-    fn come_again(&mut self, who: u64) {
+    pub fn come_again(&mut self, who: u64) {
         let (session, client) = (self.fresh(), ClientId(who.into()));
         let process = self.processes.get_mut(&who).expect("alive");
         if process.session.is_some() {
@@ -197,7 +197,7 @@ impl World {
         process.session = Some(session);
     }
 
-    fn lease(&mut self, who: u64, extents: Vec<Extent>) {
+    pub fn lease(&mut self, who: u64, extents: Vec<Extent>) {
         let Some(session) = self.processes[&who].session else { return };
         let ask = Ask::new(session, self.processes[&who].team, FILE, extents);
         self.asking.push(Asking { by: who, ask, yielded: BTreeSet::new() });
@@ -205,7 +205,7 @@ impl World {
     }
 
     /// Whether the request is over.
-    fn go_on(&mut self, which: usize) -> bool {
+    pub fn go_on(&mut self, which: usize) -> bool {
         loop {
             let asking = &mut self.asking[which];
             match self.book.lease(&mut asking.ask) {
@@ -245,14 +245,14 @@ impl World {
         self.book.end_ask(&over.ask);
     }
 
-    fn poll(&mut self, who: u64) {
+    pub fn poll(&mut self, who: u64) {
         let Some(session) = self.processes[&who].session else { return };
         let told = self.book.next_recalls(session);
         let process = self.processes.get_mut(&who).expect("alive");
         process.told.extend(told.into_iter().map(|(number, _, extent)| (number, extent)));
     }
 
-    fn answer(&mut self, who: u64, which: usize, down: u64, up: u64) {
+    pub fn answer(&mut self, who: u64, which: usize, down: u64, up: u64) {
         let process = self.processes.get_mut(&who).expect("alive");
         let Some(session) = process.session.filter(|_| !process.told.is_empty()) else { return };
         let (number, wanted) = process.told.remove(which % process.told.len());
@@ -274,7 +274,7 @@ impl World {
         self.processes.remove(&who);
     }
 
-    fn break_off(&mut self, who: u64) {
+    pub fn break_off(&mut self, who: u64) {
         let process = self.processes.get_mut(&who).expect("alive");
         process.told.clear();
         let Some(session) = process.session.take() else { return };
@@ -287,7 +287,7 @@ impl World {
 
     /// Cuts off those whose time is over: their connections end at once, and they have when nobody knows any more where
     /// their blocks are.
-    fn look(&mut self) {
+    pub fn look(&mut self) {
         for one in self.book.cut_off() {
             let who = one.mailbox.0 as u64;
             let session = self.processes.get(&who).and_then(|process| process.session);
@@ -304,7 +304,7 @@ impl World {
     }
 
     /// A successor knows what was recorded, and nothing else.
-    fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.recorded.extend(self.book.take_records());
         self.asking.clear();
         self.accesses.clear();
@@ -326,7 +326,7 @@ impl World {
         self.check();
     }
 
-    fn access(&mut self, team: Option<Team>, extents: &[Extent]) {
+    pub fn access(&mut self, team: Option<Team>, extents: &[Extent]) {
         self.last += 1;
         let tickets = self.book.demand(team, self.last, FILE, extents).unwrap();
         let units = extents.iter().copied().flat_map(units).collect();
@@ -344,7 +344,7 @@ impl World {
         under_way
     }
 
-    fn apply(&mut self, op: Op) {
+    pub fn apply(&mut self, op: Op) {
         match op {
             Op::Arrive { team } if self.processes.len() < 6 => {
                 self.arrive(Team(team.into()));
@@ -425,7 +425,7 @@ impl World {
     }
 
     /// All mailboxes answer and all accesses end, until nothing is left to do.
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         for _ in 0..100 {
             let processes: Vec<u64> = self.processes.keys().copied().collect();
             for who in processes {
@@ -481,127 +481,4 @@ proptest! {
         world.restart();
         prop_assert!(world.book.is_empty() && world.book.all_records().is_empty());
     }
-}
-
-#[test]
-fn a_mailbox_is_cut_off_when_its_time_is_over_and_not_before() {
-    let mut world = World::new();
-    let begun = Instant::now();
-    world.book.now = begun;
-    let (one, two) = (world.arrive(Team(1)), world.arrive(Team(2)));
-    let mailbox = ClientId(one.into());
-    world.lease(one, vec![extent(&(0..1))]);
-    assert_eq!(world.processes[&one].has.len(), UNITS as usize, "the first gets all");
-    world.lease(two, vec![extent(&(4..5))]);
-    assert_eq!(world.book.effects.look_at, Some(begun + GRACE));
-    world.book.now = begun + GRACE - Duration::from_nanos(1);
-    assert_eq!(world.book.cut_off(), []);
-    assert_eq!(world.book.effects.look_at, Some(begun + GRACE));
-    world.book.now = begun + GRACE;
-    // What it changes comes by another connection.
-    let other = ClientId(77);
-    world.book.clients.join(other, Team(1), Some(70), mailbox).unwrap();
-    assert!(world.book.may_change(other));
-    let cut_off = world.book.cut_off();
-    assert_eq!((cut_off.len(), cut_off[0].mailbox), (1, mailbox));
-    let session = world.processes[&one].session.unwrap();
-    assert_eq!(BTreeSet::from_iter(&cut_off[0].sessions), BTreeSet::from([&session, &70]));
-    assert_eq!(cut_off[0].leased, [(FILE, Extent::ALL)]);
-    assert!(!world.book.may_change(other) && world.book.may_change(ClientId(two.into())));
-    assert_eq!((world.book.cut_off(), world.book.effects.look_at), (vec![], None));
-    world.break_off(one);
-    assert!(!world.go_on(0), "it may still know where blocks are");
-    assert!(!world.book.add_mailbox(80, mailbox, Team(1), true).unwrap(), "it has not ended yet");
-    world.book.ended(mailbox);
-    assert!(world.go_on(0), "the other goes on");
-    // It comes again: nothing changes before it says that it has nothing left.
-    world.book.clients.join(other, Team(1), Some(71), mailbox).unwrap();
-    assert!(matches!(world.book.add_mailbox(80, mailbox, Team(1), false), Err(Error::LeaseLost)));
-    assert!(!world.book.may_change(other));
-    assert!(world.book.add_mailbox(80, mailbox, Team(1), true).unwrap());
-    assert!(world.book.may_change(other));
-    world.book.left(80, mailbox);
-    assert_eq!((world.book.status().cut_off, world.book.status().teams), (1, 1));
-}
-
-/// Nobody waits for who is away, but as long as nobody wants what he has it is his.
-#[test]
-fn who_is_away_keeps_what_nobody_wants() {
-    let mut world = World::new();
-    let (one, two) = (world.arrive(Team(1)), world.arrive(Team(2)));
-    world.lease(one, vec![extent(&(0..1))]);
-    for wanted in [false, true] {
-        world.break_off(one);
-        if wanted {
-            world.access(Some(Team(2)), &[extent(&(3..4))]);
-            assert!(world.book.effects.look_at.is_some_and(|when| when <= world.book.now));
-            world.look();
-            assert!(world.book.is_granted(&world.accesses[0].tickets));
-        }
-        world.come_again(one);
-        assert_eq!(world.processes[&one].has.is_empty(), wanted);
-    }
-    assert_eq!(world.book.status().cut_off, 0, "it may have ended");
-    assert!(world.book.mailboxes.knows(ClientId(two.into())));
-}
-
-/// What an expected one has is waited for, and told to it.
-#[test]
-fn a_successor_waits_for_those_who_were_here() {
-    let mut world = World::new();
-    let (one, gone) = (world.arrive(Team(1)), world.arrive(Team(2)));
-    world.lease(one, vec![extent(&(0..5))]);
-    world.lease(gone, vec![extent(&(7..8))]);
-    world.poll(one);
-    world.answer(one, 0, 0, 0);
-    assert!(world.go_on(0));
-    world.break_off(gone);
-    world.restart();
-    world.access(None, &[extent(&(7..8))]);
-    world.look();
-    assert!(world.book.is_granted(&world.accesses[0].tickets), "it was away before");
-    world.access(None, &[extent(&(2..3))]);
-    world.look();
-    assert!(!world.book.is_granted(&world.accesses[1].tickets));
-    world.come_again(one);
-    world.poll(one);
-    assert_eq!(world.processes[&one].told.len(), 1);
-    world.answer(one, 0, 0, 0);
-    assert!(world.book.is_granted(&world.accesses[1].tickets));
-    assert!(world.processes[&one].has.contains(&0), "of which nobody wanted more");
-}
-
-/// A lock whose revocation was put off had lost the bytes meanwhile, to a request that waited behind who wanted others of
-/// its bytes.
-#[test]
-fn regression_a_lock_is_asked_again_only_after_it_has_answered() {
-    let lease = |who, units, more| Op::Lease { who, units, more };
-    let access = |units, more| Op::Access { by: None, units, more };
-    let ops = [
-        access(2..4, 5..8),
-        access(0..1, 0..1),
-        Op::End { which: 1 },
-        Op::Arrive { team: 0 },
-        lease(0, 2..3, 8..9),
-        Op::Arrive { team: 2 },
-        lease(6_085_455_393_120_586_099, 6..9, 0..1),
-        access(6..8, 3..4),
-        lease(0, 0..1, 0..1),
-        lease(0, 0..1, 0..1),
-        lease(0, 0..1, 0..1),
-        Op::Arrive { team: 1 },
-        access(0..1, 0..1),
-        Op::GiveUpLease { which: 6_949_520_318_398_444_761 },
-        Op::Arrive { team: 0 },
-        Op::Arrive { team: 0 },
-        lease(0, 7..9, 0..1),
-        lease(0, 0..1, 0..1),
-        Op::Arrive { team: 0 },
-        lease(4_944_884_611_530_007_261, 8..10, 0..1),
-        lease(1_084_907_734_747_643_553, 8..9, 6..7),
-        access(0..1, 0..1),
-    ];
-    let mut world = World::new();
-    ops.into_iter().for_each(|op| world.apply(op));
-    world.settle();
 }
