@@ -3,7 +3,7 @@
 //! A process has several clients: one hears of recalls, its mailbox, and by others it stores what it is to give up. These
 //! name the mailbox when they join, so they are known, also by new connections, if it is cut off.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use pario_units::ClientId;
 
@@ -48,9 +48,9 @@ impl Clients {
         self.joined.get(&client).map(|joined| joined.mailbox)
     }
 
-    /// The connections of those who rely on a mailbox, its own among them.
-    pub fn relying_on(&self, mailbox: ClientId) -> Vec<Session> {
-        let relies = |joined: &&Joined| joined.mailbox == mailbox;
+    /// The connections of those who rely on mailboxes, their own among them.
+    pub fn relying_on(&self, mailboxes: &BTreeSet<ClientId>) -> Vec<Session> {
+        let relies = |joined: &&Joined| mailboxes.contains(&joined.mailbox);
         self.joined.values().filter(relies).filter_map(|joined| joined.session).collect()
     }
 

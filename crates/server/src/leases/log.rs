@@ -123,3 +123,56 @@ fn lines(records: &[Record]) -> String {
     let each = records.iter().map(|record| format!("{record}\n"));
     each.chain([".\n".to_owned()]).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use pario_units::ClientId;
+
+    use super::super::book::Team;
+    use super::*;
+
+    fn scratch(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("pario-log-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    fn here(client: u128) -> Record {
+        Record::Here { client: ClientId(client), team: Team(1) }
+    }
+
+    #[test]
+    fn it_stays_short_and_says_the_last_of_everything() {
+        let directory = scratch("short");
+        let mut log = Log::begin(&directory, 7, &[here(1)]);
+        for round in 2..100_000 {
+            log.add(&[Record::Gone { client: ClientId(round - 1) }, here(round)], || vec![here(round)]);
+        }
+        let len = fs::metadata(directory.join(NAME)).unwrap().len();
+        assert!(len < 2 * LEAST && len == log.len, "{len}");
+        let records = Log::read(&directory, 7).unwrap();
+        assert_eq!(records.last(), Some(&here(99_999)));
+        assert_eq!(Log::read(&directory, 8), None, "of another pool");
+        log.bequeath(&directory, &[here(5)]);
+        assert_eq!(Log::read(&directory, 7), Some(vec![here(5)]));
+        Log::remove(&directory);
+        assert_eq!(Log::read(&directory, 7), None);
+        fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn without_room_for_it_there_is_none() {
+        let directory = scratch("room");
+        let mut log = Log::begin(&directory, 7, &[here(1)]);
+        assert_eq!(log.trouble(), None);
+        // What can only be read cannot be written.
+        log.file = Some(File::open(directory.join(NAME)).unwrap());
+        log.add(&[here(2)], Vec::new);
+        assert!(log.trouble().is_some_and(|line| line.contains("cannot be noted") && !line.contains('\n')));
+        assert_eq!(Log::read(&directory, 7), None);
+        log.add(&[here(3)], Vec::new);
+        log.bequeath(&directory, &[here(3)]);
+        assert!(!directory.join(NAME).exists());
+        fs::remove_dir_all(directory).unwrap();
+    }
+}

@@ -7,7 +7,7 @@
 //! What a process keeps is good only as long as its mailbox is known. So it is safe to forget one at any time: its
 //! process is told that it has lost what it had.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use pario_locks::{Extent, Mode};
 use pario_units::{ClientId, FileId};
@@ -112,13 +112,13 @@ impl Mailboxes {
     }
 }
 
-/// A process that did not yield.
+/// Processes of a team that did not yield.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct CutOff {
-    pub mailbox: ClientId,
-    /// Its connections, the mailbox's among them.
+    pub mailboxes: BTreeSet<ClientId>,
+    /// Their connections, those of the mailboxes among them.
     pub sessions: Vec<Session>,
-    /// What its team has leased.
+    /// What the team has leased.
     pub leased: Vec<(FileId, Extent)>,
 }
 
@@ -207,9 +207,9 @@ impl Book {
         }
     }
 
-    /// A mailbox that was cut off has yielded everything: its process no longer knows where blocks are.
-    pub fn ended(&mut self, client: ClientId) {
-        self.end_mailbox(client);
+    /// Mailboxes that were cut off have yielded everything: their processes no longer know where blocks are.
+    pub fn ended(&mut self, mailboxes: BTreeSet<ClientId>) {
+        mailboxes.into_iter().for_each(|client| self.end_mailbox(client));
     }
 
     /// Whether a client may change bytes, and know where they are: the mailbox that it relies on is known.
@@ -236,32 +236,36 @@ impl Book {
     }
 
     /// Cuts off the mailboxes that should have yielded by now. Their connections are to be ended, and those of clients that
-    /// rely on them; after that what they had leased is to be made unknown to clients, and then each has
+    /// rely on them; after that what they had leased is to be made unknown to clients, and then they have
     /// [ended](Book::ended).
     pub fn cut_off(&mut self) -> Vec<CutOff> {
         let late = self.recalls.values().filter(|recall| recall.due <= self.now);
         let late = late.flat_map(|recall| recall.owing.iter().copied());
-        let late: BTreeSet<ClientId> = late.chain(std::mem::take(&mut self.overdue)).collect();
-        let late = late.into_iter().filter(|client| self.mailboxes.knows(*client));
-        let cut_off = late.collect::<Vec<_>>().into_iter().map(|client| self.fence(client)).collect();
+        let mut teams: BTreeMap<Team, BTreeSet<ClientId>> = BTreeMap::new();
+        for client in late.chain(std::mem::take(&mut self.overdue)) {
+            if let Some(mailbox) = self.mailboxes.get(client).filter(|mailbox| !mailbox.is_ending) {
+                teams.entry(mailbox.team).or_default().insert(client);
+            }
+        }
+        let cut_off = teams.into_iter().map(|(team, mailboxes)| self.fence(team, mailboxes)).collect();
         let owing = |recall: &&Recall| recall.owing.iter().any(|client| self.mailboxes.knows(*client));
         self.looking_at = self.recalls.values().filter(owing).map(|recall| recall.due).min();
         self.effects.look_at = self.looking_at;
         cut_off
     }
 
-    fn fence(&mut self, client: ClientId) -> CutOff {
-        // Who is away may have ended long ago.
-        self.cut_off += u64::from(!self.mailboxes.is_away(client));
-        let mailbox = self.mailboxes.get_mut(client).expect("it is known");
-        mailbox.is_ending = true;
-        let team = mailbox.team;
-        self.changed.mailboxes.insert(client);
+    fn fence(&mut self, team: Team, mailboxes: BTreeSet<ClientId>) -> CutOff {
+        for client in &mailboxes {
+            // Who is away may have ended long ago.
+            self.cut_off += u64::from(!self.mailboxes.is_away(*client));
+            self.mailboxes.get_mut(*client).expect("it is known").is_ending = true;
+        }
+        self.changed.mailboxes.extend(&mailboxes);
         let held = |file: &FileId| {
             let cached = self.manager.cached(Holder::Team(team), *file, Mode::Exclusive);
             cached.into_iter().map(|(extent, _)| (*file, extent)).collect::<Vec<_>>()
         };
         let leased = self.teams[&team].files.iter().flat_map(held).collect();
-        CutOff { mailbox: client, sessions: self.clients.relying_on(client), leased }
+        CutOff { sessions: self.clients.relying_on(&mailboxes), mailboxes, leased }
     }
 }

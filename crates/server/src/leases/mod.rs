@@ -17,6 +17,7 @@ mod mailboxes;
 mod model;
 mod records;
 
+use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -61,9 +62,9 @@ pub(crate) struct Leases {
     fencing: Mutex<Vec<Fencing>>,
 }
 
-/// A process that was cut off, as long as it may know where blocks are.
+/// Processes of a team that were cut off, as long as they may know where blocks are.
 struct Fencing {
-    mailbox: ClientId,
+    mailboxes: BTreeSet<ClientId>,
     leased: Vec<(FileId, Extent)>,
     renewals: Option<Vec<Renewal>>,
 }
@@ -193,7 +194,7 @@ impl Leases {
         let cut_off = self.book().cut_off();
         let sessions = cut_off.iter().flat_map(|one| one.sessions.clone()).collect();
         let fencing = cut_off.into_iter().map(|one| Fencing {
-            mailbox: one.mailbox,
+            mailboxes: one.mailboxes,
             leased: one.leased,
             renewals: None,
         });
@@ -204,14 +205,14 @@ impl Leases {
     /// Goes on with making clients forget where the blocks are that a process had leased when it was cut off: it may know
     /// that still, and would need no request to change them. Others get at them after that.
     pub fn forget_cut_off(&self, pool: &Pool) {
-        let mut ended = Vec::new();
+        let mut ended = BTreeSet::new();
         let mut fencing = lock(&self.fencing);
         fencing.retain_mut(|one| {
             let renew = |(file, extent): &(FileId, Extent)| self.renew(pool, *file, *extent);
             let renewals = one.renewals.get_or_insert_with(|| one.leased.iter().map(renew).collect());
             renewals.retain_mut(|renewal| !renewal.ready());
             if renewals.is_empty() {
-                ended.push(one.mailbox);
+                ended.append(&mut one.mailboxes);
             }
             !renewals.is_empty()
         });
@@ -219,7 +220,9 @@ impl Leases {
             self.timers.set(Instant::now() + AGAIN, GRACE);
         }
         drop(fencing);
-        ended.into_iter().for_each(|mailbox| self.book().ended(mailbox));
+        if !ended.is_empty() {
+            self.book().ended(ended);
+        }
     }
 
     fn renew(&self, pool: &Pool, file: FileId, extent: Extent) -> Renewal {

@@ -289,17 +289,18 @@ impl World {
     /// their blocks are.
     pub fn look(&mut self) {
         for one in self.book.cut_off() {
-            let who = one.mailbox.0 as u64;
-            let session = self.processes.get(&who).and_then(|process| process.session);
-            assert_eq!(one.sessions, session.into_iter().collect::<Vec<_>>());
-            if session.is_some() {
-                self.break_off(who);
-            }
+            let is_one = |(who, _): &(&u64, &Process)| one.mailboxes.contains(&ClientId((**who).into()));
+            let connected =
+                self.processes.iter().filter(is_one).filter(|(_, process)| process.session.is_some());
+            let (who, sessions): (Vec<u64>, BTreeSet<Option<u64>>) =
+                connected.map(|(who, process)| (*who, process.session)).unzip();
+            assert_eq!(one.sessions.iter().copied().map(Some).collect::<BTreeSet<_>>(), sessions);
+            who.into_iter().for_each(|who| self.break_off(who));
             self.check();
             for unit in one.leased.iter().flat_map(|(_, extent)| units(*extent)) {
                 self.known.remove(&unit);
             }
-            self.book.ended(one.mailbox);
+            self.book.ended(one.mailboxes);
         }
     }
 
