@@ -143,6 +143,15 @@ fn a_killed_server_takes_what_was_kept_meanwhile() {
     }
 }
 
+#[test]
+fn a_partition_that_was_down_takes_what_was_kept_meanwhile() {
+    let site = site(true);
+    let keeper = Keeper::start(&site, "local");
+    site.succeed(&["down", "trial"]);
+    site.start();
+    keeper.has_kept(&site);
+}
+
 /// Somebody else is there first, and waits for the process: he gets what it had not stored.
 #[test]
 fn after_a_killed_server_others_wait_for_what_was_kept() {
