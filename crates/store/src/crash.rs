@@ -6,12 +6,14 @@
 #[path = "../tests/scratch/mod.rs"]
 mod scratch;
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use pario_units::{FileId, PartitionId, ServerId};
 use proptest::prelude::*;
 use scratch::Scratch;
 
+use crate::order::tests::any_runs;
 use crate::steps::{Step, Steps};
 use crate::{FileStore, Identity, Store};
 
@@ -75,6 +77,7 @@ enum Change {
     Write { first: usize, count: usize, end: usize, seed: u8 },
     SetEnd { end: usize },
     Remove,
+    Arrange { runs: Vec<Range<u64>> },
 }
 
 fn any_change() -> impl Strategy<Value = Change> {
@@ -84,6 +87,7 @@ fn any_change() -> impl Strategy<Value = Change> {
             .prop_map(|(first, count, end, seed)| Change::Write { first, count, end, seed }),
         4 => end.prop_map(|end| Change::SetEnd { end }),
         1 => Just(Change::Remove),
+        2 => any_runs(SEEN as u64).prop_map(|runs| Change::Arrange { runs }),
     ]
 }
 
@@ -97,6 +101,7 @@ impl Change {
             }
             Change::SetEnd { end } => store.set_end(file, end as u64),
             Change::Remove => store.remove(file),
+            Change::Arrange { ref runs } => store.arrange(file, runs),
         }
     }
 
@@ -115,6 +120,7 @@ impl Change {
             }
             Change::SetEnd { end } => part.resize(end, 0),
             Change::Remove => part.clear(),
+            Change::Arrange { .. } => {}
         }
         part
     }
@@ -245,6 +251,77 @@ fn an_extension_stops_anywhere() {
 #[test]
 fn a_removal_stops_anywhere() {
     stop_everywhere(&[FIVE], &Change::Remove, &[Step::RemoveData, Step::RemoveSums]);
+}
+
+/// Some blocks in an order of their own: the last first, one alone between, and others not at all.
+fn arranged() -> Change {
+    Change::Arrange { runs: vec![3..6, 1..2, 8..9, 2..3] }
+}
+
+#[test]
+fn an_order_stops_anywhere() {
+    let steps = [Step::CreateSums, Step::CreateData, Step::WriteOrder, Step::Arrange];
+    stop_everywhere(&[], &arranged(), &steps);
+    let emptied = [FIVE, Change::SetEnd { end: 0 }];
+    stop_everywhere(&emptied, &arranged(), &[Step::WriteOrder, Step::Arrange]);
+    stop_everywhere(&[FIVE], &arranged(), &[]);
+}
+
+#[test]
+fn a_first_write_in_order_stops_anywhere() {
+    stop_everywhere(&[arranged()], &FIVE, &[Step::Mark, Step::Resize, Step::Data, Step::Enter]);
+}
+
+#[test]
+fn writes_in_order_over_old_blocks_and_behind_a_hole_stop_anywhere() {
+    let old = [arranged(), FIVE];
+    let over = Change::Write { first: 1, count: 3, end: 0, seed: 2 };
+    stop_everywhere(&old, &over, &[Step::Mark, Step::Data, Step::Enter]);
+    let behind = Change::Write { first: 7, count: 2, end: 9 * SIZE - 5, seed: 2 };
+    stop_everywhere(&old, &behind, &[Step::Mark, Step::Resize, Step::Data, Step::Enter]);
+}
+
+#[test]
+fn cuts_in_order_stop_anywhere() {
+    let old = [arranged(), FIVE];
+    // Within a block that is in order: its end becomes zeros, then those beyond it.
+    let steps = [Step::Mark, Step::Clear, Step::Resize, Step::Clear, Step::Clear, Step::Trim, Step::Enter];
+    stop_everywhere(&old, &Change::SetEnd { end: SIZE + 10 }, &steps);
+    let steps = [Step::Mark, Step::Clear, Step::Resize, Step::Enter];
+    stop_everywhere(&old, &Change::SetEnd { end: 4 * SIZE + 10 }, &steps);
+    // Within one that is not, and between two.
+    let steps = [Step::Mark, Step::Resize, Step::Clear, Step::Trim, Step::Enter];
+    stop_everywhere(&old, &Change::SetEnd { end: 100 }, &steps);
+    stop_everywhere(&old, &Change::SetEnd { end: 0 }, &[Step::Resize, Step::Clear, Step::Trim]);
+}
+
+#[test]
+fn a_removal_in_order_stops_anywhere() {
+    let steps = [Step::Resize, Step::RemoveOrdered, Step::RemoveData, Step::RemoveSums];
+    stop_everywhere(&[arranged(), FIVE], &Change::Remove, &steps);
+}
+
+#[test]
+fn what_lies_beside_no_part_goes_when_the_store_is_opened() {
+    let (scratch, steps) = (Scratch::new(), Arc::new(Stopping::default()));
+    let store = open(&scratch, &steps);
+    let file = FileId(0x1ff);
+    steps.arm(3, 0);
+    arranged().make(&store, file).unwrap_err();
+    steps.disarm();
+    let path = |name: &str| scratch.path().join("parts/ff/00000000000001ff").with_extension(name);
+    assert!(path("ordered.new").exists() && !path("ordered").exists());
+    drop(store);
+    let store = open(&scratch, &steps);
+    assert!(!path("ordered.new").exists());
+    // It can still get an order.
+    arranged().make(&store, file).unwrap();
+    assert!(path("ordered").exists());
+    drop(store);
+    std::fs::remove_file(path("")).unwrap();
+    let store = open(&scratch, &steps);
+    assert!(!path("ordered").exists() && !path("sums").exists());
+    assert_eq!(store.room().unwrap().parts, 0);
 }
 
 #[test]

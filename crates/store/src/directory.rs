@@ -5,6 +5,8 @@
 //! format                     whose store it is
 //! parts/xx/<id>              a part: exactly as long as the part, sparse
 //! parts/xx/<id>.sums         its checksums
+//! parts/xx/<id>.ordered      its blocks that lie in an order of their own, if there are any
+//! parts/xx/<id>.ordered.new  an order that is being written
 //! ```
 //!
 //! `<id>` is the file's id as 16 hex digits and `xx` the last two of them. All 256 directories are made
@@ -25,7 +27,9 @@ use crate::index::{Extent, Index};
 use crate::sys;
 
 const FANS: usize = 256;
-const SUMS: &str = ".sums";
+const SUMS: &str = "sums";
+const ORDERED: &str = "ordered";
+const NEW_ORDER: &str = "ordered.new";
 
 /// A directory that nobody else uses while this lives.
 pub struct Directory {
@@ -42,6 +46,10 @@ pub struct Names {
     pub data: PathBuf,
     /// Its checksums.
     pub sums: PathBuf,
+    /// Its blocks that lie in an order of their own.
+    pub ordered: PathBuf,
+    /// The same while that is being made.
+    pub new_order: PathBuf,
 }
 
 impl Directory {
@@ -76,8 +84,9 @@ impl Directory {
     /// Where a file's part lies.
     pub fn names(&self, file: FileId) -> Names {
         let data = self.fan(fan_of(file)).join(file.to_string());
-        let sums = data.with_extension(&SUMS[1..]);
-        Names { data, sums }
+        let [sums, ordered, new_order] =
+            [SUMS, ORDERED, NEW_ORDER].map(|extension| data.with_extension(extension));
+        Names { data, sums, ordered, new_order }
     }
 
     /// A file's names appeared.
@@ -97,28 +106,39 @@ impl Directory {
         Ok(())
     }
 
-    /// All parts there are. Checksums without a part, left by a crash, are removed.
+    /// All parts there are. What lies beside none, left by a crash, is removed.
     pub fn scan(&self) -> Result<Index> {
         let index = Index::default();
-        let mut sums = Vec::new();
+        let mut beside = Vec::new();
         for fan in 0..FANS {
             let path = self.fan(fan);
             for name in names_in(&path)? {
                 let (name, entry) = name?;
-                match name.strip_suffix(SUMS) {
-                    Some(name) => sums.extend(file_of(name, fan)),
-                    None => {
-                        let Some(file) = file_of(&name, fan) else { continue };
-                        let facts = entry.metadata();
-                        let facts =
-                            facts.map_err(|error| Error::io(Action::Inspect, &entry.path(), error))?;
-                        index.set(file, Extent { end: facts.len(), used: facts.blocks() * 512 });
+                let (id, extension) = name.split_once('.').unwrap_or((&name, ""));
+                let Some(file) = file_of(id, fan) else { continue };
+                match extension {
+                    "" => {
+                        let facts = inspect(&entry.path())?;
+                        let (end, used) = (facts.len(), facts.blocks() * 512);
+                        index.set(file, Extent { end, used, ordered: false });
                     }
+                    SUMS => beside.push((file, SUMS)),
+                    ORDERED => beside.push((file, ORDERED)),
+                    NEW_ORDER => beside.push((file, NEW_ORDER)),
+                    _ => {}
                 }
             }
-            for file in sums.drain(..).filter(|file| index.end(*file).is_none()) {
-                // It takes a little room and no more: that it cannot go is no reason not to open.
-                let _ = fs::remove_file(self.names(file).sums);
+            for (file, extension) in beside.drain(..) {
+                let path = self.names(file).data.with_extension(extension);
+                match index.extent(file) {
+                    Some(_) if extension == SUMS => {}
+                    Some(extent) if extension == ORDERED => {
+                        let used = extent.used + inspect(&path)?.blocks() * 512;
+                        index.set(file, Extent { used, ordered: true, ..extent });
+                    }
+                    // It takes a little room and no more: that it cannot go is no reason not to open.
+                    _ => drop(fs::remove_file(path)),
+                }
             }
         }
         Ok(index)
@@ -169,6 +189,10 @@ fn names_in(path: &Path) -> Result<impl Iterator<Item = Result<(String, fs::DirE
         let entry = entry.map_err(failed)?;
         Ok((entry.file_name().to_string_lossy().into_owned(), entry))
     }))
+}
+
+fn inspect(path: &Path) -> Result<fs::Metadata> {
+    fs::symlink_metadata(path).map_err(|error| Error::io(Action::Inspect, path, error))
 }
 
 fn make(path: &Path) -> Result<()> {

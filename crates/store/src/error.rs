@@ -75,6 +75,16 @@ pub enum Error {
         /// In which file's part.
         file: FileId,
     },
+    /// An order that names blocks twice, or blocks that cannot be.
+    Order {
+        /// Of which file's part.
+        file: FileId,
+    },
+    /// A file of ordered blocks does not begin with their order.
+    NoOrder {
+        /// The file.
+        path: PathBuf,
+    },
     /// A block size that is not a power of two from 4 KiB to 1 GiB.
     BlockSize {
         /// The size.
@@ -112,9 +122,9 @@ impl Error {
     /// What a caller can act on.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Error::Damaged { .. } | Error::NoFormat { .. } => ErrorKind::Damaged,
+            Error::Damaged { .. } | Error::NoFormat { .. } | Error::NoOrder { .. } => ErrorKind::Damaged,
             Error::Io { errno, .. } => ErrorKind::from_errno(*errno),
-            Error::TooFar { .. } | Error::BlockSize { .. } => ErrorKind::Arg,
+            Error::TooFar { .. } | Error::BlockSize { .. } | Error::Order { .. } => ErrorKind::Arg,
             Error::InUse { .. } => ErrorKind::FileInUse,
             Error::Foreign { .. } => ErrorKind::Protocol,
         }
@@ -141,6 +151,14 @@ impl fmt::Display for Error {
                 write!(f, "{} {}: {system}", action.words(), path.display())
             }
             Error::TooFar { file } => write!(f, "an offset in file {file} is beyond 2^63 - 1; ask for less"),
+            Error::Order { file } => {
+                write!(f, "the order of blocks of file {file} names one twice or one that cannot be")
+            }
+            Error::NoOrder { path } => write!(
+                f,
+                "the order of blocks in {} is damaged; restore its beginning, or remove the file and write it anew",
+                path.display()
+            ),
             Error::BlockSize { bytes } => {
                 write!(f, "a block size of {bytes} bytes; take a power of two from 4 KiB to 1 GiB")
             }

@@ -3,6 +3,7 @@
 //! Rules say which calls fail and how; calls that no rule touches go through. The wrapped store stays what
 //! it is, so what was done before a failure can be looked at with [`Faulty::inner`].
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,6 +20,8 @@ pub enum Call {
     Read,
     /// [`Store::write`]
     Write,
+    /// [`Store::arrange`]
+    Arrange,
     /// [`Store::end`]
     End,
     /// [`Store::set_end`]
@@ -42,6 +45,7 @@ impl Call {
         match self {
             Call::Read | Call::Verify => Action::Read,
             Call::Write | Call::Accept => Action::Write,
+            Call::Arrange => Action::Create,
             Call::End | Call::Room => Action::Inspect,
             Call::SetEnd => Action::Resize,
             Call::Remove => Action::Remove,
@@ -179,6 +183,15 @@ impl<S: Store> Store for Faulty<S> {
                 Err(error)
             }
         }
+    }
+
+    fn arrange(&self, file: FileId, runs: &[Range<u64>]) -> Result<()> {
+        self.may(Call::Arrange)?;
+        self.inner.arrange(file, runs)
+    }
+
+    fn together(&self, file: FileId, first: u64, most: u64) -> Result<u64> {
+        self.inner.together(file, first, most)
     }
 
     fn end(&self, file: FileId) -> Result<u64> {

@@ -5,18 +5,20 @@
 //! ([`crate::index`]), the descriptors used last stay open, and the steps of a change are in
 //! [`crate::pair`].
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pario_units::FileId;
 
-use crate::directory::Directory;
+use crate::directory::{Directory, Names};
 use crate::error::{Action, Error, Result};
 use crate::format::{Format, Identity};
-use crate::index::Index;
+use crate::index::{Extent, Index};
+use crate::order::Order;
 use crate::pair::{Inspected, Pair};
 use crate::parts::Parts;
 use crate::run::{self, Run};
@@ -45,7 +47,7 @@ impl FileStore {
         run::check_block_size(block_size)?;
         let directory = Directory::open(directory, &Format::new(identity, block_size))?;
         let index = directory.scan()?;
-        // A quarter of what the process may have, two each; the rest is for its connections.
+        // A quarter of what the process may have, two each (three with an order); the rest is for its connections.
         let most = (sys::descriptor_limit() / 8).clamp(8, 512) as usize;
         let (parts, unverified, steps) = (Parts::new(most), AtomicU64::new(0), Arc::new(Plain));
         Ok(FileStore { block: block_size, directory, index, parts, unverified, steps })
@@ -125,8 +127,9 @@ impl FileStore {
     }
 
     fn open_pair(&self, file: FileId) -> Result<Arc<Pair>> {
+        let ordered = self.index.extent(file).is_some_and(|extent| extent.ordered);
         self.with_descriptors(|| {
-            Pair::open(file, self.block, self.directory.names(file), Arc::clone(&self.steps))
+            Pair::open(file, self.block, self.directory.names(file), ordered, Arc::clone(&self.steps))
         })
     }
 
@@ -139,6 +142,17 @@ impl FileStore {
             opened => opened,
         };
         opened.map(Arc::new)
+    }
+
+    /// Empties a part, which needs no order then.
+    fn disarrange(&self, file: FileId, names: &Names) -> Result<()> {
+        let asked = self.steps.before(Step::Resize, 0).map_err(io::Error::from_raw_os_error);
+        let emptied = asked.and_then(|_| File::options().write(true).open(&names.data)?.set_len(0));
+        emptied.map_err(|error| Error::io(Action::Resize, &names.data, error))?;
+        self.index.set(file, Extent { end: 0, used: 0, ordered: true });
+        self.unlink(&names.ordered, Step::RemoveOrdered)?;
+        self.index.set(file, Extent::default());
+        Ok(())
     }
 
     fn unlink(&self, path: &Path, step: Step) -> Result<()> {
@@ -187,9 +201,47 @@ impl Store for FileStore {
             for index in (0..there.count).filter(|index| run.kept(*index, new) != run.kept(*index, end)) {
                 sums[index] = sum(index, new);
             }
-            pair.write(there, &blocks[..there.count], &sums[..there.count], new)
+            pair.write(there, &blocks[..there.count], &sums[..there.count], new, stored)
         })?;
         Ok(())
+    }
+
+    fn arrange(&self, file: FileId, runs: &[Range<u64>]) -> Result<()> {
+        let order = Order::new(self.block, runs).ok_or(Error::Order { file })?;
+        let part = self.parts.get(file);
+        let mut held = part.write();
+        let pair = match self.index.extent(file) {
+            Some(extent) if extent.end > 0 || extent.ordered => return Ok(()),
+            Some(_) => self.open_pair(file)?,
+            None => self.create_pair(file)?,
+        };
+        if let Some(refused) = pair.refused() {
+            return Err(refused);
+        }
+        let extent = pair.extent()?;
+        self.index.set(file, extent);
+        if order.is_plain() {
+            return Ok(());
+        }
+        // Opened anew by whoever needs it next, with its order.
+        *held = None;
+        pair.arrange(&order)?;
+        self.directory.changed(file);
+        self.index.set(file, Extent { ordered: true, ..extent });
+        let pair = self.open_pair(file)?;
+        self.index.set(file, pair.extent()?);
+        *held = Some(pair);
+        Ok(())
+    }
+
+    fn together(&self, file: FileId, first: u64, most: u64) -> Result<u64> {
+        match self.index.extent(file) {
+            Some(extent) if extent.ordered => {
+                let together = self.reading(file, |pair, _| Ok(pair.together(first, most)))?;
+                Ok(together.unwrap_or(most))
+            }
+            _ => Ok(most),
+        }
     }
 
     fn end(&self, file: FileId) -> Result<u64> {
@@ -206,6 +258,10 @@ impl Store for FileStore {
         let part = self.parts.get(file);
         let mut held = part.write();
         let names = self.directory.names(file);
+        if self.index.extent(file).is_some_and(|extent| extent.ordered) {
+            *held = None;
+            self.disarrange(file, &names)?;
+        }
         self.unlink(&names.data, Step::RemoveData)?;
         *held = None;
         self.index.remove(file);

@@ -16,6 +16,8 @@ pub struct Extent {
     pub end: u64,
     /// Bytes that it takes on the medium.
     pub used: u64,
+    /// Whether it has an order of its own.
+    pub ordered: bool,
 }
 
 /// All parts of a store.
@@ -33,7 +35,12 @@ struct Parts {
 impl Index {
     /// Where a part ends; `None` if it is not there.
     pub fn end(&self, file: FileId) -> Option<u64> {
-        self.parts().by_file.get(&file).map(|extent| extent.end)
+        self.extent(file).map(|extent| extent.end)
+    }
+
+    /// How much of a part there is; `None` if it is not there.
+    pub fn extent(&self, file: FileId) -> Option<Extent> {
+        self.parts().by_file.get(&file).copied()
     }
 
     /// A part is there with this extent.

@@ -15,6 +15,7 @@ mod file_store;
 mod format;
 mod index;
 mod memory;
+mod order;
 mod pair;
 mod parts;
 mod run;
@@ -22,6 +23,7 @@ mod steps;
 mod sums;
 #[allow(unsafe_code)]
 mod sys;
+mod whole;
 
 #[cfg(test)]
 mod crash;
@@ -31,6 +33,8 @@ pub use faulty::{Call, Faulty};
 pub use file_store::FileStore;
 pub use format::Identity;
 pub use memory::MemoryStore;
+
+use std::ops::Range;
 
 use pario_units::FileId;
 
@@ -58,6 +62,15 @@ pub trait Store: Send + Sync {
     /// the new end are stored, the others are not. After an error each of these bytes is the old or the new
     /// one, and the end lies between the old and the new one.
     fn write(&self, file: FileId, first: u64, blocks: &[&[u8]], end: u64) -> Result<()>;
+
+    /// Blocks of the part will first be used in the order of these runs: they lie so on the medium, those that are not
+    /// named as they do otherwise. To whoever uses the part it changes nothing.
+    ///
+    /// A part that has bytes, or an order, stays as it is; one that is not there is there from now on.
+    fn arrange(&self, file: FileId, runs: &[Range<u64>]) -> Result<()>;
+
+    /// How many blocks, from `first` on and at most `most`, lie one after the other on the medium.
+    fn together(&self, file: FileId, first: u64, most: u64) -> Result<u64>;
 
     /// Where the part ends.
     fn end(&self, file: FileId) -> Result<u64>;

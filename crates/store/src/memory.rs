@@ -1,13 +1,14 @@
 //! Parts in memory, for tests.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pario_units::FileId;
 
 use crate::error::{Action, Error, Result};
+use crate::order::Order;
 use crate::run::{self, Run};
 use crate::sums::{self, Entry, Verdict};
 use crate::{Part, Room, Store, Tamper, Verified};
@@ -122,6 +123,16 @@ impl Store for MemoryStore {
         }
         part.end = new;
         Ok(())
+    }
+
+    fn arrange(&self, file: FileId, runs: &[Range<u64>]) -> Result<()> {
+        Order::new(self.block, runs).ok_or(Error::Order { file })?;
+        self.parts().entry(file).or_default();
+        Ok(())
+    }
+
+    fn together(&self, _: FileId, _: u64, most: u64) -> Result<u64> {
+        Ok(most)
     }
 
     fn end(&self, file: FileId) -> Result<u64> {

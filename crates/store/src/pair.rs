@@ -1,14 +1,18 @@
-//! The two open files of a part, and the steps in which they change.
+//! The open files of a part, and the steps in which they change: data, checksums and, if the part has an order of
+//! its own, the file beside with the blocks that are in order. The length of the first is always the part's.
 //!
 //! Against `kill -9` between any two steps: the entries of blocks are marked as in flux, with the new
 //! checksums, before the blocks change, and entered as good afterwards. Entries beyond the end, which a cut
 //! or a write can leave, are trimmed off when the pair is opened; after a failure it is closed, so that
-//! this comes next.
+//! this comes next. Before that the ordered blocks that they are of become zeros: so all beyond the end are,
+//! whatever comes to lie within it later. A part with an order becomes longer before it is written to, so that no
+//! bytes lie beyond its end.
 //!
 //! Callers hold the part's lock: shared for what reads, exclusive for what changes.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -18,10 +22,11 @@ use pario_units::FileId;
 use crate::directory::Names;
 use crate::error::{Action, Error, Result};
 use crate::index::Extent;
+use crate::order::{Order, Place};
 use crate::run::Run;
 use crate::steps::{Step, Steps};
 use crate::sums::{self, Entry, Verdict};
-use crate::sys;
+use crate::{sys, whole};
 
 /// Data and checksums of a part.
 pub struct Pair {
@@ -31,9 +36,25 @@ pub struct Pair {
     data: File,
     /// `None`: missing, and may not be created.
     sums: Option<File>,
+    /// Only of a part with an order of its own.
+    ordered: Option<Ordered>,
     /// Why it may only be read.
     refused: Option<i32>,
     steps: Arc<dyn Steps>,
+}
+
+/// The file beside, and what lies where in it.
+struct Ordered {
+    data: File,
+    order: Order,
+}
+
+/// Blocks that follow each other in one of the files.
+struct Stretch<'a> {
+    file: &'a File,
+    path: &'a Path,
+    at: u64,
+    count: usize,
 }
 
 /// What looking at some blocks gave.
@@ -59,11 +80,33 @@ impl Pair {
         let done = sums.write_all_at(&sums::header(file), 0);
         done.map_err(|error| Error::io(Action::Write, &names.sums, error))?;
         let data = create(&names.data, Step::CreateData)?;
-        Ok(Pair { file, block, names, data, sums: Some(sums), refused: None, steps })
+        Ok(Pair { file, block, names, data, sums: Some(sums), ordered: None, refused: None, steps })
+    }
+
+    /// Gives an empty part an order: from the rename on it has one, and before it has none.
+    pub fn arrange(&self, order: &Order) -> Result<()> {
+        let path = &self.names.new_order;
+        let bytes = order.encode(self.file);
+        let write = || {
+            let mut options = OpenOptions::new();
+            let file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+            let allowed = self.ask(Step::WriteOrder, bytes.len())?;
+            file.write_all_at(&bytes[..allowed], 0)?;
+            all_of(allowed, bytes.len())?;
+            self.ask(Step::Arrange, 0)?;
+            std::fs::rename(path, &self.names.ordered)
+        };
+        write().map_err(|error| Error::io(Action::Create, &self.names.ordered, error))
     }
 
     /// Opens the files of a part that is there, for reading only if the system grants no more.
-    pub fn open(file: FileId, block: usize, names: Names, steps: Arc<dyn Steps>) -> Result<Pair> {
+    pub fn open(
+        file: FileId,
+        block: usize,
+        names: Names,
+        ordered: bool,
+        steps: Arc<dyn Steps>,
+    ) -> Result<Pair> {
         let open = |path: &Path, write: bool, create: bool| {
             OpenOptions::new().read(true).write(write).create(create).mode(0o600).open(path)
         };
@@ -82,9 +125,23 @@ impl Pair {
             Err(error) if refused.is_some() && error.kind() == io::ErrorKind::NotFound => None,
             sums => Some(sums.map_err(|error| failed(&names.sums, error))?),
         };
-        let pair = Pair { file, block, names, data, sums, refused, steps };
+        let ordered = ordered.then(|| {
+            let data = open(&names.ordered, refused.is_none(), false);
+            let data = data.map_err(|error| failed(&names.ordered, error))?;
+            let read = |to: &mut [u8]| data.read_exact_at(to, 0);
+            let order = data.metadata().and_then(|facts| Order::decode(file, block, facts.len(), read));
+            let order = order.map_err(|error| Error::io(Action::Read, &names.ordered, error))?;
+            let order = order.ok_or_else(|| Error::NoOrder { path: names.ordered.clone() })?;
+            Ok(Ordered { data, order })
+        });
+        let pair = Pair { ordered: ordered.transpose()?, file, block, names, data, sums, refused, steps };
         pair.settle()?;
         Ok(pair)
+    }
+
+    /// How many blocks from this one on lie one after the other, at most `most`.
+    pub fn together(&self, block: u64, most: u64) -> u64 {
+        self.ordered.as_ref().map_or(most, |ordered| ordered.order.place(block, most).1)
     }
 
     /// Why it may only be read, if so.
@@ -95,9 +152,15 @@ impl Pair {
 
     /// How long it is and what room it takes.
     pub fn extent(&self) -> Result<Extent> {
-        let facts = self.data.metadata();
-        let facts = facts.map_err(|error| Error::io(Action::Inspect, &self.names.data, error))?;
-        Ok(Extent { end: facts.len(), used: facts.blocks() * 512 })
+        let facts = |file: &File, path: &Path| {
+            file.metadata().map_err(|error| Error::io(Action::Inspect, path, error))
+        };
+        let data = facts(&self.data, &self.names.data)?;
+        let mut used = data.blocks() * 512;
+        if let Some(ordered) = &self.ordered {
+            used += facts(&ordered.data, &self.names.ordered)?.blocks() * 512;
+        }
+        Ok(Extent { end: data.len(), used, ordered: self.ordered.is_some() })
     }
 
     /// Brings all that was written to the medium.
@@ -105,12 +168,13 @@ impl Pair {
         let sync =
             |file: &File, path: &Path| file.sync_data().map_err(|error| Error::io(Action::Sync, path, error));
         sync(&self.data, &self.names.data)?;
+        self.ordered.iter().try_for_each(|ordered| sync(&ordered.data, &self.names.ordered))?;
         self.sums.iter().try_for_each(|sums| sync(sums, &self.names.sums))
     }
 
     /// Reads blocks that begin below the end; how many of them are unverified.
     pub fn read(&self, run: Run, blocks: &mut [&mut [u8]]) -> Result<u64> {
-        self.fill(run.start(), blocks)?;
+        self.fill(run, blocks)?;
         let mut unverified = 0;
         for ((block, entry), bytes) in run.blocks().zip(self.entries(run)?).zip(blocks) {
             match entry.judge(self.file, block, bytes) {
@@ -131,7 +195,7 @@ impl Pair {
         }
         scratch.resize(run.count * self.block, 0);
         let mut blocks: Vec<_> = scratch.chunks_mut(self.block).collect();
-        self.fill(run.start(), &mut blocks)?;
+        self.fill(run, &mut blocks)?;
         for ((block, entry), bytes) in run.blocks().zip(entries).zip(blocks) {
             match entry.judge(self.file, block, bytes) {
                 Verdict::Good => {}
@@ -142,12 +206,14 @@ impl Pair {
         Ok(found)
     }
 
-    /// Writes the bytes below `end` of blocks that begin below it; `sums` are theirs.
-    pub fn write(&self, run: Run, blocks: &[&[u8]], sums: &[u32], end: u64) -> Result<()> {
+    /// Writes the bytes below `end` of blocks that begin below it; `sums` are theirs. The part ended at `stored`.
+    pub fn write(&self, run: Run, blocks: &[&[u8]], sums: &[u32], end: u64, stored: u64) -> Result<()> {
         self.enter(Step::Mark, run.first, sums.iter().map(|sum| Entry::in_flux(*sum)))?;
+        if self.ordered.is_some() && end > stored {
+            self.resize(end)?;
+        }
         let kept = blocks.iter().enumerate().map(|(index, block)| &block[..run.kept(index, end)]);
-        let put = self.put(run.start(), kept.collect());
-        put.map_err(|error| Error::io(Action::Write, &self.names.data, error))?;
+        self.put(run, kept.collect())?;
         self.enter(Step::Enter, run.first, sums.iter().map(|sum| Entry::good(*sum)))
     }
 
@@ -160,6 +226,7 @@ impl Pair {
         if let Some((block, sum)) = last {
             self.enter(Step::Mark, block, [Entry::in_flux(sum)].into_iter())?;
         }
+        self.clear_within(end)?;
         self.resize(end)?;
         self.trim(end)?;
         match last {
@@ -190,10 +257,13 @@ impl Pair {
     /// Inverts a stored byte.
     pub fn flip(&self, at: u64) -> Result<()> {
         let mut byte = [0];
-        let read = self.data.read_exact_at(&mut byte, at);
-        read.map_err(|error| Error::io(Action::Read, &self.names.data, error))?;
-        let written = self.data.write_all_at(&[!byte[0]], at);
-        written.map_err(|error| Error::io(Action::Write, &self.names.data, error))
+        let block = self.block as u64;
+        let Stretch { file, path, at: start, .. } = self.stretch(at / block, 1);
+        let at = start + at % block;
+        let read = whole::fill(file, at, &mut [&mut byte]);
+        read.map_err(|error| Error::io(Action::Read, path, error))?;
+        let written = file.write_all_at(&[!byte[0]], at);
+        written.map_err(|error| Error::io(Action::Write, path, error))
     }
 
     /// The last block after a cut to `end` and its checksum then; `None` if its entry need not or must not
@@ -211,7 +281,7 @@ impl Pair {
     fn look(&self, block: u64) -> Result<(Entry, Vec<u8>)> {
         let run = Run::new(self.file, self.block, block, 1)?;
         let mut bytes = vec![0; self.block];
-        self.fill(run.start(), &mut [&mut bytes])?;
+        self.fill(run, &mut [&mut bytes])?;
         Ok((self.entries(run)?[0], bytes))
     }
 
@@ -233,18 +303,35 @@ impl Pair {
         self.trim(self.extent()?.end)
     }
 
+    /// Cuts off entries beyond the end, after clearing the ordered blocks that they are of.
     fn trim(&self, end: u64) -> Result<()> {
-        let trimmed = self.trim_to(sums::place(end.div_ceil(self.block as u64)));
-        trimmed.map_err(|error| Error::io(Action::Resize, &self.names.sums, error))
+        let failed = |error| Error::io(Action::Resize, &self.names.sums, error);
+        let blocks = end.div_ceil(self.block as u64);
+        let file = self.sums().map_err(failed)?;
+        if file.metadata().map_err(failed)?.len() <= sums::place(blocks) {
+            return Ok(());
+        }
+        let beyond = self.ordered.as_ref().map_or(Vec::new(), |ordered| ordered.order.beyond(blocks));
+        beyond.into_iter().try_for_each(|range| self.clear(range))?;
+        let trimmed = self.ask(Step::Trim, 0).and_then(|_| file.set_len(sums::place(blocks)));
+        trimmed.map_err(failed)
     }
 
-    fn trim_to(&self, len: u64) -> io::Result<()> {
-        let file = self.sums()?;
-        if file.metadata()?.len() > len {
-            self.ask(Step::Trim, 0)?;
-            file.set_len(len)?;
+    /// Clears the bytes beyond the end of its last block, if that is in order. The bytes of others go with the end.
+    fn clear_within(&self, end: u64) -> Result<()> {
+        let (block, kept) = (end / self.block as u64, end % self.block as u64);
+        let Some(ordered) = self.ordered.as_ref().filter(|_| kept > 0) else { return Ok(()) };
+        match ordered.order.place(block, 1).0 {
+            Place::Ordered(at) => self.clear(at + kept..at + self.block as u64),
+            Place::Plain => Ok(()),
         }
-        Ok(())
+    }
+
+    /// Makes bytes of the file beside zeros.
+    fn clear(&self, range: Range<u64>) -> Result<()> {
+        let Some(ordered) = &self.ordered else { return Ok(()) };
+        let cleared = self.ask(Step::Clear, 0).and_then(|_| whole::clear(&ordered.data, range));
+        cleared.map_err(|error| Error::io(Action::Write, &self.names.ordered, error))
     }
 
     fn resize(&self, end: u64) -> Result<()> {
@@ -263,39 +350,54 @@ impl Pair {
         all_of(allowed, bytes.len())
     }
 
-    /// Writes pieces one after the other.
-    fn put(&self, mut at: u64, mut pieces: Vec<&[u8]>) -> io::Result<()> {
-        let len = pieces.iter().map(|piece| piece.len()).sum();
-        let allowed = self.ask(Step::Data, len)?;
-        if allowed < len {
-            shorten(&mut pieces, allowed);
-        }
-        let mut pieces: Vec<_> = pieces.into_iter().map(IoSlice::new).collect();
-        let (mut rest, mut left) = (pieces.as_mut_slice(), allowed);
-        while left > 0 {
-            let done = sys::pwritev(&self.data, rest, at)?;
-            if done == 0 {
-                return all_of(0, left);
+    /// Where a block lies, with as many of those after it as follow it there.
+    fn stretch(&self, block: u64, most: usize) -> Stretch<'_> {
+        let found = self.ordered.as_ref().map(|ordered| (ordered, ordered.order.place(block, most as u64)));
+        match found {
+            Some((ordered, (Place::Ordered(at), count))) => {
+                Stretch { file: &ordered.data, path: &self.names.ordered, at, count: count as usize }
             }
-            IoSlice::advance_slices(&mut rest, done);
-            (at, left) = (at + done as u64, left - done);
+            plain => {
+                let count = plain.map_or(most, |(_, (_, count))| count as usize);
+                Stretch { file: &self.data, path: &self.names.data, at: block * self.block as u64, count }
+            }
         }
-        all_of(allowed, len)
     }
 
-    /// Reads pieces one after the other; zeros beyond the end.
-    fn fill(&self, mut at: u64, pieces: &mut [&mut [u8]]) -> Result<()> {
-        let mut pieces: Vec<_> = pieces.iter_mut().map(|piece| IoSliceMut::new(piece)).collect();
-        let mut rest = pieces.as_mut_slice();
-        while !rest.is_empty() {
-            let got = sys::preadv(&self.data, rest, at);
-            let got = got.map_err(|error| Error::io(Action::Read, &self.names.data, error))?;
-            if got == 0 {
-                rest.iter_mut().for_each(|piece| piece.fill(0));
-                break;
-            }
-            IoSliceMut::advance_slices(&mut rest, got);
-            at += got as u64;
+    /// Where the blocks of a run lie: all together, unless the part has an order of its own.
+    fn stretches(&self, run: Run) -> impl Iterator<Item = Stretch<'_>> {
+        let (mut block, mut left) = (run.first, run.count);
+        std::iter::from_fn(move || {
+            let stretch = (left > 0).then(|| self.stretch(block, left))?;
+            (block, left) = (block + stretch.count as u64, left - stretch.count);
+            Some(stretch)
+        })
+    }
+
+    /// Writes blocks, the last of which may be shorter.
+    fn put(&self, run: Run, mut blocks: Vec<&[u8]>) -> Result<()> {
+        let failed = |path: &Path, error| Error::io(Action::Write, path, error);
+        let len = blocks.iter().map(|block| block.len()).sum();
+        let allowed = self.ask(Step::Data, len).map_err(|error| failed(&self.names.data, error))?;
+        if allowed < len {
+            shorten(&mut blocks, allowed);
+        }
+        let mut rest = blocks.as_slice();
+        for stretch in self.stretches(run) {
+            let (here, later) = rest.split_at(stretch.count);
+            whole::put(stretch.file, stretch.at, here).map_err(|error| failed(stretch.path, error))?;
+            rest = later;
+        }
+        all_of(allowed, len).map_err(|error| failed(&self.names.data, error))
+    }
+
+    /// Reads blocks; zeros beyond the end.
+    fn fill(&self, run: Run, mut blocks: &mut [&mut [u8]]) -> Result<()> {
+        for stretch in self.stretches(run) {
+            let (here, later) = blocks.split_at_mut(stretch.count);
+            let filled = whole::fill(stretch.file, stretch.at, here);
+            filled.map_err(|error| Error::io(Action::Read, stretch.path, error))?;
+            blocks = later;
         }
         Ok(())
     }
@@ -318,7 +420,10 @@ impl Pair {
 
     /// Whether the system knows that nothing is stored there.
     fn is_hole(&self, run: Run) -> bool {
-        sys::next_data(&self.data, run.start()).is_ok_and(|next| next.is_none_or(|at| at >= run.end()))
+        self.stretches(run).all(|stretch| {
+            let end = stretch.at + (stretch.count * self.block) as u64;
+            sys::next_data(stretch.file, stretch.at).is_ok_and(|next| next.is_none_or(|at| at >= end))
+        })
     }
 
     fn ask(&self, step: Step, bytes: usize) -> io::Result<usize> {

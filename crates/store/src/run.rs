@@ -28,11 +28,6 @@ impl Run {
         end.filter(|end| *end <= FARTHEST).map(|_| run).ok_or(Error::TooFar { file })
     }
 
-    /// Its offset in the part.
-    pub fn start(&self) -> u64 {
-        self.first * self.block
-    }
-
     /// The offset behind it.
     pub fn end(&self) -> u64 {
         (self.first + self.count as u64) * self.block
@@ -96,7 +91,7 @@ mod tests {
         #[test]
         fn a_run_counts_like_its_bytes(first in 0u64..9, count in 0usize..5, end in 0u64..(16 * 4096)) {
             let run = Run::new(FileId(1), 4096, first, count).unwrap();
-            let below = (run.start()..run.end()).filter(|at| *at < end).count();
+            let below = (first * 4096..run.end()).filter(|at| *at < end).count();
             let kept: usize = (0..count).map(|index| run.kept(index, end)).sum();
             prop_assert_eq!(kept, below);
             let blocks = (0..count).filter(|index| run.kept(*index, end) > 0).count();

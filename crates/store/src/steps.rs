@@ -8,12 +8,18 @@ pub enum Step {
     CreateSums,
     /// A new part's data file appears.
     CreateData,
+    /// The order of a part's blocks is written, under a name that nobody looks at.
+    WriteOrder,
+    /// It gets the name under which it counts.
+    Arrange,
     /// Entries are marked as in flux.
     Mark,
     /// Blocks are written.
     Data,
     /// The data file gets another size.
     Resize,
+    /// Ordered blocks, or bytes of one, beyond the end become zeros.
+    Clear,
     /// Entries get their new value.
     Enter,
     /// Entries beyond the end are cut off.
@@ -22,6 +28,8 @@ pub enum Step {
     Head,
     /// The data file goes.
     RemoveData,
+    /// The file of ordered blocks goes.
+    RemoveOrdered,
     /// The checksum file goes.
     RemoveSums,
 }

@@ -74,6 +74,24 @@ pub fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
     if error.raw_os_error() == Some(libc::ENXIO) { Ok(None) } else { Err(error) }
 }
 
+/// Makes these bytes zeros that take no room; `false` where the file system has no such call.
+pub fn punch(file: &File, at: u64, len: u64) -> io::Result<bool> {
+    let (at, len) = (signed(at)?, signed(len)?);
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    loop {
+        // SAFETY: no memory involved.
+        if unsafe { libc::fallocate64(file.as_raw_fd(), mode, at, len) } == 0 {
+            return Ok(true);
+        }
+        let error = io::Error::last_os_error();
+        match error.raw_os_error() {
+            Some(libc::EINTR) => {}
+            Some(libc::EOPNOTSUPP | libc::ENOSYS) => return Ok(false),
+            _ => return Err(error),
+        }
+    }
+}
+
 /// How many descriptors this process may have.
 pub fn descriptor_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -3,6 +3,7 @@
 mod scratch;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use pario_store::{Error, Faulty, FileStore, Identity, MemoryStore, Part, Store, Tamper};
 use pario_units::{ErrorKind, FileId, PartitionId, ServerId};
@@ -18,6 +19,7 @@ enum Step {
     SetEnd { file: u64, end: u64 },
     Read { file: u64, first: u64, count: usize },
     Remove { file: u64 },
+    Arrange { file: u64, runs: Vec<Range<u64>> },
     Verify { file: u64, from: u64, most: u64 },
     Sync { file: u64 },
     List { after: u64, most: usize },
@@ -34,6 +36,7 @@ fn any_step() -> impl Strategy<Value = Step> {
         3 => (file.clone(), 0u64..12, 0usize..6)
             .prop_map(|(file, first, count)| Step::Read { file, first, count }),
         1 => file.clone().prop_map(|file| Step::Remove { file }),
+        2 => (file.clone(), any_runs()).prop_map(|(file, runs)| Step::Arrange { file, runs }),
         1 => (file.clone(), 0u64..12, 0u64..12)
             .prop_map(|(file, from, most)| Step::Verify { file, from, most }),
         1 => file.clone().prop_map(|file| Step::Sync { file }),
@@ -41,6 +44,18 @@ fn any_step() -> impl Strategy<Value = Step> {
         1 => (file, 0u64..16 * 12).prop_map(|(file, at)| Step::Flip { file, at }),
         1 => Just(Step::Reopen),
     ]
+}
+
+/// Runs of some of the first blocks in any order.
+fn any_runs() -> impl Strategy<Value = Vec<Range<u64>>> {
+    let cuts = prop::collection::btree_set(0u64..14, 2..9).prop_map(|cuts| {
+        let cuts: Vec<u64> = cuts.into_iter().collect();
+        cuts.windows(2).map(|two| two[0]..two[1]).collect::<Vec<_>>()
+    });
+    (cuts.prop_shuffle(), 1usize..9).prop_map(|(mut runs, most)| {
+        runs.truncate(most);
+        runs
+    })
 }
 
 /// Parts as flat bytes.
@@ -98,6 +113,10 @@ fn try_steps<S: Store + Tamper>(
     let mut model = Model::new();
     for step in steps {
         match *step {
+            Step::Arrange { file, ref runs } => {
+                store.arrange(FileId(file), runs).unwrap();
+                model.entry(file).or_default();
+            }
             Step::Write { file, first, count, end, seed } => {
                 let blocks: Vec<_> =
                     (first..first + count as u64).map(|number| block(size, number, seed)).collect();
@@ -170,7 +189,9 @@ fn try_steps<S: Store + Tamper>(
         let room = store.room().unwrap();
         prop_assert_eq!(room.parts, model.len() as u64);
         prop_assert!(room.free <= room.total);
-        prop_assert!(model.values().any(|part| !part.is_empty()) || room.used == 0);
+        // The order itself takes a block.
+        let orders = model.len() as u64 * size as u64;
+        prop_assert!(model.values().any(|part| !part.is_empty()) || room.used <= orders);
     }
     for file in 0..5 {
         prop_assert!(read(&store, file, 0, 14).unwrap() == model_read(&model, size, file, 0, 14));
@@ -229,6 +250,8 @@ fn offsets_that_no_file_has_are_refused() {
             assert_eq!(store.write(file, first, &[&block], u64::MAX), Err(Error::TooFar { file }));
         }
         assert_eq!(store.set_end(file, 1 << 63), Err(Error::TooFar { file }));
+        assert_eq!(store.arrange(file, &[4..6, 5..7]), Err(Error::Order { file }));
+        assert_eq!(store.arrange(file, &[0..1, 1 << 51..1 << 52]), Err(Error::Order { file }));
         assert!(store.verify(file, u64::MAX, u64::MAX).unwrap().next.is_none());
         assert!(store.accept(file, &[u64::MAX]).is_ok());
         assert!(store.list(FileId(0), 9).unwrap().is_empty());

@@ -195,6 +195,67 @@ fn damage_of_bytes_entries_and_headers_is_found() {
 }
 
 #[test]
+fn blocks_lie_in_the_order_that_was_told() {
+    let scratch = Scratch::new();
+    let store = open(scratch.path());
+    store.arrange(FileId(1), &[6..8, 0..1, 3..6]).unwrap();
+    let empty = store.room().unwrap().used;
+    write(&store, 1, 9);
+    let beside = data_of(scratch.path(), 1).with_extension("ordered");
+    let found = fs::read(&beside).unwrap();
+    let numbers: Vec<u8> = found[SIZE..].chunks(SIZE).map(|block| block[0]).collect();
+    assert_eq!(numbers, [7, 8, 1, 4, 5, 6]);
+    let plain = fs::read(data_of(scratch.path(), 1)).unwrap();
+    let numbers: Vec<u8> = plain.chunks(SIZE).map(|block| block[0]).collect();
+    assert_eq!(numbers, [0, 2, 3, 0, 0, 0, 0, 0, 9]);
+    let together = |first| store.together(FileId(1), first, 5).unwrap();
+    assert_eq!([0, 1, 2, 3, 6, 7, 8].map(together), [1, 2, 1, 3, 2, 1, 5]);
+
+    // Somebody who comes too late changes nothing; neither does opening it again.
+    store.arrange(FileId(1), &[1..2, 0..1]).unwrap();
+    let used = store.room().unwrap().used;
+    assert!(used >= 9 * SIZE as u64);
+    drop(store);
+    let store = open(scratch.path());
+    assert_eq!(store.room().unwrap().used, used);
+    assert!((0..9).all(|number| read(&store, 1, number) == Ok(number as u8 + 1)));
+    // What is cut off takes no room any more.
+    store.set_end(FileId(1), 0).unwrap();
+    assert_eq!(store.room().unwrap().used, empty);
+    write(&store, 1, 1);
+    store.set_end(FileId(1), 9 * SIZE as u64).unwrap();
+    assert!((1..9).all(|number| read(&store, 1, number) == Ok(0)));
+    store.remove(FileId(1)).unwrap();
+    assert!(!beside.exists());
+    assert_eq!(store.room().unwrap().used, 0);
+}
+
+#[test]
+fn an_order_that_is_lost_or_damaged_is_found() {
+    let scratch = Scratch::new();
+    let store = open(scratch.path());
+    for file in 1..3 {
+        store.arrange(FileId(file), &[2..4, 0..2]).unwrap();
+        write(&store, file, 4);
+    }
+    drop(store);
+    let beside = |file| data_of(scratch.path(), file).with_extension("ordered");
+    let spoilt = OpenOptions::new().write(true).open(beside(1)).unwrap();
+    spoilt.write_all_at(b"?", 40).unwrap();
+    fs::remove_file(beside(2)).unwrap();
+    let store = open(scratch.path());
+    assert_eq!(read(&store, 1, 0), Err(Error::NoOrder { path: beside(1) }));
+    assert_eq!(read(&store, 1, 0).unwrap_err().kind(), ErrorKind::Damaged);
+    // Whose blocks are gone: they are not as they were written.
+    assert_eq!(damaged(&store, 2), [0, 1, 2, 3]);
+    for file in 1..3 {
+        store.remove(FileId(file)).unwrap();
+        write(&store, file, 1);
+        assert_eq!(read(&store, file, 0), Ok(1));
+    }
+}
+
+#[test]
 fn threads_share_parts() {
     let scratch = Scratch::new();
     let store = open(scratch.path()).with_open_parts(1);
