@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use pario_units::{ErrorKind, Offset, ServerId};
 
+use crate::order::{bytes, units};
 use crate::striping::{Local, Striping};
 use crate::table::{CENTRAL, Table};
 
@@ -93,6 +94,12 @@ impl From<Striping> for Layout {
 }
 
 impl Layout {
+    /// Every block of every server consists of such units.
+    pub const ORDER_UNIT: u64 = 4096;
+
+    /// Most ranges of which a holder is told the order.
+    pub const MOST_ORDERED: usize = 1 << 15;
+
     /// By a table; what it leaves out is striped. Refused if the table names servers that there are not.
     pub fn placed(striping: Striping, table: Table) -> Result<Layout, ErrorKind> {
         let named = || table.sets().iter().flatten();
@@ -132,6 +139,28 @@ impl Layout {
     /// The table, if it is placed.
     pub fn table(&self) -> Option<&Table> {
         self.placed.as_deref().map(|placed| &placed.table)
+    }
+
+    /// Of each holder whose bytes are first used in another order than they have in its local part: in which, as ranges of
+    /// that part that have whole units of [`Layout::ORDER_UNIT`] bytes, or of more where there would be too many.
+    pub fn orders(&self) -> impl Iterator<Item = (ServerId, Vec<Range<u64>>)> + '_ {
+        self.orders_in(Layout::ORDER_UNIT, Layout::MOST_ORDERED)
+    }
+
+    fn orders_in(&self, least: u64, most: usize) -> impl Iterator<Item = (ServerId, Vec<Range<u64>>)> + '_ {
+        let order = self.table().map_or(&[][..], Table::order);
+        let places = if order.is_empty() { 0..0 } else { 0..self.count() };
+        places.filter_map(move |place| {
+            let local = |range: &Range<u64>| self.local(place, range.start)..self.local(place, range.end);
+            let mut unit = least;
+            let mut runs = units(order.iter().map(local), unit);
+            while runs.len() > most {
+                unit *= 2;
+                runs = units(order.iter().map(local), unit);
+            }
+            let differs = !runs.is_sorted_by_key(|run| run.start);
+            differs.then(|| (self.server(place), bytes(&runs, unit).collect()))
+        })
     }
 
     /// How many servers may have bytes of it.
@@ -287,6 +316,7 @@ impl PartialEq for Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::order::tests::any_order;
     use crate::table::tests::{Ranges, any_ranges, naive};
     use proptest::prelude::*;
 
@@ -373,6 +403,39 @@ mod tests {
                 prop_assert_eq!(layout.size_from(server, held), last.map_or(0, |last| last as u64 + 1));
                 let place = layout.holders().position(|holder| holder == server).map(|place| place as u16);
                 prop_assert_eq!(layout.place(server), place);
+            }
+        }
+
+        /// Each holder's bytes, one by one as they are first used, in whole units.
+        #[test]
+        fn orders_are_those_of_the_bytes_one_by_one(
+            (layout, ranges) in any_layout(), order in any_order(900), unit in 1u64..60, most in 1usize..20,
+        ) {
+            let table = Table::new(ranges.clone()).expect("in order").in_order(&order);
+            let ordered = table.end() > 0;
+            let layout = Layout::placed(*layout.striping(), table).expect("servers that are there");
+            let model = model(&layout, &ranges, 900);
+            let orders: std::collections::HashMap<_, _> = layout.orders_in(unit, most).collect();
+            for server in layout.holders() {
+                let naive = |unit: u64| {
+                    let mut naive: Vec<u64> = Vec::new();
+                    for bytes in order.iter().cloned().flatten().map(|at| &model[at as usize]) {
+                        let local = bytes.iter().find(|(holder, _)| *holder == server);
+                        naive.extend(local.map(|(_, at)| at / unit).filter(|unit| !naive.contains(unit)));
+                    }
+                    naive
+                };
+                let mut unit = unit;
+                while units(naive(unit).into_iter().map(|unit| unit..unit + 1), 1).len() > most {
+                    unit *= 2;
+                }
+                let told = orders.get(&server).map(|told| units(told.iter().cloned(), unit));
+                match told {
+                    Some(told) => prop_assert_eq!(told.into_iter().flatten().collect::<Vec<_>>(), naive(unit)),
+                    None => prop_assert!(!ordered || naive(unit).is_sorted()),
+                }
+                let sorted = naive(unit).is_sorted();
+                prop_assert!(!orders.contains_key(&server) || !sorted, "it goes without saying");
             }
         }
 

@@ -10,12 +10,14 @@
 
 mod inode;
 mod layout;
+mod order;
 mod seen;
 mod striping;
 mod table;
 
 pub use inode::{Access, Attributes, Create, Entry, Inode, Kind, Size, Wish, Written};
 pub use layout::{At, Layout, Stretch};
+pub use order::units;
 pub use seen::{Extent, Seen, SeenPieces, Share, Shares};
 pub use striping::{Local, Piece, Pieces, Striping};
 pub use table::{Kept, Table, TableId};

@@ -2,29 +2,37 @@
 //!
 //! A table cuts a file, from its first byte on, into extents; each is kept by a *set* of servers, every one of
 //! which has a copy of it, or is *central*. What lies beyond the last extent is central. There are few sets, so an extent is
-//! a length and the number of a set.
+//! a length and the number of a set. A table may also say in which order ranges of the file are first used: what a server
+//! keeps shall lie in this order where it lies.
 //!
 //! As bytes, in which every number is a varint (seven bits at a time, the lowest first, the top bit set where more
 //! follow) but the first:
 //!
 //! ```text
-//! version, one byte: 1
+//! version, one byte: 2
 //! number of sets, then of each: how many servers, the first, and of each other how much further it is
 //! number of extents, then of each: its bytes, the number of its set from 1 on, 0 if it is central
+//! number of ranges in the order of their first use, 0 if that is the order of the file, then of each: how much
+//!   further it begins than the one before ends (d as 2d, -d as 2d - 1), its bytes
 //! ```
 //!
 //! Servers of a set are in order, no two sets are equal, and none is without extents; no two extents in a row have the
-//! same set, and the last is not central. So a table has one encoding, and tables are known by the hash of it.
+//! same set, and the last is not central. No two ranges overlap, and none begins where the one before ends. So a table has one encoding, and tables are known by the hash of it.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use pario_units::{ErrorKind, ServerId};
 
+use crate::order::{bytes, units};
+
 /// The set number of central extents.
 pub(crate) const CENTRAL: u16 = 0;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+
+/// The least bytes of units into which ranges are taken together whose order is too long to tell.
+const LEAST_UNIT: u64 = 4096;
 
 /// Which extents of a file are kept by which servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +43,8 @@ pub struct Table {
     ends: Vec<u64>,
     /// Its set.
     numbers: Vec<u16>,
+    /// In which order bytes are first used; empty: in that of the file, on every server.
+    order: Vec<Range<u64>>,
 }
 
 /// What a table is known by.
@@ -70,7 +80,7 @@ impl Table {
     /// cut into granules of the smallest power of two that will do, and each goes to those who have most of its bytes, or
     /// is central if these are not one set. `None` if there are too many sets of servers, or ranges that are not in order.
     pub fn new(kept: impl IntoIterator<Item = (Range<u64>, Vec<ServerId>)>) -> Option<Table> {
-        let mut table = Table { sets: Vec::new(), ends: Vec::new(), numbers: Vec::new() };
+        let mut table = Table { sets: Vec::new(), ends: Vec::new(), numbers: Vec::new(), order: Vec::new() };
         let mut known: HashMap<Box<[ServerId]>, u16> = HashMap::new();
         let mut servers_of_all = 0;
         for (range, mut servers) in kept {
@@ -106,7 +116,55 @@ impl Table {
     }
 
     fn fits(&self) -> bool {
-        self.ends.len() <= Table::MOST_EXTENTS && self.to_bytes().len() <= Table::MOST_BYTES
+        self.ends.len().max(self.order.len()) <= Table::MOST_EXTENTS
+            && self.to_bytes().len() <= Table::MOST_BYTES
+    }
+
+    /// The same with an order in which ranges are first used, no two of which overlap. An order that is too long is told
+    /// for units of the smallest power of two that will do: a unit belongs where the first used of its bytes does.
+    pub fn in_order(self, ranges: &[Range<u64>]) -> Table {
+        let mut table = Table { order: units(ranges.iter().cloned(), 1), ..self };
+        if table.sets.is_empty() || table.is_in_order_anyway() {
+            return Table { order: Vec::new(), ..table };
+        }
+        let mut unit = LEAST_UNIT;
+        while !table.fits() {
+            let order: Vec<_> = bytes(&units(ranges.iter().cloned(), unit), unit).collect();
+            // A single range says nothing.
+            table.order = if order.len() > 1 { order } else { Vec::new() };
+            unit *= 2;
+        }
+        table
+    }
+
+    /// Whether the bytes of every server are first used in the order of the file; central ones may be of any server.
+    fn is_in_order_anyway(&self) -> bool {
+        let mut ends: HashMap<ServerId, u64> = HashMap::new();
+        let (mut central, mut all) = (0, 0);
+        for range in &self.order {
+            let mut at = range.start;
+            while at < range.end {
+                let (_, end, number) = self.at(at).unwrap_or((0, u64::MAX, CENTRAL));
+                let upto = end.min(range.end);
+                let servers = self.servers(number);
+                let mut from = if servers.is_empty() { all } else { central };
+                for server in servers {
+                    from = from.max(ends.insert(*server, upto).unwrap_or(0));
+                }
+                if at < from {
+                    return false;
+                }
+                all = all.max(upto);
+                central = if servers.is_empty() { upto } else { central };
+                at = upto;
+            }
+        }
+        true
+    }
+
+    /// In which order bytes are first used, as ranges of the file; none: in that of the file, on every server.
+    pub fn order(&self) -> &[Range<u64>] {
+        &self.order
     }
 
     /// How far its extents reach.
@@ -182,7 +240,8 @@ impl Table {
 
     /// The same by granules of this many bytes.
     fn coarsened(&self, granule: u64) -> Table {
-        let mut coarse = Table { sets: self.sets.clone(), ends: Vec::new(), numbers: Vec::new() };
+        let mut coarse =
+            Table { sets: self.sets.clone(), ends: Vec::new(), numbers: Vec::new(), order: Vec::new() };
         let mut shares: Vec<(u16, u64)> = Vec::new();
         let (mut at, mut index) = (0, 0);
         while at < self.end() {
@@ -237,6 +296,13 @@ impl Table {
             put(&mut bytes, end - start);
             put(&mut bytes, u64::from(*number));
             start = *end;
+        }
+        put(&mut bytes, self.order.len() as u64);
+        let mut end = 0;
+        for range in &self.order {
+            put(&mut bytes, zigzag(range.start as i64 - end as i64));
+            put(&mut bytes, range.end - range.start);
+            end = range.end;
         }
         bytes
     }
@@ -298,12 +364,40 @@ fn decode(bytes: &[u8]) -> Option<Table> {
         ends.push(end);
         numbers.push(number);
     }
+    let order = decode_order(&mut rest).filter(|order| order.is_empty() || !sets.is_empty())?;
     let distinct: std::collections::HashSet<_> = sets.iter().collect();
     let sound = numbers.last() != Some(&CENTRAL)
         && usize::from(used) == sets.len()
         && distinct.len() == sets.len()
         && rest.is_empty();
-    sound.then_some(Table { sets, ends, numbers })
+    sound.then_some(Table { sets, ends, numbers, order })
+}
+
+fn decode_order(rest: &mut &[u8]) -> Option<Vec<Range<u64>>> {
+    let count = take(rest).filter(|count| *count <= Table::MOST_EXTENTS as u64)?;
+    let mut order: Vec<Range<u64>> = Vec::new();
+    for _ in 0..count {
+        let further = unzigzag(take(rest)?);
+        if further == 0 && !order.is_empty() {
+            return None;
+        }
+        let start = order.last().map_or(0, |range| range.end).checked_add_signed(further)?;
+        let len = take(rest).filter(|len| *len > 0)?;
+        let end = start.checked_add(len).filter(|end| *end <= i64::MAX as u64)?;
+        order.push(start..end);
+    }
+    let mut sorted: Vec<&Range<u64>> = order.iter().collect();
+    sorted.sort_unstable_by_key(|range| range.start);
+    sorted.windows(2).all(|two| two[0].end <= two[1].start).then_some(order)
+}
+
+/// Small numbers of either sign as small numbers.
+fn zigzag(number: i64) -> u64 {
+    ((number << 1) ^ (number >> 63)) as u64
+}
+
+fn unzigzag(number: u64) -> i64 {
+    (number >> 1) as i64 ^ -((number & 1) as i64)
 }
 
 fn put(bytes: &mut Vec<u8>, mut number: u64) {
@@ -335,6 +429,7 @@ fn take(bytes: &mut &[u8]) -> Option<u64> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::order::tests::any_order;
     use proptest::prelude::*;
 
     pub(crate) type Ranges = Vec<(Range<u64>, Vec<ServerId>)>;
@@ -382,8 +477,10 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn bytes_are_those_of_what_they_say(ranges in any_ranges(400), spoil in any::<(usize, u8)>()) {
-            let table = Table::new(ranges).expect("in order");
+        fn bytes_are_those_of_what_they_say(
+            ranges in any_ranges(400), order in any_order(900), spoil in any::<(usize, u8)>(),
+        ) {
+            let table = Table::new(ranges).expect("in order").in_order(&order);
             let mut bytes = table.to_bytes();
             prop_assert_eq!(Table::from_bytes(&bytes), Ok(table.clone()));
             // Whatever else is accepted is something else, and has no other bytes.
@@ -400,6 +497,20 @@ pub(crate) mod tests {
             if let Ok(table) = Table::from_bytes(&bytes) {
                 prop_assert_eq!(table.to_bytes(), bytes);
             }
+        }
+
+        /// An order is told unless every server's bytes are in it anyway, wherever central ones are.
+        #[test]
+        fn an_order_is_told_where_it_matters(ranges in any_ranges(3), order in any_order(300)) {
+            let table = Table::new(ranges.clone()).expect("in order").in_order(&order);
+            let is_of = |offset: u64, server: u16| {
+                let kept = naive(&ranges, offset);
+                kept.is_empty() || kept.contains(&ServerId(server))
+            };
+            let used = |server| order.iter().cloned().flatten().filter(move |at| is_of(*at, server));
+            let matters = table.end() > 0 && (0..3).any(|server| !used(server).is_sorted());
+            let expected = if matters { units(order.clone(), 1) } else { Vec::new() };
+            prop_assert_eq!(table.order(), &expected[..]);
         }
 
         /// Each granule is kept by those who kept most of its bytes.
@@ -429,6 +540,15 @@ pub(crate) mod tests {
         let both = (0..1u64 << 18).flat_map(|i| {
             [(i * 128..i * 128 + 96, vec![ServerId(0)]), (i * 128 + 96..i * 128 + 128, vec![ServerId(1)])]
         });
+        // An order that is too long is told in larger units, and what is kept where stays exact.
+        let kept = [(0..1u64 << 40, vec![ServerId(0)])];
+        let backwards: Vec<Range<u64>> =
+            (0..1u64 << 19).rev().map(|i| i * 10_000..i * 10_000 + 5000).collect();
+        let table = Table::new(kept.clone()).expect("in order").in_order(&backwards);
+        assert!(table.fits() && table.order.len() > 1 << 17, "{}", table.order.len());
+        assert!(table.order.iter().all(|range| range.start % 16384 == 0));
+        assert!(table.order.is_sorted_by(|one, next| one.start > next.start));
+        assert!(table.extents().eq(Table::new(kept).expect("in order").extents()));
         // The majority has it.
         let table = Table::new(both).expect("in order");
         assert_eq!(table.extents().count(), 1);
