@@ -12,6 +12,7 @@ use pario_wire::message::{self, Access};
 use pario_wire::{Reply, Request};
 
 use crate::error::{Cause, Error, Result};
+use crate::lane::SPARE;
 use crate::link::{Held, Link, connect_all};
 use crate::target::{Resolve, Target};
 use crate::tier1::Tier1;
@@ -181,6 +182,16 @@ impl Core {
         let deadline = since + self.patience(request);
         let mut held = self.hold(server, deadline)?;
         succeeded(server, held.call_with(self.next_request(), request, payload, into, since, deadline)?)
+    }
+
+    /// Tells a server something that it can do without: one that is away is not waited for.
+    pub fn tell(&self, server: ServerId, request: &Request) -> Result<()> {
+        let since = Instant::now();
+        let deadline = since + self.options.deadline / SPARE;
+        let mut held = self.hold(server, deadline)?;
+        held.connect_at_once(since, deadline)?;
+        let reply = held.call(self.next_request(), request, since, deadline)?;
+        succeeded(server, reply).map(drop)
     }
 
     /// Tells the metadata server a table by which files may be placed.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pario_layout::{Layout, Table};
 use pario_units::{ErrorKind, FileId, ServerId, Stamp};
-use pario_wire::message::{Access, Attributes, Size, Written};
+use pario_wire::message::{self, Access, Attributes, Size, Written};
 use pario_wire::{Reply, Request};
 
 use crate::core::{Core, unexpected};
@@ -106,7 +106,20 @@ impl Open {
         if let Some(size) = attributes.cutting {
             open.cut(size)?;
         }
+        if created {
+            open.arrange();
+        }
         Ok((open, created))
+    }
+
+    /// Tells holders in which order their bytes will first be used, where it is another than they have anyway. It is
+    /// advice: who cannot be told at once keeps them as usual.
+    fn arrange(&self) {
+        for (server, ranges) in self.layout.orders() {
+            let range = |range: Range<u64>| message::Range { at: range.start, len: range.end - range.start };
+            let ranges = ranges.into_iter().map(range).collect();
+            let _ = self.core.tell(server, &Request::Arrange { file: self.file, ranges });
+        }
     }
 
     fn new(core: &Arc<Core>, attributes: &Attributes, access: Access, created: bool) -> Open {

@@ -79,13 +79,17 @@ impl Plan {
     }
 
     /// Which servers keep which bytes of a file, if each process has this server for its local storage; what belongs to
-    /// processes without one is shared. `None` if so many different processes use it together that there is no table of it.
+    /// processes without one is shared; and in which order its chunks were first used. `None` if so many different processes use it together that there is no table of it.
     pub fn table(&self, file: &File, home: impl Fn(ProcessId) -> Option<ServerId>) -> Option<Table> {
         let kept = |chunk: &crate::Chunk| {
             let servers = self.keepers(chunk).iter().filter_map(|process| home(*process)).collect();
             (chunk.offset..chunk.end(), servers)
         };
-        Table::new(file.chunks.iter().map(kept))
+        let table = Table::new(file.chunks.iter().map(kept))?;
+        let mut by_use: Vec<&crate::Chunk> = file.chunks.iter().collect();
+        by_use.sort_unstable_by_key(|chunk| chunk.order);
+        let ranges: Vec<_> = by_use.into_iter().map(|chunk| chunk.offset..chunk.end()).collect();
+        Some(table.in_order(&ranges))
     }
 }
 

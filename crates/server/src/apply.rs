@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pario_cache::{Cut, LEDGER_WORDS, LedgerId};
+use pario_layout::units;
 use pario_units::{ClientId, FileId, RequestId};
 use pario_wire::message::{self, Intent, Reply, Request, Status, What};
 
@@ -263,6 +264,13 @@ impl Task {
                 if let (Some(names), true) = (&core.names, *durable) {
                     names.sync()?;
                 }
+                Reply::Done
+            }
+            Request::Arrange { file, ranges } => {
+                check(ranges)?;
+                let ranges = ranges.iter().map(|range| range.at..range.at + range.len);
+                let blocks = units(ranges, u64::from(tier.pool.geometry().block));
+                tier.store.arrange(known(*file)?, &blocks)?;
                 Reply::Done
             }
             Request::Remove { files } => {

@@ -249,7 +249,8 @@ impl Tier {
     }
 
     /// Adds blocks right after those of a client that goes through a file from its beginning on: for reading those that
-    /// there are, for writing those that need not be read; no more than a small part of the pool. Nothing is stored to
+    /// there are and that follow in storage as well, for writing those that need not be read; no more than a small part of
+    /// the pool. Nothing is stored to
     /// make room for them, and what goes wrong is not told: nobody has asked.
     pub fn acquire_ahead(
         &self,
@@ -264,7 +265,11 @@ impl Tier {
         let (stored, end) = (stored.div_ceil(self.block), end.div_ceil(self.block));
         let room = BATCH.saturating_sub(slots.len()).min(self.pool.geometry().slots as usize / 16) as u64;
         let upto = match intent {
-            Intent::Read => end,
+            Intent::Read => {
+                let last = next - 1;
+                let Ok(together) = self.store.together(file, last, u64::from(ahead) + 1) else { return };
+                end.min(last + together)
+            }
             Intent::Modify | Intent::Overwrite if next >= stored => i64::MAX as u64 / self.block,
             Intent::Modify | Intent::Overwrite => next,
         };

@@ -59,12 +59,12 @@ impl Order {
     pub fn new(block: usize, runs: &[Range<u64>]) -> Option<Order> {
         let block = block as u64;
         let start = ((HEADER + RUN * runs.len()) as u64).next_multiple_of(block);
-        let mut at = 0;
+        let mut at = 0u64;
         let mut placed = Vec::with_capacity(runs.len());
         for run in runs {
             let count = run.end.checked_sub(run.start).filter(|count| *count > 0)?;
             placed.push(Placed { first: run.start, count, at });
-            at += count;
+            at = at.checked_add(count)?;
         }
         placed.sort_unstable_by_key(|run| run.first);
         let apart = placed.windows(2).all(|two| two[0].end() <= two[1].first);

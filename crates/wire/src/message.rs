@@ -40,6 +40,10 @@ pub enum Request {
     /// Ends a lock.
     Unlock { lock: u64 },
 
+    /// Bytes of the local part will first be used in the order of these ranges, no two of which overlap: blocks that hold
+    /// some shall lie in storage as they are first used. Only a part that has nothing in storage is laid out so.
+    Arrange { file: FileId, ranges: Vec<Range> },
+
     // Leases: a team is all processes of one program that keep one set of files in their memory together.
     /// This client belongs to the team: its `Read`, `Write`, `Acquire` do not recall what the team has leased. Recalls come
     /// to the mailbox of another client of the same process: as long as that one is not known here, because it was cut off

@@ -70,6 +70,7 @@ messages! { Request decode_request {
     16 => Yield { number, gone },
     17 => Release { team, file },
     18 => Leave,
+    19 => Arrange { file, ranges },
     32 => Ping,
     33 => Room,
     34 => Status,

@@ -140,12 +140,15 @@ fn describe(spot: &Spot, metadata: &Metadata, layout: Option<&Layout>, entry: &E
     let Some(layout) = layout else { return table.text(0) };
     let striping = layout.striping();
     if let Some(extents) = layout.table() {
+        let is_ordered = !extents.order().is_empty();
         let Placed { local, copied, central, extents } = Placed::of(extents, metadata.len());
         row("layout", format!("placed by a plan in {}", text::count(extents as u64, "extent")));
         row("local", format!("{local} bytes, each on one server"));
         row("copied", format!("{copied} bytes, each on several servers"));
         let over = format!("stripes of {} over {}", spell_size(striping.stripe()), striping.count());
         row("central", format!("{central} bytes in {over} of {} servers", striping.servers()));
+        let order = if is_ordered { "of first use, in storage" } else { "of the file" };
+        row("order", order.to_owned());
         let mut servers =
             Table::with_head(&[Side::Right, Side::Left, Side::Right], &["SERVER", "HOST", "BYTES"]);
         for server in layout.holders() {
@@ -200,8 +203,13 @@ fn in_json(spot: &Spot, metadata: &Metadata, layout: Option<&Layout>, entry: &En
             };
             let Placed { local, copied, central, extents } = Placed::of(table, metadata.len());
             value["layout"]["servers"] = layout.holders().map(server).collect();
-            value["layout"]["placed"] =
-                json!({ "local": local, "copied": copied, "central": central, "extents": extents });
+            value["layout"]["placed"] = json!({
+                "local": local,
+                "copied": copied,
+                "central": central,
+                "extents": extents,
+                "by_first_use": !table.order().is_empty(),
+            });
         }
     }
     value

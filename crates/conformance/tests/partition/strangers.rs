@@ -187,7 +187,7 @@ fn request(dice: &mut Dice) -> Request {
     let path = dice.pick(&["/", "/new", "/a", "/a/b", "", "//", "/..", "/far/x"]).to_owned();
     let number = |dice: &mut Dice| dice.next() >> dice.pick(&[63, 50, 40, 1]);
     let table = TableId { hash: number(dice).into(), len: dice.below(300) as u32 };
-    match dice.below(26) {
+    match dice.below(27) {
         0 => {
             let intent = dice.pick(&[Intent::Read, Intent::Modify, Intent::Overwrite]);
             let blocks = vec![Run { first: number(dice), count: number(dice) as u32 }];
@@ -223,6 +223,7 @@ fn request(dice: &mut Dice) -> Request {
         22 => Request::Counter { key: 7, change: Change::Add(dice.next() as i64) },
         23 => Request::PutTable { table },
         24 => Request::GetTable { table },
+        25 => Request::Arrange { file: FileId(100 + dice.below(3)), ranges: ranges(dice) },
         _ => Request::Status,
     }
 }

@@ -223,6 +223,7 @@ impl Dice {
             16 => Request::Yield { number: self.number(), gone: self.range(1 << 60) },
             17 => Request::Release { team: self.wide(), file: self.file() },
             18 => Request::Leave,
+            19 => Request::Arrange { file: self.file(), ranges: self.list(|d| d.range(1 << 40)) },
             32 => Request::Ping,
             33 => Request::Room,
             34 => Request::Status,
