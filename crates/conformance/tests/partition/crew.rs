@@ -2,6 +2,7 @@
 //! what was not as it should be.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -181,14 +182,16 @@ impl Client {
     }
 }
 
-/// Extents one after the other.
+/// Extents one after the other, which are first used from the last to the first.
 fn table(extents: &Extents) -> Table {
     let mut at = 0;
     let kept = extents.iter().map(|(len, servers)| {
         at += len;
         (at - len..at, servers.iter().copied().map(ServerId).collect())
     });
-    Table::new(kept).expect("in order")
+    let kept: Vec<(Range<u64>, Vec<ServerId>)> = kept.collect();
+    let order: Vec<Range<u64>> = kept.iter().rev().map(|(range, _)| range.clone()).collect();
+    Table::new(kept).expect("in order").in_order(&order)
 }
 
 impl Comb {

@@ -11,6 +11,7 @@ mod fence;
 mod hosts;
 mod limits;
 mod model;
+mod order;
 mod processes;
 mod site;
 mod starts;
