@@ -78,8 +78,9 @@ impl Plan {
         self.processes.iter().map(home).collect()
     }
 
-    /// Which servers keep which bytes of a file, if each process has this server for its local storage; what belongs to
-    /// processes without one is shared; and in which order its chunks were first used. `None` if so many different processes use it together that there is no table of it.
+    /// Which servers keep which bytes of a file, if each process has this server for its local storage, and in which order
+    /// these are first used; what belongs to processes without one is shared. `None` if so many different processes use it
+    /// together that there is no table of it.
     pub fn table(&self, file: &File, home: impl Fn(ProcessId) -> Option<ServerId>) -> Option<Table> {
         let kept = |chunk: &crate::Chunk| {
             let servers = self.keepers(chunk).iter().filter_map(|process| home(*process)).collect();
@@ -142,6 +143,26 @@ mod tests {
         assert_eq!(of([Some(1), Some(1), Some(1)]), [(0, 30, vec![1])]);
         assert_eq!(of([None, None, Some(2)]), [(0, 10, vec![]), (10, 20, vec![2])]);
         assert_eq!(of([None, None, None]), []);
+    }
+
+    #[test]
+    fn chunks_are_in_the_order_of_their_first_use() {
+        let mut plan = plan(&["f"]);
+        let order = |plan: &Plan, home: fn(ProcessId) -> Option<ServerId>| {
+            let table = plan.table(&plan.files[0], home).unwrap();
+            table.order().iter().map(|range| (range.start, range.end)).collect::<Vec<_>>()
+        };
+        let together = |_| Some(ServerId(0));
+        // That of the file, which goes without saying.
+        assert_eq!(order(&plan, together), []);
+        let orders = [2, 3, 0, 1];
+        plan.files[0].chunks.iter_mut().zip(orders).for_each(|(chunk, order)| chunk.order = order);
+        assert_eq!(order(&plan, together), [(20, 40), (0, 20)]);
+        // It does not matter between servers that have nothing in common.
+        plan.files[0].chunks.truncate(2);
+        plan.files[0].chunks[0].order = 4;
+        assert_eq!(order(&plan, together), [(10, 20), (0, 10)]);
+        assert_eq!(order(&plan, |process| Some(ServerId(process.0 as u16))), []);
     }
 
     #[test]

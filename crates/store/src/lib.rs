@@ -1,9 +1,10 @@
 //! Storage below the pool: a server's parts of files, in blocks with checksums.
 //!
 //! A *part* is what one server holds of one file: the bytes `[0, end)` of its local part, sparse, cut into
-//! blocks of one size. [`Store`] reads and writes runs of whole blocks and finds silent damage;
-//! [`FileStore`] keeps parts in a directory, [`MemoryStore`] in memory, and [`Faulty`] makes any store fail
-//! on purpose. All keep the same promises, and one suite of tests holds them to these.
+//! blocks of one size, which may lie on the medium in an order of their own. [`Store`] reads and writes runs of
+//! whole blocks and finds silent damage; [`FileStore`] keeps parts in a directory, [`MemoryStore`] in memory, and
+//! [`Faulty`] makes any store fail on purpose. All keep the same promises, and one suite of tests holds them to
+//! these.
 //!
 //! The directory and the checksum files are described byte by byte in `docs/STORE.md`.
 #![deny(unsafe_code)]
