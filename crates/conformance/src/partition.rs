@@ -81,6 +81,11 @@ impl Partition {
         self.dir.join("home")
     }
 
+    /// Where a server of this host keeps its data.
+    pub fn data(&self, server: u16) -> PathBuf {
+        self.dir.join(format!("data{server}"))
+    }
+
     /// Copies its files to a directory that is not there.
     #[track_caller]
     pub fn copy_out(&self, to: &Path) {

@@ -129,6 +129,94 @@ fn a_profiled_program_runs_by_its_plan() {
     }
 }
 
+/// Two ranks take turns in a file, and each goes from its last piece to its first: every word says where it belongs.
+const BACKWARDS: &str = r#"
+#include <mpi.h>
+#include <stdint.h>
+#define WORDS 12500
+#define PIECES 20
+int main(int argc, char **argv) {
+    int rank, wrong = 0;
+    static uint64_t piece[WORDS];
+    MPI_File file;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    wrong |= MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file);
+    for (int i = PIECES - 2 + rank; i >= 0; i -= 2) {
+        for (int k = 0; k < WORDS; k++) piece[k] = 1 + (uint64_t)i * WORDS + k;
+        MPI_Offset at = (MPI_Offset)i * sizeof piece;
+        wrong |= MPI_File_write_at(file, at, piece, sizeof piece, MPI_BYTE, MPI_STATUS_IGNORE);
+    }
+    wrong |= MPI_File_sync(file);
+    wrong |= MPI_File_close(&file);
+    MPI_Finalize();
+    return wrong != 0;
+}
+"#;
+
+/// Who goes through a rank's pieces as the profiled run did needs one block after the other of its server's storage.
+#[test]
+fn storage_is_in_the_order_of_the_profiled_run() {
+    const PIECE: u64 = 12_500;
+    let program = compile_text(Host::Mpich, "backwards.c", BACKWARDS, Kind::C, &[]);
+    let program = program.to_str().expect("a path");
+    let (dir, partition) = (scratch(), Partition::up(2, 65536, "4M"));
+    let succeed = |arguments: &[&str]| {
+        let mut command = Command::new(pario());
+        command.args(arguments).current_dir(dir.path());
+        command.env("PARIO_LIB", libpario()).env("PARIO_HOME", partition.home());
+        let output = execute(command, Duration::from_secs(60));
+        assert!(output.success(), "{arguments:?}: {}", output.stderr);
+        output.stdout
+    };
+    succeed(&["profile", "-n", "2", "--", program, "out.dat"]);
+    succeed(&["plan", "pario-trace", "--out", "sim.plan"]);
+    let run =
+        ["run", "--partition", NAME, "--no-mount", "--plan", "sim.plan", "--place", "0=0,1=1", "-n", "2"];
+    succeed(&[&run[..], &["--", program, "pario:/out.dat"]].concat());
+    let bytes = std::fs::read(dir.join("out.dat")).expect("the program's file");
+    assert!(partition.cat("/out.dat") == bytes, "the file is not the same");
+
+    let told: serde_json::Value =
+        serde_json::from_str(&succeed(&["stat", "--json", "trial:/out.dat"])).expect("JSON");
+    assert_eq!(told[0]["layout"]["placed"]["by_first_use"], true, "{told}");
+    for server in 0..2 {
+        let stored = ordered_blocks(&partition.data(server));
+        let word = |at: usize| u64::from_le_bytes(stored[at..at + 8].try_into().expect("eight bytes"));
+        let words: Vec<u64> = (0..stored.len()).step_by(8).map(word).collect();
+        // All of this rank's pieces, from the last to the first, and within each the words in their order.
+        let used = (0..10).rev().flat_map(|turn| {
+            let piece = 2 * turn + u64::from(server);
+            1 + piece * PIECE..1 + (piece + 1) * PIECE
+        });
+        let place: std::collections::HashMap<u64, usize> = words.iter().copied().zip(0..).collect();
+        let mut touched = std::collections::HashSet::new();
+        for word in used {
+            let block = place[&word] * 8 / BLOCK;
+            if touched.insert(block) {
+                assert_eq!(block, touched.len() - 1, "server {server}, word {word}");
+            }
+        }
+        assert_eq!(touched.len(), (10 * PIECE as usize * 8).div_ceil(BLOCK));
+    }
+}
+
+/// Bytes of the blocks of a partition that does not say.
+const BLOCK: usize = 64 << 10;
+
+/// The only file of ordered blocks below a server's data, without the order that it begins with.
+fn ordered_blocks(data: &Path) -> Vec<u8> {
+    let directories = std::fs::read_dir(data.join("parts")).expect("a store has parts");
+    let files =
+        directories.flat_map(|fan| std::fs::read_dir(fan.expect("a name").path()).expect("a directory"));
+    let paths = files.map(|file| file.expect("a name").path());
+    let found: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|extension| extension == "ordered")).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    // This order is shorter than a block.
+    std::fs::read(&found[0]).expect("it can be read").split_off(BLOCK)
+}
+
 /// Each rank's part is on the server of its host, wherever that is in the list of servers.
 #[test]
 fn parts_are_where_their_ranks_are() {
