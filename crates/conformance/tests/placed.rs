@@ -256,7 +256,8 @@ fn parts_are_where_their_ranks_are() {
     }
 }
 
-/// A plan of any file: chunks of all lengths, each with another kind of placement.
+/// A plan of any file: chunks of all lengths, each with another kind of placement, and first used in an order far from that
+/// of the file.
 fn any_plan(dir: &Scratch, ranks: u32) -> PathBuf {
     let list = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
     let all: Vec<u32> = (0..ranks).collect();
@@ -278,7 +279,8 @@ fn any_plan(dir: &Scratch, ranks: u32) -> PathBuf {
         };
         text += &format!(
             "  {{ offset = {offset}, length = {length}, placement = {placement}, group = {group}, \
-             order = {order}, read = 0, written = 0, moved = 0 }},\n"
+             order = {}, read = 0, written = 0, moved = 0 }},\n",
+            order * 7 % 400
         );
         offset += length + order % 3 * 50;
     }
