@@ -411,7 +411,7 @@ mod tests {
         fn orders_are_those_of_the_bytes_one_by_one(
             (layout, ranges) in any_layout(), order in any_order(900), unit in 1u64..60, most in 1usize..20,
         ) {
-            let table = Table::new(ranges.clone()).expect("in order").in_order(&order);
+            let table = Table::new(ranges.clone()).expect("in order").in_order(&order).expect("apart");
             let ordered = table.end() > 0;
             let layout = Layout::placed(*layout.striping(), table).expect("servers that are there");
             let model = model(&layout, &ranges, 900);

@@ -120,12 +120,15 @@ impl Table {
             && self.to_bytes().len() <= Table::MOST_BYTES
     }
 
-    /// The same with an order in which ranges are first used, no two of which overlap. An order that is too long is told
-    /// for units of the smallest power of two that will do: a unit belongs where the first used of its bytes does.
-    pub fn in_order(self, ranges: &[Range<u64>]) -> Table {
+    /// The same with an order in which ranges are first used. An order that is too long is told for units of the smallest
+    /// power of two that will do: a unit belongs where the first used of its bytes does. `None` if two ranges overlap.
+    pub fn in_order(self, ranges: &[Range<u64>]) -> Option<Table> {
+        if !are_apart(ranges) {
+            return None;
+        }
         let mut table = Table { order: units(ranges.iter().cloned(), 1), ..self };
         if table.sets.is_empty() || table.is_in_order_anyway() {
-            return Table { order: Vec::new(), ..table };
+            return Some(Table { order: Vec::new(), ..table });
         }
         let mut unit = LEAST_UNIT;
         while !table.fits() {
@@ -134,7 +137,7 @@ impl Table {
             table.order = if order.len() > 1 { order } else { Vec::new() };
             unit *= 2;
         }
-        table
+        Some(table)
     }
 
     /// Whether the bytes of every server are first used in the order of the file; central ones may be of any server.
@@ -383,12 +386,17 @@ fn decode_order(rest: &mut &[u8]) -> Option<Vec<Range<u64>>> {
         }
         let start = order.last().map_or(0, |range| range.end).checked_add_signed(further)?;
         let len = take(rest).filter(|len| *len > 0)?;
-        let end = start.checked_add(len).filter(|end| *end <= i64::MAX as u64)?;
-        order.push(start..end);
+        order.push(start..start.checked_add(len)?);
     }
-    let mut sorted: Vec<&Range<u64>> = order.iter().collect();
+    are_apart(&order).then_some(order)
+}
+
+/// Whether ranges lie within the largest file, and no two of them overlap.
+fn are_apart(ranges: &[Range<u64>]) -> bool {
+    let mut sorted: Vec<&Range<u64>> = ranges.iter().filter(|range| !range.is_empty()).collect();
     sorted.sort_unstable_by_key(|range| range.start);
-    sorted.windows(2).all(|two| two[0].end <= two[1].start).then_some(order)
+    sorted.last().is_none_or(|last| last.end <= i64::MAX as u64)
+        && sorted.windows(2).all(|two| two[0].end <= two[1].start)
 }
 
 /// Small numbers of either sign as small numbers.
@@ -480,7 +488,7 @@ pub(crate) mod tests {
         fn bytes_are_those_of_what_they_say(
             ranges in any_ranges(400), order in any_order(900), spoil in any::<(usize, u8)>(),
         ) {
-            let table = Table::new(ranges).expect("in order").in_order(&order);
+            let table = Table::new(ranges).expect("in order").in_order(&order).expect("apart");
             let mut bytes = table.to_bytes();
             prop_assert_eq!(Table::from_bytes(&bytes), Ok(table.clone()));
             // Whatever else is accepted is something else, and has no other bytes.
@@ -502,7 +510,7 @@ pub(crate) mod tests {
         /// An order is told unless every server's bytes are in it anyway, wherever central ones are.
         #[test]
         fn an_order_is_told_where_it_matters(ranges in any_ranges(3), order in any_order(300)) {
-            let table = Table::new(ranges.clone()).expect("in order").in_order(&order);
+            let table = Table::new(ranges.clone()).expect("in order").in_order(&order).expect("apart");
             let is_of = |offset: u64, server: u16| {
                 let kept = naive(&ranges, offset);
                 kept.is_empty() || kept.contains(&ServerId(server))
@@ -544,7 +552,7 @@ pub(crate) mod tests {
         let kept = [(0..1u64 << 40, vec![ServerId(0)])];
         let backwards: Vec<Range<u64>> =
             (0..1u64 << 19).rev().map(|i| i * 10_000..i * 10_000 + 5000).collect();
-        let table = Table::new(kept.clone()).expect("in order").in_order(&backwards);
+        let table = Table::new(kept.clone()).expect("in order").in_order(&backwards).expect("apart");
         assert!(table.fits() && table.order.len() > 1 << 17, "{}", table.order.len());
         assert!(table.order.iter().all(|range| range.start % 16384 == 0));
         assert!(table.order.is_sorted_by(|one, next| one.start > next.start));
@@ -553,5 +561,7 @@ pub(crate) mod tests {
         let table = Table::new(both).expect("in order");
         assert_eq!(table.extents().count(), 1);
         assert_eq!(Table::new([(5..9, vec![]), (8..10, vec![])]), None);
+        assert_eq!(table.clone().in_order(&[5..9, 20..30, 8..10]), None);
+        assert_eq!(table.in_order(&[5..9, 20..u64::MAX]), None);
     }
 }

@@ -90,7 +90,7 @@ impl Plan {
         let mut by_use: Vec<&crate::Chunk> = file.chunks.iter().collect();
         by_use.sort_unstable_by_key(|chunk| chunk.order);
         let ranges: Vec<_> = by_use.into_iter().map(|chunk| chunk.offset..chunk.end()).collect();
-        Some(table.in_order(&ranges))
+        table.in_order(&ranges)
     }
 }
 

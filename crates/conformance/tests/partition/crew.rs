@@ -191,7 +191,7 @@ fn table(extents: &Extents) -> Table {
     });
     let kept: Vec<(Range<u64>, Vec<ServerId>)> = kept.collect();
     let order: Vec<Range<u64>> = kept.iter().rev().map(|(range, _)| range.clone()).collect();
-    Table::new(kept).expect("in order").in_order(&order)
+    Table::new(kept).expect("in order").in_order(&order).expect("apart")
 }
 
 impl Comb {

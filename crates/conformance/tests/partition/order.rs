@@ -122,7 +122,7 @@ fn storage_is_in_the_order_of_first_use() {
             (chunk.range.clone(), chunk.keepers.iter().copied().map(ServerId).collect::<Vec<_>>())
         });
         let order: Vec<Range<u64>> = by_use.iter().map(|chunk| chunk.range.clone()).collect();
-        let table = Table::new(kept).expect("in order").in_order(&order);
+        let table = Table::new(kept).expect("in order").in_order(&order).expect("apart");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).table(table);
         let file = client.open("/file", &options).expect("a new file");
