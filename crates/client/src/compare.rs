@@ -39,6 +39,10 @@ impl File {
             if open.compare(&piece, places, false)?.is_empty() {
                 continue;
             }
+            if repair && found.is_empty() {
+                // Who has nothing left is told again how to lay out what it gets back.
+                open.arrange();
+            }
             // Somebody may have been writing; now nobody is.
             let lock = open.lock_copies(&piece)?;
             let different = open.compare(&piece, places, repair);

@@ -114,7 +114,7 @@ impl Open {
 
     /// Tells holders in which order their bytes will first be used, where it is another than they have anyway. It is
     /// advice: who cannot be told at once keeps them as usual.
-    fn arrange(&self) {
+    pub fn arrange(&self) {
         for (server, ranges) in self.layout.orders() {
             let range = |range: Range<u64>| message::Range { at: range.start, len: range.end - range.start };
             let ranges = ranges.into_iter().map(range).collect();

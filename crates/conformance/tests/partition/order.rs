@@ -171,6 +171,36 @@ fn storage_is_in_the_order_of_first_use() {
     });
 }
 
+/// A server that has lost its part of a file gets its copies back, and in their order.
+#[test]
+fn copies_that_come_back_are_in_order() {
+    let site = Site::up(Shape { block: BLOCK, stripe: 8192, ..Shape::new(3) });
+    let chunk = |number: u64| Chunk { range: number * 9000..(number + 1) * 9000, keepers: vec![1, 2] };
+    let chunks: Vec<Chunk> = (0..50).map(chunk).collect();
+    let by_use = shuffled(&mut Dice::new(3), &chunks);
+    let table = Table::new([(0..450_000, vec![ServerId(1), ServerId(2)])]).expect("in order");
+    let order: Vec<Range<u64>> = by_use.iter().map(|chunk| chunk.range.clone()).collect();
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).table(table.in_order(&order).expect("apart"));
+    let (client, bytes) = (site.client(), telling(450_000));
+    let file = client.open("/file", &options).expect("a new file");
+    file.write_at(&bytes, 0).expect("it is up");
+    file.close().expect("it can be stored");
+    expect_order(&site, &client, "/file", &by_use);
+    let name = client.metadata("/file").expect("it is there").id().to_string();
+    drop(client);
+    site.stop();
+    let directory = site.data(1).join("parts").join(&name[14..]);
+    for entry in fs::read_dir(directory).expect("it is there") {
+        fs::remove_file(entry.expect("a name").path()).expect("it is ours");
+    }
+    site.start();
+    site.try_pario(&["check", "--repair", "trial"]);
+    site.succeed(&["check", "trial"]);
+    expect_order(&site, &site.client(), "/file", &by_use);
+    expect_bytes(&site, "/file", &bytes);
+}
+
 /// A plan of two processes that go through a file backwards, each through its own chunks.
 #[test]
 fn a_plan_s_order_is_that_of_storage() {
