@@ -89,22 +89,53 @@ fn a_full_medium_is_said_and_loses_nothing() {
 }
 
 #[test]
+fn a_full_medium_loses_nothing_that_is_in_order() {
+    let Some(medium) = Medium::new("size=1m,mode=700") else { return };
+    let store = medium.open().unwrap();
+    store.arrange(FileId(1), &[100..400, 0..50]).unwrap();
+    write(&store, 1, 0, 60, 1).unwrap();
+    assert_eq!(write(&store, 1, 60, 340, 2), Err(ErrorKind::NoSpace));
+    assert_eq!(store.arrange(FileId(2), &[1..2, 0..1]).unwrap_err().kind(), ErrorKind::NoSpace);
+    let end = store.end(FileId(1)).unwrap() / SIZE as u64;
+    assert!((60..=400).contains(&end));
+    assert!((0..60).all(|block| read(&store, 1, block) == [1; SIZE]));
+    assert!((60..end).all(|block| matches!(read(&store, 1, block)[0], 0 | 2)));
+    assert!(store.verify(FileId(1), 0, u64::MAX).unwrap().damaged.is_empty());
+    // What is cut off makes room, and the same write is done.
+    store.set_end(FileId(1), 60 * SIZE as u64).unwrap();
+    write(&store, 1, 60, 100, 2).unwrap();
+    assert!((60..160).all(|block| read(&store, 1, block) == [2; SIZE]));
+    drop(store);
+    let store = medium.open().unwrap();
+    assert_eq!(read(&store, 1, 159), [2; SIZE]);
+    assert_eq!(store.unverified(), 0);
+}
+
+#[test]
 fn a_medium_that_may_only_be_read_is_read() {
     let Some(medium) = Medium::new("size=4m,mode=700") else { return };
-    write(&medium.open().unwrap(), 1, 0, 3, 1).unwrap();
+    let store = medium.open().unwrap();
+    store.arrange(FileId(3), &[2..3, 0..2]).unwrap();
+    [1, 3].iter().for_each(|file| write(&store, *file, 0, 3, 1).unwrap());
+    drop(store);
     assert!(medium.mount(&["-o", "remount,ro"]));
     let store = medium.open().unwrap();
-    assert_eq!(read(&store, 1, 2), [1; SIZE]);
-    assert!(store.verify(FileId(1), 0, 9).unwrap().damaged.is_empty());
-    assert_eq!(write(&store, 1, 0, 1, 2), Err(ErrorKind::ReadOnly));
     assert_eq!(write(&store, 2, 0, 1, 2), Err(ErrorKind::ReadOnly));
-    assert_eq!(store.set_end(FileId(1), 5).unwrap_err().kind(), ErrorKind::ReadOnly);
-    assert_eq!(store.remove(FileId(1)).unwrap_err().kind(), ErrorKind::ReadOnly);
-    assert_eq!(store.end(FileId(1)).unwrap(), 3 * SIZE as u64);
+    assert_eq!(store.arrange(FileId(2), &[1..2, 0..1]).unwrap_err().kind(), ErrorKind::ReadOnly);
+    for file in [1, 3] {
+        assert!(store.verify(FileId(file), 0, 9).unwrap().damaged.is_empty());
+        assert_eq!(write(&store, file, 0, 1, 2), Err(ErrorKind::ReadOnly));
+        assert_eq!(store.set_end(FileId(file), 5).unwrap_err().kind(), ErrorKind::ReadOnly);
+        assert_eq!(store.remove(FileId(file)).unwrap_err().kind(), ErrorKind::ReadOnly);
+        assert_eq!(store.end(FileId(file)).unwrap(), 3 * SIZE as u64);
+        assert_eq!(read(&store, file, 2), [1; SIZE]);
+    }
     // The same store writes once it may.
     assert!(medium.mount(&["-o", "remount,rw"]));
-    write(&store, 1, 0, 1, 2).unwrap();
-    assert_eq!(read(&store, 1, 0), [2; SIZE]);
+    for file in [1, 3] {
+        write(&store, file, 0, 1, 2).unwrap();
+        assert_eq!(read(&store, file, 0), [2; SIZE]);
+    }
 }
 
 #[test]
