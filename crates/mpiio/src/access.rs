@@ -329,11 +329,11 @@ impl File {
     }
 }
 
-fn with_place(traced: Option<Traced>, job: &Result<Job>) -> Option<Traced> {
-    match job {
-        Ok(job) => traced.map(|traced| traced.at(&job.task)),
-        Err(_) => traced,
+fn with_place(mut traced: Option<Traced>, job: &Result<Job>) -> Option<Traced> {
+    if let (Some(traced), Ok(job)) = (&mut traced, job) {
+        traced.at(&job.task);
     }
+    traced
 }
 
 /// Split accesses are paired by kind, not by offset.

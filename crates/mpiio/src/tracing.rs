@@ -12,7 +12,7 @@ use std::time::Instant;
 use pario_exchange::Job as Task;
 use pario_mpi_host::host;
 use pario_shipping::{Report, Served};
-use pario_trace::{Actor, Call, FileId, InView, Mode, Op, PatternId, Record, Recorder};
+use pario_trace::{Actor, Call, FileId, InView, Mode, Moment, Op, PatternId, Record, Recorder};
 use pario_view::{Pattern, ViewHash};
 
 use crate::access::{Direction, Pace, Place, Reach};
@@ -51,7 +51,7 @@ pub(crate) fn of_agent(path: &Path) -> Option<Report> {
             kind: failure.map(|fault| fault.kind),
             class: failure.map_or(0, |fault| host().map_or(0, |host| host.class(fault.kind))),
             on_behalf_of: Some(served.rank),
-            ..Record::new(call, Some(&file), served.start)
+            ..Record::new(call, Some(&file), recorder.at(served.start), recorder.now())
         });
     }))
 }
@@ -79,9 +79,9 @@ pub fn control(
     if failure.is_some_and(is_echo) {
         return;
     }
-    let call = Call { collective, ..Call::from(op) };
+    let (call, over) = (Call { collective, ..Call::from(op) }, recorder.now());
     let (errno, kind) = (failure.map_or(0, Error::errno), failure.map(Error::kind));
-    recorder.record(&Record { errno, kind, class, ..Record::new(call, file, start) });
+    recorder.record(&Record { errno, kind, class, ..Record::new(call, file, recorder.at(start), over) });
     if op == Op::Close {
         for recorder in OF_AGENTS.get().and_then(Option::as_ref).into_iter().chain([recorder]) {
             // A failure to write has been told by the recorder itself.
@@ -92,12 +92,13 @@ pub fn control(
 
 /// A data access that is being traced.
 pub(crate) struct Traced {
+    recorder: &'static Recorder,
     call: Call,
-    start: Instant,
+    start: Moment,
     offset: u64,
     end: u64,
     len: u64,
-    view: Option<Viewed>,
+    view: Option<Box<Viewed>>,
 }
 
 /// The bytes of a view that an access is on.
@@ -110,8 +111,10 @@ struct Viewed {
 
 impl Traced {
     /// `None` where nothing is traced.
+    #[inline]
     pub fn begin(d: Direction, place: Place, reach: Reach, pace: Pace) -> Option<Traced> {
-        recorder()?;
+        let recorder = recorder()?;
+        let start = recorder.now();
         let op = if d == Direction::Write { Op::Write } else { Op::Read };
         let place = match place {
             Place::At(_) => pario_trace::Place::At,
@@ -125,39 +128,59 @@ impl Traced {
             Pace::Nonblocking => pario_trace::Pace::Nonblocking,
         };
         let call = Call { op, place, collective: reach == Reach::Collective, pace };
-        Some(Traced { call, start: Instant::now(), offset: 0, end: 0, len: 0, view: None })
+        Some(Traced { recorder, call, start, offset: 0, end: 0, len: 0, view: None })
     }
 
     /// Where the access is.
-    pub fn at(mut self, task: &Task) -> Traced {
+    #[inline]
+    pub fn at(&mut self, task: &Task) {
         if let Some((lo, hi)) = task.view.bounds(task.at, task.len) {
             (self.offset, self.end) = (lo.0, hi.0);
         }
         self.len = task.buffer.len();
-        let all = env().trace.as_ref().is_some_and(|setup| setup.mode == Mode::All);
-        if all && self.end - self.offset != self.len {
-            let (disp, at, len) = (task.view.disp().0, task.at.0, task.len);
-            self.view = pattern(task.view.tile()).map(|pattern| Viewed { pattern, disp, at, len });
+        if self.end - self.offset != self.len {
+            self.see(task);
         }
-        self
+    }
+
+    /// Through which view, if all is recorded.
+    #[cold]
+    fn see(&mut self, task: &Task) {
+        if env().trace.as_ref().is_some_and(|setup| setup.mode == Mode::All) {
+            let (disp, at, len) = (task.view.disp().0, task.at.0, task.len);
+            let viewed = |pattern| Box::new(Viewed { pattern, disp, at, len });
+            self.view = pattern(task.view.tile()).map(viewed);
+        }
     }
 
     /// Records how it ended.
+    #[inline]
     pub fn end(self, file: &FileId, outcome: &Result<u64>) {
-        let Some(recorder) = recorder() else { return };
-        if outcome.as_ref().err().is_some_and(is_echo) {
+        match outcome {
+            Ok(moved) if *moved == self.len && self.end - self.offset == self.len => {
+                self.recorder.plain(self.call, file, self.offset, self.len, self.start);
+            }
+            _ => self.record(file, outcome),
+        }
+    }
+
+    /// Records what is more than plain.
+    #[cold]
+    fn record(self, file: &FileId, outcome: &Result<u64>) {
+        let over = self.recorder.now();
+        let failure = outcome.as_ref().err();
+        if failure.is_some_and(is_echo) {
             return;
         }
-        let failure = outcome.as_ref().err();
         let class = failure.map_or(0, |e| host().map_or(0, |host| host.class(e.kind())));
         let offset = failure.and_then(Error::at).unwrap_or(self.offset);
-        let view = self.view.as_ref().map(|Viewed { pattern, disp, at, len }| InView {
+        let view = self.view.as_deref().map(|Viewed { pattern, disp, at, len }| InView {
             pattern,
             disp: *disp,
             at: *at,
             len: *len,
         });
-        recorder.record(&Record {
+        self.recorder.record(&Record {
             offset,
             end: self.end.max(offset),
             len: self.len,
@@ -166,7 +189,7 @@ impl Traced {
             kind: failure.map(Error::kind),
             class,
             view,
-            ..Record::new(self.call, Some(file), self.start)
+            ..Record::new(self.call, Some(file), self.start, over)
         });
     }
 }

@@ -5,10 +5,10 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use pario_units::ErrorKind;
 
+use crate::clock::Moment;
 use crate::recorder::{FileId, PatternId};
 
 /// An enum of words that have a number in a trace file; unknown numbers become the last word.
@@ -212,10 +212,10 @@ pub struct Record<'a> {
     pub len: u64,
     /// Bytes that moved.
     pub moved: u64,
-    /// When it began.
-    pub start: Instant,
-    /// How long it took.
-    pub took: Duration,
+    /// When it began, by the recorder's clock.
+    pub start: Moment,
+    /// When it was over.
+    pub over: Moment,
     /// The operating system's error number, 0 for none.
     pub errno: i32,
     /// What went wrong.
@@ -242,8 +242,8 @@ pub struct InView<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// A success without data that began at `start` and ends now; the other fields are set by name.
-    pub fn new(call: impl Into<Call>, file: Option<&'a FileId>, start: Instant) -> Record<'a> {
+    /// A success without data; the other fields are set by name.
+    pub fn new(call: impl Into<Call>, file: Option<&'a FileId>, start: Moment, over: Moment) -> Record<'a> {
         Record {
             call: call.into(),
             file,
@@ -252,7 +252,7 @@ impl<'a> Record<'a> {
             len: 0,
             moved: 0,
             start,
-            took: start.elapsed(),
+            over,
             errno: 0,
             kind: None,
             class: 0,

@@ -1,4 +1,4 @@
-//! The trace file, version 2, byte by byte. All numbers are little-endian.
+//! The trace file, version 3, byte by byte. All numbers are little-endian.
 //!
 //! A file is a header and then entries, each with its own size, so that a reader can skip what it does not
 //! know and a later version can add fields at the end of the header or of any entry.
@@ -6,7 +6,8 @@
 //! ```text
 //! header
 //!   0  8  magic "PARIOTRC"
-//!   8  4  version, 2; a reader refuses any above (version 1 has no plain operations and a shorter trailer)
+//!   8  4  version, 3; a reader refuses any above (version 2 has no clocks and runs, so that a tick is a nanosecond; version 1
+//!         has no plain operations either and a shorter trailer)
 //!  12  2  size of the header, texts included (at least 48)
 //!  14  1  actor: 0 task, 1 agent, 2 server
 //!  15  1  mode: 0 errors, 1 all
@@ -41,8 +42,8 @@
 //!  32  8  one past the last byte asked for
 //!  40  8  bytes asked for
 //!  48  8  bytes moved
-//!  56  8  start, in nanoseconds from the header's moment, by a clock that never steps
-//!  64  8  duration in nanoseconds
+//!  56  8  start, in ticks
+//!  64  8  duration in ticks
 //! and, if the bytes asked for are not simply all from the first to the last (104 bytes)
 //!  72  4  number of the view's pattern
 //!  76  4  0
@@ -57,8 +58,25 @@
 //!   5  3  number of the file, 0 for none
 //!   8  8  first byte asked for
 //!  16  4  bytes asked for and moved
-//!  20  4  start, in nanoseconds from the start of the operation before in this file, or before that (signed)
-//!  24  4  duration in nanoseconds
+//!  20  4  start, in ticks from the start of the operation before in this file, or before that (signed)
+//!  24  4  duration in ticks
+//!
+//! tag 8, a run of plain operations (32 bytes, and 8 for each); all are of the same kind, on the same file and of the same length,
+//! and the run stands behind another operation
+//!   3  1  what was done (the numbers of `Op`)
+//!   4  1  how: bits 0-2 place, bit 3 collective, bits 4-5 pace
+//!   5  3  number of the file, 0 for none
+//!   8  8  first byte asked for by the first of them
+//!  16  8  how much further that of the next is, and so on (signed)
+//!  24  4  bytes asked for and moved by each
+//!  28  4  0
+//!  32     of each: start, in ticks from the start of the operation before (4 bytes); duration in ticks (4 bytes)
+//!
+//! tag 7, a clock (24 bytes): what the ticks of the operations up to the next clock are. Before the first, a tick is a
+//! nanosecond and tick 0 the header's moment
+//!   3  5  0
+//!   8  8  tick 0, in nanoseconds from the header's moment (signed), by a clock that never steps
+//!  16  8  length of a tick, in nanoseconds · 2³²
 //!
 //! tag 3, the trailer (40 bytes); the last entry of a process that finished
 //!   3  5  0
@@ -79,20 +97,22 @@
 //!  16     bytes, whose meaning is that of the crate `view`
 //! ```
 
+use crate::clock::Scale;
 use crate::event::{Actor, Call};
+use crate::plain::{self, PLAIN, RUN, Run};
 use crate::setup::Mode;
 
 pub(crate) const MAGIC: [u8; 8] = *b"PARIOTRC";
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 pub(crate) const HEADER: usize = 48;
 pub(crate) const OPERATION: usize = 72;
 pub(crate) const VIEWED: usize = 104;
-const PLAIN: usize = 28;
 const NAME: usize = 8;
 const TRAILER: usize = 40;
 /// What version 1 has of it.
 const SHORT_TRAILER: usize = 32;
 const GAP: usize = 16;
+const CLOCK: usize = 24;
 pub(crate) const PART: usize = 16;
 /// Bytes of a pattern in one entry.
 pub(crate) const LONGEST_PART: usize = 32 << 10;
@@ -173,7 +193,7 @@ fn cut(text: &str) -> &str {
     &text[..end]
 }
 
-/// An operation as it stands in the file.
+/// An operation as it stands in the file; times are in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
     pub call: Call,
@@ -186,8 +206,8 @@ pub(crate) struct Operation {
     pub end: u64,
     pub len: u64,
     pub moved: u64,
-    pub start_ns: u64,
-    pub took_ns: u64,
+    pub start: u64,
+    pub took: u64,
     pub window: Option<Window>,
 }
 
@@ -217,8 +237,8 @@ impl Operation {
         bytes[32..40].copy_from_slice(&self.end.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.len.to_le_bytes());
         bytes[48..56].copy_from_slice(&self.moved.to_le_bytes());
-        bytes[56..64].copy_from_slice(&self.start_ns.to_le_bytes());
-        bytes[64..72].copy_from_slice(&self.took_ns.to_le_bytes());
+        bytes[56..64].copy_from_slice(&self.start.to_le_bytes());
+        bytes[64..72].copy_from_slice(&self.took.to_le_bytes());
         if let Some(window) = &self.window {
             bytes[72..76].copy_from_slice(&window.pattern.to_le_bytes());
             bytes[80..88].copy_from_slice(&window.disp.to_le_bytes());
@@ -229,7 +249,6 @@ impl Operation {
     }
 
     /// The entry of a plain operation, if this is one, behind an operation that started at `before`.
-    #[inline]
     pub fn plain(&self, before: u64) -> Option<[u8; PLAIN]> {
         let good = (self.kind, self.class, self.errno, self.behalf) == (0, 0, 0, 0) && self.moved == self.len;
         let contiguous = self.window.is_none() && self.end.wrapping_sub(self.offset) == self.len;
@@ -237,38 +256,31 @@ impl Operation {
             return None;
         }
         let len = u32::try_from(self.len).ok()?;
-        let took = u32::try_from(self.took_ns).ok()?;
-        let since = i32::try_from(self.start_ns.wrapping_sub(before) as i64).ok()?;
-        let mut bytes = [0; PLAIN];
-        bytes[0] = PLAIN as u8;
-        bytes[2] = 6;
-        bytes[3] = self.call.op.code();
-        bytes[4..8].copy_from_slice(&(self.file << 8 | u32::from(self.call.manner())).to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.offset.to_le_bytes());
-        bytes[16..20].copy_from_slice(&len.to_le_bytes());
-        bytes[20..24].copy_from_slice(&since.to_le_bytes());
-        bytes[24..28].copy_from_slice(&took.to_le_bytes());
-        Some(bytes)
+        let took = u32::try_from(self.took).ok()?;
+        let since = i32::try_from(self.start.wrapping_sub(before) as i64).ok()?;
+        let [file, file_1, file_2, _] = self.file.to_le_bytes();
+        let what = [self.call.op.code(), self.call.manner(), file, file_1, file_2];
+        Some(plain::entry(what, self.offset, len, since, took))
     }
 
     /// A plain operation; its start counts from that of the operation before.
     fn decode_plain(bytes: &[u8]) -> Operation {
-        let (offset, len) = (u64_at(bytes, 8), u64::from(u32_at(bytes, 16)));
-        Operation {
-            call: Call::from_codes(bytes[3], bytes[4]),
-            kind: 0,
-            file: u32_at(bytes, 4) >> 8,
-            class: 0,
-            errno: 0,
-            behalf: 0,
-            offset,
-            end: offset.saturating_add(len),
-            len,
-            moved: len,
-            start_ns: i64::from(u32_at(bytes, 20) as i32) as u64,
-            took_ns: u64::from(u32_at(bytes, 24)),
-            window: None,
-        }
+        let (call, file) = (Call::from_codes(bytes[3], bytes[4]), u32_at(bytes, 4) >> 8);
+        let (len, took) = (u64::from(u32_at(bytes, 16)), u64::from(u32_at(bytes, 24)));
+        let start = i64::from(u32_at(bytes, 20) as i32) as u64;
+        Operation::plain_one(call, file, u64_at(bytes, 8), len, start, took)
+    }
+
+    /// When it was over.
+    pub fn over(&self) -> u64 {
+        self.start.saturating_add(self.took)
+    }
+
+    /// One of which there is no more to say.
+    pub fn plain_one(call: Call, file: u32, offset: u64, len: u64, start: u64, took: u64) -> Operation {
+        let end = offset.saturating_add(len);
+        let (kind, class, errno, behalf, moved, window) = (0, 0, 0, 0, len, None);
+        Operation { call, kind, file, class, errno, behalf, offset, end, len, moved, start, took, window }
     }
 
     fn decode(bytes: &[u8]) -> Operation {
@@ -283,8 +295,8 @@ impl Operation {
             end: u64_at(bytes, 32),
             len: u64_at(bytes, 40),
             moved: u64_at(bytes, 48),
-            start_ns: u64_at(bytes, 56),
-            took_ns: u64_at(bytes, 64),
+            start: u64_at(bytes, 56),
+            took: u64_at(bytes, 64),
             window: (bytes.len() >= VIEWED).then(|| Window {
                 pattern: u32_at(bytes, 72),
                 disp: u64_at(bytes, 80),
@@ -305,6 +317,8 @@ pub(crate) enum Entry {
     Operation(Operation),
     /// The start counts from that of the operation before.
     Plain(Operation),
+    Run(Run),
+    Clock(Scale),
     Trailer {
         kept: u64,
         lost: u64,
@@ -342,13 +356,16 @@ impl Entry {
                 bytes: bytes[PART..].to_vec(),
             }),
             6 => fits(PLAIN).map(|()| Entry::Plain(Operation::decode_plain(bytes))),
+            7 => fits(CLOCK)
+                .map(|()| Entry::Clock(Scale { base_ns: u64_at(bytes, 8) as i64, rate: u64_at(bytes, 16) })),
+            8 => fits(RUN).and_then(|()| Run::decode(bytes)).map(Entry::Run),
             _ => Some(Entry::Unknown),
         }
     }
 }
 
 /// The start of an entry of `size` bytes: the size, the tag, a zero.
-fn head(size: usize, tag: u8) -> [u8; 4] {
+pub(crate) fn head(size: usize, tag: u8) -> [u8; 4] {
     let [low, high] = (size as u16).to_le_bytes();
     [low, high, tag, 0]
 }
@@ -385,6 +402,15 @@ pub(crate) fn gap(lost: u64) -> Vec<u8> {
     bytes
 }
 
+pub(crate) fn clock(scale: Scale) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(CLOCK);
+    bytes.extend(head(CLOCK, 7));
+    bytes.extend([0; 4]);
+    bytes.extend(scale.base_ns.to_le_bytes());
+    bytes.extend(scale.rate.to_le_bytes());
+    bytes
+}
+
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }
@@ -393,7 +419,7 @@ pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
@@ -415,8 +441,8 @@ mod tests {
             end: 0x0304,
             len: 5,
             moved: 6,
-            start_ns: 7,
-            took_ns: 8,
+            start: 7,
+            took: 8,
             window: None,
         };
         let encode = |operation: &Operation| {
@@ -445,6 +471,9 @@ mod tests {
         assert_eq!(Entry::decode(&ended), Some(Entry::Trailer { kept: 1, lost: 2, cost_ns: Some(4) }));
         let of_version_1 = &ended[..SHORT_TRAILER];
         assert_eq!(Entry::decode(of_version_1), Some(Entry::Trailer { kept: 1, lost: 2, cost_ns: None }));
+        let clock = clock(Scale { base_ns: -2, rate: 3 });
+        assert_eq!((clock.len(), clock[..3].to_vec(), clock[8], clock[16]), (24, vec![24, 0, 7], 254, 3));
+        assert_eq!(Entry::decode(&clock), Some(Entry::Clock(Scale { base_ns: -2, rate: 3 })));
         assert_eq!(Entry::decode(&gap(9)), Some(Entry::Gap { lost: 9 }));
         assert_eq!(Entry::decode(&[4, 0, 77, 0]), Some(Entry::Unknown));
         assert_eq!(Entry::decode(&bytes[..71]), None);
@@ -463,15 +492,15 @@ mod tests {
             end: 0x0102 + 9,
             len: 9,
             moved: 9,
-            start_ns: 1000,
-            took_ns: 8,
+            start: 1000,
+            took: 8,
             window: None,
         };
         let bytes = plain.plain(1003).expect("short");
         let wanted =
             [28, 0, 6, 5, 8, 5, 6, 7, 2, 1, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 253, 255, 255, 255, 8, 0, 0, 0];
         assert_eq!(bytes, wanted);
-        let read = Operation { start_ns: plain.start_ns.wrapping_sub(1003), ..plain };
+        let read = Operation { start: plain.start.wrapping_sub(1003), ..plain };
         assert_eq!(Entry::decode(&bytes), Some(Entry::Plain(read)));
         assert_eq!(Entry::decode(&bytes[..27]), None);
         let window = Some(Window { pattern: 3, disp: 4, at: 5, len: 6 });
@@ -484,8 +513,8 @@ mod tests {
             Operation { end: plain.end + 1, ..plain },
             Operation { window, ..plain },
             Operation { file: 1 << 24, ..plain },
-            Operation { took_ns: 1 << 32, ..plain },
-            Operation { start_ns: 1003 + (1 << 31), ..plain },
+            Operation { took: 1 << 32, ..plain },
+            Operation { start: 1003 + (1 << 31), ..plain },
             Operation { len: 1 << 32, moved: 1 << 32, end: plain.offset + (1 << 32), ..plain },
         ] {
             assert_eq!(other.plain(1003), None, "{other:?}");

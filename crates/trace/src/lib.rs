@@ -8,18 +8,26 @@
 //!
 //! The room knows neither MPI nor the environment: whoever calls hands in the strings of variables, the rank
 //! and the numbers of an error.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
+mod clock;
+mod cost;
 mod counters;
 mod event;
 mod format;
 mod json;
+mod lane;
+mod output;
+mod plain;
 mod reader;
 mod recorder;
 mod report;
 mod setup;
 mod stats;
+#[allow(unsafe_code)]
+mod sys;
 
+pub use clock::{Moment, Source};
 pub use counters::{Counter, Counters, counters};
 pub use event::{Actor, Call, Event, InView, Op, Pace, Pieces, Place, Record, kind_word, size_word};
 pub use format::Header;

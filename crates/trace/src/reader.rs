@@ -12,8 +12,10 @@ use std::sync::Arc;
 
 use pario_units::ErrorKind;
 
+use crate::clock::Scale;
 use crate::event::{Event, Pieces};
 use crate::format::{self, Entry, HEADER, Header, MAGIC, Operation, VERSION};
+use crate::plain::Run;
 
 /// Opens a trace file.
 pub fn read(path: &Path) -> Result<Reader<BufReader<File>>, ReadError> {
@@ -98,10 +100,19 @@ pub struct Reader<R> {
     entry: Vec<u8>,
     given: u64,
     lost: u64,
-    /// When the last operation began, from which the next may count.
-    last_ns: u64,
+    /// When the last operation began, in ticks, from which the next may count.
+    last: u64,
+    scale: Scale,
+    run: Option<Running>,
     cost_ns: Option<u64>,
     ending: Option<Ending>,
+}
+
+/// A run, and how many of its operations have been given.
+#[derive(Debug)]
+struct Running {
+    run: Run,
+    at: usize,
 }
 
 impl<R: Read> Reader<R> {
@@ -132,7 +143,9 @@ impl<R: Read> Reader<R> {
             entry: Vec::new(),
             given: 0,
             lost: 0,
-            last_ns: 0,
+            last: 0,
+            scale: Scale::PLAIN,
+            run: None,
             cost_ns: None,
             ending: None,
         })
@@ -208,9 +221,23 @@ impl<R: Read> Reader<R> {
         }
     }
 
+    /// The next operation of the run that is being read.
+    fn next_of_run(&mut self) -> Option<Operation> {
+        let Running { run, at } = self.run.as_mut()?;
+        let Some(&(since, took)) = run.times.get(*at) else {
+            self.run = None;
+            return None;
+        };
+        let (len, start) = (u64::from(run.len), self.last.wrapping_add(u64::from(since)));
+        let operation = Operation::plain_one(run.call, run.file, run.offset, len, start, u64::from(took));
+        run.offset = run.offset.wrapping_add(run.stride);
+        *at += 1;
+        Some(operation)
+    }
+
     fn event(&mut self, operation: &Operation) -> Event {
         self.given += 1;
-        self.last_ns = operation.start_ns;
+        self.last = operation.start;
         let number = operation.file;
         let named = || self.names.get(&number).cloned().unwrap_or_else(|| format!("file {number}").into());
         Event {
@@ -220,8 +247,8 @@ impl<R: Read> Reader<R> {
             end: operation.end,
             len: operation.len,
             moved: operation.moved,
-            start_ns: self.header.began_ns.saturating_add(operation.start_ns),
-            took_ns: operation.took_ns,
+            start_ns: self.header.began_ns.saturating_add(self.scale.when(operation.start)),
+            took_ns: self.scale.span(operation.took),
             errno: operation.errno,
             // A kind that a later version knows is some error all the same.
             kind: (operation.kind != 0)
@@ -237,13 +264,23 @@ impl<R: Read> Iterator for Reader<R> {
     type Item = Event;
 
     fn next(&mut self) -> Option<Event> {
+        if let Some(operation) = self.next_of_run() {
+            return Some(self.event(&operation));
+        }
         while self.ending.is_none() {
             match self.next_entry() {
                 Ok(Entry::Operation(operation)) => return Some(self.event(&operation)),
                 Ok(Entry::Plain(operation)) => {
-                    let start_ns = self.last_ns.wrapping_add(operation.start_ns);
-                    return Some(self.event(&Operation { start_ns, ..operation }));
+                    let start = self.last.wrapping_add(operation.start);
+                    return Some(self.event(&Operation { start, ..operation }));
                 }
+                Ok(Entry::Run(run)) => {
+                    self.run = Some(Running { run, at: 0 });
+                    if let Some(operation) = self.next_of_run() {
+                        return Some(self.event(&operation));
+                    }
+                }
+                Ok(Entry::Clock(scale)) => self.scale = scale,
                 Ok(Entry::Name { file, name }) => {
                     self.names.insert(file, String::from_utf8_lossy(&name).into());
                 }

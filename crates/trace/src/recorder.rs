@@ -1,43 +1,40 @@
 //! A recorder: operations in, one trace file out.
 //!
-//! [`Recorder::record`] puts a record of fixed size into a bounded buffer, under a lock that is free in
-//! ordinary programs; whoever fills the buffer writes it to the file. In mode `errors` every record is
-//! written at once, and the file is made with the first one. A process that is killed loses at most what its
-//! buffer held, and only in mode `all`.
+//! Plain operations of the thread that does most of them go into its `lane`, without a lock and in a few nanoseconds. All
+//! others wait in a list under the lock. Whoever finds the lane or the list full empties both: what waits is merged in the order
+//! in which it ended and put into a buffer as entries of the file, and a full buffer is written. All of this is bounded. In mode
+//! `errors` every record is written at once, and the file is made with the first one. A process that is killed loses at most
+//! what was not written yet, and only in mode `all`.
 //!
 //! The file always ends with whole entries: what could not be written is cut off, counted, said once on
 //! standard error, and noted in the file as soon as it can be written again.
 //!
-//! What recording costs is measured on the way: all writing, and of every [`SAMPLE`]th operation the time from its end
-//! to the end of recording it; with what two readings of the clock cost, that is the cost of each.
-//!
 //! Nothing is kept per file: a [`FileId`] holds the name, and the recorder writes it before its first use. The
 //! same holds for the pattern of a view, a [`PatternId`].
-//! A file of an earlier job is never touched: the next free name is taken (`task-3.ptrace`,
-//! `task-3.2.ptrace`, …).
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
-use crate::event::{Actor, Record};
-use crate::format::{self, Header, LONGEST_NAME, LONGEST_PART, Operation, PART, VIEWED, Window};
+use crate::clock::{Clock, Gauge, Moment, Scale, nanoseconds};
+use crate::cost::{Cost, SAMPLE, Samples};
+use crate::event::{Actor, Call, Record};
+use crate::format::{self, Header, LONGEST_NAME, LONGEST_PART, OPERATION, Operation, PART, VIEWED, Window};
+use crate::lane::{Lane, Put};
+use crate::output::Output;
+use crate::plain::{self, PLAIN, Plain, What};
 use crate::setup::{Mode, Setup};
 
-/// What a recorder holds back before it writes.
+/// What a recorder holds back, as entries, before it writes.
 const BUFFER: usize = 64 << 10;
-/// Jobs that may leave traces in one directory before it has to be tidied up.
-const MOST_JOBS: u32 = 10_000;
-
-/// Of so many operations one is measured.
-const SAMPLE: u64 = 64;
-/// What takes longer was interrupted by others, who are not the recorder's cost.
-const LONGEST_SAMPLE: Duration = Duration::from_micros(20);
+/// Operations that are not in the lane and wait for being merged with it.
+const MOST_OTHERS: usize = 128;
+/// Ticks after which the buffer is written even if it is not full: 10 to 40 seconds. Times in it are exact to what the system
+/// changes of its clock's rate meanwhile.
+const LONGEST_WAIT: u64 = 1 << 35;
 
 static NEXT_FILE: AtomicU32 = AtomicU32::new(1);
 static NEXT_PATTERN: AtomicU32 = AtomicU32::new(1);
@@ -83,72 +80,46 @@ impl PatternId {
 pub struct Recorder {
     mode: Mode,
     min: u64,
-    origin: Instant,
+    clock: Clock,
+    /// Names written in another epoch have to be written again; a failed write begins a new one.
+    epoch: AtomicU64,
+    lane: Lane,
+    samples: Samples,
     state: Mutex<State>,
 }
 
+/// What the lock is for.
 #[derive(Debug)]
 struct State {
     header: Header,
     dir: PathBuf,
     output: Option<Output>,
+    gauge: Gauge,
+    /// Operations that did not go through the lane, and have not been merged with it.
+    others: Vec<Operation>,
+    /// Those of the lane, while they are merged.
+    plains: Vec<Plain>,
+    /// Entries that wait for being written.
     buffer: Vec<u8>,
     /// Operations in the buffer.
     waiting: u64,
+    /// The start of the last operation in the buffer; nothing that is written later counts from it.
+    last: Option<u64>,
+    /// The start of the first operation in the buffer.
+    first: u64,
     /// Operations in the file.
     kept: u64,
     lost: u64,
     /// How many lost operations the file knows of.
     lost_noted: u64,
-    /// Names written in another epoch have to be written again; a failed write begins a new one.
-    epoch: u64,
-    /// The start of the last operation in the buffer; nothing that is written later counts from it.
-    last_ns: Option<u64>,
     cost: Cost,
     complained: bool,
-}
-
-/// What recording has cost so far.
-#[derive(Debug, Default)]
-struct Cost {
-    operations: u64,
-    sampled: u64,
-    sampled_ns: u64,
-    writing_ns: u64,
-    /// One reading of the clock.
-    clock_ns: f64,
-}
-
-impl Cost {
-    /// With the cost of reading the clock, which is measured now, in some microseconds.
-    fn new() -> Cost {
-        const READINGS: u32 = 64;
-        let round = || {
-            let began = Instant::now();
-            (1..READINGS).fold(began, |_, _| Instant::now()).duration_since(began)
-        };
-        let best = (0..4).map(|_| round()).min().unwrap_or_default();
-        Cost { clock_ns: best.as_nanos() as f64 / f64::from(READINGS), ..Cost::default() }
-    }
-
-    /// All of it, in nanoseconds.
-    fn all_ns(&self) -> u64 {
-        let mean = self.sampled_ns as f64 / self.sampled.max(1) as f64;
-        ((2.0 * self.clock_ns + mean) * self.operations as f64) as u64 + self.writing_ns
-    }
-}
-
-#[derive(Debug)]
-struct Output {
-    file: File,
-    /// Where the next entry goes; a trailer may lie there already.
-    end: u64,
 }
 
 impl Recorder {
     /// Begins to record. That the file cannot be made is said on standard error and fails nothing.
     pub fn start(setup: &Setup, actor: Actor, rank: u32, ranks: u32) -> Recorder {
-        let origin = Instant::now();
+        let clock = Clock::start(setup.clock);
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let header = Header {
@@ -156,32 +127,42 @@ impl Recorder {
             mode: setup.mode,
             rank,
             ranks,
-            began_ns: nanoseconds(wall),
+            began_ns: nanoseconds(wall).saturating_sub(clock.now_ns()),
             min: setup.min,
             pid: std::process::id(),
             host: host.trim().to_owned(),
             job: setup.job.clone(),
         };
-        let mut state = State {
+        let state = State {
             header,
             // The program may change its directory before the file is made.
             dir: std::path::absolute(&setup.dir).unwrap_or_else(|_| setup.dir.clone()),
             output: None,
-            buffer: Vec::with_capacity(BUFFER),
+            gauge: Gauge::new(),
+            others: Vec::new(),
+            plains: Vec::new(),
+            buffer: Vec::new(),
             waiting: 0,
+            last: None,
+            first: 0,
             kept: 0,
             lost: 0,
             lost_noted: 0,
-            epoch: NEXT_EPOCH.fetch_add(1, Relaxed),
-            last_ns: None,
-            cost: Cost::new(),
+            cost: Cost::new(&clock),
             complained: false,
         };
-        if setup.mode == Mode::All {
-            // A failure has been said on standard error; the next flush tries again.
-            let _ = state.flush();
-        }
-        Recorder { mode: setup.mode, min: setup.min, origin, state: Mutex::new(state) }
+        let recorder = Recorder {
+            mode: setup.mode,
+            min: setup.min,
+            clock,
+            epoch: AtomicU64::new(NEXT_EPOCH.fetch_add(1, Relaxed)),
+            lane: Lane::new(),
+            samples: Samples::default(),
+            state: Mutex::new(state),
+        };
+        // A failure has been said on standard error; the next flush tries again.
+        let _ = recorder.flush();
+        recorder
     }
 
     /// A file to speak of in records.
@@ -189,7 +170,51 @@ impl Recorder {
         FileId::new(path)
     }
 
+    /// What time it is.
+    #[inline]
+    pub fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    /// The moment of a time that was taken from the system's clock.
+    pub fn at(&self, instant: Instant) -> Moment {
+        self.clock.at(instant)
+    }
+
+    /// Keeps, if the mode asks for it, a plain operation that ends now: it moved all that it asked for, which are all of
+    /// `len` bytes from `offset` on.
+    #[inline]
+    pub fn plain(&self, call: Call, file: &FileId, offset: u64, len: u64, start: Moment) {
+        if self.mode == Mode::Errors {
+            return;
+        }
+        let over = self.clock.now();
+        if file.written.load(Relaxed) == self.epoch.load(Relaxed)
+            && offset >= self.min
+            && let Some(what) = What::new(call, file.number, len)
+        {
+            match self.lane.put(what, offset, start, over) {
+                Put::Done(before) => {
+                    if before.is_multiple_of(SAMPLE) {
+                        self.samples.add(self.clock.now().since(over));
+                    }
+                    return;
+                }
+                Put::Full => {
+                    self.lock().drain(self);
+                    if let Put::Done(_) = self.lane.put(what, offset, start, over) {
+                        return;
+                    }
+                }
+                Put::Unfit => (),
+            }
+        }
+        let end = offset.saturating_add(len);
+        self.record(&Record { offset, end, len, moved: len, ..Record::new(call, Some(file), start, over) });
+    }
+
     /// Keeps the record if the mode asks for it.
+    #[cold]
     pub fn record(&self, record: &Record) {
         if self.mode == Mode::Errors && !record.is_wrong() {
             return;
@@ -208,8 +233,8 @@ impl Recorder {
             end: record.end,
             len: record.len,
             moved: record.moved,
-            start_ns: nanoseconds(record.start.saturating_duration_since(self.origin)),
-            took_ns: nanoseconds(record.took),
+            start: record.start.0,
+            took: record.over.since(record.start),
             window: record.view.map(|view| Window {
                 pattern: view.pattern.number,
                 disp: view.disp,
@@ -218,28 +243,23 @@ impl Recorder {
             }),
         };
         let mut state = self.lock();
-        let writing_ns = state.cost.writing_ns;
-        state.add(&operation, record);
-        state.cost.operations += 1;
-        if state.cost.operations.is_multiple_of(SAMPLE) && state.cost.writing_ns == writing_ns {
-            let spent = record.start.elapsed().saturating_sub(record.took);
-            if spent < LONGEST_SAMPLE {
-                state.cost.sampled += 1;
-                state.cost.sampled_ns += nanoseconds(spent);
-            }
-        }
+        let draining = state.cost.draining;
+        state.add(self, operation, record);
         if self.mode == Mode::Errors {
             // A failure has been counted and said; the program's call is not to fail for it.
-            let _ = state.flush();
+            let _ = state.flush(self);
         }
+        let spent = self.clock.now().since(record.over);
+        state.cost.slow += 1;
+        state.cost.slow_ticks += spent.saturating_sub(state.cost.draining - draining);
     }
 
-    /// Writes what is in the buffer; good to call where a file is closed.
+    /// Writes what waits; good to call where a file is closed.
     pub fn flush(&self) -> io::Result<()> {
         match self.mode {
             // Every record was written at once, and where there was none there is to be no file.
             Mode::Errors => Ok(()),
-            Mode::All => self.lock().flush(),
+            Mode::All => self.lock().flush(self),
         }
     }
 
@@ -247,16 +267,14 @@ impl Recorder {
     /// then this has to be called again.
     pub fn finish(&self) -> io::Result<()> {
         let mut state = self.lock();
-        if state.header.mode == Mode::Errors && state.waiting == 0 && state.kept + state.lost == 0 {
+        if self.mode == Mode::Errors && state.kept + state.lost == 0 {
             return Ok(());
         }
-        let flushed = state.flush();
-        let trailer =
-            format::trailer(state.kept, state.lost, nanoseconds(self.origin.elapsed()), state.cost.all_ns());
-        let written = match &state.output {
-            Some(output) => output.file.write_all_at(&trailer, output.end),
-            None => Ok(()),
-        };
+        let flushed = state.flush(self);
+        let cost = state.cost.ticks(self.lane.had(), &self.samples);
+        let cost_ns = state.gauge.scale(&self.clock).span(cost);
+        let trailer = format::trailer(state.kept, state.lost, self.clock.now_ns(), cost_ns);
+        let written = state.output.as_ref().map_or(Ok(()), |output| output.end_with(&trailer));
         match state.lost {
             0 => flushed.and(written),
             lost => Err(io::Error::other(format!("{lost} operations are missing from the trace"))),
@@ -276,79 +294,147 @@ impl Drop for Recorder {
 }
 
 impl State {
-    fn add(&mut self, operation: &Operation, record: &Record) {
-        if let Some(view) = &record.view {
-            self.add_pattern(view.pattern);
+    /// Takes an operation that does not go through the lane.
+    fn add(&mut self, recorder: &Recorder, operation: Operation, record: &Record) {
+        if self.others.len() == MOST_OTHERS {
+            self.drain(recorder);
         }
-        self.make_room(VIEWED + record.file.map_or(0, |file| file.name.len() + 8));
+        if let Some(view) = &record.view {
+            self.add_pattern(recorder, view.pattern);
+        }
         if let Some(file) = record.file
-            && file.written.load(Relaxed) != self.epoch
+            && file.written.load(Relaxed) != recorder.epoch.load(Relaxed)
         {
-            file.written.store(self.epoch, Relaxed);
+            self.make_room(recorder, file.name.len() + 8);
+            file.written.store(recorder.epoch.load(Relaxed), Relaxed);
             format::name(file.number, &file.name, &mut self.buffer);
         }
-        match self.last_ns.and_then(|before| operation.plain(before)) {
-            Some(plain) => self.buffer.extend_from_slice(&plain),
-            None => operation.encode(&mut self.buffer),
-        }
-        self.last_ns = Some(operation.start_ns);
-        self.waiting += 1;
+        self.others.push(operation);
     }
 
-    /// Leaves room for the operation that refers to the pattern, so that no write comes between them.
-    fn add_pattern(&mut self, pattern: &PatternId) {
-        if pattern.written.load(Relaxed) == self.epoch {
+    /// Leaves room for a name, so that no write comes between the pattern and the operation that refers to it.
+    fn add_pattern(&mut self, recorder: &Recorder, pattern: &PatternId) {
+        let begun = recorder.epoch.load(Relaxed);
+        if pattern.written.load(Relaxed) == begun {
             return;
         }
-        let (begun, mut at) = (self.epoch, 0);
+        let mut at = 0;
         while at < pattern.bytes.len() {
-            self.make_room(PART + LONGEST_PART + VIEWED + LONGEST_NAME + 8);
+            self.make_room(recorder, PART + LONGEST_PART + LONGEST_NAME + 8);
             at += format::part(pattern.number, &pattern.bytes, at, &mut self.buffer);
         }
         // If a write failed on the way, the first parts are missing, and the next use writes all of them again.
-        if self.epoch == begun || pattern.bytes.len() <= LONGEST_PART {
-            pattern.written.store(self.epoch, Relaxed);
+        let epoch = recorder.epoch.load(Relaxed);
+        if epoch == begun || pattern.bytes.len() <= LONGEST_PART {
+            pattern.written.store(epoch, Relaxed);
         }
     }
 
-    fn make_room(&mut self, room: usize) {
+    fn make_room(&mut self, recorder: &Recorder, room: usize) {
         if self.buffer.len() + room > BUFFER {
             // A failure has been counted and said.
-            let _ = self.flush();
+            let _ = self.write_out(recorder);
         }
+    }
+
+    /// Turns all that waits into entries, in the order in which it ended.
+    fn drain(&mut self, recorder: &Recorder) {
+        let others = self.others.len();
+        self.make_room(recorder, recorder.lane.waiting() * PLAIN + (others + 2) * (OPERATION + VIEWED));
+        let began = recorder.clock.now();
+        let (mut plains, mut others) = (std::mem::take(&mut self.plains), std::mem::take(&mut self.others));
+        recorder.lane.take(&mut plains);
+        others.sort_by_key(Operation::over);
+        let mut rest = &plains[..];
+        for other in &others {
+            let (before, after) = rest.split_at(rest.partition_point(|plain| plain.over() <= other.over()));
+            self.encode_plains(before);
+            self.encode(other);
+            rest = after;
+        }
+        self.encode_plains(rest);
+        plains.clear();
+        others.clear();
+        (self.plains, self.others) = (plains, others);
+        self.cost.draining += recorder.clock.now().since(began);
+        if self.last.is_some_and(|last| last.saturating_sub(self.first) > LONGEST_WAIT) {
+            // A failure has been counted and said.
+            let _ = self.write_out(recorder);
+        }
+    }
+
+    fn encode_plains(&mut self, mut all: &[Plain]) {
+        while !all.is_empty() {
+            if let Some(before) = self.last {
+                let (last, count) = plain::encode(all, before, &mut self.buffer);
+                self.last = Some(last);
+                self.waiting += count as u64;
+                all = &all[count..];
+            }
+            if let Some((far, after)) = all.split_first() {
+                self.encode(&far.operation());
+                all = after;
+            }
+        }
+    }
+
+    fn encode(&mut self, operation: &Operation) {
+        if self.last.is_none() {
+            self.first = operation.start;
+        }
+        match self.last.and_then(|before| operation.plain(before)) {
+            Some(plain) => self.buffer.extend_from_slice(&plain),
+            None => operation.encode(&mut self.buffer),
+        }
+        self.last = Some(operation.start);
+        self.waiting += 1;
+    }
+
+    /// Writes all that waits, or counts it as lost.
+    fn flush(&mut self, recorder: &Recorder) -> io::Result<()> {
+        self.drain(recorder);
+        if self.buffer.is_empty() && self.output.as_ref().is_some_and(|output| !output.is_empty()) {
+            return Ok(());
+        }
+        self.write_out(recorder)
     }
 
     /// Empties the buffer: into the file, or into the count of what was lost.
-    fn flush(&mut self) -> io::Result<()> {
-        if self.buffer.is_empty() && self.output.as_ref().is_some_and(|output| output.end > 0) {
-            return Ok(());
-        }
-        let began = Instant::now();
-        let written = self.write();
-        self.cost.writing_ns += nanoseconds(began.elapsed());
+    fn write_out(&mut self, recorder: &Recorder) -> io::Result<()> {
+        let began = recorder.clock.now();
+        let written = self.write(&recorder.clock);
         // What is written next does not count from what may be lost.
-        self.last_ns = None;
+        self.last = None;
         match &written {
             Ok(()) => self.kept += self.waiting,
             Err(e) => {
-                self.lost += self.waiting;
-                self.epoch = NEXT_EPOCH.fetch_add(1, Relaxed);
+                // What has not become entries yet is lost, too: names that it needs may have been in the buffer.
+                recorder.epoch.store(NEXT_EPOCH.fetch_add(1, Relaxed), Relaxed);
+                recorder.lane.take(&mut self.plains);
+                self.lost += self.waiting + (self.plains.len() + self.others.len()) as u64;
+                self.plains.clear();
+                self.others.clear();
                 self.complain(e);
             }
         }
         self.buffer.clear();
         self.waiting = 0;
+        self.cost.draining += recorder.clock.now().since(began);
         written
     }
 
-    fn write(&mut self) -> io::Result<()> {
+    fn write(&mut self, clock: &Clock) -> io::Result<()> {
         if self.output.is_none() {
-            self.output = Some(Output { file: create(&self.dir, &self.header)?, end: 0 });
+            self.output = Some(Output::create(&self.dir, &self.header)?);
         }
         let Some(output) = &mut self.output else { return Ok(()) };
-        let mut first = if output.end == 0 { self.header.encode() } else { Vec::new() };
+        let mut first = if output.is_empty() { self.header.encode() } else { Vec::new() };
         if self.lost > self.lost_noted {
             first.extend(format::gap(self.lost));
+        }
+        match self.gauge.scale(clock) {
+            Scale::PLAIN => (),
+            scale => first.extend(format::clock(scale)),
         }
         output.append(&first, &self.buffer)?;
         self.lost_noted = self.lost;
@@ -367,62 +453,23 @@ impl State {
     }
 }
 
-impl Output {
-    /// All of both, or nothing.
-    fn append(&mut self, first: &[u8], second: &[u8]) -> io::Result<()> {
-        let middle = self.end + first.len() as u64;
-        let written = self
-            .file
-            .write_all_at(first, self.end)
-            .and_then(|()| self.file.write_all_at(second, middle))
-            .inspect_err(|_| {
-                // If even this fails, readers stop at the torn entry and say so.
-                let _ = self.file.set_len(self.end);
-            });
-        if written.is_ok() {
-            self.end = middle + second.len() as u64;
-        }
-        written
-    }
-}
-
-/// A new file under the first free name.
-fn create(dir: &Path, header: &Header) -> io::Result<File> {
-    std::fs::create_dir_all(dir)?;
-    let (actor, rank) = (header.actor, header.rank);
-    for job in 1..=MOST_JOBS {
-        let name = match job {
-            1 => format!("{actor}-{rank}.ptrace"),
-            _ => format!("{actor}-{rank}.{job}.ptrace"),
-        };
-        match OpenOptions::new().write(true).create_new(true).open(dir.join(name)) {
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => (),
-            other => return other,
-        }
-    }
-    Err(io::Error::other("too many traces of earlier jobs are there; name another directory"))
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    time.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(time.subsec_nanos()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::event::Op;
     use crate::reader::{Ending, read};
+    use std::fs::File;
 
     /// A write that fails in mid-file, which from outside only a full disk could bring about.
     #[test]
     fn what_cannot_be_written_leaves_a_gap_and_no_torn_entry() {
         let dir = std::env::temp_dir().join(format!("pario-trace-gap-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
-        let setup = Setup { mode: Mode::Errors, min: 0, dir: dir.clone(), job: String::new() };
+        let setup = Setup { dir: dir.clone(), ..Setup::parse("errors").expect("good").expect("a trace") };
         let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
         let file = recorder.file("out.dat");
         let record = |len| {
-            let call = Record::new(Op::Write, Some(&file), Instant::now());
+            let call = Record::new(Op::Write, Some(&file), recorder.now(), recorder.now());
             recorder.record(&Record { end: len, len, ..call });
         };
         record(1);

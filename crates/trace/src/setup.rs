@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use pario_units::ErrorKind;
 
+use crate::clock::Source;
+
 /// Where traces go if `PARIO_TRACE` names no directory.
 pub const DEFAULT_DIR: &str = "pario-trace";
 
@@ -36,6 +38,8 @@ pub struct Setup {
     pub mode: Mode,
     /// Reads and writes that touch no byte at this offset or above are left out.
     pub min: u64,
+    /// By which clock.
+    pub clock: Source,
     /// The directory of the trace files; made if it is not there.
     pub dir: PathBuf,
     /// A word that is the same on all ranks of a job and differs between jobs; empty where none is known.
@@ -43,7 +47,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Reads `errors|all[,min=OFFSET][,dir=DIR]`. Nothing, `0` and `off` ask for no trace.
+    /// Reads `errors|all[,min=OFFSET][,dir=DIR][,clock=system]`. Nothing, `0` and `off` ask for no trace.
     ///
     /// ```
     /// let setup = pario_trace::Setup::parse("errors,min=64k,dir=/tmp/t").unwrap().unwrap();
@@ -58,7 +62,8 @@ impl Setup {
             Some("" | "0" | "off") if parts.next().is_none() => return Ok(None),
             word => return Err(Refused::trace(text, format!("'{}' is no mode", word.unwrap_or_default()))),
         };
-        let mut setup = Setup { mode, min: 0, dir: PathBuf::from(DEFAULT_DIR), job: String::new() };
+        let (clock, dir) = (Source::Fastest, PathBuf::from(DEFAULT_DIR));
+        let mut setup = Setup { mode, min: 0, clock, dir, job: String::new() };
         for part in parts {
             match part.split_once('=') {
                 Some(("min", value)) => {
@@ -69,6 +74,7 @@ impl Setup {
                     return Err(Refused::trace(text, "dir= names no directory".to_owned()));
                 }
                 Some(("dir", value)) => setup.dir = PathBuf::from(value),
+                Some(("clock", "system")) => setup.clock = Source::System,
                 _ => return Err(Refused::trace(text, format!("'{part}' is not known"))),
             }
         }
@@ -102,7 +108,7 @@ pub struct Refused {
 
 impl Refused {
     fn trace(text: &str, why: String) -> Refused {
-        let form = "errors|all[,min=OFFSET][,dir=DIR]";
+        let form = "errors|all[,min=OFFSET][,dir=DIR][,clock=system]";
         Refused { variable: "PARIO_TRACE", text: text.to_owned(), why, form }
     }
 
@@ -140,6 +146,7 @@ mod tests {
         let full = setup("all,min=1M,dir=/scratch/my trace");
         assert_eq!((full.mode, full.min, full.dir.to_str()), (Mode::All, 1 << 20, Some("/scratch/my trace")));
         assert_eq!(setup("all, dir=x, min=7").min, 7);
+        assert_eq!((setup("all").clock, setup("all,clock=system").clock), (Source::Fastest, Source::System));
         for off in ["", "0", "off", " "] {
             assert_eq!(Setup::parse(off), Ok(None), "{off:?}");
         }
@@ -154,6 +161,7 @@ mod tests {
             "all,min=4Q",
             "all,min=",
             "all,dir=",
+            "all,clock=mine",
             "errors,x",
             "0,min=4",
             "all,min=9999999999G",

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 use std::sync::OnceLock;
-use std::time::Instant;
 
 use pario_trace::{Actor, Ending, Op, ReadError, Reader, Record, Recorder, Setup};
 use proptest::prelude::*;
 
-/// A good trace of ten operations on two files.
+/// A good trace of ten operations on two files, and then of a run of ten on the first.
 fn good() -> &'static [u8] {
     static BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     BYTES.get_or_init(|| {
@@ -17,9 +16,10 @@ fn good() -> &'static [u8] {
         let recorder = Recorder::start(&Setup { dir: dir.clone(), ..setup }, Actor::Task, 0, 1);
         let files = [recorder.file("a"), recorder.file("b")];
         for n in 0..10 {
-            let record = Record::new(Op::Read, Some(&files[n % 2]), Instant::now());
+            let record = Record::new(Op::Read, Some(&files[n % 2]), recorder.now(), recorder.now());
             recorder.record(&Record { offset: n as u64, end: n as u64 + 8, len: 8, moved: 8, ..record });
         }
+        (10..20).for_each(|n| recorder.plain(Op::Write.into(), &files[0], n, 1, recorder.now()));
         recorder.finish().expect("written");
         std::fs::read(dir.join("task-0.ptrace")).expect("read back")
     })
@@ -38,23 +38,25 @@ fn other_files_and_other_versions_are_refused_by_name() {
         assert!(matches!(read(bytes), Err(ReadError::NotATrace(_))));
     }
     let mut newer = good().to_vec();
-    newer[8] = 3;
+    newer[8] = 4;
     let error = read(&newer).unwrap_err();
-    assert!(error.to_string().contains("version 3"), "{error}");
+    assert!(error.to_string().contains("version 4"), "{error}");
 }
 
 #[test]
 fn entries_of_later_versions_are_skipped_and_longer_ones_read() {
     let bytes = good();
-    let header = usize::from(u16::from_le_bytes([bytes[12], bytes[13]]));
-    let name = header + usize::from(bytes[header]);
-    let mut later = bytes[..name].to_vec();
+    let mut first = usize::from(u16::from_le_bytes([bytes[12], bytes[13]]));
+    while bytes[first + 2] != 2 {
+        first += usize::from(bytes[first]);
+    }
+    let mut later = bytes[..first].to_vec();
     later.extend([6, 0, 99, 0, 1, 2]);
-    later.push(bytes[name] + 8);
-    later.extend(&bytes[name + 1..name + 72]);
+    later.push(bytes[first] + 8);
+    later.extend(&bytes[first + 1..first + 72]);
     later.extend([0; 8]);
-    later.extend(&bytes[name + 72..]);
-    assert_eq!(read(&later).unwrap(), ((0..10).collect(), Ending::Finished));
+    later.extend(&bytes[first + 72..]);
+    assert_eq!(read(&later).unwrap(), ((0..20).collect(), Ending::Finished));
 }
 
 proptest! {

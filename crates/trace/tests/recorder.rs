@@ -23,29 +23,31 @@ fn events(path: PathBuf) -> (Vec<Event>, Ending, u64) {
     (events, reader.ending().expect("an end").clone(), reader.lost())
 }
 
-fn write(file: &FileId, offset: u64, len: u64, moved: u64) -> Record<'_> {
-    Record { offset, end: offset + len, len, moved, ..Record::new(Op::Write, Some(file), Instant::now()) }
+fn write<'a>(recorder: &Recorder, file: &'a FileId, offset: u64, len: u64, moved: u64) -> Record<'a> {
+    let now = recorder.now();
+    Record { offset, end: offset + len, len, moved, ..Record::new(Op::Write, Some(file), now, now) }
 }
 
 #[test]
 fn every_field_comes_back() {
-    let setup = Setup { job: "job 7".to_owned(), ..setup("fields", "all") };
+    let setup = Setup { job: "job 7".to_owned(), ..setup("fields", "all,clock=system") };
     let recorder = Recorder::start(&setup, Actor::Agent, 3, 8);
     let file = recorder.file("dir/out \u{e4}.dat");
     let call = Call { op: Op::Read, place: Place::At, collective: true, pace: Pace::Split };
+    let start = Instant::now();
     recorder.record(&Record {
         offset: 10,
         end: 500,
         len: 200,
         moved: 100,
-        took: Duration::from_micros(17),
         errno: 28,
         kind: Some(ErrorKind::NoSpace),
         class: 36,
         on_behalf_of: Some(0),
-        ..Record::new(call, Some(&file), Instant::now())
+        ..Record::new(call, Some(&file), recorder.at(start), recorder.at(start + Duration::from_micros(17)))
     });
-    recorder.record(&Record::new(Op::Open, None, Instant::now()));
+    let later = recorder.at(start + Duration::from_secs(1));
+    recorder.record(&Record::new(Op::Open, None, later, later));
     recorder.finish().expect("written");
 
     let path = setup.dir.join("agent-3.ptrace");
@@ -68,14 +70,14 @@ fn mode_errors_keeps_the_failed_and_the_short_only_and_makes_no_file_without_the
     let setup = setup("errors", "errors");
     let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
     let file = recorder.file("f");
-    recorder.record(&write(&file, 0, 5, 5));
+    recorder.record(&write(&recorder, &file, 0, 5, 5));
     recorder.flush().expect("nothing to do");
     recorder.finish().expect("nothing to do");
     assert!(!setup.dir.exists());
-    recorder.record(&write(&file, 1, 5, 4));
-    recorder.record(&Record { errno: 5, ..write(&file, 2, 5, 5) });
-    recorder.record(&Record { class: 32, ..write(&file, 3, 5, 5) });
-    recorder.record(&Record { kind: Some(ErrorKind::OtherRank), ..write(&file, 4, 5, 5) });
+    recorder.record(&write(&recorder, &file, 1, 5, 4));
+    recorder.record(&Record { errno: 5, ..write(&recorder, &file, 2, 5, 5) });
+    recorder.record(&Record { class: 32, ..write(&recorder, &file, 3, 5, 5) });
+    recorder.record(&Record { kind: Some(ErrorKind::OtherRank), ..write(&recorder, &file, 4, 5, 5) });
     // Not finished: each record is in the file all the same.
     let (events, ending, _) = events(setup.dir.join("task-0.ptrace"));
     assert_eq!(events.iter().map(|e| e.offset).collect::<Vec<_>>(), [1, 2, 3, 4]);
@@ -89,9 +91,9 @@ fn accesses_below_the_smallest_offset_are_left_out() {
     let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
     let file = recorder.file("f");
     for (offset, len) in [(0, 100), (50, 51), (99, 0), (100, 0), (200, 5)] {
-        recorder.record(&write(&file, offset, len, len));
+        recorder.record(&write(&recorder, &file, offset, len, len));
     }
-    recorder.record(&Record::new(Op::Close, Some(&file), Instant::now()));
+    recorder.record(&Record::new(Op::Close, Some(&file), recorder.now(), recorder.now()));
     recorder.finish().expect("written");
     let (events, ..) = events(setup.dir.join("task-0.ptrace"));
     let kept: Vec<_> = events.iter().map(|e| (e.call.op.word(), e.offset)).collect();
@@ -103,7 +105,7 @@ fn a_second_job_leaves_the_first_ones_trace_alone() {
     let setup = setup("jobs", "all");
     for job in 1..=3u64 {
         let recorder = Recorder::start(&setup, Actor::Task, 5, 6);
-        recorder.record(&write(&recorder.file("f"), job, 1, 1));
+        recorder.record(&write(&recorder, &recorder.file("f"), job, 1, 1));
     }
     for (name, job) in [("task-5.ptrace", 1), ("task-5.2.ptrace", 2), ("task-5.3.ptrace", 3)] {
         let (events, ending, _) = events(setup.dir.join(name));
@@ -117,10 +119,10 @@ fn a_directory_that_cannot_be_made_costs_records_but_they_are_counted() {
     std::fs::write(&setup.dir, "in the way").expect("a file");
     let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
     let file = recorder.file("f");
-    recorder.record(&write(&file, 0, 2, 1));
+    recorder.record(&write(&recorder, &file, 0, 2, 1));
     assert!(recorder.finish().is_err());
     std::fs::remove_file(&setup.dir).expect("out of the way");
-    recorder.record(&write(&file, 7, 2, 1));
+    recorder.record(&write(&recorder, &file, 7, 2, 1));
     assert!(recorder.finish().unwrap_err().to_string().contains("1 operations"));
     let (events, ending, lost) = events(setup.dir.join("task-0.ptrace"));
     assert_eq!((events.len(), events[0].offset, ending, lost), (1, 7, Ending::Finished, 1));
@@ -133,7 +135,7 @@ fn recording_may_go_on_after_finish() {
     let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
     let file = recorder.file("f");
     for offset in 0..3 {
-        recorder.record(&write(&file, offset, 1, 1));
+        recorder.record(&write(&recorder, &file, offset, 1, 1));
         recorder.finish().expect("written");
         let (events, ending, _) = events(setup.dir.join("task-0.ptrace"));
         assert_eq!((events.len() as u64, ending), (offset + 1, Ending::Finished));
@@ -151,8 +153,8 @@ fn threads_share_a_recorder_and_many_buffers_are_filled() {
             scope.spawn(move || {
                 let file = recorder.file(format!("file {thread}"));
                 for n in 0..3000 {
-                    recorder.record(&write(&file, thread << 32 | n, 8, 8));
-                    recorder.record(&write(long, n, 8, 8));
+                    recorder.plain(Op::Write.into(), &file, thread << 32 | n, 8, recorder.now());
+                    recorder.record(&write(recorder, long, n, 8, 8));
                 }
             });
         }
@@ -175,8 +177,8 @@ fn two_recorders_may_speak_of_one_file() {
     let agent = Recorder::start(&setup, Actor::Agent, 0, 1);
     let file = task.file("shared");
     for n in 0..4 {
-        task.record(&write(&file, n, 1, 1));
-        agent.record(&write(&file, n, 1, 1));
+        task.record(&write(&task, &file, n, 1, 1));
+        agent.record(&write(&agent, &file, n, 1, 1));
     }
     task.finish().and(agent.finish()).expect("written");
     for name in ["task-0.ptrace", "agent-0.ptrace"] {
@@ -197,11 +199,11 @@ fn patterns_of_any_size_come_back_each_written_once() {
     for round in 0..3 {
         for pattern in &patterns {
             let view = Some(InView { pattern, disp: 8, at: round, len: 50 });
-            recorder.record(&Record { end: 100, view, ..write(&file, 0, 50, 50) });
+            recorder.record(&Record { end: 100, view, ..write(&recorder, &file, 0, 50, 50) });
         }
-        recorder.record(&write(&file, 0, 50, 50));
+        recorder.record(&write(&recorder, &file, 0, 50, 50));
         // A gap, but no word of where.
-        recorder.record(&Record { end: 100, ..write(&file, 0, 50, 50) });
+        recorder.record(&Record { end: 100, ..write(&recorder, &file, 0, 50, 50) });
     }
     recorder.finish().expect("written");
     let path = setup.dir.join("task-0.ptrace");
@@ -234,33 +236,36 @@ fn drawn() -> impl Strategy<Value = Drawn> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// However an operation is encoded, it comes back as it was.
+    /// However an operation is encoded, it comes back as it was; plain ones may go through the lane.
     #[test]
     fn any_operations_come_back(all in prop::collection::vec(drawn(), 1..60)) {
-        let setup = setup("any", "all");
+        let setup = setup("any", "all,clock=system");
         let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
         let files = [recorder.file("a"), recorder.file("b")];
         // Long after the recorder's beginning, so that starts may lie before each other.
         let mut start = Instant::now() + Duration::from_secs(1000);
-        let mut wanted = Vec::new();
+        let (mut wanted, mut segment) = (Vec::new(), 0);
         for &(what, (offset, len, short), (since, took), collective, flush) in &all {
             if flush {
                 recorder.flush().expect("written");
+                segment += 1;
             }
             start = if since < 0 { start - Duration::from_nanos(since.unsigned_abs()) } else { start + Duration::from_nanos(since as u64) };
             let call = Call { op: Op::ALL[usize::from(what)], place: Place::At, collective, pace: Pace::Blocking };
             let file = files.get(usize::from(what % 3));
             let moved = len.saturating_sub(short);
             let (class, behalf) = (i32::from(what == 4), (what == 5).then_some(3));
-            let record = Record { offset, end: offset + len, len, moved, class, on_behalf_of: behalf, ..Record::new(call, file, start) };
-            recorder.record(&Record { took: Duration::from_nanos(took), ..record });
-            wanted.push((call, file.map(|_| what % 3), offset, len, moved, start, took, class, behalf));
+            let (begun, over) = (recorder.at(start), recorder.at(start + Duration::from_nanos(took)));
+            recorder.record(&Record { offset, end: offset + len, len, moved, class, on_behalf_of: behalf, ..Record::new(call, file, begun, over) });
+            wanted.push((call, file.map(|_| what % 3), offset, len, moved, start, took, class, behalf, segment));
         }
+        // What waits together is put into the order in which it ended.
+        wanted.sort_by_key(|one| (one.9, one.5 + Duration::from_nanos(one.6)));
         recorder.finish().expect("written");
         let (events, ending, lost) = events(setup.dir.join("task-0.ptrace"));
         prop_assert_eq!((events.len(), ending, lost), (wanted.len(), Ending::Finished, 0));
         let first = (events[0].start_ns, wanted[0].5);
-        for (event, (call, file, offset, len, moved, start, took, class, behalf)) in events.iter().zip(wanted) {
+        for (event, (call, file, offset, len, moved, start, took, class, behalf, _)) in events.iter().zip(wanted) {
             prop_assert_eq!((event.call, event.file.as_deref()), (call, file.map(|file| ["a", "b"][usize::from(file)])));
             prop_assert_eq!((event.offset, event.end, event.len, event.moved), (offset, offset + len, len, moved));
             prop_assert_eq!((event.took_ns, event.class, event.on_behalf_of), (took, class, behalf));
@@ -284,11 +289,9 @@ fn five_million_operations_are_all_there_in_little_memory() {
     let setup = setup("many", "all");
     let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
     let file = recorder.file("out.dat");
-    let one = write(&file, 0, 4096, 4096);
     let before = peak();
     for number in 0..OPERATIONS {
-        let offset = number << 12;
-        recorder.record(&Record { offset, end: offset + 4096, ..one });
+        recorder.plain(Op::Write.into(), &file, number << 12, 4096, recorder.now());
     }
     recorder.finish().expect("nothing is lost");
     let path = setup.dir.join("task-0.ptrace");
@@ -302,6 +305,39 @@ fn five_million_operations_are_all_there_in_little_memory() {
     assert!(reader.cost_ns().is_some_and(|cost| cost > 0));
     let more = peak() - before;
     assert!(more < 4 << 20, "recording and reading took {more} bytes");
-    assert!(path.metadata().expect("a file").len() < 29 * OPERATIONS);
+    assert!(path.metadata().expect("a file").len() < 9 * OPERATIONS);
     std::fs::remove_dir_all(&setup.dir).expect("removed");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Plain operations of one thread and others between them: all come back, in order, with their times.
+    #[test]
+    fn lane_and_list_are_one_order(all in prop::collection::vec((0u8..8, 0u64..4, 1u64..20_000_000, any::<bool>()), 1..1500), clock in prop::bool::ANY) {
+        let setup = setup("order", if clock { "all" } else { "all,clock=system" });
+        let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
+        let file = recorder.file("a");
+        let before = read(&setup.dir.join("task-0.ptrace")).expect("a trace").header().began_ns;
+        let mut wanted = Vec::new();
+        let mut offset = 0;
+        for &(what, jump, len, flush) in &all {
+            let start = recorder.now();
+            match what {
+                0 => recorder.record(&write(&recorder, &file, offset, len, len - 1)),
+                _ => recorder.plain(Op::Write.into(), &file, offset, len, start),
+            }
+            if what == 1 && flush {
+                recorder.flush().expect("written");
+            }
+            wanted.push((offset, len));
+            offset += if jump == 0 { len * 3 } else { len };
+        }
+        recorder.finish().expect("written");
+        let (events, ending, lost) = events(setup.dir.join("task-0.ptrace"));
+        prop_assert_eq!((ending, lost), (Ending::Finished, 0));
+        prop_assert_eq!(events.iter().map(|e| (e.offset, e.len)).collect::<Vec<_>>(), wanted);
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("later").as_nanos() as u64;
+        prop_assert!(events.iter().all(|e| (before..now).contains(&e.end_ns())));
+    }
 }

@@ -1,0 +1,210 @@
+//! The clock of a recorder: readings that cost little, and what they are in nanoseconds.
+//!
+//! A [`Moment`] counts ticks of the processor's counter, or nanoseconds of the system's clock where that counter is not to be
+//! trusted. What a tick is worth is found by reading both clocks together, again for everything that is written to a
+//! trace, over the last [`BASE`] or more. So times follow the system's clock as its rate is corrected, and those of
+//! different processes can be compared.
+
+use std::time::{Duration, Instant};
+
+use crate::sys;
+
+/// What a recorder tells the time by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The processor's counter if it is steady, else the system's clock.
+    Fastest,
+    /// The system's clock that never steps.
+    System,
+}
+
+/// A reading of a recorder's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(pub(crate) u64);
+
+impl Moment {
+    pub(crate) fn since(self, earlier: Moment) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// The least time over which a tick is measured, once a process has run for so long.
+const BASE: u64 = 10_000_000_000;
+/// Two clocks are read together in so many ticks, unless somebody else had the processor in between.
+const TOGETHER: u64 = 1000;
+
+/// How to turn ticks into nanoseconds: `base_ns + ticks · rate / 2³²`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scale {
+    pub base_ns: i64,
+    pub rate: u64,
+}
+
+impl Scale {
+    /// A tick is a nanosecond.
+    pub const PLAIN: Scale = Scale { base_ns: 0, rate: 1 << 32 };
+
+    /// When a tick was, in nanoseconds from the recorder's beginning.
+    pub fn when(self, ticks: u64) -> u64 {
+        let when = i128::from(self.base_ns) + i128::from(self.span(ticks));
+        u64::try_from(when.max(0)).unwrap_or(u64::MAX)
+    }
+
+    /// How long so many ticks are.
+    pub fn span(self, ticks: u64) -> u64 {
+        u64::try_from(u128::from(ticks) * u128::from(self.rate) >> 32).unwrap_or(u64::MAX)
+    }
+}
+
+/// Both clocks at one moment.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    ticks: u64,
+    ns: u64,
+}
+
+/// The clock of a recorder.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    /// Whether the processor's counter is read.
+    counted: bool,
+    origin: Instant,
+    /// The counter at `origin`.
+    zero: u64,
+}
+
+impl Clock {
+    pub fn start(source: Source) -> Clock {
+        let counted = source == Source::Fastest && sys::is_steady();
+        let clock = Clock { counted, origin: Instant::now(), zero: 0 };
+        if !counted {
+            return clock;
+        }
+        let Pair { ticks, ns } = clock.together();
+        Clock { origin: clock.origin + Duration::from_nanos(ns), zero: ticks, ..clock }
+    }
+
+    #[inline]
+    pub fn now(&self) -> Moment {
+        Moment(if self.counted { sys::ticks().wrapping_sub(self.zero) } else { self.now_ns() })
+    }
+
+    /// The system's clock, from the beginning on.
+    pub fn now_ns(&self) -> u64 {
+        nanoseconds(self.origin.elapsed())
+    }
+
+    /// The moment of a reading of the system's clock; those before the beginning are the beginning.
+    pub fn at(&self, instant: Instant) -> Moment {
+        let ns = nanoseconds(instant.saturating_duration_since(self.origin));
+        if !self.counted {
+            return Moment(ns);
+        }
+        let now = self.together();
+        let ticks = u128::from(ns) * u128::from(now.ticks) / u128::from(now.ns.max(1));
+        Moment(u64::try_from(ticks).unwrap_or(u64::MAX))
+    }
+
+    fn together(&self) -> Pair {
+        let mut best = (u64::MAX, Pair { ticks: 0, ns: 0 });
+        for _ in 0..4 {
+            let before = self.now().0;
+            let ns = self.now_ns();
+            let between = self.now().0.wrapping_sub(before);
+            if between < best.0 {
+                best = (between, Pair { ticks: before.wrapping_add(between / 2), ns });
+            }
+            if between < TOGETHER {
+                break;
+            }
+        }
+        best.1
+    }
+}
+
+/// What the ticks of a clock are worth.
+#[derive(Debug)]
+pub(crate) struct Gauge {
+    /// The rate is measured from here on; the beginning, until `younger` is old enough.
+    older: Pair,
+    younger: Pair,
+}
+
+impl Gauge {
+    pub fn new() -> Gauge {
+        let beginning = Pair { ticks: 0, ns: 0 };
+        Gauge { older: beginning, younger: beginning }
+    }
+
+    /// The scale for moments that have just been.
+    pub fn scale(&mut self, clock: &Clock) -> Scale {
+        if !clock.counted {
+            return Scale::PLAIN;
+        }
+        let now = clock.together();
+        let (ns, ticks) = (now.ns.saturating_sub(self.older.ns), now.ticks.saturating_sub(self.older.ticks));
+        let rate = (u128::from(ns) << 32) / u128::from(ticks.max(1));
+        let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+        let scale = Scale { base_ns: 0, rate };
+        let base_ns = (now.ns as i64).wrapping_sub(scale.span(now.ticks) as i64);
+        if now.ns.saturating_sub(self.younger.ns) >= BASE {
+            (self.older, self.younger) = (self.younger, now);
+        }
+        Scale { base_ns, rate }
+    }
+}
+
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    time.as_secs().saturating_mul(1_000_000_000).saturating_add(u64::from(time.subsec_nanos()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The readings of the system's clock around one of the recorder's bound it, but for the error of the scale.
+    #[test]
+    fn both_clocks_tell_the_same_time() {
+        for source in [Source::Fastest, Source::System] {
+            let (clock, mut gauge) = (Clock::start(source), Gauge::new());
+            let mut readings = Vec::new();
+            while clock.now_ns() < 200_000_000 {
+                let before = clock.now_ns();
+                let moment = clock.now();
+                readings.push((before, moment, clock.now_ns()));
+                std::thread::yield_now();
+            }
+            let scale = gauge.scale(&clock);
+            for (before, moment, after) in readings {
+                let when = scale.when(moment.0);
+                let slack = 2000;
+                assert!(
+                    (before.saturating_sub(slack)..=after + slack).contains(&when),
+                    "{source:?}: {before} {when} {after}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn an_instant_has_its_moment() {
+        for source in [Source::Fastest, Source::System] {
+            let (clock, mut gauge) = (Clock::start(source), Gauge::new());
+            while clock.now_ns() < 5_000_000 {
+                std::hint::spin_loop();
+            }
+            let instant = clock.origin + Duration::from_millis(3);
+            let moment = clock.at(instant);
+            let when = gauge.scale(&clock).when(moment.0);
+            assert!(when.abs_diff(3_000_000) < 3000, "{source:?}: {when}");
+            assert_eq!(clock.at(clock.origin - Duration::from_secs(1)), Moment(0));
+        }
+    }
+
+    #[test]
+    fn ticks_become_nanoseconds() {
+        assert_eq!((Scale::PLAIN.when(77), Scale::PLAIN.span(u64::MAX)), (77, u64::MAX));
+        let scale = Scale { base_ns: -10, rate: 3 << 31 };
+        assert_eq!((scale.when(100), scale.span(100), scale.when(2)), (140, 150, 0));
+    }
+}

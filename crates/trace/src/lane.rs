@@ -1,0 +1,185 @@
+//! The lane of one thread: where plain operations wait until they are written, without a lock.
+//!
+//! Nearly all programs do their accesses from one thread. It owns the lane and alone puts operations in; whoever holds the
+//! lock of the recorder takes them out. Neither waits for the other: the owner moves `head`, the holder `tail`.
+
+use std::cell::Cell;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use crate::clock::Moment;
+use crate::plain::{Plain, What};
+
+/// How many operations wait at most; their memory stays in the processor's nearest cache.
+const SLOTS: u64 = 512;
+
+thread_local! {
+    static HERE: Cell<u8> = const { Cell::new(0) };
+}
+
+/// A number that no other living thread has.
+fn thread() -> u64 {
+    HERE.with(|here| std::ptr::from_ref(here).addr() as u64)
+}
+
+/// Operations of one thread, waiting.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    /// The owner, 0 for nobody yet.
+    owner: AtomicU64,
+    head: AtomicU64,
+    tail: AtomicU64,
+    /// The start of the first that came into the empty lane; the others count from it.
+    first: AtomicU64,
+    slots: Box<[[AtomicU64; 3]]>,
+}
+
+/// Whether the lane took it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Put {
+    /// It did; so many it has had before.
+    Done(u64),
+    /// The lane has to be emptied first.
+    Full,
+    /// It is of another thread, or too large in some way.
+    Unfit,
+}
+
+impl Lane {
+    pub fn new() -> Lane {
+        let slots = (0..SLOTS).map(|_| [const { AtomicU64::new(0) }; 3]).collect();
+        let zero = || AtomicU64::new(0);
+        Lane { owner: zero(), head: zero(), tail: zero(), first: zero(), slots }
+    }
+
+    /// Whether it belongs to the calling thread, which gets it if nobody has it.
+    fn is_mine(&self) -> bool {
+        let (me, owner) = (thread(), self.owner.load(Relaxed));
+        me == owner || owner == 0 && self.owner.compare_exchange(0, me, Relaxed, Relaxed).is_ok()
+    }
+
+    /// Puts an operation in.
+    #[inline]
+    pub fn put(&self, what: What, offset: u64, start: Moment, over: Moment) -> Put {
+        let took = over.0.wrapping_sub(start.0);
+        if took > u64::from(u32::MAX) || !self.is_mine() {
+            return Put::Unfit;
+        }
+        let (head, tail) = (self.head.load(Relaxed), self.tail.load(Acquire));
+        if head == tail {
+            self.first.store(start.0, Relaxed);
+        }
+        let since = start.0.wrapping_sub(self.first.load(Relaxed));
+        if head - tail == SLOTS || since > u64::from(u32::MAX) {
+            return Put::Full;
+        }
+        let slot = &self.slots[(head % SLOTS) as usize];
+        slot[0].store(since << 32 | took, Relaxed);
+        slot[1].store(offset, Relaxed);
+        slot[2].store(what.0, Relaxed);
+        self.head.store(head + 1, Release);
+        Put::Done(head)
+    }
+
+    /// How many it has had.
+    pub fn had(&self) -> u64 {
+        self.head.load(Relaxed)
+    }
+
+    /// How many are there.
+    pub fn waiting(&self) -> usize {
+        self.had().saturating_sub(self.tail.load(Relaxed)) as usize
+    }
+
+    /// Takes out all that are there; one thread at a time may do that.
+    pub fn take(&self, into: &mut Vec<Plain>) {
+        let (head, tail) = (self.head.load(Acquire), self.tail.load(Relaxed));
+        let first = self.first.load(Relaxed);
+        for at in tail..head {
+            let [times, offset, what] = &self.slots[(at % SLOTS) as usize];
+            let times = times.load(Relaxed);
+            into.push(Plain {
+                start: first.wrapping_add(times >> 32),
+                took: times as u32,
+                offset: offset.load(Relaxed),
+                what: What(what.load(Relaxed)),
+            });
+        }
+        self.tail.store(head, Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_in_comes_out_in_order() {
+        let lane = Lane::new();
+        let mut out = Vec::new();
+        let mut put = 0;
+        for round in 0..100u64 {
+            for _ in 0..round * 13 % 700 {
+                let start = Moment(put * 100);
+                if lane.put(What(put), put * 7, start, Moment(start.0 + 5)) == Put::Full {
+                    lane.take(&mut out);
+                    assert_eq!(lane.put(What(put), put * 7, start, Moment(start.0 + 5)), Put::Done(put));
+                }
+                put += 1;
+            }
+            lane.take(&mut out);
+        }
+        assert_eq!(out.len() as u64, put);
+        for (number, plain) in (0u64..).zip(&out) {
+            let wanted = Plain { start: number * 100, took: 5, offset: number * 7, what: What(number) };
+            assert_eq!(*plain, wanted);
+        }
+    }
+
+    #[test]
+    fn times_that_do_not_fit_are_said() {
+        let lane = Lane::new();
+        let far = 1 << 32;
+        assert_eq!(lane.put(What(0), 0, Moment(5), Moment(5 + far)), Put::Unfit);
+        assert_eq!(lane.put(What(0), 0, Moment(7), Moment(4)), Put::Unfit);
+        assert_eq!(lane.put(What(0), 0, Moment(5), Moment(6)), Put::Done(0));
+        assert_eq!(lane.put(What(0), 0, Moment(5 + far), Moment(6 + far)), Put::Full);
+        assert_eq!(lane.put(What(0), 0, Moment(4), Moment(6)), Put::Full);
+        let other = std::thread::scope(|scope| {
+            scope.spawn(|| lane.put(What(0), 0, Moment(5), Moment(6))).join().expect("no panic")
+        });
+        assert_eq!(other, Put::Unfit);
+        lane.take(&mut Vec::new());
+        assert_eq!(lane.put(What(0), 0, Moment(5 + far), Moment(6 + far)), Put::Done(1));
+    }
+
+    /// Somebody else empties the lane while its owner fills it.
+    #[test]
+    fn two_threads_lose_nothing() {
+        const COUNT: u64 = 200_000;
+        let lane = Lane::new();
+        let out = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 0..COUNT {
+                    while lane.put(What(number), number, Moment(number << 20), Moment(number << 20 | 9))
+                        == Put::Full
+                    {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            let mut out = Vec::new();
+            while out.len() < COUNT as usize {
+                lane.take(&mut out);
+                std::thread::yield_now();
+            }
+            out
+        });
+        for (number, plain) in (0..COUNT).zip(out) {
+            assert_eq!(
+                (plain.start, plain.took, plain.offset, plain.what.0),
+                (number << 20, 9, number, number)
+            );
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Plain operations: those that went well, by and for the actor itself, on all bytes from the first to the last.
+//!
+//! They are nearly all operations of nearly all programs. One alone takes 28 bytes of a trace; those that go on as they
+//! began, at equal distances, are a run, in which each takes 8. Both entries are described in `format`.
+
+use crate::event::Call;
+use crate::format::{Operation, head, u32_at, u64_at};
+
+pub(crate) const PLAIN: usize = 28;
+pub(crate) const RUN: usize = 32;
+/// In a run.
+const TIMES: usize = 8;
+/// Fewer are shorter by themselves.
+const SHORTEST_RUN: usize = 3;
+/// Entries have a size of two bytes.
+const LONGEST_RUN: usize = (u16::MAX as usize - RUN) / TIMES;
+
+/// What was done on which file, and the length in bytes: the same word means that all are the same.
+///
+/// Bits 0-7 the operation, 8-15 the manner, 16-39 the file, 40-63 the length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct What(pub u64);
+
+impl What {
+    /// `None` for what is too large for the word.
+    #[inline]
+    pub fn new(call: Call, file: u32, len: u64) -> Option<What> {
+        let fits = file < 1 << 24 && len < 1 << 24;
+        let word =
+            u64::from(call.op.code()) | u64::from(call.manner()) << 8 | u64::from(file) << 16 | len << 40;
+        fits.then_some(What(word))
+    }
+
+    /// Operation, manner and file as entries have them.
+    fn bytes(self) -> [u8; 5] {
+        let [op, manner, file, file_1, file_2, ..] = self.0.to_le_bytes();
+        [op, manner, file, file_1, file_2]
+    }
+
+    fn len(self) -> u32 {
+        (self.0 >> 40) as u32
+    }
+}
+
+/// A plain operation on its way to the file; times are in ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Plain {
+    pub start: u64,
+    pub took: u32,
+    pub offset: u64,
+    pub what: What,
+}
+
+impl Plain {
+    pub fn over(&self) -> u64 {
+        self.start.wrapping_add(u64::from(self.took))
+    }
+
+    /// The same with more to say.
+    pub fn operation(&self) -> Operation {
+        let [op, manner, ..] = self.what.bytes();
+        let (call, file) = (Call::from_codes(op, manner), (self.what.0 >> 16) as u32 & 0x00ff_ffff);
+        let (len, took) = (u64::from(self.what.len()), u64::from(self.took));
+        Operation::plain_one(call, file, self.offset, len, self.start, took)
+    }
+
+    /// The entry behind an operation that started at `before`; `None` if it is too far away.
+    fn entry(&self, before: u64) -> Option<[u8; PLAIN]> {
+        let since = i32::try_from(self.start.wrapping_sub(before) as i64).ok()?;
+        Some(entry(self.what.bytes(), self.offset, self.what.len(), since, self.took))
+    }
+}
+
+/// A plain operation by itself.
+pub(crate) fn entry(what: [u8; 5], offset: u64, len: u32, since: i32, took: u32) -> [u8; PLAIN] {
+    let mut bytes = [0; PLAIN];
+    bytes[..3].copy_from_slice(&head(PLAIN, 6)[..3]);
+    bytes[3..8].copy_from_slice(&what);
+    bytes[8..16].copy_from_slice(&offset.to_le_bytes());
+    bytes[16..20].copy_from_slice(&len.to_le_bytes());
+    bytes[20..24].copy_from_slice(&since.to_le_bytes());
+    bytes[24..28].copy_from_slice(&took.to_le_bytes());
+    bytes
+}
+
+/// Writes the operations down, which follow one that started at `before`. Gives the start of the last, and how many are
+/// written: not all if one is too far from the one before it.
+pub(crate) fn encode(all: &[Plain], mut before: u64, into: &mut Vec<u8>) -> (u64, usize) {
+    let mut at = 0;
+    while let Some(first) = all.get(at) {
+        let count = run(&all[at..], before);
+        if count >= SHORTEST_RUN {
+            encode_run(&all[at..at + count], before, into);
+            at += count;
+            before = all[at - 1].start;
+            continue;
+        }
+        let Some(entry) = first.entry(before) else { break };
+        into.extend_from_slice(&entry);
+        before = first.start;
+        at += 1;
+    }
+    (before, at)
+}
+
+/// How many from the first on make one run.
+fn run(all: &[Plain], before: u64) -> usize {
+    let [first, second, ..] = all else { return 0 };
+    let stride = second.offset.wrapping_sub(first.offset);
+    let (mut start, mut offset) = (before, first.offset);
+    let goes_on = |plain: &&Plain| {
+        let since = plain.start.wrapping_sub(start);
+        let fits = plain.what == first.what && plain.offset == offset && since <= u64::from(u32::MAX);
+        (start, offset) = (plain.start, offset.wrapping_add(stride));
+        fits
+    };
+    all.iter().take(LONGEST_RUN).take_while(goes_on).count()
+}
+
+fn encode_run(all: &[Plain], mut before: u64, into: &mut Vec<u8>) {
+    let (first, second) = (&all[0], &all[1]);
+    into.extend_from_slice(&head(RUN + TIMES * all.len(), 8)[..3]);
+    into.extend_from_slice(&first.what.bytes());
+    into.extend_from_slice(&first.offset.to_le_bytes());
+    into.extend_from_slice(&second.offset.wrapping_sub(first.offset).to_le_bytes());
+    into.extend_from_slice(&first.what.len().to_le_bytes());
+    into.extend_from_slice(&[0; 4]);
+    into.extend(all.iter().flat_map(|plain| {
+        let since = plain.start.wrapping_sub(before);
+        before = plain.start;
+        (since | u64::from(plain.took) << 32).to_le_bytes()
+    }));
+}
+
+/// A run as it stands in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub call: Call,
+    pub file: u32,
+    pub offset: u64,
+    pub stride: u64,
+    pub len: u32,
+    /// Of each operation the start, from that of the one before it on, and the duration.
+    pub times: Vec<(u32, u32)>,
+}
+
+impl Run {
+    /// From all bytes of an entry, which are at least [`RUN`]; `None` if they are not whole operations.
+    pub fn decode(bytes: &[u8]) -> Option<Run> {
+        let times = bytes[RUN..].chunks_exact(TIMES);
+        times.remainder().is_empty().then(|| Run {
+            call: Call::from_codes(bytes[3], bytes[4]),
+            file: u32_at(bytes, 4) >> 8,
+            offset: u64_at(bytes, 8),
+            stride: u64_at(bytes, 16),
+            len: u32_at(bytes, 24),
+            times: times.map(|pair| (u32_at(pair, 0), u32_at(pair, 4))).collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Op;
+    use crate::format::Entry;
+    use proptest::prelude::*;
+
+    const CALL: Call = Call { collective: true, op: Op::Write, ..READ };
+    const READ: Call =
+        Call { op: Op::Read, place: crate::Place::Unsaid, collective: false, pace: crate::Pace::Blocking };
+
+    #[test]
+    fn the_bytes_are_those_of_the_table() {
+        let what = What::new(CALL, 0x0007_0605, 9).expect("small");
+        let at = |n: u64| Plain { start: 1000 + n * 50, took: 8, offset: 0x0102 + n * 16, what };
+        let mut bytes = Vec::new();
+        assert_eq!(encode(&[at(0)], 1003, &mut bytes), (1000, 1));
+        let wanted =
+            [28, 0, 6, 5, 8, 5, 6, 7, 2, 1, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 253, 255, 255, 255, 8, 0, 0, 0];
+        assert_eq!(bytes, wanted);
+        bytes.clear();
+        assert_eq!(encode(&[at(0), at(1), at(2)], 997, &mut bytes), (1100, 3));
+        let wanted = [
+            56, 0, 8, 5, 8, 5, 6, 7, 2, 1, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0,
+        ];
+        assert_eq!(bytes[..32], wanted);
+        assert_eq!(bytes[32..], [3, 0, 0, 0, 8, 0, 0, 0, 50, 0, 0, 0, 8, 0, 0, 0, 50, 0, 0, 0, 8, 0, 0, 0]);
+        assert_eq!(Entry::decode(&bytes[..55]), None);
+        assert_eq!((What::new(CALL, 1 << 24, 9), What::new(CALL, 1, 1 << 24)), (None, None));
+    }
+
+    fn decoded(bytes: &[u8], mut before: u64) -> Vec<Plain> {
+        let (mut all, mut at) = (Vec::new(), 0);
+        while at < bytes.len() {
+            let size = usize::from(bytes[at]) | usize::from(bytes[at + 1]) << 8;
+            match Entry::decode(&bytes[at..at + size]).expect("an entry") {
+                Entry::Plain(one) => {
+                    before = before.wrapping_add(one.start);
+                    let what = What::new(one.call, one.file, one.len).expect("small");
+                    all.push(Plain { start: before, took: one.took as u32, offset: one.offset, what });
+                }
+                Entry::Run(run) => {
+                    for (n, &(since, took)) in (0u64..).zip(&run.times) {
+                        before += u64::from(since);
+                        let offset = run.offset.wrapping_add(n.wrapping_mul(run.stride));
+                        let what = What::new(run.call, run.file, u64::from(run.len)).expect("small");
+                        all.push(Plain { start: before, took, offset, what });
+                    }
+                }
+                other => panic!("{other:?}"),
+            }
+            at += size;
+        }
+        all
+    }
+
+    /// Runs of any stride, broken by anything.
+    fn drawn() -> impl Strategy<Value = Vec<Plain>> {
+        let piece =
+            (1usize..40, 0u64..1 << 40, -9000i64..9000, 1u32..4, 0u64..1 << 24, 0u64..3, any::<u32>());
+        prop::collection::vec(piece, 0..8).prop_map(|pieces| {
+            let mut start = 1 << 40;
+            let mut all = Vec::new();
+            for (count, offset, stride, file, len, since, took) in pieces {
+                let what = What::new(if file == 1 { CALL } else { READ }, file, len).expect("small");
+                for n in 0..count {
+                    start += if n % 7 == 6 { since << 31 } else { since };
+                    let offset = (offset + (1 << 20)).wrapping_add_signed(stride * n as i64);
+                    all.push(Plain { start, took, offset, what });
+                }
+            }
+            all
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_operations_come_back(all in drawn()) {
+            let (mut bytes, mut at, mut before, mut got) = (Vec::new(), 0, 1 << 40, Vec::new());
+            while at < all.len() {
+                bytes.clear();
+                let (last, count) = encode(&all[at..], before, &mut bytes);
+                got.extend(decoded(&bytes, before));
+                prop_assert!(count == 0 || last == all[at + count - 1].start);
+                at += count;
+                before = last;
+                if let Some(next) = all.get(at) {
+                    prop_assert!(next.start - before > i32::MAX as u64, "it would have fitted");
+                    before = next.start;
+                }
+            }
+            prop_assert_eq!(got, all);
+        }
+
+        #[test]
+        fn a_long_run_is_short(count in 3usize..20_000) {
+            let what = What::new(CALL, 1, 4096).expect("small");
+            let all: Vec<_> = (0..count as u64).map(|n| Plain { start: n * 3000, took: 2000, offset: n << 12, what }).collect();
+            let mut bytes = Vec::new();
+            encode(&all, 0, &mut bytes);
+            prop_assert!(bytes.len() <= count * TIMES + (count / LONGEST_RUN + 1) * RUN + 2 * PLAIN);
+            prop_assert_eq!(decoded(&bytes, 0), all);
+        }
+    }
+}
