@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use pario_trace::{Actor, Op, Recorder, Setup};
 
-const RECORDS: u64 = 500_000;
-const ROUNDS: u32 = 8;
+const RECORDS: u64 = 20_000;
+const ROUNDS: u32 = 200;
 
 fn main() {
     let dir = std::env::args_os().nth(1).map_or_else(|| std::env::temp_dir().join("record-cost"), Into::into);

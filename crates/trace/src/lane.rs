@@ -95,16 +95,12 @@ impl Lane {
     pub fn take(&self, into: &mut Vec<Plain>) {
         let (head, tail) = (self.head.load(Acquire), self.tail.load(Relaxed));
         let first = self.first.load(Relaxed);
-        for at in tail..head {
+        into.extend((tail..head).map(|at| {
             let [times, offset, what] = &self.slots[(at % SLOTS) as usize];
             let times = times.load(Relaxed);
-            into.push(Plain {
-                start: first.wrapping_add(times >> 32),
-                took: times as u32,
-                offset: offset.load(Relaxed),
-                what: What(what.load(Relaxed)),
-            });
-        }
+            let (start, took) = (first.wrapping_add(times >> 32), times as u32);
+            Plain { start, took, offset: offset.load(Relaxed), what: What(what.load(Relaxed)) }
+        }));
         self.tail.store(head, Release);
     }
 }

@@ -108,13 +108,14 @@ fn run(all: &[Plain], before: u64) -> usize {
     let [first, second, ..] = all else { return 0 };
     let stride = second.offset.wrapping_sub(first.offset);
     let (mut start, mut offset) = (before, first.offset);
-    let goes_on = |plain: &&Plain| {
-        let since = plain.start.wrapping_sub(start);
-        let fits = plain.what == first.what && plain.offset == offset && since <= u64::from(u32::MAX);
+    for (count, plain) in all.iter().take(LONGEST_RUN).enumerate() {
+        let near = plain.start.wrapping_sub(start) <= u64::from(u32::MAX);
+        if !near || plain.what != first.what || plain.offset != offset {
+            return count;
+        }
         (start, offset) = (plain.start, offset.wrapping_add(stride));
-        fits
-    };
-    all.iter().take(LONGEST_RUN).take_while(goes_on).count()
+    }
+    all.len().min(LONGEST_RUN)
 }
 
 fn encode_run(all: &[Plain], mut before: u64, into: &mut Vec<u8>) {
@@ -125,11 +126,13 @@ fn encode_run(all: &[Plain], mut before: u64, into: &mut Vec<u8>) {
     into.extend_from_slice(&second.offset.wrapping_sub(first.offset).to_le_bytes());
     into.extend_from_slice(&first.what.len().to_le_bytes());
     into.extend_from_slice(&[0; 4]);
-    into.extend(all.iter().flat_map(|plain| {
-        let since = plain.start.wrapping_sub(before);
+    let at = into.len();
+    into.resize(at + all.len() * TIMES, 0);
+    for (bytes, plain) in into[at..].chunks_exact_mut(TIMES).zip(all) {
+        let times = plain.start.wrapping_sub(before) | u64::from(plain.took) << 32;
+        bytes.copy_from_slice(&times.to_le_bytes());
         before = plain.start;
-        (since | u64::from(plain.took) << 32).to_le_bytes()
-    }));
+    }
 }
 
 /// A run as it stands in a file.
