@@ -134,19 +134,23 @@ impl Traced {
     /// Where the access is.
     #[inline]
     pub fn at(&mut self, task: &Task) {
-        if let Some((lo, hi)) = task.view.bounds(task.at, task.len) {
-            (self.offset, self.end) = (lo.0, hi.0);
-        }
         self.len = task.buffer.len();
-        if self.end - self.offset != self.len {
+        if task.view.is_contiguous() && self.len == task.len {
+            self.offset = task.view.disp().0 + task.at.0;
+            self.end = self.offset + self.len;
+        } else {
             self.see(task);
         }
     }
 
-    /// Through which view, if all is recorded.
+    /// Where in a view with gaps, and, if all is recorded, which view.
     #[cold]
     fn see(&mut self, task: &Task) {
-        if env().trace.as_ref().is_some_and(|setup| setup.mode == Mode::All) {
+        if let Some((lo, hi)) = task.view.bounds(task.at, task.len) {
+            (self.offset, self.end) = (lo.0, hi.0);
+        }
+        let all = env().trace.as_ref().is_some_and(|setup| setup.mode == Mode::All);
+        if all && self.end - self.offset != self.len {
             let (disp, at, len) = (task.view.disp().0, task.at.0, task.len);
             let viewed = |pattern| Box::new(Viewed { pattern, disp, at, len });
             self.view = pattern(task.view.tile()).map(viewed);

@@ -3,24 +3,15 @@
 //! Nearly all programs do their accesses from one thread. It owns the lane and alone puts operations in; whoever holds the
 //! lock of the recorder takes them out. Neither waits for the other: the owner moves `head`, the holder `tail`.
 
-use std::cell::Cell;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::clock::Moment;
 use crate::plain::{Plain, What};
+use crate::sys;
 
 /// How many operations wait at most; their memory stays in the processor's nearest cache.
-const SLOTS: u64 = 512;
-
-thread_local! {
-    static HERE: Cell<u8> = const { Cell::new(0) };
-}
-
-/// A number that no other living thread has.
-fn thread() -> u64 {
-    HERE.with(|here| std::ptr::from_ref(here).addr() as u64)
-}
+const SLOTS: usize = 512;
 
 /// Operations of one thread, waiting.
 #[derive(Debug)]
@@ -31,7 +22,7 @@ pub(crate) struct Lane {
     tail: AtomicU64,
     /// The start of the first that came into the empty lane; the others count from it.
     first: AtomicU64,
-    slots: Box<[[AtomicU64; 3]]>,
+    slots: Box<[[AtomicU64; 3]; SLOTS]>,
 }
 
 /// Whether the lane took it.
@@ -47,14 +38,15 @@ pub(crate) enum Put {
 
 impl Lane {
     pub fn new() -> Lane {
-        let slots = (0..SLOTS).map(|_| [const { AtomicU64::new(0) }; 3]).collect();
+        let slots = Box::new([const { [const { AtomicU64::new(0) }; 3] }; SLOTS]);
         let zero = || AtomicU64::new(0);
         Lane { owner: zero(), head: zero(), tail: zero(), first: zero(), slots }
     }
 
     /// Whether it belongs to the calling thread, which gets it if nobody has it.
+    #[inline]
     fn is_mine(&self) -> bool {
-        let (me, owner) = (thread(), self.owner.load(Relaxed));
+        let (me, owner) = (sys::thread(), self.owner.load(Relaxed));
         me == owner || owner == 0 && self.owner.compare_exchange(0, me, Relaxed, Relaxed).is_ok()
     }
 
@@ -70,10 +62,10 @@ impl Lane {
             self.first.store(start.0, Relaxed);
         }
         let since = start.0.wrapping_sub(self.first.load(Relaxed));
-        if head - tail == SLOTS || since > u64::from(u32::MAX) {
+        if head - tail == SLOTS as u64 || since > u64::from(u32::MAX) {
             return Put::Full;
         }
-        let slot = &self.slots[(head % SLOTS) as usize];
+        let slot = &self.slots[head as usize % SLOTS];
         slot[0].store(since << 32 | took, Relaxed);
         slot[1].store(offset, Relaxed);
         slot[2].store(what.0, Relaxed);
@@ -96,7 +88,7 @@ impl Lane {
         let (head, tail) = (self.head.load(Acquire), self.tail.load(Relaxed));
         let first = self.first.load(Relaxed);
         into.extend((tail..head).map(|at| {
-            let [times, offset, what] = &self.slots[(at % SLOTS) as usize];
+            let [times, offset, what] = &self.slots[at as usize % SLOTS];
             let times = times.load(Relaxed);
             let (start, took) = (first.wrapping_add(times >> 32), times as u32);
             Plain { start, took, offset: offset.load(Relaxed), what: What(what.load(Relaxed)) }

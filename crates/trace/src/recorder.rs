@@ -76,7 +76,10 @@ impl PatternId {
 }
 
 /// Records the operations of one task, agent or server.
+///
+/// What an operation looks at is together in two lines of the processor's cache.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct Recorder {
     mode: Mode,
     min: u64,
@@ -85,7 +88,7 @@ pub struct Recorder {
     epoch: AtomicU64,
     lane: Lane,
     samples: Samples,
-    state: Mutex<State>,
+    state: Mutex<Box<State>>,
 }
 
 /// What the lock is for.
@@ -158,7 +161,7 @@ impl Recorder {
             epoch: AtomicU64::new(NEXT_EPOCH.fetch_add(1, Relaxed)),
             lane: Lane::new(),
             samples: Samples::default(),
-            state: Mutex::new(state),
+            state: Mutex::new(Box::new(state)),
         };
         // A failure has been said on standard error; the next flush tries again.
         let _ = recorder.flush();
@@ -281,7 +284,7 @@ impl Recorder {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Box<State>> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }

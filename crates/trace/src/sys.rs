@@ -1,4 +1,4 @@
-//! The processor's own counter of time, which is read in half the time of a system clock.
+//! What the processor itself knows, and tells in less time than the system: its counter of time, and which thread it runs.
 
 /// A reading of the counter. It may be taken some ten nanoseconds before instructions in front of it are done: waiting for
 /// them would double its price.
@@ -32,4 +32,34 @@ pub fn ticks() -> u64 {
 #[cfg(not(target_arch = "x86_64"))]
 pub fn is_steady() -> bool {
     false
+}
+
+/// A number that no other living thread has: the address of its control block.
+#[cfg(all(target_arch = "x86_64", target_os = "linux"))]
+#[inline]
+pub fn thread() -> u64 {
+    let address;
+    // SAFETY: by the platform's ABI the word at fs:0 is the thread's pointer to itself.
+    unsafe { core::arch::asm!("mov {}, fs:0", out(reg) address, options(nostack, preserves_flags, readonly, pure)) };
+    address
+}
+
+/// A number that no other living thread has: the address of a variable of its own.
+#[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
+pub fn thread() -> u64 {
+    thread_local! {
+        static HERE: std::cell::Cell<u8> = const { std::cell::Cell::new(0) };
+    }
+    HERE.with(|here| std::ptr::from_ref(here).addr() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn threads_differ_and_stay_what_they_are() {
+        let here = super::thread();
+        let there = std::thread::spawn(|| (super::thread(), super::thread())).join().expect("no panic");
+        assert_eq!((super::thread(), there.0), (here, there.1));
+        assert!(here != 0 && there.0 != 0 && there.0 != here);
+    }
 }
