@@ -1,32 +1,63 @@
-//! What one record costs, two readings of the clock and its writing included: the best of a few rounds, since a busy machine only adds.
+//! What recording costs beside reads of 4 KiB from the page cache, its writing included.
+//!
+//! Batches of reads with and without recording take turns in one thread, so that both see the same machine, however busy it
+//! is. Prints the quartiles of both and of their difference, in nanoseconds of processor time per read.
 //!
 //! `cargo run --release -p pario-trace --example record_cost [DIR]`
 
-use std::time::{Duration, Instant};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
 use pario_trace::{Actor, Op, Recorder, Setup};
 
-const RECORDS: u64 = 20_000;
-const ROUNDS: u32 = 200;
+const SIZE: u64 = 4096;
+const BLOCKS: u64 = 8192;
+/// So many that each batch has its part of the writing.
+const BATCH: u64 = 10_000;
+const TURNS: usize = 200;
 
 fn main() {
     let dir = std::env::args_os().nth(1).map_or_else(|| std::env::temp_dir().join("record-cost"), Into::into);
     for text in ["all", "all,clock=system", "errors"] {
         let setup = Setup::parse(text).expect("a setting").expect("a trace");
-        let setup = Setup { dir: dir.clone(), ..setup };
-        let best = (0..ROUNDS).map(|_| round(&setup)).min().expect("a round");
-        println!("{text:16} {:5.1} ns per record", best.as_nanos() as f64 / RECORDS as f64);
+        let recorder = Recorder::start(&Setup { dir: dir.clone(), ..setup }, Actor::Task, 0, 1);
+        std::fs::create_dir_all(&dir).expect("a directory");
+        let path = dir.join("data");
+        std::fs::write(&path, vec![1; (SIZE * BLOCKS) as usize]).expect("written");
+        let data = File::open(&path).expect("there");
+        let id = recorder.file(&path);
+        let (mut at, mut block) = (0, vec![0; SIZE as usize]);
+        let mut batch = |recorded: bool| {
+            let began = on_processor();
+            for _ in 0..BATCH {
+                at = (at + 1) % BLOCKS;
+                let start = recorded.then(|| recorder.now());
+                data.read_exact_at(&mut block, at * SIZE).expect("read");
+                if let Some(start) = start {
+                    recorder.plain(Op::Read.into(), &id, at * SIZE, SIZE, start);
+                }
+            }
+            (on_processor() - began) / BATCH as f64
+        };
+        let mut times: Vec<[f64; 3]> = (0..TURNS)
+            .map(|_| [batch(false), batch(true)])
+            .map(|[without, with]| [without, with, with - without])
+            .collect();
+        print!("{text:16}");
+        for (which, name) in ["without", "recorded", "more"].iter().enumerate() {
+            times.sort_by(|a, b| a[which].total_cmp(&b[which]));
+            let [low, middle, high] = [1, 2, 3].map(|quarter| times[TURNS * quarter / 4][which]);
+            print!("  {name} {low:.0} {middle:.0} {high:.0}");
+        }
+        println!(" ns");
+        recorder.finish().expect("written");
     }
     std::fs::remove_dir_all(&dir).expect("removed");
 }
 
-fn round(setup: &Setup) -> Duration {
-    let recorder = Recorder::start(setup, Actor::Task, 0, 1);
-    let file = recorder.file("out.dat");
-    let began = Instant::now();
-    for n in 0..RECORDS {
-        recorder.plain(Op::Write.into(), &file, n << 12, 4096, recorder.now());
-    }
-    recorder.finish().expect("written");
-    began.elapsed()
+/// How long this thread has been on a processor, in nanoseconds.
+fn on_processor() -> f64 {
+    let text =
+        std::fs::read_to_string("/proc/thread-self/schedstat").expect("a kernel that keeps statistics");
+    text.split(' ').next().and_then(|number| number.parse().ok()).expect("a number")
 }

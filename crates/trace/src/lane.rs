@@ -84,15 +84,16 @@ impl Lane {
     }
 
     /// Takes out all that are there; one thread at a time may do that.
-    pub fn take(&self, into: &mut Vec<Plain>) {
+    #[inline]
+    pub fn take(&self, mut each: impl FnMut(Plain)) {
         let (head, tail) = (self.head.load(Acquire), self.tail.load(Relaxed));
         let first = self.first.load(Relaxed);
-        into.extend((tail..head).map(|at| {
+        for at in tail..head {
             let [times, offset, what] = &self.slots[at as usize % SLOTS];
             let times = times.load(Relaxed);
             let (start, took) = (first.wrapping_add(times >> 32), times as u32);
-            Plain { start, took, offset: offset.load(Relaxed), what: What(what.load(Relaxed)) }
-        }));
+            each(Plain { start, took, offset: offset.load(Relaxed), what: What(what.load(Relaxed)) });
+        }
         self.tail.store(head, Release);
     }
 }
@@ -110,12 +111,12 @@ mod tests {
             for _ in 0..round * 13 % 700 {
                 let start = Moment(put * 100);
                 if lane.put(What(put), put * 7, start, Moment(start.0 + 5)) == Put::Full {
-                    lane.take(&mut out);
+                    lane.take(|plain| out.push(plain));
                     assert_eq!(lane.put(What(put), put * 7, start, Moment(start.0 + 5)), Put::Done(put));
                 }
                 put += 1;
             }
-            lane.take(&mut out);
+            lane.take(|plain| out.push(plain));
         }
         assert_eq!(out.len() as u64, put);
         for (number, plain) in (0u64..).zip(&out) {
@@ -137,7 +138,7 @@ mod tests {
             scope.spawn(|| lane.put(What(0), 0, Moment(5), Moment(6))).join().expect("no panic")
         });
         assert_eq!(other, Put::Unfit);
-        lane.take(&mut Vec::new());
+        lane.take(|_| ());
         assert_eq!(lane.put(What(0), 0, Moment(5 + far), Moment(6 + far)), Put::Done(1));
     }
 
@@ -158,7 +159,7 @@ mod tests {
             });
             let mut out = Vec::new();
             while out.len() < COUNT as usize {
-                lane.take(&mut out);
+                lane.take(|plain| out.push(plain));
                 std::thread::yield_now();
             }
             out

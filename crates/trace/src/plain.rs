@@ -1,7 +1,7 @@
 //! Plain operations: those that went well, by and for the actor itself, on all bytes from the first to the last.
 //!
-//! They are nearly all operations of nearly all programs. One alone takes 28 bytes of a trace; those that go on as they
-//! began, at equal distances, are a run, in which each takes 8. Both entries are described in `format`.
+//! They are nearly all operations of nearly all programs. One alone takes 28 bytes of a trace; those that go on like the two
+//! before them, at equal distances, are a run, in which each takes 8. Both entries are described in `format`.
 
 use crate::event::Call;
 use crate::format::{Operation, head, u32_at, u64_at};
@@ -10,10 +10,8 @@ pub(crate) const PLAIN: usize = 28;
 pub(crate) const RUN: usize = 32;
 /// In a run.
 const TIMES: usize = 8;
-/// Fewer are shorter by themselves.
-const SHORTEST_RUN: usize = 3;
-/// Entries have a size of two bytes.
-const LONGEST_RUN: usize = (u16::MAX as usize - RUN) / TIMES;
+/// In bytes: entries have a size of two bytes.
+const LONGEST_RUN: usize = u16::MAX as usize - TIMES;
 
 /// What was done on which file, and the length in bytes: the same word means that all are the same.
 ///
@@ -63,12 +61,6 @@ impl Plain {
         let (len, took) = (u64::from(self.what.len()), u64::from(self.took));
         Operation::plain_one(call, file, self.offset, len, self.start, took)
     }
-
-    /// The entry behind an operation that started at `before`; `None` if it is too far away.
-    fn entry(&self, before: u64) -> Option<[u8; PLAIN]> {
-        let since = i32::try_from(self.start.wrapping_sub(before) as i64).ok()?;
-        Some(entry(self.what.bytes(), self.offset, self.what.len(), since, self.took))
-    }
 }
 
 /// A plain operation by itself.
@@ -83,56 +75,68 @@ pub(crate) fn entry(what: [u8; 5], offset: u64, len: u32, since: i32, took: u32)
     bytes
 }
 
-/// Writes the operations down, which follow one that started at `before`. Gives the start of the last, and how many are
-/// written: not all if one is too far from the one before it.
-pub(crate) fn encode(all: &[Plain], mut before: u64, into: &mut Vec<u8>) -> (u64, usize) {
-    let mut at = 0;
-    while let Some(first) = all.get(at) {
-        let count = run(&all[at..], before);
-        if count >= SHORTEST_RUN {
-            encode_run(&all[at..at + count], before, into);
-            at += count;
-            before = all[at - 1].start;
-            continue;
-        }
-        let Some(entry) = first.entry(before) else { break };
-        into.extend_from_slice(&entry);
-        before = first.start;
-        at += 1;
-    }
-    (before, at)
+/// Writes operations down, one behind the other.
+#[derive(Debug)]
+pub(crate) struct Encoder {
+    /// The last operation. Its start is what the next one counts from.
+    last: Plain,
+    /// How much further it is than the one before it, if both are otherwise the same.
+    stride: u64,
+    /// Where the entry of the run begins in which it is.
+    run: Option<usize>,
 }
 
-/// How many from the first on make one run.
-fn run(all: &[Plain], before: u64) -> usize {
-    let [first, second, ..] = all else { return 0 };
-    let stride = second.offset.wrapping_sub(first.offset);
-    let (mut start, mut offset) = (before, first.offset);
-    for (count, plain) in all.iter().take(LONGEST_RUN).enumerate() {
-        let near = plain.start.wrapping_sub(start) <= u64::from(u32::MAX);
-        if !near || plain.what != first.what || plain.offset != offset {
-            return count;
-        }
-        (start, offset) = (plain.start, offset.wrapping_add(stride));
+impl Encoder {
+    /// Behind an operation that started at `start`.
+    pub fn behind(start: u64) -> Encoder {
+        Encoder { last: Plain { start, took: 0, offset: 0, what: What(0) }, stride: 0, run: None }
     }
-    all.len().min(LONGEST_RUN)
+
+    /// The start of the last operation.
+    pub fn last(&self) -> u64 {
+        self.last.start
+    }
+
+    /// Writes the next one; `false` if it is too far from the last.
+    #[inline]
+    pub fn add(&mut self, next: Plain, into: &mut Vec<u8>) -> bool {
+        let since = next.start.wrapping_sub(self.last.start);
+        let stride = next.offset.wrapping_sub(self.last.offset);
+        if next.what != self.last.what || stride != self.stride || since > u64::from(u32::MAX) {
+            return self.add_other(next, into);
+        }
+        let run = match self.run {
+            Some(run) if into.len() - run < LONGEST_RUN => run,
+            _ => begin_run(&next, stride, into),
+        };
+        self.run = Some(run);
+        into.extend_from_slice(&(since | u64::from(next.took) << 32).to_le_bytes());
+        let [low, high] = ((into.len() - run) as u16).to_le_bytes();
+        (into[run], into[run + 1]) = (low, high);
+        self.last = next;
+        true
+    }
+
+    /// Writes one that is in no run, but may be the first of one, or the second.
+    fn add_other(&mut self, next: Plain, into: &mut Vec<u8>) -> bool {
+        let Ok(since) = i32::try_from(next.start.wrapping_sub(self.last.start) as i64) else { return false };
+        into.extend_from_slice(&entry(next.what.bytes(), next.offset, next.what.len(), since, next.took));
+        let stride = next.offset.wrapping_sub(self.last.offset);
+        *self = Encoder { last: next, stride, run: None };
+        true
+    }
 }
 
-fn encode_run(all: &[Plain], mut before: u64, into: &mut Vec<u8>) {
-    let (first, second) = (&all[0], &all[1]);
-    into.extend_from_slice(&head(RUN + TIMES * all.len(), 8)[..3]);
+/// The head of a run that begins with `first`; its place.
+fn begin_run(first: &Plain, stride: u64, into: &mut Vec<u8>) -> usize {
+    let run = into.len();
+    into.extend_from_slice(&head(RUN, 8)[..3]);
     into.extend_from_slice(&first.what.bytes());
     into.extend_from_slice(&first.offset.to_le_bytes());
-    into.extend_from_slice(&second.offset.wrapping_sub(first.offset).to_le_bytes());
+    into.extend_from_slice(&stride.to_le_bytes());
     into.extend_from_slice(&first.what.len().to_le_bytes());
     into.extend_from_slice(&[0; 4]);
-    let at = into.len();
-    into.resize(at + all.len() * TIMES, 0);
-    for (bytes, plain) in into[at..].chunks_exact_mut(TIMES).zip(all) {
-        let times = plain.start.wrapping_sub(before) | u64::from(plain.took) << 32;
-        bytes.copy_from_slice(&times.to_le_bytes());
-        before = plain.start;
-    }
+    run
 }
 
 /// A run as it stands in a file.
@@ -178,17 +182,21 @@ mod tests {
         let what = What::new(CALL, 0x0007_0605, 9).expect("small");
         let at = |n: u64| Plain { start: 1000 + n * 50, took: 8, offset: 0x0102 + n * 16, what };
         let mut bytes = Vec::new();
-        assert_eq!(encode(&[at(0)], 1003, &mut bytes), (1000, 1));
+        assert!(Encoder::behind(1003).add(at(0), &mut bytes));
         let wanted =
             [28, 0, 6, 5, 8, 5, 6, 7, 2, 1, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 253, 255, 255, 255, 8, 0, 0, 0];
         assert_eq!(bytes, wanted);
         bytes.clear();
-        assert_eq!(encode(&[at(0), at(1), at(2)], 997, &mut bytes), (1100, 3));
+        let mut encoder = Encoder::behind(947);
+        assert!([0, 1, 2, 3, 4].iter().all(|&n| encoder.add(at(n), &mut bytes)));
+        assert_eq!(encoder.last(), 1200);
+        let bytes = &bytes[2 * PLAIN..];
         let wanted = [
-            56, 0, 8, 5, 8, 5, 6, 7, 2, 1, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0,
+            56, 0, 8, 5, 8, 5, 6, 7, 34, 1, 0, 0, 0, 0, 0, 0, 16, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0,
         ];
         assert_eq!(bytes[..32], wanted);
-        assert_eq!(bytes[32..], [3, 0, 0, 0, 8, 0, 0, 0, 50, 0, 0, 0, 8, 0, 0, 0, 50, 0, 0, 0, 8, 0, 0, 0]);
+        let times = [50, 0, 0, 0, 8, 0, 0, 0];
+        assert_eq!(bytes[32..], [times, times, times].concat());
         assert_eq!(Entry::decode(&bytes[..55]), None);
         assert_eq!((What::new(CALL, 1 << 24, 9), What::new(CALL, 1, 1 << 24)), (None, None));
     }
@@ -240,19 +248,19 @@ mod tests {
     proptest! {
         #[test]
         fn any_operations_come_back(all in drawn()) {
-            let (mut bytes, mut at, mut before, mut got) = (Vec::new(), 0, 1 << 40, Vec::new());
-            while at < all.len() {
-                bytes.clear();
-                let (last, count) = encode(&all[at..], before, &mut bytes);
-                got.extend(decoded(&bytes, before));
-                prop_assert!(count == 0 || last == all[at + count - 1].start);
-                at += count;
-                before = last;
-                if let Some(next) = all.get(at) {
-                    prop_assert!(next.start - before > i32::MAX as u64, "it would have fitted");
-                    before = next.start;
+            let (mut bytes, mut begun, mut got) = (Vec::new(), 1 << 40, Vec::new());
+            let mut encoder = Encoder::behind(begun);
+            for &one in &all {
+                if !encoder.add(one, &mut bytes) {
+                    prop_assert!(one.start - encoder.last() > i32::MAX as u64, "it would have fitted");
+                    got.extend(decoded(&bytes, begun));
+                    bytes.clear();
+                    begun = one.start;
+                    encoder = Encoder::behind(begun);
+                    prop_assert!(encoder.add(one, &mut bytes));
                 }
             }
+            got.extend(decoded(&bytes, begun));
             prop_assert_eq!(got, all);
         }
 
@@ -261,8 +269,9 @@ mod tests {
             let what = What::new(CALL, 1, 4096).expect("small");
             let all: Vec<_> = (0..count as u64).map(|n| Plain { start: n * 3000, took: 2000, offset: n << 12, what }).collect();
             let mut bytes = Vec::new();
-            encode(&all, 0, &mut bytes);
-            prop_assert!(bytes.len() <= count * TIMES + (count / LONGEST_RUN + 1) * RUN + 2 * PLAIN);
+            let mut encoder = Encoder::behind(0);
+            prop_assert!(all.iter().all(|&one| encoder.add(one, &mut bytes)));
+            prop_assert!(bytes.len() <= count * TIMES + (count / 8000 + 1) * RUN + 2 * PLAIN);
             prop_assert_eq!(decoded(&bytes, 0), all);
         }
     }

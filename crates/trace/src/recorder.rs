@@ -25,7 +25,7 @@ use crate::event::{Actor, Call, Record};
 use crate::format::{self, Header, LONGEST_NAME, LONGEST_PART, OPERATION, Operation, PART, VIEWED, Window};
 use crate::lane::{Lane, Put};
 use crate::output::Output;
-use crate::plain::{self, PLAIN, Plain, What};
+use crate::plain::{Encoder, PLAIN, Plain, What};
 use crate::setup::{Mode, Setup};
 
 /// What a recorder holds back, as entries, before it writes.
@@ -100,14 +100,12 @@ struct State {
     gauge: Gauge,
     /// Operations that did not go through the lane, and have not been merged with it.
     others: Vec<Operation>,
-    /// Those of the lane, while they are merged.
-    plains: Vec<Plain>,
     /// Entries that wait for being written.
     buffer: Vec<u8>,
     /// Operations in the buffer.
     waiting: u64,
-    /// The start of the last operation in the buffer; nothing that is written later counts from it.
-    last: Option<u64>,
+    /// Behind the last operation in the buffer; nothing that is written later counts from it.
+    encoder: Option<Encoder>,
     /// The start of the first operation in the buffer.
     first: u64,
     /// Operations in the file.
@@ -143,10 +141,9 @@ impl Recorder {
             output: None,
             gauge: Gauge::new(),
             others: Vec::new(),
-            plains: Vec::new(),
             buffer: Vec::new(),
             waiting: 0,
-            last: None,
+            encoder: None,
             first: 0,
             kept: 0,
             lost: 0,
@@ -345,51 +342,49 @@ impl State {
         let others = self.others.len();
         self.make_room(recorder, recorder.lane.waiting() * PLAIN + (others + 2) * (OPERATION + VIEWED));
         let began = recorder.clock.now();
-        let (mut plains, mut others) = (std::mem::take(&mut self.plains), std::mem::take(&mut self.others));
-        recorder.lane.take(&mut plains);
+        let mut others = std::mem::take(&mut self.others);
         others.sort_by_key(Operation::over);
-        let mut rest = &plains[..];
-        for other in &others {
-            let (before, after) = rest.split_at(rest.partition_point(|plain| plain.over() <= other.over()));
-            self.encode_plains(before);
-            self.encode(other);
-            rest = after;
-        }
-        self.encode_plains(rest);
-        plains.clear();
+        let mut rest = others.iter().peekable();
+        recorder.lane.take(|plain| {
+            while let Some(other) = rest.next_if(|other| other.over() < plain.over()) {
+                self.encode(other);
+            }
+            self.encode_plain(plain);
+        });
+        rest.for_each(|other| self.encode(other));
         others.clear();
-        (self.plains, self.others) = (plains, others);
+        self.others = others;
         self.cost.draining += recorder.clock.now().since(began);
-        if self.last.is_some_and(|last| last.saturating_sub(self.first) > LONGEST_WAIT) {
+        if self
+            .encoder
+            .as_ref()
+            .is_some_and(|encoder| encoder.last().saturating_sub(self.first) > LONGEST_WAIT)
+        {
             // A failure has been counted and said.
             let _ = self.write_out(recorder);
         }
     }
 
-    fn encode_plains(&mut self, mut all: &[Plain]) {
-        while !all.is_empty() {
-            if let Some(before) = self.last {
-                let (last, count) = plain::encode(all, before, &mut self.buffer);
-                self.last = Some(last);
-                self.waiting += count as u64;
-                all = &all[count..];
-            }
-            if let Some((far, after)) = all.split_first() {
-                self.encode(&far.operation());
-                all = after;
-            }
+    #[inline]
+    fn encode_plain(&mut self, plain: Plain) {
+        if let Some(encoder) = &mut self.encoder
+            && encoder.add(plain, &mut self.buffer)
+        {
+            self.waiting += 1;
+        } else {
+            self.encode(&plain.operation());
         }
     }
 
     fn encode(&mut self, operation: &Operation) {
-        if self.last.is_none() {
-            self.first = operation.start;
-        }
-        match self.last.and_then(|before| operation.plain(before)) {
+        match self.encoder.as_ref().and_then(|encoder| operation.plain(encoder.last())) {
             Some(plain) => self.buffer.extend_from_slice(&plain),
             None => operation.encode(&mut self.buffer),
         }
-        self.last = Some(operation.start);
+        if self.encoder.is_none() {
+            self.first = operation.start;
+        }
+        self.encoder = Some(Encoder::behind(operation.start));
         self.waiting += 1;
     }
 
@@ -407,15 +402,14 @@ impl State {
         let began = recorder.clock.now();
         let written = self.write(&recorder.clock);
         // What is written next does not count from what may be lost.
-        self.last = None;
+        self.encoder = None;
         match &written {
             Ok(()) => self.kept += self.waiting,
             Err(e) => {
                 // What has not become entries yet is lost, too: names that it needs may have been in the buffer.
                 recorder.epoch.store(NEXT_EPOCH.fetch_add(1, Relaxed), Relaxed);
-                recorder.lane.take(&mut self.plains);
-                self.lost += self.waiting + (self.plains.len() + self.others.len()) as u64;
-                self.plains.clear();
+                self.lost += self.waiting + self.others.len() as u64;
+                recorder.lane.take(|_| self.lost += 1);
                 self.others.clear();
                 self.complain(e);
             }

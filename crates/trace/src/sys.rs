@@ -40,7 +40,9 @@ pub fn is_steady() -> bool {
 pub fn thread() -> u64 {
     let address;
     // SAFETY: by the platform's ABI the word at fs:0 is the thread's pointer to itself.
-    unsafe { core::arch::asm!("mov {}, fs:0", out(reg) address, options(nostack, preserves_flags, readonly, pure)) };
+    unsafe {
+        core::arch::asm!("mov {}, fs:0", out(reg) address, options(nostack, preserves_flags, readonly, pure))
+    };
     address
 }
 
