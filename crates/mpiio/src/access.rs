@@ -114,14 +114,14 @@ impl File {
         reach: Reach,
         operand: Result<Operand>,
     ) -> Result<u64> {
-        let traced = Traced::begin(d, place, reach, Pace::Blocking);
+        let mut traced = Traced::begin(d, place, reach, Pace::Blocking);
         let job = self.job(d, place, reach, operand);
-        let traced = with_place(traced, &job);
+        find(&mut traced, &job);
         let outcome = match reach {
             Reach::Independent => job.and_then(Job::run),
             Reach::Collective => self.access_collectively(d, place, job),
         };
-        if let Some(traced) = traced {
+        if let Some(traced) = &traced {
             traced.end(&self.trace_id, &outcome);
         }
         outcome
@@ -135,9 +135,9 @@ impl File {
         reach: Reach,
         operand: Result<Operand>,
     ) -> Result<Arc<dyn Pending>> {
-        let traced = Traced::begin(d, place, reach, Pace::Nonblocking);
+        let mut traced = Traced::begin(d, place, reach, Pace::Nonblocking);
         let job = self.job(d, place, reach, operand);
-        let traced = with_place(traced, &job);
+        find(&mut traced, &job);
         let file = self.clone();
         let then = move |outcome: &Result<u64>| {
             if let Some(traced) = traced {
@@ -163,9 +163,9 @@ impl File {
 
     /// Begins a split collective access. It is under way on all ranks or on none.
     pub fn begin(self: &Arc<File>, d: Direction, place: Place, operand: Result<Operand>) -> Result<()> {
-        let traced = Traced::begin(d, place, Reach::Collective, Pace::Split);
+        let mut traced = Traced::begin(d, place, Reach::Collective, Pace::Split);
         let job = self.job(d, place, Reach::Collective, operand);
-        let traced = with_place(traced, &job);
+        find(&mut traced, &job);
         let base = job.as_ref().map_or(0, |job| job.ground.base);
         let file = self.clone();
         let then = move |outcome: &Result<u64>| {
@@ -329,11 +329,12 @@ impl File {
     }
 }
 
-fn with_place(mut traced: Option<Traced>, job: &Result<Job>) -> Option<Traced> {
-    if let (Some(traced), Ok(job)) = (&mut traced, job) {
+/// Tells the trace where the access is. In place: an access of a few hundred nanoseconds feels every copy.
+#[inline]
+fn find(traced: &mut Option<Traced>, job: &Result<Job>) {
+    if let (Some(traced), Ok(job)) = (traced, job) {
         traced.at(&job.task);
     }
-    traced
 }
 
 /// Split accesses are paired by kind, not by offset.

@@ -159,7 +159,7 @@ impl Traced {
 
     /// Records how it ended.
     #[inline]
-    pub fn end(self, file: &FileId, outcome: &Result<u64>) {
+    pub fn end(&self, file: &FileId, outcome: &Result<u64>) {
         match outcome {
             Ok(moved) if *moved == self.len && self.end - self.offset == self.len => {
                 self.recorder.plain(self.call, file, self.offset, self.len, self.start);
@@ -170,7 +170,7 @@ impl Traced {
 
     /// Records what is more than plain.
     #[cold]
-    fn record(self, file: &FileId, outcome: &Result<u64>) {
+    fn record(&self, file: &FileId, outcome: &Result<u64>) {
         let over = self.recorder.now();
         let failure = outcome.as_ref().err();
         if failure.is_some_and(is_echo) {

@@ -1,20 +1,21 @@
 //! What recording costs beside reads of 4 KiB from the page cache, its writing included.
 //!
 //! Batches of reads with and without recording take turns in one thread, so that both see the same machine, however busy it
-//! is. Prints the quartiles of both and of their difference, in nanoseconds of processor time per read.
+//! is. Prints the quartiles of both and of their difference, in nanoseconds per read.
 //!
 //! `cargo run --release -p pario-trace --example record_cost [DIR]`
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::time::Instant;
 
 use pario_trace::{Actor, Op, Recorder, Setup};
 
 const SIZE: u64 = 4096;
 const BLOCKS: u64 = 8192;
-/// So many that each batch has its part of the writing.
-const BATCH: u64 = 10_000;
-const TURNS: usize = 200;
+/// So few that a busy machine leaves many batches alone.
+const BATCH: u64 = 2000;
+const TURNS: usize = 1000;
 
 fn main() {
     let dir = std::env::args_os().nth(1).map_or_else(|| std::env::temp_dir().join("record-cost"), Into::into);
@@ -28,7 +29,7 @@ fn main() {
         let id = recorder.file(&path);
         let (mut at, mut block) = (0, vec![0; SIZE as usize]);
         let mut batch = |recorded: bool| {
-            let began = on_processor();
+            let began = Instant::now();
             for _ in 0..BATCH {
                 at = (at + 1) % BLOCKS;
                 let start = recorded.then(|| recorder.now());
@@ -37,7 +38,10 @@ fn main() {
                     recorder.plain(Op::Read.into(), &id, at * SIZE, SIZE, start);
                 }
             }
-            (on_processor() - began) / BATCH as f64
+            if recorded {
+                recorder.flush().expect("written");
+            }
+            began.elapsed().as_nanos() as f64 / BATCH as f64
         };
         let mut times: Vec<[f64; 3]> = (0..TURNS)
             .map(|_| [batch(false), batch(true)])
@@ -53,11 +57,4 @@ fn main() {
         recorder.finish().expect("written");
     }
     std::fs::remove_dir_all(&dir).expect("removed");
-}
-
-/// How long this thread has been on a processor, in nanoseconds.
-fn on_processor() -> f64 {
-    let text =
-        std::fs::read_to_string("/proc/thread-self/schedstat").expect("a kernel that keeps statistics");
-    text.split(' ').next().and_then(|number| number.parse().ok()).expect("a number")
 }

@@ -11,7 +11,7 @@ use crate::plain::{Plain, What};
 use crate::sys;
 
 /// How many operations wait at most; their memory stays in the processor's nearest cache.
-const SLOTS: usize = 512;
+const SLOTS: usize = 64;
 
 /// Operations of one thread, waiting.
 #[derive(Debug)]

@@ -99,7 +99,7 @@ impl Encoder {
 
     /// Writes the next one; `false` if it is too far from the last.
     #[inline]
-    pub fn add(&mut self, next: Plain, into: &mut Vec<u8>) -> bool {
+    pub fn add(&mut self, next: &Plain, into: &mut Vec<u8>) -> bool {
         let since = next.start.wrapping_sub(self.last.start);
         let stride = next.offset.wrapping_sub(self.last.offset);
         if next.what != self.last.what || stride != self.stride || since > u64::from(u32::MAX) {
@@ -107,22 +107,23 @@ impl Encoder {
         }
         let run = match self.run {
             Some(run) if into.len() - run < LONGEST_RUN => run,
-            _ => begin_run(&next, stride, into),
+            _ => begin_run(next, stride, into),
         };
         self.run = Some(run);
         into.extend_from_slice(&(since | u64::from(next.took) << 32).to_le_bytes());
         let [low, high] = ((into.len() - run) as u16).to_le_bytes();
         (into[run], into[run + 1]) = (low, high);
-        self.last = next;
+        (self.last.start, self.last.offset) = (next.start, next.offset);
         true
     }
 
     /// Writes one that is in no run, but may be the first of one, or the second.
-    fn add_other(&mut self, next: Plain, into: &mut Vec<u8>) -> bool {
+    #[cold]
+    fn add_other(&mut self, next: &Plain, into: &mut Vec<u8>) -> bool {
         let Ok(since) = i32::try_from(next.start.wrapping_sub(self.last.start) as i64) else { return false };
         into.extend_from_slice(&entry(next.what.bytes(), next.offset, next.what.len(), since, next.took));
         let stride = next.offset.wrapping_sub(self.last.offset);
-        *self = Encoder { last: next, stride, run: None };
+        *self = Encoder { last: *next, stride, run: None };
         true
     }
 }
@@ -182,13 +183,13 @@ mod tests {
         let what = What::new(CALL, 0x0007_0605, 9).expect("small");
         let at = |n: u64| Plain { start: 1000 + n * 50, took: 8, offset: 0x0102 + n * 16, what };
         let mut bytes = Vec::new();
-        assert!(Encoder::behind(1003).add(at(0), &mut bytes));
+        assert!(Encoder::behind(1003).add(&at(0), &mut bytes));
         let wanted =
             [28, 0, 6, 5, 8, 5, 6, 7, 2, 1, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 253, 255, 255, 255, 8, 0, 0, 0];
         assert_eq!(bytes, wanted);
         bytes.clear();
         let mut encoder = Encoder::behind(947);
-        assert!([0, 1, 2, 3, 4].iter().all(|&n| encoder.add(at(n), &mut bytes)));
+        assert!([0, 1, 2, 3, 4].iter().all(|&n| encoder.add(&at(n), &mut bytes)));
         assert_eq!(encoder.last(), 1200);
         let bytes = &bytes[2 * PLAIN..];
         let wanted = [
@@ -250,7 +251,7 @@ mod tests {
         fn any_operations_come_back(all in drawn()) {
             let (mut bytes, mut begun, mut got) = (Vec::new(), 1 << 40, Vec::new());
             let mut encoder = Encoder::behind(begun);
-            for &one in &all {
+            for one in &all {
                 if !encoder.add(one, &mut bytes) {
                     prop_assert!(one.start - encoder.last() > i32::MAX as u64, "it would have fitted");
                     got.extend(decoded(&bytes, begun));
@@ -270,7 +271,7 @@ mod tests {
             let all: Vec<_> = (0..count as u64).map(|n| Plain { start: n * 3000, took: 2000, offset: n << 12, what }).collect();
             let mut bytes = Vec::new();
             let mut encoder = Encoder::behind(0);
-            prop_assert!(all.iter().all(|&one| encoder.add(one, &mut bytes)));
+            prop_assert!(all.iter().all(|one| encoder.add(one, &mut bytes)));
             prop_assert!(bytes.len() <= count * TIMES + (count / 8000 + 1) * RUN + 2 * PLAIN);
             prop_assert_eq!(decoded(&bytes, 0), all);
         }

@@ -349,7 +349,7 @@ impl State {
             while let Some(other) = rest.next_if(|other| other.over() < plain.over()) {
                 self.encode(other);
             }
-            self.encode_plain(plain);
+            self.encode_plain(&plain);
         });
         rest.for_each(|other| self.encode(other));
         others.clear();
@@ -366,7 +366,7 @@ impl State {
     }
 
     #[inline]
-    fn encode_plain(&mut self, plain: Plain) {
+    fn encode_plain(&mut self, plain: &Plain) {
         if let Some(encoder) = &mut self.encoder
             && encoder.add(plain, &mut self.buffer)
         {
@@ -376,6 +376,7 @@ impl State {
         }
     }
 
+    #[cold]
     fn encode(&mut self, operation: &Operation) {
         match self.encoder.as_ref().and_then(|encoder| operation.plain(encoder.last())) {
             Some(plain) => self.buffer.extend_from_slice(&plain),
