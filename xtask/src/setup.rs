@@ -1,6 +1,6 @@
 //! Makes sure of what the other commands need, and installs nothing that is there already.
 //!
-//! Four kinds of things: packages of the system, cargo subcommands, an mpi4py per host MPI, and pydarshan. As root on
+//! Four kinds of things: packages of the system, cargo subcommands, an mpi4py per host MPI, and judges of what we convert to. As root on
 //! Debian or Ubuntu missing packages are installed; elsewhere the one line to run is printed and the command
 //! fails, because changing somebody's system needs somebody's word.
 
@@ -9,7 +9,7 @@ mod packages;
 mod python;
 
 pub use cargo_tools::{cargo_deny, cargo_nextest};
-pub use python::{mpi4py, mpi4py_source, pydarshan};
+pub use python::{mpi4py, mpi4py_source, perfetto, pydarshan};
 
 use crate::host::HOSTS;
 use crate::program::Outcome;
@@ -30,6 +30,10 @@ pub fn everything() -> Outcome {
     match pydarshan() {
         Ok(python) => println!("pydarshan: {}", python.display()),
         Err(why) => println!("pydarshan: SKIPPED, and with it the tests of Darshan's logs: {why}"),
+    }
+    match perfetto() {
+        Ok(venv) => println!("Perfetto's trace processor: {}", venv.display()),
+        Err(why) => println!("Perfetto's trace processor: SKIPPED, and with it its tests: {why}"),
     }
     Ok(())
 }

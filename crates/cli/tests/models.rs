@@ -328,19 +328,19 @@ fn partitions_are_measured_beside_directories() {
 
 /// Four ranks write one file; the first of them also a small one of its own.
 fn record(place: &Place) {
-    let setup = Setup::parse("all").expect("good").expect("a trace");
+    let setup = Setup::parse("all,clock=system").expect("good").expect("a trace");
     let setup = Setup { dir: place.bench.path("trace"), ..setup };
     let began = Instant::now();
     for rank in 0..4 {
         let recorder = Recorder::start(&setup, Actor::Task, rank, 4);
         let file = recorder.file("shared.dat");
+        let [start, over] = [began, began + Duration::from_millis(500)].map(|instant| recorder.at(instant));
         let write = |offset: u64, len: u64| Record {
             offset,
             end: offset + len,
             len,
             moved: len,
-            took: Duration::from_millis(500),
-            ..Record::new(Op::Write, Some(&file), began)
+            ..Record::new(Op::Write, Some(&file), start, over)
         };
         recorder.record(&write(u64::from(rank) * 1000, 1000));
         recorder.record(&Record { call: Op::Read.into(), ..write(0, 1000) });

@@ -40,22 +40,23 @@ fn json(text: &str) -> Value {
 fn record(bench: &Bench, mode: &str) {
     let began = Instant::now();
     for rank in 0..2u32 {
-        let setup = Setup::parse(mode).expect("good").expect("a trace");
+        let setup = Setup::parse(&format!("{mode},clock=system")).expect("good").expect("a trace");
         let setup = Setup { dir: bench.path("pario-trace"), job: "j".to_owned(), ..setup };
         let recorder = Recorder::start(&setup, Actor::Task, rank, 2);
         let file = recorder.file("out.dat");
-        recorder.record(&Record::new(Op::Open, Some(&file), began));
+        recorder.record(&Record::new(Op::Open, Some(&file), recorder.at(began), recorder.now()));
         for step in 0..8u64 {
             let pace = if rank == 1 { Pace::Nonblocking } else { Pace::Blocking };
             let call = Call { op: Op::Write, place: Place::At, collective: false, pace };
             let offset = (2 * step + u64::from(rank)) * 4096;
+            let start = began + Duration::from_millis(1000 + 10 * step);
+            let [start, over] = [start, start + Duration::from_millis(15)].map(|instant| recorder.at(instant));
             recorder.record(&Record {
                 offset,
                 end: offset + 4096,
                 len: 4096,
                 moved: 4096,
-                took: Duration::from_millis(15),
-                ..Record::new(call, Some(&file), began + Duration::from_millis(1000 + 10 * step))
+                ..Record::new(call, Some(&file), start, over)
             });
         }
     }

@@ -92,21 +92,21 @@ fn strategies_say_what_saturates() {
 fn a_trace_is_a_workload() {
     let dir = bench("simulate-trace");
     let call = Call { op: Op::Write, place: Place::At, collective: true, pace: Pace::Blocking };
-    let setup = Setup::parse("all").expect("good").expect("a trace");
+    let setup = Setup::parse("all,clock=system").expect("good").expect("a trace");
     let setup = Setup { dir: dir.clone(), ..setup };
     for rank in 0..4u32 {
         let recorder = Recorder::start(&setup, Actor::Task, rank, 4);
         let (file, began) = (recorder.file("out.dat"), Instant::now());
         for n in 0..3u64 {
             let offset = (n * 4 + u64::from(rank)) << 20;
-            let start = began + Duration::from_millis(n);
+            let start = recorder.at(began + Duration::from_millis(n));
             let (end, len) = (offset + (1 << 20), 1 << 20);
             recorder.record(&Record {
                 offset,
                 end,
                 len,
                 moved: len,
-                ..Record::new(call, Some(&file), start)
+                ..Record::new(call, Some(&file), start, start)
             });
         }
     }

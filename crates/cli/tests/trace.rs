@@ -27,7 +27,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn recorder(bench: &Bench, dir: &str, job: &str, actor: Actor, rank: u32) -> Recorder {
-    let setup = Setup::parse("all").expect("good").expect("a trace");
+    let setup = Setup::parse("all,clock=system").expect("good").expect("a trace");
     Recorder::start(&Setup { dir: bench.0.join(dir), job: job.to_owned(), ..setup }, actor, rank, 3)
 }
 
@@ -38,7 +38,8 @@ fn record(bench: &Bench) {
     for rank in 0..3u32 {
         let recorder = recorder(bench, "pario-trace", "j1", Actor::Task, rank);
         let file = recorder.file("out.dat");
-        recorder.record(&Record::new(Op::Open, Some(&file), began));
+        let at = |instant| recorder.at(instant);
+        recorder.record(&Record::new(Op::Open, Some(&file), recorder.at(began), recorder.now()));
         for n in 1..=4u64 {
             let start = began + Duration::from_secs(n) + Duration::from_millis(rank.into());
             let fails = rank == 1 && n == 3;
@@ -47,17 +48,16 @@ fn record(bench: &Bench) {
                 end: 100 * n + 64,
                 len: 64,
                 moved: if fails { 0 } else { 64 },
-                took: Duration::from_micros(10),
                 errno: if fails { 28 } else { 0 },
                 kind: fails.then_some(ErrorKind::NoSpace),
                 class: if fails { 36 } else { 0 },
-                ..Record::new(WRITE_AT_ALL, Some(&file), start)
+                ..Record::new(WRITE_AT_ALL, Some(&file), at(start), at(start + Duration::from_micros(10)))
             });
         }
         if rank == 2 {
-            let start = began + Duration::from_secs(9);
-            let read =
-                Record { len: 5000, end: 5000, moved: 10, ..Record::new(Op::Read, Some(&file), start) };
+            let start = at(began + Duration::from_secs(9));
+            let read = Record::new(Op::Read, Some(&file), start, start);
+            let read = Record { len: 5000, end: 5000, moved: 10, ..read };
             recorder.record(&read);
             recorder.flush().expect("written");
             std::mem::forget(recorder);
@@ -65,7 +65,8 @@ fn record(bench: &Bench) {
     }
     let agent = recorder(bench, "pario-trace", "j1", Actor::Agent, 0);
     let file = agent.file("out.dat");
-    let write = Record::new(Op::Write, Some(&file), began + Duration::from_secs(10));
+    let start = agent.at(began + Duration::from_secs(10));
+    let write = Record::new(Op::Write, Some(&file), start, start);
     agent.record(&Record { len: 8, end: 8, moved: 8, on_behalf_of: Some(2), ..write });
 }
 
@@ -163,7 +164,7 @@ fn the_latest_job_is_taken_unless_another_is_named() {
             len,
             end: len,
             moved: len,
-            ..Record::new(Op::Write, Some(&file), Instant::now())
+            ..Record::new(Op::Write, Some(&file), recorder.now(), recorder.now())
         });
     }
     let output = trace(&bench, &["show", "t"]);
@@ -207,7 +208,7 @@ fn what_is_no_trace_is_refused_or_passed_over() {
 fn help_teaches_the_setting() {
     let bench = Bench::new("trace-help");
     let help = text(&trace(&bench, &["--help"]).stdout);
-    for word in ["PARIO_TRACE=errors|all[,min=OFFSET][,dir=DIR]", "task-RANK.ptrace", "pario trace summary"] {
+    for word in ["PARIO_TRACE=errors|all[,min=OFFSET][,dir=DIR][,clock=system]", "task-RANK.ptrace", "pario trace summary"] {
         assert!(help.contains(word), "{help}");
     }
 }

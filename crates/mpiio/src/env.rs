@@ -16,7 +16,7 @@ pub struct Env {
     pub disable: bool,
     /// `PARIO_STATS=1|json|json:FILE`: report on each file when it is closed, and the counters at MPI_Finalize.
     pub stats: StatsTo,
-    /// `PARIO_TRACE=errors|all[,min=OFFSET][,dir=DIR]`: record operations.
+    /// `PARIO_TRACE=errors|all[,min=OFFSET][,dir=DIR][,clock=system]`: record operations.
     pub trace: Option<Setup>,
     /// `PARIO_DEVELOP=1`: check more of what must be equal on all ranks.
     pub develop: bool,

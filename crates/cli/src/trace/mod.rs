@@ -29,7 +29,7 @@ pub struct Arguments {
 }
 
 const EXAMPLES: &str = "\
-The setting in full: PARIO_TRACE=errors|all[,min=OFFSET][,dir=DIR]
+The setting in full: PARIO_TRACE=errors|all[,min=OFFSET][,dir=DIR][,clock=system]
   min=OFFSET   leave out reads and writes that lie wholly below this offset (64k, 1M, 2G …)
   dir=DIR      write to DIR instead of pario-trace
 
