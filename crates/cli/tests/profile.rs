@@ -50,7 +50,8 @@ fn record(bench: &Bench, mode: &str) {
             let call = Call { op: Op::Write, place: Place::At, collective: false, pace };
             let offset = (2 * step + u64::from(rank)) * 4096;
             let start = began + Duration::from_millis(1000 + 10 * step);
-            let [start, over] = [start, start + Duration::from_millis(15)].map(|instant| recorder.at(instant));
+            let [start, over] =
+                [start, start + Duration::from_millis(15)].map(|instant| recorder.at(instant));
             recorder.record(&Record {
                 offset,
                 end: offset + 4096,
@@ -169,7 +170,7 @@ fn a_profile_goes_to_other_programs_and_back() {
     let trace = json(&std::fs::read_to_string(bench.path("run.json")).expect("written"));
     let tracks = tracks(&trace);
     let of = |rank: u64| {
-        tracks.iter().filter(|((pid, _), _)| *pid == rank).map(|(_, track)| track).collect::<Vec<_>>()
+        tracks.iter().filter(|((pid, _), _)| *pid == rank + 1).map(|(_, track)| track).collect::<Vec<_>>()
     };
     let names = |rank| of(rank).iter().map(|track| track.name.as_str()).collect::<Vec<_>>();
     // Rank 1 has two accesses in flight at once; those of rank 0 overlap, as if two threads did them.

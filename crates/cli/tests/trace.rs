@@ -208,7 +208,11 @@ fn what_is_no_trace_is_refused_or_passed_over() {
 fn help_teaches_the_setting() {
     let bench = Bench::new("trace-help");
     let help = text(&trace(&bench, &["--help"]).stdout);
-    for word in ["PARIO_TRACE=errors|all[,min=OFFSET][,dir=DIR][,clock=system]", "task-RANK.ptrace", "pario trace summary"] {
+    for word in [
+        "PARIO_TRACE=errors|all[,min=OFFSET][,dir=DIR][,clock=system]",
+        "task-RANK.ptrace",
+        "pario trace summary",
+    ] {
         assert!(help.contains(word), "{help}");
     }
 }

@@ -51,10 +51,13 @@ const NESTED: &str = "select count(*) from slice where depth != 0";
 fn judge() -> Option<(PathBuf, PathBuf)> {
     let venv = std::env::var_os("PARIO_TEST_PERFETTO")
         .map_or_else(|| target_dir().join("venv-perfetto"), PathBuf::from);
-    let found = |file: &str| std::fs::read_to_string(venv.join(file)).ok().map(|path| PathBuf::from(path.trim()));
+    let found =
+        |file: &str| std::fs::read_to_string(venv.join(file)).ok().map(|path| PathBuf::from(path.trim()));
     let judge = found("node.path").zip(found("engine.path"));
     if judge.is_none() {
-        eprintln!("SKIPPED: there is no trace processor of Perfetto; `cargo xtask setup` fetches it, if it can");
+        eprintln!(
+            "SKIPPED: there is no trace processor of Perfetto; `cargo xtask setup` fetches it, if it can"
+        );
     }
     judge
 }

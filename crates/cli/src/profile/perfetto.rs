@@ -3,6 +3,10 @@
 //! Each rank is a process of the trace. Its first track has its calls, one after the other; a nonblocking access, or a
 //! call of another thread, goes to the first further track of its kind that is free when it begins, so that what is in
 //! flight at once lies side by side: on one track, slices never overlap.
+//!
+//! Perfetto takes the numbers for those of a kernel, where 0 is the idle task, a thread is the same one in every process, and
+//! the first of a process has its number. So a rank is process rank + 1, its first track has that number, too, and those of all
+//! further tracks differ.
 
 use pario_profile::Who;
 use pario_trace::{Event, Op, Pace};
@@ -18,7 +22,12 @@ pub struct Perfetto<W: Write> {
     comma: &'static str,
     /// When the first operation began: the trace counts from there, because a double holds no more digits.
     began: u64,
+    /// Further tracks so far.
+    further: usize,
 }
+
+/// The first number of a further track; those of ranks are below.
+const FURTHER: usize = 100_000_000;
 
 /// A rank's number, and its tracks.
 struct Rank {
@@ -27,6 +36,7 @@ struct Rank {
 }
 
 struct Track {
+    number: usize,
     waits: bool,
     /// When it is free again.
     free: u64,
@@ -35,17 +45,18 @@ struct Track {
 impl<W: Write> Perfetto<W> {
     /// A trace that counts from the moment `began`; no operation begins before it.
     pub fn new(output: W, began: u64) -> Perfetto<W> {
-        Perfetto { output, ranks: HashMap::new(), comma: "{\"traceEvents\":[\n", began }
+        Perfetto { output, ranks: HashMap::new(), comma: "{\"traceEvents\":[\n", began, further: 0 }
     }
 
     /// Adds an operation. In the order of their ends they need the fewest tracks.
     pub fn add(&mut self, who: &Who, event: &Event) -> io::Result<()> {
         if !self.ranks.contains_key(&who.label) {
-            let number = who.label.parse().unwrap_or(1_000_000 + self.ranks.len());
+            let rank = who.label.parse().ok().filter(|rank| *rank < FURTHER / 2);
+            let number = 1 + rank.unwrap_or(FURTHER / 2 + self.ranks.len());
             let node = if who.node.is_empty() { String::new() } else { format!(" on {}", who.node) };
             self.name(number, None, &format!("rank {}{node}", who.label))?;
-            self.name(number, Some(0), "calls")?;
-            let calls = Track { waits: true, free: 0 };
+            self.name(number, Some(number), "calls")?;
+            let calls = Track { number, waits: true, free: 0 };
             self.ranks.insert(who.label.clone(), Rank { number, tracks: vec![calls] });
         }
         let Some(rank) = self.ranks.get_mut(&who.label) else { return Ok(()) };
@@ -54,13 +65,17 @@ impl<W: Write> Perfetto<W> {
         let known = rank.tracks.iter().position(is_free);
         let track = known.unwrap_or(rank.tracks.len());
         if known.is_none() {
-            rank.tracks.push(Track { waits, free: 0 });
+            let new = FURTHER + self.further;
+            self.further += 1;
+            rank.tracks.push(Track { number: new, waits, free: 0 });
             let nth = rank.tracks.iter().filter(|track| track.waits == waits).count();
-            self.name(number, Some(track), &format!("{} {nth}", if waits { "calls" } else { "request" }))?;
+            self.name(number, Some(new), &format!("{} {nth}", if waits { "calls" } else { "request" }))?;
         }
-        if let Some(rank) = self.ranks.get_mut(&who.label) {
-            rank.tracks[track].free = event.end_ns();
-        }
+        let Some(track) = self.ranks.get_mut(&who.label).and_then(|rank| rank.tracks.get_mut(track)) else {
+            return Ok(());
+        };
+        track.free = event.end_ns();
+        let tid = track.number;
         // Microseconds with three decimals.
         let micros = |ns: u64| ns as f64 / 1e3;
         let mut args = json!({ "file": event.file.as_deref() });
@@ -77,7 +92,7 @@ impl<W: Write> Perfetto<W> {
             "cat": event.call.op.word(),
             "ph": "X",
             "pid": number,
-            "tid": track,
+            "tid": tid,
             "ts": micros(event.start_ns.saturating_sub(self.began)),
             "dur": micros(event.took_ns),
             "args": args,
@@ -86,7 +101,7 @@ impl<W: Write> Perfetto<W> {
 
     fn name(&mut self, rank: usize, track: Option<usize>, name: &str) -> io::Result<()> {
         let what = if track.is_some() { "thread_name" } else { "process_name" };
-        let tid = track.unwrap_or(0);
+        let tid = track.unwrap_or(rank);
         self.event(&json!({ "name": what, "ph": "M", "pid": rank, "tid": tid, "args": { "name": name } }))
     }
 
