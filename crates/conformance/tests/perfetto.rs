@@ -101,7 +101,7 @@ fn recorded(dir: &Scratch) -> Vec<String> {
             let (start, took) = (number(operation, "start_ns") - first, number(operation, "took_ns"));
             let access = call.contains("read") || call.contains("write");
             let bytes = if access { number(operation, "moved") as i64 } else { -1 };
-            let file = operation["file"].as_str().expect("a name");
+            let file = operation["file"].as_str().unwrap_or_default();
             format!("rank {}\t{call}\t{start}\t{took}\t{bytes}\t{file}", operation["rank"])
         })
         .collect();

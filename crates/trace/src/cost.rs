@@ -1,35 +1,43 @@
 //! What recording costs, measured on the way, in ticks of the recorder's clock.
 //!
-//! Everything is in it: both readings of the clock of each operation, what is done behind the second, which is measured of every
-//! [`SAMPLE`]th operation in the lane and of all others, and turning operations into entries and writing them.
+//! Everything is in it: both readings of the clock of each operation, what is done behind the second, turning operations into
+//! entries, and writing them. Of the lane's operations every [`SAMPLE`]th is measured. What took so long that others must have
+//! had the processor meanwhile counts as much as the mean of the rest; only writing, which may wait for a disk, counts in full.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::clock::Clock;
 
-/// Of so many operations in the lane one is measured.
+/// Of so many operations in the lane one is measured, which is none that finds the lane full.
 pub(crate) const SAMPLE: u64 = 64;
-/// What takes longer was interrupted by others, who are not the recorder's cost.
-const LONGEST_SAMPLE: u64 = 20_000;
+/// What takes longer was interrupted: 15 to 50 µs.
+const LONGEST: u64 = 50_000;
 
-/// Measured operations; only the owner of the lane adds to them.
+/// Things of one kind that are done often, and what they take. One thread at a time adds to them.
 #[derive(Debug, Default)]
-pub(crate) struct Samples {
+pub(crate) struct Meter {
     count: AtomicU64,
+    measured: AtomicU64,
     ticks: AtomicU64,
 }
 
-impl Samples {
+impl Meter {
     pub fn add(&self, ticks: u64) {
-        if ticks < LONGEST_SAMPLE {
-            self.count.store(self.count.load(Relaxed) + 1, Relaxed);
-            self.ticks.store(self.ticks.load(Relaxed) + ticks, Relaxed);
+        let more = |counter: &AtomicU64, by| counter.store(counter.load(Relaxed) + by, Relaxed);
+        more(&self.count, 1);
+        if ticks < LONGEST {
+            more(&self.measured, 1);
+            more(&self.ticks, ticks);
         }
     }
 
     fn mean(&self) -> f64 {
-        self.ticks.load(Relaxed) as f64 / self.count.load(Relaxed).max(1) as f64
+        self.ticks.load(Relaxed) as f64 / self.measured.load(Relaxed).max(1) as f64
+    }
+
+    fn count(&self) -> f64 {
+        self.count.load(Relaxed) as f64
     }
 }
 
@@ -38,11 +46,11 @@ impl Samples {
 pub(crate) struct Cost {
     /// One reading of the clock.
     reading: f64,
-    /// Operations that did not go through the lane, and what they took behind their end.
-    pub slow: u64,
-    pub slow_ticks: u64,
-    /// Emptying the lane, encoding and writing.
-    pub draining: u64,
+    /// Operations that did not go through the lane, behind their end.
+    pub slow: Meter,
+    /// Turning what waits into entries.
+    pub drains: Meter,
+    pub writing: u64,
 }
 
 impl Cost {
@@ -54,15 +62,38 @@ impl Cost {
             (0..READINGS).fold(began, |_, _| std::hint::black_box(clock.now())).since(began)
         };
         let best = (0..4).map(|_| round()).min().unwrap_or_default();
-        Cost { reading: best as f64 / f64::from(READINGS), slow: 0, slow_ticks: 0, draining: 0 }
+        let reading = best as f64 / f64::from(READINGS);
+        Cost { reading, slow: Meter::default(), drains: Meter::default(), writing: 0 }
     }
 
-    /// All of it, with so many operations that went through the lane.
+    /// What draining and writing took so far.
+    pub fn spent(&self) -> u64 {
+        self.drains.ticks.load(Relaxed) + self.writing
+    }
+
+    /// All of it, with so many operations that went through the lane, of which some are measured.
     ///
-    /// From one reading of the clock to the next it is what lies between them and one reading, so that a sample
-    /// has one of an operation's two readings in it.
-    pub fn ticks(&self, in_lane: u64, samples: &Samples) -> u64 {
-        let fast = in_lane as f64 * (self.reading + samples.mean());
-        (fast + self.slow as f64 * self.reading) as u64 + self.slow_ticks + self.draining
+    /// From one reading of the clock to the next it is what lies between them and one reading, so that what is measured of an
+    /// operation has one of its two readings in it.
+    pub fn ticks(&self, in_lane: u64, measured: &Meter) -> u64 {
+        let fast = in_lane as f64 * (self.reading + measured.mean());
+        let slow = self.slow.count() * (self.reading + self.slow.mean());
+        (fast + slow + self.drains.count() * self.drains.mean()) as u64 + self.writing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Source;
+
+    #[test]
+    fn what_was_interrupted_counts_as_the_mean() {
+        let cost = Cost { reading: 10.0, writing: 1000, ..Cost::new(&Clock::start(Source::System)) };
+        let lane = Meter::default();
+        [20, 40, LONGEST].into_iter().for_each(|ticks| lane.add(ticks));
+        [100, LONGEST * 9].into_iter().for_each(|ticks| cost.drains.add(ticks));
+        cost.slow.add(50);
+        assert_eq!(cost.ticks(200, &lane), 200 * (10 + 30) + 60 + 2 * 100 + 1000);
     }
 }

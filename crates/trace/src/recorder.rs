@@ -20,7 +20,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::{Instant, SystemTime};
 
 use crate::clock::{Clock, Gauge, Moment, Scale, nanoseconds};
-use crate::cost::{Cost, SAMPLE, Samples};
+use crate::cost::{Cost, Meter, SAMPLE};
 use crate::event::{Actor, Call, Record};
 use crate::format::{self, Header, LONGEST_NAME, LONGEST_PART, OPERATION, Operation, PART, VIEWED, Window};
 use crate::lane::{Lane, Put};
@@ -87,7 +87,8 @@ pub struct Recorder {
     /// Names written in another epoch have to be written again; a failed write begins a new one.
     epoch: AtomicU64,
     lane: Lane,
-    samples: Samples,
+    /// Operations that went through it, those that are measured.
+    measured: Meter,
     state: Mutex<Box<State>>,
 }
 
@@ -157,7 +158,7 @@ impl Recorder {
             clock,
             epoch: AtomicU64::new(NEXT_EPOCH.fetch_add(1, Relaxed)),
             lane: Lane::new(),
-            samples: Samples::default(),
+            measured: Meter::default(),
             state: Mutex::new(Box::new(state)),
         };
         // A failure has been said on standard error; the next flush tries again.
@@ -195,8 +196,8 @@ impl Recorder {
         {
             match self.lane.put(what, offset, start, over) {
                 Put::Done(before) => {
-                    if before.is_multiple_of(SAMPLE) {
-                        self.samples.add(self.clock.now().since(over));
+                    if before % SAMPLE == SAMPLE / 2 {
+                        self.measured.add(self.clock.now().since(over));
                     }
                     return;
                 }
@@ -243,15 +244,15 @@ impl Recorder {
             }),
         };
         let mut state = self.lock();
-        let draining = state.cost.draining;
+        let elsewhere = state.cost.spent();
         state.add(self, operation, record);
         if self.mode == Mode::Errors {
             // A failure has been counted and said; the program's call is not to fail for it.
             let _ = state.flush(self);
         }
         let spent = self.clock.now().since(record.over);
-        state.cost.slow += 1;
-        state.cost.slow_ticks += spent.saturating_sub(state.cost.draining - draining);
+        let elsewhere = state.cost.spent() - elsewhere;
+        state.cost.slow.add(spent.saturating_sub(elsewhere));
     }
 
     /// Writes what waits; good to call where a file is closed.
@@ -271,7 +272,7 @@ impl Recorder {
             return Ok(());
         }
         let flushed = state.flush(self);
-        let cost = state.cost.ticks(self.lane.had(), &self.samples);
+        let cost = state.cost.ticks(self.lane.had(), &self.measured);
         let cost_ns = state.gauge.scale(&self.clock).span(cost);
         let trailer = format::trailer(state.kept, state.lost, self.clock.now_ns(), cost_ns);
         let written = state.output.as_ref().map_or(Ok(()), |output| output.end_with(&trailer));
@@ -354,7 +355,7 @@ impl State {
         rest.for_each(|other| self.encode(other));
         others.clear();
         self.others = others;
-        self.cost.draining += recorder.clock.now().since(began);
+        self.cost.drains.add(recorder.clock.now().since(began));
         if self
             .encoder
             .as_ref()
@@ -417,7 +418,7 @@ impl State {
         }
         self.buffer.clear();
         self.waiting = 0;
-        self.cost.draining += recorder.clock.now().since(began);
+        self.cost.writing += recorder.clock.now().since(began);
         written
     }
 
