@@ -17,6 +17,7 @@ const FILES: &[&str] = &[
     "crates/registry/src/sys.rs",
     "crates/server/src/sys.rs",
     "crates/store/src/sys.rs",
+    "crates/trace/src/sys.rs",
     "crates/transport/src/sys.rs",
 ];
 

@@ -52,7 +52,7 @@ impl Scale {
 
     /// How long so many ticks are.
     pub fn span(self, ticks: u64) -> u64 {
-        u64::try_from(u128::from(ticks) * u128::from(self.rate) >> 32).unwrap_or(u64::MAX)
+        u64::try_from((u128::from(ticks) * u128::from(self.rate)) >> 32).unwrap_or(u64::MAX)
     }
 }
 

@@ -1,7 +1,8 @@
 //! The lane of one thread: where plain operations wait until they are written, without a lock.
 //!
-//! Nearly all programs do their accesses from one thread. It owns the lane and alone puts operations in; whoever holds the
-//! lock of the recorder takes them out. Neither waits for the other: the owner moves `head`, the holder `tail`.
+//! Nearly all programs do their accesses from one thread, the one that opens their first file. It makes the lane and alone puts
+//! operations in; whoever holds the lock of the recorder takes them out. Neither waits for the other: the owner moves `head`, the
+//! holder `tail`.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -16,8 +17,7 @@ const SLOTS: usize = 64;
 /// Operations of one thread, waiting.
 #[derive(Debug)]
 pub(crate) struct Lane {
-    /// The owner, 0 for nobody yet.
-    owner: AtomicU64,
+    owner: u64,
     head: AtomicU64,
     tail: AtomicU64,
     /// The start of the first that came into the empty lane; the others count from it.
@@ -37,24 +37,18 @@ pub(crate) enum Put {
 }
 
 impl Lane {
+    /// The lane of the calling thread.
     pub fn new() -> Lane {
         let slots = Box::new([const { [const { AtomicU64::new(0) }; 3] }; SLOTS]);
         let zero = || AtomicU64::new(0);
-        Lane { owner: zero(), head: zero(), tail: zero(), first: zero(), slots }
-    }
-
-    /// Whether it belongs to the calling thread, which gets it if nobody has it.
-    #[inline]
-    fn is_mine(&self) -> bool {
-        let (me, owner) = (sys::thread(), self.owner.load(Relaxed));
-        me == owner || owner == 0 && self.owner.compare_exchange(0, me, Relaxed, Relaxed).is_ok()
+        Lane { owner: sys::thread(), head: zero(), tail: zero(), first: zero(), slots }
     }
 
     /// Puts an operation in.
     #[inline]
     pub fn put(&self, what: What, offset: u64, start: Moment, over: Moment) -> Put {
         let took = over.0.wrapping_sub(start.0);
-        if took > u64::from(u32::MAX) || !self.is_mine() {
+        if took > u64::from(u32::MAX) || sys::thread() != self.owner {
             return Put::Unfit;
         }
         let (head, tail) = (self.head.load(Relaxed), self.tail.load(Acquire));
@@ -148,21 +142,21 @@ mod tests {
         const COUNT: u64 = 200_000;
         let lane = Lane::new();
         let out = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for number in 0..COUNT {
-                    while lane.put(What(number), number, Moment(number << 20), Moment(number << 20 | 9))
-                        == Put::Full
-                    {
-                        std::thread::yield_now();
-                    }
+            let taker = scope.spawn(|| {
+                let mut out = Vec::new();
+                while out.len() < COUNT as usize {
+                    lane.take(|plain| out.push(plain));
+                    std::thread::yield_now();
                 }
+                out
             });
-            let mut out = Vec::new();
-            while out.len() < COUNT as usize {
-                lane.take(|plain| out.push(plain));
-                std::thread::yield_now();
+            for number in 0..COUNT {
+                let start = number << 20;
+                while lane.put(What(number), number, Moment(start), Moment(start | 9)) == Put::Full {
+                    std::thread::yield_now();
+                }
             }
-            out
+            taker.join().expect("no panic")
         });
         for (number, plain) in (0..COUNT).zip(out) {
             assert_eq!(

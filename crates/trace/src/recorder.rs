@@ -1,6 +1,6 @@
 //! A recorder: operations in, one trace file out.
 //!
-//! Plain operations of the thread that does most of them go into its `lane`, without a lock and in a few nanoseconds. All
+//! Plain operations of the thread that makes the recorder go into its `lane`, without a lock and in a few nanoseconds. All
 //! others wait in a list under the lock. Whoever finds the lane or the list full empties both: what waits is merged in the order
 //! in which it ended and put into a buffer as entries of the file, and a full buffer is written. All of this is bounded. In mode
 //! `errors` every record is written at once, and the file is made with the first one. A process that is killed loses at most

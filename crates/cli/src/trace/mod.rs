@@ -32,6 +32,7 @@ const EXAMPLES: &str = "\
 The setting in full: PARIO_TRACE=errors|all[,min=OFFSET][,dir=DIR][,clock=system]
   min=OFFSET   leave out reads and writes that lie wholly below this offset (64k, 1M, 2G …)
   dir=DIR      write to DIR instead of pario-trace
+  clock=system tell the time by the system's clock, not by the processor's counter
 
 Examples:
   PARIO_TRACE=all pario run -n 4 -- ./simulation   record everything
