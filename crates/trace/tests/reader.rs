@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use pario_trace::{Actor, Ending, Op, ReadError, Reader, Record, Recorder, Setup};
 use proptest::prelude::*;
@@ -41,6 +42,31 @@ fn other_files_and_other_versions_are_refused_by_name() {
     newer[8] = 4;
     let error = read(&newer).unwrap_err();
     assert!(error.to_string().contains("version 4"), "{error}");
+}
+
+/// Version 2 is what is written without a counter and without runs.
+#[test]
+fn files_of_version_2_are_read() {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("version-2");
+    let _ = std::fs::remove_dir_all(&dir);
+    let setup = Setup::parse("all,clock=system").expect("good").expect("a trace");
+    let recorder = Recorder::start(&Setup { dir: dir.clone(), ..setup }, Actor::Task, 0, 1);
+    let began = Instant::now();
+    for n in 0..9u64 {
+        let [start, over] = [n, n + 3].map(|ms| recorder.at(began + Duration::from_millis(ms)));
+        let record = Record::new(Op::Read, None, start, over);
+        recorder.record(&Record { offset: 7 * n * n, end: 7 * n * n + 8, len: 8, moved: 8, ..record });
+    }
+    recorder.finish().expect("written");
+    let mut bytes = std::fs::read(dir.join("task-0.ptrace")).expect("read back");
+    assert_eq!(std::mem::replace(&mut bytes[8], 2), 3);
+    let events: Vec<_> = Reader::new(&bytes[..], Path::new("test")).expect("a trace").collect();
+    assert_eq!(
+        events.iter().map(|event| event.offset).collect::<Vec<_>>(),
+        [0, 7, 28, 63, 112, 175, 252, 343, 448]
+    );
+    assert!(events.iter().all(|event| event.took_ns == 3_000_000));
+    assert!(events.windows(2).all(|two| two[1].start_ns - two[0].start_ns == 1_000_000));
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! What `pario profile` costs a program that does many accesses of 4 KiB, and whether it keeps them all.
 //!
-//! The program is `xtask/bench/profile.c`; its files stay in the page cache, so that nothing hides the cost. Starts with
-//! and without recording take turns. Beside the difference stands what `pario profile` says of itself.
+//! The program is `xtask/bench/profile.c`; its files stay in the page cache, so that nothing hides the cost. It is started with and
+//! without recording at the same time, so that both meet the same machine, however busy it is with others. Beside the
+//! difference stands what `pario profile` says of itself.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::host::{HOSTS, Host};
 use crate::numbers::Times;
@@ -22,8 +23,8 @@ pub fn run() -> Outcome {
     test::release_build()?;
     let all = OPERATIONS * u64::from(RANKS);
     println!(
-        "\n{all} accesses of 4 KiB by {RANKS} ranks, {TURNS} starts per contender taking turns; nanoseconds of processor \
-         time per\naccess, median (min–max) of the starts' medians. {}",
+        "\n{all} accesses of 4 KiB by {RANKS} ranks, {TURNS} starts of both contenders at once; nanoseconds of processor \
+         time per\naccess, median (min–max) of the starts' medians, and the median of the starts' differences. {}",
         super::load()
     );
     let programs = place::target().join("bench");
@@ -43,6 +44,8 @@ pub fn run() -> Outcome {
 struct Result {
     write: [Times; 2],
     read: [Times; 2],
+    /// How much more a write took recorded, and a read.
+    more: [Times; 2],
     peak_kib: [u64; 2],
     said_ns: Times,
     trace_bytes: u64,
@@ -50,14 +53,21 @@ struct Result {
 
 fn take_turns(host: &Host, program: &Path, dir: &Path) -> Outcome<Result> {
     let mut result = Result::default();
-    for turn in 0..TURNS {
-        for recorded in if turn % 2 == 0 { [0, 1] } else { [1, 0] } {
-            let trace = dir.join("trace");
-            let mut command = match recorded {
-                0 => host.launch_with_pario(RANKS),
-                _ => profiled(host, &trace),
-            };
-            let output = at(program, command.arg(program).arg(dir).arg(OPERATIONS.to_string()).output())?;
+    let trace = dir.join("trace");
+    for _ in 0..TURNS {
+        let mut both = Vec::new();
+        for (recorded, mut command) in
+            [host.launch_with_pario(RANKS), profiled(host, &trace)].into_iter().enumerate()
+        {
+            let files = dir.join(recorded.to_string());
+            at(&files, std::fs::create_dir_all(&files))?;
+            command.arg(program).arg(files).arg(OPERATIONS.to_string());
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            both.push(at(program, command.spawn())?);
+        }
+        let mut more = [0.0; 2];
+        for (recorded, child) in both.into_iter().enumerate() {
+            let output = at(program, child.wait_with_output())?;
             let (said, errors) = (text(&output.stdout), text(&output.stderr));
             let numbers = said.lines().find_map(parse);
             let Some((write, read, peak)) = numbers.filter(|_| output.status.success()) else {
@@ -65,6 +75,7 @@ fn take_turns(host: &Host, program: &Path, dir: &Path) -> Outcome<Result> {
             };
             result.write[recorded].add(write);
             result.read[recorded].add(read);
+            more = [write - more[0], read - more[1]];
             result.peak_kib[recorded] = result.peak_kib[recorded].max(peak);
             if recorded == 1 {
                 let own = errors.lines().find_map(own_cost);
@@ -73,6 +84,8 @@ fn take_turns(host: &Host, program: &Path, dir: &Path) -> Outcome<Result> {
                 at(&trace, std::fs::remove_dir_all(&trace))?;
             }
         }
+        result.more[0].add(more[0]);
+        result.more[1].add(more[1]);
     }
     Ok(result)
 }
@@ -117,14 +130,14 @@ fn own_cost(line: &str) -> Option<f64> {
 
 fn show(host: &Host, result: &Result) {
     println!("\n{}\n{:<6}{:>26}{:>26}{:>10}{:>9}", host.label, "", "without", "recorded", "more", "");
-    let mut more = 0.0;
-    for (name, [without, with]) in [("write", &result.write), ("read", &result.read)] {
-        let difference = with.median() - without.median();
-        more += difference / 2.0;
-        let percent = 100.0 * difference / without.median();
+    for (name, [without, with], more) in
+        [("write", &result.write, &result.more[0]), ("read", &result.read, &result.more[1])]
+    {
+        let (difference, percent) = (more.median(), 100.0 * more.median() / without.median());
         let [without, with] = [without, with].map(spread);
         println!("{name:<6}{without:>26}{with:>26}{difference:>7.0} ns{percent:>7.1} %");
     }
+    let more = result.more.iter().map(Times::median).sum::<f64>() / 2.0;
     let [without, with] = result.peak_kib;
     println!(
         "measured {more:.0} ns per access; pario profile says {:.0}. All accesses are in the trace, {} MiB.\n\
