@@ -1,8 +1,8 @@
 //! What `pario profile` costs a program that does many accesses of 4 KiB, and whether it keeps them all.
 //!
 //! The program is `xtask/bench/profile.c`; its files stay in the page cache, so that nothing hides the cost. It is started with and
-//! without recording at the same time, so that both meet the same machine, however busy it is with others. Beside the
-//! difference stands what `pario profile` says of itself.
+//! without recording at the same time on the same core, so that both meet the same machine, however busy it is with others, and
+//! however much its cores differ. Beside the difference stands what `pario profile` says of itself.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,16 +14,16 @@ use crate::program::{self, Failure, Outcome, at};
 use crate::setup;
 use crate::test;
 
-const RANKS: u32 = 2;
+const RANKS: u32 = 1;
 const OPERATIONS: u64 = 2_500_000;
-const TURNS: u32 = 3;
+const TURNS: u32 = 4;
 
 pub fn run() -> Outcome {
     setup::compilers_and_mpis()?;
     test::release_build()?;
     let all = OPERATIONS * u64::from(RANKS);
     println!(
-        "\n{all} accesses of 4 KiB by {RANKS} ranks, {TURNS} starts of both contenders at once; nanoseconds of processor \
+        "\n{all} accesses of 4 KiB by one rank, {TURNS} starts of both contenders on one core at once; nanoseconds of processor \
          time per\naccess, median (min–max) of the starts' medians, and the median of the starts' differences. {}",
         super::load()
     );
@@ -54,11 +54,11 @@ struct Result {
 fn take_turns(host: &Host, program: &Path, dir: &Path) -> Outcome<Result> {
     let mut result = Result::default();
     let trace = dir.join("trace");
-    for _ in 0..TURNS {
+    for turn in 0..TURNS {
         let mut both = Vec::new();
-        for (recorded, mut command) in
-            [host.launch_with_pario(RANKS), profiled(host, &trace)].into_iter().enumerate()
+        for (recorded, command) in [host.launch_with_pario(RANKS), profiled(host, &trace)].iter().enumerate()
         {
+            let mut command = on_core(turn % 2, command);
             let files = dir.join(recorded.to_string());
             at(&files, std::fs::create_dir_all(&files))?;
             command.arg(program).arg(files).arg(OPERATIONS.to_string());
@@ -88,6 +88,14 @@ fn take_turns(host: &Host, program: &Path, dir: &Path) -> Outcome<Result> {
         result.more[1].add(more[1]);
     }
     Ok(result)
+}
+
+/// The same command, kept on one core.
+fn on_core(core: u32, command: &Command) -> Command {
+    let mut kept = Command::new("taskset");
+    kept.arg("-c").arg(core.to_string()).arg(command.get_program()).args(command.get_args());
+    kept.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    kept
 }
 
 fn profiled(host: &Host, trace: &Path) -> Command {
