@@ -2,8 +2,9 @@
 //!
 //! The tests find what they need in the environment: `PARIO_LIB` and `PARIO_BIN` (release build),
 //! `PARIO_TEST_PYTHON_MPICH`, `PARIO_TEST_PYTHON_OPENMPI` (a Python with mpi4py for that MPI) and
-//! `PARIO_TEST_MPI4PY_SRC` (mpi4py's source, for its test suite). `PARIO_TEST_PYDARSHAN` (a Python with pydarshan)
-//! and `PARIO_TEST_PERFETTO` (a directory with Perfetto's trace processor) are empty where that could not be fetched.
+//! `PARIO_TEST_MPI4PY_SRC` (mpi4py's source, for its test suite). `PARIO_TEST_PYDARSHAN` (a Python with
+//! pydarshan) and `PARIO_TEST_PERFETTO` (a directory with Perfetto's trace processor) are empty where that
+//! could not be fetched.
 
 use std::path::PathBuf;
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use pario_conformance::{BOTH, Kind, Scratch, compile_text, execute, libpario, pario, scratch, target_dir};
 
-/// Each rank writes, reads, and has eight accesses in flight at once, four times; it also reads beyond the end.
+/// Each rank writes, reads, and has eight accesses in flight at once, four times; it also reads beyond the
+/// end.
 const PROGRAM: &str = r#"
 #include <mpi.h>
 #include <stdlib.h>

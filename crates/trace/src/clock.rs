@@ -1,9 +1,9 @@
 //! The clock of a recorder: readings that cost little, and what they are in nanoseconds.
 //!
-//! A [`Moment`] counts ticks of the processor's counter, or nanoseconds of the system's clock where that counter is not to be
-//! trusted. What a tick is worth is found by reading both clocks together, again for everything that is written to a
-//! trace, over the last [`BASE`] or more. So times follow the system's clock as its rate is corrected, and those of
-//! different processes can be compared.
+//! A [`Moment`] counts ticks of the processor's counter, or nanoseconds of the system's clock where that
+//! counter is not to be trusted. What a tick is worth is found by reading both clocks together, again for
+//! everything that is written to a trace, over the last [`BASE`] or more. So times follow the system's
+//! clock as its rate is corrected, and those of different processes can be compared.
 
 use std::time::{Duration, Instant};
 
@@ -162,7 +162,8 @@ pub(crate) fn nanoseconds(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    /// The readings of the system's clock around one of the recorder's bound it, but for the error of the scale.
+    /// The readings of the system's clock around one of the recorder's bound it, but for the error of the
+    /// scale.
     #[test]
     fn both_clocks_tell_the_same_time() {
         for source in [Source::Fastest, Source::System] {

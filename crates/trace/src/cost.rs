@@ -1,8 +1,9 @@
 //! What recording costs, measured on the way, in ticks of the recorder's clock.
 //!
-//! Everything is in it: both readings of the clock of each operation, what is done behind the second, turning operations into
-//! entries, and writing them. Of the lane's operations every [`SAMPLE`]th is measured. What took so long that others must have
-//! had the processor meanwhile counts as much as the mean of the rest; only writing, which may wait for a disk, counts in full.
+//! Everything is in it: both readings of the clock of each operation, what is done behind the second,
+//! turning operations into entries, and writing them. Of the lane's operations every [`SAMPLE`]th is
+//! measured. What took so long that others must have had the processor meanwhile counts as much as the mean
+//! of the rest; only writing, which may wait for a disk, counts in full.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -73,8 +74,8 @@ impl Cost {
 
     /// All of it, with so many operations that went through the lane, of which some are measured.
     ///
-    /// From one reading of the clock to the next it is what lies between them and one reading, so that what is measured of an
-    /// operation has one of its two readings in it.
+    /// From one reading of the clock to the next it is what lies between them and one reading, so that what
+    /// is measured of an operation has one of its two readings in it.
     pub fn ticks(&self, in_lane: u64, measured: &Meter) -> u64 {
         let fast = in_lane as f64 * (self.reading + measured.mean());
         let slow = self.slow.count() * (self.reading + self.slow.mean());

@@ -6,8 +6,8 @@
 //! ```text
 //! header
 //!   0  8  magic "PARIOTRC"
-//!   8  4  version, 3; a reader refuses any above (version 2 has no clocks and runs, so that a tick is a nanosecond; version 1
-//!         has no plain operations either and a shorter trailer)
+//!   8  4  version, 3; a reader refuses any above (version 2 has no clocks and runs, so that a tick is a
+//!         nanosecond; version 1 has no plain operations either and a shorter trailer)
 //!  12  2  size of the header, texts included (at least 48)
 //!  14  1  actor: 0 task, 1 agent, 2 server
 //!  15  1  mode: 0 errors, 1 all
@@ -61,8 +61,8 @@
 //!  20  4  start, in ticks from the start of the operation before in this file, or before that (signed)
 //!  24  4  duration in ticks
 //!
-//! tag 8, a run of plain operations (32 bytes, and 8 for each); all are of the same kind, on the same file and of the same length,
-//! and the run stands behind another operation
+//! tag 8, a run of plain operations (32 bytes, and 8 for each); all are of the same kind, on the same file
+//! and of the same length, and the run stands behind another operation
 //!   3  1  what was done (the numbers of `Op`)
 //!   4  1  how: bits 0-2 place, bit 3 collective, bits 4-5 pace
 //!   5  3  number of the file, 0 for none
@@ -70,10 +70,10 @@
 //!  16  8  how much further that of the next is, and so on (signed)
 //!  24  4  bytes asked for and moved by each
 //!  28  4  0
-//!  32     of each: start, in ticks from the start of the operation before (4 bytes); duration in ticks (4 bytes)
+//!  32     of each: start, in ticks from the start of the operation before (4 bytes), and duration (4 bytes)
 //!
-//! tag 7, a clock (24 bytes): what the ticks of the operations up to the next clock are. Before the first, a tick is a
-//! nanosecond and tick 0 the header's moment
+//! tag 7, a clock (24 bytes): what the ticks of the operations up to the next clock are. Before the first, a
+//! tick is a nanosecond and tick 0 the header's moment
 //!   3  5  0
 //!   8  8  tick 0, in nanoseconds from the header's moment (signed), by a clock that never steps
 //!  16  8  length of a tick, in nanoseconds · 2³²

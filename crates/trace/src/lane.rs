@@ -1,8 +1,8 @@
 //! The lane of one thread: where plain operations wait until they are written, without a lock.
 //!
-//! Nearly all programs do their accesses from one thread, the one that opens their first file. It makes the lane and alone puts
-//! operations in; whoever holds the lock of the recorder takes them out. Neither waits for the other: the owner moves `head`, the
-//! holder `tail`.
+//! Nearly all programs do their accesses from one thread, the one that opens their first file. It makes the
+//! lane and alone puts operations in; whoever holds the lock of the recorder takes them out. Neither waits
+//! for the other: the owner moves `head`, the holder `tail`.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};

@@ -1,6 +1,7 @@
 //! The file of a trace, which always ends with whole entries.
 //!
-//! A file of an earlier job is never touched: the next free name is taken (`task-3.ptrace`, `task-3.2.ptrace`, …).
+//! A file of an earlier job is never touched: the next free name is taken (`task-3.ptrace`,
+//! `task-3.2.ptrace`, …).
 
 use std::fs::{File, OpenOptions};
 use std::io;

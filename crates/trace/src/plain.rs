@@ -1,7 +1,9 @@
-//! Plain operations: those that went well, by and for the actor itself, on all bytes from the first to the last.
+//! Plain operations: those that went well, by and for the actor itself, on all bytes from the first to the
+//! last.
 //!
-//! They are nearly all operations of nearly all programs. One alone takes 28 bytes of a trace; those that go on like the two
-//! before them, at equal distances, are a run, in which each takes 8. Both entries are described in `format`.
+//! They are nearly all operations of nearly all programs. One alone takes 28 bytes of a trace; those that
+//! go on like the two before them, at equal distances, are a run, in which each takes 8. Both entries are
+//! described in `format`.
 
 use crate::event::Call;
 use crate::format::{Operation, head, u32_at, u64_at};

@@ -1,16 +1,17 @@
 //! A recorder: operations in, one trace file out.
 //!
-//! Plain operations of the thread that makes the recorder go into its `lane`, without a lock and in a few nanoseconds. All
-//! others wait in a list under the lock. Whoever finds the lane or the list full empties both: what waits is merged in the order
-//! in which it ended and put into a buffer as entries of the file, and a full buffer is written. All of this is bounded. In mode
-//! `errors` every record is written at once, and the file is made with the first one. A process that is killed loses at most
-//! what was not written yet, and only in mode `all`.
+//! Plain operations of the thread that makes the recorder go into its `lane`, without a lock and in a few
+//! nanoseconds. All others wait in a list under the lock. Whoever finds the lane or the list full empties
+//! both: what waits is merged in the order in which it ended and put into a buffer as entries of the file,
+//! and a full buffer is written. All of this is bounded. In mode `errors` every record is written at once,
+//! and the file is made with the first one. A process that is killed loses at most what was not written
+//! yet, and only in mode `all`.
 //!
 //! The file always ends with whole entries: what could not be written is cut off, counted, said once on
 //! standard error, and noted in the file as soon as it can be written again.
 //!
-//! Nothing is kept per file: a [`FileId`] holds the name, and the recorder writes it before its first use. The
-//! same holds for the pattern of a view, a [`PatternId`].
+//! Nothing is kept per file: a [`FileId`] holds the name, and the recorder writes it before its first use.
+//! The same holds for the pattern of a view, a [`PatternId`].
 
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -32,8 +33,8 @@ use crate::setup::{Mode, Setup};
 const BUFFER: usize = 64 << 10;
 /// Operations that are not in the lane and wait for being merged with it.
 const MOST_OTHERS: usize = 128;
-/// Ticks after which the buffer is written even if it is not full: 10 to 40 seconds. Times in it are exact to what the system
-/// changes of its clock's rate meanwhile.
+/// Ticks after which the buffer is written even if it is not full: 10 to 40 seconds. Times in it are exact
+/// to what the system changes of its clock's rate meanwhile.
 const LONGEST_WAIT: u64 = 1 << 35;
 
 static NEXT_FILE: AtomicU32 = AtomicU32::new(1);
@@ -182,8 +183,8 @@ impl Recorder {
         self.clock.at(instant)
     }
 
-    /// Keeps, if the mode asks for it, a plain operation that ends now: it moved all that it asked for, which are all of
-    /// `len` bytes from `offset` on.
+    /// Keeps, if the mode asks for it, a plain operation that ends now: it moved all that it asked for,
+    /// which are all of `len` bytes from `offset` on.
     #[inline]
     pub fn plain(&self, call: Call, file: &FileId, offset: u64, len: u64, start: Moment) {
         if self.mode == Mode::Errors {
@@ -313,7 +314,8 @@ impl State {
         self.others.push(operation);
     }
 
-    /// Leaves room for a name, so that no write comes between the pattern and the operation that refers to it.
+    /// Leaves room for a name, so that no write comes between the pattern and the operation that refers to
+    /// it.
     fn add_pattern(&mut self, recorder: &Recorder, pattern: &PatternId) {
         let begun = recorder.epoch.load(Relaxed);
         if pattern.written.load(Relaxed) == begun {
@@ -324,7 +326,8 @@ impl State {
             self.make_room(recorder, PART + LONGEST_PART + LONGEST_NAME + 8);
             at += format::part(pattern.number, &pattern.bytes, at, &mut self.buffer);
         }
-        // If a write failed on the way, the first parts are missing, and the next use writes all of them again.
+        // If a write failed on the way, the first parts are missing, and the next use writes all of them
+        // again.
         let epoch = recorder.epoch.load(Relaxed);
         if epoch == begun || pattern.bytes.len() <= LONGEST_PART {
             pattern.written.store(epoch, Relaxed);
@@ -408,7 +411,8 @@ impl State {
         match &written {
             Ok(()) => self.kept += self.waiting,
             Err(e) => {
-                // What has not become entries yet is lost, too: names that it needs may have been in the buffer.
+                // What has not become entries yet is lost, too: names that it needs may have been in the
+                // buffer.
                 recorder.epoch.store(NEXT_EPOCH.fetch_add(1, Relaxed), Relaxed);
                 self.lost += self.waiting + self.others.len() as u64;
                 recorder.lane.take(|_| self.lost += 1);

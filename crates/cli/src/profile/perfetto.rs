@@ -1,12 +1,12 @@
 //! Operations as a Chrome JSON trace, which Perfetto and Chrome show.
 //!
-//! Each rank is a process of the trace. Its first track has its calls, one after the other; a nonblocking access, or a
-//! call of another thread, goes to the first further track of its kind that is free when it begins, so that what is in
-//! flight at once lies side by side: on one track, slices never overlap.
+//! Each rank is a process of the trace. Its first track has its calls, one after the other; a nonblocking
+//! access, or a call of another thread, goes to the first further track of its kind that is free when it
+//! begins, so that what is in flight at once lies side by side: on one track, slices never overlap.
 //!
-//! Perfetto takes the numbers for those of a kernel, where 0 is the idle task, a thread is the same one in every process, and
-//! the first of a process has its number. So a rank is process rank + 1, its first track has that number, too, and those of all
-//! further tracks differ.
+//! Perfetto takes the numbers for those of a kernel, where 0 is the idle task, a thread is the same one in
+//! every process, and the first of a process has its number. So a rank is process rank + 1, its first track
+//! has that number, too, and those of all further tracks differ.
 
 use pario_profile::Who;
 use pario_trace::{Event, Op, Pace};
