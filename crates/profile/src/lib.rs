@@ -23,5 +23,5 @@ pub mod rescale;
 pub mod sweep;
 
 pub use error::Error;
-pub use place::{Rule, make};
+pub use place::{Broadcast, Rule, make};
 pub use profile::{Access, Collector, Profile, Who};

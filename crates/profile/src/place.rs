@@ -8,7 +8,9 @@
 //! | several | several | central |
 //!
 //! With a rule of dominance, a chunk of several users goes to the one whose share of the accesses, and of their bytes,
-//! is large enough. In a broadcast the one who writes keeps the chunk too, and sends what it writes to all others.
+//! is large enough. In a broadcast the one who writes keeps the chunk too, and sends what it writes to all others. If
+//! copies have to be cheaper than none, a chunk that the others do not read more than they would be sent is kept by
+//! the one who writes it, alone: as many bytes move, but when they are read, and by the links of all readers at once.
 
 use crate::profile::Profile;
 use crate::sweep::{Run, Swept, sweep};
@@ -19,11 +21,24 @@ use pario_plan::{Chunk, File, Group, GroupId, Placement, Plan};
 pub struct Rule {
     /// The share, above one half, from which on a chunk of several users belongs to one of them.
     pub dominance: Option<f64>,
+    /// When a chunk that one of several users writes has copies.
+    pub broadcast: Broadcast,
+}
+
+/// When a chunk that one of several users writes has copies; else it stays with the one who writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Broadcast {
+    /// Always: the rule of the table.
+    #[default]
+    Always,
+    /// If updating them moves fewer bytes than reading it where it was written.
+    IfCheaper,
 }
 
 /// Makes a plan; `from` says to people what it was made from.
 pub fn make(profile: &Profile, rule: Rule, from: &str) -> Plan {
-    let Swept { groups, files } = sweep(profile, rule.dominance.is_some());
+    let weigh = rule.dominance.is_some() || rule.broadcast == Broadcast::IfCheaper;
+    let Swept { groups, files } = sweep(profile, weigh);
     let mut by_time: Vec<(u64, u32, u32)> = Vec::new();
     for (file, runs) in files.iter().enumerate() {
         // A file has at most twice as many chunks as a profile has accesses, which are less than 2^31.
@@ -57,22 +72,31 @@ pub fn make(profile: &Profile, rule: Rule, from: &str) -> Plan {
 
 fn place(group: &Group, run: &Run, rule: Rule) -> Placement {
     let dominates = |share| rule.dominance.is_some_and(|least| share >= least);
-    match (&group.users[..], run.heaviest, group.writers.len()) {
+    let fetched = run.weighed.and_then(|weighed| weighed.fetched);
+    let is_dear = || rule.broadcast == Broadcast::IfCheaper && fetched.is_some_and(|f| f <= sent(group, run));
+    match (&group.users[..], run.weighed, &group.writers[..]) {
         ([only], _, _) => Placement::Local(*only),
-        (_, Some(heaviest), _) if dominates(heaviest.share) => Placement::Local(heaviest.process),
-        (_, _, 0) => Placement::Duplicate,
-        (_, _, 1) => Placement::Broadcast,
+        (_, Some(weighed), _) if dominates(weighed.share) => Placement::Local(weighed.heaviest),
+        (_, _, []) => Placement::Duplicate,
+        (_, _, [writer]) if is_dear() => Placement::Local(*writer),
+        (_, _, [_]) => Placement::Broadcast,
         _ => Placement::Central,
     }
 }
 
+/// Bytes that the one who writes a run sends if each user has a copy.
+fn sent(group: &Group, run: &Run) -> u64 {
+    run.written.saturating_mul(group.users.len() as u64 - 1)
+}
+
 /// Bytes that go between nodes when the run is placed so.
 fn moved(group: &Group, run: &Run, placement: Placement) -> u64 {
-    let moved = match placement {
-        Placement::Local(_) => run.heaviest.map_or(0, |heaviest| heaviest.others),
-        Placement::Duplicate => 0,
-        Placement::Broadcast => run.written.saturating_mul(group.users.len() as u64 - 1),
-        Placement::Central => run.read.saturating_add(run.written),
+    let moved = match (placement, run.weighed) {
+        (Placement::Local(_), None) | (Placement::Duplicate, _) => 0,
+        (Placement::Local(keeper), Some(weighed)) if keeper == weighed.heaviest => weighed.others,
+        (Placement::Local(_), Some(weighed)) => weighed.fetched.unwrap_or(0),
+        (Placement::Broadcast, _) => sent(group, run),
+        (Placement::Central, _) => run.read.saturating_add(run.written),
     };
     moved.min(i64::MAX as u64)
 }

@@ -28,19 +28,21 @@ pub struct Run {
     pub read: u64,
     /// Bytes of it that were written, again and again if so.
     pub written: u64,
-    /// Who uses it most, if that was asked for and it has several users.
-    pub heaviest: Option<Heaviest>,
+    /// How much its users use it, if that was asked for and it has several.
+    pub weighed: Option<Weighed>,
 }
 
-/// The process that uses a run most.
+/// How much each user of a run uses it, as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Heaviest {
-    /// Which.
-    pub process: ProcessId,
+pub struct Weighed {
+    /// The process that uses it most.
+    pub heaviest: ProcessId,
     /// The smaller one of its shares of the accesses and of their bytes.
     pub share: f64,
     /// Bytes that the others read and wrote.
     pub others: u64,
+    /// Where one process alone writes it: bytes that the others read.
+    pub fetched: Option<u64>,
 }
 
 /// The chunks of all files of a profile.
@@ -52,7 +54,7 @@ pub struct Swept {
     pub files: Vec<Vec<Run>>,
 }
 
-/// Sweeps all files; with `weigh` it is also told who uses each chunk most.
+/// Sweeps all files; with `weigh` it is also told how much each chunk is used by whom.
 pub fn sweep(profile: &Profile, weigh: bool) -> Swept {
     let mut numbers: Vec<Vec<u32>> = vec![Vec::new(); profile.files.len()];
     for (number, access) in profile.accesses.iter().enumerate() {
@@ -327,15 +329,16 @@ impl Point {
             first: run.first,
             read: bytes(self.read - run.read),
             written: bytes(self.written - run.written),
-            heaviest: self.heaviest(&groups[run.group as usize].users),
+            weighed: self.weighed(&groups[run.group as usize]),
         }
     }
 
-    fn heaviest(&mut self, users: &[ProcessId]) -> Option<Heaviest> {
-        let weights = self.weights.as_mut().filter(|_| users.len() > 1)?;
+    fn weighed(&mut self, group: &Group) -> Option<Weighed> {
+        let weights = self.weights.as_mut().filter(|_| group.users.len() > 1)?;
         let (mut accesses, mut all) = (0u64, 0u128);
         let mut most: Option<(u128, u64, ProcessId)> = None;
-        for &process in users {
+        let mut of_writer = None;
+        for &process in &group.users {
             let weight = &mut weights[process.0 as usize];
             weight.advance(self.at);
             // What began at the point is not in the run that ends there.
@@ -346,10 +349,14 @@ impl Point {
             if most.is_none_or(|(most, ..)| bytes > most) {
                 most = Some((bytes, count, process));
             }
+            if group.writers == [process] {
+                of_writer = Some(bytes);
+            }
         }
-        let (most, count, process) = most?;
+        let (most, count, heaviest) = most?;
         let share = (most as f64 / all as f64).min(count as f64 / accesses as f64);
-        Some(Heaviest { process, share, others: bytes(all - most) })
+        let fetched = of_writer.map(|own| bytes(all - own));
+        Some(Weighed { heaviest, share, others: bytes(all - most), fetched })
     }
 }
 

@@ -1,11 +1,12 @@
 //! Plans against a model that looks at every byte, and against the paper's figure and table.
 
 use pario_plan::{Keeper, Placement, Plan, ProcessId, Summary};
-use pario_profile::{Access, Collector, Profile, Rule, csv::Csv, make};
+use pario_profile::{Access, Broadcast, Collector, Profile, Rule, csv::Csv, make};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const PLAIN: Rule = Rule { dominance: None };
+const PLAIN: Rule = Rule { dominance: None, broadcast: Broadcast::Always };
+const CHEAPER: Rule = Rule { dominance: None, broadcast: Broadcast::IfCheaper };
 
 fn plan(table: &str, rule: Rule) -> Plan {
     let mut collector = Collector::new(false);
@@ -111,7 +112,7 @@ fn a_dominant_process_gets_the_chunk_only_if_asked_for() {
         table += &format!("0,f,0,100,write,{time}\n");
     }
     assert_eq!(words(&plan(&table, PLAIN)), ["0+100 central 01"]);
-    let dominated = |least| plan(&table, Rule { dominance: Some(least) });
+    let dominated = |least| plan(&table, Rule { dominance: Some(least), ..PLAIN });
     assert_eq!(words(&dominated(0.95)), ["0+100 central 01"]);
     let plan = dominated(0.9);
     assert_eq!(plan.files[0].chunks[0].placement, Placement::Local(ProcessId(0)));
@@ -119,7 +120,27 @@ fn a_dominant_process_gets_the_chunk_only_if_asked_for() {
     // Many small accesses against one large one: by bytes the one, by count the other, so neither.
     let mut table = "1,f,0,100,read,0\n".to_owned();
     (0..50).for_each(|at| table += &format!("0,f,{at},1,write,1\n"));
-    assert_eq!(words(&crate::plan(&table, Rule { dominance: Some(0.6) }))[0], "0+50 broadcast 01");
+    assert_eq!(words(&crate::plan(&table, Rule { dominance: Some(0.6), ..PLAIN }))[0], "0+50 broadcast 01");
+}
+
+#[test]
+fn what_is_read_no_more_than_it_is_sent_stays_with_its_writer_if_asked_for() {
+    let placed = |table: &str| {
+        let plan = plan(table, CHEAPER);
+        let chunk = plan.files[0].chunks[0];
+        (chunk.placement, chunk.moved)
+    };
+    let at_1 = Placement::Local(ProcessId(1));
+    assert_eq!(placed("0,f,0,100,read,9\n1,f,0,100,write,0\n"), (at_1, 100), "once written, once read");
+    assert_eq!(
+        placed("0,f,0,100,read,9\n1,f,0,100,write,0\n1,f,0,100,read,1\n2,f,0,100,read,9\n"),
+        (at_1, 200),
+        "what the writer reads itself costs nothing"
+    );
+    let again = "0,f,0,100,read,8\n0,f,0,100,read,9\n1,f,0,100,write,0\n";
+    assert_eq!(placed(again), (Placement::Broadcast, 100), "read twice, sent once");
+    assert_eq!(placed("0,f,0,100,read,8\n1,f,0,100,read,9\n"), (Placement::Duplicate, 0));
+    assert_eq!(placed("0,f,0,100,write,8\n1,f,0,100,write,9\n"), (Placement::Central, 200));
 }
 
 /// Users of a byte, by process: whether it writes; and the first use.
@@ -200,8 +221,36 @@ proptest! {
     }
 
     #[test]
+    fn copies_that_have_to_be_cheaper_are(accesses in accesses()) {
+        let (plain, cheaper) = (profile(accesses.clone()), profile(accesses.clone()));
+        let (plain, cheaper) = (make(&plain, PLAIN, ""), make(&cheaper, CHEAPER, ""));
+        for ((_, file, always), (.., chunk)) in plain.chunks().zip(cheaper.chunks()) {
+            let number = plain.files.iter().position(|other| other.name == file.name).expect("its own") as u32;
+            let group = plain.group(always);
+            let writer = group.writers.first().filter(|_| always.placement == Placement::Broadcast);
+            let Some(&writer) = writer else {
+                prop_assert_eq!(always, chunk);
+                continue;
+            };
+            let reads = |at: u64, access: &&Access| {
+                let here = access.file() == number && (access.offset..access.end).contains(&at);
+                here && access.process != writer.0
+            };
+            let each = always.offset..always.end();
+            let fetched: u64 = each.map(|at| accesses.iter().filter(|a| reads(at, a)).count() as u64).sum();
+            let (placement, moved) = match fetched <= always.moved {
+                true => (Placement::Local(writer), fetched),
+                false => (Placement::Broadcast, always.moved),
+            };
+            prop_assert_eq!((chunk.placement, chunk.moved), (placement, moved));
+        }
+        prop_assert!(Summary::of(&cheaper).moved <= Summary::of(&plain).moved);
+        prop_assert_eq!(Plan::from_text(&cheaper.to_text()), Ok(cheaper));
+    }
+
+    #[test]
     fn a_dominant_process_is_the_one_that_counting_finds(accesses in accesses(), least in 0.5f64..1.0) {
-        let plan = make(&profile(accesses.clone()), Rule { dominance: Some(least) }, "");
+        let plan = make(&profile(accesses.clone()), Rule { dominance: Some(least), ..PLAIN }, "");
         for file in 0..2 {
             for chunk in &plan.files[file as usize].chunks {
                 let touching = accesses

@@ -91,9 +91,18 @@ fn because(plan: &Plan, chunk: &Chunk, rule: Rule) -> String {
     let group = plan.group(chunk);
     let users = group.users.len();
     let several = count(users, "process");
+    let sent = chunk.written.saturating_mul(users as u64 - 1);
     match chunk.placement {
         Placement::Local(process) if users == 1 => {
             format!("process {} alone uses it", plan.label(process))
+        }
+        Placement::Local(process)
+            if rule.dominance.is_none() && group.writers == [process] && chunk.moved <= sent =>
+        {
+            format!(
+                "of {several}, {} alone writes it, and the others read no more of it than copies would be sent",
+                plan.label(process)
+            )
         }
         Placement::Local(process) => {
             let least =

@@ -5,7 +5,7 @@ use super::{Error, explain, show};
 use clap::{Args, ValueEnum};
 use pario_plan::Plan;
 use pario_profile::rescale::{self, Ratio, Target, Trend};
-use pario_profile::{Profile, Rule, make};
+use pario_profile::{Broadcast, Profile, Rule, make};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
@@ -22,6 +22,9 @@ pub struct Arguments {
     /// Let a chunk of several processes be local to the one that does this share of its accesses, and of their bytes
     #[arg(long, value_name = "SHARE", value_parser = share)]
     dominance: Option<f64>,
+    /// When a chunk that one of several processes writes has copies
+    #[arg(long, value_enum, value_name = "WHEN", default_value = "always")]
+    broadcast: When,
     /// Plan for processes, or for nodes with all of their processes
     #[arg(long, value_enum, value_name = "WHAT", default_value = "process")]
     by: By,
@@ -68,6 +71,7 @@ Examples:
   pario plan pario-trace --out sim.plan       and as a file
   pario plan pario-trace --explain out.dat:0  why the first byte's chunk is where it is
   pario plan pario-trace --dominance 0.9      chunks that are nearly one process's are local
+  pario plan pario-trace --broadcast if-cheaper   no copies that cost more than they save
   pario plan sim.plan --rescale-to size=4x,ranks=16 --out large.plan
   pario plan accesses.csv --json | jq '.chunks[] | [.file, .offset, .placement]'";
 
@@ -77,6 +81,14 @@ enum By {
     Process,
     /// All processes of a node together
     Node,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum When {
+    /// Each of its users has one
+    Always,
+    /// If updating them moves fewer bytes than reading it where it was written, at its writer's
+    IfCheaper,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -127,7 +139,11 @@ fn read(source: &Source, arguments: &Arguments) -> Result<(Plan, Option<Profile>
 }
 
 fn rule(arguments: &Arguments) -> Rule {
-    Rule { dominance: arguments.dominance }
+    let broadcast = match arguments.broadcast {
+        When::Always => Broadcast::Always,
+        When::IfCheaper => Broadcast::IfCheaper,
+    };
+    Rule { dominance: arguments.dominance, broadcast }
 }
 
 fn rescaled(plan: &Plan, arguments: &Arguments) -> Result<Plan, Error> {
