@@ -53,10 +53,13 @@ pub enum Contender {
     Striped,
     /// As a plan says; what is central in it, on the first host.
     ByPlan,
+    /// As a plan says that makes no copies unless they are cheaper; where that is another plan.
+    IfCheaper,
 }
 
 /// In the order of the table; the first is what the others are compared with.
-pub const CONTENDERS: [Contender; 3] = [Contender::Central, Contender::Striped, Contender::ByPlan];
+pub const CONTENDERS: [Contender; 4] =
+    [Contender::Central, Contender::Striped, Contender::ByPlan, Contender::IfCheaper];
 
 /// Hints that keep files on the first host's server.
 pub const SHARED: &str = "striping_factor=1;start_iodevice=0";
@@ -67,13 +70,23 @@ impl Contender {
             Contender::Central => "central",
             Contender::Striped => "striped",
             Contender::ByPlan => "by plan",
+            Contender::IfCheaper => "by plan, copies if cheaper",
         }
     }
 
     pub fn hints(self) -> &'static str {
         match self {
-            Contender::Central | Contender::ByPlan => SHARED,
+            Contender::Central | Contender::ByPlan | Contender::IfCheaper => SHARED,
             Contender::Striped => "",
+        }
+    }
+
+    /// What `pario plan` is told for it, if it has a plan.
+    pub fn planned_with(self) -> Option<&'static [&'static str]> {
+        match self {
+            Contender::Central | Contender::Striped => None,
+            Contender::ByPlan => Some(&[]),
+            Contender::IfCheaper => Some(&["--broadcast", "if-cheaper"]),
         }
     }
 }

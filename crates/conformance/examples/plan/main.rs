@@ -2,8 +2,8 @@
 //!
 //! Four hosts, which are sets of namespaces on this machine, each with a rank and a server that keeps its data in the
 //! host's own memory, are joined by links that `tc tbf` makes slow in each direction. A program is run once with
-//! `pario profile`, `pario plan` makes a plan of that, and then the same program is run by `pario run` in three ways
-//! that take turns, so that a slow minute of the machine hits all of them. What each leaves is copied out and compared,
+//! `pario profile`, `pario plan` makes a plan of that, and then the same program is run by `pario run` in several
+//! ways that take turns, so that a slow minute of the machine hits all of them. What each leaves is copied out and compared,
 //! byte by byte, with what the host's own MPI-IO makes of the program.
 
 mod jobs;
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use jobs::{CONTENDERS, Contender, Job, SHARED};
 use options::{Options, Runs};
-use results::{Measured, Result, Shares};
+use results::{Measured, PlanShares, Result, Shares};
 
 /// Every host has a server and a rank.
 const HOSTS: usize = 4;
@@ -85,26 +85,32 @@ impl Bench<'_> {
         let dir = scratch();
         self.hosts.limit(None)?;
         let expected = self.by_the_host(job, &dir);
-        let plan = dir.join("plan");
-        let shares = self.plan(job, &dir, &plan);
+        let plan_of = |contender: Contender| dir.join(contender.name());
+        let shares = self.plan(job, &dir, plan_of);
+        let mut contenders = CONTENDERS.to_vec();
+        // The same plan would be the same run.
+        contenders.retain(|c| {
+            *c != Contender::IfCheaper || shares[*c as usize] != shares[Contender::ByPlan as usize]
+        });
         let mut result = Result::new(job, self.mbit, shares);
         // One turn that does not count, of which the files are looked at.
-        for contender in CONTENDERS {
+        for &contender in &contenders {
             self.say(job, contender, "trial");
-            self.start(job, contender, &plan, &["--keep"]);
-            let got = dir.join(contender.name());
+            self.start(job, contender, &plan_of(contender), &["--keep"]);
+            let got = dir.join(format!("files {}", contender.name()));
             self.partition.copy_out(&got);
             self.partition.remove(&same_directory(&expected, &got));
         }
         self.hosts.limit(Some(self.mbit))?;
         for turn in 0..self.options.turns {
-            for index in 0..CONTENDERS.len() {
-                let contender = CONTENDERS[(index + turn) % CONTENDERS.len()];
+            for index in 0..contenders.len() {
+                let contender = contenders[(index + turn) % contenders.len()];
                 self.say(job, contender, &format!("turn {} of {}", turn + 1, self.options.turns));
-                let before: u64 = self.hosts.sent_bytes().iter().sum();
-                let output = self.start(job, contender, &plan, &[]);
-                let sent = self.hosts.sent_bytes().iter().sum::<u64>() - before;
-                result.add(contender, Measured::of(&output, sent)?);
+                let (before, idle) = (self.hosts.sent_bytes(), idle_ticks()?);
+                let output = self.start(job, contender, &plan_of(contender), &[]);
+                let busy = 1.0 - idle.share_until(idle_ticks()?);
+                let sent = self.hosts.sent_bytes().into_iter().sum::<u64>() - before.into_iter().sum::<u64>();
+                result.add(contender, Measured::of(&output, sent, busy)?);
             }
         }
         self.hosts.limit(None)?;
@@ -124,20 +130,25 @@ impl Bench<'_> {
         files
     }
 
-    /// Profiles the program where it will run, and makes a plan; how many bytes are placed in which way.
-    fn plan(&self, job: &Job, dir: &Scratch, plan: &Path) -> Shares {
+    /// Profiles the program where it will run, and makes the contenders' plans; how many bytes they place in which way.
+    fn plan(&self, job: &Job, dir: &Scratch, at: impl Fn(Contender) -> PathBuf) -> PlanShares {
         let trace = dir.join("trace").to_string_lossy().into_owned();
         let run = self.program(job, &[]).by_pario(self.partition, "profile", &["--dir", &trace]);
         run.env("PARIO_HINTS", SHARED).run().expect_success();
-        let said = self.partition.pario(&["plan", &trace, "--out", &plan.to_string_lossy(), "--json"]);
-        let said: Value = serde_json::from_str(&said).expect("pario plan --json prints JSON");
-        Shares::of(&said["summary"])
+        CONTENDERS.map(|contender| {
+            let options = contender.planned_with()?;
+            let plan = at(contender).to_string_lossy().into_owned();
+            let words = [&["plan", &trace, "--out", &plan, "--json"], options].concat();
+            let said: Value =
+                serde_json::from_str(&self.partition.pario(&words)).expect("pario plan --json prints JSON");
+            Some(Shares::of(&said["summary"]))
+        })
     }
 
     /// One run of the program, which has to succeed and to find every byte right.
     fn start(&self, job: &Job, contender: Contender, plan: &Path, more: &[&str]) -> Output {
         let plan = plan.to_string_lossy();
-        let options: &[&str] = if contender == Contender::ByPlan { &["--plan", &plan] } else { &[] };
+        let options: &[&str] = if contender.planned_with().is_some() { &["--plan", &plan] } else { &[] };
         let run = self.program(job, more).by_pario(self.partition, "run", options);
         let run = match contender.hints() {
             "" => run,
@@ -157,14 +168,14 @@ impl Bench<'_> {
 }
 
 impl Measured {
-    fn of(output: &Output, sent_bytes: u64) -> std::result::Result<Measured, String> {
+    fn of(output: &Output, sent_bytes: u64, busy: f64) -> std::result::Result<Measured, String> {
         let reports = Report::parse(&output.stdout).map_err(|e| format!("{e}: {output}"))?;
         match reports.as_slice() {
             [report] if report.verified == Some(true) => {
                 let io_s =
                     io_seconds(report).ok_or_else(|| format!("the program said no times: {output}"))?;
                 let calls_s = report.all.seconds.clone();
-                Ok(Measured { run_s: output.took.as_secs_f64(), io_s, calls_s, sent_bytes })
+                Ok(Measured { run_s: output.took.as_secs_f64(), io_s, calls_s, sent_bytes, busy })
             }
             _ => Err(format!("the program has not verified what it read: {output}")),
         }
@@ -182,4 +193,29 @@ fn io_seconds(report: &Report) -> Option<f64> {
     let moving = each(&["view", "read", "write", "sync"])?.into_iter().reduce(f64::max)?;
     let waiting = ["open", "close"].map(|call| each(&[call])?.into_iter().reduce(f64::min));
     waiting.into_iter().sum::<Option<f64>>().map(|waiting| moving + waiting)
+}
+
+/// What the machine's processors have done since it started, in ticks.
+#[derive(Clone, Copy)]
+struct Ticks {
+    idle: u64,
+    all: u64,
+}
+
+impl Ticks {
+    fn share_until(self, later: Ticks) -> f64 {
+        (later.idle - self.idle) as f64 / (later.all - self.all).max(1) as f64
+    }
+}
+
+/// All processors together: where they are busy all the time, it is not the links that are measured.
+fn idle_ticks() -> std::result::Result<Ticks, String> {
+    let text = std::fs::read_to_string("/proc/stat").map_err(|e| format!("/proc/stat: {e}"))?;
+    // Nobody runs while it is idle or waits for a disk; what guests take is in the first eight already.
+    let line = text.lines().next().and_then(|line| line.strip_prefix("cpu ")).unwrap_or_default();
+    let ticks: Vec<u64> = line.split_whitespace().take(8).map_while(|word| word.parse().ok()).collect();
+    match ticks[..] {
+        [_, _, _, idle, waiting, ..] => Ok(Ticks { idle: idle + waiting, all: ticks.iter().sum() }),
+        _ => Err(format!("/proc/stat: no times of processors in {line:?}")),
+    }
 }

@@ -19,10 +19,12 @@ pub struct Measured {
     pub calls_s: BTreeMap<String, f64>,
     /// What the hosts sent to each other and to the head, all of it: MPI's messages, start and end.
     pub sent_bytes: u64,
+    /// The share of time that the machine's processors were busy, whatever with.
+    pub busy: f64,
 }
 
 /// How many bytes of files a plan places in which way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
     pub local: u64,
     pub duplicate: u64,
@@ -30,6 +32,9 @@ pub struct Shares {
     pub central: u64,
     pub chunks: u64,
 }
+
+/// Of each contender that has a plan.
+pub type PlanShares = [Option<Shares>; CONTENDERS.len()];
 
 impl Shares {
     /// From the summary of `pario plan --json`.
@@ -43,6 +48,13 @@ impl Shares {
             central: bytes("central"),
             chunks: number(&summary["chunks"]),
         }
+    }
+
+    fn json(&self) -> Value {
+        let Shares { local, duplicate, broadcast, central, chunks } = self;
+        json!({
+            "chunks": chunks, "local": local, "duplicate": duplicate, "broadcast": broadcast, "central": central,
+        })
     }
 
     fn bytes(&self) -> u64 {
@@ -81,18 +93,23 @@ fn mib(bytes: u64) -> f64 {
 pub struct Result {
     job: Job,
     mbit: u32,
-    shares: Shares,
+    shares: PlanShares,
     /// For each contender, one for each turn.
     runs: [Vec<Measured>; CONTENDERS.len()],
 }
 
 impl Result {
-    pub fn new(job: &Job, mbit: u32, shares: Shares) -> Result {
+    pub fn new(job: &Job, mbit: u32, shares: PlanShares) -> Result {
         Result { job: *job, mbit, shares, runs: Default::default() }
     }
 
     pub fn add(&mut self, contender: Contender, measured: Measured) {
         self.runs[contender as usize].push(measured);
+    }
+
+    /// Those that were run.
+    fn contenders(&self) -> impl Iterator<Item = Contender> {
+        CONTENDERS.into_iter().filter(|contender| !self.runs[*contender as usize].is_empty())
     }
 
     fn of(&self, contender: Contender, what: impl Fn(&Measured) -> f64) -> Spread {
@@ -107,15 +124,16 @@ impl Result {
 
     fn json(&self) -> Value {
         let Job { workload, preset, steps, paper_percent } = self.job;
-        let Shares { local, duplicate, broadcast, central, chunks } = self.shares;
         let runs = |contender: Contender| -> Value {
             let list = &self.runs[contender as usize];
             json!({
                 "contender": contender.name(),
+                "plan": self.shares[contender as usize].as_ref().map(Shares::json),
                 "run_s": list.iter().map(|run| run.run_s).collect::<Vec<_>>(),
                 "io_s": list.iter().map(|run| run.io_s).collect::<Vec<_>>(),
                 "calls_s": list.iter().map(|run| &run.calls_s).collect::<Vec<_>>(),
                 "sent_bytes": list.iter().map(|run| run.sent_bytes).collect::<Vec<_>>(),
+                "busy": list.iter().map(|run| run.busy).collect::<Vec<_>>(),
                 "less_percent": self.less(contender).median,
             })
         };
@@ -125,10 +143,7 @@ impl Result {
             "preset": preset,
             "steps": steps,
             "paper_less_percent": paper_percent,
-            "plan": {
-                "chunks": chunks, "local": local, "duplicate": duplicate, "broadcast": broadcast, "central": central,
-            },
-            "runs": CONTENDERS.map(runs),
+            "runs": self.contenders().map(runs).collect::<Vec<_>>(),
         })
     }
 }
@@ -136,28 +151,29 @@ impl Result {
 /// Rows of a table whose head is [`heading`].
 impl fmt::Display for Result {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for contender in CONTENDERS {
-            let what = match contender {
-                Contender::Central => format!("`{}`, {:.1} MiB", self.job, mib(self.shares.bytes())),
-                Contender::Striped => String::new(),
-                Contender::ByPlan => self.shares.to_string(),
+        let bytes = self.shares.iter().flatten().next().map_or(0, Shares::bytes);
+        for contender in self.contenders() {
+            let what = match (contender, self.shares[contender as usize]) {
+                (Contender::Central, _) => format!("`{}`, {:.1} MiB", self.job, mib(bytes)),
+                (_, shares) => shares.map_or(String::new(), |shares| shares.to_string()),
             };
             let less = match contender {
                 Contender::Central => String::new(),
                 _ => self.less(contender).with(0),
             };
             let paper = match contender {
-                Contender::ByPlan => format!("{:.1}", self.job.paper_percent),
+                Contender::ByPlan | Contender::IfCheaper => format!("{:.1}", self.job.paper_percent),
                 _ => String::new(),
             };
             let sent = self.of(contender, |run| mib(run.sent_bytes));
             writeln!(
                 f,
-                "| {what} | {} | {} | {} | {:.1} | {less} | {paper} |",
+                "| {what} | {} | {} | {} | {:.1} | {:.0} | {less} | {paper} |",
                 contender.name(),
                 self.of(contender, |run| run.run_s).with(2),
                 self.of(contender, |run| run.io_s).with(2),
                 sent.median,
+                self.of(contender, |run| 100.0 * run.busy).median,
             )?;
         }
         Ok(())
@@ -204,8 +220,8 @@ pub fn legend(options: &Options) -> String {
 pub fn heading(mbit: u32) -> String {
     format!(
         "Links of {mbit} Mbit/s in each direction\n\n\
-         | program, plan | files | run time, s | I/O of it, s | sent by hosts, MiB | less, % | paper, % |\n\
-         |---|---|---|---|---|---|---|"
+         | program, plan | files | run time, s | I/O of it, s | sent by hosts, MiB | processors busy, % | less, % | paper, % |\n\
+         |---|---|---|---|---|---|---|---|"
     )
 }
 
@@ -223,7 +239,7 @@ mod tests {
     use crate::jobs::JOBS;
 
     fn run(run_s: f64) -> Measured {
-        Measured { run_s, io_s: run_s / 2.0, calls_s: BTreeMap::new(), sent_bytes: 3 << 20 }
+        Measured { run_s, io_s: run_s / 2.0, calls_s: BTreeMap::new(), sent_bytes: 3 << 20, busy: 0.5 }
     }
 
     #[test]
@@ -237,7 +253,7 @@ mod tests {
     #[test]
     fn what_is_less_is_of_the_same_turn() {
         let shares = Shares { local: 3 << 20, duplicate: 0, broadcast: 1 << 20, central: 0, chunks: 2 };
-        let mut result = Result::new(&JOBS[0], 100, shares);
+        let mut result = Result::new(&JOBS[0], 100, [None, None, Some(shares), None]);
         for (central, by_plan) in [(4.0, 1.0), (10.0, 9.0), (8.0, 4.0)] {
             result.add(Contender::Central, run(central));
             result.add(Contender::Striped, run(central));
@@ -245,7 +261,7 @@ mod tests {
         }
         assert_eq!(result.less(Contender::ByPlan).with(0), "50 (10–75)");
         let text = result.to_string();
-        let last = "| local 75 %, broadcast 25 % | by plan | 4.00 (1.00–9.00) | 2.00 (0.50–4.50) | 3.0 | 50 (10–75) | 47.2 |";
+        let last = "| local 75 %, broadcast 25 % | by plan | 4.00 (1.00–9.00) | 2.00 (0.50–4.50) | 3.0 | 50 | 50 (10–75) | 47.2 |";
         assert_eq!(text.lines().last(), Some(last), "{text}");
         assert!(text.starts_with("| `btio medium`, 4.0 MiB | central | 8.00 (4.00–10.00) |"), "{text}");
     }
