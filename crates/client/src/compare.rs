@@ -10,6 +10,7 @@ use pario_layout::At;
 use pario_wire::message::{self, What};
 use pario_wire::{Reply, Request};
 
+use crate::copies::to_lock;
 use crate::core::unexpected;
 use crate::error::Result;
 use crate::file::{File, check};
@@ -44,7 +45,7 @@ impl File {
                 open.arrange();
             }
             // Somebody may have been writing; now nobody is.
-            let lock = open.lock_copies(&piece)?;
+            let lock = open.lock_copies(&to_lock(vec![piece.clone()]))?;
             let different = open.compare(&piece, places, repair);
             open.unlock_copies(lock)?;
             for range in different? {

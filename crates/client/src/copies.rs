@@ -4,8 +4,8 @@
 //! spread. If that server cannot be asked it counts as down for a while, and the bytes are read from another; and so
 //! they are if its part ends before them and another reaches further.
 //!
-//! A *writer* writes all copies before it is done, and meanwhile keeps other writers of these bytes out by a lock at the
-//! file's first server: otherwise two of them could arrive in one order here and in another there. It does not wait in
+//! A *writer* writes all copies before it is done, and meanwhile keeps other writers of these very bytes out by a lock at
+//! the file's first server: otherwise two of them could arrive in one order here and in another there. It does not wait in
 //! that lock's queue but asks again, since who waits there keeps the connection from the thread that has the lock.
 
 use std::collections::BTreeMap;
@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use pario_layout::At;
 use pario_units::{ErrorKind, FileId, ServerId};
-use pario_wire::{Reply, Request, message};
+use pario_wire::message::{self, MOST_LOCKED};
+use pario_wire::{Reply, Request};
 
 use crate::core::unexpected;
 use crate::error::{Error, Result};
@@ -145,13 +146,13 @@ impl Open {
         }
     }
 
-    /// Keeps other writers of copies from a range; waits for it.
-    pub fn lock_copies(&self, range: &Range<u64>) -> Result<CopiesLock> {
+    /// Keeps other writers of copies from ranges that are in order and apart; waits for them.
+    pub fn lock_copies(&self, ranges: &[message::Range]) -> Result<CopiesLock> {
         let server = self.layout.server(0);
         let begun = Instant::now();
         let deadline = begun + self.core.options.deadline;
-        let range = message::Range { at: range.start, len: range.end - range.start };
-        let request = Request::TryLock { file: FileId(self.file.0 | OF_COPIES), range, exclusive: true };
+        let (file, ranges) = (FileId(self.file.0 | OF_COPIES), ranges.to_vec());
+        let request = Request::TryLock { file, ranges, exclusive: true };
         let mut pause = FIRST_PAUSE;
         loop {
             match self.core.call(server, &request) {
@@ -175,5 +176,54 @@ impl Open {
             Err(Error::Server { .. }) => Ok(false),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// What is locked to write bytes: they and no others, each once and in order; where that would be too many ranges, some with
+/// what lies between them.
+pub(crate) fn to_lock(mut written: Vec<Range<u64>>) -> Vec<message::Range> {
+    written.retain(|range| !range.is_empty());
+    written.sort_unstable_by_key(|range| range.start);
+    written.dedup_by(|next, before| {
+        let touch = next.start <= before.end;
+        if touch {
+            before.end = before.end.max(next.end);
+        }
+        touch
+    });
+    let hull = |ranges: &[Range<u64>]| {
+        let (at, end) = (ranges[0].start, ranges[ranges.len() - 1].end);
+        message::Range { at, len: end - at }
+    };
+    written.chunks(written.len().div_ceil(MOST_LOCKED).max(1)).map(hull).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn what_is_locked_is_what_is_written(
+            written in prop::collection::vec((0u64..300, 0u64..20).prop_map(|(at, len)| at..at + len), 0..40),
+        ) {
+            let locked = to_lock(written.clone());
+            prop_assert!(locked.is_sorted_by(|a, b| a.at + a.len < b.at), "in order and apart: {locked:?}");
+            let bytes: BTreeSet<u64> = locked.iter().flat_map(|range| range.at..range.at + range.len).collect();
+            prop_assert_eq!(bytes, written.into_iter().flatten().collect::<BTreeSet<u64>>());
+        }
+    }
+
+    #[test]
+    fn many_ranges_are_locked_with_some_gaps() {
+        let each = (0..3 * MOST_LOCKED as u64 + 1).map(|number| number * 10..number * 10 + 5);
+        let locked = to_lock(each.clone().collect());
+        assert!(locked.len() <= MOST_LOCKED && locked.is_sorted_by(|a, b| a.at + a.len <= b.at));
+        let covers = |range: &Range<u64>| {
+            locked.iter().any(|lock| lock.at <= range.start && range.end <= lock.at + lock.len)
+        };
+        assert!(each.clone().all(|range| covers(&range)));
     }
 }

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
-use pario_layout::{Layout, Striping, Table, TableId};
 use pario_units::{ClientId, FileId, RequestId, ServerId};
 use pario_wire::greeting::Role;
 use pario_wire::message::{self, Access};
@@ -14,6 +13,7 @@ use pario_wire::{Reply, Request};
 use crate::error::{Cause, Error, Result};
 use crate::lane::SPARE;
 use crate::link::{Held, Link, connect_all};
+use crate::tables::Tables;
 use crate::target::{Resolve, Target};
 use crate::tier1::Tier1;
 
@@ -54,11 +54,6 @@ pub(crate) struct Membership {
     pub mailbox: ClientId,
 }
 
-/// Layouts of placed files that are remembered.
-const MOST_LAYOUTS: usize = 16;
-
-type Layouts = Vec<(TableId, Layout)>;
-
 pub(crate) struct Core {
     pub name: String,
     pub metadata: ServerId,
@@ -77,8 +72,7 @@ pub(crate) struct Core {
     /// Files of which some thread has locked a range, or waits for that.
     locking: Mutex<BTreeSet<FileId>>,
     unlocked: Condvar,
-    /// Of placed files, the last ones first.
-    layouts: Mutex<Layouts>,
+    pub tables: Tables,
     /// Made when it is first used.
     pub tier1: OnceLock<Tier1>,
 }
@@ -117,7 +111,7 @@ impl Core {
             gone: Mutex::default(),
             locking: Mutex::default(),
             unlocked: Condvar::new(),
-            layouts: Mutex::default(),
+            tables: Tables::default(),
             tier1: OnceLock::new(),
         })
     }
@@ -192,37 +186,6 @@ impl Core {
         held.connect_at_once(since, deadline)?;
         let reply = held.call(self.next_request(), request, since, deadline)?;
         succeeded(server, reply).map(drop)
-    }
-
-    /// Tells the metadata server a table by which files may be placed.
-    pub fn put_table(&self, table: &Table) -> Result<()> {
-        let bytes = table.to_bytes();
-        let request = Request::PutTable { table: TableId::of(&bytes) };
-        self.call_with(self.metadata, &request, &bytes, &mut []).map(drop)
-    }
-
-    /// Where the bytes of a file are. A table is asked for once, and known from then on.
-    pub fn layout(&self, striping: Striping, table: Option<TableId>) -> Result<Layout> {
-        let Some(table) = table else { return Ok(striping.into()) };
-        let known = |layouts: &Layouts| {
-            let index =
-                layouts.iter().position(|(id, layout)| *id == table && *layout.striping() == striping);
-            index.map(|index| layouts[index].1.clone())
-        };
-        if let Some(layout) = known(&lock(&self.layouts)) {
-            return Ok(layout);
-        }
-        let request = Request::GetTable { table };
-        let mut bytes = vec![0; table.len as usize];
-        let reply = self.call_with(self.metadata, &request, &[], &mut bytes)?;
-        let Reply::Data { .. } = reply else { return Err(unexpected(self.metadata, &request, &reply)) };
-        let found = Table::from_bytes(&bytes).ok().filter(|_| TableId::of(&bytes) == table);
-        let layout = found.and_then(|found| Layout::placed(striping, found).ok());
-        let layout = layout.ok_or_else(|| unexpected(self.metadata, &request, &reply))?;
-        let mut layouts = lock(&self.layouts);
-        layouts.insert(0, (table, layout.clone()));
-        layouts.truncate(MOST_LAYOUTS);
-        Ok(layout)
     }
 
     /// Asks the metadata server.

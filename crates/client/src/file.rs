@@ -252,7 +252,7 @@ impl File {
         let server = self.0.link(0).server;
         let (at, len) = (range.start, range.end.saturating_sub(range.start));
         let range = message::Range { at, len };
-        let request = Request::TryLock { file: self.0.file, range, exclusive };
+        let request = Request::TryLock { file: self.0.file, ranges: vec![range], exclusive };
         match self.0.core.call(server, &request) {
             Ok(Reply::Locked { lock }) => {
                 let core = Arc::clone(&self.0.core);

@@ -30,6 +30,7 @@ mod partition;
 mod plan;
 mod pool;
 mod prefetch;
+mod tables;
 mod target;
 mod through;
 mod tier1;

@@ -62,8 +62,8 @@ pub(crate) enum Copies<'a> {
 pub(crate) struct Planned {
     /// By the place of their server among the file's holders.
     pub shares: Vec<Vec<Chunk>>,
-    /// From the first to the last of those that are written to several servers.
-    pub copied: Option<Range<u64>>,
+    /// Where in the file those are that are written to several servers, in the order of the access.
+    pub copied: Vec<Range<u64>>,
     /// Where they end.
     pub next: Place,
 }
@@ -78,7 +78,7 @@ pub(crate) fn plan(
     ceiling: u64,
 ) -> Planned {
     let mut shares = vec![Vec::new(); usize::from(layout.count())];
-    let mut copied: Option<Range<u64>> = None;
+    let mut copied: Vec<Range<u64>> = Vec::new();
     let (mut count, mut bytes) = (0, 0);
     let mut place = from;
     while let Some((offset, len)) = segments(place.segment) {
@@ -104,8 +104,10 @@ pub(crate) fn plan(
                 (At::Copies { places, .. }, Copies::All) => {
                     places.iter().for_each(|place| add(*place, layout.local(*place, start)));
                     let end = start + stretch.len;
-                    let all = copied.get_or_insert(start..end);
-                    *all = all.start.min(start)..all.end.max(end);
+                    match copied.last_mut() {
+                        Some(last) if last.end == start => last.end = end,
+                        _ => copied.push(start..end),
+                    }
                 }
             }
             place.at += len;
@@ -203,7 +205,7 @@ mod tests {
     use pario_layout::{Striping, Table};
     use pario_units::ServerId;
     use proptest::prelude::*;
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     /// Of each set the last.
     fn last(layout: &Layout) -> impl Fn(u16) -> u16 + '_ {
@@ -253,7 +255,7 @@ mod tests {
         ) {
             let pick = last(&layout);
             let copies = if write { Copies::All } else { Copies::One(&pick) };
-            let (mut naive, mut copied) = (BTreeMap::new(), Vec::new());
+            let (mut naive, mut copied) = (BTreeMap::new(), BTreeSet::new());
             for (segment, (offset, len)) in segments.iter().enumerate() {
                 for at in 0..*len {
                     let byte = offset + at as u64;
@@ -266,8 +268,7 @@ mod tests {
             }
             let planned = plan(&layout, copies, |i| segments.get(i).copied(), Place::default(), ceiling);
             prop_assert_eq!(planned.next, Place { segment: segments.len(), at: 0 });
-            let hull = copied.iter().min().zip(copied.iter().max()).map(|(first, last)| *first..last + 1);
-            prop_assert_eq!(planned.copied, hull);
+            prop_assert_eq!(planned.copied.into_iter().flatten().collect::<BTreeSet<u64>>(), copied);
             let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
             for (chunks, server) in planned.shares.iter().zip(layout.holders()) {
                 prop_assert!(chunks.is_sorted_by_key(|c| (c.segment, c.at)), "memory in order");

@@ -17,6 +17,7 @@ use std::time::Instant;
 
 use pario_units::ServerId;
 
+use crate::copies::to_lock;
 use crate::error::{Error, Result};
 use crate::lane::Lane;
 use crate::memory::{Access, Memory};
@@ -34,9 +35,9 @@ pub(crate) fn transfer(open: &Open, memory: Memory<'_, '_>, ahead: u16) -> Resul
             break;
         }
         from = planned.next;
-        match planned.copied {
-            None => carry_all(open, planned.shares, &mut access)?,
-            Some(copied) => write_copies(open, planned.shares, &copied, &mut access)?,
+        match planned.copied.is_empty() {
+            true => carry_all(open, planned.shares, &mut access)?,
+            false => write_copies(open, planned.shares, planned.copied, &mut access)?,
         }
     }
     Ok(access.memory.leading(access.ceiling.unwrap_or(u64::MAX)))
@@ -47,12 +48,13 @@ pub(crate) fn transfer(open: &Open, memory: Memory<'_, '_>, ahead: u16) -> Resul
 fn write_copies(
     open: &Open,
     shares: Vec<Vec<Chunk>>,
-    copied: &Range<u64>,
+    copied: Vec<Range<u64>>,
     access: &mut Access<'_, '_>,
 ) -> Result<()> {
     let begun = Instant::now();
+    let copied = to_lock(copied);
     loop {
-        let lock = open.lock_copies(copied)?;
+        let lock = open.lock_copies(&copied)?;
         let carried = carry_all(open, shares.clone(), access);
         let held = open.unlock_copies(lock);
         carried?;

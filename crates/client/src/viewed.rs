@@ -106,7 +106,7 @@ impl<'a> Viewed<'a> {
             shares.iter_mut().for_each(|chunks| cut(chunks, end));
             start = end;
         }
-        Planned { shares, copied: None, next: Place { segment: 0, at: start as usize } }
+        Planned { shares, copied: Vec::new(), next: Place { segment: 0, at: start as usize } }
     }
 
     /// Leaves out what lies at or beyond an offset of the file.

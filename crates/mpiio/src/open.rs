@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::file::{File, Lazy, Parts};
 use crate::handles;
 use crate::name::Name;
-use crate::placing::Homes;
+use crate::placing::{Homes, share_table};
 use crate::settings::{Collective, Facts, ships};
 use crate::storage::{self, KeptPointer, Storage, counted};
 use crate::team::{Same, Team};
@@ -143,6 +143,9 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
     let id = u128::from(high) << 64 | u128::from(low);
     let facts = Facts::from_words([kind, block, stripe, servers]);
     let collective = Collective::new(&hints, &facts, team);
+    if facts.placed && team.size > 1 {
+        share_table(team, &name, first.as_ref())?;
+    }
     let later = hints.no_indep_rw() && !collective.write.aggregators.contains(&team.rank);
     let mine = match first {
         Some(storage) => Ok(Some(storage)),

@@ -7,14 +7,14 @@
 use std::sync::OnceLock;
 
 use pario_client as client;
-use pario_layout::Table;
+use pario_layout::{Table, TableId};
 use pario_plan::{Places, Plan, Process};
 use pario_units::ServerId;
 
 use crate::env::{env, say};
 use crate::error::Result;
 use crate::name::Name;
-use crate::storage;
+use crate::storage::{self, Storage};
 use crate::team::Team;
 
 /// Where the ranks of a file have their local storage.
@@ -97,6 +97,30 @@ impl Homes {
         }
         table.filter(|table| table.end() > 0)
     }
+}
+
+/// Has rank 0, which has opened a placed file, tell its table to those who do not know it: from the metadata server
+/// everybody would get megabytes. Collective.
+pub(crate) fn share_table(team: &Team, name: &Name, first: Option<&Storage>) -> Result<()> {
+    let table = first.and_then(Storage::table);
+    let [high, low, len] = team.first_does(|| {
+        let id = table.map(Table::id);
+        Ok(id.map_or([0; 3], |id| [(id.hash >> 64) as u64, id.hash as u64, u64::from(id.len)]))
+    })?;
+    let id = TableId { hash: u128::from(high) << 64 | u128::from(low), len: len as u32 };
+    // Who has no partition says so when he opens the file.
+    let partition = storage::partition_of(name).and_then(Result::ok);
+    let is_new = partition.as_ref().is_some_and(|partition| !partition.knows_table(id));
+    let mut missing = [u64::from(is_new)];
+    team.agree_on(Ok(()), &[], &mut missing)?;
+    if missing[0] > 0 {
+        let mut bytes = table.map_or_else(|| vec![0; len as usize], Table::to_bytes);
+        team.share_from_first(&mut bytes)?;
+        if let Some(partition) = partition.filter(|_| is_new) {
+            partition.tell_table(bytes);
+        }
+    }
+    Ok(())
 }
 
 /// The plan of this run; read once, by rank 0.

@@ -92,6 +92,14 @@ impl Storage {
         }
     }
 
+    /// The table by which it is placed, if it is.
+    pub fn table(&self) -> Option<&Table> {
+        match self {
+            Storage::Plain(_) => None,
+            Storage::Partition(on) => on.file.layout().table(),
+        }
+    }
+
     /// The server that keeps the shared pointer of ranks on several nodes, if the file is on a partition.
     pub fn keeper(&self) -> Option<ServerId> {
         match self {

@@ -412,6 +412,11 @@ impl Team {
         Ok(all.iter().map(bytes).collect())
     }
 
+    /// What rank 0 has, to all, who know how long it is; a call of the host MPI. Collective.
+    pub fn share_from_first(&self, bytes: &mut [u8]) -> Result<()> {
+        Ok(self.comm.bcast(bytes, 0)?)
+    }
+
     /// Everybody's bytes, of any length, in rank order; calls of the host MPI. Collective.
     fn share_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
         let lengths = self.comm.allgather_u64(&[mine.len() as u64])?;

@@ -376,8 +376,8 @@ impl Task {
                 tier.prefetches.forget(who.client, *file, ranges);
                 Reply::Done
             }
-            Request::TryLock { file, range, exclusive } => {
-                Reply::Locked { lock: core.locks.attempt(who.client, known(*file)?, *range, *exclusive)? }
+            Request::TryLock { file, ranges, exclusive } => {
+                Reply::Locked { lock: core.locks.attempt(who.client, known(*file)?, ranges, *exclusive)? }
             }
             Request::Ping if core.peers.are_known() => Reply::Done,
             Request::Ping => return Err(Error::Starting),

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use pario_locks::{Action, Counters, Extent, Grant, Manager, Mode, Request, Ticket};
 use pario_units::{ClientId, FileId};
-use pario_wire::message::{Range, RangeLocks};
+use pario_wire::message::{MOST_LOCKED, Range, RangeLocks};
 
 use crate::core::lock;
 use crate::error::{Error, Result};
@@ -32,35 +32,35 @@ impl Default for Inner {
 impl Locks {
     /// Asks for a lock; its number, by which to see whether it is granted.
     pub fn request(&self, client: ClientId, file: FileId, range: Range, exclusive: bool) -> Result<u64> {
-        let end = range.at.checked_add(range.len);
-        let extent = end.and_then(|end| Extent::new(range.at, end)).ok_or(Error::BadRequest("range"))?;
-        let mode = if exclusive { Mode::Exclusive } else { Mode::Shared };
+        let extent = extent(&range)?;
         let mut inner = lock(&self.0);
-        let number = inner.next;
-        inner.next += 1;
-        inner.known.insert(number, (client, false));
-        let ticket = Ticket(number);
-        let request = Request { holder: number, ticket, file, extent, mode, grant: Grant::Exact };
-        match inner.manager.request(request) {
-            Ok(actions) => inner.told(&actions),
-            Err(e) => {
-                inner.known.remove(&number);
-                return Err(Error::Locks(e));
+        let number = inner.number(client);
+        let asked = inner.ask(number, file, extent, exclusive);
+        if asked.is_err() {
+            inner.end(number);
+        }
+        asked.map(|_| number)
+    }
+
+    /// Asks for one lock on several ranges, if all of them can be had at once.
+    pub fn attempt(&self, client: ClientId, file: FileId, ranges: &[Range], exclusive: bool) -> Result<u64> {
+        let extents: Vec<Extent> = ranges.iter().map(extent).collect::<Result<_>>()?;
+        let is_apart = extents.is_sorted_by(|a, b| a.end() <= b.start());
+        if !(1..=MOST_LOCKED).contains(&extents.len()) || !is_apart {
+            return Err(Error::BadRequest("ranges"));
+        }
+        let mut inner = lock(&self.0);
+        let number = inner.number(client);
+        for extent in extents {
+            match inner.ask(number, file, extent, exclusive) {
+                Ok(true) => {}
+                refused => {
+                    inner.end(number);
+                    return refused.and(Err(Error::Locked));
+                }
             }
         }
         Ok(number)
-    }
-
-    /// Asks for a lock that can be had at once.
-    pub fn attempt(&self, client: ClientId, file: FileId, range: Range, exclusive: bool) -> Result<u64> {
-        let number = self.request(client, file, range, exclusive)?;
-        match self.is_granted(number)? {
-            true => Ok(number),
-            false => {
-                self.cancel(number);
-                Err(Error::Locked)
-            }
-        }
     }
 
     /// Whether it is granted; an error if it is not there, because its file is gone.
@@ -101,7 +101,32 @@ impl Locks {
     }
 }
 
+fn extent(range: &Range) -> Result<Extent> {
+    let end = range.at.checked_add(range.len);
+    end.and_then(|end| Extent::new(range.at, end)).ok_or(Error::BadRequest("ranges"))
+}
+
 impl Inner {
+    /// That of a new lock of a client, which covers nothing yet.
+    fn number(&mut self, client: ClientId) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.known.insert(number, (client, false));
+        number
+    }
+
+    /// Asks for an extent more; whether the lock has it at once.
+    fn ask(&mut self, number: u64, file: FileId, extent: Extent, exclusive: bool) -> Result<bool> {
+        let mode = if exclusive { Mode::Exclusive } else { Mode::Shared };
+        let ticket = Ticket(number);
+        let request = Request { holder: number, ticket, file, extent, mode, grant: Grant::Exact };
+        let actions = self.manager.request(request).map_err(Error::Locks)?;
+        self.told(&actions);
+        let is_mine =
+            |action: &Action<u64>| matches!(action, Action::Granted { holder, .. } if *holder == number);
+        Ok(actions.iter().any(is_mine))
+    }
+
     fn end(&mut self, number: u64) {
         if self.known.remove(&number).is_some() {
             let actions = self.manager.holder_gone(number);

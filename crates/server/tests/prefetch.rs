@@ -97,8 +97,8 @@ fn a_lock_is_tried_for_without_waiting() {
     let server = start(&dir.0, 0, 1, 16);
     let [mut one, mut two] = [1, 2].map(|id| Client::connect(&server.started().unix, 0, 1, id));
     let all = Range { at: 0, len: i64::MAX as u64 };
-    let shared = Request::TryLock { file: FILE, range: all, exclusive: false };
-    let alone = Request::TryLock { file: FILE, range: Range { at: 7, len: 1 }, exclusive: true };
+    let shared = Request::TryLock { file: FILE, ranges: vec![all], exclusive: false };
+    let alone = Request::TryLock { file: FILE, ranges: vec![Range { at: 7, len: 1 }], exclusive: true };
     let number = |reply: Reply| match reply {
         Reply::Locked { lock } => lock,
         other => panic!("{other:?}"),
@@ -116,5 +116,37 @@ fn a_lock_is_tried_for_without_waiting() {
     let third = number(one.ask(&alone));
     assert!(in_use(two.ask(&shared)));
     assert_eq!(one.ask(&Request::Unlock { lock: third }), Reply::Done);
+    server.shut_down().unwrap();
+}
+
+#[test]
+fn a_lock_on_several_ranges_is_had_as_a_whole_or_not_at_all() {
+    let dir = Scratch::new("trylocks");
+    let server = start(&dir.0, 0, 1, 16);
+    let [mut one, mut two] = [1, 2].map(|id| Client::connect(&server.started().unix, 0, 1, id));
+    let lock = |ranges: &[(u64, u64)]| {
+        let ranges = ranges.iter().map(|(at, len)| Range { at: *at, len: *len }).collect();
+        Request::TryLock { file: FILE, ranges, exclusive: true }
+    };
+    let kind = |reply: Reply| match reply {
+        Reply::Locked { lock } => Ok(lock),
+        Reply::Failed(Failure { kind, .. }) => Err(kind),
+        other => panic!("{other:?}"),
+    };
+    // Rows of which each has its columns.
+    let first = kind(one.ask(&lock(&[(0, 10), (40, 10), (80, 10)]))).unwrap();
+    let second = kind(two.ask(&lock(&[(10, 10), (50, 10), (90, 10)]))).unwrap();
+    assert_eq!(kind(two.ask(&lock(&[(20, 10), (49, 1)]))), Err(ErrorKind::FileInUse));
+    let third = kind(one.ask(&lock(&[(20, 10)]))).expect("of a lock that was not granted nothing is left");
+    for lock in [first, third] {
+        assert_eq!(one.ask(&Request::Unlock { lock }), Reply::Done);
+    }
+    assert_eq!(kind(one.ask(&lock(&[(0, 100)]))), Err(ErrorKind::FileInUse));
+    assert_eq!(two.ask(&Request::Unlock { lock: second }), Reply::Done);
+    kind(one.ask(&lock(&[(0, 100)]))).expect("all of it is free again");
+    let too_many: Vec<(u64, u64)> = (0..=1024).map(|number| (number * 2, 1)).collect();
+    for nonsense in [&[][..], &[(10, 10), (0, 5)], &[(0, 10), (9, 5)], &[(0, 0)], &too_many] {
+        assert_eq!(kind(two.ask(&lock(nonsense))), Err(ErrorKind::Arg), "{nonsense:?}");
+    }
     server.shut_down().unwrap();
 }

@@ -9,6 +9,9 @@ use pario_units::{ClientId, ErrorKind, FileId, Stamp};
 /// `ESTALE`, in the failure of a process that has lost its leases because it did not give them up in time.
 pub const STALE: i32 = 116;
 
+/// Most ranges that one lock covers.
+pub const MOST_LOCKED: usize = 1024;
+
 /// What a client asks of a server. Where a request says `path`, it is absolute within the partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -77,8 +80,9 @@ pub enum Request {
     Prefetch { file: FileId, ranges: Vec<Range> },
     /// These ranges, as they were in a `Prefetch`, need not be kept. Those that are not kept any more do not count.
     Forget { file: FileId, ranges: Vec<Range> },
-    /// As `Lock`, but fails at once if it would have to wait.
-    TryLock { file: FileId, range: Range, exclusive: bool },
+    /// As `Lock`, but fails at once if it would have to wait; one lock for several ranges of the file, which are in order and
+    /// do not overlap, at most [`MOST_LOCKED`].
+    TryLock { file: FileId, ranges: Vec<Range>, exclusive: bool },
 
     // About the server itself.
     /// Nothing; that the server answers.

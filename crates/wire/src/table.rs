@@ -79,7 +79,7 @@ messages! { Request decode_request {
     41 => Counter { key, change },
     50 => Prefetch { file, ranges },
     51 => Forget { file, ranges },
-    52 => TryLock { file, range, exclusive },
+    52 => TryLock { file, ranges, exclusive },
     64 => Lookup { path },
     65 => Open { path, access, create, mode, wish },
     66 => Close { file, wrote },

@@ -209,6 +209,29 @@ fn writers_of_the_same_bytes_leave_equal_copies() {
     });
 }
 
+/// Tables may be large: who has made one does not ask for it, and neither does who was told it.
+#[test]
+fn a_table_is_asked_for_by_those_who_do_not_know_it() {
+    let site = Site::up(Shape::new(2));
+    let file = create(&site.client(), "/file", &[(0..1000, &[0, 1]), (1000..2000, &[1])]);
+    let table = file.layout().table().expect("it is placed").clone();
+    file.close().expect("it can be stored");
+    let watcher = site.client();
+    let requests_of = |told: Option<Vec<u8>>| {
+        let client = site.client();
+        let before = watcher.status(ServerId(0)).expect("it is up").requests;
+        assert!(!client.knows_table(table.id()));
+        told.into_iter().for_each(|bytes| client.tell_table(bytes));
+        let file = client.open("/file", OpenOptions::new().read(true)).expect("it is there");
+        assert!(client.knows_table(table.id()) && file.layout().table() == Some(&table));
+        file.close().expect("nothing was written");
+        watcher.status(ServerId(0)).expect("it is up").requests - before
+    };
+    let asking = requests_of(None);
+    assert_eq!(requests_of(Some(table.to_bytes())), asking - 1);
+    assert_eq!(requests_of(Some(b"no table".to_vec())), asking, "what is no table does no harm");
+}
+
 /// What programs and commands do with files, they do with placed ones.
 #[test]
 fn a_placed_file_is_a_file() {

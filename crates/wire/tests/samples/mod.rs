@@ -235,7 +235,10 @@ impl Dice {
             }
             50 => Request::Prefetch { file: self.file(), ranges: self.list(|d| d.range(1 << 40)) },
             51 => Request::Forget { file: self.file(), ranges: self.list(|d| d.range(1 << 40)) },
-            52 => Request::TryLock { file: self.file(), range: self.range(1 << 40), exclusive: self.coin() },
+            52 => {
+                let ranges = self.list(|d| d.range(1 << 40));
+                Request::TryLock { file: self.file(), ranges, exclusive: self.coin() }
+            }
             64 => Request::Lookup { path: self.text() },
             65 => Request::Open {
                 path: self.text(),
