@@ -1,12 +1,14 @@
-//! Whether the copies of a file's bytes are equal, and making them so: for checking.
+//! Whether the copies of a file's bytes are equal, and making them so: for checking, and when a file is opened of which a
+//! writer has left some torn.
 //!
-//! They are, unless a writer died between two of them, or a server lost what it had. Which copy is right then nobody knows
+//! They are equal, unless a writer died between two of them, or a server lost what it had. Which copy is right then nobody knows
 //! for certain: what most of them have counts, else what reaches furthest, since a server that lost bytes has none there,
 //! else the first.
 
 use std::ops::Range;
 
 use pario_layout::At;
+use pario_units::ClientId;
 use pario_wire::message::{self, What};
 use pario_wire::{Reply, Request};
 
@@ -45,9 +47,9 @@ impl File {
                 open.arrange();
             }
             // Somebody may have been writing; now nobody is.
-            let lock = open.lock_copies(&to_lock(vec![piece.clone()]))?;
+            let lock = open.lock_copies(&to_lock(vec![piece.clone()]), repair)?;
             let different = open.compare(&piece, places, repair);
-            open.unlock_copies(lock)?;
+            open.unlock_copies(lock, different.is_ok())?;
             for range in different? {
                 match found.last_mut() {
                     Some(last) if last.end == range.start => last.end = range.end,
@@ -56,6 +58,62 @@ impl File {
             }
         }
         Ok(found)
+    }
+}
+
+impl Open {
+    /// Makes copies equal whose writer went before it had written all of them. Whoever opens the file does that, if the first
+    /// holder can be asked at once; should it fail, it is left to the next.
+    pub fn mend(&self) {
+        if !self.layout.has_copies() {
+            return;
+        }
+        if let Some((ranges, clients)) = self.ask_torn().filter(|(ranges, _)| !ranges.is_empty()) {
+            let _ = self
+                .expel(&clients)
+                .and_then(|()| ranges.iter().try_for_each(|range| self.mend_range(range)));
+        }
+    }
+
+    fn ask_torn(&self) -> Option<(Vec<message::Range>, Vec<ClientId>)> {
+        match self.ask_at_once(0, &Request::Torn { file: self.of_copies() })? {
+            Reply::Torn { ranges, clients } => Some((ranges, clients)),
+            _ => None,
+        }
+    }
+
+    /// What the dead have sent must not come after what is written now.
+    fn expel(&self, clients: &[ClientId]) -> Result<()> {
+        clients.iter().try_for_each(|client| {
+            let expel = |server| (server, Request::Expel { client: *client });
+            self.core.call_all(&self.layout.holders().map(expel).collect::<Vec<_>>()).map(drop)
+        })
+    }
+
+    fn mend_range(&self, range: &message::Range) -> Result<()> {
+        let (mut at, end) = (range.at, range.at + range.len);
+        while at < end {
+            let piece = at..end.min(at + PIECE);
+            let lock = self.lock_copies(&to_lock(vec![piece.clone()]), true)?;
+            let mended = self.mend_piece(&piece);
+            self.unlock_copies(lock, mended.is_ok())?;
+            mended?;
+            at = piece.end;
+        }
+        Ok(())
+    }
+
+    fn mend_piece(&self, piece: &Range<u64>) -> Result<()> {
+        let mut at = piece.start;
+        while at < piece.end {
+            let stretch = self.layout.stretch(at, piece.end - at);
+            let part = at..at + stretch.len;
+            if let At::Copies { places, .. } = stretch.at {
+                self.compare(&part, places, true)?;
+            }
+            at = part.end;
+        }
+        Ok(())
     }
 }
 

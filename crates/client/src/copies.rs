@@ -6,7 +6,9 @@
 //!
 //! A *writer* writes all copies before it is done, and meanwhile keeps other writers of these very bytes out by a lock at
 //! the file's first server: otherwise two of them could arrive in one order here and in another there. It does not wait in
-//! that lock's queue but asks again, since who waits there keeps the connection from the thread that has the lock.
+//! that lock's queue but asks again, since who waits there keeps the connection from the thread that has the lock. If
+//! it goes before all copies are written, that server remembers which bytes those are, and who opens the file next makes their
+//! copies equal ([`crate::compare`]).
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -14,10 +16,10 @@ use std::time::{Duration, Instant};
 
 use pario_layout::At;
 use pario_units::{ErrorKind, FileId, ServerId};
-use pario_wire::message::{self, MOST_LOCKED};
+use pario_wire::message::{self, OF_COPIES};
 use pario_wire::{Reply, Request};
 
-use crate::core::unexpected;
+use crate::core::{succeeded, unexpected};
 use crate::error::{Error, Result};
 use crate::lane::SPARE;
 use crate::open::Open;
@@ -27,10 +29,6 @@ use crate::transfer::Work;
 /// Between attempts to lock.
 const FIRST_PAUSE: Duration = Duration::from_micros(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
-
-/// Numbers of files are counted up from 1: with this bit they stand for the copies of the file, whose locks have nothing
-/// to do with those that programs take on it.
-const OF_COPIES: u64 = 1 << 63;
 
 /// The right to write copies.
 pub(crate) struct CopiesLock {
@@ -127,32 +125,37 @@ impl Open {
 
     /// How far a server's part reaches, if it can be asked at once; else nowhere.
     fn end_at(&self, place: u16) -> u64 {
-        let (link, since) = (self.link(place), Instant::now());
-        if link.is_down() {
-            return 0;
-        }
-        let deadline = since + self.core.options.deadline / SPARE;
-        let request = Request::End { file: self.file };
-        let asked = self.core.hold(link.server, deadline).and_then(|mut held| {
-            held.connect_at_once(since, deadline)?;
-            held.call(self.core.next_request(), &request, since, deadline)
-        });
-        match asked {
-            Ok(Reply::End { end }) => end,
-            _ => {
-                link.is_down_now();
-                0
-            }
+        match self.ask_at_once(place, &Request::End { file: self.file }) {
+            Some(Reply::End { end }) => end,
+            _ => 0,
         }
     }
 
-    /// Keeps other writers of copies from ranges that are in order and apart; waits for them.
-    pub fn lock_copies(&self, ranges: &[message::Range]) -> Result<CopiesLock> {
+    /// What a server answers that others can stand in for, unless it is down.
+    pub fn ask_at_once(&self, place: u16, request: &Request) -> Option<Reply> {
+        let (link, since) = (self.link(place), Instant::now());
+        if link.is_down() {
+            return None;
+        }
+        let deadline = since + self.core.options.deadline / SPARE;
+        let asked = self.core.hold(link.server, deadline).and_then(|mut held| {
+            held.connect_at_once(since, deadline)?;
+            succeeded(link.server, held.call(self.core.next_request(), request, since, deadline)?)
+        });
+        if asked.is_err() {
+            link.is_down_now();
+        }
+        asked.ok()
+    }
+
+    /// Keeps writers of copies from ranges that are in order and apart, also those who only look if it is for `writing`;
+    /// waits for them.
+    pub fn lock_copies(&self, ranges: &[message::Range], writing: bool) -> Result<CopiesLock> {
         let server = self.layout.server(0);
         let begun = Instant::now();
         let deadline = begun + self.core.options.deadline;
-        let (file, ranges) = (FileId(self.file.0 | OF_COPIES), ranges.to_vec());
-        let request = Request::TryLock { file, ranges, exclusive: true };
+        let (file, ranges) = (self.of_copies(), ranges.to_vec());
+        let request = Request::TryLock { file, ranges, exclusive: writing };
         let mut pause = FIRST_PAUSE;
         loop {
             match self.core.call(server, &request) {
@@ -170,17 +173,24 @@ impl Open {
     }
 
     /// Gives it up; whether it was held all the time. If not, the server was killed meanwhile, and others may have written.
-    pub fn unlock_copies(&self, lock: CopiesLock) -> Result<bool> {
-        match self.core.call(lock.server, &Request::Unlock { lock: lock.lock }) {
+    /// `equal`: all copies of what was locked are.
+    pub fn unlock_copies(&self, lock: CopiesLock, equal: bool) -> Result<bool> {
+        let CopiesLock { server, lock } = lock;
+        let request = if equal { Request::Unlock { lock } } else { Request::Tear { lock } };
+        match self.core.call(server, &request) {
             Ok(_) => Ok(true),
             Err(Error::Server { .. }) => Ok(false),
             Err(error) => Err(error),
         }
     }
+
+    /// What its copies are called where they are locked.
+    pub fn of_copies(&self) -> FileId {
+        FileId(self.file.0 | OF_COPIES)
+    }
 }
 
-/// What is locked to write bytes: they and no others, each once and in order; where that would be too many ranges, some with
-/// what lies between them.
+/// What is locked to write bytes: they and no others, each once and in order.
 pub(crate) fn to_lock(mut written: Vec<Range<u64>>) -> Vec<message::Range> {
     written.retain(|range| !range.is_empty());
     written.sort_unstable_by_key(|range| range.start);
@@ -191,11 +201,10 @@ pub(crate) fn to_lock(mut written: Vec<Range<u64>>) -> Vec<message::Range> {
         }
         touch
     });
-    let hull = |ranges: &[Range<u64>]| {
-        let (at, end) = (ranges[0].start, ranges[ranges.len() - 1].end);
-        message::Range { at, len: end - at }
-    };
-    written.chunks(written.len().div_ceil(MOST_LOCKED).max(1)).map(hull).collect()
+    written
+        .into_iter()
+        .map(|range| message::Range { at: range.start, len: range.end - range.start })
+        .collect()
 }
 
 #[cfg(test)]
@@ -214,16 +223,5 @@ mod tests {
             let bytes: BTreeSet<u64> = locked.iter().flat_map(|range| range.at..range.at + range.len).collect();
             prop_assert_eq!(bytes, written.into_iter().flatten().collect::<BTreeSet<u64>>());
         }
-    }
-
-    #[test]
-    fn many_ranges_are_locked_with_some_gaps() {
-        let each = (0..3 * MOST_LOCKED as u64 + 1).map(|number| number * 10..number * 10 + 5);
-        let locked = to_lock(each.clone().collect());
-        assert!(locked.len() <= MOST_LOCKED && locked.is_sorted_by(|a, b| a.at + a.len <= b.at));
-        let covers = |range: &Range<u64>| {
-            locked.iter().any(|lock| lock.at <= range.start && range.end <= lock.at + lock.len)
-        };
-        assert!(each.clone().all(|range| covers(&range)));
     }
 }

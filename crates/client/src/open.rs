@@ -106,8 +106,9 @@ impl Open {
         if let Some(size) = attributes.cutting {
             open.cut(size)?;
         }
-        if created {
-            open.arrange();
+        match created {
+            true => open.arrange(),
+            false => open.mend(),
         }
         Ok((open, created))
     }

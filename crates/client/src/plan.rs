@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use pario_layout::{At, Layout};
+use pario_wire::message::MOST_LOCKED;
 
 /// Most chunks that are planned at once, and most bytes: what an access costs in memory besides the user's
 /// own.
@@ -84,7 +85,7 @@ pub(crate) fn plan(
     while let Some((offset, len)) = segments(place.segment) {
         let end = ceiling.saturating_sub(offset).min(len as u64);
         while (place.at as u64) < end {
-            if count >= MOST_CHUNKS || bytes == MOST_BYTES {
+            if count >= MOST_CHUNKS || bytes == MOST_BYTES || copied.len() == MOST_LOCKED {
                 return Planned { shares, copied, next: place };
             }
             let most = (end - place.at as u64).min(MOST_BYTES - bytes);

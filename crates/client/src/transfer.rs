@@ -54,9 +54,9 @@ fn write_copies(
     let begun = Instant::now();
     let copied = to_lock(copied);
     loop {
-        let lock = open.lock_copies(&copied)?;
+        let lock = open.lock_copies(&copied, true)?;
         let carried = carry_all(open, shares.clone(), access);
-        let held = open.unlock_copies(lock);
+        let held = open.unlock_copies(lock, carried.is_ok());
         carried?;
         if held? {
             return Ok(());

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use pario_cache::{Cut, LEDGER_WORDS, LedgerId};
 use pario_layout::units;
+use pario_locks::Extent;
 use pario_units::{ClientId, FileId, RequestId};
 use pario_wire::message::{self, Intent, Reply, Request, Status, What};
 
@@ -15,6 +16,7 @@ use crate::names::Names;
 use crate::payload::Payload;
 use crate::pieces::{Pieces, check};
 use crate::tier::{BATCH, Bytes, Moved, Piece};
+use crate::torn::Left;
 
 /// Reads of at least so many bytes, in at most so many ranges, are sent straight from the pool.
 const LEAST_PINNED: usize = 64 << 10;
@@ -278,6 +280,7 @@ impl Task {
                     if !tier.remove(known(*file)?, &mut self.cut)? {
                         return Ok(Verdict::Later);
                     }
+                    core.locks.removed(*file);
                     self.removed += 1;
                     self.passage = None;
                 }
@@ -379,6 +382,24 @@ impl Task {
             Request::TryLock { file, ranges, exclusive } => {
                 Reply::Locked { lock: core.locks.attempt(who.client, known(*file)?, ranges, *exclusive)? }
             }
+            Request::Tear { lock } => {
+                core.locks.tear(who.client, *lock)?;
+                Reply::Done
+            }
+            Request::Torn { file } => {
+                let Left { extents, clients } = core.locks.torn(known(*file)?);
+                let range = |extent: &Extent| message::Range {
+                    at: extent.start(),
+                    len: extent.end() - extent.start(),
+                };
+                Reply::Torn { ranges: extents.iter().map(range).collect(), clients }
+            }
+            // Who asks is at work, and cannot be sent away.
+            Request::Expel { client } if *client == who.client => Reply::Done,
+            Request::Expel { client } => match core.try_expel(*client) {
+                true => Reply::Done,
+                false => return Ok(Verdict::Later),
+            },
             Request::Ping if core.peers.are_known() => Reply::Done,
             Request::Ping => return Err(Error::Starting),
             Request::Room => Reply::Room(core.room()?),

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Instant;
 
 use pario_cache::LedgerId;
@@ -394,6 +394,25 @@ impl Core {
             (session.close(), session.take_opened_away())
         };
         self.left(number, who, opened);
+    }
+
+    /// Ends a client's connection, and with it what it has asked for, unless something of that is being done just now. For
+    /// sessions, which may not wait for each other.
+    pub fn try_expel(&self, client: ClientId) -> bool {
+        let Some(number) = lock(&self.clients).get(&client).copied() else { return true };
+        let seat = lock(&self.sessions).get(&number).map(|seat| Arc::clone(&seat.session));
+        let Some(session) = seat else { return true };
+        let (who, opened) = match session.try_lock() {
+            Ok(mut session) => (session.close(), session.take_opened_away()),
+            Err(TryLockError::Poisoned(poisoned)) => {
+                let mut session = poisoned.into_inner();
+                (session.close(), session.take_opened_away())
+            }
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        self.end(number);
+        self.left(number, who, opened);
+        true
     }
 
     /// What a client leaves behind when its connection ends.

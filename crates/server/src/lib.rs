@@ -31,6 +31,7 @@ mod sys;
 mod tallies;
 mod tier;
 mod timers;
+mod torn;
 mod turns;
 mod views;
 

@@ -2,16 +2,20 @@
 //!
 //! Each lock is a holder of its own to the lock manager, so that two accesses of one client exclude each other like
 //! those of two. A client's locks end with its connection.
+//!
+//! Those of copies ([`OF_COPIES`]) are taken by who writes them. If one ends without that this is said to be done, the bytes
+//! are [`Torn`].
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 
 use pario_locks::{Action, Counters, Extent, Grant, Manager, Mode, Request, Ticket};
 use pario_units::{ClientId, FileId};
-use pario_wire::message::{MOST_LOCKED, Range, RangeLocks};
+use pario_wire::message::{MOST_LOCKED, OF_COPIES, Range, RangeLocks};
 
 use crate::core::lock;
 use crate::error::{Error, Result};
+use crate::torn::{Left, Torn};
 
 #[derive(Default)]
 pub(crate) struct Locks(Mutex<Inner>);
@@ -19,13 +23,21 @@ pub(crate) struct Locks(Mutex<Inner>);
 struct Inner {
     manager: Manager<u64>,
     next: u64,
-    /// Whose each lock is, and whether it is granted.
-    known: HashMap<u64, (ClientId, bool)>,
+    known: HashMap<u64, Known>,
+    torn: Torn,
+}
+
+struct Known {
+    client: ClientId,
+    file: FileId,
+    granted: bool,
+    /// Of copies that its client writes.
+    writes: Vec<Extent>,
 }
 
 impl Default for Inner {
     fn default() -> Inner {
-        Inner { manager: Manager::new(1), next: 1, known: HashMap::new() }
+        Inner { manager: Manager::new(1), next: 1, known: HashMap::new(), torn: Torn::default() }
     }
 }
 
@@ -34,7 +46,7 @@ impl Locks {
     pub fn request(&self, client: ClientId, file: FileId, range: Range, exclusive: bool) -> Result<u64> {
         let extent = extent(&range)?;
         let mut inner = lock(&self.0);
-        let number = inner.number(client);
+        let number = inner.number(client, file);
         let asked = inner.ask(number, file, extent, exclusive);
         if asked.is_err() {
             inner.end(number);
@@ -50,9 +62,9 @@ impl Locks {
             return Err(Error::BadRequest("ranges"));
         }
         let mut inner = lock(&self.0);
-        let number = inner.number(client);
-        for extent in extents {
-            match inner.ask(number, file, extent, exclusive) {
+        let number = inner.number(client, file);
+        for extent in &extents {
+            match inner.ask(number, file, *extent, exclusive) {
                 Ok(true) => {}
                 refused => {
                     inner.end(number);
@@ -60,22 +72,46 @@ impl Locks {
                 }
             }
         }
+        if let Some(known) = inner.known.get_mut(&number)
+            && exclusive
+            && file.0 & OF_COPIES != 0
+        {
+            known.writes = extents;
+        }
         Ok(number)
     }
 
     /// Whether it is granted; an error if it is not there, because its file is gone.
     pub fn is_granted(&self, number: u64) -> Result<bool> {
-        lock(&self.0).known.get(&number).map(|(_, granted)| *granted).ok_or(Error::NoLock)
+        lock(&self.0).known.get(&number).map(|known| known.granted).ok_or(Error::NoLock)
     }
 
     /// A client has no more use for its lock.
     pub fn unlock(&self, client: ClientId, number: u64) -> Result<()> {
         let mut inner = lock(&self.0);
-        match inner.known.get(&number) {
-            Some((owner, _)) if *owner == client => inner.end(number),
-            _ => return Err(Error::NoLock),
-        }
+        let Inner { known, torn, .. } = &mut *inner;
+        let known = known.get_mut(&number).filter(|known| known.client == client).ok_or(Error::NoLock)?;
+        torn.mended(known.file, &std::mem::take(&mut known.writes));
+        inner.end(number);
         Ok(())
+    }
+
+    /// The same without having done what it was for.
+    pub fn tear(&self, client: ClientId, number: u64) -> Result<()> {
+        let mut inner = lock(&self.0);
+        inner.known.get(&number).filter(|known| known.client == client).ok_or(Error::NoLock)?;
+        inner.end(number);
+        Ok(())
+    }
+
+    /// Of which copies the writers are gone.
+    pub fn torn(&self, file: FileId) -> Left {
+        lock(&self.0).torn.of(file)
+    }
+
+    /// A file is removed.
+    pub fn removed(&self, file: FileId) {
+        lock(&self.0).torn.forget(FileId(file.0 | OF_COPIES));
     }
 
     /// Forgets a request that nobody waits for any more.
@@ -94,7 +130,7 @@ impl Locks {
         let locks: Vec<u64> = inner
             .known
             .iter()
-            .filter(|(_, (owner, _))| *owner == client)
+            .filter(|(_, known)| known.client == client)
             .map(|(number, _)| *number)
             .collect();
         locks.into_iter().for_each(|number| inner.end(number));
@@ -108,10 +144,10 @@ fn extent(range: &Range) -> Result<Extent> {
 
 impl Inner {
     /// That of a new lock of a client, which covers nothing yet.
-    fn number(&mut self, client: ClientId) -> u64 {
+    fn number(&mut self, client: ClientId, file: FileId) -> u64 {
         let number = self.next;
         self.next += 1;
-        self.known.insert(number, (client, false));
+        self.known.insert(number, Known { client, file, granted: false, writes: Vec::new() });
         number
     }
 
@@ -128,7 +164,10 @@ impl Inner {
     }
 
     fn end(&mut self, number: u64) {
-        if self.known.remove(&number).is_some() {
+        if let Some(known) = self.known.remove(&number) {
+            if !known.writes.is_empty() {
+                self.torn.add(known.file, known.client, &known.writes);
+            }
             let actions = self.manager.holder_gone(number);
             self.told(&actions);
         }
@@ -138,8 +177,8 @@ impl Inner {
         for action in actions {
             match action {
                 Action::Granted { holder, .. } => {
-                    if let Some((_, granted)) = self.known.get_mut(holder) {
-                        *granted = true;
+                    if let Some(known) = self.known.get_mut(holder) {
+                        known.granted = true;
                     }
                 }
                 Action::Refused { holder, .. } => {

@@ -9,6 +9,10 @@ use pario_units::{ClientId, ErrorKind, FileId, Stamp};
 /// `ESTALE`, in the failure of a process that has lost its leases because it did not give them up in time.
 pub const STALE: i32 = 116;
 
+/// Numbers of files are counted up from 1: with this bit they stand for the copies of the file's bytes, whose locks have
+/// nothing to do with those that programs take on it.
+pub const OF_COPIES: u64 = 1 << 63;
+
 /// Most ranges that one lock covers.
 pub const MOST_LOCKED: usize = 1024;
 
@@ -84,6 +88,14 @@ pub enum Request {
     /// do not overlap, at most [`MOST_LOCKED`].
     TryLock { file: FileId, ranges: Vec<Range>, exclusive: bool },
 
+    // About copies of which the writer went before it had written all. Their locks are those of files with [`OF_COPIES`].
+    /// As `Unlock`, from who could not write all copies of the bytes that it locked.
+    Tear { lock: u64 },
+    /// Bytes of the file of which copies may differ.
+    Torn { file: FileId },
+    /// Nothing that the client has sent before is done any more; its connection ends.
+    Expel { client: ClientId },
+
     // About the server itself.
     /// Nothing; that the server answers.
     Ping,
@@ -153,6 +165,8 @@ pub enum Reply {
     Prefetched { taken: u32 },
     /// To `Lock` and `TryLock`.
     Locked { lock: u64 },
+    /// To `Torn`: what was locked by who went or failed, since when nobody has written all of it; and who that was.
+    Torn { ranges: Vec<Range>, clients: Vec<ClientId> },
     /// To `Lease`: what the team has around the ranges; at least those, perhaps far more.
     Leased { extents: Vec<Range> },
     /// To `Recalls`. What the team has otherwise is good for that long from when it was asked: before that, nobody else gets

@@ -18,6 +18,7 @@ mod starts;
 mod step;
 mod strangers;
 mod tier1;
+mod torn;
 mod views;
 mod world;
 

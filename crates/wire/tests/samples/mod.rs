@@ -239,6 +239,9 @@ impl Dice {
                 let ranges = self.list(|d| d.range(1 << 40));
                 Request::TryLock { file: self.file(), ranges, exclusive: self.coin() }
             }
+            53 => Request::Tear { lock: self.number() },
+            54 => Request::Torn { file: self.file() },
+            55 => Request::Expel { client: ClientId(self.number().into()) },
             64 => Request::Lookup { path: self.text() },
             65 => Request::Open {
                 path: self.text(),
@@ -301,6 +304,10 @@ impl Dice {
             }
             7 => Reply::Verified { damaged: self.list(Dice::number), next: self.maybe(Dice::number) },
             11 => Reply::Locked { lock: self.number() },
+            54 => {
+                let ranges = self.list(|d| d.range(1 << 40));
+                Reply::Torn { ranges, clients: self.list(|d| ClientId(d.number().into())) }
+            }
             14 => Reply::Leased { extents: self.list(|d| d.range(1 << 60)) },
             15 => {
                 let recall =
