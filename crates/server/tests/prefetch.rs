@@ -1,10 +1,10 @@
-//! Prefetching and locks that nobody waits for, as clients see them.
+//! Prefetching, as clients see it.
 
 mod common;
 
 use common::{BLOCK, Client, Scratch, deadline, start, start_all};
-use pario_units::{ErrorKind, FileId, ServerId};
-use pario_wire::message::{Failure, Prefetches, Range, Status};
+use pario_units::{FileId, ServerId};
+use pario_wire::message::{Prefetches, Range, Status};
 use pario_wire::{Reply, Request};
 
 const FILE: FileId = FileId(99);
@@ -89,64 +89,4 @@ fn who_goes_or_came_by_another_server_keeps_nothing() {
     let nonsense = Request::Prefetch { file: FileId(0), ranges: vec![] };
     assert!(matches!(stays.ask(&nonsense), Reply::Failed(_)));
     servers.into_iter().for_each(|server| server.shut_down().unwrap());
-}
-
-#[test]
-fn a_lock_is_tried_for_without_waiting() {
-    let dir = Scratch::new("trylock");
-    let server = start(&dir.0, 0, 1, 16);
-    let [mut one, mut two] = [1, 2].map(|id| Client::connect(&server.started().unix, 0, 1, id));
-    let all = Range { at: 0, len: i64::MAX as u64 };
-    let shared = Request::TryLock { file: FILE, ranges: vec![all], exclusive: false };
-    let alone = Request::TryLock { file: FILE, ranges: vec![Range { at: 7, len: 1 }], exclusive: true };
-    let number = |reply: Reply| match reply {
-        Reply::Locked { lock } => lock,
-        other => panic!("{other:?}"),
-    };
-    let in_use = |reply: Reply| match reply {
-        Reply::Failed(Failure { kind, .. }) => kind == ErrorKind::FileInUse,
-        _ => false,
-    };
-    let first = number(one.ask(&shared));
-    let second = number(two.ask(&shared));
-    assert!(in_use(one.ask(&alone)));
-    assert_eq!(one.ask(&Request::Unlock { lock: first }), Reply::Done);
-    assert!(in_use(one.ask(&alone)), "it was not left in the queue, and another holds it");
-    assert_eq!(two.ask(&Request::Unlock { lock: second }), Reply::Done);
-    let third = number(one.ask(&alone));
-    assert!(in_use(two.ask(&shared)));
-    assert_eq!(one.ask(&Request::Unlock { lock: third }), Reply::Done);
-    server.shut_down().unwrap();
-}
-
-#[test]
-fn a_lock_on_several_ranges_is_had_as_a_whole_or_not_at_all() {
-    let dir = Scratch::new("trylocks");
-    let server = start(&dir.0, 0, 1, 16);
-    let [mut one, mut two] = [1, 2].map(|id| Client::connect(&server.started().unix, 0, 1, id));
-    let lock = |ranges: &[(u64, u64)]| {
-        let ranges = ranges.iter().map(|(at, len)| Range { at: *at, len: *len }).collect();
-        Request::TryLock { file: FILE, ranges, exclusive: true }
-    };
-    let kind = |reply: Reply| match reply {
-        Reply::Locked { lock } => Ok(lock),
-        Reply::Failed(Failure { kind, .. }) => Err(kind),
-        other => panic!("{other:?}"),
-    };
-    // Rows of which each has its columns.
-    let first = kind(one.ask(&lock(&[(0, 10), (40, 10), (80, 10)]))).unwrap();
-    let second = kind(two.ask(&lock(&[(10, 10), (50, 10), (90, 10)]))).unwrap();
-    assert_eq!(kind(two.ask(&lock(&[(20, 10), (49, 1)]))), Err(ErrorKind::FileInUse));
-    let third = kind(one.ask(&lock(&[(20, 10)]))).expect("of a lock that was not granted nothing is left");
-    for lock in [first, third] {
-        assert_eq!(one.ask(&Request::Unlock { lock }), Reply::Done);
-    }
-    assert_eq!(kind(one.ask(&lock(&[(0, 100)]))), Err(ErrorKind::FileInUse));
-    assert_eq!(two.ask(&Request::Unlock { lock: second }), Reply::Done);
-    kind(one.ask(&lock(&[(0, 100)]))).expect("all of it is free again");
-    let too_many: Vec<(u64, u64)> = (0..=1024).map(|number| (number * 2, 1)).collect();
-    for nonsense in [&[][..], &[(10, 10), (0, 5)], &[(0, 10), (9, 5)], &[(0, 0)], &too_many] {
-        assert_eq!(kind(two.ask(&lock(nonsense))), Err(ErrorKind::Arg), "{nonsense:?}");
-    }
-    server.shut_down().unwrap();
 }

@@ -14,7 +14,7 @@ Needs root: it makes hosts of namespaces on this machine.
   --turns N        turns that count [5]
   --rate N[,N]     Mbit/s of each host's link, in each direction [100,1000]
   --mpi NAME       mpich or openmpi [openmpi]
-  --only NAME      one workload: btio, seismic, tile, perf, mandelbrot, jacobi, fft
+  --only NAME[,…]  these workloads: btio, seismic, tile, perf, mandelbrot, jacobi, fft
   --preset NAME    all of them so large, such as small to try it out
   --cache SIZE     memory of each server [512M]
   --timeout N      seconds that a run may take [300]
@@ -67,11 +67,12 @@ impl Options {
                     }
                 }
                 "--only" => {
-                    let name = value()?;
-                    options.jobs.retain(|job| job.workload == name);
-                    if options.jobs.is_empty() {
+                    let names = value()?;
+                    if let Some(name) = names.split(',').find(|name| JOBS.iter().all(|j| j.workload != *name))
+                    {
                         return Err(format!("--only {name}: no such workload here\n{HELP}"));
                     }
+                    options.jobs.retain(|job| names.split(',').any(|name| job.workload == name));
                 }
                 "--preset" => {
                     let name = value()?;
