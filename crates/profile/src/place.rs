@@ -9,11 +9,12 @@
 //!
 //! With a rule of dominance, a chunk of several users goes to the one whose share of the accesses, and of their bytes,
 //! is large enough. In a broadcast the one who writes keeps the chunk too, and sends what it writes to all others. If
-//! copies have to be cheaper than none, a chunk that the others do not read more than they would be sent is kept by
-//! the one who writes it, alone: as many bytes move, but when they are read, and by the links of all readers at once.
+//! copies have to be cheaper than none, a chunk that the others do not read more than they would be sent, nor in more
+//! accesses, is kept by the one who writes it, alone: as many bytes move, but when they are read, and by the links of
+//! all readers at once.
 
 use crate::profile::Profile;
-use crate::sweep::{Run, Swept, sweep};
+use crate::sweep::{Fetched, Run, Swept, sweep};
 use pario_plan::{Chunk, File, Group, GroupId, Placement, Plan};
 
 /// How chunks are placed.
@@ -31,7 +32,7 @@ pub enum Broadcast {
     /// Always: the rule of the table.
     #[default]
     Always,
-    /// If updating them moves fewer bytes than reading it where it was written.
+    /// If updating them moves fewer bytes, or takes fewer accesses, than reading it where it was written.
     IfCheaper,
 }
 
@@ -72,8 +73,13 @@ pub fn make(profile: &Profile, rule: Rule, from: &str) -> Plan {
 
 fn place(group: &Group, run: &Run, rule: Rule) -> Placement {
     let dominates = |share| rule.dominance.is_some_and(|least| share >= least);
-    let fetched = run.weighed.and_then(|weighed| weighed.fetched);
-    let is_dear = || rule.broadcast == Broadcast::IfCheaper && fetched.is_some_and(|f| f <= sent(group, run));
+    let others = group.users.len() as u64 - 1;
+    let is_dear = || {
+        let fetched = run.weighed.and_then(|weighed| weighed.fetched);
+        let is_less =
+            |f: Fetched| f.bytes <= sent(group, run) && f.accesses <= f.writes.saturating_mul(others);
+        rule.broadcast == Broadcast::IfCheaper && fetched.is_some_and(is_less)
+    };
     match (&group.users[..], run.weighed, &group.writers[..]) {
         ([only], _, _) => Placement::Local(*only),
         (_, Some(weighed), _) if dominates(weighed.share) => Placement::Local(weighed.heaviest),
@@ -94,7 +100,7 @@ fn moved(group: &Group, run: &Run, placement: Placement) -> u64 {
     let moved = match (placement, run.weighed) {
         (Placement::Local(_), None) | (Placement::Duplicate, _) => 0,
         (Placement::Local(keeper), Some(weighed)) if keeper == weighed.heaviest => weighed.others,
-        (Placement::Local(_), Some(weighed)) => weighed.fetched.unwrap_or(0),
+        (Placement::Local(_), Some(weighed)) => weighed.fetched.map_or(0, |fetched| fetched.bytes),
         (Placement::Broadcast, _) => sent(group, run),
         (Placement::Central, _) => run.read.saturating_add(run.written),
     };

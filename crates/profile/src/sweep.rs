@@ -41,8 +41,19 @@ pub struct Weighed {
     pub share: f64,
     /// Bytes that the others read and wrote.
     pub others: u64,
-    /// Where one process alone writes it: bytes that the others read.
-    pub fetched: Option<u64>,
+    /// Where one process alone writes it: what the others read.
+    pub fetched: Option<Fetched>,
+}
+
+/// What processes read that another one alone writes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fetched {
+    /// How many bytes.
+    pub bytes: u64,
+    /// In how many accesses.
+    pub accesses: u64,
+    /// In how many accesses the other one wrote them.
+    pub writes: u64,
 }
 
 /// The chunks of all files of a profile.
@@ -144,15 +155,19 @@ struct Weight {
     begun_at: u64,
     at: u64,
     bytes: u128,
-    /// The sums when the current run began: accesses that are not in it, bytes.
-    base: (u64, u128),
+    /// Those of them that write.
+    writes_open: u64,
+    writes: u64,
+    writes_at: u64,
+    /// The sums when the current run began: accesses that are not in it, bytes, writes that are not in it.
+    base: (u64, u128, u64),
 }
 
 impl Weight {
     fn advance(&mut self, to: u64) {
         if to > self.at {
             self.bytes += u128::from(self.open) * u128::from(to - self.at);
-            (self.at, self.begun_at) = (to, 0);
+            (self.at, self.begun_at, self.writes_at) = (to, 0, 0);
         }
     }
 }
@@ -237,6 +252,10 @@ impl Point {
             weight.open += 1;
             weight.begun += 1;
             weight.begun_at += 1;
+            let writes = u64::from(access.is_write());
+            weight.writes_open += writes;
+            weight.writes += writes;
+            weight.writes_at += writes;
         }
     }
 
@@ -249,6 +268,7 @@ impl Point {
             let weight = &mut weights[access.process as usize];
             weight.advance(self.at);
             weight.open -= 1;
+            weight.writes_open -= u64::from(access.is_write());
         }
     }
 
@@ -290,7 +310,8 @@ impl Point {
             for &user in &self.users {
                 let weight = &mut weights[user as usize];
                 weight.advance(self.at);
-                weight.base = (weight.begun - weight.open, weight.bytes);
+                let Weight { begun, open, bytes, writes, writes_open, .. } = *weight;
+                weight.base = (begun - open, bytes, writes - writes_open);
             }
         }
         let group = match signatures.numbers.get(&self.key) {
@@ -350,12 +371,16 @@ impl Point {
                 most = Some((bytes, count, process));
             }
             if group.writers == [process] {
-                of_writer = Some(bytes);
+                of_writer = Some((bytes, count, weight.writes - weight.writes_at - weight.base.2));
             }
         }
         let (most, count, heaviest) = most?;
         let share = (most as f64 / all as f64).min(count as f64 / accesses as f64);
-        let fetched = of_writer.map(|own| bytes(all - own));
+        let fetched = of_writer.map(|(own, count, writes)| Fetched {
+            bytes: bytes(all - own),
+            accesses: accesses - count,
+            writes,
+        });
         Some(Weighed { heaviest, share, others: bytes(all - most), fetched })
     }
 }

@@ -87,7 +87,7 @@ enum By {
 enum When {
     /// Each of its users has one
     Always,
-    /// If updating them moves fewer bytes than reading it where it was written, at its writer's
+    /// If updating them moves fewer bytes, or takes fewer accesses, than reading it at its writer's
     IfCheaper,
 }
 
