@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::file::{File, Lazy, Parts};
 use crate::handles;
 use crate::name::Name;
-use crate::placing::{Homes, share_table};
+use crate::placing::{Homes, share_table, table_words};
 use crate::settings::{Collective, Facts, ships};
 use crate::storage::{self, KeptPointer, Storage, counted};
 use crate::team::{Same, Team};
@@ -133,18 +133,24 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
         }
         let [kind, block, stripe, servers] = Facts::of(&storage).words();
         let kept = storage.retained().unwrap_or(0);
+        let [hash_high, hash_low, len] = table_words(&storage);
         first = Some(storage);
         let [id, kept] = [id, kept].map(|n| [(n >> 64) as u64, n as u64]);
         let [keeper, program] = [keeper.0.into(), storage::program()];
-        Ok([id[0], id[1], start, keeper, kind, block, stripe, servers, kept[0], kept[1], program])
+        let [id_high, id_low, kept_high, kept_low] = [id[0], id[1], kept[0], kept[1]];
+        Ok([
+            id_high, id_low, start, keeper, kind, block, stripe, servers, kept_high, kept_low, program,
+            hash_high, hash_low, len,
+        ])
     })?;
-    let [high, low, start, keeper, kind, block, stripe, servers, kept_high, kept_low, program] = words;
+    let [high, low, start, keeper, kind, block, stripe, servers, kept_high, kept_low, program, table @ ..] =
+        words;
     storage::belong_to(program);
     let id = u128::from(high) << 64 | u128::from(low);
     let facts = Facts::from_words([kind, block, stripe, servers]);
     let collective = Collective::new(&hints, &facts, team);
     if facts.placed && team.size > 1 {
-        share_table(team, &name, first.as_ref())?;
+        share_table(team, &name, table, first.as_ref())?;
     }
     let later = hints.no_indep_rw() && !collective.write.aggregators.contains(&team.rank);
     let mine = match first {

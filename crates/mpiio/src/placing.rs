@@ -99,14 +99,20 @@ impl Homes {
     }
 }
 
-/// Has rank 0, which has opened a placed file, tell its table to those who do not know it: from the metadata server
+/// What a file's table is known by, if it has one, as ranks tell each other.
+pub(crate) fn table_words(storage: &Storage) -> [u64; 3] {
+    let id = storage.table().map(Table::id);
+    id.map_or([0; 3], |id| [(id.hash >> 64) as u64, id.hash as u64, u64::from(id.len)])
+}
+
+/// Has rank 0, which has opened a placed file with this table, tell its table to those who do not know it: from the metadata server
 /// everybody would get megabytes. Collective.
-pub(crate) fn share_table(team: &Team, name: &Name, first: Option<&Storage>) -> Result<()> {
-    let table = first.and_then(Storage::table);
-    let [high, low, len] = team.first_does(|| {
-        let id = table.map(Table::id);
-        Ok(id.map_or([0; 3], |id| [(id.hash >> 64) as u64, id.hash as u64, u64::from(id.len)]))
-    })?;
+pub(crate) fn share_table(
+    team: &Team,
+    name: &Name,
+    [high, low, len]: [u64; 3],
+    first: Option<&Storage>,
+) -> Result<()> {
     let id = TableId { hash: u128::from(high) << 64 | u128::from(low), len: len as u32 };
     // Who has no partition says so when he opens the file.
     let partition = storage::partition_of(name).and_then(Result::ok);
@@ -114,6 +120,7 @@ pub(crate) fn share_table(team: &Team, name: &Name, first: Option<&Storage>) -> 
     let mut missing = [u64::from(is_new)];
     team.agree_on(Ok(()), &[], &mut missing)?;
     if missing[0] > 0 {
+        let table = first.and_then(Storage::table);
         let mut bytes = table.map_or_else(|| vec![0; len as usize], Table::to_bytes);
         team.share_from_first(&mut bytes)?;
         if let Some(partition) = partition.filter(|_| is_new) {
