@@ -73,11 +73,10 @@ pub fn make(profile: &Profile, rule: Rule, from: &str) -> Plan {
 
 fn place(group: &Group, run: &Run, rule: Rule) -> Placement {
     let dominates = |share| rule.dominance.is_some_and(|least| share >= least);
-    let others = group.users.len() as u64 - 1;
+    let others = group.users.len() as u128 - 1;
     let is_dear = || {
         let fetched = run.weighed.and_then(|weighed| weighed.fetched);
-        let is_less =
-            |f: Fetched| f.bytes <= sent(group, run) && f.accesses <= f.writes.saturating_mul(others);
+        let is_less = |f: Fetched| f.bytes <= sent(group, run) && f.reads <= f.writes.saturating_mul(others);
         rule.broadcast == Broadcast::IfCheaper && fetched.is_some_and(is_less)
     };
     match (&group.users[..], run.weighed, &group.writers[..]) {

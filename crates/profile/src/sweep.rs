@@ -50,11 +50,14 @@ pub struct Weighed {
 pub struct Fetched {
     /// How many bytes.
     pub bytes: u64,
-    /// In how many accesses.
-    pub accesses: u64,
-    /// In how many accesses the other one wrote them.
-    pub writes: u64,
+    /// What part of the accesses with which they read lies here, and of those with which the other one wrote: an access
+    /// of n bytes has a share of [`CALL`] / n in each.
+    pub reads: u128,
+    pub writes: u128,
 }
+
+/// One access: a number that many lengths divide, the least common multiple of 1 to 20 among them.
+pub const CALL: u64 = 232_792_560 << 34;
 
 /// The chunks of all files of a profile.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -155,21 +158,48 @@ struct Weight {
     begun_at: u64,
     at: u64,
     bytes: u128,
-    /// Those of them that write.
-    writes_open: u64,
-    writes: u64,
-    writes_at: u64,
-    /// The sums when the current run began: accesses that are not in it, bytes, writes that are not in it.
-    base: (u64, u128, u64),
+    reads: Calls,
+    writes: Calls,
+    /// The sums when the current run began: accesses that are not in it, bytes.
+    base: (u64, u128),
+}
+
+/// Shares of accesses, see [`Fetched`].
+#[derive(Clone, Copy, Default)]
+struct Calls {
+    /// Of those that are open, in each byte.
+    rate: u128,
+    sum: u128,
+    /// The sum when the current run began.
+    base: u128,
 }
 
 impl Weight {
+    fn calls(&mut self, access: &Access) -> &mut Calls {
+        if access.is_write() { &mut self.writes } else { &mut self.reads }
+    }
+
     fn advance(&mut self, to: u64) {
         if to > self.at {
             self.bytes += u128::from(self.open) * u128::from(to - self.at);
-            (self.at, self.begun_at, self.writes_at) = (to, 0, 0);
+            for calls in [&mut self.reads, &mut self.writes] {
+                calls.sum += calls.rate * u128::from(to - self.at);
+            }
+            (self.at, self.begun_at) = (to, 0);
         }
     }
+}
+
+impl Calls {
+    /// In the current run.
+    fn here(&self) -> u128 {
+        self.sum - self.base
+    }
+}
+
+/// An access in each of its bytes.
+fn share(access: &Access) -> u128 {
+    u128::from(CALL / (access.end - access.offset).max(1))
 }
 
 /// A run that is not at its end.
@@ -252,10 +282,7 @@ impl Point {
             weight.open += 1;
             weight.begun += 1;
             weight.begun_at += 1;
-            let writes = u64::from(access.is_write());
-            weight.writes_open += writes;
-            weight.writes += writes;
-            weight.writes_at += writes;
+            weight.calls(access).rate += share(access);
         }
     }
 
@@ -268,7 +295,7 @@ impl Point {
             let weight = &mut weights[access.process as usize];
             weight.advance(self.at);
             weight.open -= 1;
-            weight.writes_open -= u64::from(access.is_write());
+            weight.calls(access).rate -= share(access);
         }
     }
 
@@ -310,8 +337,10 @@ impl Point {
             for &user in &self.users {
                 let weight = &mut weights[user as usize];
                 weight.advance(self.at);
-                let Weight { begun, open, bytes, writes, writes_open, .. } = *weight;
-                weight.base = (begun - open, bytes, writes - writes_open);
+                weight.base = (weight.begun - weight.open, weight.bytes);
+                for calls in [&mut weight.reads, &mut weight.writes] {
+                    calls.base = calls.sum;
+                }
             }
         }
         let group = match signatures.numbers.get(&self.key) {
@@ -356,7 +385,7 @@ impl Point {
 
     fn weighed(&mut self, group: &Group) -> Option<Weighed> {
         let weights = self.weights.as_mut().filter(|_| group.users.len() > 1)?;
-        let (mut accesses, mut all) = (0u64, 0u128);
+        let (mut accesses, mut all, mut reads) = (0u64, 0u128, 0u128);
         let mut most: Option<(u128, u64, ProcessId)> = None;
         let mut of_writer = None;
         for &process in &group.users {
@@ -371,14 +400,15 @@ impl Point {
                 most = Some((bytes, count, process));
             }
             if group.writers == [process] {
-                of_writer = Some((bytes, count, weight.writes - weight.writes_at - weight.base.2));
+                of_writer = Some((bytes, weight.reads.here(), weight.writes.here()));
             }
+            reads += weight.reads.here();
         }
         let (most, count, heaviest) = most?;
         let share = (most as f64 / all as f64).min(count as f64 / accesses as f64);
-        let fetched = of_writer.map(|(own, count, writes)| Fetched {
+        let fetched = of_writer.map(|(own, own_reads, writes)| Fetched {
             bytes: bytes(all - own),
-            accesses: accesses - count,
+            reads: reads - own_reads,
             writes,
         });
         Some(Weighed { heaviest, share, others: bytes(all - most), fetched })

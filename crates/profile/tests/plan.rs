@@ -141,6 +141,11 @@ fn what_is_read_no_more_than_it_is_sent_stays_with_its_writer_if_asked_for() {
     assert_eq!(placed(again), (Placement::Broadcast, 100), "read twice, sent once");
     let bit_by_bit = "0,f,0,50,read,8\n0,f,50,50,read,9\n1,f,0,100,write,0\n";
     assert_eq!(placed(bit_by_bit), (Placement::Broadcast, 100), "sent in one access, read in two");
+    // Of each chunk of these one access reads; but one writes all of them, or all are read by one.
+    let parts =
+        |whole: &str, part: &str| format!("0,f,0,50,{part},9\n2,f,50,50,{part},9\n1,f,0,100,{whole},0\n");
+    assert_eq!(placed(&parts("write", "read")), (Placement::Broadcast, 50));
+    assert_eq!(placed(&parts("read", "write")), (Placement::Local(ProcessId(0)), 50));
     assert_eq!(placed("0,f,0,100,read,8\n1,f,0,100,read,9\n"), (Placement::Duplicate, 0));
     assert_eq!(placed("0,f,0,100,write,8\n1,f,0,100,write,9\n"), (Placement::Central, 200));
 }
@@ -240,13 +245,15 @@ proptest! {
             };
             let each = always.offset..always.end();
             let fetched: u64 = each.map(|at| accesses.iter().filter(|a| reads(at, a)).count() as u64).sum();
-            let touching = |access: &&Access| {
-                access.file() == number && access.offset < always.end() && access.end > always.offset
+            // What part of the accesses is here, in parts of which any access has a whole number.
+            let part = |access: &Access| {
+                let here = access.end.min(always.end()).saturating_sub(access.offset.max(always.offset));
+                if access.file() == number { here * (232_792_560 / (access.end - access.offset)) } else { 0 }
             };
-            let count = |wanted: &dyn Fn(&Access) -> bool| {
-                accesses.iter().filter(touching).filter(|access| wanted(access)).count() as u64
+            let parts = |wanted: &dyn Fn(&&Access) -> bool| -> u64 {
+                accesses.iter().filter(wanted).map(part).sum()
             };
-            let (reads, writes) = (count(&|a| a.process != writer.0), count(&|a| a.is_write()));
+            let (reads, writes) = (parts(&|a| a.process != writer.0), parts(&|a| a.is_write()));
             let is_few = reads <= writes * (group.users.len() as u64 - 1);
             let (placement, moved) = match fetched <= always.moved && is_few {
                 true => (Placement::Local(writer), fetched),
