@@ -50,9 +50,9 @@ pub struct Weighed {
 pub struct Fetched {
     /// How many bytes.
     pub bytes: u64,
-    /// What part of the accesses with which they read lies here, and of those with which the other one wrote: an access
-    /// of n bytes has a share of [`CALL`] / n in each.
+    /// What part of the accesses with which they read lies here: an access of n bytes has [`CALL`] / n in each.
     pub reads: u128,
+    /// The same of those with which the other one wrote.
     pub writes: u128,
 }
 
