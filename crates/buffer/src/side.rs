@@ -6,7 +6,7 @@
 use pario_view::{Cursor, Run};
 
 /// `count` pieces of `len` bytes at `a + i * a_stride` and `b + i * b_stride`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stretch {
     pub a: i64,
     pub a_stride: i64,

@@ -4,7 +4,10 @@ use pario_units::Offset;
 use pario_view::{Cursor, Pattern};
 
 use crate::kernel;
-use crate::side::Zip;
+use crate::side::{Stretch, Zip};
+
+/// Stretches that are found before they are copied.
+const BATCH: usize = 32;
 
 /// The program's memory: `count` instances of a pattern, tiled by its extent from a base address.
 ///
@@ -195,7 +198,9 @@ impl UserBuffer {
         });
     }
 
-    /// Runs over the common stretches of buffer and file, checking that each lies in the window.
+    /// Runs over the common stretches of buffer and file, checking that each lies in the window. Several are found before
+    /// they are copied: then the processor fetches the bytes of all of them at once, where in between two it would be
+    /// busy with finding the next.
     fn zip(
         &self,
         at: u64,
@@ -203,22 +208,34 @@ impl UserBuffer {
         file: &mut Cursor,
         window: usize,
         origin: Offset,
-        mut copy: impl FnMut(*mut u8, usize, &crate::side::Stretch),
+        copy: impl Fn(*mut u8, usize, &Stretch),
     ) {
         let mut user = self.cursor(at);
+        let mut stretches = Zip::new(&mut user, file, len);
+        let mut batch = [Stretch::default(); BATCH];
         let mut done = 0;
-        for s in Zip::new(&mut user, file, len) {
-            let first = i128::from(s.b) - i128::from(origin.0);
-            let reach = if s.count == 1 { 0 } else { i128::from(s.b_stride) * (i128::from(s.count) - 1) };
-            let last = first + reach;
-            let end = first.max(last) + i128::from(s.len);
-            assert!(
-                first.min(last) >= 0 && end <= window as i128,
-                "file bytes {}.. lie outside the window of {window} bytes at {origin}",
-                s.b
-            );
-            copy(self.address(s.a), first as usize, &s);
-            done += s.len * s.count;
+        loop {
+            let mut found = 0;
+            for (room, s) in batch.iter_mut().zip(&mut stretches) {
+                let first = i128::from(s.b) - i128::from(origin.0);
+                let reach = if s.count == 1 { 0 } else { i128::from(s.b_stride) * (i128::from(s.count) - 1) };
+                let last = first + reach;
+                let end = first.max(last) + i128::from(s.len);
+                assert!(
+                    first.min(last) >= 0 && end <= window as i128,
+                    "file bytes {}.. lie outside the window of {window} bytes at {origin}",
+                    s.b
+                );
+                *room = Stretch { b: first as i64, ..s };
+                done += s.len * s.count;
+                found += 1;
+            }
+            for s in &batch[..found] {
+                copy(self.address(s.a), s.b as usize, s);
+            }
+            if found < BATCH {
+                break;
+            }
         }
         assert!(done == len, "buffer or view end after {done} of {len} bytes");
     }
