@@ -19,9 +19,8 @@ use pario_units::{ErrorKind, FileId, ServerId};
 use pario_wire::message::{self, OF_COPIES};
 use pario_wire::{Reply, Request};
 
-use crate::core::{succeeded, unexpected};
+use crate::core::unexpected;
 use crate::error::{Error, Result};
-use crate::lane::SPARE;
 use crate::open::Open;
 use crate::plan::Chunk;
 use crate::transfer::Work;
@@ -133,15 +132,11 @@ impl Open {
 
     /// What a server answers that others can stand in for, unless it is down.
     pub fn ask_at_once(&self, place: u16, request: &Request) -> Option<Reply> {
-        let (link, since) = (self.link(place), Instant::now());
+        let link = self.link(place);
         if link.is_down() {
             return None;
         }
-        let deadline = since + self.core.options.deadline / SPARE;
-        let asked = self.core.hold(link.server, deadline).and_then(|mut held| {
-            held.connect_at_once(since, deadline)?;
-            succeeded(link.server, held.call(self.core.next_request(), request, since, deadline)?)
-        });
+        let asked = self.core.call_at_once(link.server, request);
         if asked.is_err() {
             link.is_down_now();
         }

@@ -178,14 +178,13 @@ impl Core {
         succeeded(server, held.call_with(self.next_request(), request, payload, into, since, deadline)?)
     }
 
-    /// Tells a server something that it can do without: one that is away is not waited for.
-    pub fn tell(&self, server: ServerId, request: &Request) -> Result<()> {
+    /// Asks a server that can be done without: one that is away is not waited for.
+    pub fn call_at_once(&self, server: ServerId, request: &Request) -> Result<Reply> {
         let since = Instant::now();
         let deadline = since + self.options.deadline / SPARE;
         let mut held = self.hold(server, deadline)?;
         held.connect_at_once(since, deadline)?;
-        let reply = held.call(self.next_request(), request, since, deadline)?;
-        succeeded(server, reply).map(drop)
+        succeeded(server, held.call(self.next_request(), request, since, deadline)?)
     }
 
     /// Asks the metadata server.

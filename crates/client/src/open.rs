@@ -119,7 +119,7 @@ impl Open {
         for (server, ranges) in self.layout.orders() {
             let range = |range: Range<u64>| message::Range { at: range.start, len: range.end - range.start };
             let ranges = ranges.into_iter().map(range).collect();
-            let _ = self.core.tell(server, &Request::Arrange { file: self.file, ranges });
+            let _ = self.core.call_at_once(server, &Request::Arrange { file: self.file, ranges });
         }
     }
 
