@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod build;
+pub mod dice;
 mod files;
 mod gate;
 mod host;
@@ -17,6 +18,7 @@ mod library;
 mod mount;
 pub mod partition;
 mod process;
+pub mod processes;
 mod run;
 mod stats;
 

@@ -5,14 +5,12 @@ mod cable;
 mod clients;
 mod copies;
 mod crew;
-mod dice;
 mod faults;
 mod fence;
 mod hosts;
 mod limits;
 mod model;
 mod order;
-mod processes;
 mod site;
 mod starts;
 mod step;
@@ -24,7 +22,8 @@ mod world;
 
 use std::time::{Duration, Instant};
 
-use dice::Dice;
+use pario_conformance::dice::Dice;
+use pario_conformance::{dice, processes};
 
 /// For what has to come true soon, though nobody says when: fails if it does not within ten seconds.
 #[track_caller]

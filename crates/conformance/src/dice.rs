@@ -5,10 +5,13 @@
 pub struct Dice(u64);
 
 impl Dice {
+    /// The numbers of this seed.
     pub fn new(seed: u64) -> Dice {
         Dice(seed)
     }
 
+    /// The next number.
+    #[expect(clippy::should_implement_trait, reason = "a source never ends")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -27,14 +30,17 @@ impl Dice {
         self.below(n as u64) as usize
     }
 
+    /// `true` once in `n` times.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
+    /// One of these.
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.index(from.len())]
     }
 
+    /// So many random bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(len + 8);
         while bytes.len() < len {

@@ -22,6 +22,7 @@ impl Process {
         found
     }
 
+    /// A file of it in `/proc`.
     fn file(self, name: &str) -> String {
         format!("/proc/{}/{name}", self.0)
     }
@@ -43,6 +44,22 @@ impl Process {
         let stat = fs::read_to_string(self.file("stat")).unwrap_or_default();
         let fields = stat.rsplit_once(')').map_or("", |(_, after)| after).split_whitespace();
         fields.map(str::to_owned).collect()
+    }
+
+    /// The process that started it, or that took it over; 0 once it has ended.
+    pub fn parent(self) -> Process {
+        Process(self.fields().get(1).and_then(|field| field.parse().ok()).unwrap_or(0))
+    }
+
+    /// Whether it is stopped.
+    pub fn is_stopped(self) -> bool {
+        self.fields().first().is_some_and(|state| state == "T")
+    }
+
+    /// Whether it has a file below this directory open.
+    pub fn has_open_below(self, dir: &Path) -> bool {
+        let files = fs::read_dir(self.file("fd")).into_iter().flatten().flatten();
+        files.filter_map(|file| fs::read_link(file.path()).ok()).any(|path| path.starts_with(dir))
     }
 
     /// Ticks of CPU time that it has used, for itself and in the system: the 14th and 15th field.
@@ -81,7 +98,8 @@ impl Process {
         self.signal("-CONT");
     }
 
-    fn signal(self, name: &str) {
+    /// Sends it a signal, such as `-TERM`.
+    pub fn signal(self, name: &str) {
         let mut kill = Command::new("kill");
         // It may just have ended by itself.
         let _ = kill.args([name, "--", &self.0.to_string()]).stderr(Stdio::null()).status();
