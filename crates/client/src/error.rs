@@ -135,6 +135,11 @@ pub enum Error {
 pub enum Cause {
     /// Nobody says where it is.
     NoAddress,
+    /// It has a local socket, but not on this host, and listens on no network address.
+    LocalOnly {
+        /// The partition.
+        partition: String,
+    },
     /// The connection did not come about, or broke.
     Transport(pario_transport::Error),
     /// Another thread of this program was using the connection all the time.
@@ -256,6 +261,11 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Cause::NoAddress => f.write_str("it is not running"),
+            Cause::LocalOnly { partition } => write!(
+                f,
+                "it is not running on this host, and partition {partition} listens on no network address; if it is down, \
+                 'pario up {partition}' starts it; to use it from other hosts, set listen = ADDRESS in its partition file"
+            ),
             Cause::Transport(cause) => cause.fmt(f),
             Cause::Taken => f.write_str("other requests of this program were in its way"),
         }

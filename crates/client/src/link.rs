@@ -264,7 +264,8 @@ impl Held<'_> {
                 return if moved && Instant::now() < deadline { Ok(false) } else { Err(error) };
             }
         };
-        let hopeless = self.line.cache.is_none() && matches!(cause, Cause::NoAddress);
+        let hopeless =
+            self.line.cache.is_none() && matches!(cause, Cause::NoAddress | Cause::LocalOnly { .. });
         if hopeless || Instant::now() >= deadline {
             return Err(self.core.unreachable(self.link.server, since, cause));
         }
@@ -303,7 +304,7 @@ impl Held<'_> {
             resume_ledger: self.line.ledger,
         };
         let deadline = deadline.min(Instant::now() + ATTEMPT);
-        let mut trouble = Trouble::Passing(Cause::NoAddress);
+        let mut trouble = Trouble::Passing(target.why_unusable(self.link.server));
         let silence = self.core.options.deadline.max(LEAST_SILENCE);
         let tuning = Tuning { silence, ..Tuning::default() };
         for address in target.candidates(self.link.server, self.core.options.far) {

@@ -7,7 +7,7 @@ use pario_transport::Address;
 use pario_units::{PartitionId, ServerId};
 use pario_wire::Secret;
 
-use crate::error::{Error, Result};
+use crate::error::{Cause, Error, Result};
 
 /// A partition and where its servers are.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub struct Target {
     /// What lets clients in.
     pub secret: Secret,
     /// The addresses of each server, by its number, in the order in which to try them: a Unix socket, which
-    /// counts only if it exists on this host, before TCP. None: the server is not running.
+    /// counts only if its directory exists on this host, before TCP. None: the server is not running.
     pub servers: Vec<Vec<Address>>,
     /// The server that keeps the name space.
     pub metadata: ServerId,
@@ -100,6 +100,14 @@ impl Target {
         matches!(self.candidates(server, far).first(), Some(Address::Unix(_)))
     }
 
+    /// Why a server cannot be reached of which this host has no usable address.
+    pub(crate) fn why_unusable(&self, server: ServerId) -> Cause {
+        match self.servers.get(usize::from(server.0)).is_some_and(|known| !known.is_empty()) {
+            true => Cause::LocalOnly { partition: self.name.clone() },
+            false => Cause::NoAddress,
+        }
+    }
+
     /// The addresses to try for a server, in this order. `far`: only as other hosts do, if it listens for those.
     pub(crate) fn candidates(&self, server: ServerId, far: bool) -> Vec<Address> {
         let known = self.servers.get(usize::from(server.0)).map_or(&[][..], Vec::as_slice);
@@ -114,7 +122,8 @@ impl Target {
 
 fn usable(address: &Address) -> bool {
     match address {
-        Address::Unix(path) => path.exists(),
+        // A server that is just being started again has the directory, and no socket for a moment.
+        Address::Unix(path) => path.parent().is_some_and(Path::exists),
         Address::Tcp(..) => true,
     }
 }

@@ -45,5 +45,10 @@ fn a_partition_is_found_by_its_name_when_it_is_up() {
     let partition = connect("found").expect("connected");
     assert_eq!((partition.name(), partition.id(), partition.servers().count()), ("found", entry.id, 2));
     partition.servers().for_each(|server| partition.ping(server).expect("answered"));
+    registry
+        .update("found", |entry| entry.running.values_mut().for_each(|running| running.tcp = None))
+        .expect("updated");
+    let elsewhere = connect("found").expect_err("nothing leads there");
+    assert!(elsewhere.to_string().contains("partition found listens on no network address"), "{elsewhere}");
     std::fs::remove_dir_all(&dir).expect("removed");
 }

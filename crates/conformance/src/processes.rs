@@ -80,6 +80,24 @@ impl Process {
         line.and_then(|text| text.split_whitespace().next()?.parse().ok()).unwrap_or(0)
     }
 
+    /// The addresses (in hexadecimal, with the port) at which it listens by TCP.
+    pub fn listens_at(self) -> Vec<String> {
+        let links = fs::read_dir(self.file("fd")).into_iter().flatten().flatten();
+        let sockets: Vec<String> = links
+            .filter_map(|link| {
+                let to = fs::read_link(link.path()).ok()?.to_str()?.to_owned();
+                Some(to.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())
+            })
+            .collect();
+        let tables =
+            ["net/tcp", "net/tcp6"].map(|name| fs::read_to_string(self.file(name)).unwrap_or_default());
+        let rows =
+            tables.iter().flat_map(|table| table.lines().skip(1)).map(|row| row.split_whitespace().collect());
+        rows.filter(|row: &Vec<&str>| row[3] == "0A" && sockets.iter().any(|socket| socket == row[9]))
+            .map(|row| row[1].to_owned())
+            .collect()
+    }
+
     /// Ends it as the kernel does when memory is short.
     pub fn kill(self) {
         self.signal("-KILL");

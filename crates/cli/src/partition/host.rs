@@ -1,6 +1,6 @@
 //! Which host is this, and is a node this host?
 
-use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs, UdpSocket};
 
 /// This host's name.
 pub fn name() -> String {
@@ -38,6 +38,22 @@ fn is_own(address: IpAddr) -> bool {
     !address.is_unspecified() && UdpSocket::bind((address, 0)).is_ok()
 }
 
+/// The address that this host has by the node's name, at which a server listens for other hosts. A name that other hosts
+/// cannot have looked up the same way leads to every address, and to a note for the user.
+pub fn own_address(node: &str) -> (IpAddr, Option<String>) {
+    let mut own = addresses(node).into_iter().filter(|address| !address.is_loopback() && is_own(*address));
+    match own.next() {
+        Some(address) => (address, None),
+        None => {
+            let note = format!(
+                "the name {node} leads to no network address of its own host: the server listens at all addresses; set \
+                 listen = ADDRESS to choose one"
+            );
+            (Ipv4Addr::UNSPECIFIED.into(), Some(note))
+        }
+    }
+}
+
 /// How other hosts reach a server: the address it listens at, or the node's name where it listens at all of
 /// them.
 pub fn reachable(listens: &str, node: &str) -> String {
@@ -69,6 +85,17 @@ mod tests {
         assert!(is_named("n1", "n1.cluster") && is_named("n1.cluster", "n1"));
         assert!(!is_named("n1.cluster", "n1.elsewhere") && !is_named("n2", "n1"));
         assert!(!is_named("10.0.0.1", "10"));
+    }
+
+    #[test]
+    fn a_name_without_a_network_address_of_this_host_leads_to_all_addresses() {
+        for node in ["localhost", "127.0.0.1", "203.0.113.7"] {
+            let (address, note) = own_address(node);
+            assert!(address.is_unspecified() && note.expect("a note").contains(node), "{node}");
+        }
+        if let Some(own) = addresses(&name()).into_iter().find(|a| !a.is_loopback() && is_own(*a)) {
+            assert_eq!(own_address(&own.to_string()), (own, None));
+        }
     }
 
     #[test]

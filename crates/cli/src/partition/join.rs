@@ -3,14 +3,14 @@
 use super::error::Error;
 use super::host;
 use super::message::{Peers, Said, Start, line, next_line};
-use pario_registry::{Entry, Running, Scheduling, Secret};
+use pario_registry::{Entry, Listen, Running, Scheduling, Secret};
 use pario_server::{Config, Server};
 use pario_transport::{Address, Connection, Tuning, fresh_client};
 use pario_units::{ErrorKind, PartitionId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::{Envelope, Reply, Request};
 use std::io::{BufRead, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -45,7 +45,8 @@ fn try_to_serve(input: &mut impl BufRead, output: &mut impl Write) -> Result<(),
     let told = next_line(input).map_err(|e| format!("reading the start message: {e}"))?;
     let told = told.ok_or("no start message came")?;
     let start: Start = serde_json::from_slice(&told).map_err(|e| format!("the start message: {e}"))?;
-    let server = start_server(&config(&start)?)?;
+    let (address, note) = listening(&start)?;
+    let server = start_server(&config(&start, address)?)?;
     let started = server.started();
     if let Some(adopted) = &started.adopted {
         eprintln!(
@@ -59,7 +60,7 @@ fn try_to_serve(input: &mut impl BufRead, output: &mut impl Write) -> Result<(),
         Address::Tcp(host, port) => format!("{host}:{port}"),
         Address::Unix(path) => path.display().to_string(),
     });
-    let ready = Said::Ready { pid: std::process::id(), unix: unix.display().to_string(), tcp };
+    let ready = Said::Ready { pid: std::process::id(), unix: unix.display().to_string(), tcp, note };
     let say =
         |output: &mut dyn Write, said: &Said| output.write_all(&line(said)).and_then(|()| output.flush());
     say(output, &ready).map_err(|e| format!("whoever started this server is gone: {e}"))?;
@@ -109,7 +110,18 @@ pub fn clear(entry: &Entry, named: Option<&Path>) -> Result<(), Error> {
     Ok(())
 }
 
-fn config(start: &Start) -> Result<Config, String> {
+/// Where the server listens for other hosts, and what the user has to know about it.
+fn listening(start: &Start) -> Result<(Option<IpAddr>, Option<String>), String> {
+    match &start.description.settings().listen {
+        Listen::Auto => {
+            let (address, note) = host::own_address(&start.node);
+            Ok((Some(address), note))
+        }
+        listen => Ok((listen.address().map_err(|e| e.to_string())?, None)),
+    }
+}
+
+fn config(start: &Start, listen: Option<IpAddr>) -> Result<Config, String> {
     let (structure, settings) = (start.description.structure(), start.description.settings());
     let resource = structure.servers.get(usize::from(start.server.0)).ok_or("there is no such server")?;
     let directory = PathBuf::from(&resource.dir);
@@ -121,7 +133,6 @@ fn config(start: &Start) -> Result<Config, String> {
     }
     make_directory(&directory)?;
     let run_directory = pario_registry::run_directory(&base(start), start.partition, start.server);
-    let listen = settings.listen.address().map_err(|e| e.to_string())?;
     let blocks = start.description.cache_blocks();
     let mark = |blocks: u64| u32::try_from(blocks).unwrap_or(u32::MAX);
     Ok(Config {

@@ -20,7 +20,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The version of this conversation.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The longest line: a partition of 65535 servers fits.
 const LONGEST: u64 = 64 << 20;
 
@@ -39,6 +39,8 @@ pub struct Start {
     pub secret: Secret,
     /// Whether the partition has been up before: then the server's directory has to hold its data.
     pub made: bool,
+    /// The name by which other hosts know the server's node.
+    pub node: String,
     /// The TCP port; 0: any.
     pub port: u16,
     /// Where run directories are, if not in the usual place.
@@ -54,8 +56,8 @@ pub struct Start {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "lowercase")]
 pub enum Said {
-    /// It can be reached, and waits for [`Peers`].
-    Ready { pid: u32, unix: String, tcp: Option<String> },
+    /// It can be reached, and waits for [`Peers`]. The note is for the user.
+    Ready { pid: u32, unix: String, tcp: Option<String>, note: Option<String> },
     /// It serves.
     Serving,
     /// It cannot, and ends.
@@ -146,6 +148,7 @@ pub mod tests {
             description: Description::parse("servers = ['/a', 'n1:/b']", Some("p")).expect("sound"),
             secret: Secret::from_bytes(std::array::from_fn(|i| i as u8 * 7)),
             made: true,
+            node: "n1".into(),
             port: 0,
             run_base: None,
             log: "/tmp/log".into(),
@@ -169,8 +172,9 @@ pub mod tests {
 
     #[test]
     fn what_a_server_says_is_one_line() {
-        let ready = Said::Ready { pid: 7, unix: "/run/s".into(), tcp: None };
-        assert_eq!(line(&ready), b"{\"say\":\"ready\",\"pid\":7,\"unix\":\"/run/s\",\"tcp\":null}\n");
+        let ready = Said::Ready { pid: 7, unix: "/run/s".into(), tcp: None, note: None };
+        let expected = b"{\"say\":\"ready\",\"pid\":7,\"unix\":\"/run/s\",\"tcp\":null,\"note\":null}\n";
+        assert_eq!(line(&ready), expected);
         let failed = Said::Failed { why: "two\nlines".into() };
         assert_eq!(line(&failed).iter().filter(|&&byte| byte == b'\n').count(), 1);
         assert_eq!(serde_json::from_slice::<Said>(&line(&failed)).expect("said"), failed);

@@ -12,6 +12,7 @@ pub mod launch;
 pub mod list;
 pub mod message;
 pub mod serve;
+mod start;
 pub mod up;
 
 pub use error::{Error, Why};

@@ -274,7 +274,7 @@ mod tests {
     use std::io::Cursor;
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-    const READY: &str = r#"echo '{"say":"ready","pid":1,"unix":"/u","tcp":"0.0.0.0:4711"}'"#;
+    const READY: &str = r#"echo '{"say":"ready","pid":1,"unix":"/u","tcp":"0.0.0.0:4711","note":null}'"#;
     const SERVING: &str = r#"echo '{"say":"serving"}'"#;
 
     /// Runs a supervisor over shell scripts, the first server's and its successors'; gives its result, what

@@ -1,21 +1,18 @@
 //! `pario up`: creates a partition if need be, and starts the servers of it that do not run.
 //!
 //! The partition's lock is held all the while, so of several who do this at once one does the work and the
-//! others find it done. The registry says that a server runs before that server is told to serve: if this
-//! process is killed in between, the servers end by themselves, and the next `up` finds that they do not
-//! answer.
+//! others find it done.
 
-use super::error::{Error, Why};
-use super::launch::{Here, Launcher, Started, Way};
-use super::message::{Peers, Said, Start, VERSION, line};
-use super::{host, join, print, registry, seconds, serve};
+use super::error::Error;
+use super::launch::Here;
+use super::start::Ask;
+use super::{host, join, print, registry, seconds};
 use crate::env::Environment;
 use clap::Args;
-use pario_registry::{Description, Entry, Registry, Running, Secret};
-use pario_units::{ServerId, Stamp};
+use pario_registry::{Description, Entry, Registry, Secret};
+use pario_units::ServerId;
 use serde_json::json;
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread::ScopedJoinHandle;
@@ -84,7 +81,7 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     if arguments.json {
         eprint!("{note}")
     } else {
-        print(note)?
+        print(&note)?
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -95,7 +92,7 @@ struct Up {
     /// How many servers were started for that.
     started: usize,
     /// What else the user has to know.
-    note: &'static str,
+    note: String,
 }
 
 /// Starts the servers of a partition that exists, if they do not run.
@@ -122,10 +119,10 @@ fn bring_up(
     let dead = dead(&entry, &registry.secret(entry.id)?);
     // Servers of one partition have the same settings: those of the first to run.
     let all = dead.len() == entry.description.structure().servers.len();
-    let note = match entry.description.settings() == description.settings() || all {
-        true => "",
-        false => "changed settings count from the next start of all its servers on\n",
-    };
+    let mut note = String::new();
+    if entry.description.settings() != description.settings() && !all {
+        note += "changed settings count from the next start of all its servers on\n";
+    }
     let entry = match dead.len() {
         0 => entry,
         _ => {
@@ -136,7 +133,9 @@ fn bring_up(
             })?;
             let launcher = Here::new(entry.description.settings().launcher, env);
             let ask = Ask { registry, launcher: &launcher, env };
-            ask.start(entry, &dead, Instant::now() + deadline)?
+            let (entry, notes) = ask.start(entry, &dead, Instant::now() + deadline)?;
+            note += &notes;
+            entry
         }
     };
     Ok(Up { entry, started: dead.len(), note })
@@ -216,149 +215,8 @@ fn report(entry: &Entry, word: &str, started: usize, as_json: bool) -> String {
     }
     let mut text = format!("partition {} {word}\n", entry.name());
     for (id, running) in servers {
-        let tcp = running.tcp.as_deref().unwrap_or("this host only");
+        let tcp = running.tcp.as_deref().unwrap_or("local socket only");
         text += &format!("  server {id}  {}  process {}  {tcp}\n", running.host, running.pid);
     }
     text
-}
-
-/// Starting servers needs these.
-struct Ask<'a> {
-    registry: &'a Registry,
-    launcher: &'a dyn Launcher,
-    env: &'a Environment,
-}
-
-/// A server that is being started.
-struct Starting {
-    server: ServerId,
-    host: String,
-    started: Started<Said>,
-}
-
-impl Ask<'_> {
-    /// Starts these servers, all at once; if one fails, the others are stopped again.
-    fn start(&self, entry: Entry, which: &[ServerId], until: Instant) -> Result<Entry, Error> {
-        let secret = self.registry.secret(entry.id)?;
-        let program = std::env::current_exe().map_err(Error::NoProgram)?;
-        let mut starting = Vec::new();
-        let done = self
-            .launch(&entry, which, &secret, &program, &mut starting)
-            .and_then(|()| self.bring_up(&entry, &mut starting, until));
-        match done {
-            Ok(entry) => {
-                starting.into_iter().for_each(|one| one.started.let_go());
-                Ok(entry)
-            }
-            Err(error) => {
-                starting.into_iter().for_each(|one| one.started.give_up());
-                self.take_back(entry.name(), which, &secret);
-                Err(error)
-            }
-        }
-    }
-
-    /// Stops those of these servers that serve already. Best effort, and the error is another: what cannot be
-    /// stopped or written down now, the next 'up' or 'down' finds in the registry.
-    fn take_back(&self, name: &str, which: &[ServerId], secret: &Secret) {
-        let Ok(entry) = self.registry.get(name) else { return };
-        let gone = |server: &&ServerId| {
-            entry.running.get(server).is_none_or(|running| {
-                !join::answers(running, ANSWER)
-                    || join::shut_down(&entry, **server, running, secret, ANSWER).is_ok()
-            })
-        };
-        let gone: Vec<_> = which.iter().filter(gone).collect();
-        let _ = self.registry.update(name, |entry| entry.running.retain(|server, _| !gone.contains(&server)));
-    }
-
-    fn launch(
-        &self,
-        entry: &Entry,
-        which: &[ServerId],
-        secret: &Secret,
-        program: &Path,
-        starting: &mut Vec<Starting>,
-    ) -> Result<(), Error> {
-        for &server in which {
-            let host = entry.host_of(server).expect("one of the servers").to_owned();
-            let part = match self.launcher.way(&host) {
-                Way::Local => serve::Part::Supervisor,
-                Way::Ssh => serve::Part::Front,
-                Way::Srun | Way::Mpiexec => serve::Part::Attached,
-            };
-            let mut argv = vec![OsString::from(program)];
-            argv.extend(serve::arguments(part).map(OsString::from));
-            let others = which.len() < entry.description.structure().servers.len();
-            let first = line(&self.message(entry, server, secret, others));
-            let started = self.launcher.start(&host, &argv, first)?;
-            starting.push(Starting { server, host, started });
-        }
-        Ok(())
-    }
-
-    fn message(&self, entry: &Entry, server: ServerId, secret: &Secret, others: bool) -> Start {
-        let port = match entry.description.settings().port {
-            // Others that run look for it where it was.
-            0 if others => entry.running.get(&server).and_then(port_of).unwrap_or(0),
-            0 => 0,
-            first => first + server.0,
-        };
-        Start {
-            version: VERSION,
-            partition: entry.id,
-            server,
-            description: entry.description.clone(),
-            secret: secret.clone(),
-            made: entry.made,
-            port,
-            run_base: self.env.run_base.clone(),
-            log: self.registry.dir().join("logs").join(format!("{}.{server}.log", entry.name())),
-            store_delay: self.env.store_delay,
-        }
-    }
-
-    /// Goes through the conversation with all of them.
-    fn bring_up(&self, entry: &Entry, starting: &mut [Starting], until: Instant) -> Result<Entry, Error> {
-        let mut running = BTreeMap::new();
-        for one in &mut *starting {
-            let Said::Ready { pid, unix, tcp } = one.hear(until)? else {
-                return Err(one.failed(Why::OutOfTurn));
-            };
-            let tcp = tcp.map(|tcp| host::reachable(&tcp, &one.host));
-            running.insert(
-                one.server,
-                Running { host: one.host.clone(), pid, unix, tcp, started: Stamp::now() },
-            );
-        }
-        let entry = self.registry.update(entry.name(), |entry| entry.running.extend(running))?;
-        let peers = line(&Peers { peers: entry.running.values().cloned().collect() });
-        for one in &mut *starting {
-            one.started.say(peers.clone());
-        }
-        for one in &mut *starting {
-            if one.hear(until)? != Said::Serving {
-                return Err(one.failed(Why::OutOfTurn));
-            }
-        }
-        Ok(self.registry.update(entry.name(), |entry| entry.made = true)?)
-    }
-}
-
-impl Starting {
-    fn hear(&mut self, until: Instant) -> Result<Said, Error> {
-        match self.started.hear(until) {
-            Ok(Said::Failed { why }) => Err(self.failed(Why::Said(why))),
-            Ok(said) => Ok(said),
-            Err(why) => Err(self.failed(why)),
-        }
-    }
-
-    fn failed(&self, why: Why) -> Error {
-        Error::Start { server: self.server, host: self.host.clone(), why }
-    }
-}
-
-fn port_of(running: &Running) -> Option<u16> {
-    running.tcp.as_ref()?.rsplit_once(':')?.1.parse().ok()
 }

@@ -78,6 +78,24 @@ fn servers_of_other_hosts_are_used_by_tcp() {
 }
 
 #[test]
+fn servers_of_several_hosts_listen_at_the_address_of_their_own_node() {
+    let Some(hosts) = Hosts::new(HOSTS.into()) else { return };
+    let site = site(&hosts, Shape::new(HOSTS));
+    let status = site.succeed(&["status", "trial"]);
+    for (server, running) in site.entry().running {
+        let expected = format!("10.77.0.{}:", server.0 + 1);
+        let tcp = running.tcp.expect("it listens");
+        assert!(tcp.starts_with(&expected), "{tcp}");
+        assert!(status.contains(&format!("server {server} listens at {tcp}")), "{status}");
+        let process = site.process(server).expect("it runs");
+        let listens = process.listens_at();
+        let address = format!("{:02X}004D0A:", server.0 + 1);
+        assert!(listens.len() == 1 && listens[0].starts_with(&address), "{listens:?}");
+    }
+    site.stop();
+}
+
+#[test]
 fn servers_of_other_hosts_may_be_killed() {
     try_seeds(&[72], |dice| {
         let Some(hosts) = Hosts::new(HOSTS.into()) else { return };

@@ -56,8 +56,11 @@ pub struct Site {
 }
 
 impl Site {
-    /// A site whose partition has never been up. Server `i` keeps its data in [`Site::data`]`(i)`.
-    pub fn new(shape: Shape) -> Site {
+    /// A site whose partition has never been up; its servers take clients by TCP, too. Server `i` keeps its data in [`Site::data`]`(i)`.
+    pub fn new(mut shape: Shape) -> Site {
+        if !shape.more.contains("listen") {
+            shape.more += "\nlisten = 127.0.0.1\n";
+        }
         let nodes = vec![String::new(); usize::from(shape.servers)];
         Site::on(shape, &nodes)
     }

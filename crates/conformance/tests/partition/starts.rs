@@ -51,6 +51,30 @@ fn down_leaves_the_data_and_nothing_else() {
     expect_there(&site, "/file", &bytes);
 }
 
+/// Everything is on this host: no interface of it is opened to the network, unless the user says so.
+#[test]
+fn servers_of_one_host_listen_on_no_network_address_by_default() {
+    let site = Site::new(Shape { more: "listen = auto\n".into(), ..Shape::new(2) });
+    let said = site.start();
+    assert_eq!(said.matches("local socket only").count(), 2, "{said}");
+    assert!(site.succeed(&["status", "trial"]).contains("servers listen on local sockets only"));
+    for process in site.server_processes() {
+        assert_eq!(process.listens_at(), Vec::<String>::new());
+    }
+    let bytes = write_something(&site, "/file");
+    expect_there(&site, "/file", &bytes);
+    site.stop();
+    for (listen, address) in [("127.0.0.1", "0100007F:"), ("all", "00000000:")] {
+        let said = site.succeed(&["up", "trial", "--set", &format!("listen={listen}")]);
+        assert!(!said.contains("local socket only"), "{said}");
+        for process in site.server_processes() {
+            let listens = process.listens_at();
+            assert!(listens.len() == 1 && listens[0].starts_with(address), "{listens:?}");
+        }
+        site.stop();
+    }
+}
+
 #[test]
 fn an_empty_directory_in_the_place_of_the_data_is_not_taken_for_it() {
     let site = Site::up(Shape::new(2));

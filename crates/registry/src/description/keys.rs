@@ -215,7 +215,8 @@ static KEYS: &[Key] = &[
         name: "listen",
         aliases: &[],
         structural: FREE,
-        doc: "The address or network interface at which servers listen for other hosts, or all, or none.",
+        doc: "The address or network interface at which servers listen for other hosts, or all, or none. auto: none if \
+              every server is on one host, else the address of the server's node.",
         kind: Kind::Listen { at: |draft| &mut draft.settings.listen },
     },
     Key {
@@ -340,7 +341,9 @@ impl Key {
                     spell_time(*most)
                 )
             }
-            Kind::Listen { .. } => "an address, the name of a network interface, all or none".to_owned(),
+            Kind::Listen { .. } => {
+                "an address, the name of a network interface, auto, all or none".to_owned()
+            }
             Kind::Word { words, .. } => format!("one of {}", words.join(", ")),
         }
     }

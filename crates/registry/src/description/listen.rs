@@ -9,6 +9,8 @@ use crate::sys;
 /// Where servers listen for other hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Listen {
+    /// Nowhere if every server is on one host, else at the address that the server's node has by its name.
+    Auto,
     /// At every address.
     All,
     /// Nowhere: only processes of the same host get in.
@@ -20,11 +22,12 @@ pub enum Listen {
 }
 
 impl Listen {
-    /// The address on this host; `None`: do not listen.
+    /// The address on this host; `None`: do not listen. [`Listen::Auto`] does not listen: a caller that knows of several
+    /// hosts chooses the address.
     pub fn address(&self) -> Result<Option<IpAddr>, Error> {
         match self {
             Listen::All => Ok(Some(Ipv4Addr::UNSPECIFIED.into())),
-            Listen::Nowhere => Ok(None),
+            Listen::Auto | Listen::Nowhere => Ok(None),
             Listen::Address(address) => Ok(Some(*address)),
             Listen::Interface(name) => {
                 let all = sys::interface_addresses(name)
@@ -37,6 +40,9 @@ impl Listen {
     }
 
     pub(super) fn parse(text: &str) -> Option<Listen> {
+        if text.eq_ignore_ascii_case("auto") {
+            return Some(Listen::Auto);
+        }
         if text.eq_ignore_ascii_case("all") {
             return Some(Listen::All);
         }
@@ -56,6 +62,7 @@ impl Listen {
 impl fmt::Display for Listen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Listen::Auto => f.write_str("auto"),
             Listen::All => f.write_str("all"),
             Listen::Nowhere => f.write_str("none"),
             Listen::Address(address) => address.fmt(f),
@@ -72,6 +79,7 @@ mod tests {
     #[test]
     fn a_place_to_listen_is_a_word_an_address_or_an_interface() {
         for (text, listen) in [
+            ("auto", Listen::Auto),
             ("all", Listen::All),
             ("NONE", Listen::Nowhere),
             ("10.0.0.1", Listen::Address(Ipv4Addr::new(10, 0, 0, 1).into())),

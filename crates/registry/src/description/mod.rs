@@ -170,7 +170,7 @@ impl Default for Settings {
             supervise: true,
             launcher: Launcher::Auto,
             port: 0,
-            listen: Listen::All,
+            listen: Listen::Auto,
             deadline: Duration::from_secs(30),
         }
     }

@@ -172,7 +172,7 @@ fn any_settings() -> impl Strategy<Value = Settings> {
     let water = (1u8..50, 51u8..=100, any::<bool>());
     let words = (0..2usize, 0..5usize, 0..5usize, any::<bool>());
     let numbers = ((1u64 << 20)..(1 << 40), 4096u64..(64 << 20), 1u16..=256, 0u16..60000, 100u64..86_400_000);
-    let listen = "(all|none|10\\.0\\.0\\.[1-9]|fd00::[1-9]|[a-z]{3,8}[0-9])"
+    let listen = "(auto|all|none|10\\.0\\.0\\.[1-9]|fd00::[1-9]|[a-z]{3,8}[0-9])"
         .prop_map(|text| Listen::parse(&text).expect("one"));
     (water, words, numbers, listen).prop_map(|(water, words, numbers, listen)| {
         let (low, high, in_blocks) = water;

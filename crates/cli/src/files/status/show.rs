@@ -3,6 +3,7 @@
 use super::super::table::{Side, Table};
 use super::super::text::{count, percent, short_size, span};
 use super::ask::{Picture, State};
+use pario_registry::{Entry, Running};
 use pario_units::{ServerId, Stamp};
 use pario_wire::message::{Leases, Prefetches, Status};
 use serde_json::{Value, json};
@@ -81,7 +82,18 @@ pub fn table(picture: &Picture, before: &mut Before, at: Duration, now: Stamp) -
         cells.resize(sides.len(), "-".to_owned());
         rows.row(cells);
     }
-    text + &rows.text(0) + &notes
+    text + &rows.text(0) + &listening(entry) + &notes
+}
+
+/// Where the servers that run listen for other hosts.
+fn listening(entry: &Entry) -> String {
+    let at = |(server, running): (&ServerId, &Running)| {
+        running.tcp.as_ref().map(|tcp| format!("  server {server} listens at {tcp}\n"))
+    };
+    match entry.running.iter().filter_map(at).collect::<String>() {
+        none if none.is_empty() => "  servers listen on local sockets only\n".to_owned(),
+        some => some,
+    }
 }
 
 /// A line on what clients wanted to have ready, if they ever did.
@@ -283,11 +295,12 @@ mod tests {
             text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(lines[0], "partition one: 1 of 1 servers up, 12 files, 3 directories, 2 open");
         assert_eq!(lines[2], "0* here up 77 1m05s 4 1000 6.4M 50% 10/40% 75% 2.0M 1");
+        assert_eq!(lines[3], "servers listen on local sockets only");
         assert_eq!(
-            lines[3],
+            lines[4],
             "server 0 prefetched 9 ranges (refused 4, released 8), loaded 20 blocks, hits 16"
         );
-        assert_eq!(lines[4], "server 0: /data is full");
+        assert_eq!(lines[5], "server 0: /data is full");
         assert_eq!(prefetches(0, &Prefetches::default()), "");
     }
 

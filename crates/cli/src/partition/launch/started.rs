@@ -168,10 +168,10 @@ mod tests {
     #[test]
     fn a_program_gets_lines_and_is_heard() {
         let mut started = shell(
-            "read a; echo welcome; echo '{\"say\":\"ready\",\"pid\":5,\"unix\":\"'$a'\",\"tcp\":null}'
+            "read a; echo welcome; echo '{\"say\":\"ready\",\"pid\":5,\"unix\":\"'$a'\",\"tcp\":null,\"note\":null}'
              read b; echo '{\"say\":\"failed\",\"why\":\"'$b'\"}'",
         );
-        let ready = Said::Ready { pid: 5, unix: "first".into(), tcp: None };
+        let ready = Said::Ready { pid: 5, unix: "first".into(), tcp: None, note: None };
         assert_eq!(started.hear(soon()), Ok(ready));
         started.say(b"second\n".to_vec());
         assert_eq!(started.hear(soon()), Ok(Said::Failed { why: "second".into() }));
