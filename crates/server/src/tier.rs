@@ -307,7 +307,7 @@ impl Tier {
 
     /// Makes the local part end here, as soon as nobody uses what goes; whether it is done.
     pub fn cut(&self, file: FileId, end: u64, under_way: &mut Option<Cut>) -> Result<bool> {
-        self.with_cut(file, end, under_way, || Ok(self.store.set_end(file, end)?))
+        self.with_cut(file, end, under_way, || Ok(self.store.set_end(file, end, 0).map(drop)?))
     }
 
     /// Forgets the local part likewise.

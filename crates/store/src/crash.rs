@@ -99,7 +99,7 @@ impl Change {
                 let blocks: Vec<_> = blocks.iter().map(Vec::as_slice).collect();
                 store.write(file, first as u64, &blocks, end as u64)
             }
-            Change::SetEnd { end } => store.set_end(file, end as u64),
+            Change::SetEnd { end } => store.set_end(file, end as u64, 0).map(drop),
             Change::Remove => store.remove(file),
             Change::Arrange { ref runs } => store.arrange(file, runs),
         }

@@ -28,6 +28,8 @@ pub enum Action {
     Write,
     /// Setting a size.
     Resize,
+    /// Taking room.
+    Reserve,
     /// Bringing bytes to the medium.
     Sync,
     /// Removing a name.
@@ -45,6 +47,7 @@ impl Action {
             Action::Read => "cannot read",
             Action::Write => "cannot write",
             Action::Resize => "cannot set the size of",
+            Action::Reserve => "cannot reserve room in",
             Action::Sync => "cannot flush",
             Action::Remove => "cannot remove",
         }

@@ -26,6 +26,10 @@ pub enum Call {
     End,
     /// [`Store::set_end`]
     SetEnd,
+    /// [`Store::fence`]
+    Fence,
+    /// [`Store::reserve`]
+    Reserve,
     /// [`Store::remove`]
     Remove,
     /// [`Store::sync`] and [`Store::sync_all`]
@@ -44,10 +48,10 @@ impl Call {
     fn action(self) -> Action {
         match self {
             Call::Read | Call::Verify => Action::Read,
-            Call::Write | Call::Accept => Action::Write,
+            Call::Write | Call::Accept | Call::Fence => Action::Write,
             Call::Arrange => Action::Create,
             Call::End | Call::Room => Action::Inspect,
-            Call::SetEnd => Action::Resize,
+            Call::SetEnd | Call::Reserve => Action::Resize,
             Call::Remove => Action::Remove,
             Call::Sync => Action::Sync,
             Call::List => Action::List,
@@ -199,9 +203,19 @@ impl<S: Store> Store for Faulty<S> {
         self.inner.end(file)
     }
 
-    fn set_end(&self, file: FileId, end: u64) -> Result<()> {
+    fn set_end(&self, file: FileId, end: u64, cut: u64) -> Result<bool> {
         self.may(Call::SetEnd)?;
-        self.inner.set_end(file, end)
+        self.inner.set_end(file, end, cut)
+    }
+
+    fn fence(&self, file: FileId, cut: u64) -> Result<bool> {
+        self.may(Call::Fence)?;
+        self.inner.fence(file, cut)
+    }
+
+    fn reserve(&self, file: FileId, blocks: Range<u64>) -> Result<()> {
+        self.may(Call::Reserve)?;
+        self.inner.reserve(file, blocks)
     }
 
     fn remove(&self, file: FileId) -> Result<()> {
@@ -237,6 +251,10 @@ impl<S: Store> Store for Faulty<S> {
     fn room(&self) -> Result<Room> {
         self.may(Call::Room)?;
         self.inner.room()
+    }
+
+    fn highest_file_id(&self) -> FileId {
+        self.inner.highest_file_id()
     }
 
     fn unverified(&self) -> u64 {

@@ -248,9 +248,36 @@ impl Store for FileStore {
         Ok(self.index.end(file).unwrap_or(0))
     }
 
-    fn set_end(&self, file: FileId, end: u64) -> Result<()> {
+    fn set_end(&self, file: FileId, end: u64, cut: u64) -> Result<bool> {
         let end = run::sound_end(file, end)?;
-        self.changing(file, end > 0, |pair, stored| pair.set_end(end, stored))?;
+        let done = self.changing(file, end > 0 || cut > 0, |pair, stored| {
+            if cut > 0 && cut <= pair.cut()? {
+                return Ok(false);
+            }
+            pair.set_end(end, stored)?;
+            if cut > 0 {
+                pair.set_cut(cut)?;
+            }
+            Ok(true)
+        })?;
+        Ok(done.unwrap_or(true))
+    }
+
+    fn fence(&self, file: FileId, cut: u64) -> Result<bool> {
+        let done = self.changing(file, cut > 0, |pair, _| {
+            let new = cut > pair.cut()?;
+            if new {
+                pair.set_cut(cut)?;
+            }
+            Ok(new)
+        })?;
+        Ok(done.unwrap_or(false))
+    }
+
+    fn reserve(&self, file: FileId, blocks: Range<u64>) -> Result<()> {
+        let count = blocks.end.saturating_sub(blocks.start);
+        let run = self.run(file, blocks.start, usize::try_from(count).unwrap_or(usize::MAX))?;
+        self.changing(file, true, |pair, _| pair.reserve(run))?;
         Ok(())
     }
 
@@ -334,6 +361,10 @@ impl Store for FileStore {
             space.map_err(|error| Error::io(Action::Inspect, self.directory.root(), error))?;
         let (used, parts) = self.index.total();
         Ok(Room { total, free, used, parts })
+    }
+
+    fn highest_file_id(&self) -> FileId {
+        self.index.highest()
     }
 
     fn unverified(&self) -> u64 {

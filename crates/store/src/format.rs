@@ -1,7 +1,7 @@
 //! The `format` file: whose store a directory is. Text, so that people can read it:
 //!
 //! ```text
-//! pario-store 1
+//! pario-store 2
 //! partition 00112233445566778899aabbccddeeff
 //! server 3
 //! block 65536
@@ -13,7 +13,7 @@ use pario_units::{PartitionId, ServerId};
 
 use crate::{Error, Result};
 
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Whose store it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ mod tests {
             ("the partition", format(0xac, 3, 65536).text()),
             ("the server's number", format(0xab, 2, 65536).text()),
             ("the block size", format(0xab, 3, 4096).text()),
-            ("the version", "pario-store 2\nanything else\n".to_owned()),
+            ("the version", "pario-store 3\nanything else\n".to_owned()),
         ];
         for (differs, text) in others {
             match check(&text) {

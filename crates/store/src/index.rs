@@ -26,10 +26,17 @@ pub struct Index {
     parts: Mutex<Parts>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Parts {
     by_file: BTreeMap<FileId, Extent>,
     used: u64,
+    highest: FileId,
+}
+
+impl Default for Parts {
+    fn default() -> Parts {
+        Parts { by_file: BTreeMap::new(), used: 0, highest: FileId(0) }
+    }
 }
 
 impl Index {
@@ -46,6 +53,7 @@ impl Index {
     /// A part is there with this extent.
     pub fn set(&self, file: FileId, extent: Extent) {
         let mut parts = self.parts();
+        parts.highest = parts.highest.max(file);
         let old = parts.by_file.insert(file, extent).unwrap_or_default();
         parts.used = parts.used - old.used + extent.used;
     }
@@ -62,6 +70,11 @@ impl Index {
         let parts = self.parts();
         let rest = parts.by_file.range((Bound::Excluded(after), Bound::Unbounded));
         rest.take(most).map(|(file, extent)| Part { file: *file, end: extent.end }).collect()
+    }
+
+    /// The highest id of a file that ever had a part.
+    pub fn highest(&self) -> FileId {
+        self.parts().highest
     }
 
     /// Bytes that all take, and how many there are.

@@ -77,7 +77,21 @@ pub trait Store: Send + Sync {
     fn end(&self, file: FileId) -> Result<u64>;
 
     /// The part ends here from now on: what lies beyond is gone, what is missing is zeros.
-    fn set_end(&self, file: FileId, end: u64) -> Result<()>;
+    ///
+    /// `cut` identifies the truncation. The part remembers the highest identity that it has seen here or in
+    /// [`fence`](Store::fence), from the first one on also without any bytes; a call whose identity is not above it
+    /// changes nothing. Identity 0 is none: such a call is always carried out and is not remembered.
+    ///
+    /// Returns whether it was carried out.
+    fn set_end(&self, file: FileId, end: u64, cut: u64) -> Result<bool>;
+
+    /// Remembers the identity of a truncation without carrying it out, so that this one and all earlier ones change
+    /// nothing any more. Returns whether it was new.
+    fn fence(&self, file: FileId, cut: u64) -> Result<bool>;
+
+    /// Takes room on the medium for the next write of each of these blocks, also if a sync comes before that write.
+    /// The part is there from now on. A medium that cannot do this gives an error with `EOPNOTSUPP`.
+    fn reserve(&self, file: FileId, blocks: Range<u64>) -> Result<()>;
 
     /// The part is no longer needed. One that is not there is no error.
     fn remove(&self, file: FileId) -> Result<()>;
@@ -102,6 +116,9 @@ pub trait Store: Send + Sync {
 
     /// Room on the medium, and how much of it the parts take.
     fn room(&self) -> Result<Room>;
+
+    /// The highest id of a file that ever had a part here; 0 if there was none.
+    fn highest_file_id(&self) -> FileId;
 
     /// How many blocks were read since the store was opened that a crash had left unverified.
     fn unverified(&self) -> u64;

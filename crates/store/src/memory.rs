@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pario_units::FileId;
@@ -17,6 +18,7 @@ use crate::{Part, Room, Store, Tamper, Verified};
 pub struct MemoryStore {
     block: usize,
     capacity: u64,
+    highest: AtomicU64,
     parts: Mutex<BTreeMap<FileId, Stored>>,
 }
 
@@ -24,6 +26,8 @@ pub struct MemoryStore {
 #[derive(Default)]
 struct Stored {
     end: u64,
+    /// The highest identity of a truncation.
+    cut: u64,
     blocks: BTreeMap<u64, Block>,
 }
 
@@ -42,11 +46,17 @@ impl MemoryStore {
     /// A store that is full when its blocks take so many bytes.
     pub fn with_capacity(block_size: usize, capacity: u64) -> Result<MemoryStore> {
         run::check_block_size(block_size)?;
-        Ok(MemoryStore { block: block_size, capacity, parts: Mutex::default() })
+        Ok(MemoryStore { block: block_size, capacity, highest: AtomicU64::new(0), parts: Mutex::default() })
     }
 
     fn parts(&self) -> MutexGuard<'_, BTreeMap<FileId, Stored>> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A part, made if it is not there.
+    fn make<'a>(&self, parts: &'a mut BTreeMap<FileId, Stored>, file: FileId) -> &'a mut Stored {
+        self.highest.fetch_max(file.0, Ordering::Relaxed);
+        parts.entry(file).or_default()
     }
 
     fn used(&self, parts: &BTreeMap<FileId, Stored>) -> u64 {
@@ -59,17 +69,20 @@ impl Stored {
     fn put(&mut self, file: FileId, block: u64, bytes: &[u8], kept: usize, free: &mut u64) -> Result<()> {
         if !self.blocks.contains_key(&block) {
             let left = free.checked_sub(bytes.len() as u64);
-            *free = left.ok_or_else(|| Error::Io {
-                action: Action::Write,
-                path: PathBuf::from("memory"),
-                errno: libc::ENOSPC,
-            })?;
+            *free = left.ok_or_else(full)?;
         }
         let mut bytes: Box<[u8]> = bytes.into();
         bytes[kept..].fill(0);
         let entry = Entry::good(sums::sum(file, block, &bytes, kept));
         self.blocks.insert(block, Block { bytes, entry });
         Ok(())
+    }
+
+    /// Remembers the identity of a truncation; whether it was new.
+    fn fence(&mut self, cut: u64) -> bool {
+        let new = cut > self.cut;
+        self.cut = self.cut.max(cut);
+        new
     }
 
     fn cut(&mut self, file: FileId, size: usize, end: u64) {
@@ -83,6 +96,10 @@ impl Stored {
             }
         }
     }
+}
+
+fn full() -> Error {
+    Error::Io { action: Action::Write, path: PathBuf::from("memory"), errno: libc::ENOSPC }
 }
 
 impl Store for MemoryStore {
@@ -116,7 +133,7 @@ impl Store for MemoryStore {
         if new == 0 {
             return Ok(());
         }
-        let part = parts.entry(file).or_default();
+        let part = self.make(&mut parts, file);
         for (index, block) in run.below(new).blocks().enumerate() {
             part.put(file, block, blocks[index], run.kept(index, new), &mut free)?;
             part.end = part.end.max(new.min((block + 1) * self.block as u64));
@@ -127,7 +144,7 @@ impl Store for MemoryStore {
 
     fn arrange(&self, file: FileId, runs: &[Range<u64>]) -> Result<()> {
         Order::new(self.block, runs).ok_or(Error::Order { file })?;
-        self.parts().entry(file).or_default();
+        self.make(&mut self.parts(), file);
         Ok(())
     }
 
@@ -139,18 +156,34 @@ impl Store for MemoryStore {
         Ok(self.parts().get(&file).map_or(0, |part| part.end))
     }
 
-    fn set_end(&self, file: FileId, end: u64) -> Result<()> {
+    fn set_end(&self, file: FileId, end: u64, cut: u64) -> Result<bool> {
         let end = run::sound_end(file, end)?;
         let mut parts = self.parts();
-        if end == 0 && !parts.contains_key(&file) {
-            return Ok(());
+        if end == 0 && cut == 0 && !parts.contains_key(&file) {
+            return Ok(true);
         }
-        let part = parts.entry(file).or_default();
+        let part = self.make(&mut parts, file);
+        if cut > 0 && !part.fence(cut) {
+            return Ok(false);
+        }
         if end < part.end {
             part.cut(file, self.block, end);
         }
         part.end = end;
-        Ok(())
+        Ok(true)
+    }
+
+    fn fence(&self, file: FileId, cut: u64) -> Result<bool> {
+        Ok(cut > 0 && self.make(&mut self.parts(), file).fence(cut))
+    }
+
+    fn reserve(&self, file: FileId, blocks: Range<u64>) -> Result<()> {
+        let mut parts = self.parts();
+        let free = self.capacity.saturating_sub(self.used(&parts));
+        let part = self.make(&mut parts, file);
+        let old = if blocks.is_empty() { 0 } else { part.blocks.range(blocks.clone()).count() as u64 };
+        let new = (blocks.end.saturating_sub(blocks.start) - old).saturating_mul(self.block as u64);
+        if new > free { Err(full()) } else { Ok(()) }
     }
 
     fn remove(&self, file: FileId) -> Result<()> {
@@ -200,6 +233,10 @@ impl Store for MemoryStore {
         let used = self.used(&parts);
         let free = self.capacity.saturating_sub(used);
         Ok(Room { total: self.capacity, free, used, parts: parts.len() as u64 })
+    }
+
+    fn highest_file_id(&self) -> FileId {
+        FileId(self.highest.load(Ordering::Relaxed))
     }
 
     fn unverified(&self) -> u64 {

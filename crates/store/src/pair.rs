@@ -77,7 +77,7 @@ impl Pair {
             opened.map_err(|error| Error::io(Action::Create, path, error))
         };
         let sums = create(&names.sums, Step::CreateSums)?;
-        let done = sums.write_all_at(&sums::header(file), 0);
+        let done = sums.write_all_at(&sums::header(file, 0), 0);
         done.map_err(|error| Error::io(Action::Write, &names.sums, error))?;
         let data = create(&names.data, Step::CreateData)?;
         Ok(Pair { file, block, names, data, sums: Some(sums), ordered: None, refused: None, steps })
@@ -294,13 +294,34 @@ impl Pair {
     fn settle(&self) -> Result<()> {
         let Some(file) = self.sums.as_ref().filter(|_| self.refused.is_none()) else { return Ok(()) };
         let mut found = [0; sums::HEADER];
-        let wanted = sums::header(self.file);
         let read = file.read_exact_at(&mut found, 0);
-        if read.is_err() || found != wanted {
-            let written = self.put_sums(Step::Head, 0, &wanted);
-            written.map_err(|error| Error::io(Action::Write, &self.names.sums, error))?;
+        if read.is_err() || sums::cut(self.file, &found).is_none() {
+            self.set_cut(0)?;
         }
         self.trim(self.extent()?.end)
+    }
+
+    /// The highest identity of a truncation that was carried out or fenced.
+    pub fn cut(&self) -> Result<u64> {
+        let mut found = [0; sums::HEADER];
+        let read = self.sums().and_then(|file| file.read_exact_at(&mut found, 0));
+        read.map_err(|error| Error::io(Action::Read, &self.names.sums, error))?;
+        Ok(sums::cut(self.file, &found).unwrap_or(0))
+    }
+
+    /// Remembers the identity of a truncation.
+    pub fn set_cut(&self, cut: u64) -> Result<()> {
+        let written = self.put_sums(Step::Head, 0, &sums::header(self.file, cut));
+        written.map_err(|error| Error::io(Action::Write, &self.names.sums, error))
+    }
+
+    /// Takes room for blocks.
+    pub fn reserve(&self, run: Run) -> Result<()> {
+        self.stretches(run).try_for_each(|stretch| {
+            let len = stretch.count as u64 * self.block as u64;
+            let taken = sys::allocate(stretch.file, stretch.at, len);
+            taken.map_err(|error| Error::io(Action::Reserve, stretch.path, error))
+        })
     }
 
     /// Cuts off entries beyond the end, after clearing the ordered blocks that they are of.

@@ -4,10 +4,13 @@
 //!
 //! ```text
 //! offset  bytes
-//!      0      8  "PARIOSM1"
+//!      0      8  "PARIOSM2"
 //!      8      8  the file's id
-//!     16      8  the entry of block 0
-//!     24      8  the entry of block 1, and so on
+//!     16      8  the highest identity of a truncation that was carried out or fenced
+//!     24      4  CRC-32C of all this
+//!     28      4  0
+//!     32      8  the entry of block 0
+//!     40      8  the entry of block 1, and so on
 //!
 //! an entry:
 //!      0      4  checksum
@@ -28,11 +31,11 @@
 use pario_units::FileId;
 
 /// Bytes before the first entry.
-pub const HEADER: usize = 16;
+pub const HEADER: usize = 32;
 /// Bytes of an entry.
 pub const ENTRY: usize = 8;
 
-const MAGIC: [u8; 8] = *b"PARIOSM1";
+const MAGIC: [u8; 8] = *b"PARIOSM2";
 const NONE: u32 = 0;
 const GOOD: u32 = 1;
 const FLUX: u32 = 2;
@@ -113,11 +116,20 @@ pub fn sum(file: FileId, block: u64, bytes: &[u8], kept: usize) -> u32 {
 }
 
 /// The start of a checksum file.
-pub fn header(file: FileId) -> [u8; HEADER] {
+pub fn header(file: FileId, cut: u64) -> [u8; HEADER] {
     let mut bytes = [0; HEADER];
     bytes[..8].copy_from_slice(&MAGIC);
-    bytes[8..].copy_from_slice(&file.0.to_le_bytes());
+    bytes[8..16].copy_from_slice(&file.0.to_le_bytes());
+    bytes[16..24].copy_from_slice(&cut.to_le_bytes());
+    let sum = crc32c::crc32c(&bytes[..24]);
+    bytes[24..28].copy_from_slice(&sum.to_le_bytes());
     bytes
+}
+
+/// The identity of a truncation that a header has; `None` if it is none of this file.
+pub fn cut(file: FileId, bytes: &[u8; HEADER]) -> Option<u64> {
+    let cut = u64::from_le_bytes(bytes[16..24].try_into().expect("eight bytes"));
+    (*bytes == header(file, cut)).then_some(cut)
 }
 
 /// Where a block's entry stands.
@@ -148,11 +160,13 @@ mod tests {
 
     #[test]
     fn entries_stand_as_documented() {
-        assert_eq!(header(FileId(0x0102)), *b"PARIOSM1\x02\x01\0\0\0\0\0\0");
+        assert_eq!(header(FileId(0x0102), 3)[..24], *b"PARIOSM2\x02\x01\0\0\0\0\0\0\x03\0\0\0\0\0\0\0");
+        assert_eq!(cut(FileId(0x0102), &header(FileId(0x0102), 3)), Some(3));
+        assert_eq!(cut(FileId(0x0101), &header(FileId(0x0102), 3)), None);
         let bytes = encode([Entry::NONE, Entry::good(0x0403_0201), Entry::in_flux(5)].into_iter());
         assert_eq!(bytes, [0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 1, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0]);
         assert_eq!(decode(&bytes), [Entry::NONE, Entry::good(0x0403_0201), Entry::in_flux(5)]);
-        assert_eq!(place(2), 32);
+        assert_eq!(place(2), 48);
         // CRC-32C of the id, the number and "123456789", computed elsewhere bit by bit.
         let mut crc = !0u32;
         for byte in [1u8, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0].iter().chain(b"123456789") {

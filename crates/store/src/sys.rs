@@ -92,6 +92,24 @@ pub fn punch(file: &File, at: u64, len: u64) -> io::Result<bool> {
     }
 }
 
+/// Takes room for these bytes, also beyond the end, which stays where it is.
+pub fn allocate(file: &File, at: u64, len: u64) -> io::Result<()> {
+    let (at, len) = (signed(at)?, signed(len)?);
+    if len == 0 {
+        return Ok(());
+    }
+    loop {
+        // SAFETY: no memory involved.
+        if unsafe { libc::fallocate64(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, at, len) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
 /// How many descriptors this process may have.
 pub fn descriptor_limit() -> u64 {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

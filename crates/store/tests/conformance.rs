@@ -124,7 +124,7 @@ fn try_steps<S: Store + Tamper>(
                 model_write(&mut model, size, file, first, &blocks, end * unit);
             }
             Step::SetEnd { file, end } => {
-                store.set_end(FileId(file), end * unit).unwrap();
+                store.set_end(FileId(file), end * unit, 0).unwrap();
                 if end > 0 || model.contains_key(&file) {
                     model.entry(file).or_default().resize((end * unit) as usize, 0);
                 }
@@ -170,8 +170,8 @@ fn try_steps<S: Store + Tamper>(
                 // A cut and an extension do not hide it.
                 let end = store.end(FileId(file)).unwrap();
                 if at + 1 < end && number == (end - 1) / size as u64 {
-                    store.set_end(FileId(file), end - 1).unwrap();
-                    store.set_end(FileId(file), end).unwrap();
+                    store.set_end(FileId(file), end - 1, 0).unwrap();
+                    store.set_end(FileId(file), end, 0).unwrap();
                     let part = model.get_mut(&file).unwrap();
                     *part.last_mut().unwrap() = 0;
                     prop_assert!(read(&store, file, number, 1).is_err());
@@ -249,7 +249,7 @@ fn offsets_that_no_file_has_are_refused() {
             assert_eq!(store.read(file, first, &mut [&mut block]), Err(Error::TooFar { file }));
             assert_eq!(store.write(file, first, &[&block], u64::MAX), Err(Error::TooFar { file }));
         }
-        assert_eq!(store.set_end(file, 1 << 63), Err(Error::TooFar { file }));
+        assert_eq!(store.set_end(file, 1 << 63, 0), Err(Error::TooFar { file }));
         assert_eq!(store.arrange(file, &[4..6, 5..7]), Err(Error::Order { file }));
         assert_eq!(store.arrange(file, &[0..1, 1 << 51..1 << 52]), Err(Error::Order { file }));
         assert!(store.verify(file, u64::MAX, u64::MAX).unwrap().next.is_none());
@@ -259,5 +259,73 @@ fn offsets_that_no_file_has_are_refused() {
     for bytes in [0, 1, 2048, 4097, 12288, 1 << 31] {
         assert_eq!(MemoryStore::new(bytes).err(), Some(Error::BlockSize { bytes }));
         assert_eq!(FileStore::open(scratch.path(), bytes, WHO).err(), Some(Error::BlockSize { bytes }));
+    }
+}
+
+#[test]
+fn a_stale_truncate_never_destroys_later_writes() {
+    let scratch = Scratch::new();
+    let open = || FileStore::open(scratch.path(), 4096, WHO).unwrap();
+    let reopened: &dyn Fn(Box<dyn Store>) -> Box<dyn Store> = &|old| {
+        drop(old);
+        Box::new(open())
+    };
+    let same: &dyn Fn(Box<dyn Store>) -> Box<dyn Store> = &|old| old;
+    let memory = Faulty::new(MemoryStore::new(4096).unwrap());
+    let stores: [(Box<dyn Store>, _); 2] = [(Box::new(open()), reopened), (Box::new(memory), same)];
+    for (mut store, reopen) in stores {
+        let file = FileId(1);
+        let block = [7; 4096];
+        let write = |store: &dyn Store| store.write(file, 0, &[&block, &block], u64::MAX).unwrap();
+        write(&*store);
+        assert_eq!(store.set_end(file, 100, 5), Ok(true));
+        store = reopen(store);
+        write(&*store);
+        // The same truncation again, and one that was overtaken.
+        for cut in [5, 4, 1] {
+            assert_eq!(store.set_end(file, 100, cut), Ok(false));
+            assert_eq!(store.fence(file, cut), Ok(false));
+        }
+        assert_eq!(store.end(file), Ok(8192));
+        assert_eq!(store.fence(file, 9), Ok(true));
+        store = reopen(store);
+        assert_eq!(store.set_end(file, 0, 8), Ok(false));
+        assert_eq!(store.set_end(file, 0, 9), Ok(false));
+        assert_eq!(store.set_end(file, 4096, 0), Ok(true));
+        assert_eq!(store.set_end(file, 4095, 10), Ok(true));
+        // A part that has no bytes remembers as well.
+        for (number, changed) in [(2, FileId(2)), (3, FileId(3))] {
+            match number {
+                2 => assert_eq!(store.set_end(changed, 0, 7), Ok(true)),
+                _ => assert_eq!(store.fence(changed, 7), Ok(true)),
+            }
+            store = reopen(store);
+            store.write(changed, 0, &[&block], u64::MAX).unwrap();
+            assert_eq!(store.set_end(changed, 0, 7), Ok(false));
+            assert_eq!(store.end(changed), Ok(4096));
+        }
+        assert_eq!(store.highest_file_id(), FileId(3));
+    }
+}
+
+#[test]
+fn reserved_room_is_there_and_changes_nothing() {
+    let scratch = Scratch::new();
+    let stores: [Box<dyn Store>; 2] = [
+        Box::new(FileStore::open(scratch.path(), 4096, WHO).unwrap()),
+        Box::new(MemoryStore::with_capacity(4096, 1 << 20).unwrap()),
+    ];
+    for store in stores {
+        let file = FileId(1);
+        store.reserve(file, 2..5).unwrap();
+        assert_eq!(store.end(file), Ok(0));
+        store.write(file, 3, &[&[1; 4096]], u64::MAX).unwrap();
+        store.reserve(file, 2..5).unwrap();
+        let mut block = [9; 4096];
+        store.read(file, 2, &mut [&mut block]).unwrap();
+        assert_eq!(block, [0; 4096]);
+        assert!(store.verify(file, 0, 9).unwrap().damaged.is_empty());
+        let error = store.reserve(file, 0..1 << 48).unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Arg | ErrorKind::Io), "{error}");
     }
 }

@@ -69,10 +69,10 @@ fn only_its_own_server_gets_in_and_only_once() {
         assert_eq!(error.kind(), ErrorKind::Protocol, "{error}");
     }
     let text = fs::read_to_string(root.join("format")).unwrap();
-    let expected = "pario-store 1\npartition 00000000000000000000000000000abc\nserver 2\nblock 4096\n";
+    let expected = "pario-store 2\npartition 00000000000000000000000000000abc\nserver 2\nblock 4096\n";
     assert_eq!(text, expected);
 
-    fs::write(root.join("format"), text.replace("store 1", "store 2")).unwrap();
+    fs::write(root.join("format"), text.replace("store 2", "store 3")).unwrap();
     assert_eq!(FileStore::open(&root, SIZE, WHO).err().unwrap().kind(), ErrorKind::Protocol);
     fs::write(root.join("format"), "something").unwrap();
     assert_eq!(FileStore::open(&root, SIZE, WHO).err().unwrap().kind(), ErrorKind::Damaged);
@@ -106,7 +106,7 @@ fn holes_take_no_room_and_room_is_counted() {
     let scratch = Scratch::new();
     let store = open(scratch.path());
     let gib = 1u64 << 30;
-    store.set_end(FileId(1), gib).unwrap();
+    store.set_end(FileId(1), gib, 0).unwrap();
     assert_eq!(store.room().unwrap().used, 0);
     store.write(FileId(1), 1000, &[&filled(7)], gib).unwrap();
     let facts = fs::metadata(data_of(scratch.path(), 1)).unwrap();
@@ -122,7 +122,7 @@ fn holes_take_no_room_and_room_is_counted() {
     drop(store);
     let store = open(scratch.path());
     assert_eq!(store.room().unwrap().used, used);
-    store.set_end(FileId(2), 0).unwrap();
+    store.set_end(FileId(2), 0, 0).unwrap();
     store.remove(FileId(1)).unwrap();
     store.remove(FileId(1)).unwrap();
     let room = store.room().unwrap();
@@ -154,7 +154,7 @@ fn damage_of_bytes_entries_and_headers_is_found() {
     for file in 1..8 {
         write(&store, file, 4);
     }
-    store.set_end(FileId(1), 6 * SIZE as u64).unwrap();
+    store.set_end(FileId(1), 6 * SIZE as u64, 0).unwrap();
     drop(store);
     let change = |path: PathBuf, at: u64, bytes: &[u8]| {
         OpenOptions::new().write(true).open(path).unwrap().write_all_at(bytes, at).unwrap();
@@ -168,7 +168,7 @@ fn damage_of_bytes_entries_and_headers_is_found() {
     fs::copy(data_of(root, 4), data_of(root, 3)).unwrap();
     fs::copy(sums_of(root, 4), sums_of(root, 3)).unwrap();
     // A checksum, a header, and the whole file of them.
-    change(sums_of(root, 5), 16 + 8 * 3, b"....");
+    change(sums_of(root, 5), 32 + 8 * 3, b"....");
     change(sums_of(root, 6), 3, b"?");
     fs::remove_file(sums_of(root, 7)).unwrap();
 
@@ -220,10 +220,10 @@ fn blocks_lie_in_the_order_that_was_told() {
     assert_eq!(store.room().unwrap().used, used);
     assert!((0..9).all(|number| read(&store, 1, number) == Ok(number as u8 + 1)));
     // What is cut off takes no room any more.
-    store.set_end(FileId(1), 0).unwrap();
+    store.set_end(FileId(1), 0, 0).unwrap();
     assert_eq!(store.room().unwrap().used, empty);
     write(&store, 1, 1);
-    store.set_end(FileId(1), 9 * SIZE as u64).unwrap();
+    store.set_end(FileId(1), 9 * SIZE as u64, 0).unwrap();
     assert!((1..9).all(|number| read(&store, 1, number) == Ok(0)));
     store.remove(FileId(1)).unwrap();
     assert!(!beside.exists());
@@ -270,7 +270,7 @@ fn threads_share_parts() {
                         let byte = (me * 50 + round) as u8;
                         store.write(FileId(file), number, &[&filled(byte)], u64::MAX).unwrap();
                         assert_eq!(read(store, file, number), Ok(byte));
-                        store.set_end(FileId(9), (round + 1) * 1000).unwrap();
+                        store.set_end(FileId(9), (round + 1) * 1000, 0).unwrap();
                     }
                 })
             })

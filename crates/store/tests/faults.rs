@@ -52,7 +52,7 @@ fn a_stopped_store_does_nothing_more() {
     store.stop(1);
     assert_eq!(write(&store, 1, 1), Ok(()));
     assert_eq!(write(&store, 1, 2), Err(ErrorKind::Io));
-    assert!(store.remove(FILE).is_err() && store.set_end(FILE, 0).is_err() && store.end(FILE).is_err());
+    assert!(store.remove(FILE).is_err() && store.set_end(FILE, 0, 0).is_err() && store.end(FILE).is_err());
     assert!(store.read(FILE, 0, &mut [&mut [0; SIZE]]).is_err());
     assert!(store.list(FileId(0), 1).is_err() && store.room().is_err());
     assert!(store.verify(FILE, 0, 1).is_err() && store.accept(FILE, &[0]).is_err());
@@ -79,6 +79,6 @@ fn full_memory_is_said() {
     assert_eq!(write(&store, 3, 2), Ok(()));
     let room = store.room().unwrap();
     assert_eq!((room.free, room.used, room.parts), (0, room.total, 1));
-    store.set_end(FILE, 1).unwrap();
+    store.set_end(FILE, 1, 0).unwrap();
     assert_eq!(store.room().unwrap().free, 2 * SIZE as u64);
 }

@@ -36,7 +36,7 @@ fn work(directory: &Path, from: u64) {
         store.arrange(FileId(3), &ORDER).unwrap();
         store.write(FileId(3), 0, &vec![&block[..]; BLOCKS as usize], u64::MAX).unwrap();
         store.arrange(FileId(2), &[2..4, 0..1]).unwrap();
-        store.set_end(FileId(2), 1000 + round % 7 * 30_000).unwrap();
+        store.set_end(FileId(2), 1000 + round % 7 * 30_000, 0).unwrap();
         store.write(FileId(2), round % 3, &[&block], u64::MAX).unwrap();
         store.remove(FileId(100 + round)).unwrap();
         store.arrange(FileId(101 + round), &ORDER).unwrap();

@@ -80,7 +80,7 @@ fn a_full_medium_is_said_and_loses_nothing() {
     }
     // With room again, the same write is done.
     store.remove(FileId(1)).unwrap();
-    store.set_end(FileId(2), 0).unwrap();
+    store.set_end(FileId(2), 0, 0).unwrap();
     write(&store, 2, 0, 150, 2).unwrap();
     drop(store);
     let store = medium.open().unwrap();
@@ -102,7 +102,7 @@ fn a_full_medium_loses_nothing_that_is_in_order() {
     assert!((60..end).all(|block| matches!(read(&store, 1, block)[0], 0 | 2)));
     assert!(store.verify(FileId(1), 0, u64::MAX).unwrap().damaged.is_empty());
     // What is cut off makes room, and the same write is done.
-    store.set_end(FileId(1), 60 * SIZE as u64).unwrap();
+    store.set_end(FileId(1), 60 * SIZE as u64, 0).unwrap();
     write(&store, 1, 60, 100, 2).unwrap();
     assert!((60..160).all(|block| read(&store, 1, block) == [2; SIZE]));
     drop(store);
@@ -125,7 +125,7 @@ fn a_medium_that_may_only_be_read_is_read() {
     for file in [1, 3] {
         assert!(store.verify(FileId(file), 0, 9).unwrap().damaged.is_empty());
         assert_eq!(write(&store, file, 0, 1, 2), Err(ErrorKind::ReadOnly));
-        assert_eq!(store.set_end(FileId(file), 5).unwrap_err().kind(), ErrorKind::ReadOnly);
+        assert_eq!(store.set_end(FileId(file), 5, 0).unwrap_err().kind(), ErrorKind::ReadOnly);
         assert_eq!(store.remove(FileId(file)).unwrap_err().kind(), ErrorKind::ReadOnly);
         assert_eq!(store.end(FileId(file)).unwrap(), 3 * SIZE as u64);
         assert_eq!(read(&store, file, 2), [1; SIZE]);
