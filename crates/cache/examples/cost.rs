@@ -48,9 +48,13 @@ fn main() {
     (0..64).for_each(|round| pin(round).read(0, &mut bytes));
     time("client: pin and let go", 3_000_000, |round| drop(black_box(pin(round))));
     time("client: pin, read 8 bytes", 3_000_000, |round| pin(round).read(64, black_box(&mut bytes[..8])));
-    time("client: pin, write 8 bytes", 3_000_000, |round| pin(round).write(64, black_box(&bytes[..8])));
+    time("client: pin, write 8 bytes", 3_000_000, |round| {
+        pin(round).write(64, black_box(&bytes[..8])).unwrap()
+    });
     time("client: pin, read 4 KiB", 1_000_000, |round| pin(round).read(4096, black_box(&mut bytes[..4096])));
-    time("client: pin, write 4 KiB", 1_000_000, |round| pin(round).write(4096, black_box(&bytes[..4096])));
+    time("client: pin, write 4 KiB", 1_000_000, |round| {
+        pin(round).write(4096, black_box(&bytes[..4096])).unwrap()
+    });
     time("client: pin, read 64 KiB", 100_000, |round| pin(round).read(0, black_box(&mut bytes)));
     time("server: get a block that is there", 1_000_000, |round| {
         drop(black_box(pool.get(FILE, u64::from(round % SLOTS))));
@@ -59,7 +63,7 @@ fn main() {
     time("server: miss, eviction, 64 KiB of zeros", 20_000, |round| fill(&pool, u64::from(SLOTS + round)));
     for block in 0..SLOTS {
         if let Get::Hit(pin) = pool.get(FILE, u64::from(20_000 + block)) {
-            pin.write(0, b"dirty");
+            pin.write(0, b"dirty").unwrap();
         }
     }
     let dirty = pool.dirty();

@@ -3,7 +3,7 @@
 use crate::geometry::{AT_ASLEEP, AT_DIRTY};
 use crate::ledger::Ledger;
 use crate::memory::Memory;
-use crate::state::{CLOSED, DIRTY, FLUSHING, PENDING, VALID, generation_of};
+use crate::state::{CLOSED, DIRTY, FLUSHING, PENDING, RETIRED, VALID, generation_of};
 use crate::table::{Phase, Table};
 use pario_shm::Process;
 use pario_units::FileId;
@@ -58,11 +58,12 @@ pub(crate) fn read_table(memory: Arc<Memory>, pins: Arc<[AtomicU32]>) -> (Table,
                     memory.state(slot).set(DIRTY);
                 }
                 // A client that writes just now may count it, too: the next flush corrects that.
-                if memory.state(slot).clear(FLUSHING | CLOSED) & DIRTY != 0 {
+                if memory.state(slot).clear(FLUSHING | CLOSED | RETIRED) & DIRTY != 0 {
                     memory.header(AT_DIRTY).add(1);
                 }
             }
             Phase::Lent { .. } => {
+                memory.state(slot).clear(CLOSED | RETIRED);
                 lent_slots.push(slot);
                 table.index.entry(file).or_default().insert(block, slot);
             }

@@ -34,6 +34,17 @@ pub enum Error {
     Held,
 }
 
+/// Why a block could not be pinned, or a write to it does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The block is no longer there, or the server wants it for itself: ask the server where it is.
+    Stale,
+    /// This process holds as many pins as it may ([`LEDGER_WORDS`](crate::LEDGER_WORDS)): let go of some, or use messages.
+    Crowded,
+    /// The server gave up the pool during the write, and may not have stored it: write again by asking the server.
+    Retired,
+}
+
 impl Error {
     /// What it means to a caller.
     pub fn kind(&self) -> ErrorKind {

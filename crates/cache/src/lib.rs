@@ -22,6 +22,10 @@
 //! **Where a block is can be made unknown** ([`Pool::renew`]): its slot gets another generation and is otherwise what it
 //! was. That is a close that lasts, so the same look through the ledgers tells who pinned it before.
 //!
+//! **Giving up a pool** ([`Pool::retire`]) is a handshake in the state of each slot. The server sets `RETIRED` there before
+//! its last look for dirty slots; a writer sets `DIRTY` after its copy and sees the state before. So the server stores the
+//! write, or the writer learns that it does not count, whichever is first. Nobody has to be waited for.
+//!
 //! **A write that its client did not live to finish** may be there in part; its block counts as dirty.
 #![forbid(unsafe_code)]
 
@@ -48,11 +52,11 @@ mod table;
 pub use adopt::Adopted;
 pub use cut::Cut;
 pub use directory::hash;
-pub use error::{Error, Result};
+pub use error::{Error, Refused, Result};
 pub use flush::{Flush, Step, Sweep};
 pub use geometry::{DEFAULT_BLOCK, DEFAULT_LEDGERS, Geometry, Identity, LEDGER_WORDS};
 pub use ledger::LedgerId;
-pub use mapped::{Guard, Mapped, Pending, Refused};
+pub use mapped::{Guard, Mapped, Pending};
 pub use pin::{Fill, Pin};
 pub use pool::{Bell, Counters, Get, Pages, Pool};
 pub use renew::Renewal;

@@ -1,11 +1,11 @@
 //! A client's side of a pool.
 
 use crate::SlotRef;
-use crate::error::{Error, Result};
+use crate::error::{Error, Refused, Result};
 use crate::geometry::{Geometry, LEDGER_WORDS};
 use crate::ledger::LedgerId;
 use crate::memory::{Memory, WRITING};
-use crate::state::{ABANDONED, CLOSED, DIRTY, PENDING, VALID, Word, generation_of};
+use crate::state::{ABANDONED, CLOSED, DIRTY, PENDING, RETIRED, VALID, Word, generation_of};
 use pario_shm::Segment;
 use pario_units::FileId;
 use std::ops::Range;
@@ -18,15 +18,6 @@ use std::sync::atomic::{Ordering, compiler_fence};
 pub struct Mapped {
     memory: Memory,
     ledger: u32,
-}
-
-/// Why a block could not be pinned.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// The block is no longer there, or the server wants it for itself: ask the server where it is.
-    Stale,
-    /// This process holds as many pins as it may ([`LEDGER_WORDS`]): let go of some, or use messages.
-    Crowded,
 }
 
 impl Mapped {
@@ -75,8 +66,8 @@ impl Mapped {
     pub fn pin(&self, place: SlotRef, file: FileId, block: u64) -> std::result::Result<Guard<'_>, Refused> {
         let hold = self.hold(place.slot)?;
         let state = self.memory.state(place.slot).get();
-        let there = generation_of(state) == place.generation && state & (VALID | CLOSED) == VALID;
-        if !there || !self.is(place.slot, file, block) {
+        let open = state & (VALID | CLOSED | RETIRED) == VALID;
+        if generation_of(state) != place.generation || !open || !self.is(place.slot, file, block) {
             return Err(Refused::Stale);
         }
         self.memory.used(place.slot).note(self.memory.now());
@@ -93,9 +84,9 @@ impl Mapped {
     ) -> std::result::Result<Pending<'_>, Refused> {
         let hold = self.hold(place.slot)?;
         let state = self.memory.state(place.slot).get();
-        let there = generation_of(state) == place.generation && state & (PENDING | CLOSED) == PENDING;
+        let open = state & (PENDING | CLOSED | RETIRED) == PENDING;
         let ours = self.memory.borrower(place.slot).get() == u64::from(self.ledger) + 1;
-        if !there || !ours || !self.is(place.slot, file, block) {
+        if generation_of(state) != place.generation || !open || !ours || !self.is(place.slot, file, block) {
             return Err(Refused::Stale);
         }
         Ok(Pending { hold, generation: place.generation, published: false })
@@ -191,26 +182,31 @@ impl Guard<'_> {
         self.hold.memory.bytes(self.hold.slot, range.start, range.len(), |bytes| f(bytes))
     }
 
-    /// Copies bytes into the block. It must have room for them.
+    /// Copies bytes into the block. It must have room for them. A write that is [refused](Refused::Retired) is not done.
     #[inline]
-    pub fn write(&self, at: u32, from: &[u8]) {
-        if !from.is_empty() {
-            self.hold.begin_writing();
-            self.hold.memory.write(self.hold.slot, at, from);
-            self.hold.memory.written(self.hold.slot, at + from.len() as u32);
+    pub fn write(&self, at: u32, from: &[u8]) -> std::result::Result<(), Refused> {
+        if from.is_empty() {
+            return Ok(());
         }
+        self.hold.begin_writing();
+        self.hold.memory.write(self.hold.slot, at, from);
+        self.hold.memory.written(self.hold.slot, at + from.len() as u32)
     }
 
     /// Lets `f` write bytes of the block: the last of the range, and any others. What it does not touch
-    /// stays.
+    /// stays. A write that is [refused](Refused::Retired) is not done.
     #[inline]
-    pub fn write_with<R>(&self, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
+    pub fn write_with<R>(
+        &self,
+        range: Range<u32>,
+        f: impl FnOnce(&mut [u8]) -> R,
+    ) -> std::result::Result<R, Refused> {
         self.hold.begin_writing();
         let result = self.hold.memory.bytes(self.hold.slot, range.start, range.len(), f);
         if !range.is_empty() {
-            self.hold.memory.written(self.hold.slot, range.end);
+            self.hold.memory.written(self.hold.slot, range.end)?;
         }
-        result
+        Ok(result)
     }
 }
 
@@ -237,7 +233,7 @@ impl Pending<'_> {
     }
 
     /// The block's bytes up to `end` are filled, and the rest becomes zeros. Everybody may use it now, and it
-    /// is dirty.
+    /// is dirty. Refused, nothing is done.
     pub fn publish(mut self, end: u32) -> std::result::Result<(), Refused> {
         let (memory, slot) = (self.hold.memory, self.hold.slot);
         memory.zero_tail(slot, end);
@@ -253,11 +249,11 @@ impl Pending<'_> {
         Ok(())
     }
 
-    /// Ends the loan; whatever else the server says about the slot stays.
+    /// Ends the loan, unless the server has; whatever else it says about the slot stays.
     fn finish(&self, flags: u64) -> bool {
         let state = self.hold.memory.state(self.hold.slot);
         let mut seen = state.get();
-        while generation_of(seen) == self.generation && seen & PENDING != 0 {
+        while generation_of(seen) == self.generation && seen & (PENDING | RETIRED) == PENDING {
             match state.replace(seen, seen & !PENDING | flags) {
                 Ok(_) => return true,
                 Err(now) => seen = now,

@@ -2,12 +2,12 @@
 
 use crate::SlotRef;
 use crate::directory::hash;
-use crate::error::{Error, Result};
+use crate::error::{Error, Refused, Result};
 use crate::geometry::{
     AT_ASLEEP, AT_BLOCK, AT_CLOCK, AT_DIRTY, AT_EVENT, AT_HIGH, AT_LEDGERS, AT_MAGIC, AT_MARK, AT_SLOTS,
     AT_VERSION, Geometry, HEAD, HEADER, LEDGER_WORDS, MAGIC, VERSION,
 };
-use crate::state::{DIRTY, Word};
+use crate::state::{DIRTY, RETIRED, Word};
 use pario_shm::{NEIGHBOURHOOD, Segment};
 use pario_units::FileId;
 use std::ops::Range;
@@ -236,21 +236,28 @@ impl Memory {
         self.header(AT_CLOCK).peek()
     }
 
-    /// After a write that reached to `end`: the caller has the slot pinned, and its bytes are in place.
+    /// After a write that reached to `end`: the caller has the slot pinned, and its bytes are in place. The server sets
+    /// [`RETIRED`] in the same word before its last look for dirty slots, so it either sees this write or refuses it.
     #[inline]
-    pub fn written(&self, slot: u32, end: u32) {
+    pub fn written(&self, slot: u32, end: u32) -> std::result::Result<(), Refused> {
         self.end_word(slot).raise(u64::from(end));
         let now = self.now();
         self.used(slot).note(now);
         self.modified(slot).note(now);
-        self.make_dirty(slot);
+        match self.make_dirty(slot) & RETIRED {
+            0 => Ok(()),
+            _ => Err(Refused::Retired),
+        }
     }
 
+    /// What comes back is the state before.
     #[inline]
-    pub fn make_dirty(&self, slot: u32) {
-        if self.state(slot).set(DIRTY) & DIRTY == 0 {
+    pub fn make_dirty(&self, slot: u32) -> u64 {
+        let before = self.state(slot).set(DIRTY);
+        if before & DIRTY == 0 {
             self.count_dirty();
         }
+        before
     }
 
     /// One more slot is dirty.

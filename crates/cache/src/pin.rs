@@ -1,6 +1,7 @@
 //! What the server's threads hold: blocks that stay, and slots that they fill.
 
 use crate::SlotRef;
+use crate::error::Refused;
 use crate::ledger::LedgerId;
 use crate::pool::Inner;
 use crate::table::{Phase, Table};
@@ -59,9 +60,9 @@ impl Pin {
     }
 
     /// Copies bytes into the block, and [marks](Pin::mark_written) them. It must have room for them.
-    pub fn write(&self, at: u32, from: &[u8]) {
+    pub fn write(&self, at: u32, from: &[u8]) -> Result<(), Refused> {
         self.put(at, from);
-        self.mark_written(at..at + from.len() as u32);
+        self.mark_written(at..at + from.len() as u32)
     }
 
     /// Copies bytes into the block, which have to be [marked](Pin::mark_written) before the pin goes: once for many.
@@ -81,11 +82,13 @@ impl Pin {
         memory.segment.pointer(memory.place(self.slot, range.start, range.len()), range.len())
     }
 
-    /// These bytes were written: the block is dirty and reaches at least so far.
-    pub fn mark_written(&self, range: Range<u32>) {
+    /// These bytes were written: the block is dirty and reaches at least so far. Refused, the pool is being
+    /// [given up](crate::Pool::retire), and the write does not count.
+    pub fn mark_written(&self, range: Range<u32>) -> Result<(), Refused> {
         assert!(range.end <= self.inner.memory.geometry.block, "{range:?} of a block");
-        if !range.is_empty() {
-            self.inner.memory.written(self.slot, range.end);
+        match range.is_empty() {
+            true => Ok(()),
+            false => self.inner.memory.written(self.slot, range.end),
         }
     }
 }

@@ -307,8 +307,8 @@ impl Pool {
         counters
     }
 
-    /// Lets no client at the blocks any more: for a server that is about to end. Whether all have let go; if not,
-    /// ask again in a millisecond. Then what is dirty can be flushed once and for all.
+    /// Lets no client at the blocks any more: for a server that is about to [give up](Pool::retire) the pool. Whether all have
+    /// let go; if not, ask again in a millisecond, for as long as their writes are worth waiting for.
     pub fn close(&self) -> bool {
         let mut table = self.inner.table();
         let mut free = true;
@@ -328,9 +328,17 @@ impl Pool {
         free && !closed.iter().any(|slot| held.binary_search(slot).is_ok())
     }
 
+    /// Gives the pool up: what is dirty now can be stored once and for all. A write that ends later is
+    /// [refused](crate::Refused::Retired), and so is every pin; a client that is stopped in the middle of a copy learns it
+    /// when it goes on, whatever became of this server.
+    pub fn retire(&self) {
+        self.inner.table().set_retired(true);
+    }
+
     /// The server goes on after all.
     pub fn reopen(&self) {
         let mut table = self.inner.table();
+        table.set_retired(false);
         for slot in 0..self.geometry().slots {
             if table.settle(slot) == Phase::Valid && !table.entry(slot).cut {
                 self.inner.memory.state(slot).clear(CLOSED);

@@ -1,8 +1,9 @@
 //! Clients against the server, in every order of their steps; and the server killed at every step.
 
+use crate::error::Refused;
 use crate::explore::{every_order, point};
 use crate::geometry::{Geometry, Identity};
-use crate::mapped::{Mapped, Refused};
+use crate::mapped::Mapped;
 use crate::pin::Pin;
 use crate::pool::{Get, Pool};
 use crate::{LedgerId, SlotRef};
@@ -33,6 +34,8 @@ struct Stage {
     client_did: AtomicBool,
     server_did: AtomicBool,
     stored: Mutex<Vec<u8>>,
+    /// By another thread of the server.
+    pinned: Option<Pin>,
 }
 
 impl Stage {
@@ -50,6 +53,7 @@ impl Stage {
             client_did: AtomicBool::new(false),
             server_did: AtomicBool::new(false),
             stored: Mutex::new(vec![0; BLOCK]),
+            pinned: None,
         }
     }
 
@@ -100,7 +104,7 @@ fn a_slot_that_a_client_uses_is_not_evicted() {
             point();
             guard.read(4095, &mut byte);
             assert_eq!(byte, [b'a']);
-            guard.write(100, b"w");
+            guard.write(100, b"w").expect("not retired");
             stage.client_did.store(true, Ordering::Relaxed);
         }
     };
@@ -139,7 +143,7 @@ fn no_write_is_lost_between_two_clients_and_the_flusher() {
     fn write(stage: &Stage, client: usize) {
         let byte = b'x' + client as u8;
         let guard = stage.clients[client].pin(stage.place, FILE, 0).expect("nobody evicts");
-        guard.write(client as u32 * 2000, &[byte; 2000]);
+        guard.write(client as u32 * 2000, &[byte; 2000]).expect("not retired");
     }
     let flusher = |stage: &Stage| {
         stage.flush();
@@ -216,7 +220,7 @@ fn an_abandoned_loan_is_free_for_the_next() {
 fn what_is_cut_off_stays_off() {
     let client = |stage: &Stage| {
         if let Ok(guard) = stage.clients[0].pin(stage.place, FILE, 0) {
-            guard.write(1000, &[b'w'; 3000]);
+            guard.write(1000, &[b'w'; 3000]).expect("not retired");
         }
     };
     let server = |stage: &Stage| {
@@ -256,7 +260,7 @@ fn who_knew_where_a_renewed_block_was_is_seen_or_fails() {
     let client = |stage: &Stage| {
         if let Ok(guard) = stage.clients[0].pin(stage.place, FILE, 0) {
             assert!(!stage.server_did.load(Ordering::Relaxed), "pinned by old knowledge");
-            guard.write(100, b"w");
+            guard.write(100, b"w").expect("not retired");
             assert!(!stage.server_did.load(Ordering::Relaxed), "not seen");
             stage.client_did.store(true, Ordering::Relaxed);
         }
@@ -303,7 +307,7 @@ fn a_loan_is_renewed_when_it_has_ended() {
         }
         if let Ok(guard) = stage.clients[0].pin(stage.place, FILE, 0) {
             assert!(!stage.server_did.load(Ordering::Relaxed), "pinned by old knowledge");
-            guard.write(0, b"d");
+            guard.write(0, b"d").expect("not retired");
             assert!(!stage.server_did.load(Ordering::Relaxed), "not seen");
             stage.client_did.store(true, Ordering::Relaxed);
         }
@@ -322,6 +326,86 @@ fn a_loan_is_renewed_when_it_has_ended() {
         assert_eq!(all_of(&pin)[..2], [if second { b'd' } else { b'c' }, b'c']);
         assert_eq!(stage.pool.counters().dirty, 1);
     });
+}
+
+/// What a server does at its end, however long it waits for clients.
+fn retire(stage: &Stage) {
+    stage.flush();
+    stage.pool.close();
+    stage.pool.retire();
+    stage.flush();
+    stage.server_did.store(true, Ordering::Relaxed);
+}
+
+/// Whether a write counts is one thing to its writer and to the store: after all orders of the writer's steps and the
+/// server's, the number of outcomes.
+fn a_write_counts_or_not(set: impl Fn() -> Stage, write: impl Fn(&Stage) -> Option<u8> + Sync) -> usize {
+    let writer = |stage: &Stage| {
+        if let Some(byte) = write(stage) {
+            stage.client_did.store(true, Ordering::Relaxed);
+            assert_eq!(byte, b'w');
+        }
+    };
+    let outcomes = Mutex::new(std::collections::BTreeSet::new());
+    every_order(5, set, &[&writer, &retire], |stage| {
+        let counts = stage.client_did.load(Ordering::Relaxed);
+        let stored = stage.stored.lock().unwrap()[100];
+        assert!(!counts || stored == b'w', "a write counts and is not stored");
+        outcomes.lock().unwrap().insert((counts, stored));
+        assert!(stage.clients[0].pin(stage.place, FILE, 0).is_err(), "pinned in a pool that is given up");
+        assert!(stage.clients[0].claim(stage.place, FILE, 0).is_err(), "claimed in a pool that is given up");
+    });
+    outcomes.into_inner().unwrap().len()
+}
+
+#[test]
+fn a_write_to_a_pool_that_is_given_up_is_stored_or_refused() {
+    let outcomes = a_write_counts_or_not(
+        || Stage::holding(b'a', 1),
+        |stage| {
+            let guard = stage.clients[0].pin(stage.place, FILE, 0).ok()?;
+            guard.write(100, b"w").ok().map(|()| b'w')
+        },
+    );
+    assert!(outcomes >= 2, "{outcomes}");
+}
+
+#[test]
+fn a_block_filled_in_a_pool_that_is_given_up_is_stored_or_refused() {
+    let outcomes = a_write_counts_or_not(Stage::lent, |stage| {
+        let mut pending = stage.clients[0].claim(stage.place, FILE, 0).ok()?;
+        pending.write(0, &[b'w'; BLOCK]);
+        pending.publish(BLOCK as u32).ok().map(|()| b'w')
+    });
+    assert!(outcomes >= 2, "{outcomes}");
+}
+
+#[test]
+fn a_servers_own_write_to_a_pool_that_is_given_up_is_stored_or_refused() {
+    let outcomes = a_write_counts_or_not(
+        || {
+            let mut stage = Stage::holding(b'a', 1);
+            let Get::Hit(pin) = stage.pool.get(FILE, 0) else { panic!("just filled") };
+            stage.pinned = Some(pin);
+            stage
+        },
+        |stage| stage.pinned.as_ref()?.write(100, b"w").ok().map(|()| b'w'),
+    );
+    assert!(outcomes >= 2, "{outcomes}");
+}
+
+#[test]
+fn a_pool_that_is_kept_after_all_takes_writes_again() {
+    let stage = Stage::holding(b'a', 1);
+    let guard = stage.clients[0].pin(stage.place, FILE, 0).unwrap();
+    stage.pool.close();
+    stage.pool.retire();
+    assert_eq!(guard.write(100, b"w"), Err(Refused::Retired));
+    drop(guard);
+    stage.pool.reopen();
+    stage.clients[0].pin(stage.place, FILE, 0).unwrap().write(100, b"x").unwrap();
+    stage.flush();
+    assert_eq!(stage.stored.lock().unwrap()[100], b'x');
 }
 
 /// The server of the crash test: writes blocks and stores them, until it is killed. Says what it has done.
@@ -352,7 +436,7 @@ fn script(at: &std::path::Path) {
             pending.write(0, &[version; BLOCK]);
             pending.publish(BLOCK as u32).unwrap();
         } else if let Some(place) = place {
-            client.pin(place, FILE, block).unwrap().write(0, &[version; BLOCK]);
+            client.pin(place, FILE, block).unwrap().write(0, &[version; BLOCK]).unwrap();
         }
         println!("end {block} {version}");
         if version % 3 == 0 {

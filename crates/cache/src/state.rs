@@ -16,6 +16,8 @@ pub(crate) const PENDING: u64 = 16;
 pub(crate) const CLOSED: u64 = 32;
 /// A client was to fill it and did not.
 pub(crate) const ABANDONED: u64 = 64;
+/// The server is giving up the pool: a write that finds this when it sets [`DIRTY`] does not count.
+pub(crate) const RETIRED: u64 = 128;
 
 /// A state without flags. The generation is the upper half of the word.
 pub(crate) fn generation(number: u32) -> u64 {

@@ -2,7 +2,9 @@
 
 use crate::ledger::Ledger;
 use crate::memory::Memory;
-use crate::state::{ABANDONED, CLOSED, DIRTY, FILLING, FLUSHING, PENDING, VALID, generation, generation_of};
+use crate::state::{
+    ABANDONED, CLOSED, DIRTY, FILLING, FLUSHING, PENDING, RETIRED, VALID, generation, generation_of,
+};
 use pario_units::FileId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -64,6 +66,8 @@ pub(crate) struct Table {
     pub ledgers: Vec<Ledger>,
     /// Files that are being cut, and the first block concerned.
     pub cuts: HashMap<FileId, u64>,
+    /// The pool is being given up: no state is without [`RETIRED`].
+    pub retired: bool,
     pub clock: u64,
     /// Slots to flush next, with their last modification, in this order.
     pub aged: VecDeque<(u64, u32)>,
@@ -93,6 +97,7 @@ impl Table {
             soiled: 0,
             ledgers: vec![Ledger::Free; geometry.ledgers as usize],
             cuts: HashMap::new(),
+            retired: false,
             clock: 0,
             aged: VecDeque::new(),
             tally: Tally::default(),
@@ -183,7 +188,7 @@ impl Table {
     /// Somebody scribbled on the state of a valid slot: it is what the server says, and dirty to be sure.
     fn repair(&mut self, slot: u32) {
         let entry = *self.entry(slot);
-        let mut state = generation(entry.generation) | VALID | DIRTY;
+        let mut state = self.fresh(entry.generation) | VALID | DIRTY;
         if entry.cut {
             state |= CLOSED;
         }
@@ -191,6 +196,24 @@ impl Table {
             state |= FLUSHING;
         }
         self.memory.state(slot).put(state);
+    }
+
+    /// A state with no flags but those that all have.
+    fn fresh(&self, number: u32) -> u64 {
+        generation(number) | if self.retired { RETIRED } else { 0 }
+    }
+
+    /// Says in every slot's state whether the pool is being given up.
+    pub fn set_retired(&mut self, retired: bool) {
+        self.retired = retired;
+        for slot in 0..self.memory.geometry.slots {
+            let state = self.memory.state(slot);
+            if retired {
+                state.set(RETIRED)
+            } else {
+                state.clear(RETIRED)
+            };
+        }
     }
 
     /// Takes a slot for a block that is in none; `None` if all are in use.
@@ -213,7 +236,7 @@ impl Table {
         memory.used(slot).note(self.clock);
         memory.modified(slot).note(0);
         memory.borrower(slot).note(0);
-        memory.state(slot).put(generation(number) | FILLING);
+        memory.state(slot).put(self.fresh(number) | FILLING);
         Some((slot, blank))
     }
 
@@ -259,7 +282,7 @@ impl Table {
                 self.index.remove(&file);
             }
         }
-        if self.memory.state(slot).swap(generation(number)) & DIRTY != 0 {
+        if self.memory.state(slot).swap(self.fresh(number)) & DIRTY != 0 {
             self.memory.count_clean();
         }
         self.soiled += 1;
@@ -321,7 +344,7 @@ impl Table {
         entry.phase = Phase::Lent { ledger, since: Some(Instant::now()) };
         let number = entry.generation;
         self.memory.borrower(slot).put(u64::from(ledger) + 1);
-        self.memory.state(slot).put(generation(number) | PENDING);
+        self.memory.state(slot).put(self.fresh(number) | PENDING);
     }
 
     /// A filled slot becomes everybody's.
@@ -331,7 +354,7 @@ impl Table {
         entry.phase = Phase::Valid;
         let number = entry.generation;
         self.memory.set_end(slot, end);
-        self.memory.state(slot).put(generation(number) | VALID);
+        self.memory.state(slot).put(self.fresh(number) | VALID);
     }
 
     /// How far a file reaches, as far as its blocks here tell.

@@ -80,11 +80,15 @@ fn child() {
             here();
             forever();
         }
-        "writes" => mapped.pin(place, FILE, 0).unwrap().write_with(0..BLOCK, |bytes| {
-            bytes[..100].fill(b'w');
-            here();
-            forever();
-        }),
+        "writes" => mapped
+            .pin(place, FILE, 0)
+            .unwrap()
+            .write_with(0..BLOCK, |bytes| {
+                bytes[..100].fill(b'w');
+                here();
+                forever();
+            })
+            .unwrap(),
         "fills" => mapped.claim(place, FILE, 0).unwrap().write_with(0..BLOCK, |bytes| {
             bytes[..100].fill(b'w');
             here();
@@ -95,7 +99,7 @@ fn child() {
             let mut told = false;
             for number in 1u64.. {
                 match mapped.pin(place, FILE, 0) {
-                    Ok(guard) => guard.write(0, &[number; 512].map(u64::to_ne_bytes).concat()),
+                    Ok(guard) => guard.write(0, &[number; 512].map(u64::to_ne_bytes).concat()).unwrap(),
                     Err(refused) => assert_eq!(refused, Refused::Stale),
                 }
                 if number > 100 && !told {

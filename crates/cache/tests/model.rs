@@ -205,7 +205,7 @@ impl<'a> Run<'a> {
             Op::Write { file, block, at, len, byte } => {
                 let len = usize::from(len).min(BLOCK as usize - usize::from(at));
                 if let Some(pin) = load(self.pool(), &self.store, id(file), block.into()) {
-                    pin.write(at.into(), &vec![byte; len]);
+                    pin.write(at.into(), &vec![byte; len]).unwrap();
                     self.note(id(file), block.into(), at.into(), &vec![byte; len]);
                 }
             }
@@ -219,7 +219,7 @@ impl<'a> Run<'a> {
             Op::ClientWrite { file, block, at, len, byte } => {
                 let len = usize::from(len).min(BLOCK as usize - usize::from(at));
                 if let Some(guard) = self.pin(id(file), block.into()) {
-                    guard.write(at.into(), &vec![byte; len]);
+                    guard.write(at.into(), &vec![byte; len]).unwrap();
                     self.note(id(file), block.into(), at.into(), &vec![byte; len]);
                 }
             }

@@ -12,7 +12,7 @@ const FILE: FileId = FileId(8);
 
 fn put(pool: &Pool, file: FileId, block: u64) -> Pin {
     let pin = load(pool, &Store::default(), file, block).unwrap();
-    pin.write(0, &[1; 10]);
+    pin.write(0, &[1; 10]).unwrap();
     pin
 }
 
@@ -145,13 +145,13 @@ fn unused_slots_are_zeros_whether_their_memory_was_prepared_or_not_and_adopted_o
         bytes
     };
     let first = fill(&pool, 0).done(0);
-    first.write(0, &[1; 10]);
+    first.write(0, &[1; 10]).unwrap();
     let mut pages = pool.pages();
     (0..8).for_each(|_| pages.go_on(Duration::ZERO));
     assert_eq!(read(&first)[..11], [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0], "what is there stays");
     let second = fill(&pool, 1).done(0);
     assert_eq!(read(&second), zeros);
-    second.write(0, &[2; BLOCK as usize]);
+    second.write(0, &[2; BLOCK as usize]).unwrap();
     let mut dropped = fill(&pool, 2);
     dropped.bytes(0..BLOCK, |bytes| bytes.fill(9));
     drop(dropped);
@@ -231,7 +231,7 @@ fn the_first_dirty_block_and_the_high_watermark_wake_the_flusher() {
     let mut bell = pool.bell();
     let client = map(&pool);
     let places: Vec<_> = (0..4).map(|block| fill(&pool, block).done(1).slot_ref()).collect();
-    let write = |block: usize| client.pin(places[block], FILE, block as u64).unwrap().write(0, b"x");
+    let write = |block: usize| client.pin(places[block], FILE, block as u64).unwrap().write(0, b"x").unwrap();
     std::thread::scope(|scope| {
         let start = Instant::now();
         let first = scope.spawn(|| {
@@ -326,7 +326,7 @@ fn a_closed_pool_lets_no_client_in_and_can_still_be_flushed() {
     let place = put(&pool, FILE, 0).slot_ref();
     let guard = client.pin(place, FILE, 0).unwrap();
     assert!(!pool.close(), "somebody is in the middle of a copy");
-    guard.write(0, &[2; 20]);
+    guard.write(0, &[2; 20]).unwrap();
     drop(guard);
     assert!(pool.close());
     assert_eq!(client.pin(place, FILE, 0).unwrap_err(), pario_cache::Refused::Stale);

@@ -81,14 +81,14 @@ proptest! {
                 }
                 Op::Write { file, block } => {
                     if let Some(pin) = load(&pool, &store, FileId(file), block) {
-                        pin.write(5, b"hello");
+                        let _ = pin.write(5, b"hello");
                     }
                 }
                 Op::Client { file, block } => {
                     if let Some(pin) = load(&pool, &store, FileId(file), block)
                         && let Ok(guard) = client.pin(pin.slot_ref(), FileId(file), block)
                     {
-                        guard.write(guard.end().min(BLOCK - 5), b"hello");
+                        let _ = guard.write(guard.end().min(BLOCK - 5), b"hello");
                     }
                 }
                 Op::Lend { file, block, publish } => {

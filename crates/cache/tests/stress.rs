@@ -78,10 +78,10 @@ impl Writer<'_> {
                     None => std::thread::yield_now(),
                 }
             };
-            pin.write(at, &vec![value; LANE as usize]);
+            pin.write(at, &vec![value; LANE as usize]).unwrap();
         } else {
             self.with_block(SHARED, block, |guard| {
-                guard.write_with(at..at + LANE, |bytes| bytes.fill(value));
+                guard.write_with(at..at + LANE, |bytes| bytes.fill(value)).unwrap();
             });
         }
         self.shared.insert(block, value);
@@ -110,7 +110,7 @@ impl Writer<'_> {
                 }
                 pending.publish(BLOCK).unwrap();
             }
-            Get::Hit(pin) => pin.write(0, &[value; BLOCK as usize]),
+            Get::Hit(pin) => pin.write(0, &[value; BLOCK as usize]).unwrap(),
             Get::Busy | Get::Full => return,
         }
         self.own.insert(block, value);

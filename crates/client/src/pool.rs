@@ -59,14 +59,16 @@ impl Local {
         done
     }
 
-    /// Writes bytes of a local part as long as their blocks are where they were.
+    /// Writes bytes of a local part as long as their blocks are where they were, and stay there.
     #[inline]
     pub fn write_hits(&self, file: FileId, at: u64, bytes: &[u8]) -> usize {
         let mut done = 0;
         while done < bytes.len() {
             let (block, within, len) = self.within(at + done as u64, bytes.len() - done);
             let Some(guard) = self.find(file, block) else { break };
-            guard.write(within, &bytes[done..done + len]);
+            if guard.write(within, &bytes[done..done + len]).is_err() {
+                break;
+            }
             done += len;
         }
         done

@@ -224,9 +224,11 @@ impl File {
             let mut cursor = access.view.cursor(span.at, span.len);
             let from = access.from + (span.at.0 - access.at.0);
             if access.write {
-                guard.write_with(range, |block| {
+                let written = guard.write_with(range, |block| {
                     access.buffer.scatter(from, span.len, &mut cursor, block, span.offset);
                 });
+                // A server that gave up its pool meanwhile may not have stored the write: it is repeated.
+                return written.is_ok();
             } else {
                 if range.end > guard.end() {
                     return false;

@@ -165,7 +165,11 @@ impl Walk {
             }
             chunks.iter().for_each(|chunk| guard.read(self.within(chunk), access.memory.room(chunk)));
         } else {
-            chunks.iter().for_each(|chunk| guard.write(self.within(chunk), access.memory.source(chunk)));
+            // A server that gave up its pool meanwhile may not have stored the write: it is repeated.
+            let write = |chunk: &Chunk| guard.write(self.within(chunk), access.memory.source(chunk)).is_ok();
+            if !chunks.iter().all(write) {
+                return Outcome::Gone;
+            }
         }
         Outcome::Moved
     }

@@ -19,7 +19,7 @@ const REST: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_millis(250);
 const MOST_PATIENCE: Duration = Duration::from_secs(15);
 
-/// How long a server that ends waits for clients in the middle of a copy.
+/// How long a server that ends waits for clients in the middle of a copy, before it refuses their writes.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Most bytes that one access of the store writes.
@@ -86,10 +86,11 @@ impl Tier {
         // The bulk of it while they can still work; then only what they did meanwhile.
         self.sync_now(FileId(0), counters)?;
         let begun = Instant::now();
-        // Who is stopped in the middle of a copy has not been told that it succeeded.
         while !self.pool.close() && begun.elapsed() < FAREWELL {
             std::thread::sleep(Duration::from_millis(1));
         }
+        // A client that is stopped in the middle of a copy learns from here on that its write does not count.
+        self.pool.retire();
         let outcome = self.sync_now(FileId(0), counters).and_then(|()| Ok(self.store.sync_all()?));
         if outcome.is_err() {
             self.pool.reopen();

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pario_cache::{Cut, Fill, Get, LedgerId, Pin, Pool, SlotRef};
+use pario_cache::{Cut, Fill, Get, LedgerId, Pin, Pool, Refused, SlotRef};
 use pario_store::Store;
 use pario_units::FileId;
 use pario_wire::message::{Intent, Run, Slot};
@@ -102,11 +102,11 @@ impl Tier {
                 return Ok(Moved::Available);
             }
             match (self.pool.get(file, part.block), &mut bytes) {
-                (Get::Hit(pin), bytes) => self.copy(&pin, part.block, pieces, bytes, done),
+                (Get::Hit(pin), bytes) => self.copy(&pin, part.block, pieces, bytes, done)?,
                 (Get::Fill(mut fill), Bytes::In(from)) if part.len as u64 == self.block => {
                     let whole = 0..self.block as u32;
                     fill.bytes(whole.clone(), |slot| slot.copy_from_slice(&from[here]));
-                    fill.done(whole.end).mark_written(whole);
+                    fill.done(whole.end).mark_written(whole).map_err(refused)?;
                     *done += part.len;
                     pieces.advance(part.len as u64);
                 }
@@ -134,7 +134,14 @@ impl Tier {
     }
 
     /// Copies all pieces that follow in this block, as far as there are bytes.
-    fn copy(&self, pin: &Pin, block: u64, pieces: &mut Pieces, bytes: &mut Bytes<'_>, done: &mut usize) {
+    fn copy(
+        &self,
+        pin: &Pin,
+        block: u64,
+        pieces: &mut Pieces,
+        bytes: &mut Bytes<'_>,
+        done: &mut usize,
+    ) -> Result<()> {
         let mut written = 0;
         while let Some(next) = pieces.peek()
             && next.at / self.block == block
@@ -154,7 +161,7 @@ impl Tier {
             *done += part.len;
             pieces.advance(part.len as u64);
         }
-        pin.mark_written(0..written);
+        pin.mark_written(0..written).map_err(refused)
     }
 
     /// Reads a block that is not in the pool, and for which there is no room.
@@ -384,4 +391,9 @@ impl Tier {
         }
         Ok(())
     }
+}
+
+/// A write to a pool that is being given up does not count: the last look for dirty blocks may have been before it.
+fn refused(_: Refused) -> Error {
+    Error::Ending
 }

@@ -157,7 +157,7 @@ fn who_knew_where_a_block_was_has_to_ask_after_a_lease() {
             std::thread::yield_now();
         }
         // It waits for who is in the middle of a copy.
-        guard.write(0, b"during");
+        guard.write(0, b"during").unwrap();
         assert!(!lease.is_finished());
         drop(guard);
         assert_eq!(lease.join().unwrap(), Reply::Leased { extents: vec![ALL] });
@@ -244,7 +244,7 @@ fn who_does_not_give_up_in_time_is_cut_off() {
             assert!(std::time::Instant::now() < deadline());
             std::thread::yield_now();
         }
-        guard.write(0, b"half of it");
+        guard.write(0, b"half of it").unwrap();
         assert!(!write.is_finished());
         drop(guard);
         assert_eq!(write.join().unwrap(), Reply::Done);

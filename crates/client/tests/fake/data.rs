@@ -210,7 +210,7 @@ impl Data {
     fn write(&self, file: FileId, at: u64, bytes: &[u8]) {
         let Some(pool) = self.pool() else { return self.store(file, at, bytes) };
         blocks(at, bytes.len(), |block, within, range| match self.get(&pool, file, block) {
-            Get::Hit(pin) => pin.write(within, &bytes[range]),
+            Get::Hit(pin) => pin.write(within, &bytes[range]).expect("not retired"),
             _ => unreachable!("only hits come back"),
         });
     }

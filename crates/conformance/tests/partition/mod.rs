@@ -11,6 +11,7 @@ mod hosts;
 mod limits;
 mod model;
 mod order;
+mod retired;
 mod site;
 mod starts;
 mod step;
