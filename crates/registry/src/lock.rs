@@ -44,6 +44,25 @@ impl Lock {
         }
     }
 
+    /// Whether its file is still where others look for it.
+    pub fn is_there(&self) -> bool {
+        is_at(&self.file, &self.path).unwrap_or(true)
+    }
+
+    /// The process of this host that holds the lock in that file; `None` if nobody does. 0 if it has not said who it is.
+    pub fn holder(path: &Path) -> Result<Option<u32>, Error> {
+        let file = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(Error::io("open the lock", path))?,
+        };
+        if sys::try_lock(&file).map_err(Error::io("lock", path))? {
+            return Ok(None);
+        }
+        let holder = holder(path);
+        let pid = holder.strip_prefix("process ").and_then(|rest| rest.split(' ').next()?.parse().ok());
+        Ok(Some(pid.unwrap_or(0)))
+    }
+
     /// Lets go of it and removes its file.
     pub fn remove(self) -> Result<(), Error> {
         std::fs::remove_file(&self.path).map_err(Error::io("remove", &self.path))

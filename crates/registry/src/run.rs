@@ -7,15 +7,20 @@
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pario_units::{PartitionId, ServerId};
 
 use crate::error::Error;
+use crate::lock::Lock;
 use crate::place::{self, Links};
 use crate::sys;
 
 /// Longest name of a run directory: a Unix socket's has 107 bytes, some of which its own name takes.
 const LONGEST: usize = 90;
+
+/// The file of a run directory that its supervisor has locked.
+const SUPERVISOR: &str = "supervisor";
 
 /// Where run directories are: `/dev/shm`, which is memory, or else where the caller says.
 pub fn run_base(otherwise: &Path) -> PathBuf {
@@ -53,6 +58,43 @@ pub fn remove_run_directory(base: &Path, partition: PartitionId, server: ServerI
         }
     }
     Ok(())
+}
+
+/// Where a server's run directory is, whether it is there or not.
+pub fn run_directory_path(base: &Path, partition: PartitionId, server: ServerId) -> PathBuf {
+    let [_, _, path] = steps(base, partition, server);
+    path
+}
+
+/// The right to start a server again when it dies: its supervisor has it, in the server's run directory.
+#[derive(Debug)]
+pub struct Supervision(Lock);
+
+impl Supervision {
+    /// Takes it for the server whose run directory this is.
+    pub fn take(run_directory: &Path, deadline: Duration) -> Result<Supervision, Error> {
+        let what = format!("the server of {}", run_directory.display());
+        Ok(Supervision(Lock::take(&run_directory.join(SUPERVISOR), &what, deadline)?))
+    }
+
+    /// The process of this host that has it.
+    pub fn holder(run_directory: &Path) -> Result<Option<u32>, Error> {
+        Lock::holder(&run_directory.join(SUPERVISOR))
+    }
+
+    /// Whether the run directory is still the server's: it goes when the partition goes down.
+    pub fn is_current(&self) -> bool {
+        self.0.is_there()
+    }
+
+    /// Gives it up, and removes the run directory if nothing else is in it.
+    pub fn give_up(self, base: &Path, partition: PartitionId, server: ServerId) {
+        let [user, whole, path] = steps(base, partition, server);
+        // The directory may be gone with all that was in it, or belong to a successor.
+        if self.is_current() && self.0.remove().is_ok() {
+            let _ = [path, whole, user].iter().try_for_each(std::fs::remove_dir);
+        }
+    }
 }
 
 fn steps(base: &Path, partition: PartitionId, server: ServerId) -> [PathBuf; 3] {
@@ -110,6 +152,25 @@ mod tests {
         std::fs::set_permissions(&whole, PermissionsExt::from_mode(0o700)).expect("set");
         std::fs::write(&own, "a file").expect("written");
         trouble(Trouble::NotADirectory);
+    }
+
+    #[test]
+    fn a_server_has_one_supervisor() {
+        let base = base("one");
+        let path = run_directory(base.dir(), PARTITION, ServerId(0)).expect("made");
+        assert_eq!(Supervision::holder(&path).expect("looked"), None);
+        let one = Supervision::take(&path, Duration::ZERO).expect("free");
+        assert_eq!(Supervision::holder(&path).expect("looked"), Some(std::process::id()));
+        assert!(matches!(Supervision::take(&path, Duration::ZERO), Err(Error::Locked { .. })));
+        assert!(one.is_current());
+        remove_run_directory(base.dir(), PARTITION, ServerId(0)).expect("removed");
+        assert!(!one.is_current());
+        run_directory(base.dir(), PARTITION, ServerId(0)).expect("made");
+        let two = Supervision::take(&path, Duration::ZERO).expect("free");
+        one.give_up(base.dir(), PARTITION, ServerId(0));
+        assert!(two.is_current(), "a successor's");
+        two.give_up(base.dir(), PARTITION, ServerId(0));
+        assert_eq!(std::fs::read_dir(base.dir()).expect("there").count(), 0);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use pario_units::{ClientId, FileId, RequestId};
 use pario_wire::message::{self, Intent, Reply, Request, Status, What};
 
 use crate::core::Core;
+use crate::ending::Asked;
 use crate::error::{Error, Result};
 use crate::flush::{Progress, Syncing};
 use crate::leases::{Leasing, Passage, Team, Touched};
@@ -30,6 +31,9 @@ const MOST_VERIFIED: u64 = 1024;
 const MOST_WAIT: Duration = Duration::from_secs(10);
 const OF_GOOD: u32 = 3;
 
+/// How often a `Shutdown` looks whether everything is stored.
+const DRAINING: Duration = Duration::from_millis(5);
+
 /// A request being carried out.
 pub(crate) struct Task {
     request: Request,
@@ -45,6 +49,8 @@ pub(crate) struct Task {
     /// For access to data.
     passage: Option<Passage>,
     leasing: Option<Leasing>,
+    /// For the end of the server.
+    asked: Option<Asked>,
     begun: Instant,
 }
 
@@ -85,6 +91,7 @@ impl Task {
             lock: None,
             passage: None,
             leasing: None,
+            asked: None,
             begun: Instant::now(),
         }
     }
@@ -136,14 +143,18 @@ impl Task {
         Ok(passage.is_free())
     }
 
+    pub fn request(&self) -> &Request {
+        &self.request
+    }
+
     /// Bytes that the reply carries if all goes well.
     pub fn reply_payload(&self) -> usize {
         self.request.reply_payload() as usize
     }
 
-    /// Whether the server is to end when it is done.
-    pub fn ends_server(&self) -> bool {
-        matches!(self.request, Request::Shutdown)
+    /// If it asked for the server's end: what keeps the server from ending before the answer is sent.
+    pub fn take_asked(&mut self) -> Option<Asked> {
+        self.asked.take()
     }
 
     /// For a large read: its blocks, all of them pinned, and the reply that they go with. `None` if they have to be
@@ -202,10 +213,6 @@ impl Task {
             }
             Request::Read { file, what } | Request::Write { file, what } => {
                 let file = known(*file)?;
-                // What comes after everything went to storage must not count as written.
-                if core.is_ending() {
-                    return Err(Error::Ending);
-                }
                 let Some(pieces) = &mut self.pieces else { return Ok(Verdict::Done(Reply::NoView)) };
                 let reads = matches!(self.request, Request::Read { .. });
                 let here = payload.bytes();
@@ -405,8 +412,12 @@ impl Task {
             Request::Room => Reply::Room(core.room()?),
             Request::Status => Reply::Status(Box::new(core.status()?)),
             Request::Shutdown => {
-                core.finish()?;
-                Reply::Done
+                let asked = self.asked.get_or_insert_with(|| core.ending.ask());
+                match asked.outcome() {
+                    None => return Ok(Verdict::Until(Instant::now() + DRAINING)),
+                    Some(Ok(())) => Reply::Done,
+                    Some(Err(failure)) => Reply::Failed(failure),
+                }
             }
             Request::PutTable { table } => {
                 core.names.as_ref().ok_or(Error::NotMetadata)?.put_table(*table, payload.bytes())?;

@@ -17,11 +17,13 @@ use pario_units::{ClientId, FileId};
 use pario_wire::greeting::{Hello, Role, Welcome};
 
 use crate::config::Config;
+use crate::ending::Ending;
 use crate::error::{Error, Result};
 use crate::leases::{GRACE, Leases, Past};
 use crate::locks::Locks;
 use crate::names::Names;
 use crate::peers::Peers;
+use crate::pulse::{BEAT, Pulse};
 use crate::session::{GREETING, Next, Session, Who};
 use crate::status::Counters;
 use crate::sys::{Bell, EVENTS, Events, Interest, Poll};
@@ -54,7 +56,8 @@ pub(crate) struct Core {
     pub tallies: Tallies,
     door: Arc<Door>,
     poll: Poll,
-    bell: Bell,
+    bell: Arc<Bell>,
+    pub pulse: Pulse,
     listeners: Vec<Listener>,
     sessions: Mutex<HashMap<u64, Seat>>,
     /// Sessions that wait for a worker.
@@ -67,7 +70,7 @@ pub(crate) struct Core {
     before: u64,
     timers: Arc<Timers>,
     next: AtomicU64,
-    ending: AtomicBool,
+    pub ending: Arc<Ending>,
     pub stop: AtomicBool,
 }
 
@@ -90,7 +93,7 @@ impl Core {
         past: Past,
     ) -> Result<Core> {
         let poll = Poll::new().map_err(|e| Error::System("epoll", e))?;
-        let bell = Bell::new().map_err(|e| Error::System("eventfd", e))?;
+        let bell = Arc::new(Bell::new().map_err(|e| Error::System("eventfd", e))?);
         let watch = |fd: BorrowedFd<'_>, number| {
             poll.add(fd, number, Interest::Read).map_err(|e| Error::System("epoll", e))
         };
@@ -113,6 +116,7 @@ impl Core {
             counters: Counters::new(),
             locks: Locks::default(),
             poll,
+            pulse: Pulse::new(Arc::clone(&timers), Arc::clone(&bell)),
             bell,
             listeners,
             sessions: Mutex::default(),
@@ -122,7 +126,7 @@ impl Core {
             before,
             timers,
             next: AtomicU64::new(SESSIONS),
-            ending: AtomicBool::new(false),
+            ending: Arc::default(),
             stop: AtomicBool::new(false),
         })
     }
@@ -135,11 +139,8 @@ impl Core {
                 Ok(Some(Turn { session: number, .. })) if number < SESSIONS => self.accept(number),
                 Ok(Some(Turn { session: number, program })) => served = Some((program, self.visit(number))),
                 Ok(None) => {}
-                Err(e) => {
-                    self.counters.remember(format!("epoll: {e}"));
-                    self.ring();
-                    return;
-                }
+                // A successor that adopts the pool serves better than this process with fewer workers.
+                Err(e) => panic!("waiting for sessions: {e}"),
             }
         }
         // The next one hears it, too.
@@ -151,6 +152,7 @@ impl Core {
         while let Some(number) = self.timers.due() {
             match number {
                 GRACE => self.cut_off(),
+                BEAT => self.pulse.beat(),
                 session => self.come_in(&mut lock(&self.waiting), session),
             }
         }
@@ -208,26 +210,10 @@ impl Core {
         self.tier.pool.wake();
         self.tier.prefetches.stop();
         self.peers.stop();
+        self.ending.stop();
         if let Some(names) = &self.names {
             names.stop();
         }
-    }
-
-    /// For `Shutdown`: everything to storage, then no more.
-    pub fn finish(&self) -> Result<()> {
-        if self.ending.swap(true, Ordering::AcqRel) {
-            return Ok(());
-        }
-        let outcome = self.tier.retire(&self.counters);
-        let outcome = outcome.and_then(|()| self.names.as_ref().map_or(Ok(()), Names::sync));
-        if outcome.is_err() {
-            self.ending.store(false, Ordering::Release);
-        }
-        outcome
-    }
-
-    pub fn is_ending(&self) -> bool {
-        self.ending.load(Ordering::Acquire)
     }
 
     /// Who greeted rightly gets in; on this host with the pool.
@@ -345,7 +331,6 @@ impl Core {
                 self.watch_again(session.stream.as_fd(), number, Interest::End);
                 self.wake_at(&mut session, when, number);
             }
-            Next::Stop => self.ring(),
             Next::End => {
                 let (who, opened) = (session.close(), session.take_opened_away());
                 drop(session);

@@ -1,5 +1,7 @@
 //! What can go wrong in a server, and how a client hears of it.
 
+use std::path::PathBuf;
+
 use pario_units::{ErrorKind, ServerId};
 use pario_wire::message::{Failure, STALE};
 
@@ -42,6 +44,8 @@ pub enum Error {
     Starting,
     /// The server is about to end.
     Ending,
+    /// A server that had to end could not store everything: why, and the pool that has the rest.
+    Unsaved(Failure, PathBuf),
     /// Nobody said where this server is.
     NoAddress(ServerId),
     /// Another server of the partition failed a request that was forwarded to it.
@@ -68,7 +72,7 @@ impl Error {
             Error::TooMany(_) => ErrorKind::NoMem,
             Error::NoLock | Error::NoCounter | Error::LeaseLost => ErrorKind::Io,
             Error::Starting | Error::Ending | Error::NoAddress(_) => ErrorKind::Unreachable,
-            Error::Elsewhere(failure) => failure.kind,
+            Error::Elsewhere(failure) | Error::Unsaved(failure, _) => failure.kind,
             Error::System(_, e) => e.raw_os_error().map_or(ErrorKind::Io, ErrorKind::from_errno),
         }
     }
@@ -124,6 +128,12 @@ impl std::fmt::Display for Error {
             Error::TooMany(what) => write!(f, "the server keeps no more {what}: use fewer, or try again later"),
             Error::Starting => f.write_str("the server is starting"),
             Error::Ending => f.write_str("the server is shutting down"),
+            Error::Unsaved(failure, pool) => write!(
+                f,
+                "ended without storing everything: {}; what is not stored is in {}, where the next 'pario up' finds it",
+                failure.text,
+                pool.display()
+            ),
             Error::NoAddress(server) => write!(f, "this server was not told where server {server} is"),
             Error::Elsewhere(failure) => f.write_str(&failure.text),
             Error::System(what, e) => write!(f, "{what}: {e}"),

@@ -14,6 +14,7 @@
 mod apply;
 mod config;
 mod core;
+mod ending;
 mod error;
 mod flush;
 mod leases;
@@ -23,6 +24,7 @@ mod payload;
 mod peers;
 mod pieces;
 mod prefetch;
+mod pulse;
 mod session;
 mod start;
 mod status;
@@ -36,5 +38,8 @@ mod turns;
 mod views;
 
 pub use config::Config;
+pub use ending::Ender;
 pub use error::{Error, Result};
-pub use start::{Server, Started};
+pub use pulse::Pulse;
+pub use start::{Server, Started, fail_as_a_process};
+pub use status::log;

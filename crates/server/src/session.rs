@@ -18,6 +18,7 @@ use pario_wire::{Envelope, Head, Intake, Reply, Request, encode_reply};
 
 use crate::apply::{Asker, Task, Verdict};
 use crate::core::Core;
+use crate::ending::Asked;
 use crate::error::Error;
 use crate::payload::{KEEP, Payload};
 use crate::sys;
@@ -76,8 +77,8 @@ enum Stage {
     Rest,
     /// The request is at another server; the answer comes through [`Session::answer`].
     Away(Envelope),
-    /// The server ends as soon as this session has its answer.
-    Stopping,
+    /// The server ends as soon as this answer is sent.
+    Stopping(Asked),
     Ended,
 }
 
@@ -92,8 +93,6 @@ pub(crate) enum Next {
     Until(Instant),
     /// An answer from another server.
     Away,
-    /// The end of the whole server.
-    Stop,
     End,
 }
 
@@ -193,7 +192,10 @@ impl Session {
                     self.stage = Stage::Away(envelope);
                     return Ok(Next::Away);
                 }
-                Stage::Stopping => return Ok(Next::Stop),
+                Stage::Stopping(asked) => {
+                    drop(asked);
+                    self.stage = Stage::Frame;
+                }
                 Stage::Ended => return Ok(Next::End),
             }
         }
@@ -286,7 +288,7 @@ impl Session {
         request: Request,
     ) -> Result<(), Trouble> {
         core.counters.requests.add(1);
-        if core.is_ending() {
+        if core.ending.has_begun() && !is_answered_to_the_end(&request) {
             return self.fail(core, envelope, &Error::Ending);
         }
         if envelope.server != core.config.server {
@@ -365,6 +367,12 @@ impl Session {
             self.stage = Stage::Working { envelope, task, since };
             return Ok(Some(Next::Read));
         }
+        let step = core.ending.pass();
+        if step.is_none() && !is_answered_to_the_end(task.request()) {
+            // What is acknowledged now would not be stored any more.
+            task.give_up(core);
+            return self.fail(core, envelope, &Error::Ending).map(|()| None);
+        }
         if let Some((reply, pieces)) = task.pinned(core, &asker) {
             self.outbox.send_pinned(&self.stream, envelope, &reply, pieces, task.reply_payload())?;
             self.moved += task.reply_payload() as u64;
@@ -376,8 +384,8 @@ impl Session {
             Verdict::Done(reply) => {
                 let payload = if matches!(reply, Reply::Data { .. }) { task.reply_payload() } else { 0 };
                 self.reply(core, envelope, &reply, payload)?;
-                if task.ends_server() && reply == Reply::Done {
-                    self.stage = Stage::Stopping;
+                if let Some(asked) = task.take_asked() {
+                    self.stage = Stage::Stopping(asked);
                 }
             }
             Verdict::Starved => {
@@ -430,6 +438,11 @@ impl Session {
         self.stage = Stage::Rest;
         Ok(())
     }
+}
+
+/// Whether a server that is about to end goes on answering it.
+fn is_answered_to_the_end(request: &Request) -> bool {
+    matches!(request, Request::Shutdown | Request::Status)
 }
 
 /// Whether a failure says something about the server rather than about what was asked of it.

@@ -1,8 +1,10 @@
 //! From a configuration to a running server, and to its end.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use pario_cache::{Adopted, Geometry, Identity, Pool};
 use pario_store::{Faulty, FileStore, Store};
@@ -10,11 +12,13 @@ use pario_transport::{Address, Listener, Tuning};
 
 use crate::config::Config;
 use crate::core::Core;
+use crate::ending::{Ender, Outcome};
 use crate::error::{Error, Result};
 use crate::leases::Past;
 use crate::names::Names;
 use crate::peers::FORWARDERS;
-use crate::status::Counters;
+use crate::pulse::Pulse;
+use crate::status::{Counters, log};
 use crate::sys;
 use crate::tier::Tier;
 
@@ -24,10 +28,15 @@ const LEDGERS: u32 = 256;
 /// The number of the last pool of which everything was stored, for clients that wrote to it.
 const RETIRED: &str = "retired";
 
+/// How long a server that ends waits for threads that are in the middle of a call to another server.
+const CALLS: Duration = Duration::from_secs(1);
+
 /// A running server.
 pub struct Server {
     core: Arc<Core>,
     threads: Vec<JoinHandle<()>>,
+    /// Threads that talk to other servers, and may be waiting for one.
+    callers: Vec<JoinHandle<()>>,
     socket: PathBuf,
     started: Started,
 }
@@ -73,13 +82,18 @@ impl Server {
         }
         let workers = config.workers.max(1);
         let core = Arc::new(Core::new(config, tier, names, listeners, before, past)?);
-        let mut server =
-            Server { core, threads: Vec::new(), socket, started: Started { unix, tcp, adopted } };
+        let mut server = Server {
+            core,
+            threads: vec![],
+            callers: vec![],
+            socket,
+            started: Started { unix, tcp, adopted },
+        };
         for index in 0..workers {
             server.spawn(format!("worker {index}"), |core| core.work())?;
         }
         for index in 0..FORWARDERS {
-            server.spawn(format!("forwarder {index}"), |core| core.peers.run(core))?;
+            server.spawn_caller(format!("forwarder {index}"), |core| core.peers.run(core))?;
         }
         server.spawn("flusher".into(), |core| {
             // Who finds the pool full stores by itself, and does not wait for this.
@@ -92,10 +106,11 @@ impl Server {
         })?;
         server.spawn("prefetcher".into(), |core| core.tier.run_prefetcher(&core.stop, &core.counters))?;
         if server.core.names.is_some() {
-            server.spawn("reaper".into(), |core| {
+            server.spawn_caller("reaper".into(), |core| {
                 core.names.as_ref().expect("looked above").reap(core);
             })?;
         }
+        server.spawn("closer".into(), Core::run_closer)?;
         Ok(server)
     }
 
@@ -109,30 +124,48 @@ impl Server {
         self.core.peers.set_addresses(addresses);
     }
 
-    /// Waits until somebody shuts the server down, and cleans up.
-    pub fn wait(mut self) -> Result<()> {
-        for thread in self.threads.drain(..) {
-            // A panic was printed where it happened; the other threads end in order.
-            let _ = thread.join();
+    /// What another thread, such as one that hears of signals, ends the server by.
+    pub fn ender(&self) -> Ender {
+        Ender(Arc::clone(&self.core.ending))
+    }
+
+    /// What shows whether the server's workers still do their work.
+    pub fn pulse(&self) -> Pulse {
+        self.core.pulse.clone()
+    }
+
+    /// Waits until somebody ends the server, and cleans up. If not everything could be stored, this says so, and the pool
+    /// stays.
+    pub fn wait(self) -> Result<()> {
+        let Server { core, threads, callers, socket, .. } = self;
+        threads.into_iter().for_each(join);
+        // What another server is slow to answer must not keep this one from ending, and changes nothing here.
+        let until = Instant::now() + CALLS;
+        for caller in callers {
+            while !caller.is_finished() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if caller.is_finished() {
+                join(caller);
+            }
         }
         // Nothing is lost if this fails; the next start removes it.
-        let _ = std::fs::remove_file(&self.socket);
-        let finished = self.core.is_ending();
-        match Arc::into_inner(self.core) {
-            Some(core) if finished => {
+        let _ = std::fs::remove_file(socket);
+        match core.ending.outcome() {
+            Outcome::Drained => {
                 core.leases.bequeath(&core.config.directory);
-                discard(core.tier.pool, &core.config.directory)?;
+                discard(core.tier.pool.clone(), &core.config.directory)?;
                 Past::remove(&core.config.run_directory);
                 Ok(())
             }
-            _ => Ok(()),
+            Outcome::Failed(failure) => Err(Error::Unsaved(failure, core.config.run_directory.join("pool"))),
+            Outcome::Stopped => Ok(()),
         }
     }
 
-    /// Everything to storage, then the end: what a `Shutdown` request does.
+    /// Everything to storage, then the end: what a signal does.
     pub fn shut_down(self) -> Result<()> {
-        self.core.finish()?;
-        self.core.ring();
+        self.ender().end();
         self.wait()
     }
 
@@ -150,11 +183,40 @@ impl Server {
     }
 
     fn spawn(&mut self, name: String, life: impl FnOnce(&Core) + Send + 'static) -> Result<()> {
-        let core = self.core.clone();
-        let thread = std::thread::Builder::new().name(name).spawn(move || life(&core));
-        self.threads.push(thread.map_err(|e| Error::System("starting a thread", e))?);
+        let thread = thread(name, self.core.clone(), life)?;
+        self.threads.push(thread);
         Ok(())
     }
+
+    fn spawn_caller(&mut self, name: String, life: impl FnOnce(&Core) + Send + 'static) -> Result<()> {
+        let thread = thread(name, self.core.clone(), life)?;
+        self.callers.push(thread);
+        Ok(())
+    }
+}
+
+fn thread(
+    name: String,
+    core: Arc<Core>,
+    life: impl FnOnce(&Core) + Send + 'static,
+) -> Result<JoinHandle<()>> {
+    let guarded = move || fail_as_a_process(move || life(&core));
+    let spawned = std::thread::Builder::new().name(name).spawn(guarded);
+    spawned.map_err(|e| Error::System("starting a thread", e))
+}
+
+/// What a thread of a server's process does. If it panics, the whole process ends: with fewer threads it would only look
+/// alive. A successor adopts the pool.
+pub fn fail_as_a_process(life: impl FnOnce()) {
+    // Nobody sees what the panic leaves behind.
+    if catch_unwind(AssertUnwindSafe(life)).is_err() {
+        log("a thread failed, and so the server ends");
+        std::process::abort();
+    }
+}
+
+fn join(thread: JoinHandle<()>) {
+    thread.join().expect("a thread that panics ends the process");
 }
 
 /// The pool over its store: a predecessor's if it left one, with who had leased what in it, else a new one. One of another

@@ -41,6 +41,13 @@ pub(crate) struct Counters {
     last: Mutex<VecDeque<String>>,
 }
 
+/// Writes a line to the server's log, which is its standard error. A log that cannot be written is no reason to stop:
+/// `eprintln!` would panic.
+pub fn log(what: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "pario server: {what}");
+}
+
 impl Counters {
     pub fn new() -> Counters {
         Counters {
@@ -65,9 +72,11 @@ impl Counters {
     pub fn remember(&self, what: String) {
         let mut last = self.last.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if last.front() != Some(&what) {
-            eprintln!("pario server: {what}");
-            last.push_front(what);
+            last.push_front(what.clone());
             last.truncate(REMEMBERED);
+            // Nobody waits for a log that is slow.
+            drop(last);
+            log(&what);
         }
     }
 

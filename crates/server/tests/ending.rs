@@ -1,0 +1,143 @@
+//! The end of a server: everything acknowledged is stored, whoever asks for it and however often.
+
+mod common;
+
+use std::io::IoSlice;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{BLOCK, Client, Scratch, config, deadline, start};
+use pario_server::Server;
+use pario_units::{FileId, RequestId, ServerId};
+use pario_wire::message::{Range, What};
+use pario_wire::{Envelope, Reply, Request};
+
+const MARK: u8 = 0xa7;
+
+/// How many bytes below a directory are [`MARK`].
+fn marked(dir: &Path) -> usize {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let count = |path: std::path::PathBuf| match path.is_dir() {
+        true => marked(&path),
+        false => std::fs::read(path).unwrap().into_iter().filter(|byte| *byte == MARK).count(),
+    };
+    entries.map(count).sum()
+}
+
+fn slow(dir: &Path, delay: Duration) -> Server {
+    let mut config = config(dir, 0, 1, 64);
+    // Nothing is stored before the end.
+    (config.high_water, config.store_delay, config.workers) = (64, delay, 3);
+    let server = Server::start(config).unwrap();
+    server.set_peers(vec![vec![server.started().unix.clone()]]);
+    server
+}
+
+#[test]
+fn a_second_shutdown_waits_for_the_outcome_of_the_first() {
+    const BLOCKS: usize = 32;
+    let dir = Scratch::new("second");
+    let server = slow(&dir.0, Duration::from_millis(10));
+    let address = server.started().unix.clone();
+    let mut writer = Client::connect(&address, 0, 1, 1);
+    let file = writer.create("/f").file;
+    let bytes = vec![MARK; BLOCKS * BLOCK as usize];
+    assert_eq!(writer.write(0, file, 0, &bytes), Reply::Done);
+    let mut first = Client::tool(&address, 2);
+    let mut second = Client::tool(&address, 3);
+    let envelope = Envelope::new(ServerId(0), RequestId(1));
+    first.connection.send(envelope, &Request::Shutdown, &[], deadline()).unwrap();
+    // From when on the drain is under way.
+    while second.ask(&Request::Ping) == Reply::Done {}
+    assert_eq!(second.ask(&Request::Shutdown), Reply::Done);
+    assert!(marked(&dir.0.join("data0")) >= bytes.len(), "it answered before everything was stored");
+    let (_, answer) = first.connection.receive(&mut [], deadline()).unwrap();
+    assert_eq!(answer, Reply::Done);
+    server.wait().unwrap();
+    assert!(!dir.0.join("run0/pool").exists());
+}
+
+/// Whether the write was acknowledged; the server may end before it answers.
+fn try_write(client: &mut Client, file: FileId, bytes: &[u8]) -> bool {
+    let range = Range { at: 0, len: bytes.len() as u64 };
+    let request = Request::Write { file, what: What::Ranges(vec![range]) };
+    let envelope = Envelope::new(ServerId(0), RequestId(7));
+    let reply = client.connection.call(envelope, &request, &[IoSlice::new(bytes)], &mut [], deadline());
+    reply.is_ok_and(|reply| reply == Reply::Done)
+}
+
+#[test]
+fn no_write_is_acknowledged_that_the_drain_has_missed() {
+    const WRITERS: u128 = 4;
+    for round in 0..6u64 {
+        let dir = Scratch::new("missed");
+        let server = slow(&dir.0, Duration::from_micros(200));
+        let address = server.started().unix.clone();
+        let mut maker = Client::tool(&address, 100);
+        let files: Vec<_> = (0..WRITERS).map(|i| maker.create(&format!("/{i}")).file).collect();
+        let begun = AtomicBool::new(false);
+        let acknowledged: Vec<u64> = std::thread::scope(|scope| {
+            let writers: Vec<_> = files
+                .iter()
+                .zip(1..)
+                .map(|(&file, id)| {
+                    let mut client = Client::tool(&address, id);
+                    let begun = &begun;
+                    scope.spawn(move || {
+                        let mut count = 0u64;
+                        while try_write(&mut client, file, &count.to_le_bytes()) {
+                            count += 1;
+                            begun.store(count > round * 7, Ordering::Relaxed);
+                        }
+                        count
+                    })
+                })
+                .collect();
+            while !begun.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            let ender = server.ender();
+            ender.end();
+            let counts = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+            // A second one changes nothing.
+            ender.end();
+            counts
+        });
+        drop(maker);
+        server.wait().unwrap();
+        let server = start(&dir.0, 0, 1, 64);
+        let mut client = Client::connect(&server.started().unix.clone(), 0, 1, 200);
+        for (file, count) in files.into_iter().zip(acknowledged) {
+            let (bytes, _) = client.read(0, file, 0, 8);
+            let found = u64::from_le_bytes(bytes.try_into().unwrap());
+            assert!(found + 1 >= count, "{count} writes were acknowledged, the last stored is {found}");
+        }
+        drop(client);
+        server.shut_down().unwrap();
+    }
+}
+
+#[test]
+fn servers_that_end_at_once_do_not_wait_for_each_other() {
+    let dir = Scratch::new("at-once");
+    let servers = common::start_all(&dir.0, 3, 64);
+    // A request through the wrong server, so that there are connections between them.
+    let addresses: Vec<_> = servers.iter().map(|server| server.started().unix.clone()).collect();
+    let mut client = Client::connect(&addresses[1], 1, 3, 1);
+    client.exchange(ServerId(0), &Request::Ping, &[], &mut []);
+    // A forwarder waits for an answer that does not come: nothing begins there any more.
+    let held = servers[2].hold();
+    let mut other = Client::connect(&addresses[1], 1, 3, 2);
+    let envelope = Envelope::new(ServerId(2), RequestId(1));
+    other.connection.send(envelope, &Request::Ping, &[], deadline()).unwrap();
+    let begun = Instant::now();
+    servers.iter().for_each(|server| server.ender().end());
+    drop(held);
+    servers.into_iter().for_each(|server| server.wait().unwrap());
+    assert!(
+        begun.elapsed() < Duration::from_secs(8),
+        "{:?}: less than the deadline between servers",
+        begun.elapsed()
+    );
+}
