@@ -1,4 +1,4 @@
-//! The one door for developers: `cargo xtask setup | demo | test | tidy | bench`.
+//! The one door for developers: `cargo xtask setup | demo | test | tidy | bench | torture`.
 //!
 //! Only the standard library is used, so that this program builds in a moment and needs nothing. Each
 //! subcommand is one module; all of them start programs through [`program`] and time their steps with
@@ -20,6 +20,7 @@ mod stages;
 mod test;
 mod text;
 mod tidy;
+mod torture;
 
 use std::process::ExitCode;
 
@@ -31,6 +32,7 @@ usage: cargo xtask <command>
   test [ARG…]      everything CI runs; ARGs go to `cargo nextest run`
   tidy             formatting, lints, docs, licences, edges between crates, unsafe, file sizes
   bench [NAME …]   a measurement by name; without a name, the list of them
+  torture [ARG…]   partitions whose processes are killed, stopped and starved: nothing acknowledged is lost; --help
   help             this text";
 
 fn main() -> ExitCode {
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         "test" => test::run(rest),
         "tidy" => tidy::run(),
         "bench" => bench::run(rest),
+        "torture" => torture::run(rest),
         "help" | "-h" | "--help" => {
             println!("{HELP}");
             Ok(())

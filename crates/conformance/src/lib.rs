@@ -21,6 +21,7 @@ mod process;
 pub mod processes;
 mod run;
 mod stats;
+pub mod torture;
 
 pub use build::{Kind, compile, compile_text};
 pub use files::{Scratch, same_bytes, same_directory, same_file, scratch};

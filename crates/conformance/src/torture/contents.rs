@@ -1,0 +1,409 @@
+//! Which bytes and sizes a read may return, given what all workers did.
+//!
+//! Every byte of a file is a register with many writers. A write, a truncation (which writes zeros from its size
+//! on) and the content at the beginning of a round are *events*, each with a start and an end. A read may return
+//! the byte of event `w` unless a *definite* event `d` came after all of `w` and before all of the read. An event is
+//! definite if its call returned success, and if nothing that happened since may lose it: only the loss of a host
+//! may, for what was not synced or closed before. A call that returned an error may have happened or not, until
+//! it returned. A call whose worker was killed may happen until shortly after the death.
+
+use std::ops::Range;
+
+use super::history::{Call, How, Nanos, Op, Outcome, content, pattern};
+
+/// A file's content at some time, and what was done to it since.
+#[derive(Debug, Default)]
+pub struct Contents {
+    base: Vec<u8>,
+    since: Nanos,
+    events: Vec<Event>,
+}
+
+/// What changes a file.
+#[derive(Clone, Debug)]
+struct Event {
+    change: Change,
+    worker: u32,
+    start: Nanos,
+    /// From then on it does not happen any more.
+    end: Nanos,
+    succeeded: bool,
+    /// From then on the loss of a host does not lose it.
+    durable: Nanos,
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Write { serial: u64, extents: Vec<(u64, u64)> },
+    Cut { size: u64 },
+}
+
+impl Change {
+    fn covers(&self, range: &Range<u64>) -> bool {
+        match self {
+            Change::Write { extents, .. } => {
+                extents.iter().any(|(at, len)| *at < range.end && range.start < at + len)
+            }
+            Change::Cut { size } => *size < range.end,
+        }
+    }
+
+    /// The size that it gives a file at least.
+    fn reach(&self) -> u64 {
+        match self {
+            Change::Write { extents, .. } => extents.iter().map(|(at, len)| at + len).max().unwrap_or(0),
+            Change::Cut { size } => *size,
+        }
+    }
+
+    fn byte(&self, at: u64) -> u8 {
+        match self {
+            Change::Write { serial, .. } => pattern(*serial, at),
+            Change::Cut { .. } => 0,
+        }
+    }
+}
+
+impl Event {
+    /// Whether it has happened for whoever begins to read at this time.
+    fn is_definite(&self, read: Nanos, losses: &[Nanos]) -> bool {
+        let lost = |loss: &Nanos| self.end < *loss && *loss < read && self.durable > *loss;
+        self.succeeded && self.end < read && !losses.iter().any(lost)
+    }
+
+    fn describe(&self) -> String {
+        let what = match &self.change {
+            Change::Write { serial, extents } => format!("write {serial} to {}", spell(extents)),
+            Change::Cut { size } => format!("truncation to {size}"),
+        };
+        let how = if self.succeeded { "returned success" } else { "failed or never returned" };
+        let safe = if self.durable == Nanos::MAX { "" } else { ", then synced or closed" };
+        format!(
+            "{} .. {} worker {}: {what}, {how}{safe}",
+            seconds(self.start),
+            seconds(self.end),
+            self.worker
+        )
+    }
+}
+
+/// A time as the logs have it.
+pub fn seconds(at: Nanos) -> String {
+    match at {
+        Nanos::MAX => "never".into(),
+        _ => format!("{:.6}", at as f64 / 1e9),
+    }
+}
+
+fn spell(extents: &[(u64, u64)]) -> String {
+    let one = |(at, len): &(u64, u64)| format!("{at}+{len}");
+    extents.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+/// What the judge has to know besides the calls.
+pub struct Circumstances<'a> {
+    /// When what a dead worker was about to do is over at the latest.
+    pub over: &'a dyn Fn(u32) -> Nanos,
+}
+
+impl Contents {
+    /// Takes in what workers did to this file.
+    pub fn take(&mut self, number: usize, calls: &[Call], circumstances: &Circumstances<'_>) {
+        let of_file = |op: &Op| match op {
+            Op::Sync { file } | Op::Flush { file } | Op::Close { file } => *file == number,
+            _ => false,
+        };
+        let savers: Vec<&Call> = calls.iter().filter(|call| of_file(&call.op) && call.succeeded()).collect();
+        for call in calls {
+            let change = match &call.op {
+                Op::Write { file, serial, extents } if *file == number => {
+                    Change::Write { serial: *serial, extents: extents.clone() }
+                }
+                Op::SetLen { file, size } if *file == number => Change::Cut { size: *size },
+                Op::Open { file, how: How::Truncate } if *file == number => Change::Cut { size: 0 },
+                _ => continue,
+            };
+            let end = call.end.unwrap_or_else(|| (circumstances.over)(call.worker));
+            let saves = |saver: &&&Call| {
+                let own = saver.worker == call.worker || matches!(saver.op, Op::Sync { .. });
+                own && saver.start > end
+            };
+            let durable =
+                savers.iter().filter(saves).filter_map(|saver| saver.end).min().unwrap_or(Nanos::MAX);
+            let succeeded = call.succeeded();
+            let event = Event { change, worker: call.worker, start: call.start, end, succeeded, durable };
+            self.events.push(event);
+        }
+    }
+
+    /// Why this call's outcome cannot be; the number of bytes that were right otherwise.
+    pub fn judge(&self, call: &Call, losses: &[Nanos]) -> Result<u64, String> {
+        let Some(end) = call.end else { return Ok(0) };
+        let read = Read { contents: self, start: call.start, end, losses };
+        match (&call.op, &call.outcome) {
+            (Op::Len { .. }, Some(Outcome::Size(size))) => read.size(*size, *size).map(|()| 0),
+            (Op::Read { at, len, .. }, Some(Outcome::Bytes(bytes))) => {
+                let found = at + bytes.len() as u64;
+                match bytes.len() as u64 {
+                    all if all == *len => read.size(found, u64::MAX)?,
+                    0 => read.size(0, *at)?,
+                    _ => read.size(found, found)?,
+                }
+                read.bytes(*at, bytes).map(|()| bytes.len() as u64)
+            }
+            _ => Ok(0),
+        }
+    }
+
+    /// Begins anew with what was read.
+    pub fn rebase(&mut self, content: Vec<u8>, at: Nanos) {
+        *self = Contents { base: content, since: at, events: Vec::new() };
+    }
+}
+
+/// A read at some time.
+struct Read<'a> {
+    contents: &'a Contents,
+    start: Nanos,
+    end: Nanos,
+    losses: &'a [Nanos],
+}
+
+impl Read<'_> {
+    fn is_definite(&self, event: &Event) -> bool {
+        event.is_definite(self.start, self.losses)
+    }
+
+    /// Those that may have happened.
+    fn possible(&self) -> impl Iterator<Item = &Event> {
+        self.contents.events.iter().filter(|event| event.start < self.end)
+    }
+
+    fn cuts(&self) -> impl Iterator<Item = (&Event, u64)> {
+        self.possible().filter_map(|event| match event.change {
+            Change::Cut { size } => Some((event, size)),
+            Change::Write { .. } => None,
+        })
+    }
+
+    /// The size is within these bounds, which were seen.
+    fn size(&self, least: u64, most: u64) -> Result<(), String> {
+        let smallest = |reach: u64, start: Nanos| {
+            let later = self.cuts().filter(|(cut, _)| cut.end > start);
+            later.map(|(_, size)| size).fold(reach, u64::min)
+        };
+        let of_base = smallest(self.contents.base.len() as u64, self.contents.since);
+        let definite = self.contents.events.iter().filter(|event| self.is_definite(event));
+        let lower = definite.map(|event| smallest(event.change.reach(), event.start)).fold(of_base, u64::max);
+        let largest = |reach: u64, end: Nanos| {
+            let later = self.cuts().filter(|(cut, _)| self.is_definite(cut) && end < cut.start);
+            later.map(|(_, size)| size).fold(reach, u64::min)
+        };
+        let of_base = largest(self.contents.base.len() as u64, self.contents.since);
+        let upper =
+            self.possible().map(|event| largest(event.change.reach(), event.end)).fold(of_base, u64::max);
+        if most < lower || upper < least {
+            let seen = if least == most { least.to_string() } else { format!("from {least} to {most}") };
+            let mut text = format!("the size was {seen}, and has to be from {lower} to {upper}\n");
+            self.tell(&mut text, |event| {
+                matches!(event.change, Change::Cut { .. }) || event.change.reach() >= lower.min(most)
+            });
+            return Err(text);
+        }
+        Ok(())
+    }
+
+    /// Every byte is one that may be there.
+    fn bytes(&self, at: u64, bytes: &[u8]) -> Result<(), String> {
+        let range = at..at + bytes.len() as u64;
+        let possible: Vec<&Event> = self.possible().filter(|event| event.change.covers(&range)).collect();
+        let mut bounds = vec![range.start, range.end];
+        for event in &possible {
+            match &event.change {
+                Change::Write { extents, .. } => {
+                    bounds.extend(extents.iter().flat_map(|(at, len)| [*at, at + len]))
+                }
+                Change::Cut { size } => bounds.push(*size),
+            }
+        }
+        bounds.retain(|bound| range.contains(bound) || *bound == range.end);
+        bounds.sort_unstable();
+        bounds.dedup();
+        for pair in bounds.windows(2) {
+            let segment = pair[0]..pair[1];
+            let here: Vec<&Event> =
+                possible.iter().copied().filter(|event| event.change.covers(&segment)).collect();
+            self.segment(
+                segment.clone(),
+                &here,
+                &bytes[(segment.start - at) as usize..(segment.end - at) as usize],
+            )?;
+        }
+        Ok(())
+    }
+
+    fn base(&self, at: u64) -> u8 {
+        self.contents.base.get(at as usize).copied().unwrap_or(0)
+    }
+
+    /// The same for bytes of which all events concern all.
+    fn segment(&self, segment: Range<u64>, events: &[&Event], bytes: &[u8]) -> Result<(), String> {
+        let last =
+            events.iter().filter(|event| self.is_definite(event)).map(|event| event.start).max().unwrap_or(0);
+        let allowed: Vec<&Event> = events.iter().copied().filter(|event| event.end >= last).collect();
+        let base = self.contents.since >= last;
+        let right = |at: u64, byte: u8| {
+            (base && self.base(at) == byte) || allowed.iter().any(|event| event.change.byte(at) == byte)
+        };
+        let Some(first) = (segment.start..).zip(bytes).position(|(at, byte)| !right(at, *byte)) else {
+            return Ok(());
+        };
+        let at = segment.start + first as u64;
+        let wrong = (segment.start..).zip(bytes).filter(|(at, byte)| !right(*at, **byte)).count();
+        let found = &bytes[first..];
+        let mut text = format!(
+            "bytes {at}.. of {}..{} are wrong ({wrong} of {}): they are {}\n",
+            segment.start,
+            segment.end,
+            bytes.len(),
+            self.guess(at, found)
+        );
+        text += "  what concerns these bytes:\n";
+        self.tell(&mut text, |event| event.change.covers(&(at..at + 1)));
+        text += "  what may be there:\n";
+        for event in &allowed {
+            text += &format!("    {}\n", event.describe());
+        }
+        if base {
+            text += "    what was there when the round began\n";
+        }
+        Err(text)
+    }
+
+    /// Whose bytes these are.
+    fn guess(&self, at: u64, found: &[u8]) -> String {
+        let found = &found[..found.len().min(16)];
+        let is = |event: &&Event| match &event.change {
+            Change::Write { serial, .. } => content(*serial, at, found.len() as u64) == found,
+            Change::Cut { .. } => false,
+        };
+        if found.iter().all(|byte| *byte == 0) {
+            return "zeros".into();
+        }
+        if (at..).zip(found).all(|(at, byte)| self.base(at) == *byte) {
+            return "those of the round's beginning".into();
+        }
+        match self.contents.events.iter().find(is) {
+            Some(event) => format!("those of: {}", event.describe()),
+            None => format!("nobody's: {found:02x?}"),
+        }
+    }
+
+    fn tell(&self, text: &mut String, concerns: impl Fn(&Event) -> bool) {
+        let mut events: Vec<&Event> = self.possible().filter(|event| concerns(event)).collect();
+        events.sort_by_key(|event| event.start);
+        let from = events.len().saturating_sub(60);
+        for event in &events[from..] {
+            let mark = if self.is_definite(event) { "*" } else { " " };
+            text.push_str(&format!("   {mark}{}\n", event.describe()));
+        }
+        text.push_str(&format!("    read {} .. {}\n", seconds(self.start), seconds(self.end)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(worker: u32, op: Op, start: Nanos, end: Option<Nanos>) -> Call {
+        let outcome = end.map(|_| Outcome::Done);
+        Call { worker, slot: 0, op, start, end, outcome }
+    }
+
+    fn write(serial: u64, at: u64, len: u64) -> Op {
+        Op::Write { file: 0, serial, extents: vec![(at, len)] }
+    }
+
+    fn contents(calls: &[Call]) -> Contents {
+        let mut contents = Contents::default();
+        contents.take(0, calls, &Circumstances { over: &|_| 1000 });
+        contents
+    }
+
+    fn read(contents: &Contents, start: Nanos, bytes: Vec<u8>, losses: &[Nanos]) -> bool {
+        let op = Op::Read { file: 0, at: 0, len: bytes.len() as u64 };
+        let outcome = Some(Outcome::Bytes(bytes));
+        let call = Call { worker: 9, slot: 0, op, start, end: Some(start + 1), outcome };
+        contents.judge(&call, losses).is_ok()
+    }
+
+    fn size(contents: &Contents, start: Nanos, size: u64) -> bool {
+        let outcome = Some(Outcome::Size(size));
+        let op = Op::Len { file: 0 };
+        contents.judge(&Call { worker: 9, slot: 0, op, start, end: Some(start + 1), outcome }, &[]).is_ok()
+    }
+
+    #[test]
+    fn a_returned_write_is_there_and_nothing_else() {
+        let done =
+            contents(&[call(1, write(1, 0, 10), 10, Some(20)), call(1, write(2, 0, 10), 30, Some(40))]);
+        assert!(read(&done, 50, content(2, 0, 10), &[]));
+        assert!(!read(&done, 50, content(1, 0, 10), &[]));
+        assert!(!read(&done, 50, vec![0; 10], &[]));
+        assert!(read(&done, 35, content(1, 0, 10), &[]), "the second was under way");
+        assert!(!read(&done, 15, content(2, 0, 10), &[]), "the second had not begun");
+        assert!(size(&done, 50, 10) && !size(&done, 50, 9) && !size(&done, 50, 11));
+    }
+
+    #[test]
+    fn a_call_of_a_dead_worker_may_have_happened_until_it_is_over() {
+        let calls = [
+            call(1, write(1, 0, 10), 10, Some(20)),
+            call(2, write(2, 0, 10), 30, None),
+            call(1, write(3, 0, 10), 500, Some(510)),
+            call(1, write(4, 0, 10), 1500, Some(1510)),
+        ];
+        let some = contents(&calls[..2]);
+        assert!(read(&some, 600, content(1, 0, 10), &[]) && read(&some, 600, content(2, 0, 10), &[]));
+        let more = contents(&calls[..3]);
+        assert!(read(&more, 600, content(2, 0, 10), &[]) && !read(&more, 600, content(1, 0, 10), &[]));
+        let all = contents(&calls);
+        assert!(!read(&all, 1600, content(2, 0, 10), &[]));
+    }
+
+    #[test]
+    fn a_stale_truncation_is_not_allowed_to_destroy_later_writes() {
+        let cut = Op::SetLen { file: 0, size: 0 };
+        let calls = [call(2, cut, 30, None), call(1, write(1, 0, 10), 1500, Some(1510))];
+        let done = contents(&calls);
+        assert!(read(&done, 1600, content(1, 0, 10), &[]));
+        assert!(!size(&done, 1600, 0));
+        assert!(!read(&done, 1600, vec![0; 10], &[]));
+    }
+
+    #[test]
+    fn only_what_was_synced_or_closed_survives_the_loss_of_a_host() {
+        let calls = [
+            call(1, write(1, 0, 10), 10, Some(20)),
+            call(2, Op::Sync { file: 0 }, 30, Some(40)),
+            call(1, write(2, 0, 10), 50, Some(60)),
+        ];
+        let losses = [100];
+        let done = contents(&calls);
+        assert!(read(&done, 200, content(1, 0, 10), &losses) && read(&done, 200, content(2, 0, 10), &losses));
+        assert!(!read(&done, 200, vec![0; 10], &losses));
+        assert!(!read(&done, 90, content(1, 0, 10), &losses), "before the loss all is there");
+    }
+
+    #[test]
+    fn a_truncation_under_way_bounds_the_size() {
+        let calls =
+            [call(1, write(1, 0, 100), 10, Some(20)), call(2, Op::SetLen { file: 0, size: 40 }, 30, None)];
+        let done = contents(&calls);
+        assert!(size(&done, 50, 100) && size(&done, 50, 40) && size(&done, 50, 70));
+        assert!(!size(&done, 50, 39) && !size(&done, 50, 101));
+        let calls = [calls[0].clone(), call(2, Op::SetLen { file: 0, size: 40 }, 30, Some(40))];
+        let done = contents(&calls);
+        assert!(size(&done, 50, 40) && !size(&done, 50, 100) && !size(&done, 50, 41));
+    }
+}

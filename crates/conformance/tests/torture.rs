@@ -1,0 +1,29 @@
+//! A short run of what `cargo xtask torture` does for as long as one likes.
+
+use std::process::Command;
+
+use pario_conformance::torture::{self, KINDS, Kind, Options};
+
+/// The processes that use partitions are this program, too.
+#[test]
+fn a_worker_of_the_torture() {
+    torture::run_if_told();
+}
+
+fn launch() -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("a program knows its path"));
+    command.args(["--exact", "a_worker_of_the_torture", "--nocapture"]);
+    command
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_in_a_short_torture() {
+    let known = [Kind::Term, Kind::Down, Kind::Lost];
+    let faults = KINDS.iter().map(|(kind, ..)| *kind).filter(|kind| !known.contains(kind)).collect();
+    let options =
+        Options { seed: 4711, seconds: 1, sessions: 1, rounds: 4, jobs: 1, faults, ..Options::default() };
+    match torture::run(&options, &launch) {
+        Ok(summary) => println!("{summary}"),
+        Err(why) => panic!("{why}"),
+    }
+}
