@@ -105,9 +105,8 @@ pub struct Attributes {
     pub striping: Striping,
     /// The table by which it is placed, if it is.
     pub table: Option<TableId>,
-    /// In an answer to `open`: a cut to this size was begun by somebody who is gone, and this client has to
-    /// do it again and end it. In a list of inodes: a cut that has not ended. Elsewhere `None`.
-    pub cutting: Option<u64>,
+    /// In a list of inodes: the size of a truncation that has begun and not ended. Elsewhere `None`.
+    pub truncating: Option<u64>,
     /// How many have it open.
     pub opens: u32,
     /// Entries of a directory.

@@ -21,15 +21,16 @@
 //!  7 set attributes    file 8, optional mode 2, optional accessed 8, optional modified 8
 //!  8 writing           file 8: somebody opens it for writing, its size is no longer certain
 //!  9 settle            file 8, optional size 8, optional modified 8: no longer open for writing
-//! 10 begin cut         file 8, size 8
-//! 11 end cut           file 8
+//! 10 begin truncate    file 8, size 8, truncation 8, contended 1
+//! 11 end truncate      file 8: done on all servers, or fenced there
 //! 12 reaped            file 8: nameless, and gone from all servers
 //! 13 table             hash 16, all its bytes 4, at 4, the bytes from there on: see [`crate::tables`]
 //! 14 create placed     as create, and before the name the table's hash 16 and its bytes 4
+//! 15 contend truncate  file 8: its truncation must not be completed for its client any more
 //! ```
 
 use pario_layout::{Striping, TableId};
-use pario_units::{ClientId, FileId, RequestId, Stamp};
+use pario_units::{ClientId, FileId, RequestId, Stamp, TruncationId};
 
 use crate::codec::{Reader, Writer};
 use crate::tables::Part;
@@ -97,11 +98,16 @@ pub(crate) enum Change<'a> {
         size: Option<u64>,
         modified: Option<Stamp>,
     },
-    BeginCut {
+    BeginTruncate {
         file: FileId,
         size: u64,
+        truncation: TruncationId,
+        contended: bool,
     },
-    EndCut {
+    EndTruncate {
+        file: FileId,
+    },
+    ContendTruncate {
         file: FileId,
     },
     Reaped {
@@ -158,11 +164,12 @@ impl<'a> Change<'a> {
             Change::SetAttributes { .. } => 7,
             Change::Writing { .. } => 8,
             Change::Settle { .. } => 9,
-            Change::BeginCut { .. } => 10,
-            Change::EndCut { .. } => 11,
+            Change::BeginTruncate { .. } => 10,
+            Change::EndTruncate { .. } => 11,
             Change::Reaped { .. } => 12,
             Change::Table(_) => 13,
             Change::Create { table: Some(_), .. } => 14,
+            Change::ContendTruncate { .. } => 15,
         }
     }
 
@@ -209,11 +216,16 @@ impl<'a> Change<'a> {
                 w.maybe(size, Writer::u64);
                 w.maybe(modified, |w, at| w.i64(at.0));
             }
-            Change::BeginCut { file, size } => {
+            Change::BeginTruncate { file, size, truncation, contended } => {
                 w.u64(file.0);
                 w.u64(size);
+                w.u64(truncation.0);
+                w.u8(u8::from(contended));
             }
-            Change::Writing { file } | Change::EndCut { file } | Change::Reaped { file } => w.u64(file.0),
+            Change::Writing { file }
+            | Change::EndTruncate { file }
+            | Change::ContendTruncate { file }
+            | Change::Reaped { file } => w.u64(file.0),
             Change::Table(part) => encode_part(part, w),
         }
     }
@@ -257,10 +269,16 @@ impl<'a> Change<'a> {
             },
             8 => Change::Writing { file: id(r)? },
             9 => Change::Settle { file: id(r)?, size: r.maybe(Reader::u64)?, modified: r.maybe(stamp)? },
-            10 => Change::BeginCut { file: id(r)?, size: r.u64()? },
-            11 => Change::EndCut { file: id(r)? },
+            10 => Change::BeginTruncate {
+                file: id(r)?,
+                size: r.u64()?,
+                truncation: TruncationId(r.u64()?),
+                contended: r.flag()?,
+            },
+            11 => Change::EndTruncate { file: id(r)? },
             12 => Change::Reaped { file: id(r)? },
             13 => Change::Table(decode_part(r)?),
+            15 => Change::ContendTruncate { file: id(r)? },
             _ => return None,
         })
     }
@@ -324,8 +342,9 @@ mod tests {
             Change::SetAttributes { file, mode: size.map(|s| s as u16), accessed: when, modified: None },
             Change::Writing { file },
             Change::Settle { file, size, modified: when },
-            Change::BeginCut { file, size: id },
-            Change::EndCut { file },
+            Change::BeginTruncate { file, size: id, truncation: TruncationId(7), contended: true },
+            Change::EndTruncate { file },
+            Change::ContendTruncate { file },
             Change::Reaped { file },
         ]
     }

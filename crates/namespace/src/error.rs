@@ -110,8 +110,13 @@ pub enum Error {
         /// The file.
         file: FileId,
     },
-    /// Another client is cutting the file.
-    BeingCut {
+    /// The file is in the middle of a truncation.
+    BeingTruncated {
+        /// The file.
+        file: FileId,
+    },
+    /// A truncation that its client did not end in time: the metadata server has resolved it, or is about to.
+    TruncationLost {
         /// The file.
         file: FileId,
     },
@@ -208,7 +213,8 @@ impl Error {
             | Error::BadTable { .. }
             | Error::TooLarge { .. } => ErrorKind::Arg,
             Error::NotOpen { .. } => ErrorKind::File,
-            Error::BeingCut { .. } | Error::InUse { .. } => ErrorKind::FileInUse,
+            Error::BeingTruncated { .. } | Error::InUse { .. } => ErrorKind::FileInUse,
+            Error::TruncationLost { .. } => ErrorKind::Io,
             Error::TooManyOpens { .. } => ErrorKind::NoMem,
             Error::OtherRequest { .. } | Error::NoTable { .. } | Error::Foreign { .. } => ErrorKind::Protocol,
             Error::Io { errno, .. } => match ErrorKind::from_errno(*errno) {
@@ -228,7 +234,7 @@ impl Error {
             Error::NotFound { .. } | Error::Gone { .. } => 2,
             Error::NotOpen { .. } => 9,
             Error::Denied { .. } => 13,
-            Error::Root | Error::BeingCut { .. } => 16,
+            Error::Root | Error::BeingTruncated { .. } => 16,
             Error::Exists { .. } => 17,
             Error::NotADirectory { .. } => 20,
             Error::IsADirectory { .. } => 21,
@@ -241,6 +247,7 @@ impl Error {
             Error::TooLong { .. } => 36,
             Error::NotEmpty { .. } => 39,
             Error::Io { errno, .. } => *errno,
+            Error::TruncationLost { .. } => 5,
             Error::OtherRequest { .. }
             | Error::NoTable { .. }
             | Error::InUse { .. }
@@ -266,7 +273,13 @@ impl fmt::Display for Error {
             Error::Root => write!(f, "/: not to be done with the root directory"),
             Error::Gone { file } => write!(f, "file {file} is gone"),
             Error::NotOpen { file } => write!(f, "file {file} is not open here, or not for this use"),
-            Error::BeingCut { file } => write!(f, "file {file} is being cut by another client; try again"),
+            Error::BeingTruncated { file } => {
+                write!(f, "file {file} is in the middle of a truncation; try again")
+            }
+            Error::TruncationLost { file } => write!(
+                f,
+                "the truncation of file {file} was not ended in time and is void; look at its size and truncate it again"
+            ),
             Error::TooManyOpens { most } => {
                 write!(f, "too many open files: this client has {most}; close some")
             }

@@ -1,4 +1,4 @@
-//! Files from open to removal: opens and closes, sizes, cuts, orphans.
+//! Files from open to removal: opens and closes, sizes, orphans.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,8 @@ use crate::tables::Tables;
 use pario_layout::{Access, Create, Size, Wish, Written};
 
 impl Namespace {
-    /// Opens, or creates and opens. Whoever gets `cutting` in the answer is to do and end that cut.
+    /// Opens, or creates and opens. A file whose truncation has still to be resolved is busy for new writers; readers are
+    /// let in.
     pub fn open_file(
         &mut self,
         path: &str,
@@ -28,7 +29,7 @@ impl Namespace {
         by: Caller,
     ) -> Result<Opened, Error> {
         match self.opens.recent(by.client, by.request) {
-            Some(Recent::Opened { file, created, cutting }) => return self.opened(file, created, cutting),
+            Some(Recent::Opened { file, created }) => return self.opened(file, created),
             Some(Recent::Closed { .. }) => return Err(Error::OtherRequest { request: by.request.0 }),
             None => {}
         }
@@ -70,8 +71,8 @@ impl Namespace {
         let (parent, name, mode) = (place.parent, place.name, bits(mode));
         self.commit(by, Change::Create { parent, file, mode, writing, striping, table, name })?;
         self.opens.open((by.client, file), access, true, by.now, by.now);
-        self.opens.remember(by.client, by.request, Recent::Opened { file, created: true, cutting: None });
-        self.opened(file, true, None)
+        self.opens.remember(by.client, by.request, Recent::Opened { file, created: true });
+        self.opened(file, true)
     }
 
     /// Takes a table by which files may be placed from now on.
@@ -93,10 +94,8 @@ impl Namespace {
         self.state.tables.bytes(table).ok_or(Error::NoTable { hash: table.hash })
     }
 
-    fn opened(&self, file: FileId, created: bool, cutting: Option<u64>) -> Result<Opened, Error> {
-        let mut attributes = self.attributes(file)?;
-        attributes.cutting = cutting;
-        Ok(Opened { attributes, created })
+    fn opened(&self, file: FileId, created: bool) -> Result<Opened, Error> {
+        Ok(Opened { attributes: self.attributes(file)?, created })
     }
 
     /// Counts one more open of a file that is there.
@@ -110,20 +109,16 @@ impl Namespace {
         let inode = self.inode(file)?;
         let modified = inode.times.modified;
         let known = matches!(inode.size(), Some(Size::Known(_)));
-        if known && access.writes() {
-            self.commit_own(by.now, Change::Writing { file })?;
-        }
-        let mut cutting = None;
-        if let Some(cut) = self.state.cuts.get_mut(&file)
-            && cut.owner.is_none()
-        {
-            cut.owner = Some(by.client);
-            cutting = Some(cut.size);
+        if access.writes() {
+            self.contend(file, by.client, by.now)?;
+            if known {
+                self.commit_own(by.now, Change::Writing { file })?;
+            }
         }
         self.ready.remove(&file);
         self.opens.open((by.client, file), access, known, modified, by.now);
-        self.opens.remember(by.client, by.request, Recent::Opened { file, created, cutting });
-        self.opened(file, created, cutting)
+        self.opens.remember(by.client, by.request, Recent::Opened { file, created });
+        self.opened(file, created)
     }
 
     /// One of the client's opens of the file is over: of those for writing, if `wrote` says what it wrote.
@@ -137,7 +132,7 @@ impl Namespace {
         let modified = self.inode(file)?.times.modified;
         let plan = self.opens.plan_close(by.client, file, wrote, modified);
         let mut plan = plan.ok_or(Error::NotOpen { file })?;
-        if self.state.cuts.contains_key(&file) {
+        if self.state.truncations.contains_key(&file) {
             plan.size = None;
         }
         let named = !self.state.orphans.contains(&file);
@@ -149,8 +144,9 @@ impl Namespace {
         if plan.last_writer && (plan.size.is_none() || !named) {
             self.forget_size(file);
         }
+        self.leave_truncations(|client| client == by.client);
         if self.opens.held(by.client, file) == Held::default() {
-            self.let_go(by.client, file);
+            self.settle_orphan(file);
         }
         Ok(())
     }
@@ -171,8 +167,11 @@ impl Namespace {
             match size.filter(|_| !self.taken.contains(file)) {
                 None => gone.push(*file),
                 Some(size) => {
-                    if access.writes() && matches!(size, Size::Known(_)) {
-                        self.commit_own(now, Change::Writing { file: *file })?;
+                    if access.writes() {
+                        self.contend_reopened(*file, client, now)?;
+                        if matches!(size, Size::Known(_)) {
+                            self.commit_own(now, Change::Writing { file: *file })?;
+                        }
                     }
                     held.entry(*file).or_default().add(*access);
                 }
@@ -190,14 +189,16 @@ impl Namespace {
     pub fn client_gone(&mut self, client: ClientId) {
         let left = self.opens.replace(client, HashMap::new());
         self.clean_up(client, left);
+        self.aborted.retain(|(of, _), _| *of != client);
     }
 
     fn clean_up(&mut self, client: ClientId, left: Left) {
         for file in left.unwritten {
             self.forget_size(file);
         }
+        self.leave_truncations(|of| of == client);
         for file in left.files {
-            self.let_go(client, file);
+            self.settle_orphan(file);
         }
     }
 
@@ -205,14 +206,6 @@ impl Namespace {
     fn forget_size(&mut self, file: FileId) {
         let unsure = self.state.ask();
         self.state.set_size(file, unsure).expect("an open file is there");
-    }
-
-    /// The client has the file open no longer.
-    fn let_go(&mut self, client: ClientId, file: FileId) {
-        if let Some(cut) = self.state.cuts.get_mut(&file) {
-            cut.owner = cut.owner.filter(|owner| *owner != client);
-        }
-        self.settle_orphan(file);
     }
 
     /// A nameless file that nobody has open can be removed.
@@ -226,42 +219,6 @@ impl Namespace {
         }
     }
 
-    /// The client, which has the file open for writing, is about to cut it to this size on all its servers.
-    /// One client at a time does so.
-    pub fn begin_cut(&mut self, file: FileId, size: u64, by: Caller) -> Result<(), Error> {
-        if self.repeated(by)? {
-            return Ok(());
-        }
-        if size > i64::MAX as u64 {
-            return Err(Error::TooLarge { size });
-        }
-        if self.opens.held(by.client, file).writing == 0 {
-            return Err(Error::NotOpen { file });
-        }
-        let owner = self.state.cuts.get(&file).and_then(|cut| cut.owner);
-        if owner.is_some_and(|owner| owner != by.client) {
-            return Err(Error::BeingCut { file });
-        }
-        self.commit(by, Change::BeginCut { file, size })?;
-        self.opens.cut(by.client, file);
-        Ok(())
-    }
-
-    /// It has done so. Nothing, if another client has taken over meanwhile.
-    pub fn end_cut(&mut self, file: FileId, size: u64, by: Caller) -> Result<(), Error> {
-        if self.repeated(by)? {
-            return Ok(());
-        }
-        match self.state.cuts.get(&file) {
-            Some(cut) if cut.size == size && cut.owner.is_none_or(|owner| owner == by.client) => {
-                self.commit(by, Change::EndCut { file })?;
-                self.opens.cut(by.client, file);
-                Ok(())
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// The size that somebody found by asking all servers, after attributes with this `seen`. Whether it is
     /// still to be trusted, and was taken.
     pub fn sized(&mut self, file: FileId, size: u64, seen: u64, now: Stamp) -> Result<bool, Error> {
@@ -269,7 +226,8 @@ impl Namespace {
             return Err(Error::TooLarge { size });
         }
         let current = self.inode(file)?.size() == Some(Size::Ask { seen });
-        let quiet = self.opens.writers(file) == 0 && !self.state.cuts.contains_key(&file) && !self.grace;
+        let quiet =
+            self.opens.writers(file) == 0 && !self.state.truncations.contains_key(&file) && !self.grace;
         if current && quiet {
             self.commit_own(now, Change::Settle { file, size: Some(size), modified: None })?;
         }
@@ -283,9 +241,7 @@ impl Namespace {
         for file in self.state.orphans.clone() {
             self.settle_orphan(file);
         }
-        for (file, cut) in &mut self.state.cuts {
-            cut.owner = cut.owner.filter(|owner| self.opens.held(*owner, *file) != Held::default());
-        }
+        self.leave_truncations(|_| true);
     }
 
     /// Files without name and opens, whose stripes are to be removed from their servers; not handed out again
@@ -295,14 +251,20 @@ impl Namespace {
         while orphans.len() < most {
             let Some(file) = self.ready.pop_first() else { break };
             self.taken.insert(file);
-            if let Some(Body::File { striping, .. }) = self.state.inodes.get(file).map(|inode| &inode.body) {
-                let table = self.state.tables.of(file).and_then(|table| self.state.tables.bytes(table));
-                let table = table.and_then(|bytes| Table::from_bytes(bytes).ok());
-                let placed = table.and_then(|table| Layout::placed(*striping, table).ok());
-                orphans.push((file, placed.unwrap_or_else(|| Layout::from(*striping))));
+            if let Some(layout) = self.layout_of(file) {
+                orphans.push((file, layout));
             }
         }
         orphans
+    }
+
+    /// Where the bytes of a file are.
+    pub(crate) fn layout_of(&self, file: FileId) -> Option<Layout> {
+        let Body::File { striping, .. } = self.state.inodes.get(file)?.body else { return None };
+        let table = self.state.tables.of(file).and_then(|table| self.state.tables.bytes(table));
+        let table = table.and_then(|bytes| Table::from_bytes(bytes).ok());
+        let placed = table.and_then(|table| Layout::placed(striping, table).ok());
+        Some(placed.unwrap_or_else(|| Layout::from(striping)))
     }
 
     /// Not all of an orphan's stripes could be removed: it is to be tried again.

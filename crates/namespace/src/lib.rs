@@ -9,8 +9,8 @@
 //! - Who repeats a request (same [`Caller`]) gets the first answer, also from the server's successor.
 //! - Who has what open is not written down: clients tell a new server ([`Namespace::reopen`]). Only that a
 //!   file's size is no longer certain is in the journal, before the first writer gets the file.
-//! - This crate knows no clock and no network: callers bring the time and act on [`Attributes::cutting`] and
-//!   [`Namespace::take_orphans`]. Its files are reached through [`Disk`].
+//! - This crate knows no clock and no network: callers bring the time and act on
+//!   [`Namespace::take_truncations`] and [`Namespace::take_orphans`]. Its files are reached through [`Disk`].
 #![forbid(unsafe_code)]
 
 mod attributes;
@@ -31,6 +31,7 @@ mod requests;
 mod snapshot;
 mod state;
 mod tables;
+mod truncations;
 
 pub use attributes::Opened;
 pub use disk::{Directory, Disk, DiskFile};
@@ -38,6 +39,7 @@ pub use error::{Action, Error};
 pub use namespace::{Caller, Config, Counts, Namespace, Recovered};
 pub use pario_layout::{Access, Attributes, Create, Entry, Inode, Kind, Size, Wish, Written};
 pub use path::{LONGEST_NAME, LONGEST_PATH};
+pub use truncations::Unfinished;
 
 use pario_units::FileId;
 

@@ -49,7 +49,7 @@ impl Namespace {
         let page = rest.by_ref().take(most.clamp(1, MOST) as usize);
         let page = page.map(|(file, inode)| {
             let mut attributes = self.attributes_of(file, inode);
-            attributes.cutting = self.state.cuts.get(&file).map(|cut| cut.size);
+            attributes.truncating = self.state.truncations.get(&file).map(|truncation| truncation.size);
             Inode { parent: inode.parent, name: inode.name.to_string(), attributes }
         });
         let page = page.collect();

@@ -1,6 +1,6 @@
 //! The name space as a whole: opening it, changing it, walking its paths.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path as DiskPath;
 
@@ -89,6 +89,10 @@ pub struct Namespace {
     pub(crate) opens: Opens,
     /// Orphans that nobody has open.
     pub(crate) ready: BTreeSet<FileId>,
+    /// Truncations that are being resolved.
+    pub(crate) resolving: HashSet<FileId>,
+    /// The last abort of each client for a file: a begin with a lower number comes too late.
+    pub(crate) aborted: HashMap<(ClientId, FileId), RequestId>,
     /// Orphans that are being removed.
     pub(crate) taken: HashSet<FileId>,
     /// Clients of the server before may still come and say what they have open.
@@ -138,6 +142,8 @@ impl Namespace {
             opens: Opens::default(),
             ready: BTreeSet::new(),
             taken: HashSet::new(),
+            resolving: HashSet::new(),
+            aborted: HashMap::new(),
             grace: !recovered.fresh,
             journal,
             trouble: None,
@@ -281,7 +287,7 @@ impl Namespace {
             created,
             striping,
             table: self.state.tables.of(file),
-            cutting: None,
+            truncating: None,
             opens: self.opens.of(file),
             entries,
         }

@@ -3,12 +3,12 @@
 //! From its first writer's open to its last writer's close a file is in a *writing period*, in which its size
 //! is not known here. At the end it is known again if the period is *sure*:
 //!
-//! - the size was known when it began (so no cut was under way);
+//! - the size was known when it began (so no truncation was under way);
 //! - every writer said a size when it closed, which it had asked all servers for since it opened, and after
 //!   its own last write;
-//! - whoever cut the file meanwhile was its only writer.
+//! - whoever truncated the file meanwhile was its only writer.
 //!
-//! Then the largest size said since the last cut is right: without cuts a file only grows, so nobody said
+//! Then the largest size said since the last truncation is right: without truncations a file only grows, so nobody said
 //! more than it has in the end, and whoever wrote its last byte said no less.
 
 use std::collections::hash_map::Entry;
@@ -64,7 +64,7 @@ impl Held {
 /// An open or close that was done, in case it comes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recent {
-    Opened { file: FileId, created: bool, cutting: Option<u64> },
+    Opened { file: FileId, created: bool },
     Closed { file: FileId },
 }
 
@@ -115,6 +115,11 @@ impl Opens {
     /// How many of them for writing.
     pub fn writers(&self, file: FileId) -> u32 {
         self.files.get(&file).map_or(0, |open| open.writers)
+    }
+
+    /// Whether another client has the file open for writing.
+    pub fn has_other_writers(&self, client: ClientId, file: FileId) -> bool {
+        self.writers(file) > self.held(client, file).writing
     }
 
     /// How many files are open.
@@ -240,8 +245,8 @@ impl Opens {
         }
     }
 
-    /// A client begins or ends to cut a file: what was said before no longer counts.
-    pub fn cut(&mut self, client: ClientId, file: FileId) {
+    /// A client begins or ends to truncate a file: what was said before no longer counts.
+    pub fn truncated(&mut self, client: ClientId, file: FileId) {
         let alone = self.held(client, file).writing == self.writers(file);
         if let Some(open) = self.files.get_mut(&file) {
             open.said = if alone && open.said != Said::Unsure { Said::Sure(None) } else { Said::Unsure };

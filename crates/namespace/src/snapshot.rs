@@ -4,14 +4,14 @@
 //!
 //! ```text
 //!  0  1  kind
-//!  1     32 begin      next number 8
+//!  1     32 begin      next number 8, next truncation 8
 //!        33 file       number 8, parent 8, mode 2, accessed 8, modified 8, changed 8, created 8,
 //!                      stripe 8, count 2, first 2, servers 2, optional size 8 (none: ask), name
 //!        34 directory  number 8, parent 8, mode 2, accessed 8, modified 8, changed 8, created 8, name
-//!        35 cut        file 8, size 8, client 16 (0: gone)
+//!        35 truncation file 8, size 8, truncation 8, client 16, contended 1
 //!        36 client     client 16, then for each remembered request:
 //!                      request 8, what it answered about 8 (0: nothing)
-//!        37 end        how many inodes 8, cuts 8, clients 8
+//!        37 end        how many inodes 8, truncations 8, clients 8
 //!        38 table      hash 16, all its bytes 4, at 4, the bytes from there on
 //!        39 placed     file 8, hash 16 and bytes 4 of its table
 //! ```
@@ -22,7 +22,7 @@
 
 use std::path::Path;
 
-use pario_units::{ClientId, FileId, PartitionId, RequestId, Stamp};
+use pario_units::{ClientId, FileId, PartitionId, RequestId, Stamp, TruncationId};
 
 use crate::change::{decode_part, decode_striping, decode_table, encode_part, encode_striping, encode_table};
 use crate::codec::{Reader, Writer};
@@ -30,7 +30,7 @@ use crate::disk::{DiskFile, write_all};
 use crate::frames::{Contents, Frames, Next, frame, header};
 use crate::inodes::{Body, Entries, Inode, Times};
 use crate::requests::Outcome;
-use crate::state::{Cut, State};
+use crate::state::{State, Truncation};
 use crate::tables::Tables;
 use crate::{Error, ROOT};
 use pario_layout::Size;
@@ -71,6 +71,7 @@ pub(crate) fn write(
     sink.put(|w| {
         w.u8(32);
         w.u64(state.next);
+        w.u64(state.next_truncation);
     })?;
     for (id, inode) in state.inodes.from(FileId(0)) {
         sink.put(|w| encode_inode(id, inode, w))?;
@@ -90,12 +91,14 @@ pub(crate) fn write(
             encode_table(table, w);
         })?;
     }
-    for (file, cut) in &state.cuts {
+    for (file, truncation) in &state.truncations {
         sink.put(|w| {
             w.u8(35);
             w.u64(file.0);
-            w.u64(cut.size);
-            w.u128(cut.owner.unwrap_or_default().0);
+            w.u64(truncation.size);
+            w.u64(truncation.id.0);
+            w.u128(truncation.client.0);
+            w.u8(u8::from(truncation.contended));
         })?;
     }
     let clients = state.requests.all();
@@ -112,7 +115,7 @@ pub(crate) fn write(
     sink.put(|w| {
         w.u8(37);
         w.u64(state.inodes.len());
-        w.u64(state.cuts.len() as u64);
+        w.u64(state.truncations.len() as u64);
         w.u64(clients.len() as u64);
     })?;
     sink.flush()?;
@@ -145,7 +148,7 @@ pub(crate) fn read(
 ) -> Result<(State, u64, u64), Error> {
     let mut frames = Frames::open(file, name, Contents::Snapshot, partition, generation)?;
     let mut state = State::new();
-    let (mut records, mut cuts, mut clients) = (0u64, 0u64, 0u64);
+    let (mut records, mut truncations, mut clients) = (0u64, 0u64, 0u64);
     loop {
         let (payload, at) = match frames.next()? {
             Next::Record(payload, at) => (payload, at),
@@ -154,11 +157,11 @@ pub(crate) fn read(
         records += 1;
         let mut r = Reader(payload);
         let read = match r.u8() {
-            Some(32) => r.u64().map(|next| state.next = next),
+            Some(32) => decode_begin(&mut state, r),
             Some(kind @ (33 | 34)) => decode_inode(kind == 34, &mut state, r),
             Some(35) => {
-                cuts += 1;
-                decode_cut(&mut state, r)
+                truncations += 1;
+                decode_truncation(&mut state, r)
             }
             Some(36) => {
                 clients += 1;
@@ -166,7 +169,7 @@ pub(crate) fn read(
             }
             Some(37) => {
                 let counts = (r.u64(), r.u64(), r.u64());
-                if counts != (Some(state.inodes.len()), Some(cuts), Some(clients)) {
+                if counts != (Some(state.inodes.len()), Some(truncations), Some(clients)) {
                     return Err(frames.damaged_at(at, "it does not have as many records as were written"));
                 }
                 break;
@@ -216,12 +219,20 @@ fn decode_placed(state: &mut State, mut r: Reader<'_>) -> Option<()> {
     r.end(sound)?.then_some(())
 }
 
-fn decode_cut(state: &mut State, mut r: Reader<'_>) -> Option<()> {
+fn decode_begin(state: &mut State, mut r: Reader<'_>) -> Option<()> {
+    (state.next, state.next_truncation) = (r.u64()?, r.u64()?);
+    r.end(())
+}
+
+fn decode_truncation(state: &mut State, mut r: Reader<'_>) -> Option<()> {
     let file = FileId(r.u64()?);
     let size = r.u64()?;
-    let owner = Some(ClientId(r.u128()?)).filter(|owner| *owner != ClientId(0));
-    state.cuts.insert(file, Cut { size, owner });
-    r.end(())
+    let id = TruncationId(r.u64()?);
+    let client = ClientId(r.u128()?);
+    let contended = r.flag()?;
+    let known = id.0 < state.next_truncation;
+    state.truncations.insert(file, Truncation { id, size, client, contended, is_left: false });
+    r.end(known)?.then_some(())
 }
 
 fn decode_client(state: &mut State, mut r: Reader<'_>) -> Option<()> {
@@ -245,6 +256,7 @@ fn link(state: &mut State) -> Option<()> {
             entries.insert(name, id).is_none().then_some(())?;
         }
     }
-    let cut_files = state.cuts.keys().all(|file| state.inodes.get(*file).is_some_and(|i| i.size().is_some()));
-    state.inodes.get(ROOT)?.entries().filter(|_| cut_files).map(|_| ())
+    let is_file = |file: &FileId| state.inodes.get(*file).is_some_and(|inode| inode.size().is_some());
+    let truncated_are_files = state.truncations.keys().all(is_file);
+    state.inodes.get(ROOT)?.entries().filter(|_| truncated_are_files).map(|_| ())
 }

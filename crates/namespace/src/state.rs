@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use pario_units::{ClientId, FileId, Stamp};
+use pario_units::{ClientId, FileId, Stamp, TruncationId};
 
 use crate::ROOT;
 use crate::change::{Change, Record};
@@ -21,12 +21,18 @@ use pario_layout::Size;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Misfit(pub &'static str);
 
-/// A cut that was begun and has not ended.
+/// A truncation that was begun and has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub(crate) struct Truncation {
+    pub id: TruncationId,
     pub size: u64,
-    /// Who is at it; `None` if that client is gone.
-    pub owner: Option<ClientId>,
+    /// The client that began it.
+    pub client: ClientId,
+    /// Another client had the file open for writing at some time since the begin, or its own client has aborted it: it
+    /// must not be completed, because that would destroy what was written since.
+    pub contended: bool,
+    /// Its client is gone or has aborted it: the metadata server has to resolve it. Not in the journal.
+    pub is_left: bool,
 }
 
 /// Everything that survives.
@@ -37,7 +43,10 @@ pub(crate) struct State {
     pub next: u64,
     /// Files without a name whose stripes are not yet gone.
     pub orphans: BTreeSet<FileId>,
-    pub cuts: BTreeMap<FileId, Cut>,
+    /// The truncation that each file is in the middle of.
+    pub truncations: BTreeMap<FileId, Truncation>,
+    /// The next truncation's id.
+    pub next_truncation: u64,
     pub requests: Requests,
     pub directories: u64,
     pub tables: Tables,
@@ -52,7 +61,8 @@ impl State {
             inodes: Inodes::default(),
             next: ROOT.0,
             orphans: BTreeSet::new(),
-            cuts: BTreeMap::new(),
+            truncations: BTreeMap::new(),
+            next_truncation: 1,
             requests: Requests::default(),
             directories: 0,
             tables: Tables::default(),
@@ -133,21 +143,33 @@ impl State {
                     self.set_size(file, Size::Known(size))?;
                 }
             }
-            Change::BeginCut { file, size } => {
+            Change::BeginTruncate { file, size, truncation: id, contended } => {
+                if self.truncations.contains_key(&file) {
+                    return Err(Misfit("its file is in the middle of another truncation"));
+                }
+                if id.0 < self.next_truncation || id.0 == u64::MAX {
+                    return Err(Misfit("it uses a truncation's number again"));
+                }
                 let unsure = self.ask();
                 self.set_size(file, unsure)?;
-                self.cuts.insert(file, Cut { size, owner: Some(record.client) });
+                self.next_truncation = id.0 + 1;
+                let begun = Truncation { id, size, client: record.client, contended, is_left: false };
+                self.truncations.insert(file, begun);
             }
-            Change::EndCut { file } => {
+            Change::EndTruncate { file } => {
                 let unsure = self.ask();
                 self.set_size(file, unsure)?;
-                self.cuts.remove(&file);
+                self.truncations.remove(&file);
             }
+            Change::ContendTruncate { file } => match self.truncations.get_mut(&file) {
+                Some(truncation) => truncation.contended = true,
+                None => return Err(Misfit("it is about a truncation that was not begun")),
+            },
             Change::Reaped { file } => {
                 if !self.orphans.remove(&file) {
                     return Err(Misfit("it is about a file that is no orphan"));
                 }
-                self.cuts.remove(&file);
+                self.truncations.remove(&file);
                 self.inodes.remove(file);
                 self.tables.forget(file);
             }

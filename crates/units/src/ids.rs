@@ -20,6 +20,11 @@ pub struct ClientId(pub u128);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
+/// A truncation of a file: the metadata server counts them up through a partition's life. A later truncation of a file has a
+/// larger id. 0 is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TruncationId(pub u64);
+
 /// A moment, in nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(pub i64);

@@ -11,7 +11,7 @@ mod word;
 
 pub use digest::digest;
 pub use error::{ErrorKind, Retry};
-pub use ids::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
+pub use ids::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
 pub use word::distance;
 
 /// An absolute byte offset in a file.

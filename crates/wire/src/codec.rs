@@ -4,7 +4,7 @@
 //! There is exactly one way to write a value, so what decodes encodes to the same bytes again. A list's
 //! length is compared with the bytes that are left before any memory is taken for it.
 
-use pario_units::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
+use pario_units::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
 
 use crate::error::Error;
 
@@ -89,7 +89,15 @@ macro_rules! wrappers {
     )*};
 }
 
-wrappers!(FileId(u64), ServerId(u16), PartitionId(u128), ClientId(u128), RequestId(u64), Stamp(i64));
+wrappers!(
+    FileId(u64),
+    ServerId(u16),
+    PartitionId(u128),
+    ClientId(u128),
+    RequestId(u64),
+    TruncationId(u64),
+    Stamp(i64)
+);
 
 impl Field for bool {
     const LEAST: usize = 1;

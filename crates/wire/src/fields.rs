@@ -69,7 +69,7 @@ records! {
         created: Stamp,
         striping: Striping,
         table: Option<TableId>,
-        cutting: Option<u64>,
+        truncating: Option<u64>,
         opens: u32,
         entries: u64,
     }

@@ -4,7 +4,7 @@
 //! other (see `pario-layout`). Blocks are those of the server's pool, also counted in the local part.
 
 pub use pario_layout::{Access, Attributes, Create, Entry, Inode, Kind, Size, TableId, Wish, Written};
-use pario_units::{ClientId, ErrorKind, FileId, Stamp};
+use pario_units::{ClientId, ErrorKind, FileId, Stamp, TruncationId};
 
 /// `ESTALE`, in the failure of a process that has lost its leases because it did not give them up in time.
 pub const STALE: i32 = 116;
@@ -29,8 +29,12 @@ pub enum Request {
     Write { file: FileId, what: What },
     /// How far the file's local part reaches.
     End { file: FileId },
-    /// The local part ends here from now on: what lies beyond is gone, what is missing is zeros.
-    Cut { file: FileId, end: u64 },
+    /// The local part ends here from now on: what lies beyond is gone, what is missing is zeros. Does nothing if this
+    /// truncation of the file, or a later one, was applied or fenced here before.
+    Truncate { file: FileId, end: u64, truncation: TruncationId },
+    /// From now on this truncation of the file, and every earlier one, does nothing here. Only the metadata server asks for
+    /// this: it abandons a truncation so.
+    Fence { file: FileId, truncation: TruncationId },
     /// Dirty blocks of the file go to storage; if `durable` to the medium. 0: of all files.
     Sync { file: FileId, durable: bool },
     /// The local parts of these files are no longer needed.
@@ -127,10 +131,13 @@ pub enum Request {
     ReadDirectory { path: String, after: String, most: u32 },
     /// Changes mode or times.
     SetAttributes { path: String, mode: Option<u32>, accessed: Option<Stamp>, modified: Option<Stamp> },
-    /// The client is about to cut the file to this size on all its servers.
-    BeginCut { file: FileId, size: u64 },
-    /// It has done so.
-    EndCut { file: FileId, size: u64 },
+    /// The client, which has the file open for writing, is about to truncate (or extend) it to this size on all its servers.
+    BeginTruncate { file: FileId, size: u64 },
+    /// It has done so. An error if the metadata server has resolved the truncation meanwhile.
+    EndTruncate { file: FileId, truncation: TruncationId },
+    /// The client could not do so (0: it does not know whether it has begun). When this is answered, no server applies any
+    /// of it any more.
+    AbortTruncate { file: FileId, truncation: TruncationId },
     /// The size that a client found by asking all servers, where the metadata server was not sure; `seen` is
     /// the change count that came with the attributes.
     Sized { file: FileId, size: u64, seen: u64 },
@@ -184,6 +191,8 @@ pub enum Reply {
     Status(Box<Status>),
     /// To `Lookup`, `MakeDirectory`, `SetAttributes`.
     Attributes(Attributes),
+    /// To `BeginTruncate`.
+    Truncation { truncation: TruncationId },
     /// To `Open`.
     Opened { attributes: Attributes, created: bool },
     /// To `Reopen`: the files that are no longer there.

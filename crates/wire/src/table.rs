@@ -56,7 +56,7 @@ messages! { Request decode_request {
     2 => Read { file, what },
     3 => Write { file, what },
     4 => End { file },
-    5 => Cut { file, end },
+    5 => Truncate { file, end, truncation },
     6 => Sync { file, durable },
     7 => Remove { files },
     8 => ListParts { after, most },
@@ -71,6 +71,7 @@ messages! { Request decode_request {
     17 => Release { team, file },
     18 => Leave,
     19 => Arrange { file, ranges },
+    20 => Fence { file, truncation },
     32 => Ping,
     33 => Room,
     34 => Status,
@@ -93,12 +94,13 @@ messages! { Request decode_request {
     71 => Rename { from, to, replace },
     72 => ReadDirectory { path, after, most },
     73 => SetAttributes { path, mode, accessed, modified },
-    74 => BeginCut { file, size },
-    75 => EndCut { file, size },
+    74 => BeginTruncate { file, size },
+    75 => EndTruncate { file, truncation },
     76 => Sized { file, size, seen },
     77 => ListInodes { after, most },
     78 => PutTable { table },
     79 => GetTable { table },
+    80 => AbortTruncate { file, truncation },
 }}
 
 messages! { Reply decode_reply {
@@ -122,6 +124,7 @@ messages! { Reply decode_reply {
     65 => Opened { attributes, created },
     67 => Reopened { gone },
     72 => Entries { entries, more },
+    74 => Truncation { truncation },
     77 => Inodes { inodes, more },
     78 => NoTable,
 }}

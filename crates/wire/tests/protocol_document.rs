@@ -58,7 +58,7 @@ fn the_frames_are_as_shown() {
         created: Stamp(4),
         striping: Striping::new(65536, 3, 1, 4).unwrap(),
         table: None,
-        cutting: None,
+        truncating: None,
         opens: 2,
         entries: 0,
     };

@@ -9,3 +9,4 @@ mod repeats;
 mod rules;
 mod sizes;
 mod tables;
+mod truncations;

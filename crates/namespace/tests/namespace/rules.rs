@@ -1,4 +1,4 @@
-//! Rules one by one: striping, permissions, times, orphans, cuts.
+//! Rules one by one: striping, permissions, times, orphans.
 
 use pario_namespace::{Access, Create, Error, Namespace, Opened, Size, Wish, Written};
 use pario_units::{ErrorKind, FileId, Stamp};
@@ -157,15 +157,16 @@ fn an_open_sent_again_saves_an_orphan() {
 }
 
 #[test]
-fn a_removed_file_takes_its_cut_along() {
+fn a_removed_file_takes_its_truncation_along() {
     let disk = MemoryDisk::new();
     let (mut names, _) = open(&disk, LONG);
     let by = caller(0, 0, 5);
     let file = open_as(&mut names, "/a", Access::Both, 0, 5).expect("sound").attributes.file;
-    names.begin_cut(file, 9, by).expect("open");
+    names.begin_truncate(file, 9, by).expect("open");
     names.unlink("/a", by).expect("sound");
     names.snapshot().expect("no fault");
     names.client_gone(by.client);
+    assert_eq!(names.take_truncations(), []);
     assert_eq!(names.take_orphans(9).len(), 1);
     names.reaped(file, Stamp(6)).expect("taken");
     names.snapshot().expect("no fault");
@@ -182,36 +183,6 @@ fn a_vanished_client_leaves_its_orphans_to_the_reaper() {
     assert_eq!(names.take_orphans(9), []);
     names.client_gone(caller(0, 0, 0).client);
     assert_eq!(names.take_orphans(9)[0].0, file);
-}
-
-#[test]
-fn a_cut_that_was_begun_is_ended_by_one_other() {
-    let disk = MemoryDisk::new();
-    let (mut names, _) = open(&disk, LONG);
-    let file = open_as(&mut names, "/a", Access::Both, 0, 5).expect("sound").attributes.file;
-    let by = |client| caller(client, 0, 6);
-    assert!(matches!(names.begin_cut(file, 9, by(1)), Err(Error::NotOpen { .. })));
-    names.begin_cut(file, 9, by(0)).expect("open");
-    let cutting = |opened: Result<Opened, Error>| opened.expect("there").attributes.cutting;
-    // As long as its client may be at it nobody else is told.
-    assert_eq!(cutting(open_as(&mut names, "/a", Access::Both, 1, 6)), None);
-    assert_eq!(names.begin_cut(file, 7, by(1)).expect_err("under way").kind(), ErrorKind::FileInUse);
-    names.client_gone(by(1).client);
-    drop(names);
-
-    let (mut names, _) = open(&disk, LONG);
-    assert_eq!(cutting(open_as(&mut names, "/a", Access::Both, 1, 6)), None);
-    names.grace_over();
-    assert_eq!(cutting(open_as(&mut names, "/a", Access::Read, 2, 6)), Some(9));
-    assert_eq!(cutting(open_as(&mut names, "/a", Access::Both, 1, 6)), None);
-    // The second vanishes, too.
-    names.client_gone(by(2).client);
-    assert_eq!(cutting(open_as(&mut names, "/a", Access::Read, 1, 6)), Some(9));
-    names.end_cut(file, 9, by(2)).expect("too late, and harmless");
-    assert_eq!(names.list_inodes(FileId(1), 9).0[0].attributes.cutting, Some(9));
-    names.end_cut(file, 9, by(1)).expect("done");
-    assert_eq!(names.list_inodes(FileId(1), 9).0[0].attributes.cutting, None);
-    names.begin_cut(file, 7, by(1)).expect("free again");
 }
 
 #[test]

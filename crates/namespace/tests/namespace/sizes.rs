@@ -1,11 +1,11 @@
 //! Sizes: whenever the name space says that it knows a size, it is the true one.
 //!
-//! Clients write, ask, cut, close, stat, vanish and come back in any order, and servers restart; the true
+//! Clients write, ask, truncate, close, stat, vanish and come back in any order, and servers restart; the true
 //! size is a number on the side. A client says at close what it asked since it opened for writing and after
-//! its own last write or cut, if it asked.
+//! its own last write or truncation, if it asked.
 
 use pario_namespace::{Access, Create, Namespace, Size, Wish, Written};
-use pario_units::{FileId, Stamp};
+use pario_units::{ErrorKind, FileId, Stamp, TruncationId};
 use proptest::prelude::*;
 
 use crate::disk::MemoryDisk;
@@ -24,12 +24,14 @@ enum Step {
     /// Asks all servers for the size, in order to say it at close.
     Ask,
     Close,
-    BeginCut {
+    BeginTruncate {
         size: u64,
     },
-    /// Does the cut on the servers, if it has begun one or was given one.
-    Cut,
-    EndCut,
+    /// Truncates on the servers, if it has begun to.
+    Truncate,
+    EndTruncate,
+    /// The metadata server completes or fences what is left.
+    Resolve,
     Look,
     /// Asks all servers after having looked.
     Count,
@@ -54,9 +56,10 @@ fn step() -> impl Strategy<Value = (u8, Step)> {
         8 => (0u64..100).prop_map(|upto| Step::Write { upto }),
         8 => Just(Step::Ask),
         8 => Just(Step::Close),
-        3 => (0u64..50).prop_map(|size| Step::BeginCut { size }),
-        3 => Just(Step::Cut),
-        3 => Just(Step::EndCut),
+        3 => (0u64..50).prop_map(|size| Step::BeginTruncate { size }),
+        3 => Just(Step::Truncate),
+        3 => Just(Step::EndTruncate),
+        3 => Just(Step::Resolve),
         2 => Just(Step::Look),
         2 => Just(Step::Count),
         2 => Just(Step::Sized),
@@ -73,10 +76,10 @@ fn step() -> impl Strategy<Value = (u8, Step)> {
 #[derive(Clone, Debug, Default)]
 struct Client {
     opens: Vec<Access>,
-    /// Asked while open for writing, and after its own last write or cut.
+    /// Asked while open for writing, and after its own last write or truncation.
     asked: Option<u64>,
-    cut: Option<u64>,
-    cut_done: bool,
+    truncation: Option<(TruncationId, u64)>,
+    truncated: bool,
     seen: Option<u64>,
     counted: Option<u64>,
     /// Has to connect again.
@@ -96,6 +99,8 @@ struct World {
     file: FileId,
     clients: Vec<Client>,
     size: u64,
+    /// The last truncation that the servers have applied or fenced.
+    applied: TruncationId,
 }
 
 impl World {
@@ -106,7 +111,7 @@ impl World {
         let made = names.open_file("/f", Access::Read, Create::Exclusive, 0o644, Wish::default(), by);
         let file = made.expect("new").attributes.file;
         let clients = vec![Client::default(); usize::from(CLIENTS)];
-        World { disk, names: Some(names), file, clients, size: 0 }
+        World { disk, names: Some(names), file, clients, size: 0, applied: TruncationId(0) }
     }
 
     fn names(&mut self) -> &mut Namespace {
@@ -136,10 +141,12 @@ impl World {
                 state.asked = None;
             }
             Step::Ask if state.writes() => state.asked = Some(self.size),
-            Step::Cut if !state.lost => {
-                if let Some(to) = state.cut {
-                    self.size = to;
-                    (state.cut_done, state.asked) = (true, None);
+            Step::Truncate => {
+                if let Some((id, to)) = state.truncation {
+                    if id > self.applied {
+                        (self.size, self.applied) = (to, id);
+                    }
+                    (state.truncated, state.asked) = (true, None);
                 }
             }
             Step::Count if state.seen.is_some() => state.counted = Some(self.size),
@@ -158,10 +165,9 @@ impl World {
         match step {
             Step::Open { access } => {
                 let opened = names.open_file("/f", access, Create::Never, 0, Wish::default(), by);
-                let cutting = opened.expect("there").attributes.cutting;
-                state.opens.push(access);
-                if cutting.is_some() {
-                    (state.cut, state.cut_done) = (cutting, false);
+                match opened {
+                    Ok(_) => state.opens.push(access),
+                    Err(error) => assert!(access.writes() && error.kind() == ErrorKind::FileInUse),
                 }
             }
             Step::Close if !state.opens.is_empty() => {
@@ -172,18 +178,17 @@ impl World {
                 if !state.writes() {
                     state.asked = None;
                 }
-                if state.opens.is_empty() {
-                    state.cut = None;
-                }
             }
-            Step::BeginCut { size } if names.begin_cut(file, size, by).is_ok() => {
-                (state.cut, state.cut_done) = (Some(size), false);
+            Step::BeginTruncate { size } if state.truncation.is_none() => {
+                let begun = names.begin_truncate(file, size, by).ok();
+                (state.truncation, state.truncated) = (begun.map(|id| (id, size)), false);
             }
-            Step::EndCut if state.cut_done => {
-                if let Some(size) = state.cut.take() {
-                    names.end_cut(file, size, by).expect("sound");
+            Step::EndTruncate if state.truncated => {
+                if let Some((id, _)) = state.truncation.take() {
+                    // Too late, if it was resolved.
+                    let _ = names.end_truncate(file, id, by);
                 }
-                state.cut_done = false;
+                state.truncated = false;
             }
             Step::Look => (state.seen, state.counted) = (self.look(), None),
             Step::Sized => {
@@ -204,16 +209,26 @@ impl World {
     fn step(&mut self, client: u8, step: Step) {
         let state = &mut self.clients[usize::from(client)];
         match step {
-            Step::Write { .. } | Step::Ask | Step::Cut | Step::Count => self.with_data(client, step),
+            Step::Write { .. } | Step::Ask | Step::Truncate | Step::Count => self.with_data(client, step),
             Step::Die => {
                 *state = Client::default();
                 self.names().client_gone(caller(client, 0, 0).client);
             }
             Step::Lost => {
-                (state.away, state.lost, state.cut) = (true, true, None);
+                (state.away, state.lost) = (true, true);
                 self.names().client_gone(caller(client, 0, 0).client);
             }
             Step::Reconnect => self.reconnect(client),
+            Step::Resolve => {
+                for left in self.names().take_truncations() {
+                    if let (Some(size), true) = (left.complete, left.truncation > self.applied) {
+                        self.size = size;
+                    }
+                    self.applied = self.applied.max(left.truncation);
+                    let resolved = self.names().truncation_resolved(left.file, left.truncation, Stamp(5));
+                    resolved.expect("the disk is sound");
+                }
+            }
             Step::Restart => {
                 self.clients.iter_mut().for_each(|client| client.away = true);
                 self.names = None;
@@ -276,13 +291,13 @@ fn writers_that_say_their_size_leave_it_known() {
 }
 
 #[test]
-fn a_cut_by_the_only_writer_leaves_the_size_known() {
+fn a_truncation_by_the_only_writer_leaves_the_size_known() {
     let steps = [
         (0, OPEN),
         (0, Step::Write { upto: 10 }),
-        (0, Step::BeginCut { size: 3 }),
-        (0, Step::Cut),
-        (0, Step::EndCut),
+        (0, Step::BeginTruncate { size: 3 }),
+        (0, Step::Truncate),
+        (0, Step::EndTruncate),
         (0, Step::Ask),
         (0, Step::Close),
     ];
@@ -307,20 +322,20 @@ fn a_size_that_nobody_is_sure_of_is_not_known() {
         (0, Step::Close),
     ];
     assert_eq!(run(&vanished), 0);
-    // The other one has cut the file since.
-    let cut = [
+    // The other one has truncated the file since.
+    let truncated = [
         (0, OPEN),
         (1, OPEN),
         (0, Step::Write { upto: 90 }),
         (0, Step::Ask),
-        (1, Step::BeginCut { size: 3 }),
-        (1, Step::Cut),
-        (1, Step::EndCut),
+        (1, Step::BeginTruncate { size: 3 }),
+        (1, Step::Truncate),
+        (1, Step::EndTruncate),
         (0, Step::Close),
         (1, Step::Ask),
         (1, Step::Close),
     ];
-    assert_eq!(run(&cut), 0);
+    assert_eq!(run(&truncated), 0);
     // What was found out before a restart says nothing afterwards.
     let late = [
         (0, OPEN),

@@ -1,7 +1,7 @@
 //! Random messages from a seed: for the property tests and for `examples/fuzz_codec.rs`.
 
 use pario_layout::{Striping, TableId};
-use pario_units::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp};
+use pario_units::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
 use pario_wire::Envelope;
 use pario_wire::greeting::{Greeting, Hello, Prefix, Refusal, Role, Welcome};
 use pario_wire::message::{
@@ -70,6 +70,10 @@ impl Dice {
         FileId(self.number())
     }
 
+    fn truncation(&mut self) -> TruncationId {
+        TruncationId(self.number())
+    }
+
     fn stamp(&mut self) -> Stamp {
         Stamp(self.next() as i64 >> self.below(64))
     }
@@ -108,7 +112,7 @@ impl Dice {
             created: self.stamp(),
             striping: Striping::new(self.below(1 << 40) + 1, count, first, servers).expect("sound"),
             table: self.maybe(Dice::table),
-            cutting: self.maybe(Dice::number),
+            truncating: self.maybe(Dice::number),
             opens: self.small(),
             entries: self.number(),
         }
@@ -206,7 +210,10 @@ impl Dice {
             2 => Request::Read { file: self.file(), what: self.what() },
             3 => Request::Write { file: self.file(), what: self.what() },
             4 => Request::End { file: self.file() },
-            5 => Request::Cut { file: self.file(), end: self.number() },
+            5 => {
+                let (file, end) = (self.file(), self.number());
+                Request::Truncate { file, end, truncation: self.truncation() }
+            }
             6 => Request::Sync { file: self.file(), durable: self.coin() },
             7 => Request::Remove { files: self.list(Dice::file) },
             8 => Request::ListParts { after: self.file(), most: self.small() },
@@ -224,6 +231,7 @@ impl Dice {
             17 => Request::Release { team: self.wide(), file: self.file() },
             18 => Request::Leave,
             19 => Request::Arrange { file: self.file(), ranges: self.list(|d| d.range(1 << 40)) },
+            20 => Request::Fence { file: self.file(), truncation: self.truncation() },
             32 => Request::Ping,
             33 => Request::Room,
             34 => Request::Status,
@@ -271,12 +279,13 @@ impl Dice {
                 accessed: self.maybe(Dice::stamp),
                 modified: self.maybe(Dice::stamp),
             },
-            74 => Request::BeginCut { file: self.file(), size: self.number() },
-            75 => Request::EndCut { file: self.file(), size: self.number() },
+            74 => Request::BeginTruncate { file: self.file(), size: self.number() },
+            75 => Request::EndTruncate { file: self.file(), truncation: self.truncation() },
             76 => Request::Sized { file: self.file(), size: self.number(), seen: self.number() },
             77 => Request::ListInodes { after: self.file(), most: self.small() },
             78 => Request::PutTable { table: self.table() },
             79 => Request::GetTable { table: self.table() },
+            80 => Request::AbortTruncate { file: self.file(), truncation: self.truncation() },
             other => panic!("no sample of request {other}: add one here"),
         }
     }
@@ -326,6 +335,7 @@ impl Dice {
                 let entries = self.list(|d| Entry { name: d.text(), attributes: d.attributes() });
                 Reply::Entries { entries, more: self.coin() }
             }
+            74 => Reply::Truncation { truncation: self.truncation() },
             77 => {
                 let inodes =
                     self.list(|d| Inode { parent: d.file(), name: d.text(), attributes: d.attributes() });
