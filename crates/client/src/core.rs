@@ -16,6 +16,7 @@ use crate::link::{Held, Link, connect_all};
 use crate::tables::Tables;
 use crate::target::{Resolve, Target};
 use crate::tier1::Tier1;
+use crate::truncate::Failed;
 
 /// How a partition is used.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +74,7 @@ pub(crate) struct Core {
     locking: Mutex<BTreeSet<FileId>>,
     unlocked: Condvar,
     pub tables: Tables,
+    pub failed_truncations: Failed,
     /// Made when it is first used.
     pub tier1: OnceLock<Tier1>,
 }
@@ -112,6 +114,7 @@ impl Core {
             locking: Mutex::default(),
             unlocked: Condvar::new(),
             tables: Tables::default(),
+            failed_truncations: Failed::default(),
             tier1: OnceLock::new(),
         })
     }

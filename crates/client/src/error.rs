@@ -56,6 +56,13 @@ pub enum Error {
         /// The file, of which this program had written to that server.
         file: FileId,
     },
+    /// A truncation of the file failed, and it is not known whether servers will still apply it.
+    TruncationPending {
+        /// The file.
+        file: FileId,
+        /// Why it cannot be known.
+        cause: Box<Error>,
+    },
     /// The file was removed, and its bytes with it, while the metadata server did not hear of this program.
     Gone(FileId),
     /// The registry could not tell where the partition is.
@@ -162,6 +169,7 @@ impl Error {
             Error::TooFar { .. } | Error::View { .. } => ErrorKind::Arg,
             Error::Short { .. } | Error::Random(_) => ErrorKind::Io,
             Error::Unstaged { cause, .. } => cause.kind(),
+            Error::TruncationPending { cause, .. } => cause.kind(),
             Error::NoRoom { .. } | Error::Thread(_) => ErrorKind::NoMem,
             Error::Contended { .. } => ErrorKind::FileInUse,
         }
@@ -207,6 +215,11 @@ impl fmt::Display for Error {
                 f,
                 "server {server} was restarted and its cache was lost: what was written to file {file} since \
                  its last sync may be missing; write it again"
+            ),
+            Error::TruncationPending { file, cause } => write!(
+                f,
+                "an earlier truncation of file {file} failed and could not be cancelled, so nothing is written to the file: \
+                 {cause}; try again when its servers are reachable"
             ),
             Error::Gone(file) => write!(
                 f,
@@ -281,6 +294,7 @@ impl std::error::Error for Error {
             Error::Registry(cause) => Some(cause),
             Error::Random(cause) | Error::Thread(cause) => Some(cause),
             Error::Unstaged { cause, .. } => Some(&**cause),
+            Error::TruncationPending { cause, .. } => Some(&**cause),
             _ => None,
         }
     }

@@ -35,6 +35,7 @@ mod target;
 mod through;
 mod tier1;
 mod transfer;
+mod truncate;
 mod viewed;
 mod walk;
 

@@ -17,6 +17,7 @@ use crate::core::{Core, unexpected};
 use crate::error::{Error, Result};
 use crate::link::Link;
 use crate::metadata::time;
+use crate::truncate::PAUSE;
 
 /// How long a file that is dropped without being closed may wait for the metadata server.
 const DROPPED: Duration = Duration::from_secs(1);
@@ -29,9 +30,6 @@ const AHEAD: u16 = 16;
 
 /// Most blocks of a server that a growing file asks for beyond those that are used now.
 const MOST_AHEAD: u16 = 64;
-
-/// Between attempts to cut a file that somebody else is cutting.
-const PAUSE: Duration = Duration::from_millis(10);
 
 pub(crate) struct Open {
     pub core: Arc<Core>,
@@ -67,29 +65,37 @@ pub(crate) struct Mark {
 }
 
 impl Open {
-    /// Opens as the request says; whether that created the file, which is placed by the table then. If somebody began to cut
-    /// it and is gone, finishes that.
+    /// Opens as the request says; whether that created the file, which is placed by the table then. A file of which a
+    /// truncation has still to be resolved is waited for.
     pub fn ask(
         core: &Arc<Core>,
         request: &Request,
         access: Access,
         table: Option<&Table>,
     ) -> Result<(Open, bool)> {
-        let mut opened = None;
-        for _ in 0..TABLE_TRIES {
+        let deadline = Instant::now() + core.options.deadline;
+        let (mut opened, mut tries) = (None, 0);
+        while opened.is_none() && tries < TABLE_TRIES {
             if let Some(table) = table {
                 core.put_table(table)?;
             }
-            opened = core.call_about_opens(request, |reply| match reply? {
+            let attempt = core.call_about_opens(request, |reply| match reply? {
                 Reply::Opened { attributes, created } => {
                     core.opened(attributes.file, access);
                     Ok(Some((attributes, created)))
                 }
                 Reply::NoTable if table.is_some() => Ok(None),
                 reply => Err(unexpected(core.metadata, request, &reply)),
-            })?;
-            if opened.is_some() {
-                break;
+            });
+            match attempt {
+                Ok(found) => {
+                    opened = found;
+                    tries += 1;
+                }
+                Err(error) if error.kind() == ErrorKind::FileInUse && Instant::now() < deadline => {
+                    std::thread::sleep(PAUSE);
+                }
+                Err(error) => return Err(error),
             }
         }
         let Some((attributes, created)) = opened else {
@@ -103,9 +109,6 @@ impl Open {
             return Err(Error::Target(why));
         }
         let open = open.with_layout(core.layout(attributes.striping, attributes.table)?);
-        if let Some(size) = attributes.cutting {
-            open.cut(size)?;
-        }
         match created {
             true => open.arrange(),
             false => open.mend(),
@@ -178,8 +181,13 @@ impl Open {
         if self.access == Access::Write { Err(Error::NotOpenFor("reading")) } else { Ok(()) }
     }
 
+    /// Before every write: an error if the file is not open for that, or if a truncation that failed may still destroy it.
+    #[inline]
     pub fn writes(&self) -> Result<()> {
-        if self.access == Access::Read { Err(Error::NotOpenFor("writing")) } else { Ok(()) }
+        if self.access == Access::Read {
+            return Err(Error::NotOpenFor("writing"));
+        }
+        self.core.settle_truncation(self.file)
     }
 
     /// The server at a place among the file's holders.
@@ -310,6 +318,7 @@ impl Open {
     /// Has servers write what is in their caches to storage: all of them to the medium if `durable`, else
     /// those that were written to from here.
     pub fn sync(&self, durable: bool) -> Result<()> {
+        self.core.settle_truncation(self.file)?;
         let (mut requests, mut before) = (Vec::new(), Vec::new());
         for (server, unsynced) in self.layout.holders().zip(&self.unsynced) {
             let written = unsynced.swap(0, Ordering::Relaxed);
@@ -340,32 +349,6 @@ impl Open {
         }
     }
 
-    /// Makes the file that long.
-    pub fn set_len(&self, size: u64) -> Result<()> {
-        let deadline = Instant::now() + self.core.options.deadline;
-        let begin = Request::BeginCut { file: self.file, size };
-        while let Err(error) = self.core.call_metadata(&begin) {
-            if error.kind() != ErrorKind::FileInUse || Instant::now() >= deadline {
-                return Err(error);
-            }
-            std::thread::sleep(PAUSE);
-        }
-        self.touch();
-        self.cut(size)
-    }
-
-    /// Does a cut that has begun.
-    fn cut(&self, size: u64) -> Result<()> {
-        let cut = |server| {
-            let end = self.layout.local_end(server, size);
-            (server, Request::Cut { file: self.file, end })
-        };
-        let cuts: Vec<_> = self.layout.holders().map(cut).collect();
-        self.core.call_all(&cuts)?;
-        self.core.call_metadata(&Request::EndCut { file: self.file, size })?;
-        Ok(())
-    }
-
     /// Tells the metadata server that this open is over, after everything written is in storage.
     pub fn close(mut self) -> Result<()> {
         let synced = self.sync(false);
@@ -387,7 +370,7 @@ impl Open {
 
     fn close_request(&self, size: Option<u64>) -> Request {
         let written = || Written { size, modified: Stamp(self.modified.load(Ordering::Relaxed)) };
-        Request::Close { file: self.file, wrote: self.writes().is_ok().then(written) }
+        Request::Close { file: self.file, wrote: (self.access != Access::Read).then(written) }
     }
 }
 

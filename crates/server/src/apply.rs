@@ -1,5 +1,6 @@
 //! What each request does.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use pario_cache::{Cut, LEDGER_WORDS, LedgerId};
@@ -33,6 +34,9 @@ const OF_GOOD: u32 = 3;
 
 /// How often a `Shutdown` looks whether everything is stored.
 const DRAINING: Duration = Duration::from_millis(5);
+
+/// Stands for a session in requests of the server itself: no session has this number.
+const NO_SESSION: u64 = u64::MAX;
 
 /// A request being carried out.
 pub(crate) struct Task {
@@ -128,7 +132,7 @@ impl Task {
                     What::Seen { .. } => (*file, Touched::Ranges(&span)),
                 }
             }
-            Request::Cut { file, end } => (*file, Touched::Cut(*end)),
+            Request::Truncate { file, end, .. } => (*file, Touched::Cut(*end)),
             Request::Remove { files } => match files.get(self.removed) {
                 Some(file) => (*file, Touched::Cut(0)),
                 None => return Ok(true),
@@ -145,6 +149,24 @@ impl Task {
 
     pub fn request(&self) -> &Request {
         &self.request
+    }
+
+    /// Carries out a request of the server itself, which has no payload.
+    pub fn run_here(mut self, core: &Core, patience: Duration) -> Result<()> {
+        let client = core.peers.client();
+        let session = NO_SESSION;
+        let who = Asker { client, id: RequestId(0), session, is_here: false, direct: false, ledger: None };
+        loop {
+            match self.go(core, &who, &mut Payload::default(), &mut [])? {
+                Verdict::Done(Reply::Failed(failure)) => return Err(Error::Elsewhere(failure)),
+                Verdict::Done(_) => return Ok(()),
+                _ if self.begun.elapsed() >= patience || core.stop.load(Ordering::Acquire) => {
+                    return Err(self.give_up(core));
+                }
+                Verdict::More => {}
+                _ => std::thread::sleep(Duration::from_millis(1)),
+            }
+        }
     }
 
     /// Bytes that the reply carries if all goes well.
@@ -249,14 +271,25 @@ impl Task {
                 Reply::Counted { before: core.tallies.change(who.client, who.id, *key, *change)? }
             }
             Request::End { file } => Reply::End { end: tier.end(known(*file)?)? },
-            Request::Cut { file, end } => {
+            Request::Truncate { file, end, truncation } => {
                 if *end > i64::MAX as u64 {
                     return Err(Error::BadRequest("end"));
                 }
-                if !tier.cut(known(*file)?, *end, &mut self.cut)? {
+                if !tier.truncate(known(*file)?, *end, *truncation, &mut self.cut)? {
                     return Ok(Verdict::Later);
                 }
                 Reply::Done
+            }
+            Request::Fence { file, truncation } => match tier.fence(known(*file)?, *truncation)? {
+                true => Reply::Done,
+                false => return Ok(Verdict::Later),
+            },
+            Request::AbortTruncate { file, truncation } => {
+                let names = core.names.as_ref().ok_or(Error::NotMetadata)?;
+                match names.abort_truncate(who.client, who.id, *file, *truncation)? {
+                    true => Reply::Done,
+                    false => return Ok(Verdict::Later),
+                }
             }
             Request::Sync { file, durable } => {
                 let syncing = self.syncing.get_or_insert_with(|| tier.start_sync(*file));

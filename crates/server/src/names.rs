@@ -1,4 +1,5 @@
-//! The name space behind its messages, and the reaper, which has the stripes of removed files removed.
+//! The name space behind its messages, and the reaper: a thread that has the stripes of removed files removed, and resolves
+//! truncations whose clients are gone or have aborted them.
 
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex};
@@ -6,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use pario_layout::{Layout, TableId};
 use pario_namespace as ns;
-use pario_namespace::{Caller, Counts, Namespace};
+use pario_namespace::{Caller, Counts, Namespace, Unfinished};
 use pario_shm::Process;
-use pario_units::{ClientId, FileId, RequestId, ServerId, Stamp};
+use pario_units::{ClientId, FileId, RequestId, ServerId, Stamp, TruncationId};
 use pario_wire::{Reply, Request};
 
+use crate::apply::Task;
 use crate::config::Config;
 use crate::core::{Core, lock};
 use crate::error::{Error, Result};
@@ -149,12 +151,11 @@ impl Names {
             Request::SetAttributes { path, mode, accessed, modified } => {
                 Reply::Attributes(space.set_attributes(path, *mode, *accessed, *modified, by)?)
             }
-            Request::BeginCut { file, size } => {
-                space.begin_cut(*file, *size, by)?;
-                Reply::Done
+            Request::BeginTruncate { file, size } => {
+                Reply::Truncation { truncation: space.begin_truncate(*file, *size, by)? }
             }
-            Request::EndCut { file, size } => {
-                space.end_cut(*file, *size, by)?;
+            Request::EndTruncate { file, truncation } => {
+                space.end_truncate(*file, *truncation, by)?;
                 Reply::Done
             }
             Request::Sized { file, size, seen } => {
@@ -173,6 +174,22 @@ impl Names {
         Ok(reply)
     }
 
+    /// A client gives a truncation up; whether it is over. If not, the reaper is at it.
+    pub fn abort_truncate(
+        &self,
+        client: ClientId,
+        id: RequestId,
+        file: FileId,
+        truncation: TruncationId,
+    ) -> Result<bool> {
+        let by = Caller { client, request: id, now: Stamp::now() };
+        let is_over = lock(&self.inner).space.abort_truncate(file, truncation, by)?;
+        if !is_over {
+            self.more.notify_all();
+        }
+        Ok(is_over)
+    }
+
     /// Takes a table by which files may be placed.
     pub fn put_table(&self, table: TableId, bytes: &[u8]) -> Result<()> {
         Ok(lock(&self.inner).space.put_table(table, bytes, Stamp::now())?)
@@ -189,35 +206,54 @@ impl Names {
     /// The reaper's life.
     pub fn reap(&self, core: &Core) {
         let mut links = Links::default();
-        while let Some(orphans) = self.next_orphans() {
+        while let Some((unfinished, orphans)) = self.next_work() {
             let mut trouble = None;
+            for unfinished in unfinished {
+                if let Err(e) = self.resolve(core, &mut links, &unfinished) {
+                    lock(&self.inner).space.give_back_truncation(unfinished.file);
+                    trouble = Some(format!("resolving the truncation of file {}: {e}", unfinished.file));
+                }
+            }
             for (file, layout) in orphans {
-                match remove_parts(core, &mut links, file, &layout) {
-                    Ok(()) => trouble = self.reaped(file).err().or(trouble),
+                match remove_parts(core, &mut links, file, &layout).and_then(|()| self.reaped(file)) {
+                    Ok(()) => {}
                     Err(e) => {
                         lock(&self.inner).space.give_back(file);
-                        trouble = Some(e);
+                        trouble = Some(format!("removing the stripes of removed files: {e}"));
                     }
                 }
             }
             if let Some(trouble) = trouble {
-                core.counters.remember(format!("removing the stripes of removed files: {trouble}"));
+                core.counters.remember(trouble);
                 self.pause();
             }
         }
     }
 
-    /// Removed files that nobody uses; waits for some. `None` when it is over.
-    fn next_orphans(&self) -> Option<Vec<(FileId, Layout)>> {
+    /// Completes or fences a truncation on all servers of its file.
+    fn resolve(&self, core: &Core, links: &mut Links, unfinished: &Unfinished) -> Result<()> {
+        let Unfinished { file, truncation, ref layout, complete } = *unfinished;
+        for server in layout.holders() {
+            let request = match complete {
+                Some(size) => Request::Truncate { file, end: layout.local_end(server, size), truncation },
+                None => Request::Fence { file, truncation },
+            };
+            ask(core, links, server, request)?;
+        }
+        Ok(lock(&self.inner).space.truncation_resolved(file, truncation, Stamp::now())?)
+    }
+
+    /// Truncations to resolve, and removed files that nobody uses; waits for some. `None` when it is over.
+    fn next_work(&self) -> Option<(Vec<Unfinished>, Vec<(FileId, Layout)>)> {
         let mut inner = lock(&self.inner);
         loop {
             if inner.stopped {
                 return None;
             }
             let due = inner.expire(Instant::now());
-            let orphans = inner.space.take_orphans(HANDFUL);
-            if !orphans.is_empty() {
-                return Some(orphans);
+            let work = (inner.space.take_truncations(), inner.space.take_orphans(HANDFUL));
+            if !work.0.is_empty() || !work.1.is_empty() {
+                return Some(work);
             }
             inner = match due {
                 Some(due) => {
@@ -280,26 +316,15 @@ impl Inner {
 
 fn remove_parts(core: &Core, links: &mut Links, file: FileId, layout: &Layout) -> Result<()> {
     for server in layout.holders() {
-        match server == core.config.server {
-            true => remove_here(core, file)?,
-            false => remove_there(core, links, server, file)?,
-        }
+        ask(core, links, server, Request::Remove { files: vec![file] })?;
     }
     Ok(())
 }
 
-fn remove_here(core: &Core, file: FileId) -> Result<()> {
-    let mut cut = None;
-    let begun = Instant::now();
-    while !core.tier.remove(file, &mut cut)? {
-        if begun.elapsed() > PAUSE {
-            return Err(Error::Busy);
-        }
-        std::thread::sleep(Duration::from_millis(1));
+/// Has any server of the partition, also this one, carry out a request about its part of a file.
+fn ask(core: &Core, links: &mut Links, server: ServerId, request: Request) -> Result<()> {
+    match server == core.config.server {
+        true => Task::new(request).run_here(core, core.config.deadline),
+        false => core.peers.ask(links, server, &request).map(|_| ()),
     }
-    Ok(())
-}
-
-fn remove_there(core: &Core, links: &mut Links, server: ServerId, file: FileId) -> Result<()> {
-    core.peers.ask(links, server, &Request::Remove { files: vec![file] }).map(|_| ())
 }

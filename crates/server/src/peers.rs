@@ -71,6 +71,11 @@ impl Peers {
         *lock(&self.addresses) = addresses;
     }
 
+    /// The client that this server is to the others.
+    pub fn client(&self) -> ClientId {
+        self.client
+    }
+
     /// Whether somebody has said where they are.
     pub fn are_known(&self) -> bool {
         lock(&self.addresses).iter().all(|addresses| !addresses.is_empty())

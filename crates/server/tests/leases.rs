@@ -11,7 +11,7 @@ use common::{BLOCK, Client, Scratch, config, deadline, start, start_all};
 use pario_cache::{Refused, SlotRef};
 use pario_server::Server;
 use pario_transport::Address;
-use pario_units::{ClientId, ErrorKind, FileId, RequestId, ServerId};
+use pario_units::{ClientId, ErrorKind, FileId, RequestId, ServerId, TruncationId};
 use pario_wire::message::{Intent, Leases, Range, Recall, Run, STALE, What};
 use pario_wire::{Envelope, Reply, Request};
 
@@ -283,7 +283,7 @@ fn cutting_and_removing_recall_also_from_ones_own_team() {
     own.write(0, FILE, 0, &[7; 10_000]);
     let from = |block: u64| Range { at: block * UNIT, len: ALL.len - block * UNIT };
     let requests = [
-        (Request::Cut { file: FILE, end: 5000 }, from(1)),
+        (Request::Truncate { file: FILE, end: 5000, truncation: TruncationId(0) }, from(1)),
         (Request::Remove { files: vec![FileId(98), FILE, FileId(97)] }, from(0)),
     ];
     for (request, range) in requests {

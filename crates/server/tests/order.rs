@@ -5,7 +5,7 @@ mod common;
 use std::path::PathBuf;
 
 use common::{BLOCK, Client, Scratch, start};
-use pario_units::{ErrorKind, FileId};
+use pario_units::{ErrorKind, FileId, TruncationId};
 use pario_wire::message::{Intent, Range, Run};
 use pario_wire::{Reply, Request};
 
@@ -78,7 +78,10 @@ fn an_order_comes_too_late_or_makes_no_sense() {
     assert_eq!(stored(&dir), None);
     assert_eq!(client.read(0, FILE, 0, bytes.len()).0, bytes);
     // What was cut to nothing has nothing in storage.
-    assert_eq!(client.ask(&Request::Cut { file: FILE, end: 0 }), Reply::Done);
+    assert_eq!(
+        client.ask(&Request::Truncate { file: FILE, end: 0, truncation: TruncationId(0) }),
+        Reply::Done
+    );
     assert_eq!(arrange(&mut client, &[2..4, 0..2]), Reply::Done);
     assert_eq!(client.write(0, FILE, 0, &bytes), Reply::Done);
     drop(client);

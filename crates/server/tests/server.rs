@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use common::{BLOCK, Client, Scratch, deadline, hello, start, start_all};
 use pario_cache::SlotRef;
 use pario_transport::{Address, Connection, Tuning};
-use pario_units::{ErrorKind, FileId};
+use pario_units::{ErrorKind, FileId, TruncationId};
 use pario_wire::greeting::Role;
 use pario_wire::message::{Intent, Range, Run, Status, What};
 use pario_wire::{Reply, Request, Secret};
@@ -126,9 +126,15 @@ fn files_are_cut_and_removed() {
     let mut client = Client::connect(&server.started().unix, 0, 1, 1);
     let bytes = pattern(20_000, 5);
     client.write(0, FILE, 0, &bytes);
-    assert_eq!(client.ask(&Request::Cut { file: FILE, end: 5000 }), Reply::Done);
+    assert_eq!(
+        client.ask(&Request::Truncate { file: FILE, end: 5000, truncation: TruncationId(0) }),
+        Reply::Done
+    );
     assert_eq!(client.ask(&Request::End { file: FILE }), Reply::End { end: 5000 });
-    assert_eq!(client.ask(&Request::Cut { file: FILE, end: 9000 }), Reply::Done);
+    assert_eq!(
+        client.ask(&Request::Truncate { file: FILE, end: 9000, truncation: TruncationId(0) }),
+        Reply::Done
+    );
     let (read, end) = client.read(0, FILE, 0, 9000);
     assert_eq!((&read[..5000], &read[5000..], end), (&bytes[..5000], &[0; 4000][..], 9000));
     assert_eq!(client.ask(&Request::Remove { files: vec![FILE] }), Reply::Done);
@@ -221,7 +227,7 @@ fn requests_that_make_no_sense_fail_alone() {
     let requests = [
         Request::End { file: FileId(0) },
         Request::Acquire { file: FILE, intent: Intent::Read, blocks, ahead: 0 },
-        Request::Cut { file: FILE, end: u64::MAX },
+        Request::Truncate { file: FILE, end: u64::MAX, truncation: TruncationId(0) },
         Request::Lookup { path: "not/absolute".into() },
         Request::Close { file: FileId(12345), wrote: None },
     ];

@@ -213,6 +213,10 @@ impl<S: Store> Store for Faulty<S> {
         self.inner.fence(file, cut)
     }
 
+    fn last_cut(&self, file: FileId) -> Result<u64> {
+        self.inner.last_cut(file)
+    }
+
     fn reserve(&self, file: FileId, blocks: Range<u64>) -> Result<()> {
         self.may(Call::Reserve)?;
         self.inner.reserve(file, blocks)

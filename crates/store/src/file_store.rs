@@ -274,6 +274,10 @@ impl Store for FileStore {
         Ok(done.unwrap_or(false))
     }
 
+    fn last_cut(&self, file: FileId) -> Result<u64> {
+        Ok(self.reading(file, |pair, _| pair.cut())?.unwrap_or(0))
+    }
+
     fn reserve(&self, file: FileId, blocks: Range<u64>) -> Result<()> {
         let count = blocks.end.saturating_sub(blocks.start);
         let run = self.run(file, blocks.start, usize::try_from(count).unwrap_or(usize::MAX))?;

@@ -89,6 +89,9 @@ pub trait Store: Send + Sync {
     /// nothing any more. Returns whether it was new.
     fn fence(&self, file: FileId, cut: u64) -> Result<bool>;
 
+    /// The highest identity of a truncation that the part has seen; 0 if there was none.
+    fn last_cut(&self, file: FileId) -> Result<u64>;
+
     /// Takes room on the medium for the next write of each of these blocks, also if a sync comes before that write.
     /// The part is there from now on. A medium that cannot do this gives an error with `EOPNOTSUPP`.
     fn reserve(&self, file: FileId, blocks: Range<u64>) -> Result<()>;

@@ -177,6 +177,10 @@ impl Store for MemoryStore {
         Ok(cut > 0 && self.make(&mut self.parts(), file).fence(cut))
     }
 
+    fn last_cut(&self, file: FileId) -> Result<u64> {
+        Ok(self.parts().get(&file).map_or(0, |part| part.cut))
+    }
+
     fn reserve(&self, file: FileId, blocks: Range<u64>) -> Result<()> {
         let mut parts = self.parts();
         let free = self.capacity.saturating_sub(self.used(&parts));

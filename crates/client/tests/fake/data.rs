@@ -99,7 +99,7 @@ impl Data {
                 Reply::Done
             }
             Request::End { file } => Reply::End { end: self.end(*file) },
-            Request::Cut { file, end } => {
+            Request::Truncate { file, end, .. } => {
                 let mut cut = self.pool().map(|pool| {
                     loop {
                         if let Some(cut) = pool.cut(*file, *end) {

@@ -168,9 +168,9 @@ impl Fake {
         self.shared.names.lock().unwrap().opens()
     }
 
-    /// Leaves a cut begun and not ended.
-    pub fn begin_cut(&self, path: &str, size: u64) {
-        self.shared.names.lock().unwrap().begin_cut_of(path, size);
+    /// Leaves a truncation begun and not ended.
+    pub fn begin_truncate(&self, path: &str) {
+        self.shared.names.lock().unwrap().begin_truncate_of(path);
     }
 }
 

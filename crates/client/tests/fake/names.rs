@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use pario_layout::Striping;
-use pario_units::{ClientId, ErrorKind, FileId, RequestId, Stamp};
+use pario_units::{ClientId, ErrorKind, FileId, RequestId, Stamp, TruncationId};
 use pario_wire::message::{Attributes, Create, Entry, Failure, Held, Kind, Size};
 use pario_wire::{Reply, Request};
 
@@ -15,7 +15,9 @@ pub struct Names {
     held: HashMap<ClientId, Vec<Held>>,
     /// What was done, and whether what it opened or closed still counts.
     done: HashMap<(ClientId, RequestId), (Reply, bool)>,
-    cutting: HashMap<FileId, u64>,
+    /// The last truncation's id, and those that have not ended.
+    truncation: u64,
+    truncating: HashMap<FileId, TruncationId>,
 }
 
 fn failed(kind: ErrorKind, text: &str) -> Reply {
@@ -38,7 +40,8 @@ impl Names {
             paths: BTreeMap::new(),
             held: HashMap::new(),
             done: HashMap::new(),
-            cutting: HashMap::new(),
+            truncation: 0,
+            truncating: HashMap::new(),
         };
         let root = names.attributes(Kind::Directory, 0o755, 0);
         names.paths.insert("/".into(), root);
@@ -62,7 +65,7 @@ impl Names {
             created: now,
             striping: Striping::new(self.stripe, count, first, self.servers).expect("sound"),
             table: None,
-            cutting: None,
+            truncating: None,
             opens: 0,
             entries: 0,
         }
@@ -72,9 +75,9 @@ impl Names {
         self.held.values().map(Vec::len).sum()
     }
 
-    pub fn begin_cut_of(&mut self, path: &str, size: u64) {
-        let file = self.paths[path].file;
-        self.cutting.insert(file, size);
+    pub fn begin_truncate_of(&mut self, path: &str) {
+        self.truncation += 1;
+        self.truncating.insert(self.paths[path].file, TruncationId(self.truncation));
     }
 
     pub fn apply(&mut self, client: ClientId, id: RequestId, request: &Request) -> Reply {
@@ -125,8 +128,7 @@ impl Names {
                 self.paths.insert(path.clone(), attributes);
                 let file = attributes.file;
                 self.held.entry(client).or_default().push(Held { file, access: *access });
-                let cutting = self.cutting.get(&file).copied();
-                Reply::Opened { attributes: Attributes { cutting, ..attributes }, created }
+                Reply::Opened { attributes, created }
             }
             Request::Close { file, .. } => {
                 let held = self.held.entry(client).or_default();
@@ -188,13 +190,17 @@ impl Names {
                 }
                 None => missing(path),
             },
-            Request::BeginCut { file, size } => {
-                self.cutting.insert(*file, *size);
-                Reply::Done
+            Request::BeginTruncate { file, .. } => {
+                self.truncation += 1;
+                let truncation = TruncationId(self.truncation);
+                self.truncating.insert(*file, truncation);
+                Reply::Truncation { truncation }
             }
-            Request::EndCut { file, .. } => {
-                self.cutting.remove(file);
-                Reply::Done
+            Request::EndTruncate { file, truncation } | Request::AbortTruncate { file, truncation } => {
+                match self.truncating.remove(file) {
+                    Some(begun) if begun == *truncation => Reply::Done,
+                    _ => failed(ErrorKind::Io, "no such truncation"),
+                }
             }
             Request::Sized { file, size, seen: 1 } => {
                 let sized = self.paths.values_mut().filter(|one| one.file == *file);

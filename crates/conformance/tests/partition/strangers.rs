@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pario::{OpenOptions, Partition};
 use pario_transport::{Address, Connection, Tuning};
-use pario_units::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp};
+use pario_units::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
 use pario_wire::greeting::{Greeting, Hello, Prefix, Role, VERSION};
 use pario_wire::message::{Access, Change, Create, Held, Intent, Range, Run, TableId, What, Wish, Written};
 use pario_wire::{Envelope, HEAD, Nonce, Request, Secret, Side, encode_request};
@@ -196,7 +196,9 @@ fn request(dice: &mut Dice) -> Request {
         1 | 2 => Request::Read { file, what: What::Ranges(ranges(dice)) },
         3 | 4 => Request::Write { file: FileId(100 + dice.below(3)), what: What::Ranges(ranges(dice)) },
         5 => Request::End { file },
-        6 => Request::Cut { file: FileId(100), end: number(dice) },
+        6 => {
+            Request::Truncate { file: FileId(100), end: number(dice), truncation: TruncationId(number(dice)) }
+        }
         7 => Request::Sync { file, durable: dice.one_in(2) },
         8 => Request::Remove { files: vec![FileId(100 + dice.below(3))] },
         9 => Request::ListParts { after: file, most: number(dice) as u32 },
@@ -212,7 +214,7 @@ fn request(dice: &mut Dice) -> Request {
         14 => Request::Reopen { files: vec![Held { file: FileId(number(dice)), access: Access::Both }] },
         15 => Request::Rename { from: path, to: "/far/../x".into(), replace: true },
         16 => Request::ReadDirectory { path, after: "zz".into(), most: number(dice) as u32 },
-        17 => Request::EndCut { file: FileId(200), size: number(dice) },
+        17 => Request::EndTruncate { file: FileId(200), truncation: TruncationId(number(dice)) },
         18 => Request::ListInodes { after: file, most: number(dice) as u32 },
         19 => {
             let what = What::Seen { view: 7, at: number(dice) >> 2, len: number(dice) >> 2, bytes: 0 };

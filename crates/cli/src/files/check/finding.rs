@@ -60,8 +60,8 @@ pub enum Fault {
         /// Which bytes of the file.
         bytes: Vec<Range<u64>>,
     },
-    /// Somebody began to cut the file and is gone.
-    Cut {
+    /// A truncation that a client left unfinished, and that the metadata server has not resolved yet.
+    Truncation {
         /// To this size.
         size: u64,
     },
@@ -75,7 +75,7 @@ impl Fault {
             Fault::Stray { .. } => "stray",
             Fault::Size { .. } => "size",
             Fault::Copies { .. } => "copies",
-            Fault::Cut { .. } => "cut",
+            Fault::Truncation { .. } => "truncate",
         }
     }
 }
@@ -111,7 +111,11 @@ impl fmt::Display for Finding {
                 name_ranges(bytes, f)?;
                 f.write_str(": the servers that keep them do not have them alike")?;
             }
-            Fault::Cut { size } => write!(f, ": somebody began to cut it to {size} bytes and did not end")?,
+            Fault::Truncation { size } => write!(
+                f,
+                ": a truncation to {size} bytes is unfinished; the metadata server resolves it when it reaches all \
+                 servers of the file"
+            )?,
         }
         f.write_str(if self.repaired { "; repaired" } else { "" })
     }
@@ -144,7 +148,7 @@ impl Finding {
                 json!({ "server": server.0, "held": len })
             }
             Fault::Size { believed, held } => json!({ "believed": believed, "held": held }),
-            Fault::Cut { size } => json!({ "size": size }),
+            Fault::Truncation { size } => json!({ "size": size }),
         };
         value["fault"] = json!(self.fault.word());
         value["file"] = json!(self.file.to_string());

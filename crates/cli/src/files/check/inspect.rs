@@ -145,18 +145,18 @@ fn compare_parts(
     Ok(())
 }
 
-/// Sizes that are believed, and cuts that were begun.
+/// Sizes that are believed, and truncations that were begun.
 fn compare_sizes(
     partition: &Partition,
     parts: &Parts,
     inodes: &Inodes,
     report: &mut Report,
 ) -> Result<(), Error> {
-    let mut cuts = Vec::new();
+    let mut truncations = Vec::new();
     for (&file, inode) in inodes.iter().filter(|(_, inode)| inode.attributes.kind == Kind::File) {
         let attributes = &inode.attributes;
-        if let Some(size) = attributes.cutting {
-            cuts.push((file, size));
+        if let Some(size) = attributes.truncating {
+            truncations.push((file, size));
             continue;
         }
         let Size::Known(believed) = attributes.size else { continue };
@@ -172,12 +172,12 @@ fn compare_sizes(
             report.findings.push(Finding { file, path: Some(path), fault, repaired: false });
         }
     }
-    for (file, size) in cuts {
+    for (file, size) in truncations {
         // Whoever has it open may be at it.
-        let is_left = |inode: Inode| inode.attributes.cutting == Some(size) && inode.attributes.opens == 0;
+        let is_left = |inode: Inode| inode.attributes.truncating == Some(size) && inode.attributes.opens == 0;
         if inode_now(partition, file)?.is_some_and(is_left) {
             let path = path(inodes, file);
-            report.findings.push(Finding { file, path, fault: Fault::Cut { size }, repaired: false });
+            report.findings.push(Finding { file, path, fault: Fault::Truncation { size }, repaired: false });
         }
     }
     Ok(())
@@ -188,7 +188,7 @@ fn size_again(partition: &Partition, file: FileId, path: &str) -> Result<Option<
     let believed = || {
         let inode = inode_now(partition, file)?;
         Ok::<_, Error>(inode.and_then(|inode| match inode.attributes.size {
-            Size::Known(size) if inode.attributes.cutting.is_none() => Some(size),
+            Size::Known(size) if inode.attributes.truncating.is_none() => Some(size),
             _ => None,
         }))
     };

@@ -46,7 +46,7 @@ Programs may go on using the partition meanwhile. What can be found:
   size      a file is not as long as it is said to be.     repair: say it right
   copies    servers that keep the same bytes differ.       repair: as most have
             it, else as the one that has more, else as the first
-  cut       a program died while it cut a file.            repair: finish it
+  truncate  a program died while it truncated a file.      repair: wait for the metadata server
 
 Examples:
   pario check scratch             look
@@ -128,7 +128,8 @@ mod tests {
 
     #[test]
     fn the_exit_code_says_what_is_left() {
-        let finding = Finding { file: FileId(2), path: None, fault: Fault::Cut { size: 1 }, repaired: false };
+        let finding =
+            Finding { file: FileId(2), path: None, fault: Fault::Truncation { size: 1 }, repaired: false };
         let mut report = Report::default();
         assert_eq!(verdict(&report), 0);
         report.findings.push(finding);

@@ -46,7 +46,7 @@ pub mod tests {
             created: Stamp(0),
             striping: Striping::new(10, 2, 1, 3).expect("sound"),
             table: None,
-            cutting: None,
+            truncating: None,
             opens: 0,
             entries: 0,
         };

@@ -4,6 +4,10 @@ use super::super::error::Error;
 use super::finding::{Fault, Finding};
 use super::inspect::{Report, inode_now};
 use pario_client::{OpenOptions, Partition};
+use std::time::{Duration, Instant};
+
+/// How long a truncation that the metadata server is to resolve is waited for.
+const PATIENCE: Duration = Duration::from_secs(45);
 
 /// Puts right what can be; damaged blocks only if they are to be accepted as they are.
 pub fn repair(partition: &Partition, report: &mut Report, accept_damaged: bool) {
@@ -55,13 +59,17 @@ fn put_right(partition: &Partition, finding: &Finding) -> Result<bool, Error> {
             open.close().map_err(failed())?;
             Ok(true)
         }
-        Fault::Cut { size } => {
-            let Some(path) = &finding.path else { return Ok(false) };
-            // Whoever opens it does the rest of the cut.
-            let open = partition.open(path, OpenOptions::new().read(true)).map_err(failed())?;
-            open.close().map_err(failed())?;
-            let now = inode_now(partition, finding.file)?;
-            Ok(now.is_none_or(|inode| inode.attributes.cutting != Some(*size)))
+        Fault::Truncation { size } => {
+            // The metadata server resolves it, at the latest when clients have had their time to come back.
+            let begun = Instant::now();
+            loop {
+                let now = inode_now(partition, finding.file)?;
+                let is_over = now.is_none_or(|inode| inode.attributes.truncating != Some(*size));
+                if is_over || begun.elapsed() > PATIENCE {
+                    return Ok(is_over);
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
         }
     }
 }
