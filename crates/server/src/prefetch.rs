@@ -433,7 +433,7 @@ mod tests {
         let site = Site::new("cut", 20, u64::MAX);
         site.tier.prefetch(ONE, FILE, &[range(0..8)]);
         site.load();
-        assert!(site.tier.cut(FILE, BLOCK, &mut None).unwrap());
+        assert!(site.tier.truncate(FILE, BLOCK, pario_units::TruncationId(0), &mut None).unwrap());
         assert_eq!((site.counts().released, site.counts().kept_blocks), (1, 0));
         // Nothing beyond the end is loaded.
         let loaded = site.counts().loaded_blocks;
