@@ -49,6 +49,9 @@ struct Inner {
     stopped: bool,
 }
 
+/// What the reaper has to do: truncations to resolve, and removed files whose parts are to be removed.
+type Work = (Vec<Unfinished>, Vec<(FileId, Layout)>);
+
 impl Names {
     pub fn open(config: &Config) -> Result<Names> {
         let settings = ns::Config::new(config.partition, config.servers, config.stripe);
@@ -244,7 +247,7 @@ impl Names {
     }
 
     /// Truncations to resolve, and removed files that nobody uses; waits for some. `None` when it is over.
-    fn next_work(&self) -> Option<(Vec<Unfinished>, Vec<(FileId, Layout)>)> {
+    fn next_work(&self) -> Option<Work> {
         let mut inner = lock(&self.inner);
         loop {
             if inner.stopped {

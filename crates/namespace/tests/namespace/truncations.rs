@@ -252,11 +252,11 @@ proptest! {
                         world.truncating[who] = None;
                     }
                 },
-                Step::Abort => if let Some(id) = world.truncating[who] {
-                    if names.abort_truncate(file, id, by).expect("the disk is sound") {
-                        prop_assert!(world.truncation(id).over.is_some());
-                        world.truncating[who] = None;
-                    }
+                Step::Abort => if let Some(id) = world.truncating[who]
+                    && names.abort_truncate(file, id, by).expect("the disk is sound")
+                {
+                    prop_assert!(world.truncation(id).over.is_some());
+                    world.truncating[who] = None;
                 },
                 Step::Die => {
                     names.client_gone(by.client);
