@@ -19,11 +19,27 @@ pub struct Adopted {
     pub dirty: u32,
     /// Slots that were being filled, or make no sense.
     pub dropped: u32,
+    /// Somebody has cut the pool's file short: what lay beyond is gone.
+    pub lost: Option<Lost>,
+    /// It was made where processes have other numbers: whether a client lives cannot be told, so the pool can be stored, but
+    /// not used any more.
+    pub foreign: bool,
+}
+
+/// What is gone of a pool that was cut short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// Bytes that the file had left.
+    pub kept: u64,
+    /// Blocks beyond that had to be flushed, as far as is known.
+    pub dirty: u32,
 }
 
 /// The table that the shared memory tells. Nothing in it is believed that could lead outside: a slot that
 /// makes no sense is dropped.
-pub(crate) fn read_table(memory: Arc<Memory>, pins: Arc<[AtomicU32]>) -> (Table, Adopted) {
+///
+/// Of a file that was cut short the first `kept` bytes are what they were.
+pub(crate) fn read_table(memory: Arc<Memory>, pins: Arc<[AtomicU32]>, kept: usize) -> (Table, Adopted) {
     let mut table = Table::new(Arc::clone(&memory), pins);
     table.free.clear();
     table.unused = memory.geometry.slots;
@@ -31,7 +47,8 @@ pub(crate) fn read_table(memory: Arc<Memory>, pins: Arc<[AtomicU32]>) -> (Table,
     memory.header(AT_ASLEEP).put(0);
     memory.header(AT_DIRTY).put(0);
     let left = read_ledgers(&mut table);
-    let mut adopted = Adopted::default();
+    let cut = (kept < memory.segment.len()).then_some(Lost { kept: kept as u64, dirty: 0 });
+    let mut adopted = Adopted { lost: cut, ..Adopted::default() };
     let mut lent_slots = Vec::new();
     let mut last = memory.now();
     for slot in (0..memory.geometry.slots).rev() {
@@ -40,7 +57,11 @@ pub(crate) fn read_table(memory: Arc<Memory>, pins: Arc<[AtomicU32]>) -> (Table,
             memory.read_label(slot).map_or((FileId(0), 0), |(file, block)| (FileId(file), block));
         let entry = table.entry_mut(slot);
         (entry.generation, entry.file, entry.block) = (generation_of(seen), file, block);
-        let sound = file.0 != 0 && is_sound(&memory, block) && table.find(file, block).is_none();
+        let whole = memory.geometry.block_at(slot) + memory.geometry.block as usize <= kept;
+        let sound = whole && file.0 != 0 && is_sound(&memory, block) && table.find(file, block).is_none();
+        if let Some(lost) = &mut adopted.lost {
+            lost.dirty += u32::from(!whole && seen & VALID != 0 && seen & (DIRTY | FLUSHING) != 0);
+        }
         let borrower = u32::try_from(memory.borrower(slot).peek().wrapping_sub(1)).ok();
         let lent = borrower.filter(|_| seen & PENDING != 0);
         let phase = match lent {

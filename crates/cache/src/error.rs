@@ -30,6 +30,10 @@ pub enum Error {
     NotAPool(&'static str),
     /// A pool, but of another partition or server.
     OtherPool(PathBuf),
+    /// A pool of another run of the machine: what is in it may be of any time.
+    OtherBoot(PathBuf),
+    /// Somebody cut the pool's file so short that nothing can be told of it.
+    Emptied(PathBuf),
     /// Clients or requests held blocks that were to be cut, until the time was over.
     Held,
 }
@@ -54,7 +58,9 @@ impl Error {
             }
             Error::Geometry(_) => ErrorKind::Arg,
             Error::InUse(_) | Error::Held => ErrorKind::FileInUse,
-            Error::NotAPool(_) | Error::OtherPool(_) => ErrorKind::Protocol,
+            Error::NotAPool(_) | Error::OtherPool(_) | Error::OtherBoot(_) | Error::Emptied(_) => {
+                ErrorKind::Protocol
+            }
         }
     }
 }
@@ -72,6 +78,10 @@ impl fmt::Display for Error {
             Error::OtherPool(path) => {
                 write!(f, "{} is the cache of another partition or server", path.display())
             }
+            Error::OtherBoot(path) => {
+                write!(f, "{} is a cache of before the machine was started again", path.display())
+            }
+            Error::Emptied(path) => write!(f, "{} was cut to nothing by another program", path.display()),
             Error::Held => write!(f, "blocks of the file were in use until the time was over: try again"),
         }
     }

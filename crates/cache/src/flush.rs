@@ -97,6 +97,7 @@ impl Flush {
     pub fn copy_to(&self, to: &mut [u8]) {
         assert!(to.len() <= self.end as usize, "{} of {} bytes", to.len(), self.end);
         self.inner.memory.read(self.slot, 0, to);
+        self.inner.memory.segment.insist();
     }
 
     /// The block is stored.

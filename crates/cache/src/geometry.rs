@@ -12,6 +12,9 @@
 //! | 48 | slots |
 //! | 56 | ledgers |
 //! | 64 | mark: a random number of this very pool |
+//! | 72 | boot of the machine that it was made in, low half, then high half |
+//! | 88 | namespaces in which the processes of the ledgers are known |
+//! | 96 | sum of the words from 8 to 64: a file that is too short for these was cut |
 //! | 128 | clock: ticks whenever the server hands out or flushes blocks |
 //! | 192 | how many slots are dirty |
 //! | 256 | event: 32-bit number that changes when the flusher may have work |
@@ -21,6 +24,7 @@
 //! | … | slots: each [`SLOT`] bytes (state, file, block, end, used, modified, borrower, seal) |
 //! | … | directory: a word for every hash of file and block (slot and 1, generation) |
 //! | … | from a multiple of [`NEIGHBOURHOOD`] on, where there are many of [`LARGE_PAGE`]: blocks |
+//! | … | a page of nothing: it is gone if the file was cut anywhere before |
 
 use crate::error::{Error, Result};
 use pario_shm::{LARGE_PAGE, NEIGHBOURHOOD};
@@ -37,7 +41,7 @@ pub const DEFAULT_LEDGERS: u32 = 256;
 pub const LEDGER_WORDS: u32 = if cfg!(test) { 2 } else { 64 };
 
 pub(crate) const MAGIC: u64 = u64::from_be_bytes(*b"pariopol");
-pub(crate) const VERSION: u64 = 3;
+pub(crate) const VERSION: u64 = 4;
 
 pub(crate) const AT_MAGIC: usize = 0;
 pub(crate) const AT_VERSION: usize = 8;
@@ -47,6 +51,9 @@ pub(crate) const AT_BLOCK: usize = 40;
 pub(crate) const AT_SLOTS: usize = 48;
 pub(crate) const AT_LEDGERS: usize = 56;
 pub(crate) const AT_MARK: usize = 64;
+pub(crate) const AT_BOOT: usize = 72;
+pub(crate) const AT_NAMESPACES: usize = 88;
+pub(crate) const AT_SUM: usize = 96;
 pub(crate) const AT_CLOCK: usize = 128;
 pub(crate) const AT_DIRTY: usize = 192;
 pub(crate) const AT_EVENT: usize = 256;
@@ -102,7 +109,7 @@ impl Geometry {
         let blocks = u64::from(self.slots) * u64::from(self.block);
         usize::try_from(blocks)
             .ok()
-            .and_then(|blocks| self.blocks_at().checked_add(blocks))
+            .and_then(|blocks| self.blocks_at().checked_add(blocks)?.checked_add(PAGE))
             .filter(|&len| isize::try_from(len).is_ok())
             .ok_or(Error::Geometry("more bytes than this machine can address"))
     }
@@ -167,7 +174,7 @@ mod tests {
             assert!(geometry.ledger_at(0) >= HEADER && ledger_end <= geometry.slot_at(0));
             assert!(geometry.slot_at(geometry.slots - 1) + SLOT <= geometry.directory_at(0));
             assert!(geometry.directory_at(geometry.directory() - 1) + 8 <= geometry.block_at(0));
-            assert_eq!(geometry.block_at(geometry.slots - 1) + geometry.block as usize, len);
+            assert_eq!(geometry.block_at(geometry.slots - 1) + geometry.block as usize + PAGE, len);
             let many = geometry.slots as usize * geometry.block as usize >= 32 << 20;
             assert_eq!(geometry.block_at(0) % if many { LARGE_PAGE } else { NEIGHBOURHOOD }, 0);
         }

@@ -83,20 +83,30 @@ impl Table {
             .collect()
     }
 
-    /// Frees ledgers whose process is gone; `held_only`: those that hold something.
+    /// Frees ledgers whose process is gone; `held_only`: those that hold something. A session may outlast its process, by a
+    /// child that inherited the connection: it keeps the ledger, but no pins.
     fn reap_left(&mut self, held_only: bool) {
         for id in 0..self.memory.geometry.ledgers {
-            if let Ledger::Left(process) = self.ledgers[id as usize]
-                && (!held_only || self.pins_of(id).next().is_some())
-                && process.is_gone()
-            {
-                self.reap(id);
+            if held_only && self.pins_of(id).next().is_none() {
+                continue;
+            }
+            match self.ledgers[id as usize] {
+                Ledger::Left(process) if process.is_gone() => self.reap(id),
+                Ledger::Taken(process) if held_only && process.is_gone() => self.end_pins(id),
+                _ => {}
             }
         }
     }
 
-    /// The process is gone. What it had begun to write may have changed: it is dirty.
+    /// The process is gone.
     fn reap(&mut self, id: u32) {
+        self.end_pins(id);
+        self.memory.ledger_pid(id).put(0);
+        self.ledgers[id as usize] = Ledger::Free;
+    }
+
+    /// What a process that is gone had begun to write may have changed: it is dirty.
+    fn end_pins(&mut self, id: u32) {
         let memory = Arc::clone(&self.memory);
         for index in 0..LEDGER_WORDS {
             let word = memory.pin_word(id, index).swap(0);
@@ -107,8 +117,6 @@ impl Table {
                 memory.make_dirty(slot);
             }
         }
-        memory.ledger_pid(id).put(0);
-        self.ledgers[id as usize] = Ledger::Free;
     }
 
     fn pins_of(&self, id: u32) -> impl Iterator<Item = u32> {

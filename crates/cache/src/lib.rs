@@ -49,7 +49,7 @@ mod renew;
 mod state;
 mod table;
 
-pub use adopt::Adopted;
+pub use adopt::{Adopted, Lost};
 pub use cut::Cut;
 pub use directory::hash;
 pub use error::{Error, Refused, Result};

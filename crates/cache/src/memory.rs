@@ -5,13 +5,17 @@ use crate::directory::hash;
 use crate::error::{Error, Refused, Result};
 use crate::geometry::{
     AT_ASLEEP, AT_BLOCK, AT_CLOCK, AT_DIRTY, AT_EVENT, AT_HIGH, AT_LEDGERS, AT_MAGIC, AT_MARK, AT_SLOTS,
-    AT_VERSION, Geometry, HEAD, HEADER, LEDGER_WORDS, MAGIC, VERSION,
+    AT_SUM, AT_VERSION, Geometry, HEAD, HEADER, LEDGER_WORDS, MAGIC, VERSION,
 };
 use crate::state::{DIRTY, RETIRED, Word};
 use pario_shm::{NEIGHBOURHOOD, Segment};
 use pario_units::FileId;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+fn mix(sum: u64, value: u64) -> u64 {
+    (sum ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+}
 
 #[derive(Debug)]
 pub(crate) struct Memory {
@@ -34,6 +38,15 @@ impl Memory {
 
     /// A segment that is a pool already.
     pub fn open(segment: Segment) -> Result<Memory> {
+        let (geometry, len) = Memory::read_header(&segment)?;
+        match len == segment.len() {
+            true => Ok(Memory::new(segment, geometry)),
+            false => Err(Error::NotAPool("its length is not what its header says")),
+        }
+    }
+
+    /// How large the pool is that a segment begins like, and how long it should be.
+    pub fn read_header(segment: &Segment) -> Result<(Geometry, usize)> {
         if segment.len() < HEADER {
             return Err(Error::NotAPool("it is too short"));
         }
@@ -44,14 +57,21 @@ impl Memory {
         if word(AT_VERSION) != VERSION {
             return Err(Error::NotAPool("it has another version"));
         }
+        if word(AT_SUM) != Memory::sum(segment) {
+            return Err(Error::NotAPool("somebody has changed its header"));
+        }
         let number = |at| u32::try_from(word(at)).unwrap_or(0);
         let geometry =
             Geometry { block: number(AT_BLOCK), slots: number(AT_SLOTS), ledgers: number(AT_LEDGERS) };
         match geometry.check() {
-            Ok(len) if len == segment.len() => Ok(Memory::new(segment, geometry)),
-            Ok(_) => Err(Error::NotAPool("its length is not what its header says")),
+            Ok(len) => Ok((geometry, len)),
             Err(_) => Err(Error::NotAPool("its header says impossible sizes")),
         }
+    }
+
+    /// A number of two words of the header.
+    pub fn wide(&self, at: usize) -> u128 {
+        u128::from(self.header(at).peek()) | u128::from(self.header(at + 8).peek()) << 64
     }
 
     #[inline]
@@ -114,8 +134,13 @@ impl Memory {
 
     /// A number that stray bytes hardly hit.
     fn seal(slot: u32, file: u64, block: u64) -> u64 {
-        let mix = |sum: u64, value: u64| (sum ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
         [u64::from(slot), file, block].into_iter().fold(1, mix)
+    }
+
+    /// The same for the words of the header that never change.
+    pub fn sum(segment: &Segment) -> u64 {
+        let words = (AT_VERSION..=AT_MARK).step_by(8).map(|at| segment.word(at).load(Ordering::Acquire));
+        words.fold(1, mix)
     }
 
     fn slot_word(&self, slot: u32, at: usize) -> Word<'_> {

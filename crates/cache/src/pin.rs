@@ -57,6 +57,7 @@ impl Pin {
     /// Copies bytes of the block out. It must have that many.
     pub fn read(&self, at: u32, to: &mut [u8]) {
         self.inner.memory.read(self.slot, at, to);
+        self.inner.memory.segment.insist();
     }
 
     /// Copies bytes into the block, and [marks](Pin::mark_written) them. It must have room for them.

@@ -7,8 +7,8 @@ use crate::cut::Cut;
 use crate::error::{Error, Result};
 use crate::flush::{Flush, Sweep};
 use crate::geometry::{
-    AT_ASLEEP, AT_BLOCK, AT_HIGH, AT_LEDGERS, AT_LOW, AT_MAGIC, AT_MARK, AT_PARTITION, AT_SERVER, AT_SLOTS,
-    AT_VERSION, Geometry, Identity, MAGIC, VERSION,
+    AT_ASLEEP, AT_BLOCK, AT_BOOT, AT_HIGH, AT_LEDGERS, AT_LOW, AT_MAGIC, AT_MARK, AT_NAMESPACES,
+    AT_PARTITION, AT_SERVER, AT_SLOTS, AT_SUM, AT_VERSION, Geometry, HEADER, Identity, MAGIC, VERSION,
 };
 use crate::ledger::LedgerId;
 use crate::memory::Memory;
@@ -16,7 +16,7 @@ use crate::pin::{Fill, Pin};
 use crate::renew::Renewal;
 use crate::state::{CLOSED, DIRTY, generation};
 use crate::table::{Phase, Table};
-use pario_shm::{Claim, Segment};
+use pario_shm::{Claim, Origin, Segment};
 use pario_units::FileId;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -89,11 +89,17 @@ impl Pool {
     pub fn create(path: &Path, geometry: Geometry, identity: Identity) -> Result<Pool> {
         let len = geometry.check()?;
         let failed = |what| move |error| Error::System { what, path: path.into(), error };
-        let segment = Segment::create_file(path, len).map_err(failed("create"))?;
-        // A file that is not ours after all is no pool yet, so nobody can be using it.
-        let claim = claim(path).inspect_err(|_| drop(std::fs::remove_file(path)))?;
+        let origin = Origin::here().map_err(failed("tell the machine's boot for"))?;
+        // Under another name until it is one: a server that is killed meanwhile leaves no half of a pool.
+        let fresh = path.with_extension("new");
+        match std::fs::remove_file(&fresh) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed("replace")(error)),
+            _ => {}
+        }
+        let segment = Segment::create_file(&fresh, len).map_err(failed("create"))?;
+        let claim = claim(&fresh).inspect_err(|_| drop(std::fs::remove_file(&fresh)))?;
         let memory = Memory::new(segment, geometry);
-        let header: [(usize, u64); 10] = [
+        let header: [(usize, u64); 13] = [
             (AT_VERSION, VERSION),
             (AT_PARTITION, identity.partition.0 as u64),
             (AT_PARTITION + 8, (identity.partition.0 >> 64) as u64),
@@ -102,16 +108,23 @@ impl Pool {
             (AT_SLOTS, u64::from(geometry.slots)),
             (AT_LEDGERS, u64::from(geometry.ledgers)),
             (AT_MARK, RandomState::new().hash_one(path)),
+            (AT_BOOT, origin.boot as u64),
+            (AT_BOOT + 8, (origin.boot >> 64) as u64),
+            (AT_NAMESPACES, origin.namespaces),
             (AT_HIGH, u64::from(geometry.slots.div_ceil(2))),
             (AT_LOW, u64::from(geometry.slots / 4)),
         ];
         for (at, value) in header {
             memory.header(at).put(value);
         }
+        memory.header(AT_SUM).put(Memory::sum(&memory.segment));
         for slot in 0..geometry.slots {
             memory.state(slot).put(generation(1));
         }
         memory.header(AT_MAGIC).put(MAGIC);
+        let named = std::fs::hard_link(&fresh, path);
+        let _ = std::fs::remove_file(&fresh);
+        named.map_err(failed("create"))?;
         let memory = Arc::new(memory);
         let pins = pins(geometry);
         let table = Table::new(Arc::clone(&memory), Arc::clone(&pins));
@@ -123,20 +136,33 @@ impl Pool {
     ///
     /// Ledgers of processes that are gone are cleared. Those of others wait for
     /// [`resume_ledger`](Pool::resume_ledger): such clients may have gone on using the pool all the time.
+    ///
+    /// A pool of another run of the machine is refused: nobody knows which of its bytes a disk has kept. One that was cut
+    /// short has what is left of it, and its full length again.
     pub fn adopt(path: &Path, identity: Identity) -> Result<(Pool, Adopted)> {
         let claim = claim(path)?;
-        let failed = |error| Error::System { what: "open", path: path.into(), error };
-        let memory = Memory::open(Segment::open_file(path).map_err(failed)?)?;
-        let partition = u128::from(memory.header(AT_PARTITION).peek())
-            | u128::from(memory.header(AT_PARTITION + 8).peek()) << 64;
+        let failed = |what| move |error| Error::System { what, path: path.into(), error };
+        let origin = Origin::here().map_err(failed("tell the machine's boot for"))?;
+        let segment = Segment::open_file(path).map_err(failed("open"))?;
+        let kept = segment.len();
+        if kept < HEADER {
+            return Err(Error::Emptied(path.into()));
+        }
+        let (_, len) = Memory::read_header(&segment)?;
+        let segment = if kept < len { segment.grow(len).map_err(failed("extend"))? } else { segment };
+        let memory = Memory::open(segment)?;
         let server = memory.header(AT_SERVER).peek();
-        if partition != identity.partition.0 || server != u64::from(identity.server.0) {
+        if memory.wide(AT_PARTITION) != identity.partition.0 || server != u64::from(identity.server.0) {
             return Err(Error::OtherPool(path.into()));
         }
+        if memory.wide(AT_BOOT) != origin.boot {
+            return Err(Error::OtherBoot(path.into()));
+        }
+        let foreign = memory.header(AT_NAMESPACES).peek() != origin.namespaces;
         let memory = Arc::new(memory);
         let pins = pins(memory.geometry);
-        let (table, adopted) = read_table(Arc::clone(&memory), Arc::clone(&pins));
-        Ok((Pool::with(path, memory, pins, table, claim), adopted))
+        let (table, adopted) = read_table(Arc::clone(&memory), Arc::clone(&pins), kept);
+        Ok((Pool::with(path, memory, pins, table, claim), Adopted { foreign, ..adopted }))
     }
 
     fn with(path: &Path, memory: Arc<Memory>, pins: Arc<[AtomicU32]>, table: Table, claim: Claim) -> Pool {

@@ -194,7 +194,10 @@ impl<'a> Run<'a> {
         let before = self.pool().counters();
         self.pool = None;
         let (pool, adopted) = Pool::adopt(&self.dir.pool(), WHO).unwrap();
-        assert_eq!(adopted, Adopted { valid: before.valid, dirty: before.dirty, dropped: 0 });
+        assert_eq!(
+            adopted,
+            Adopted { valid: before.valid, dirty: before.dirty, dropped: 0, ..Adopted::default() }
+        );
         assert!(pool.resume_ledger(self.client.ledger(), std::process::id()));
         self.pool = Some(pool);
     }

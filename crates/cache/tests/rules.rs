@@ -295,8 +295,6 @@ fn what_is_no_pool_is_refused() {
         assert_eq!(mapped.to_string(), adopted.to_string());
         adopted.to_string()
     };
-    std::fs::write(&path, b"").unwrap();
-    assert!(try_both().contains("too short"));
     std::fs::write(&path, vec![0; 10_000]).unwrap();
     assert!(try_both().contains("begin"));
     std::fs::remove_file(&path).unwrap();
@@ -309,9 +307,11 @@ fn what_is_no_pool_is_refused() {
         try_both()
     };
     assert!(with(8, 1).contains("version"));
-    assert!(with(48, 3).contains("length"));
-    assert!(with(48, 0).contains("impossible"));
-    assert!(with(40, 1 << 40).contains("impossible"));
+    assert!(with(48, 3).contains("header"));
+    assert!(with(40, 1 << 40).contains("header"));
+    let long = [&good[..], &[0; 4096]].concat();
+    std::fs::write(&path, long).unwrap();
+    assert!(try_both().contains("length"));
     std::fs::write(&path, &good).unwrap();
     let (pool, _) = Pool::adopt(&path, WHO).unwrap();
     let fd = pool.descriptor().try_clone_to_owned().unwrap();
@@ -333,4 +333,71 @@ fn a_closed_pool_lets_no_client_in_and_can_still_be_flushed() {
     assert_eq!(blocks(&pool, 9), [(FILE.0, 0)]);
     pool.reopen();
     assert!(client.pin(place, FILE, 0).is_ok());
+}
+
+/// Changes a word of a pool's file.
+fn set_word(path: &std::path::Path, at: u64, change: impl Fn(u64) -> u64) {
+    use std::os::unix::fs::FileExt;
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    let mut word = [0; 8];
+    file.read_exact_at(&mut word, at).unwrap();
+    file.write_all_at(&change(u64::from_ne_bytes(word)).to_ne_bytes(), at).unwrap();
+}
+
+#[test]
+fn a_pool_of_another_boot_is_never_adopted() {
+    let dir = Dir::new();
+    drop(create(&dir, 2, 1));
+    set_word(&dir.pool(), 72, |boot| boot ^ 1);
+    let error = Pool::adopt(&dir.pool(), WHO).unwrap_err();
+    assert!(matches!(error, pario_cache::Error::OtherBoot(_)), "{error}");
+    set_word(&dir.pool(), 72, |boot| boot ^ 1);
+    let (_, adopted) = Pool::adopt(&dir.pool(), WHO).unwrap();
+    assert!(!adopted.foreign);
+    set_word(&dir.pool(), 88, |namespaces| namespaces + 1);
+    let (_, adopted) = Pool::adopt(&dir.pool(), WHO).unwrap();
+    assert!(adopted.foreign, "whether its clients live cannot be told");
+}
+
+#[test]
+fn of_a_pool_that_was_cut_short_the_rest_is_adopted_and_what_is_gone_is_told() {
+    let dir = Dir::new();
+    let pool = create(&dir, 8, 1);
+    let geometry = pool.geometry();
+    let len = geometry.bytes().unwrap() as u64;
+    for block in 0..8 {
+        fill(&pool, block).done(BLOCK).write(0, &[block as u8 + 1; BLOCK as usize]).unwrap();
+    }
+    drop(pool);
+    // The last block that is left has lost its last byte.
+    let kept = len - 4096 - 4 * u64::from(BLOCK) - 1;
+    std::fs::OpenOptions::new().write(true).open(dir.pool()).unwrap().set_len(kept).unwrap();
+    let (pool, adopted) = Pool::adopt(&dir.pool(), WHO).unwrap();
+    assert_eq!((adopted.valid, adopted.dirty), (3, 3));
+    assert_eq!(adopted.lost, Some(pario_cache::Lost { kept, dirty: 5 }));
+    assert_eq!(std::fs::metadata(dir.pool()).unwrap().len(), len);
+    let mut flushes = pool.next_dirty(8);
+    assert_eq!(flushes.len(), 3);
+    for flush in flushes.drain(..) {
+        let mut bytes = [0; BLOCK as usize];
+        flush.copy_to(&mut bytes);
+        assert_eq!(bytes, [flush.block() as u8 + 1; BLOCK as usize]);
+        flush.clean();
+    }
+    drop(pool);
+    std::fs::OpenOptions::new().write(true).open(dir.pool()).unwrap().set_len(10).unwrap();
+    let error = Pool::adopt(&dir.pool(), WHO).unwrap_err();
+    assert!(matches!(error, pario_cache::Error::Emptied(_)), "{error}");
+}
+
+#[test]
+fn a_pool_that_was_only_begun_is_none() {
+    let dir = Dir::new();
+    std::fs::write(dir.pool().with_extension("new"), b"half of one").unwrap();
+    let pool = create(&dir, 2, 1);
+    assert!(!dir.pool().with_extension("new").exists());
+    let again = Pool::create(&dir.pool(), pool.geometry(), WHO).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::FileExists, "{again}");
+    drop(pool);
+    assert!(Pool::adopt(&dir.pool(), WHO).is_ok(), "and it is still there");
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pario_cache::{Adopted, Geometry, Identity, Pool};
+use pario_cache::{Adopted, Geometry, Identity, Lost, Pool};
 use pario_store::{Faulty, FileStore, Store};
 use pario_transport::{Address, Listener, Tuning};
 
@@ -60,7 +60,7 @@ impl Server {
             true => Box::new(store),
             false => Box::new(Faulty::slow(store, config.store_delay)),
         };
-        let (tier, adopted, past) = tier(&config, store)?;
+        let Found { tier, adopted, past, loss } = tier(&config, store)?;
         let before = read_retired(&config.directory);
         let unit = u64::from(tier.pool.geometry().block);
         let past = past.or_else(|| Past::of(&config.directory, before, unit)).unwrap_or_default();
@@ -82,6 +82,7 @@ impl Server {
         }
         let workers = config.workers.max(1);
         let core = Arc::new(Core::new(config, tier, names, listeners, before, past)?);
+        loss.into_iter().for_each(|loss| core.counters.remember(loss));
         let mut server = Server {
             core,
             threads: vec![],
@@ -219,28 +220,61 @@ fn join(thread: JoinHandle<()>) {
     thread.join().expect("a thread that panics ends the process");
 }
 
-/// The pool over its store: a predecessor's if it left one, with who had leased what in it, else a new one. One of another
-/// size is emptied into the store first; and one of which that is not known, because clients know their way around in it who
-/// may have lost their leases.
-fn tier(config: &Config, store: Box<dyn Store>) -> Result<(Tier, Option<Adopted>, Option<Past>)> {
+/// The pool over its store, and what was found of a predecessor's.
+struct Found {
+    tier: Tier,
+    adopted: Option<Adopted>,
+    /// Who had leased what in it.
+    past: Option<Past>,
+    /// What of it is lost, in words.
+    loss: Option<String>,
+}
+
+/// The pool over its store: a predecessor's if it left one that can be used, else a new one. One of another size is emptied into
+/// the store first; so is one of which it is not known who had leased what, because clients know their way around in it who may
+/// have lost their leases, and one whose clients cannot be told alive from dead.
+fn tier(config: &Config, store: Box<dyn Store>) -> Result<Found> {
     let identity = Identity { partition: config.partition, server: config.server };
     let path = config.run_directory.join("pool");
     let geometry = Geometry { block: config.block, slots: config.slots(), ledgers: LEDGERS };
-    let (mut store, mut adopted, mut last) = (store, None, None);
-    if path.exists() {
-        let (pool, found) = Pool::adopt(&path, identity)?;
-        adopted = Some(found);
-        let same = pool.geometry() == geometry;
-        let past = Past::of(&config.run_directory, pool.mark(), config.block.into());
-        let tier = Tier::new(pool, store);
-        if same && past.is_some() {
-            return Ok((tier, adopted, past));
+    let (mut store, mut adopted, mut past, mut loss) = (store, None, None, None);
+    if path.try_exists().map_err(|e| Error::System("looking for a predecessor's cache", e))? {
+        match Pool::adopt(&path, identity) {
+            Ok((pool, found)) => {
+                adopted = Some(found);
+                let same = pool.geometry() == geometry && !found.foreign && found.lost.is_none();
+                past = Past::of(&config.run_directory, pool.mark(), config.block.into());
+                let tier = Tier::new(pool, store);
+                if same && past.is_some() {
+                    return Ok(Found { tier, adopted, past, loss });
+                }
+                tier.retire(&Counters::new())?;
+                match found.lost {
+                    None => discard(tier.pool, &config.directory)?,
+                    Some(lost) => {
+                        // Who wrote to it must not believe that all of it is stored.
+                        tier.pool.discard()?;
+                        (past, loss) = (None, Some(cut_short(lost)));
+                    }
+                }
+                store = tier.store;
+            }
+            Err(useless @ (pario_cache::Error::OtherBoot(_) | pario_cache::Error::Emptied(_))) => {
+                std::fs::remove_file(&path).map_err(|e| Error::System("removing a useless cache", e))?;
+                loss = Some(format!("{useless}: what was written to it and not synced is lost"));
+            }
+            Err(e) => return Err(e.into()),
         }
-        tier.retire(&Counters::new())?;
-        discard(tier.pool, &config.directory)?;
-        (store, last) = (tier.store, past);
     }
-    Ok((Tier::new(Pool::create(&path, geometry, identity)?, store), adopted, last))
+    let tier = Tier::new(Pool::create(&path, geometry, identity)?, store);
+    Ok(Found { tier, adopted, past, loss })
+}
+
+fn cut_short(Lost { kept, dirty }: Lost) -> String {
+    format!(
+        "another program cut the cache's file to {kept} bytes: what lay beyond and was not synced is lost, {dirty} blocks as \
+         far as is known; programs that wrote it hear of that when they sync"
+    )
 }
 
 /// Removes a pool of which everything is stored, and notes that it was so.

@@ -12,11 +12,13 @@
 
 mod claim;
 mod futex;
+mod origin;
 mod process;
 mod segment;
 
 pub use claim::Claim;
 pub use futex::{Woken, sleep, wake_all};
+pub use origin::Origin;
 pub use process::Process;
 pub use segment::{LARGE_PAGE, NEIGHBOURHOOD, Segment, Ticket};
 

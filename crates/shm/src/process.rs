@@ -1,4 +1,8 @@
 //! A process of this machine, told apart from a later one of the same number.
+//!
+//! A process that counts as gone loses what it has pinned, so only proof is believed: the kernel knows no process of that
+//! number (`ESRCH`), or shows one that started at another time or has ended. Whoever may not look (no descriptor left,
+//! processes of others hidden, another namespace) has no proof. `ESRCH` needs no descriptor.
 
 /// A process, by its number and the time at which it started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,6 +12,8 @@ pub struct Process {
     /// When it started, in the kernel's ticks since the machine did.
     pub start: u64,
 }
+
+use crate::is_alive;
 
 /// What `/proc/<pid>/stat` tells.
 struct Stat {
@@ -24,9 +30,10 @@ impl Process {
         Some(Process { pid, start: stat.start })
     }
 
-    /// Whether it has ended: it touches no memory any more. Somebody may still have to wait for it.
+    /// Whether it is proved to have ended: it touches no memory any more. Somebody may still have to wait for it. The proof
+    /// holds where it was found, in one [`Origin`](crate::Origin).
     pub fn is_gone(&self) -> bool {
-        read(self.pid).is_none_or(|stat| stat.start != self.start || stat.is_over())
+        !is_alive(self.pid) || read(self.pid).is_some_and(|stat| stat.start != self.start || stat.is_over())
     }
 }
 
@@ -62,6 +69,35 @@ mod tests {
         assert_eq!((stat.state, stat.threads, stat.start), ('S', 3, 98_765));
         assert!(parse("12 (a").is_none());
         assert!(parse("").is_none());
+    }
+
+    /// What a start of this program is told to do without descriptors: to look at this process.
+    const LOOK_AT: &str = "PARIO_SHM_TEST_LOOK_AT";
+
+    #[test]
+    fn child_without_descriptors() {
+        let Ok(text) = std::env::var(LOOK_AT) else { return };
+        let numbers: Vec<u64> = text.split(' ').map(|number| number.parse().unwrap()).collect();
+        let process = Process { pid: numbers[0] as u32, start: numbers[1] };
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 4096 };
+        // SAFETY: the structure outlives the call.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &none) }, 0);
+        assert!(std::fs::File::open("/proc/self/stat").is_err(), "no descriptor is left");
+        assert!(!process.is_gone(), "not to be seen is no proof");
+        assert!(!Process { start: process.start + 1, ..process }.is_gone(), "nor can this be told");
+        // Beyond the largest number that the kernel gives.
+        assert!(Process { pid: (1 << 22) + 1, start: 1 }.is_gone(), "this needs no descriptor");
+    }
+
+    #[test]
+    fn a_process_that_cannot_be_seen_counts_as_alive() {
+        let me = Process::of(std::process::id()).unwrap();
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "process::tests::child_without_descriptors", "--nocapture"])
+            .env(LOOK_AT, format!("{} {}", me.pid, me.start))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
     #[test]

@@ -147,6 +147,26 @@ impl Segment {
         Ok(Segment { base, len, door: Door::Descriptor(fd) })
     }
 
+    /// The same memory with more bytes, all zero, behind those that it has: for a file that somebody has cut short. All of
+    /// them are reserved.
+    pub fn grow(self, len: usize) -> io::Result<Segment> {
+        let Door::Descriptor(fd) = &self.door else { return Err(io::Error::from_raw_os_error(libc::EBADF)) };
+        let fd = fd.try_clone()?;
+        reserve(&fd, len)?;
+        let base = map(fd.as_raw_fd(), libc::MAP_SHARED, len)?;
+        Ok(Segment { base, len, door: Door::Descriptor(fd) })
+    }
+
+    /// Ends this process, by a `SIGBUS`, if somebody has cut the file short: what was read from it before may be zeros
+    /// that nobody has written.
+    #[inline]
+    pub fn insist(&self) {
+        if self.len > 0 {
+            // SAFETY: inside the mapping. Read for its effect; what it is does not matter.
+            let _ = unsafe { self.base.as_ptr().add(self.len - 1).read_volatile() };
+        }
+    }
+
     /// The memory behind a descriptor that another process passed. The descriptor is closed: so nothing in
     /// this process can cut the file short by accident.
     pub fn from_descriptor(fd: OwnedFd) -> io::Result<Segment> {

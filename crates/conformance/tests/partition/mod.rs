@@ -9,6 +9,7 @@ mod faults;
 mod fence;
 mod hosts;
 mod limits;
+mod lost;
 mod model;
 mod order;
 mod retired;

@@ -1,0 +1,94 @@
+//! Pools that are lost: of a machine that was started again, and cut short by another program. Nobody is told that what
+//! was in them is stored, and everything else goes on.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use pario::{ErrorKind, File, Partition};
+use pario_units::ServerId;
+
+use super::site::{Shape, Site, run_directory};
+
+const BLOCK: usize = 65536;
+/// So few that the server is in no hurry to store them.
+const BLOCKS: usize = 8;
+
+fn open(client: &Partition, name: &str) -> File {
+    let mut options = pario::OpenOptions::new();
+    client.open(name, options.read(true).write(true).create(true)).expect("it can be opened")
+}
+
+fn pool(site: &Site) -> PathBuf {
+    run_directory(&site.entry()).join("0").join("pool")
+}
+
+/// A far client, with a file of ones that are synced and of twos on top that are not.
+fn begun(site: &Site) -> (Partition, File) {
+    let client = site.far_client();
+    let file = open(&client, "/file");
+    file.write_at(&[1; BLOCKS * BLOCK], 0).and_then(|()| file.sync()).expect("nobody hinders it");
+    file.write_at(&[2; BLOCKS * BLOCK], 0).expect("nobody hinders it");
+    (client, file)
+}
+
+/// What a client that wrote to the lost pool hears, and what others find: each block as it was synced or as it was written
+/// last, and the latter all over if that is said to be synced.
+fn is_told_or_stored(site: &Site, file: &File) -> bool {
+    let told = file.sync();
+    if let Err(error) = &told {
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        assert!(error.to_string().contains("lost"), "{error}");
+    }
+    let mut bytes = vec![0; BLOCKS * BLOCK];
+    open(&site.far_client(), "/file").read_exact_at(&mut bytes, 0).expect("it is there");
+    for block in bytes.chunks(BLOCK) {
+        assert!(block.iter().all(|byte| *byte == block[0]), "a block of two times");
+        assert!(block[0] == 2 || (told.is_err() && block[0] == 1), "{} is neither old nor new", block[0]);
+    }
+    file.write_at(&[3; BLOCKS * BLOCK], 0).and_then(|()| file.sync()).expect("it goes on");
+    told.is_err()
+}
+
+fn said(site: &Site) -> String {
+    site.client().status(ServerId(0)).expect("it answers").last_errors.join("\n")
+}
+
+#[test]
+fn a_pool_of_another_boot_is_not_adopted_and_its_writers_are_told() {
+    let site = Site::up(Shape { more: "listen = 127.0.0.1".into(), ..Shape::new(1) });
+    let (_client, file) = begun(&site);
+    site.kill_all();
+    let pool = OpenOptions::new().read(true).write(true).open(pool(&site)).expect("it is left");
+    let mut boot = [0; 8];
+    pool.read_exact_at(&mut boot, 72).expect("a header");
+    boot[0] ^= 1;
+    pool.write_all_at(&boot, 72).expect("a header");
+    drop(pool);
+    site.start();
+    assert!(is_told_or_stored(&site, &file), "a pool of another boot was taken for good");
+    let said = said(&site);
+    assert!(said.contains("before the machine was started again"), "{said}");
+}
+
+#[test]
+fn a_client_that_cuts_the_pool_short_stops_no_server_for_good() {
+    for part in [0, 1, 2, 3] {
+        let site = Site::up(Shape { more: "listen = 127.0.0.1".into(), ..Shape::new(1) });
+        let (_client, file) = begun(&site);
+        let path = pool(&site);
+        let pool = OpenOptions::new().write(true).open(&path).expect("it is there");
+        let len = pool.metadata().expect("it is there").len();
+        // All of it; the table of slots; half of the blocks; less than a page.
+        let kept = [0, 5000, len - (len / 2) / 4096 * 4096 - 100, len - 1][part];
+        pool.set_len(kept).expect("it can be cut");
+        let lost = is_told_or_stored(&site, &file);
+        assert_eq!(lost, part < 3, "of the last page nobody needs anything");
+        if lost {
+            let said = said(&site);
+            assert!(said.contains("another program"), "{said}");
+        }
+        let again = open(&site.client(), "/again");
+        again.write_at(&[4; BLOCK], 0).and_then(|()| again.sync()).expect("a new client finds a new pool");
+    }
+}
