@@ -6,10 +6,10 @@
 mod bench;
 
 use bench::{Bench, text};
-use pario_transport::{Door, Handshake, Step, fresh_nonce};
+use pario_transport::{Door, Handshake, RecordReader, Step, Stream, fresh_nonce};
 use pario_units::ServerId;
 use pario_wire::greeting::{Greeting, PREFIX, Prefix, Welcome};
-use pario_wire::{Envelope, HEAD, Head, Reply, Secret, encode_reply};
+use pario_wire::{Envelope, Intake, Reply, Secret, encode_reply};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -100,24 +100,34 @@ fn answer(stream: &mut TcpStream, home: &Path) -> std::io::Result<()> {
             let Ok(Greeting::Hello { hello, .. }) = prefix.greeting(&bytes[PREFIX..count]) else {
                 panic!("no hello")
             };
-            let door = Door { partition: entry.id, server: hello.server, servers: 2, secret: secret.clone() };
+            let (partition, server, secret) = (entry.id, hello.server, secret.clone());
+            let door = Door { partition, server, servers: 2, secret, encryption: true };
             Handshake::new(Arc::new(door), "the test".into(), None, fresh_nonce().expect("random"))
         });
         match handshake.feed(&bytes[..count]) {
             Step::More => {}
             Step::Send(answer) => stream.write_all(&answer)?,
-            Step::Accepted(hello) => {
+            Step::Accepted(accepted) => {
                 let (block, metadata) = (65536, ServerId(0));
                 let welcome = Welcome { block, metadata, cache: 1, before: 0, ledger: None };
-                stream.write_all(&Greeting::Welcome(welcome).encode())?;
-                let mut head = [0; HEAD];
-                stream.read_exact(&mut head)?;
-                let head = Head::decode(&head).expect("a request");
-                stream.read_exact(&mut vec![0; head.body as usize])?;
+                stream.write_all(&accepted.welcome(welcome))?;
+                let (mut sealer, opener) = accepted.ends();
+                let (mut reader, mut intake) = (RecordReader::new(opener), Intake::new());
+                let same = Stream::Tcp(stream.try_clone()?);
+                let head = loop {
+                    match reader.read(&same, intake.space())? {
+                        0 => return Ok(()),
+                        count => {
+                            if let Some(head) = intake.advance(count).expect("a request") {
+                                break head;
+                            }
+                        }
+                    }
+                };
                 let mut reply = Vec::new();
-                let to = Envelope::new(hello.server, head.id);
+                let to = Envelope::new(accepted.hello().server, head.id);
                 encode_reply(&mut reply, to, &Reply::Done, 0).expect("it is short");
-                return stream.write_all(&reply);
+                return stream.write_all(&sealer.records(&reply));
             }
             Step::Refused { error, .. } => panic!("{error}"),
         }

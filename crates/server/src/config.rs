@@ -21,6 +21,8 @@ pub struct Config {
     pub metadata: ServerId,
     /// What clients have to know.
     pub secret: Secret,
+    /// Whether what goes over TCP is encrypted; that nobody can change it is certain either way.
+    pub encryption: bool,
     /// Where its data goes.
     pub directory: PathBuf,
     /// Where its socket and its pool are; on a file system in memory.
@@ -63,6 +65,7 @@ impl Config {
             server: self.server,
             servers: self.servers,
             secret: self.secret.clone(),
+            encryption: self.encryption,
         }
     }
 

@@ -1,12 +1,12 @@
 //! The payload of the request under way, as much of it as is here.
 //!
 //! A large write is taken a chunk at a time: its bytes go on to the pool while they are in the processor's cache, and
-//! what a client has not sent yet holds up nobody. The rest waits in the socket.
+//! what a client has not sent yet holds up nobody. The rest waits in the socket. Every byte that is here was verified.
 
-use std::io::{self, ErrorKind::WouldBlock};
+use std::io::ErrorKind::WouldBlock;
 use std::ops::Range;
 
-use pario_transport::Stream;
+use pario_transport::{ReadError, RecordReader, Stream};
 
 /// Buffers that grew beyond this are given back after use.
 pub(crate) const KEEP: usize = (1 << 20) + (64 << 10);
@@ -36,22 +36,21 @@ impl Payload {
     }
 
     /// Whether a chunk is here, or all of the rest.
-    pub fn receive(&mut self, stream: &Stream) -> io::Result<bool> {
+    pub fn receive(&mut self, reader: &mut RecordReader, stream: &Stream) -> Result<bool, ReadError> {
         if self.left > 0 && self.here.start > 0 {
             self.buffer.copy_within(self.here.clone(), 0);
             self.here = 0..self.here.len();
         }
         while self.left > 0 && self.here.end < self.chunk {
             let upto = self.chunk.min(self.here.end + self.left);
-            match stream.read(&mut self.buffer[self.here.end..upto]) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            match reader.read(stream, &mut self.buffer[self.here.end..upto]) {
+                Ok(0) => return Err(ReadError::Stream(std::io::ErrorKind::UnexpectedEof.into())),
                 Ok(count) => {
                     self.here.end += count;
                     self.left -= count;
                     self.received += count as u64;
                 }
-                Err(e) if e.kind() == WouldBlock => return Ok(false),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(ReadError::Stream(e)) if e.kind() == WouldBlock => return Ok(false),
                 Err(e) => return Err(e),
             }
         }
@@ -59,13 +58,13 @@ impl Payload {
     }
 
     /// Reads what nobody wants; whether all of it is gone.
-    pub fn discard(&mut self, stream: &Stream) -> io::Result<bool> {
+    pub fn discard(&mut self, reader: &mut RecordReader, stream: &Stream) -> Result<bool, ReadError> {
         loop {
             self.here = 0..0;
             if self.left == 0 {
                 return Ok(true);
             }
-            if !self.receive(stream)? {
+            if !self.receive(reader, stream)? {
                 return Ok(false);
             }
         }

@@ -5,16 +5,16 @@
 //! reply. Only a large write begins before all of its payload is here. After each request the session gives others
 //! their turn, if all workers are busy. A request whose blocks are in use is carried on with a moment later.
 
-use std::io::{self, ErrorKind::WouldBlock};
+use std::io::ErrorKind::WouldBlock;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use pario_cache::LedgerId;
 use pario_shm::Process;
-use pario_transport::{Handshake, Step, Stream};
+use pario_transport::{Handshake, ReadError, RecordReader, RecordWriter, Step, Stream};
 use pario_units::{ClientId, ErrorKind, FileId};
-use pario_wire::greeting::{Greeting, Role};
-use pario_wire::{Envelope, Head, Intake, Reply, Request, encode_reply};
+use pario_wire::greeting::Role;
+use pario_wire::{Envelope, Head, Intake, MAX_RECORD, Reply, Request, encode_reply};
 
 use crate::apply::{Asker, Task, Verdict};
 use crate::core::Core;
@@ -33,15 +33,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How soon such a request is looked at again.
 const RETRY: Duration = Duration::from_millis(1);
 
-/// Most pieces in one call: the system takes 1024, with what comes before them.
-const MOST_SLICES: usize = 1000;
-
 /// Bytes of a large write that are taken at a time: enough for few calls, few enough for the processor's cache.
 const CHUNK: usize = 128 << 10;
 
 pub(crate) struct Session {
     pub stream: Stream,
     stage: Stage,
+    /// What comes in, once the other side has greeted.
+    reader: Option<RecordReader>,
     intake: Intake,
     payload: Payload,
     outbox: Outbox,
@@ -101,6 +100,7 @@ impl Session {
         Session {
             stream,
             stage: Stage::Greeting(Box::new(handshake), now + GREETING),
+            reader: None,
             intake: Intake::new(),
             payload: Payload::default(),
             outbox: Outbox::default(),
@@ -132,6 +132,10 @@ impl Session {
     /// Goes as far as possible; for one request at most, if others may be waiting.
     pub fn step(&mut self, core: &Core, number: u64) -> Next {
         match self.advance(core, number) {
+            // What was read from the socket already does not show there.
+            Ok(Next::Read) if self.reader.as_ref().is_some_and(RecordReader::has_more) => {
+                Next::Later(Instant::now())
+            }
             Ok(next) => next,
             Err(trouble) => {
                 if let Some(text) = trouble.text() {
@@ -167,7 +171,7 @@ impl Session {
                     }
                 }
                 Stage::Payload(envelope, request) => {
-                    if !self.payload.receive(&self.stream).map_err(|_| Trouble::Gone)? {
+                    if !self.receive_payload()? {
                         self.stage = Stage::Payload(envelope, request);
                         return Ok(Next::Read);
                     }
@@ -175,7 +179,8 @@ impl Session {
                     is_done = true;
                 }
                 Stage::Rest => {
-                    if !self.payload.discard(&self.stream).map_err(|_| Trouble::Gone)? {
+                    let Some(reader) = &mut self.reader else { return Err(Trouble::Gone) };
+                    if !self.payload.discard(reader, &self.stream).map_err(Trouble::reading)? {
                         self.stage = Stage::Rest;
                         return Ok(Next::Read);
                     }
@@ -222,44 +227,57 @@ impl Session {
         match handshake.feed(received) {
             Step::More => self.stage = Stage::Greeting(handshake, due),
             Step::Send(answer) => {
-                self.outbox.put(&answer);
+                self.say(&answer)?;
                 self.stage = Stage::Greeting(handshake, due);
             }
-            Step::Accepted(hello) => {
-                let (who, welcome, descriptor) = core.admit(number, &hello, &self.stream);
+            Step::Accepted(accepted) => {
+                let (who, welcome, descriptor) = core.admit(number, accepted.hello(), &self.stream);
                 self.who = Some(who);
-                self.outbox.put(&Greeting::Welcome(welcome).encode());
-                self.stage = Stage::Frame;
-                // So few bytes fit into the buffer of a socket that has hardly been used.
-                if let Some(pool) = descriptor
-                    && !(self.outbox.send(&self.stream)? && self.stream.send_descriptor(pool).is_ok())
-                {
-                    return Err(Trouble::Gone);
+                self.say(&accepted.welcome(welcome))?;
+                if let Some(pool) = descriptor {
+                    self.stream.send_descriptor(pool).map_err(|_| Trouble::Gone)?;
                 }
+                let (sealer, opener) = accepted.ends();
+                self.reader = Some(RecordReader::new(opener));
+                self.outbox.writer = Some(RecordWriter::new(sealer));
+                self.stage = Stage::Frame;
             }
             Step::Refused { farewell, error } => {
-                self.outbox.put(&farewell);
                 // As far as the socket takes it: the other side may have gone.
-                let _ = self.outbox.send(&self.stream);
+                let _ = self.say(&farewell);
                 return Err(Trouble::Refused(error.to_string()));
             }
         }
         Ok(None)
     }
 
+    /// Sends words of the handshake: so few fit into the buffer of a socket that has hardly been used.
+    fn say(&self, words: &[u8]) -> Result<(), Trouble> {
+        match self.stream.write(words) {
+            Ok(count) if count == words.len() => Ok(()),
+            _ => Err(Trouble::Gone),
+        }
+    }
+
+    /// Whether a chunk of the payload is here, or all of the rest.
+    fn receive_payload(&mut self) -> Result<bool, Trouble> {
+        let Some(reader) = &mut self.reader else { return Err(Trouble::Gone) };
+        self.payload.receive(reader, &self.stream).map_err(Trouble::reading)
+    }
+
     /// The next request's head, once its body is there as well.
     fn receive(&mut self) -> Result<Option<Head>, Trouble> {
+        let Some(reader) = &mut self.reader else { return Err(Trouble::Gone) };
         loop {
-            match self.stream.read(self.intake.space()) {
+            match reader.read(&self.stream, self.intake.space()) {
                 Ok(0) => return Err(Trouble::Gone),
                 Ok(count) => {
                     if let Some(head) = self.intake.advance(count).map_err(Trouble::garbage)? {
                         return Ok(Some(head));
                     }
                 }
-                Err(e) if e.kind() == WouldBlock => return Ok(None),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Err(Trouble::Gone),
+                Err(ReadError::Stream(e)) if e.kind() == WouldBlock => return Ok(None),
+                Err(e) => return Err(Trouble::reading(e)),
             }
         }
     }
@@ -363,7 +381,7 @@ impl Session {
             id: envelope.id,
             direct: envelope.origin.is_none() && who.role == Role::Client,
         };
-        if !self.payload.receive(&self.stream).map_err(|_| Trouble::Gone)? {
+        if !self.receive_payload()? {
             self.stage = Stage::Working { envelope, task, since };
             return Ok(Some(Next::Read));
         }
@@ -461,11 +479,20 @@ enum Trouble {
     Refused(String),
     /// It sent something that is no message.
     Garbage(String),
+    /// What came is not what it sent.
+    Tampered,
 }
 
 impl Trouble {
     fn garbage(error: pario_wire::Error) -> Trouble {
         Trouble::Garbage(error.to_string())
+    }
+
+    fn reading(error: ReadError) -> Trouble {
+        match error {
+            ReadError::Stream(_) => Trouble::Gone,
+            ReadError::Tampered => Trouble::Tampered,
+        }
     }
 
     fn text(&self) -> Option<String> {
@@ -474,19 +501,21 @@ impl Trouble {
             Trouble::Mute => Some("closed a connection that did not greet".into()),
             Trouble::Refused(why) => Some(format!("refused a connection: {why}")),
             Trouble::Garbage(why) => Some(format!("closed a connection: {why}")),
+            Trouble::Tampered => Some(format!("closed a connection: {}", pario_wire::Error::Tampered)),
         }
     }
 }
 
-/// Takes bytes away from the front of pieces.
-fn drop_front(pieces: &mut Vec<Piece>, mut count: usize) {
+/// Copies bytes from the front of pieces, and takes them away there.
+fn copy_front(pieces: &mut Vec<Piece>, mut room: &mut [u8]) {
     let mut done = 0;
-    while count > 0 {
-        let range = &mut pieces[done].range;
-        let here = range.len().min(count);
-        range.start += here as u32;
-        count -= here;
+    while !room.is_empty() {
+        let Piece { pin, range } = &mut pieces[done];
+        let (here, rest) = room.split_at_mut(range.len().min(room.len()));
+        pin.read(range.start, here);
+        range.start += here.len() as u32;
         done += usize::from(range.start == range.end);
+        room = rest;
     }
     pieces.drain(..done);
 }
@@ -494,18 +523,17 @@ fn drop_front(pieces: &mut Vec<Piece>, mut count: usize) {
 /// What is being sent: first the head and body, then the payload.
 #[derive(Default)]
 struct Outbox {
+    /// What it goes through, once the other side has greeted.
+    writer: Option<RecordWriter>,
     front: Vec<u8>,
     payload: Vec<u8>,
     /// How much of the payload belongs to the reply.
     payload_len: usize,
-    sent: usize,
+    /// How much of all that is in records.
+    sealed: usize,
 }
 
 impl Outbox {
-    fn put(&mut self, bytes: &[u8]) {
-        self.front.extend_from_slice(bytes);
-    }
-
     /// Room for a reply's payload. Nothing is being sent.
     fn reserve(&mut self, len: usize) -> &mut [u8] {
         if self.payload.len() < len {
@@ -520,8 +548,8 @@ impl Outbox {
         Ok(())
     }
 
-    /// Sends a reply whose payload lies in pinned blocks. What the socket does not take at once is copied: a client
-    /// that is slow keeps no blocks.
+    /// Sends a reply whose payload lies in pinned blocks, a record at a time: clients may change the blocks meanwhile, but
+    /// not what is in a record. What the socket does not take at once is copied: a client that is slow keeps no blocks.
     fn send_pinned(
         &mut self,
         stream: &Stream,
@@ -531,55 +559,47 @@ impl Outbox {
         payload: usize,
     ) -> Result<(), Trouble> {
         encode_reply(&mut self.front, to, reply, payload as u64).map_err(Trouble::garbage)?;
-        let (mut front, mut left) = (self.front.len(), payload);
-        while front + left > 0 {
-            let from = self.front.len() - front;
-            match sys::send_pinned(
-                stream.as_fd(),
-                &self.front[from..],
-                &pieces[..pieces.len().min(MOST_SLICES)],
-            ) {
-                Ok(count) => {
-                    let of_front = count.min(front);
-                    front -= of_front;
-                    left -= count - of_front;
-                    drop_front(&mut pieces, count - of_front);
-                }
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+        let Some(writer) = &mut self.writer else { return Err(Trouble::Gone) };
+        let mut left = payload;
+        while left > 0 {
+            let front = self.front.len();
+            let len = MAX_RECORD.min(front + left);
+            writer.seal_with(len, |room| {
+                let (head, bytes) = room.split_at_mut(front);
+                head.copy_from_slice(&self.front);
+                copy_front(&mut pieces, bytes);
+            });
+            left -= len - front;
+            self.front.clear();
+            match writer.send(stream) {
+                Ok(()) => {}
                 Err(e) if e.kind() == WouldBlock => break,
                 Err(_) => return Err(Trouble::Gone),
             }
         }
-        self.front.drain(..self.front.len() - front);
-        let mut at = 0;
-        let rest = self.reserve(left);
-        for piece in &pieces {
-            let len = piece.range.len();
-            piece.pin.read(piece.range.start, &mut rest[at..at + len]);
-            at += len;
-        }
+        copy_front(&mut pieces, self.reserve(left));
         self.payload_len = left;
         Ok(())
     }
 
     /// Whether everything is sent.
     fn send(&mut self, stream: &Stream) -> Result<bool, Trouble> {
-        while self.sent < self.front.len() + self.payload_len {
-            let from = self.sent.min(self.front.len());
-            let after = self.sent - from;
-            let slices = [
-                io::IoSlice::new(&self.front[from..]),
-                io::IoSlice::new(&self.payload[after..self.payload_len]),
-            ];
-            match stream.write_vectored(&slices) {
-                Ok(count) => self.sent += count,
+        let Some(writer) = &mut self.writer else { return Ok(true) };
+        loop {
+            match writer.send(stream) {
+                Ok(()) => {}
                 Err(e) if e.kind() == WouldBlock => return Ok(false),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return Err(Trouble::Gone),
+            }
+            let from = self.sealed.min(self.front.len());
+            let payload = &self.payload[self.sealed - from..self.payload_len];
+            match writer.seal([&self.front[from..], payload].into_iter()) {
+                0 => break,
+                count => self.sealed += count,
             }
         }
         self.front.clear();
-        (self.sent, self.payload_len) = (0, 0);
+        (self.sealed, self.payload_len) = (0, 0);
         if self.payload.len() > KEEP {
             self.payload = Vec::new();
         }

@@ -3,8 +3,6 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use crate::tier::Piece;
-
 /// What to be told about a descriptor, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interest {
@@ -104,25 +102,6 @@ impl std::os::fd::AsFd for Bell {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
-}
-
-/// Sends bytes and then, straight from the pool, those of pinned blocks; how many in all. Clients may change the latter
-/// meanwhile, as they may at any time.
-pub(crate) fn send_pinned(socket: BorrowedFd<'_>, front: &[u8], pieces: &[Piece]) -> io::Result<usize> {
-    let front = libc::iovec { iov_base: front.as_ptr().cast_mut().cast(), iov_len: front.len() };
-    let pinned = pieces.iter().map(|piece| libc::iovec {
-        iov_base: piece.pin.pointer(piece.range.clone()).cast(),
-        iov_len: piece.range.len(),
-    });
-    let mut slices: Vec<libc::iovec> = std::iter::once(front).chain(pinned).collect();
-    // SAFETY: all zeros is a message without address, slices and control data.
-    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-    message.msg_iov = slices.as_mut_ptr();
-    message.msg_iovlen = slices.len() as _;
-    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-    // SAFETY: the slices are of `front` and of blocks that the pins keep where they are; they are only read.
-    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &message, flags) };
-    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(sent as usize) }
 }
 
 /// Whether the other side of a socket has closed it, whatever it has sent before.

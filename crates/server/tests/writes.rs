@@ -2,16 +2,16 @@
 
 mod common;
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::TcpStream;
 use std::time::Instant;
 
 use common::{BLOCK, Client, Scratch, deadline, hello, start};
 use pario_server::Server;
-use pario_transport::{Address, Connection, Stream};
+use pario_transport::{Address, Connection, RecordReader, Stream};
 use pario_units::{ClientId, ErrorKind, FileId, RequestId, ServerId};
 use pario_wire::message::{Range, What};
-use pario_wire::{Envelope, Reply, Request, Secret, encode_reply, encode_request};
+use pario_wire::{Envelope, Reply, Request, Sealer, Secret, encode_reply, encode_request};
 use proptest::prelude::*;
 
 const FILE: FileId = FileId(99);
@@ -22,7 +22,11 @@ fn pattern(len: usize, seed: u8) -> Vec<u8> {
 }
 
 /// A client that sends bytes.
-struct Raw(TcpStream);
+struct Raw {
+    stream: TcpStream,
+    sealer: Sealer,
+    reader: RecordReader,
+}
 
 impl Raw {
     fn connect(server: &Server, client: u128) -> Raw {
@@ -30,11 +34,13 @@ impl Raw {
         let stream = TcpStream::connect((host.as_str(), *port)).unwrap();
         let same = Stream::Tcp(stream.try_clone().unwrap());
         let secret = Secret::new([9; 32]);
-        Connection::over(same, "the server".into(), &hello(0, 1, client), &secret, deadline()).unwrap();
+        let (connection, ..) =
+            Connection::over(same, "the server".into(), &hello(0, 1, client), &secret, deadline()).unwrap();
+        let (_, sealer, opener) = connection.into_parts().unwrap();
         stream.set_nonblocking(false).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
-        Raw(stream)
+        Raw { stream, sealer, reader: RecordReader::new(opener) }
     }
 
     /// The bytes of a write and where its payload begins.
@@ -51,7 +57,11 @@ impl Raw {
         let mut expected = Vec::new();
         encode_reply(&mut expected, Envelope::new(ServerId(0), RequestId(id)), &Reply::Done, 0).unwrap();
         let mut got = vec![0; expected.len()];
-        self.0.read_exact(&mut got).unwrap();
+        let stream = Stream::Tcp(self.stream.try_clone().unwrap());
+        let mut filled = 0;
+        while filled < got.len() {
+            filled += self.reader.read(&stream, &mut got[filled..]).unwrap();
+        }
         assert_eq!(got, expected);
     }
 }
@@ -84,11 +94,11 @@ proptest! {
                 model[at..end].copy_from_slice(here);
                 rest = after;
             }
-            let (frame, _) = Raw::frame(id, &ranges, &payload);
+            let frame = raw.sealer.records(&Raw::frame(id, &ranges, &payload).0);
             let (mut rest, mut cuts) = (&frame[..], cuts.into_iter().cycle());
             while !rest.is_empty() {
                 let (now, later) = rest.split_at(cuts.next().expect("endless").min(rest.len()));
-                raw.0.write_all(now).unwrap();
+                raw.stream.write_all(now).unwrap();
                 // Others are served in between.
                 prop_assert_eq!(other.ask(&Request::Ping), Reply::Done);
                 rest = later;
@@ -113,7 +123,8 @@ fn half_a_write_is_half_written_and_keeps_nothing() {
     let payload = pattern(LEN, 3);
     let (frame, head) = Raw::frame(1, &[Range { at: 100, len: LEN as u64 }], &payload);
     let mut raw = Raw::connect(&server, 1);
-    raw.0.write_all(&frame[..head + LEN / 2]).unwrap();
+    let records = raw.sealer.records(&frame);
+    raw.stream.write_all(&records[..head + LEN / 2]).unwrap();
     let soon = deadline();
     while other.read(0, FILE, 100, 1).0 != payload[..1] {
         assert!(Instant::now() < soon, "what has come is not written");

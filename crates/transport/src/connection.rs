@@ -1,10 +1,10 @@
 //! A client's connection to a server: blocking calls with deadlines.
 //!
-//! Several requests may be outstanding; their replies come in the same order. A payload goes straight from
-//! the caller's memory to the socket and back. There is one exception, and it is what keeps two sides that
-//! both have much to send from waiting for each other for ever: replies that arrive while a request is being
-//! sent are read aside and copied later. What may be outstanding is bounded, and so is what may have to be
-//! read aside.
+//! Several requests may be outstanding; their replies come in the same order. A payload goes from the caller's
+//! memory into records, and from records that were verified to the caller's memory. There is one exception, and it
+//! is what keeps two sides that both have much to send from waiting for each other for ever: replies that arrive
+//! while a request is being sent are read aside and copied later. What may be outstanding is bounded, and so is what
+//! may have to be read aside.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -13,12 +13,13 @@ use std::time::Instant;
 
 use pario_units::{RequestId, ServerId};
 use pario_wire::greeting::{Hello, Welcome};
-use pario_wire::{Envelope, Head, Intake, Reply, Request, Secret, encode_request};
+use pario_wire::{Envelope, Head, Intake, Opener, Reply, Request, Sealer, Secret, Side, encode_request};
 
 use crate::address::Address;
 use crate::error::{Action, Error};
 use crate::greet::greet;
 use crate::patience::Patience;
+use crate::records::{ReadError, RecordReader, RecordWriter};
 use crate::stream::{Interest, Stream, Tuning};
 
 /// How many requests may be outstanding.
@@ -31,16 +32,23 @@ pub const MOST_OUTSTANDING_BYTES: u64 = 32 << 20;
 /// dead, its socket closed, and every later call fails at once.
 #[derive(Debug)]
 pub struct Connection {
-    /// `None` once dead.
-    stream: Option<Stream>,
     peer: String,
+    /// `None` once dead.
+    live: Option<Live>,
+}
+
+#[derive(Debug)]
+struct Live {
+    stream: Stream,
     lines: Lines,
     out: Vec<u8>,
 }
 
 /// What is outstanding and what has come of it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Lines {
+    reader: RecordReader,
+    writer: RecordWriter,
     pending: VecDeque<Pending>,
     /// Bytes of payload that are still to be handed out.
     expected: u64,
@@ -101,9 +109,11 @@ impl Connection {
     ) -> Result<(Connection, Welcome, Option<OwnedFd>), Error> {
         let patience = Patience { stream: &stream, peer: &peer, action: Action::Greet, deadline };
         stream.set_nonblocking(true).map_err(|error| patience.failed(error))?;
-        let (welcome, pool) = greet(&patience, hello, secret)?;
-        let connection = Connection { stream: Some(stream), peer, lines: Lines::default(), out: Vec::new() };
-        Ok((connection, welcome, pool))
+        let (welcome, pool, keys) = greet(&patience, hello, secret)?;
+        let (sealer, opener) = keys.ends(Side::Client);
+        let lines = Lines::new(sealer, opener);
+        let live = Some(Live { stream, lines, out: Vec::new() });
+        Ok((Connection { peer, live }, welcome, pool))
     }
 
     /// Whom it is to.
@@ -113,17 +123,17 @@ impl Connection {
 
     /// Whether an error has ended it.
     pub fn is_dead(&self) -> bool {
-        self.stream.is_none()
+        self.live.is_none()
     }
 
     /// How many requests wait for their replies.
     pub fn outstanding(&self) -> usize {
-        self.lines.pending.len()
+        self.live.as_ref().map_or(0, |live| live.lines.pending.len())
     }
 
     /// Whether this request may be sent before another reply is received.
     pub fn has_room_for(&self, request: &Request) -> bool {
-        let lines = &self.lines;
+        let Some(Live { lines, .. }) = &self.live else { return true };
         let bytes = lines.expected.saturating_add(request.reply_payload());
         lines.pending.is_empty()
             || (lines.pending.len() < MOST_OUTSTANDING && bytes <= MOST_OUTSTANDING_BYTES)
@@ -157,24 +167,25 @@ impl Connection {
         payload: &[IoSlice<'_>],
         deadline: Instant,
     ) -> Result<(), Error> {
-        let Some(stream) = &self.stream else { return Err(Error::Dead { peer: self.peer.clone() }) };
         if !self.has_room_for(request) {
             return Err(Error::Full { peer: self.peer.clone() });
         }
+        let Some(Live { stream, lines, out }) = &mut self.live else {
+            return Err(Error::Dead { peer: self.peer.clone() });
+        };
         same_length(request.payload(), payload.iter().map(|slice| slice.len()))?;
-        self.out.clear();
-        encode_request(&mut self.out, envelope, request).map_err(|cause| Error::Unsendable { cause })?;
+        out.clear();
+        encode_request(out, envelope, request).map_err(|cause| Error::Unsendable { cause })?;
         let mut slices = Vec::with_capacity(1 + payload.len());
-        slices.push(IoSlice::new(&self.out));
+        slices.push(IoSlice::new(out));
         slices.extend_from_slice(payload);
 
         let with = Patience { stream, peer: &self.peer, action: Action::Send, deadline };
-        let sent = self.lines.send(&with, &mut slices);
-        match sent {
+        match lines.send(&with, &mut slices) {
             Ok(()) => {
                 let payload = request.reply_payload();
-                self.lines.pending.push_back(Pending { server: envelope.server, id: envelope.id, payload });
-                self.lines.expected += payload;
+                lines.pending.push_back(Pending { server: envelope.server, id: envelope.id, payload });
+                lines.expected += payload;
                 Ok(())
             }
             Err(error) => Err(self.die(error)),
@@ -191,7 +202,7 @@ impl Connection {
         into: &mut [IoSliceMut<'_>],
         deadline: Instant,
     ) -> Result<(RequestId, Reply), Error> {
-        if let (Some(first), Some(_)) = (self.lines.pending.front(), &self.stream) {
+        if let Some(first) = self.live.as_ref().and_then(|live| live.lines.pending.front()) {
             same_length(first.payload, into.iter().map(|slice| slice.len()))?;
         }
         self.receive_into(|_| into.iter_mut().map(|slice| IoSliceMut::new(slice)).collect(), deadline)
@@ -207,18 +218,20 @@ impl Connection {
         room: impl FnOnce(&Reply) -> Vec<IoSliceMut<'m>>,
         deadline: Instant,
     ) -> Result<(RequestId, Reply), Error> {
-        let Some(stream) = &self.stream else { return Err(Error::Dead { peer: self.peer.clone() }) };
-        let first = *self.lines.pending.front().expect("receive without an outstanding request");
+        let Some(Live { stream, lines, .. }) = &mut self.live else {
+            return Err(Error::Dead { peer: self.peer.clone() });
+        };
+        let first = *lines.pending.front().expect("receive without an outstanding request");
         let with = Patience { stream, peer: &self.peer, action: Action::Receive, deadline };
         let room = |reply: &Reply, payload: usize| {
             let into = room(reply);
             assert_eq!(into.iter().map(|slice| slice.len()).sum::<usize>(), payload, "room for a payload");
             into
         };
-        match self.lines.receive(&with, room) {
+        match lines.receive(&with, room) {
             Ok(reply) => {
-                self.lines.pending.pop_front();
-                self.lines.expected -= first.payload;
+                lines.pending.pop_front();
+                lines.expected -= first.payload;
                 Ok((first.id, reply))
             }
             Err(error) => Err(self.die(error)),
@@ -226,23 +239,46 @@ impl Connection {
     }
 
     fn die(&mut self, error: Error) -> Error {
-        self.stream = None;
-        self.lines = Lines::default();
-        self.out = Vec::new();
+        self.live = None;
         error
+    }
+
+    /// What it is made of, for those who want to say by themselves what comes next; `None` if it is dead.
+    ///
+    /// # Panics
+    /// If requests are outstanding.
+    pub fn into_parts(self) -> Option<(Stream, Sealer, Opener)> {
+        assert_eq!(self.outstanding(), 0, "taken apart while requests are outstanding");
+        let Live { stream, lines, .. } = self.live?;
+        Some((stream, lines.writer.into_sealer(), lines.reader.into_opener()))
     }
 }
 
 impl Lines {
+    fn new(sealer: Sealer, opener: Opener) -> Lines {
+        Lines {
+            reader: RecordReader::new(opener),
+            writer: RecordWriter::new(sealer),
+            pending: VecDeque::new(),
+            expected: 0,
+            early: VecDeque::new(),
+            intake: Intake::new(),
+            aside: None,
+        }
+    }
+
     /// Sends all slices. Whenever the stream takes no more, replies that have come are read aside.
     fn send(&mut self, with: &Patience<'_>, slices: &mut [IoSlice<'_>]) -> Result<(), Error> {
         let interest = if self.pending.is_empty() { Interest::Write } else { Interest::Both };
         let mut rest = slices;
         IoSlice::advance_slices(&mut rest, 0);
-        while !rest.is_empty() {
-            match with.stream.write_vectored(rest) {
-                Ok(sent) => IoSlice::advance_slices(&mut rest, sent),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        while !(rest.is_empty() && self.writer.is_sent()) {
+            if self.writer.is_sent() {
+                let sealed = self.writer.seal(rest.iter().map(|slice| &**slice));
+                IoSlice::advance_slices(&mut rest, sealed);
+            }
+            match self.writer.send(with.stream) {
+                Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     with.wait(interest)?;
                     if interest == Interest::Both {
@@ -273,7 +309,9 @@ impl Lines {
                 None => match self.read_frame(with)? {
                     Frame::Whole(reply, 0) => return Ok(reply),
                     Frame::Whole(reply, payload) => {
-                        with.read_exact_vectored(&mut room(&reply, payload))?;
+                        for slice in &mut room(&reply, payload) {
+                            self.read_payload(with, slice)?;
+                        }
                         return Ok(reply);
                     }
                     Frame::Partial => true,
@@ -297,7 +335,8 @@ impl Lines {
                     self.aside = Some(Aside { early: Early { reply, payload: vec![0; payload] }, filled: 0 });
                 }
             },
-            Some(aside) => match read_some(with, &mut aside.early.payload[aside.filled..])? {
+            Some(aside) => match read_some(&mut self.reader, with, &mut aside.early.payload[aside.filled..])?
+            {
                 0 => return Ok(false),
                 n => aside.filled += n,
             },
@@ -307,9 +346,21 @@ impl Lines {
         Ok(true)
     }
 
+    /// Waits for as many bytes of a payload.
+    fn read_payload(&mut self, with: &Patience<'_>, into: &mut [u8]) -> Result<(), Error> {
+        let mut filled = 0;
+        while filled < into.len() {
+            match read_some(&mut self.reader, with, &mut into[filled..])? {
+                0 => with.wait(Interest::Read)?,
+                n => filled += n,
+            }
+        }
+        Ok(())
+    }
+
     /// Reads some of the next reply's head or body without waiting.
     fn read_frame(&mut self, with: &Patience<'_>) -> Result<Frame, Error> {
-        let n = read_some(with, self.intake.space())?;
+        let n = read_some(&mut self.reader, with, self.intake.space())?;
         if n == 0 {
             return Ok(Frame::Nothing);
         }
@@ -347,15 +398,13 @@ enum Frame {
 }
 
 /// Reads what is there, not waiting; 0 if nothing is.
-fn read_some(with: &Patience<'_>, space: &mut [u8]) -> Result<usize, Error> {
-    loop {
-        match with.stream.read(space) {
-            Ok(0) => return Err(with.closed()),
-            Ok(n) => return Ok(n),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
-            Err(error) => return Err(with.failed(error)),
-        }
+fn read_some(reader: &mut RecordReader, with: &Patience<'_>, space: &mut [u8]) -> Result<usize, Error> {
+    match reader.read(with.stream, space) {
+        Ok(0) => Err(with.closed()),
+        Ok(n) => Ok(n),
+        Err(ReadError::Tampered) => Err(with.tampered()),
+        Err(ReadError::Stream(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+        Err(ReadError::Stream(error)) => Err(with.failed(error)),
     }
 }
 

@@ -86,6 +86,11 @@ pub enum Error {
         /// What is wrong.
         what: &'static str,
     },
+    /// What came is not what the other side has sent: somebody is in the way, or the way is broken.
+    Tampered {
+        /// From whom.
+        peer: String,
+    },
     /// The other side does not know the partition's secret.
     Impostor {
         /// Who.
@@ -130,7 +135,10 @@ impl Error {
                 io::ErrorKind::OutOfMemory => ErrorKind::NoMem,
                 _ => ErrorKind::Unreachable,
             },
-            Error::Late { .. } | Error::Closed { .. } | Error::Dead { .. } => ErrorKind::Unreachable,
+            // On another connection it may work.
+            Error::Late { .. } | Error::Closed { .. } | Error::Dead { .. } | Error::Tampered { .. } => {
+                ErrorKind::Unreachable
+            }
             Error::Malformed { .. } | Error::OutOfTurn { .. } | Error::Unsendable { .. } => {
                 ErrorKind::Protocol
             }
@@ -163,8 +171,13 @@ impl fmt::Display for Error {
             }
             Error::Malformed { peer, cause } => write!(f, "{peer}: {cause}"),
             Error::OutOfTurn { peer, what } => write!(f, "{peer}: {what}"),
+            Error::Tampered { peer } => write!(f, "{peer}: {}", pario_wire::Error::Tampered),
             Error::Impostor { peer } => {
-                write!(f, "{peer} does not know the partition's secret; is this the right partition?")
+                write!(
+                    f,
+                    "{peer} does not know the partition's secret, or something on the way changes what it says; \
+                     is this the right partition?"
+                )
             }
             Error::Refused { peer, text, .. } => write!(f, "{peer} refuses: {text}"),
             Error::Unsendable { cause } => write!(f, "a request cannot be sent: {cause}"),

@@ -3,36 +3,41 @@
 use std::os::fd::OwnedFd;
 
 use pario_wire::greeting::{Greeting, Hello, PREFIX, Prefix, Welcome};
-use pario_wire::{Secret, Side};
+use pario_wire::{Secret, SessionKeys, Transcript};
 
 use crate::error::Error;
 use crate::patience::Patience;
 use crate::sys;
 
-/// Makes each side sure of the other. What the server says, and its pool.
+/// Makes each side sure of the other. What the server says, its pool, and the keys of all that follows.
 pub(crate) fn greet(
     with: &Patience<'_>,
     hello: &Hello,
     secret: &Secret,
-) -> Result<(Welcome, Option<OwnedFd>), Error> {
-    let ours = sys::fresh_nonce().map_err(|error| with.failed(error))?;
-    with.write_all(&Greeting::Hello { hello: *hello, nonce: ours }.encode())?;
-    let Greeting::Challenge { nonce: theirs, proof } = next(with)? else {
+) -> Result<(Welcome, Option<OwnedFd>, SessionKeys), Error> {
+    let impostor = || Error::Impostor { peer: with.peer.to_owned() };
+    let client = sys::fresh_nonce().map_err(|error| with.failed(error))?;
+    with.write_all(&Greeting::Hello { hello: *hello, nonce: client }.encode())?;
+    let Greeting::Challenge { nonce: server, protection, proof } = next(with)? else {
         return Err(with.out_of_turn("it did not answer a hello with a challenge"));
     };
-    if proof != secret.proof(Side::Server, hello, ours, theirs) {
-        return Err(Error::Impostor { peer: with.peer.to_owned() });
+    let agreed = Transcript { hello: *hello, client, server, protection };
+    if proof != secret.prove_server(&agreed) {
+        return Err(impostor());
     }
-    let proof = secret.proof(Side::Client, hello, ours, theirs);
-    with.write_all(&Greeting::Answer { proof }.encode())?;
-    let Greeting::Welcome(welcome) = next(with)? else {
+    with.write_all(&Greeting::Answer { proof: secret.prove_client(&agreed) }.encode())?;
+    let Greeting::Welcome { welcome, proof } = next(with)? else {
         return Err(with.out_of_turn("it did not answer a proof with a welcome"));
     };
-    match welcome.ledger {
-        None => Ok((welcome, None)),
-        Some(_) if with.stream.is_local() => Ok((welcome, Some(with.receive_descriptor()?))),
-        Some(_) => Err(with.out_of_turn("it promised a descriptor over TCP")),
+    if proof != secret.prove_welcome(&agreed, &welcome) {
+        return Err(impostor());
     }
+    let pool = match welcome.ledger {
+        None => None,
+        Some(_) if with.stream.is_local() => Some(with.receive_descriptor()?),
+        Some(_) => return Err(with.out_of_turn("it promised a descriptor over TCP")),
+    };
+    Ok((welcome, pool, secret.session_keys(&agreed)))
 }
 
 /// The next greeting, to its last byte and not beyond.

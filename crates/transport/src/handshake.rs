@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use pario_units::{ErrorKind, PartitionId, ServerId};
-use pario_wire::greeting::{Greeting, Hello, PREFIX, Prefix, Refusal, VERSION};
-use pario_wire::{Nonce, Secret, Side};
+use pario_wire::greeting::{Greeting, Hello, PREFIX, Prefix, Refusal, VERSION, Welcome};
+use pario_wire::{Nonce, Opener, Protection, Sealer, Secret, Side, Transcript};
 
 use crate::error::Error;
 use crate::sys;
@@ -23,6 +23,8 @@ pub struct Door {
     pub servers: u16,
     /// The partition's secret.
     pub secret: Secret,
+    /// Whether what goes to and comes from other hosts is encrypted.
+    pub encryption: bool,
 }
 
 /// One newcomer.
@@ -39,7 +41,7 @@ pub struct Handshake {
 #[derive(Debug)]
 enum Stage {
     Hello,
-    Answer { hello: Hello, nonce: Nonce },
+    Answer(Transcript),
     Over,
 }
 
@@ -50,9 +52,9 @@ pub enum Step {
     More,
     /// Send this, then read more.
     Send(Vec<u8>),
-    /// It may come in. Send [`Greeting::Welcome`], and after it the pool's descriptor if it says so; then
-    /// come requests.
-    Accepted(Hello),
+    /// It may come in. Send [`Accepted::welcome`], and after it the pool's descriptor if it says so; then
+    /// come requests, in records.
+    Accepted(Box<Accepted>),
     /// Send the farewell if there is one, and close.
     Refused {
         /// What to send, as far as the socket takes it.
@@ -60,6 +62,31 @@ pub enum Step {
         /// For the log.
         error: Error,
     },
+}
+
+/// A newcomer that has proved to know the secret.
+#[derive(Debug)]
+pub struct Accepted {
+    door: Arc<Door>,
+    agreed: Transcript,
+}
+
+impl Accepted {
+    /// What it said.
+    pub fn hello(&self) -> &Hello {
+        &self.agreed.hello
+    }
+
+    /// What to send to it.
+    pub fn welcome(&self, welcome: Welcome) -> Vec<u8> {
+        let proof = self.door.secret.prove_welcome(&self.agreed, &welcome);
+        Greeting::Welcome { welcome, proof }.encode()
+    }
+
+    /// Everything after that is in records, made and verified by these.
+    pub fn ends(&self) -> (Sealer, Opener) {
+        self.door.secret.session_keys(&self.agreed).ends(Side::Server)
+    }
 }
 
 impl Handshake {
@@ -106,21 +133,29 @@ impl Handshake {
             (Stage::Hello, Greeting::Hello { hello, nonce }) => match self.objection(&hello) {
                 Some((kind, text)) => self.refuse(kind, text),
                 None => {
-                    let proof = self.door.secret.proof(Side::Server, &hello, nonce, self.nonce);
-                    self.stage = Stage::Answer { hello, nonce };
-                    Step::Send(Greeting::Challenge { nonce: self.nonce, proof }.encode())
+                    let protection = self.protection();
+                    let agreed = Transcript { hello, client: nonce, server: self.nonce, protection };
+                    let proof = self.door.secret.prove_server(&agreed);
+                    self.stage = Stage::Answer(agreed);
+                    Step::Send(Greeting::Challenge { nonce: self.nonce, protection, proof }.encode())
                 }
             },
-            (&Stage::Answer { hello, nonce }, Greeting::Answer { proof }) => {
-                if proof == self.door.secret.proof(Side::Client, &hello, nonce, self.nonce) {
+            (&Stage::Answer(agreed), Greeting::Answer { proof }) => {
+                if proof == self.door.secret.prove_client(&agreed) {
                     self.stage = Stage::Over;
-                    Step::Accepted(hello)
+                    Step::Accepted(Box::new(Accepted { door: Arc::clone(&self.door), agreed }))
                 } else {
                     self.refuse(ErrorKind::Access, "the partition's secret is another".into())
                 }
             }
             _ => self.out_of_turn(),
         }
+    }
+
+    /// What does not leave the host need not be encrypted: who could read it could read the server's memory as well.
+    fn protection(&self) -> Protection {
+        let local = self.user.is_some();
+        if self.door.encryption && !local { Protection::Encrypted } else { Protection::Authenticated }
     }
 
     /// What is wrong with what somebody wants.
@@ -188,23 +223,34 @@ mod tests {
 
     fn door() -> Arc<Door> {
         let secret = Secret::new([5; 32]);
-        Arc::new(Door { partition: PartitionId(1), server: ServerId(2), servers: 3, secret })
-    }
-
-    fn hello() -> Hello {
-        Hello {
+        Arc::new(Door {
             partition: PartitionId(1),
             server: ServerId(2),
             servers: 3,
-            client: ClientId(4),
-            program: 5,
-            role: Role::Client,
-            resume_ledger: None,
-        }
+            secret,
+            encryption: true,
+        })
+    }
+
+    const HELLO: Hello = Hello {
+        partition: PartitionId(1),
+        server: ServerId(2),
+        servers: 3,
+        client: ClientId(4),
+        program: 5,
+        role: Role::Client,
+        resume_ledger: None,
+    };
+
+    fn hello() -> Hello {
+        HELLO
     }
 
     const OURS: Nonce = Nonce([1; 32]);
     const THEIRS: Nonce = Nonce([2; 32]);
+
+    const AGREED: Transcript =
+        Transcript { hello: HELLO, client: THEIRS, server: OURS, protection: Protection::Encrypted };
 
     fn begin(user: Option<u32>) -> Handshake {
         Handshake::new(door(), "somebody".into(), user, OURS)
@@ -234,15 +280,15 @@ mod tests {
             let mut cuts = cuts.into_iter().cycle();
             let mut handshake = begin(None);
             let hello = hello();
-            let bytes = Greeting::Hello { hello, nonce: OURS }.encode();
+            let bytes = Greeting::Hello { hello, nonce: THEIRS }.encode();
             let Step::Send(bytes) = feed(&mut handshake, &bytes, &mut cuts) else { panic!("refused") };
             let secret = &door().secret;
-            let proof = secret.proof(Side::Server, &hello, OURS, OURS);
-            prop_assert_eq!(decode(&bytes), Greeting::Challenge { nonce: OURS, proof });
-            let answer = Greeting::Answer { proof: secret.proof(Side::Client, &hello, OURS, OURS) };
+            let (protection, proof) = (Protection::Encrypted, secret.prove_server(&AGREED));
+            prop_assert_eq!(decode(&bytes), Greeting::Challenge { nonce: OURS, protection, proof });
+            let answer = Greeting::Answer { proof: secret.prove_client(&AGREED) };
             let step = feed(&mut handshake, &answer.encode(), &mut cuts);
-            let Step::Accepted(who) = step else { panic!("refused") };
-            prop_assert_eq!(who, hello);
+            let Step::Accepted(accepted) = step else { panic!("refused") };
+            prop_assert_eq!(*accepted.hello(), hello);
         }
 
         #[test]
@@ -290,17 +336,19 @@ mod tests {
         };
         assert_eq!(error.kind(), ErrorKind::Protocol);
         let Greeting::Refused(refusal) = decode(&farewell) else { panic!("no refusal") };
-        assert!(refusal.text.contains("version 1") && refusal.text.contains("not 2"), "{}", refusal.text);
+        assert!(refusal.text.contains("version 2") && refusal.text.contains("not 3"), "{}", refusal.text);
     }
 
     #[test]
     fn a_proof_is_good_once_and_one_way() {
         let secret = &door().secret;
         let wrong = [
-            Secret::new([6; 32]).proof(Side::Client, &hello(), THEIRS, OURS),
-            // The server's own proof sent back, and that of a connection with another nonce.
-            secret.proof(Side::Server, &hello(), THEIRS, OURS),
-            secret.proof(Side::Client, &hello(), THEIRS, THEIRS),
+            Secret::new([6; 32]).prove_client(&AGREED),
+            // The server's own proof sent back, that of a connection with another nonce, and that of one which somebody
+            // made believe that nothing is encrypted.
+            secret.prove_server(&AGREED),
+            secret.prove_client(&Transcript { server: THEIRS, ..AGREED }),
+            secret.prove_client(&Transcript { protection: Protection::Authenticated, ..AGREED }),
         ];
         for proof in wrong {
             let mut handshake = begin(None);
@@ -314,7 +362,7 @@ mod tests {
 
     #[test]
     fn nobody_speaks_out_of_turn() {
-        let proof = door().secret.proof(Side::Client, &hello(), THEIRS, OURS);
+        let proof = door().secret.prove_client(&AGREED);
         let answer = Greeting::Answer { proof }.encode();
         let mut bytes = Greeting::Hello { hello: hello(), nonce: THEIRS }.encode();
         for bytes in [&answer[..], &{

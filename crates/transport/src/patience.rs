@@ -1,6 +1,6 @@
 //! Reading and writing to the last byte, with a deadline, on a nonblocking stream.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
@@ -33,6 +33,10 @@ impl Patience<'_> {
         Error::Malformed { peer: self.peer.to_owned(), cause }
     }
 
+    pub(crate) fn tampered(&self) -> Error {
+        Error::Tampered { peer: self.peer.to_owned() }
+    }
+
     pub(crate) fn failed(&self, cause: io::Error) -> Error {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, InvalidData, TimedOut, UnexpectedEof};
         match cause.kind() {
@@ -63,24 +67,18 @@ impl Patience<'_> {
     pub(crate) fn write_all(&self, bytes: &[u8]) -> Result<(), Error> {
         let mut rest = bytes;
         while !rest.is_empty() {
-            let n = self.until_done(Interest::Write, || self.stream.write_vectored(&[IoSlice::new(rest)]))?;
+            let n = self.until_done(Interest::Write, || self.stream.write(rest))?;
             rest = &rest[n..];
         }
         Ok(())
     }
 
     pub(crate) fn read_exact(&self, bytes: &mut [u8]) -> Result<(), Error> {
-        self.read_exact_vectored(&mut [IoSliceMut::new(bytes)])
-    }
-
-    /// Fills all slices; uses them up.
-    pub(crate) fn read_exact_vectored(&self, slices: &mut [IoSliceMut<'_>]) -> Result<(), Error> {
-        let mut rest = slices;
-        IoSliceMut::advance_slices(&mut rest, 0);
-        while !rest.is_empty() {
-            match self.until_done(Interest::Read, || self.stream.read_vectored(rest))? {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match self.until_done(Interest::Read, || self.stream.read(&mut bytes[filled..]))? {
                 0 => return Err(self.closed()),
-                n => IoSliceMut::advance_slices(&mut rest, n),
+                n => filled += n,
             }
         }
         Ok(())

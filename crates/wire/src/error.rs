@@ -9,8 +9,8 @@ use pario_units::ErrorKind;
 pub enum Error {
     /// The first four bytes are not ours: the other side speaks something else.
     BadMagic,
-    /// The checksum does not fit head and body.
-    BadChecksum,
+    /// A record's tag is wrong: it was changed, left out, repeated, moved or made up on the way.
+    Tampered,
     /// The message ends before its last field.
     Truncated,
     /// Bytes follow the last field.
@@ -43,7 +43,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::BadMagic => f.write_str("this is not Pario's protocol"),
-            Error::BadChecksum => f.write_str("a message's checksum is wrong"),
+            Error::Tampered => f.write_str(
+                "a record fails authentication: something on the way changes, drops, repeats or adds bytes",
+            ),
             Error::Truncated => f.write_str("a message ends before its last field"),
             Error::Trailing => f.write_str("a message goes on behind its last field"),
             Error::UnknownKind(kind) => write!(f, "no message has the number {kind}"),

@@ -3,9 +3,9 @@
 //! ```text
 //! client                      server
 //!   Hello, nonce        →
-//!                       ←       Challenge: nonce, proof
+//!                       ←       Challenge: nonce, protection, proof
 //!   Answer: proof       →
-//!                       ←       Welcome
+//!                       ←       Welcome, proof
 //! ```
 //!
 //! Instead of an answer the server may send `Refused` and close. Each message begins with the same twelve
@@ -16,10 +16,11 @@ use pario_units::{ClientId, ErrorKind, PartitionId, ServerId};
 
 use crate::codec::{Field, Reader, numbered, records};
 use crate::error::Error;
+use crate::record::Protection;
 use crate::secret::{Nonce, Proof};
 
 /// The version of the protocol: of greetings and of everything after.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 
 /// Bytes of a [`Prefix`].
 pub const PREFIX: usize = 12;
@@ -106,6 +107,8 @@ pub enum Greeting {
     Challenge {
         /// Fresh.
         nonce: Nonce,
+        /// How everything after the handshake is protected: the server decides.
+        protection: Protection,
         /// The server's.
         proof: Proof,
     },
@@ -115,7 +118,12 @@ pub enum Greeting {
         proof: Proof,
     },
     /// It may.
-    Welcome(Welcome),
+    Welcome {
+        /// What it has to know.
+        welcome: Welcome,
+        /// That the server says so.
+        proof: Proof,
+    },
     /// It may not.
     Refused(Refusal),
 }
@@ -181,10 +189,14 @@ impl Prefix {
             }
             CHALLENGE => {
                 let nonce = Field::take(&mut from)?;
-                Greeting::Challenge { nonce, proof: Field::take(&mut from)? }
+                let protection = Field::take(&mut from)?;
+                Greeting::Challenge { nonce, protection, proof: Field::take(&mut from)? }
             }
             ANSWER => Greeting::Answer { proof: Field::take(&mut from)? },
-            WELCOME => Greeting::Welcome(Field::take(&mut from)?),
+            WELCOME => {
+                let welcome = Field::take(&mut from)?;
+                Greeting::Welcome { welcome, proof: Field::take(&mut from)? }
+            }
             REFUSED => Greeting::Refused(Field::take(&mut from)?),
             other => return Err(Error::UnknownKind(other)),
         };
@@ -202,8 +214,9 @@ impl Greeting {
                 hello.put(&mut body);
                 HELLO
             }
-            Greeting::Challenge { nonce, proof } => {
+            Greeting::Challenge { nonce, protection, proof } => {
                 nonce.put(&mut body);
+                protection.put(&mut body);
                 proof.put(&mut body);
                 CHALLENGE
             }
@@ -211,8 +224,9 @@ impl Greeting {
                 proof.put(&mut body);
                 ANSWER
             }
-            Greeting::Welcome(welcome) => {
+            Greeting::Welcome { welcome, proof } => {
                 welcome.put(&mut body);
+                proof.put(&mut body);
                 WELCOME
             }
             Greeting::Refused(refusal) => {
@@ -238,11 +252,27 @@ fn cut(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secret::Transcript;
 
     fn decode(bytes: &[u8]) -> Result<Greeting, Error> {
         let (prefix, body) = bytes.split_first_chunk().ok_or(Error::Truncated)?;
         Prefix::decode(prefix)?.greeting(body)
     }
+
+    const TRANSCRIPT: Transcript = Transcript {
+        hello: Hello {
+            partition: PartitionId(1),
+            server: ServerId(2),
+            servers: 3,
+            client: ClientId(4),
+            program: 3,
+            role: Role::Client,
+            resume_ledger: None,
+        },
+        client: Nonce([7; 32]),
+        server: Nonce([8; 32]),
+        protection: Protection::Encrypted,
+    };
 
     fn refusal(text: &str) -> Greeting {
         Greeting::Refused(Refusal { kind: ErrorKind::Access, text: text.into() })
@@ -254,8 +284,10 @@ mod tests {
         bytes[4..6].copy_from_slice(&900u16.to_le_bytes());
         assert_eq!(decode(&bytes), Ok(refusal("too old")));
         let welcome = Welcome { block: 4096, metadata: ServerId(0), cache: 5, before: 0, ledger: None };
-        let mut bytes = Greeting::Welcome(welcome).encode();
-        assert_eq!(decode(&bytes), Ok(Greeting::Welcome(welcome)));
+        let proof = crate::Secret::new([0; 32]).prove_client(&TRANSCRIPT);
+        let greeting = Greeting::Welcome { welcome, proof };
+        let mut bytes = greeting.encode();
+        assert_eq!(decode(&bytes), Ok(greeting));
         bytes[4..6].copy_from_slice(&900u16.to_le_bytes());
         assert_eq!(decode(&bytes), Err(Error::Version(900)));
     }
@@ -270,7 +302,7 @@ mod tests {
     #[test]
     fn what_is_no_greeting_is_refused() {
         assert_eq!(decode(b"GET / HTTP/1.1\r\n\r\n"), Err(Error::BadMagic));
-        assert_eq!(decode(b"PARI\x01\x00\x09\x00\0\0\0\0"), Err(Error::UnknownKind(9)));
-        assert!(matches!(decode(b"PARI\x01\x00\x01\x00\xff\0\xff\0"), Err(Error::TooLarge { .. })));
+        assert_eq!(decode(b"PARI\x02\x00\x09\x00\0\0\0\0"), Err(Error::UnknownKind(9)));
+        assert!(matches!(decode(b"PARI\x02\x00\x01\x00\xff\0\xff\0"), Err(Error::TooLarge { .. })));
     }
 }

@@ -1,14 +1,15 @@
 //! The partition's secret, and how one side shows the other that it has it without saying it.
 //!
-//! Each side picks a nonce. A proof is a keyed hash (BLAKE3, the secret is the key) over who proves,
-//! everything that the client said, and both nonces. So a proof is good for one connection, one direction,
-//! one server of one partition.
+//! Each side picks a nonce. A proof is a keyed hash (BLAKE3, the secret is the key) over who proves what, both nonces and
+//! everything that the two have agreed on. So a proof is good for one connection, one direction, one server of one
+//! partition and one protection. The keys of the connection's records come from the same hash.
 
 use std::fmt;
 
 use crate::codec::{Field, Reader};
 use crate::error::Error;
-use crate::greeting::{Hello, VERSION};
+use crate::greeting::{Hello, VERSION, Welcome};
+use crate::record::{Protection, SessionKeys};
 
 /// A partition's secret. It never appears in messages, errors or debug output.
 #[derive(Clone)]
@@ -22,7 +23,20 @@ pub struct Nonce(pub [u8; 32]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof(blake3::Hash);
 
-/// Who proves.
+/// What the two sides of a connection have said: it goes into all proofs and keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transcript {
+    /// What the client said of itself.
+    pub hello: Hello,
+    /// The client's nonce.
+    pub client: Nonce,
+    /// The server's.
+    pub server: Nonce,
+    /// How the server protects what comes after.
+    pub protection: Protection,
+}
+
+/// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// Who connects.
@@ -37,17 +51,40 @@ impl Secret {
         Secret(bytes)
     }
 
-    /// The proof that one side of a connection gives.
-    pub fn proof(&self, side: Side, hello: &Hello, client: Nonce, server: Nonce) -> Proof {
-        let mut text = match side {
-            Side::Client => b"pario client".to_vec(),
-            Side::Server => b"pario server".to_vec(),
-        };
+    /// By this a server shows that it is one.
+    pub fn prove_server(&self, agreed: &Transcript) -> Proof {
+        Proof(self.hash(b"pario server", agreed, None).finalize())
+    }
+
+    /// By this a client shows that it may come in.
+    pub fn prove_client(&self, agreed: &Transcript) -> Proof {
+        Proof(self.hash(b"pario client", agreed, None).finalize())
+    }
+
+    /// By this a client knows that the server itself said this welcome.
+    pub fn prove_welcome(&self, agreed: &Transcript, welcome: &Welcome) -> Proof {
+        Proof(self.hash(b"pario accept", agreed, Some(welcome)).finalize())
+    }
+
+    /// The keys of the connection.
+    pub fn session_keys(&self, agreed: &Transcript) -> SessionKeys {
+        let mut keys = [0; 32];
+        self.hash(b"pario record", agreed, None).finalize_xof().fill(&mut keys);
+        SessionKeys::new(&keys, agreed.protection)
+    }
+
+    /// Purposes have the same length, so that no two inputs are alike.
+    fn hash(&self, purpose: &[u8; 12], agreed: &Transcript, welcome: Option<&Welcome>) -> blake3::Hasher {
+        let mut text = purpose.to_vec();
         VERSION.put(&mut text);
-        client.put(&mut text);
-        server.put(&mut text);
-        hello.put(&mut text);
-        Proof(blake3::keyed_hash(&self.0, &text))
+        agreed.client.put(&mut text);
+        agreed.server.put(&mut text);
+        agreed.protection.put(&mut text);
+        agreed.hello.put(&mut text);
+        welcome.iter().for_each(|welcome| welcome.put(&mut text));
+        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        hasher.update(&text);
+        hasher
     }
 }
 
@@ -98,21 +135,29 @@ mod tests {
             role: Role::Client,
             resume_ledger: None,
         };
-        let (secret, one, two) = (Secret::new([1; 32]), Nonce([7; 32]), Nonce([8; 32]));
-        let proof = secret.proof(Side::Client, &hello, one, two);
-        assert_eq!(proof, secret.proof(Side::Client, &hello, one, two));
+        let (client, server) = (Nonce([7; 32]), Nonce([8; 32]));
+        let agreed = Transcript { hello, client, server, protection: Protection::Authenticated };
+        let secret = Secret::new([1; 32]);
+        let proof = secret.prove_client(&agreed);
+        assert_eq!(proof, secret.prove_client(&agreed));
+        let with = |hello| Transcript { hello, ..agreed };
         let others = [
-            Secret::new([2; 32]).proof(Side::Client, &hello, one, two),
-            secret.proof(Side::Server, &hello, one, two),
-            secret.proof(Side::Client, &hello, two, one),
-            secret.proof(Side::Client, &Hello { partition: PartitionId(2), ..hello }, one, two),
-            secret.proof(Side::Client, &Hello { server: ServerId(1), ..hello }, one, two),
-            secret.proof(Side::Client, &Hello { servers: 4, ..hello }, one, two),
-            secret.proof(Side::Client, &Hello { client: ClientId(5), ..hello }, one, two),
-            secret.proof(Side::Client, &Hello { role: Role::Peer, ..hello }, one, two),
-            secret.proof(Side::Client, &Hello { resume_ledger: Some(0), ..hello }, one, two),
+            Transcript { client: server, server: client, ..agreed },
+            Transcript { protection: Protection::Encrypted, ..agreed },
+            with(Hello { partition: PartitionId(2), ..hello }),
+            with(Hello { server: ServerId(1), ..hello }),
+            with(Hello { servers: 4, ..hello }),
+            with(Hello { client: ClientId(5), ..hello }),
+            with(Hello { program: 4, ..hello }),
+            with(Hello { role: Role::Peer, ..hello }),
+            with(Hello { resume_ledger: Some(0), ..hello }),
         ];
-        assert!(others.iter().all(|other| *other != proof));
+        assert!(others.iter().all(|other| secret.prove_client(other) != proof));
+        assert!(Secret::new([2; 32]).prove_client(&agreed) != proof);
+        let welcome = Welcome { block: 1, metadata: ServerId(0), cache: 5, before: 0, ledger: None };
+        let welcomed = secret.prove_welcome(&agreed, &welcome);
+        assert!(secret.prove_server(&agreed) != proof && welcomed != proof);
+        assert!(secret.prove_welcome(&agreed, &Welcome { cache: 6, ..welcome }) != welcomed);
         assert_eq!(format!("{secret:?}"), "Secret");
     }
 }

@@ -2,9 +2,11 @@
 
 use pario_layout::Striping;
 use pario_units::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
-use pario_wire::greeting::{Greeting, Hello, Role};
+use pario_wire::greeting::{Greeting, Hello, Role, Welcome};
 use pario_wire::message::{Attributes, Kind, Range, Recall, Size, What};
-use pario_wire::{Envelope, Nonce, Reply, Request, Secret, Side, encode_reply, encode_request};
+use pario_wire::{
+    Envelope, HEAD, Nonce, Protection, Reply, Request, Secret, Side, Transcript, encode_reply, encode_request,
+};
 
 const DOCUMENT: &str = include_str!("../../../docs/PROTOCOL.md");
 
@@ -32,7 +34,7 @@ fn the_frames_are_as_shown() {
     let mut request = Vec::new();
     let what = What::Seen { view: 0x0102_0304, at: 65536, len: 4096, bytes: 1024 };
     encode_request(&mut request, to, &Request::Read { file: FileId(0x1234), what }).unwrap();
-    assert_documented("the read through a view", &request[32..]);
+    assert_documented("the read through a view", &request[HEAD..]);
 
     let mut reply = Vec::new();
     encode_reply(&mut reply, to, &Reply::Done, 0).unwrap();
@@ -64,7 +66,7 @@ fn the_frames_are_as_shown() {
     };
     let mut reply = Vec::new();
     encode_reply(&mut reply, to, &Reply::Opened { attributes, created: true }, 0).unwrap();
-    assert_documented("the attributes", &reply[32..]);
+    assert_documented("the attributes", &reply[HEAD..]);
 }
 
 #[test]
@@ -74,7 +76,7 @@ fn the_leases_are_as_shown() {
     let body = |request: &Request| {
         let mut bytes = Vec::new();
         encode_request(&mut bytes, to, request).unwrap();
-        bytes.split_off(32)
+        bytes.split_off(HEAD)
     };
     let (team, file) = (0xc0de, FileId(0x1234));
     assert_documented("the lease", &body(&Request::Lease { team, file, ranges: vec![range] }));
@@ -84,11 +86,14 @@ fn the_leases_are_as_shown() {
     let mut reply = Vec::new();
     let recalls = vec![Recall { number: 7, file, range }];
     encode_reply(&mut reply, to, &Reply::Recalled { recalls, good_ms: 20_000 }, 0).unwrap();
-    assert_documented("the recall", &reply[32..]);
+    assert_documented("the recall", &reply[HEAD..]);
 }
 
-#[test]
-fn the_greetings_are_as_shown() {
+fn secret() -> Secret {
+    Secret::new(std::array::from_fn(|i| i as u8))
+}
+
+fn agreed(protection: Protection) -> Transcript {
     let hello = Hello {
         partition: PartitionId(0x0102_0304),
         server: ServerId(2),
@@ -98,13 +103,34 @@ fn the_greetings_are_as_shown() {
         role: Role::Client,
         resume_ledger: Some(9),
     };
-    let (client, server) = (Nonce([0xc1; 32]), Nonce([0x5e; 32]));
+    Transcript { hello, client: Nonce([0xc1; 32]), server: Nonce([0x5e; 32]), protection }
+}
+
+#[test]
+fn the_greetings_are_as_shown() {
+    let agreed = agreed(Protection::Authenticated);
+    let Transcript { hello, client, server, protection } = agreed;
     assert_documented("hello", &Greeting::Hello { hello, nonce: client }.encode());
-    let secret = Secret::new(std::array::from_fn(|i| i as u8));
-    let proof = secret.proof(Side::Server, &hello, client, server);
-    assert_documented("the challenge", &Greeting::Challenge { nonce: server, proof }.encode());
-    let proof = secret.proof(Side::Client, &hello, client, server);
+    let proof = secret().prove_server(&agreed);
+    assert_documented("the challenge", &Greeting::Challenge { nonce: server, protection, proof }.encode());
+    let proof = secret().prove_client(&agreed);
     assert_documented("the answer", &Greeting::Answer { proof }.encode());
+    let welcome = Welcome { block: 65536, metadata: ServerId(0), cache: 0x77, before: 0, ledger: Some(9) };
+    let proof = secret().prove_welcome(&agreed, &welcome);
+    assert_documented("the welcome", &Greeting::Welcome { welcome, proof }.encode());
+}
+
+/// The first and the second thing that the client says after that handshake.
+#[test]
+fn the_records_are_as_shown() {
+    for protection in [Protection::Authenticated, Protection::Encrypted] {
+        let (mut sealer, _) = secret().session_keys(&agreed(protection)).ends(Side::Client);
+        for id in [5, 6] {
+            let mut request = Vec::new();
+            encode_request(&mut request, Envelope::new(ServerId(2), RequestId(id)), &Request::Ping).unwrap();
+            assert_documented(&format!("record {id}, {protection:?}"), &sealer.records(&request));
+        }
+    }
 }
 
 #[test]

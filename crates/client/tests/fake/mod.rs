@@ -15,11 +15,11 @@ use std::thread::JoinHandle;
 
 use pario_cache::LedgerId;
 use pario_client::{Options, Partition, Target};
-use pario_transport::{Address, Door, Handshake, Step, Stream, Tuning, fresh_nonce};
+use pario_transport::{Accepted, Address, Door, Handshake, RecordReader, Step, Stream, Tuning, fresh_nonce};
 use pario_units::{ClientId, PartitionId, ServerId};
-use pario_wire::greeting::{Greeting, Hello, Welcome};
+use pario_wire::greeting::Welcome;
 use pario_wire::message::Range;
-use pario_wire::{Envelope, Intake, Reply, Request, Secret, encode_reply};
+use pario_wire::{Envelope, Intake, Reply, Request, Sealer, Secret, encode_reply};
 
 use data::Data;
 use names::Names;
@@ -207,6 +207,8 @@ struct Session<'a> {
     stream: Arc<Stream>,
     client: ClientId,
     ledger: Option<LedgerId>,
+    sealer: Sealer,
+    reader: RecordReader,
 }
 
 impl Shared {
@@ -225,7 +227,7 @@ impl Shared {
 
     fn serve(&self, stream: Arc<Stream>, server: ServerId) {
         // However a session ends: the client sees a closed connection.
-        if let Ok(session) = self.greet(&stream, server) {
+        if let Ok(mut session) = self.greet(&stream, server) {
             let _ = session.run();
             if let (Some(pool), Some(ledger)) = (self.data[usize::from(server.0)].pool(), session.ledger) {
                 pool.give_ledger(ledger);
@@ -240,10 +242,11 @@ impl Shared {
             server,
             servers: self.setup.servers,
             secret: self.secret.clone(),
+            encryption: true,
         };
         let mut handshake =
             Handshake::new(Arc::new(door), "client".into(), stream.peer_user()?, fresh_nonce()?);
-        let hello = loop {
+        let accepted = loop {
             let mut bytes = [0; 512];
             let count = stream.read(&mut bytes)?;
             if count == 0 {
@@ -252,7 +255,7 @@ impl Shared {
             match handshake.feed(&bytes[..count]) {
                 Step::More => {}
                 Step::Send(bytes) => write_all(stream, &bytes)?,
-                Step::Accepted(hello) => break hello,
+                Step::Accepted(accepted) => break accepted,
                 Step::Refused { farewell, .. } => {
                     write_all(stream, &farewell)?;
                     return Err(io::ErrorKind::PermissionDenied.into());
@@ -260,16 +263,18 @@ impl Shared {
             }
         };
         self.maybe_break()?;
-        let ledger = self.admit(stream, server, &hello)?;
-        Ok(Session { shared: self, server, stream: Arc::clone(stream), client: hello.client, ledger })
+        let ledger = self.admit(stream, server, &accepted)?;
+        let (sealer, opener) = accepted.ends();
+        let (client, reader) = (accepted.hello().client, RecordReader::new(opener));
+        Ok(Session { shared: self, server, stream: Arc::clone(stream), client, ledger, sealer, reader })
     }
 
-    fn admit(&self, stream: &Stream, server: ServerId, hello: &Hello) -> io::Result<Option<LedgerId>> {
+    fn admit(&self, stream: &Stream, server: ServerId, accepted: &Accepted) -> io::Result<Option<LedgerId>> {
         let cache = self.data[usize::from(server.0)].pool();
         let mark = cache.as_ref().map_or(1, |pool| pool.mark());
         let pool = cache.filter(|_| stream.is_local());
         let pid = stream.peer_process()?.unwrap_or(0);
-        let ledger = pool.as_ref().and_then(|pool| match hello.resume_ledger.map(LedgerId) {
+        let ledger = pool.as_ref().and_then(|pool| match accepted.hello().resume_ledger.map(LedgerId) {
             Some(old) if pool.resume_ledger(old, pid) => Some(old),
             _ => pool.take_ledger(pid),
         });
@@ -280,7 +285,7 @@ impl Shared {
             before: 0,
             ledger: ledger.map(|ledger| ledger.0),
         };
-        write_all(stream, &Greeting::Welcome(welcome).encode())?;
+        write_all(stream, &accepted.welcome(welcome))?;
         if let (Some(pool), Some(_)) = (&pool, ledger) {
             stream.send_descriptor(pool.descriptor())?;
         }
@@ -301,7 +306,7 @@ impl Shared {
 }
 
 impl Session<'_> {
-    fn run(&self) -> io::Result<()> {
+    fn run(&mut self) -> io::Result<()> {
         loop {
             let (envelope, request, payload) = self.receive()?;
             self.shared.requests.fetch_add(1, Ordering::Relaxed);
@@ -318,6 +323,7 @@ impl Session<'_> {
             let mut frame = Vec::new();
             encode_reply(&mut frame, envelope, &reply, answer.len() as u64).map_err(io::Error::other)?;
             frame.extend(answer);
+            let frame = self.sealer.records(&frame);
             let half = frame.len() / 2;
             write_all(&self.stream, &frame[..half])?;
             self.shared.maybe_break()?;
@@ -325,10 +331,10 @@ impl Session<'_> {
         }
     }
 
-    fn receive(&self) -> io::Result<(Envelope, Request, Vec<u8>)> {
+    fn receive(&mut self) -> io::Result<(Envelope, Request, Vec<u8>)> {
         let mut intake = Intake::new();
         loop {
-            let count = self.stream.read(intake.space())?;
+            let count = self.reader.read(&self.stream, intake.space())?;
             if count == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
@@ -337,7 +343,7 @@ impl Session<'_> {
                 let mut payload = vec![0; head.payload as usize];
                 let mut filled = 0;
                 while filled < payload.len() {
-                    match self.stream.read(&mut payload[filled..])? {
+                    match self.reader.read(&self.stream, &mut payload[filled..])? {
                         0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                         count => filled += count,
                     }

@@ -12,7 +12,7 @@ use pario_transport::{Address, Connection, Tuning};
 use pario_units::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
 use pario_wire::greeting::{Greeting, Hello, Prefix, Role, VERSION};
 use pario_wire::message::{Access, Change, Create, Held, Intent, Range, Run, TableId, What, Wish, Written};
-use pario_wire::{Envelope, HEAD, Nonce, Request, Secret, Side, encode_request};
+use pario_wire::{Envelope, HEAD, Nonce, Request, Sealer, Secret, Side, Transcript, encode_request};
 
 use super::cable::Cable;
 use super::dice::Dice;
@@ -114,7 +114,7 @@ fn strangers_are_refused_and_counted() {
         }
         // Who goes on without knowing the secret is refused by the server.
         let before = refused();
-        let mut stranger = get_in(&site, &Secret::new([9; 32]), 1);
+        let (mut stranger, _) = get_in(&site, &Secret::new([9; 32]), 1);
         soon("it is counted", || refused() > before);
         assert_closed(&mut stranger);
         // No greeting at all.
@@ -235,8 +235,9 @@ fn ranges(dice: &mut Dice) -> Vec<Range> {
     (0..dice.below(4)).map(|_| Range { at: at(dice), len: dice.below(100_000) }).collect()
 }
 
-/// Greets with what is said to be the secret, without a look at what the server says, on a plain socket.
-fn get_in(site: &Site, secret: &Secret, client: u128) -> TcpStream {
+/// Greets with what is said to be the secret, without a look at what the server says, on a plain socket; what makes
+/// records of all that comes after.
+fn get_in(site: &Site, secret: &Secret, client: u128) -> (TcpStream, Sealer) {
     let mut stream = tcp(site);
     let (hello, ours) = (hello(site, client), Nonce([8; 32]));
     stream.write_all(&Greeting::Hello { hello, nonce: ours }.encode()).expect("it listens");
@@ -250,13 +251,14 @@ fn get_in(site: &Site, secret: &Secret, client: u128) -> TcpStream {
         let prefix = Prefix::decode(&prefix.try_into().expect("as long as that")).expect("a greeting");
         prefix.greeting(&read(prefix.length as usize)).expect("a greeting")
     };
-    let Greeting::Challenge { nonce: theirs, .. } = next() else { panic!("no challenge") };
-    let proof = secret.proof(Side::Client, &hello, ours, theirs);
+    let Greeting::Challenge { nonce: server, protection, .. } = next() else { panic!("no challenge") };
+    let agreed = Transcript { hello, client: ours, server, protection };
+    let proof = secret.prove_client(&agreed);
     stream.write_all(&Greeting::Answer { proof }.encode()).expect("it listens");
-    stream
+    (stream, secret.session_keys(&agreed).ends(Side::Client).0)
 }
 
-/// Frames that were right once, with some bytes changed, cut short, or with lengths that are none.
+/// Somebody who knows the secret sends frames that were right once, with some bytes changed, cut short, or with lengths that are none.
 fn spoil(frame: &mut Vec<u8>, dice: &mut Dice) {
     match dice.below(6) {
         0 => {}
@@ -283,7 +285,7 @@ fn nothing_that_is_said_ends_a_server() {
         while_clients_work(&site, || {
             let until = Instant::now() + Duration::from_millis(2500);
             while Instant::now() < until {
-                let mut stream = get_in(&site, &secret, u128::from(dice.next()));
+                let (mut stream, mut sealer) = get_in(&site, &secret, u128::from(dice.next()));
                 stream.set_read_timeout(Some(Duration::from_millis(1))).expect("it is a socket");
                 for id in 1..20 {
                     let target = ServerId(dice.pick(&[0, 0, 0, 1, 7]));
@@ -296,7 +298,8 @@ fn nothing_that_is_said_ends_a_server() {
                     frame.resize(frame.len() + request.payload() as usize, 0x5a);
                     spoil(&mut frame, dice);
                     let mut answer = [0; 4096];
-                    if stream.write_all(&frame).is_err() || matches!(stream.read(&mut answer), Ok(0)) {
+                    let records = sealer.records(&frame);
+                    if stream.write_all(&records).is_err() || matches!(stream.read(&mut answer), Ok(0)) {
                         break;
                     }
                 }

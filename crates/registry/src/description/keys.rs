@@ -220,6 +220,13 @@ static KEYS: &[Key] = &[
         kind: Kind::Listen { at: |draft| &mut draft.settings.listen },
     },
     Key {
+        name: "encryption",
+        aliases: &[],
+        structural: FREE,
+        doc: "Whether what goes over TCP is encrypted. That nobody on the way can change it is certain without it.",
+        kind: Kind::Switch { at: |draft| &mut draft.settings.encryption },
+    },
+    Key {
         name: "deadline",
         aliases: &[],
         structural: FREE,

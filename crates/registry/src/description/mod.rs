@@ -73,6 +73,8 @@ pub struct Settings {
     pub port: u16,
     /// Where servers listen for other hosts.
     pub listen: Listen,
+    /// Whether what goes over TCP is encrypted.
+    pub encryption: bool,
     /// How long a request may take.
     pub deadline: Duration,
 }
@@ -171,6 +173,7 @@ impl Default for Settings {
             launcher: Launcher::Auto,
             port: 0,
             listen: Listen::Auto,
+            encryption: false,
             deadline: Duration::from_secs(30),
         }
     }

@@ -190,6 +190,7 @@ fn any_settings() -> impl Strategy<Value = Settings> {
             launcher: Launcher::parse(Launcher::WORDS[words.2]).expect("a word"),
             port,
             listen,
+            encryption: !words.3,
             deadline: Duration::from_millis(deadline),
         }
     })

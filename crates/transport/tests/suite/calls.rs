@@ -209,6 +209,7 @@ proptest! {
                     let payload = pattern(len, len);
                     bytes.extend(reply_bytes(envelope, &Reply::Data { end: 1 }, &payload));
                 }
+                let bytes = server.seal(&bytes);
                 let (mut rest, mut cuts) = (&bytes[..], cuts.iter().cycle());
                 while !rest.is_empty() {
                     let (now, later) = rest.split_at(rest.len().min(*cuts.next().expect("endless")));

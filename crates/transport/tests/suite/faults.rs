@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use pario_transport::{Connection, Error};
 use pario_units::{ErrorKind, FileId, RequestId};
 use pario_wire::message::{Range, What};
-use pario_wire::{Envelope, HEAD, Reply, Request};
+use pario_wire::{Envelope, HEAD, Reply, Request, TAG};
 
 use crate::support::{Medium, Server, at_once, envelope, hello, on_all, reply_bytes, secret, soon};
 
@@ -36,11 +36,12 @@ fn read_fails(connection: &mut Connection) -> Error {
 #[test]
 fn a_server_that_dies_in_mid_reply_is_noticed() {
     let whole = reply_bytes(envelope(1), &Reply::Data { end: 5 }, &[1; LEN]);
-    for cut in [0, 1, HEAD - 1, HEAD, HEAD + 1, HEAD + 8, HEAD + 9, whole.len() - 1] {
+    for cut in [0, 1, HEAD - 1, HEAD, HEAD + 1, HEAD + 8, HEAD + 9, whole.len() - 1, whole.len() + TAG] {
         on_all(
             |mut server| {
                 server.next().expect("a request");
-                server.write(&whole[..cut]);
+                let records = server.seal(&whole);
+                server.write(&records[..cut]);
             },
             |_, mut connection| {
                 let error = read_fails(&mut connection);
@@ -104,7 +105,8 @@ fn a_reply_that_trickles_in_is_late() {
     on_all(
         |mut server| {
             server.next().expect("a request");
-            server.write(&whole[..whole.len() - 1]);
+            let records = server.seal(&whole);
+            server.write(&records[..records.len() - 1]);
             wait.lock().unwrap().recv().expect("the client is done");
         },
         |_, mut connection| {
@@ -124,7 +126,7 @@ fn answered_with(bytes: Vec<u8>) -> Vec<Error> {
     on_all(
         |mut server| {
             server.next().expect("a request");
-            server.write(&bytes);
+            server.send(&bytes);
             // Stays until the client goes.
             assert!(server.next().is_none());
         },
@@ -137,7 +139,7 @@ fn answered_with(bytes: Vec<u8>) -> Vec<Error> {
 fn nonsense_instead_of_a_reply_ends_the_connection() {
     let sound = reply_bytes(envelope(1), &Reply::Data { end: 5 }, &[1; LEN]);
     let mut damaged = sound.clone();
-    damaged[HEAD] ^= 1;
+    damaged[0] ^= 1;
     let mut request = Vec::new();
     pario_wire::encode_request(&mut request, envelope(1), &Request::Ping).unwrap();
     let malformed = [b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n".to_vec(), damaged, request];

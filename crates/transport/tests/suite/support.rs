@@ -7,27 +7,30 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use pario_transport::{
-    Address, Connection, Door, Error, Handshake, Listener, Step, Stream, Tuning, fresh_nonce,
+    Accepted, Address, Connection, Door, Error, Handshake, Listener, RecordReader, Step, Stream, Tuning,
+    fresh_nonce,
 };
 use pario_units::{ClientId, PartitionId, RequestId, ServerId};
-use pario_wire::greeting::{Greeting, Hello, Role, Welcome};
+use pario_wire::greeting::{Hello, Role, Welcome};
 use pario_wire::message::What;
-use pario_wire::{Envelope, Intake, Reply, Request, Secret, encode_reply};
+use pario_wire::{Envelope, Intake, Reply, Request, Sealer, Secret, encode_reply};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     Unix,
     Tcp,
+    /// By TCP, to a server that encrypts.
+    Encrypted,
     InProcess,
 }
 
 impl Medium {
-    pub const ALL: [Medium; 3] = [Medium::Unix, Medium::Tcp, Medium::InProcess];
+    pub const ALL: [Medium; 4] = [Medium::Unix, Medium::Tcp, Medium::Encrypted, Medium::InProcess];
 
     /// Where a listener of this kind may be.
     pub fn address(self, directory: &Directory) -> Address {
         match self {
-            Medium::Tcp => Address::Tcp("127.0.0.1".into(), 0),
+            Medium::Tcp | Medium::Encrypted => Address::Tcp("127.0.0.1".into(), 0),
             _ => Address::Unix(directory.0.join("socket")),
         }
     }
@@ -41,6 +44,13 @@ impl Medium {
         let listener = Listener::bind(&self.address(&directory), Tuning::default()).expect("a listener");
         let client = Stream::connect(listener.address(), &Tuning::default(), soon()).expect("connected");
         (client, accepted(&listener))
+    }
+}
+
+impl Medium {
+    /// What a server there checks.
+    pub fn door(self) -> Arc<Door> {
+        Arc::new(Door { encryption: self == Medium::Encrypted, ..(*door()).clone() })
     }
 }
 
@@ -91,7 +101,13 @@ pub fn secret() -> Secret {
 }
 
 pub fn door() -> Arc<Door> {
-    Arc::new(Door { partition: PartitionId(77), server: ServerId(1), servers: 3, secret: secret() })
+    Arc::new(Door {
+        partition: PartitionId(77),
+        server: ServerId(1),
+        servers: 3,
+        secret: secret(),
+        encryption: false,
+    })
 }
 
 pub fn hello() -> Hello {
@@ -118,16 +134,18 @@ pub fn envelope(id: u64) -> Envelope {
 pub struct Server {
     pub stream: Stream,
     intake: Intake,
+    /// Once it has let the client in.
+    records: Option<(Sealer, RecordReader)>,
 }
 
 impl Server {
     pub fn new(stream: Stream) -> Server {
         stream.set_nonblocking(false).expect("blocking");
-        Server { stream, intake: Intake::new() }
+        Server { stream, intake: Intake::new(), records: None }
     }
 
     /// The handshake up to the welcome: who is there, or what became of it.
-    pub fn shake_hands(&self, door: Arc<Door>) -> Result<Hello, Option<Error>> {
+    pub fn shake_hands(&self, door: Arc<Door>) -> Result<Box<Accepted>, Option<Error>> {
         let user = self.stream.peer_user().expect("known");
         let nonce = fresh_nonce().expect("random numbers");
         let mut handshake = Handshake::new(door, "a client".into(), user, nonce);
@@ -140,7 +158,7 @@ impl Server {
             match handshake.feed(&bytes[..n]) {
                 Step::More => {}
                 Step::Send(bytes) => self.write(&bytes),
-                Step::Accepted(hello) => return Ok(hello),
+                Step::Accepted(accepted) => return Ok(accepted),
                 Step::Refused { farewell, error } => {
                     self.write(&farewell);
                     return Err(Some(error));
@@ -151,10 +169,28 @@ impl Server {
 
     /// The whole handshake, without a pool.
     pub fn let_in(stream: Stream) -> Server {
-        let server = Server::new(stream);
-        assert_eq!(server.shake_hands(door()).expect("accepted"), hello());
-        server.write(&Greeting::Welcome(welcome(None)).encode());
+        Server::let_in_by(stream, door())
+    }
+
+    pub fn let_in_by(stream: Stream, door: Arc<Door>) -> Server {
+        let mut server = Server::new(stream);
+        let accepted = server.shake_hands(door).expect("accepted");
+        assert_eq!(*accepted.hello(), hello());
+        server.write(&accepted.welcome(welcome(None)));
+        let (sealer, opener) = accepted.ends();
+        server.records = Some((sealer, RecordReader::new(opener)));
         server
+    }
+
+    /// Bytes of frames in records.
+    pub fn seal(&mut self, bytes: &[u8]) -> Vec<u8> {
+        self.records.as_mut().expect("let in").0.records(bytes)
+    }
+
+    /// Writes bytes of frames in records.
+    pub fn send(&mut self, bytes: &[u8]) {
+        let records = self.seal(bytes);
+        self.write(&records);
     }
 
     /// Writes all, or as much as a peer takes that goes away.
@@ -170,8 +206,9 @@ impl Server {
 
     /// The next request with its payload; `None` when the client is gone.
     pub fn next(&mut self) -> Option<(Envelope, Request, Vec<u8>)> {
+        let (_, reader) = self.records.as_mut().expect("let in");
         loop {
-            match self.stream.read(self.intake.space()) {
+            match reader.read(&self.stream, self.intake.space()) {
                 Ok(0) | Err(_) => return None,
                 Ok(n) => {
                     if let Some(head) = self.intake.advance(n).expect("sound") {
@@ -179,7 +216,7 @@ impl Server {
                         let mut payload = vec![0; head.payload as usize];
                         let mut filled = 0;
                         while filled < payload.len() {
-                            match self.stream.read(&mut payload[filled..]) {
+                            match reader.read(&self.stream, &mut payload[filled..]) {
                                 Ok(0) | Err(_) => return None,
                                 Ok(n) => filled += n,
                             }
@@ -191,8 +228,8 @@ impl Server {
         }
     }
 
-    pub fn reply(&self, envelope: Envelope, reply: &Reply, payload: &[u8]) {
-        self.write(&reply_bytes(envelope, reply, payload));
+    pub fn reply(&mut self, envelope: Envelope, reply: &Reply, payload: &[u8]) {
+        self.send(&reply_bytes(envelope, reply, payload));
     }
 
     /// Serves one file whose bytes are in memory, until the client is gone.
@@ -239,7 +276,7 @@ pub fn on_all(server: impl Fn(Server) + Sync, client: impl Fn(Medium, Connection
         let (near, far) = medium.ends();
         std::thread::scope(|scope| {
             let server = &server;
-            scope.spawn(move || server(Server::let_in(far)));
+            scope.spawn(move || server(Server::let_in_by(far, medium.door())));
             let (connection, said, pool) =
                 Connection::over(near, format!("{medium:?}"), &hello(), &secret(), soon()).expect("let in");
             assert_eq!((said, pool.is_none()), (welcome(None), true));

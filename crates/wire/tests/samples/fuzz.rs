@@ -36,7 +36,7 @@ fn body_of_reply(reply: &Reply) -> Vec<u8> {
     bytes.split_off(HEAD)
 }
 
-/// A spoilt body, as if its checksum were right.
+/// A spoilt body.
 fn body(dice: &mut Dice) -> bool {
     if dice.coin() {
         let request = dice.any_request();

@@ -8,7 +8,7 @@ use pario_wire::message::{
     Access, Attributes, Change, Create, Entry, Failure, Held, Inode, Intent, Kind, Leases, Part, Prefetches,
     Range, RangeLocks, Recall, Reply, Request, Room, Run, Size, Slot, Status, What, Wish, Written,
 };
-use pario_wire::{Nonce, Secret, Side};
+use pario_wire::{Nonce, Protection, Secret, Transcript};
 
 /// A source of numbers (splitmix64).
 pub struct Dice(pub u64);
@@ -371,18 +371,23 @@ impl Dice {
             resume_ledger: self.maybe(Dice::small),
         };
         let (nonce, other) = (self.nonce(), self.nonce());
-        let proof = Secret::new(self.nonce().0).proof(Side::Server, &hello, nonce, other);
+        let protection = self.pick(&[Protection::Authenticated, Protection::Encrypted]);
+        let agreed = Transcript { hello, client: nonce, server: other, protection };
+        let proof = Secret::new(self.nonce().0).prove_server(&agreed);
         match self.below(5) {
             0 => Greeting::Hello { hello, nonce },
-            1 => Greeting::Challenge { nonce, proof },
+            1 => Greeting::Challenge { nonce, protection, proof },
             2 => Greeting::Answer { proof },
-            3 => Greeting::Welcome(Welcome {
-                block: self.small(),
-                metadata: ServerId(self.number() as u16),
-                cache: self.number(),
-                before: self.number(),
-                ledger: self.maybe(Dice::small),
-            }),
+            3 => {
+                let welcome = Welcome {
+                    block: self.small(),
+                    metadata: ServerId(self.number() as u16),
+                    cache: self.number(),
+                    before: self.number(),
+                    ledger: self.maybe(Dice::small),
+                };
+                Greeting::Welcome { welcome, proof }
+            }
             _ => Greeting::Refused(Refusal { kind: self.pick(&ErrorKind::ALL), text: self.text() }),
         }
     }

@@ -1,0 +1,115 @@
+//! Somebody between a client and a server, who sees every message and says what becomes of it: a TCP port that passes on
+//! greetings and records one at a time.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use pario::Target;
+use pario_transport::Address;
+use pario_wire::greeting::{PREFIX, Prefix};
+use pario_wire::{Opener, RECORD_HEAD};
+
+use super::site::Site;
+
+/// Which way a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Way {
+    ToServer,
+    ToClient,
+}
+
+/// A message that comes by. The first [`GREETINGS`] of each way of a connection are greetings, the others records.
+pub struct Message {
+    pub connection: u64,
+    pub way: Way,
+    pub number: usize,
+    pub bytes: Vec<u8>,
+}
+
+/// Each side says two things before the first record.
+pub const GREETINGS: usize = 2;
+
+/// What goes on instead of a message, and whether that is the last of the connection.
+pub struct Passed {
+    pub bytes: Vec<u8>,
+    pub closes: bool,
+}
+
+impl From<Vec<u8>> for Passed {
+    fn from(bytes: Vec<u8>) -> Passed {
+        Passed { bytes, closes: false }
+    }
+}
+
+type Meddle = Box<dyn FnMut(Message) -> Passed + Send>;
+
+/// Its threads end with the test's process.
+pub struct Middle {
+    port: u16,
+    meddle: Arc<Mutex<Meddle>>,
+}
+
+impl Middle {
+    /// Before the first server of a site. At first everything passes as it is.
+    pub fn before(site: &Site) -> Middle {
+        let target = Target::of_entry(&site.entry(), site.secret()).expect("it is up");
+        let tcp = target.servers[0].iter().find_map(|address| match address {
+            Address::Tcp(host, port) => Some((host.clone(), *port)),
+            Address::Unix(_) => None,
+        });
+        let address = tcp.expect("it listens");
+        let listener = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
+        let port = listener.local_addr().expect("it is bound").port();
+        let meddle: Arc<Mutex<Meddle>> = Arc::new(Mutex::new(Box::new(|message| message.bytes.into())));
+        let shared = Arc::clone(&meddle);
+        std::thread::spawn(move || {
+            for (connection, near) in (0..).zip(listener.incoming()) {
+                let (Ok(near), Ok(far)) = (near, TcpStream::connect(&address)) else { continue };
+                let twice = |one: &TcpStream| one.try_clone().expect("there are descriptors");
+                for (way, from, to) in
+                    [(Way::ToServer, twice(&near), twice(&far)), (Way::ToClient, far, near)]
+                {
+                    let meddle = Arc::clone(&shared);
+                    std::thread::spawn(move || pass(connection, way, from, to, &meddle));
+                }
+            }
+        });
+        Middle { port, meddle }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// From now on this says what passes.
+    pub fn set(&self, meddle: impl FnMut(Message) -> Passed + Send + 'static) {
+        *self.meddle.lock().expect("nobody panics with it") = Box::new(meddle);
+    }
+}
+
+fn pass(connection: u64, way: Way, mut from: TcpStream, mut to: TcpStream, meddle: &Mutex<Meddle>) {
+    for number in 0.. {
+        let Some(bytes) = next(&mut from, number < GREETINGS) else { break };
+        let message = Message { connection, way, number, bytes };
+        let passed = (meddle.lock().expect("nobody panics with it"))(message);
+        if to.write_all(&passed.bytes).is_err() || passed.closes {
+            break;
+        }
+    }
+    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+}
+
+/// The next message; `None` when there is none any more.
+fn next(from: &mut TcpStream, greets: bool) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; if greets { PREFIX } else { RECORD_HEAD }];
+    from.read_exact(&mut bytes).ok()?;
+    let length = match greets {
+        true => PREFIX + Prefix::decode(bytes[..].try_into().ok()?).ok()?.length as usize,
+        false => Opener::length(bytes[..].try_into().ok()?).ok()?,
+    };
+    let head = bytes.len();
+    bytes.resize(length, 0);
+    from.read_exact(&mut bytes[head..]).ok()?;
+    Some(bytes)
+}
