@@ -3,7 +3,7 @@
 use crate::geometry::{AT_ASLEEP, AT_DIRTY};
 use crate::ledger::Ledger;
 use crate::memory::Memory;
-use crate::state::{CLOSED, DIRTY, FLUSHING, PENDING, RETIRED, VALID, generation_of};
+use crate::state::{CLOSED, DIRTY, FLUSHING, PENDING, RETIRED, ROOM, VALID, generation_of};
 use crate::table::{Phase, Table};
 use pario_shm::Process;
 use pario_units::FileId;
@@ -71,6 +71,7 @@ pub(crate) fn read_table(memory: Arc<Memory>, pins: Arc<[AtomicU32]>, kept: usiz
             _ => Phase::Filling,
         };
         table.entry_mut(slot).phase = phase;
+        table.granted += u32::from(seen & ROOM != 0);
         match phase {
             Phase::Valid => {
                 table.index.entry(file).or_default().insert(block, slot);

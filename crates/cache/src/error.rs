@@ -47,6 +47,8 @@ pub enum Refused {
     Crowded,
     /// The server gave up the pool during the write, and may not have stored it: write again by asking the server.
     Retired,
+    /// The store may have no room for the write: ask the server for the block, to modify it, and write again.
+    NoRoom,
 }
 
 impl Error {

@@ -2,11 +2,12 @@
 
 use crate::geometry::AT_DIRTY;
 use crate::pool::Inner;
-use crate::state::{DIRTY, FLUSHING};
+use crate::state::{DIRTY, FLUSHING, ROOM};
 use crate::table::{Phase, Table};
 use pario_units::FileId;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A dirty block that the caller stores, and nobody else meanwhile.
 ///
@@ -31,9 +32,13 @@ impl Flush {
         let (file, block) = (entry.file, entry.block);
         // In this order: a kill in between leaves it dirty for a successor.
         memory.state(slot).set(FLUSHING);
-        if memory.state(slot).clear(DIRTY) & DIRTY != 0 {
+        // What is stored uses up the room that was reserved for it: a write from here on needs more.
+        let used = if table.plenty { 0 } else { ROOM };
+        let before = memory.state(slot).clear(DIRTY | used);
+        if before & DIRTY != 0 {
             memory.count_clean();
         }
+        table.withdrawn(before & used);
         Flush { inner: Arc::clone(inner), slot, file, block, end: memory.end(slot), stored: false }
     }
 
@@ -105,7 +110,7 @@ impl Flush {
         self.stored = true;
     }
 
-    /// It is not, and stays dirty.
+    /// It is not, and stays dirty. [`next_dirty`](crate::Pool::next_dirty) leaves it alone for a while.
     pub fn failed(self) {}
 }
 
@@ -116,8 +121,18 @@ impl Drop for Flush {
             self.inner.memory.make_dirty(self.slot);
         }
         self.inner.memory.state(self.slot).clear(FLUSHING);
-        table.entry_mut(self.slot).flushing = false;
+        let entry = table.entry_mut(self.slot);
+        entry.flushing = false;
+        entry.failures = if self.stored { 0 } else { entry.failures.saturating_add(1) };
+        entry.retry = rest_after(entry.failures).map(|rest| Instant::now() + rest);
     }
+}
+
+/// How long a block rests that could not be stored so often: twice as long each time.
+fn rest_after(failures: u8) -> Option<Duration> {
+    const MOST: Duration = Duration::from_secs(15);
+    let doubled = 1 << u32::from(failures.checked_sub(1)?).min(10);
+    Some((Duration::from_millis(250) * doubled).min(MOST))
 }
 
 /// Whether it may be flushed now.
@@ -125,6 +140,7 @@ fn is_ready(table: &mut Table, slot: u32) -> bool {
     let entry = table.entry(slot);
     !entry.flushing
         && !entry.cut
+        && entry.retry.is_none_or(|retry| retry <= Instant::now())
         && table.settle(slot) == Phase::Valid
         && table.memory.state(slot).get() & DIRTY != 0
 }

@@ -19,6 +19,9 @@
 //! clears `DIRTY`, copies out, stores, and clears `FLUSHING`: a write meanwhile makes the block dirty again,
 //! and a kill at any point leaves it dirty for the successor. Bytes of a block beyond its end are zeros.
 //!
+//! **A write counts only if the store has room for it** ([`Pool::set_plenty`]): a flag of the slot says so, and the writer
+//! looks at it in the step in which it makes the block dirty.
+//!
 //! **Where a block is can be made unknown** ([`Pool::renew`]): its slot gets another generation and is otherwise what it
 //! was. That is a close that lasts, so the same look through the ledgers tells who pinned it before.
 //!
@@ -46,6 +49,9 @@ mod pool;
 #[cfg(test)]
 mod races;
 mod renew;
+mod room;
+#[cfg(test)]
+mod room_races;
 mod state;
 mod table;
 

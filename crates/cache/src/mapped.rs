@@ -5,7 +5,7 @@ use crate::error::{Error, Refused, Result};
 use crate::geometry::{Geometry, LEDGER_WORDS};
 use crate::ledger::LedgerId;
 use crate::memory::{Memory, WRITING};
-use crate::state::{ABANDONED, CLOSED, DIRTY, PENDING, RETIRED, VALID, Word, generation_of};
+use crate::state::{ABANDONED, CLOSED, DIRTY, PENDING, RETIRED, ROOM, VALID, Word, generation_of};
 use pario_shm::Segment;
 use pario_units::FileId;
 use std::ops::Range;
@@ -72,7 +72,7 @@ impl Mapped {
         }
         self.memory.used(place.slot).note(self.memory.now());
         self.memory.ledger_hits(self.ledger).count();
-        Ok(Guard { hold, generation: place.generation })
+        Ok(Guard { hold, generation: place.generation, room: state & ROOM != 0 })
     }
 
     /// Takes a block that the server lent to be filled. Do so at once: others wait for it.
@@ -156,6 +156,8 @@ impl Drop for Hold<'_> {
 pub struct Guard<'a> {
     hold: Hold<'a>,
     generation: u32,
+    /// Whether the store had room for a write when the block was pinned.
+    room: bool,
 }
 
 impl Guard<'_> {
@@ -182,29 +184,37 @@ impl Guard<'_> {
         self.hold.memory.bytes(self.hold.slot, range.start, range.len(), |bytes| f(bytes))
     }
 
-    /// Copies bytes into the block. It must have room for them. A write that is [refused](Refused::Retired) is not done.
+    /// Copies bytes into the block, which must be large enough. A write that is [refused](Refused) does not count.
     #[inline]
     pub fn write(&self, at: u32, from: &[u8]) -> std::result::Result<(), Refused> {
-        if from.is_empty() {
-            return Ok(());
-        }
-        self.hold.begin_writing();
-        self.hold.memory.write(self.hold.slot, at, from);
-        self.hold.memory.written(self.hold.slot, at + from.len() as u32)
+        self.changing(at..at + from.len() as u32, |memory, slot| memory.write(slot, at, from))
     }
 
     /// Lets `f` write bytes of the block: the last of the range, and any others. What it does not touch
-    /// stays. A write that is [refused](Refused::Retired) is not done.
+    /// stays. A write that is [refused](Refused) does not count.
     #[inline]
     pub fn write_with<R>(
         &self,
         range: Range<u32>,
         f: impl FnOnce(&mut [u8]) -> R,
     ) -> std::result::Result<R, Refused> {
+        self.changing(range.clone(), |memory, slot| memory.bytes(slot, range.start, range.len(), f))
+    }
+
+    #[inline]
+    fn changing<R>(
+        &self,
+        range: Range<u32>,
+        change: impl FnOnce(&Memory, u32) -> R,
+    ) -> std::result::Result<R, Refused> {
+        if !self.room {
+            return Err(Refused::NoRoom);
+        }
+        let (memory, slot) = (self.hold.memory, self.hold.slot);
         self.hold.begin_writing();
-        let result = self.hold.memory.bytes(self.hold.slot, range.start, range.len(), f);
+        let result = change(memory, slot);
         if !range.is_empty() {
-            self.hold.memory.written(self.hold.slot, range.end)?;
+            memory.written(slot, range.end)?;
         }
         Ok(result)
     }
@@ -242,24 +252,23 @@ impl Pending<'_> {
         memory.used(slot).note(now);
         memory.modified(slot).note(now);
         self.published = true;
-        if !self.finish(VALID | DIRTY) {
-            return Err(Refused::Stale);
-        }
+        let before = self.finish(VALID | DIRTY).ok_or(Refused::Stale)?;
         memory.count_dirty();
-        Ok(())
+        if before & ROOM != 0 { Ok(()) } else { Err(Refused::NoRoom) }
     }
 
-    /// Ends the loan, unless the server has; whatever else it says about the slot stays.
-    fn finish(&self, flags: u64) -> bool {
+    /// Ends the loan, unless the server has; whatever else it says about the slot stays. The state before, if there was a
+    /// loan.
+    fn finish(&self, flags: u64) -> Option<u64> {
         let state = self.hold.memory.state(self.hold.slot);
         let mut seen = state.get();
         while generation_of(seen) == self.generation && seen & (PENDING | RETIRED) == PENDING {
             match state.replace(seen, seen & !PENDING | flags) {
-                Ok(_) => return true,
+                Ok(_) => return Some(seen),
                 Err(now) => seen = now,
             }
         }
-        false
+        None
     }
 }
 

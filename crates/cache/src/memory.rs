@@ -7,7 +7,7 @@ use crate::geometry::{
     AT_ASLEEP, AT_BLOCK, AT_CLOCK, AT_DIRTY, AT_EVENT, AT_HIGH, AT_LEDGERS, AT_MAGIC, AT_MARK, AT_SLOTS,
     AT_SUM, AT_VERSION, Geometry, HEAD, HEADER, LEDGER_WORDS, MAGIC, VERSION,
 };
-use crate::state::{DIRTY, RETIRED, Word};
+use crate::state::{DIRTY, RETIRED, ROOM, Word};
 use pario_shm::{NEIGHBOURHOOD, Segment};
 use pario_units::FileId;
 use std::ops::Range;
@@ -262,15 +262,17 @@ impl Memory {
     }
 
     /// After a write that reached to `end`: the caller has the slot pinned, and its bytes are in place. The server sets
-    /// [`RETIRED`] in the same word before its last look for dirty slots, so it either sees this write or refuses it.
+    /// [`RETIRED`] in the same word before its last look for dirty slots, so it either sees this write or refuses it; and a
+    /// flush that uses up the room for the block takes [`ROOM`] away in the step in which it makes the block clean.
     #[inline]
     pub fn written(&self, slot: u32, end: u32) -> std::result::Result<(), Refused> {
         self.end_word(slot).raise(u64::from(end));
         let now = self.now();
         self.used(slot).note(now);
         self.modified(slot).note(now);
-        match self.make_dirty(slot) & RETIRED {
-            0 => Ok(()),
+        match self.make_dirty(slot) & (RETIRED | ROOM) {
+            ROOM => Ok(()),
+            0 => Err(Refused::NoRoom),
             _ => Err(Refused::Retired),
         }
     }

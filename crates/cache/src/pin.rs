@@ -4,6 +4,7 @@ use crate::SlotRef;
 use crate::error::Refused;
 use crate::ledger::LedgerId;
 use crate::pool::Inner;
+use crate::state::ROOM;
 use crate::table::{Phase, Table};
 use pario_units::FileId;
 use std::ops::Range;
@@ -60,7 +61,7 @@ impl Pin {
         self.inner.memory.segment.insist();
     }
 
-    /// Copies bytes into the block, and [marks](Pin::mark_written) them. It must have room for them.
+    /// Copies bytes into the block, and [marks](Pin::mark_written) them. It must be large enough.
     pub fn write(&self, at: u32, from: &[u8]) -> Result<(), Refused> {
         self.put(at, from);
         self.mark_written(at..at + from.len() as u32)
@@ -84,13 +85,24 @@ impl Pin {
     }
 
     /// These bytes were written: the block is dirty and reaches at least so far. Refused, the pool is being
-    /// [given up](crate::Pool::retire), and the write does not count.
+    /// [given up](crate::Pool::retire), and the write does not count; or the store may have no room for it, and the write
+    /// counts once there is some ([`grant_room`](Pin::grant_room)).
     pub fn mark_written(&self, range: Range<u32>) -> Result<(), Refused> {
         assert!(range.end <= self.inner.memory.geometry.block, "{range:?} of a block");
         match range.is_empty() {
             true => Ok(()),
             false => self.inner.memory.written(self.slot, range.end),
         }
+    }
+
+    /// Whether the store has room for the block's next version. If not, reserve it, and [say so](Pin::grant_room).
+    pub fn has_room(&self) -> bool {
+        self.inner.memory.state(self.slot).get() & ROOM != 0 || self.inner.table().grant(self.slot, false)
+    }
+
+    /// Room is reserved for the block's next version.
+    pub fn grant_room(&self) {
+        self.inner.table().grant(self.slot, true);
     }
 }
 
@@ -161,9 +173,10 @@ impl Fill {
         Pin::new(&self.inner, &table, self.slot)
     }
 
-    /// A client is to fill all of it. Others find the block busy until it has, or until it is gone.
-    pub fn lend(self, ledger: LedgerId) -> SlotRef {
-        self.inner.table().lend(self.slot, ledger.0);
+    /// A client is to fill all of it. Others find the block busy until it has, or until it is gone. `reserved`: room
+    /// is reserved for it.
+    pub fn lend(self, ledger: LedgerId, reserved: bool) -> SlotRef {
+        self.inner.table().lend(self.slot, ledger.0, reserved);
         SlotRef { slot: self.slot, generation: self.generation }
     }
 }

@@ -241,9 +241,17 @@ impl Pool {
 
     /// Up to `most` dirty blocks that nobody else flushes: the least recently modified first, of whatever
     /// file, each with the dirty blocks right after it and before it. They come in order of files and blocks,
-    /// so that neighbours can be stored with one write.
+    /// so that neighbours can be stored with one write. Those that could not be stored just now are left out.
     pub fn next_dirty(&self, most: usize) -> Vec<Flush> {
         Flush::oldest(&self.inner, most)
+    }
+
+    /// Blocks that could not be stored are [next](Pool::next_dirty) again: something has changed. Wakes who flushes.
+    pub fn retry_failed(&self) {
+        let mut table = self.inner.table();
+        table.entries.iter_mut().for_each(|entry| entry.retry = None);
+        drop(table);
+        self.wake();
     }
 
     /// For storing what is dirty now, of one file or of all.

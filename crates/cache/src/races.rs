@@ -68,7 +68,7 @@ impl Stage {
     fn lent() -> Stage {
         let mut stage = Stage::empty(1);
         let Get::Fill(fill) = stage.pool.get(FILE, 0) else { panic!("empty") };
-        stage.place = fill.lend(stage.clients[0].ledger());
+        stage.place = fill.lend(stage.clients[0].ledger(), false);
         stage
     }
 
@@ -287,6 +287,7 @@ fn who_knew_where_a_renewed_block_was_is_seen_or_fails() {
             assert_eq!(all_of(&pin)[100], if wrote { b'w' } else { b'a' });
             assert!(stage.clients[0].pin(pin.slot_ref(), FILE, 0).is_ok(), "who asks finds it");
             drop(pin);
+            stage.pool.retry_failed();
             stage.flush();
             let stored = stage.stored.lock().unwrap()[100];
             assert_eq!(stored, if wrote { b'w' } else { 0 }, "and what is dirty is stored");
@@ -421,7 +422,7 @@ fn script(at: &std::path::Path) {
         while loan.is_none() && place.is_none() {
             match pool.get(FILE, block) {
                 Get::Hit(pin) => place = Some(pin.slot_ref()),
-                Get::Fill(fill) if version % 2 == 0 => loan = Some(fill.lend(ledger)),
+                Get::Fill(fill) if version % 2 == 0 => loan = Some(fill.lend(ledger, false)),
                 Get::Fill(mut fill) => {
                     let stored = std::fs::read(at.with_extension(block.to_string())).unwrap_or_default();
                     fill.bytes(0..stored.len() as u32, |bytes| bytes.copy_from_slice(&stored));

@@ -18,6 +18,8 @@ pub(crate) const CLOSED: u64 = 32;
 pub(crate) const ABANDONED: u64 = 64;
 /// The server is giving up the pool: a write that finds this when it sets [`DIRTY`] does not count.
 pub(crate) const RETIRED: u64 = 128;
+/// The store has room for the block's next version: a write that does not find this when it sets [`DIRTY`] does not count.
+pub(crate) const ROOM: u64 = 256;
 
 /// A state without flags. The generation is the upper half of the word.
 pub(crate) fn generation(number: u32) -> u64 {

@@ -42,6 +42,9 @@ pub(crate) struct Entry {
     pub cut: bool,
     /// It is free and all zeros.
     pub blank: bool,
+    /// How often in a row it could not be stored, and when that is tried again unless somebody asks for it.
+    pub failures: u8,
+    pub retry: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -69,6 +72,10 @@ pub(crate) struct Table {
     /// The pool is being given up: no state is without [`RETIRED`].
     pub retired: bool,
     pub clock: u64,
+    /// Whether the store has room for every block of the pool, whatever becomes of them.
+    pub plenty: bool,
+    /// Slots that the store has room for.
+    pub granted: u32,
     /// Slots to flush next, with their last modification, in this order.
     pub aged: VecDeque<(u64, u32)>,
     pub tally: Tally,
@@ -85,6 +92,8 @@ impl Table {
             flushing: false,
             cut: false,
             blank: true,
+            failures: 0,
+            retry: None,
         };
         let geometry = memory.geometry;
         Table {
@@ -99,6 +108,8 @@ impl Table {
             cuts: HashMap::new(),
             retired: false,
             clock: 0,
+            plenty: true,
+            granted: 0,
             aged: VecDeque::new(),
             tally: Tally::default(),
         }
@@ -188,14 +199,15 @@ impl Table {
     /// Somebody scribbled on the state of a valid slot: it is what the server says, and dirty to be sure.
     fn repair(&mut self, slot: u32) {
         let entry = *self.entry(slot);
-        let mut state = self.fresh(entry.generation) | VALID | DIRTY;
+        let mut state = self.fresh(entry.generation) | VALID | DIRTY | self.room_if(false);
         if entry.cut {
             state |= CLOSED;
         }
         if entry.flushing {
             state |= FLUSHING;
         }
-        self.memory.state(slot).put(state);
+        let before = self.memory.state(slot).swap(state);
+        self.withdrawn(before);
     }
 
     /// A state with no flags but those that all have.
@@ -226,6 +238,7 @@ impl Table {
         let entry = self.entry_mut(slot);
         let blank = std::mem::take(&mut entry.blank);
         (entry.file, entry.block, entry.phase) = (file, block, Phase::Filling);
+        (entry.failures, entry.retry) = (0, None);
         let number = entry.generation;
         self.soiled -= u32::from(!blank);
         let before = self.index.entry(file).or_default().insert(block, slot);
@@ -282,9 +295,11 @@ impl Table {
                 self.index.remove(&file);
             }
         }
-        if self.memory.state(slot).swap(self.fresh(number)) & DIRTY != 0 {
+        let before = self.memory.state(slot).swap(self.fresh(number));
+        if before & DIRTY != 0 {
             self.memory.count_clean();
         }
+        self.withdrawn(before);
         self.soiled += 1;
         self.free.push(slot);
     }
@@ -338,13 +353,14 @@ impl Table {
     }
 
     /// The slot becomes a client's to fill.
-    pub fn lend(&mut self, slot: u32, ledger: u32) {
+    pub fn lend(&mut self, slot: u32, ledger: u32, reserved: bool) {
         let entry = self.entry_mut(slot);
         assert_eq!(entry.phase, Phase::Filling);
         entry.phase = Phase::Lent { ledger, since: Some(Instant::now()) };
         let number = entry.generation;
         self.memory.borrower(slot).put(u64::from(ledger) + 1);
-        self.memory.state(slot).put(self.fresh(number) | PENDING);
+        let room = self.room_if(reserved);
+        self.memory.state(slot).put(self.fresh(number) | PENDING | room);
     }
 
     /// A filled slot becomes everybody's.
@@ -354,7 +370,8 @@ impl Table {
         entry.phase = Phase::Valid;
         let number = entry.generation;
         self.memory.set_end(slot, end);
-        self.memory.state(slot).put(self.fresh(number) | VALID);
+        let room = self.room_if(false);
+        self.memory.state(slot).put(self.fresh(number) | VALID | room);
     }
 
     /// How far a file reaches, as far as its blocks here tell.

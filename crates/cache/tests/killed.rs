@@ -119,7 +119,7 @@ fn scene(role: &str) -> (Dir, Pool, LedgerId, Client) {
     let mut client = Client::start(&dir, role);
     let ledger = pool.take_ledger(client.pid()).unwrap();
     let place = match pool.get(FILE, 0) {
-        Get::Fill(fill) if role == "fills" => fill.lend(ledger),
+        Get::Fill(fill) if role == "fills" => fill.lend(ledger, false),
         Get::Fill(fill) => fill.done(BLOCK).slot_ref(),
         other => panic!("{other:?}"),
     };

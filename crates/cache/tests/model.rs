@@ -235,7 +235,7 @@ impl<'a> Run<'a> {
             }
             Op::Overwrite { file, block, byte, publish } => {
                 if let Get::Fill(fill) = self.pool().get(id(file), block.into()) {
-                    let place = fill.lend(self.client.ledger());
+                    let place = fill.lend(self.client.ledger(), false);
                     assert!(matches!(self.pool().get(id(file), block.into()), Get::Busy));
                     let mut pending = self.client.claim(place, id(file), block.into()).unwrap();
                     pending.write(0, &vec![byte; BLOCK as usize]);
@@ -254,6 +254,8 @@ impl<'a> Run<'a> {
             Op::Hold { .. } => {}
             Op::LetGo => drop(self.held.pop()),
             Op::Flush { most, works } => {
+                // What failed before is tried again.
+                self.pool().retry_failed();
                 let dirty = self.pool().counters().dirty;
                 let flushes = self.pool().next_dirty(most.into());
                 assert_eq!(flushes.len(), usize::from(most).min(dirty as usize));

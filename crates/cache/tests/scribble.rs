@@ -93,7 +93,7 @@ proptest! {
                 }
                 Op::Lend { file, block, publish } => {
                     if let Get::Fill(fill) = pool.get(FileId(file), block) {
-                        let place = fill.lend(client.ledger());
+                        let place = fill.lend(client.ledger(), false);
                         if let Ok(pending) = client.claim(place, FileId(file), block) && publish {
                             let _ = pending.publish(BLOCK);
                         }

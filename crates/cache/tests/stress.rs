@@ -102,7 +102,7 @@ impl Writer<'_> {
         let file = self.own_file();
         match self.pool.get(file, block) {
             Get::Fill(fill) => {
-                let place = fill.lend(self.mapped.ledger());
+                let place = fill.lend(self.mapped.ledger(), false);
                 let mut pending = self.mapped.claim(place, file, block).unwrap();
                 pending.write(0, &[value; BLOCK as usize]);
                 if self.dice.roll(8) == 0 {
