@@ -254,6 +254,23 @@ impl Pool {
         self.wake();
     }
 
+    /// Whether there are blocks that could not be stored just now, and none is being stored: with those alone, no slot
+    /// becomes clean.
+    pub fn is_stuck(&self) -> bool {
+        let mut table = self.inner.table();
+        let mut rests = false;
+        for slot in 0..self.geometry().slots {
+            let entry = table.entry(slot);
+            if entry.flushing {
+                return false;
+            }
+            if entry.retry.is_some() && table.settle(slot) == Phase::Valid {
+                rests |= self.inner.memory.state(slot).get() & DIRTY != 0;
+            }
+        }
+        rests
+    }
+
     /// For storing what is dirty now, of one file or of all.
     pub fn sweep(&self, file: Option<FileId>) -> Sweep {
         Sweep::new(&self.inner, file)

@@ -278,6 +278,7 @@ impl Task {
                 if !tier.truncate(known(*file)?, *end, *truncation, &mut self.cut)? {
                     return Ok(Verdict::Later);
                 }
+                tier.note_freed(counters);
                 Reply::Done
             }
             Request::Fence { file, truncation } => match tier.fence(known(*file)?, *truncation)? {
@@ -320,6 +321,7 @@ impl Task {
                     if !tier.remove(known(*file)?, &mut self.cut)? {
                         return Ok(Verdict::Later);
                     }
+                    tier.note_freed(counters);
                     core.locks.removed(*file);
                     self.removed += 1;
                     self.passage = None;

@@ -17,7 +17,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use pario_units::FileId;
 use pario_wire::message::Failure;
 
 use crate::core::{Core, lock};
@@ -222,7 +221,7 @@ impl Core {
     fn drain(&self) -> Result<()> {
         self.ending.begun.store(true, Ordering::Release);
         // The bulk of it while requests can still be finished.
-        self.tier.sync_now(FileId(0), &self.counters)?;
+        self.tier.store_all(&self.counters)?;
         self.ending.set_closed(true);
         self.tier.retire(&self.counters)?;
         self.names.as_ref().map_or(Ok(()), |names| names.sync())

@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use pario_units::{ErrorKind, ServerId};
 use pario_wire::message::{Failure, STALE};
 
+/// The system's numbers for a full medium and for a quota that is used up.
+const ENOSPC: i32 = 28;
+const EDQUOT: i32 = 122;
+
 /// A failed request, or a server that cannot start.
 #[derive(Debug)]
 pub enum Error {
@@ -24,6 +28,22 @@ pub enum Error {
     NotLocal,
     /// The blocks of a request stayed in use by others until its deadline.
     Busy,
+    /// The storage has no room for what was to be written.
+    NoRoom {
+        /// Where it is.
+        directory: std::path::PathBuf,
+        /// Bytes that are free.
+        free: u64,
+        /// Whether the medium is full, or a quota is used up.
+        kind: ErrorKind,
+    },
+    /// What clients have written could not all be stored.
+    Unstored {
+        /// How many bytes are left, at most.
+        bytes: u64,
+        /// Why.
+        cause: Box<Error>,
+    },
     /// Bytes that a request needs stayed in the cache of other processes until its deadline.
     Leased,
     /// A lease for a team that could not be told when to give it up.
@@ -69,6 +89,8 @@ impl Error {
             Error::NotMetadata | Error::NotLocal => ErrorKind::Protocol,
             Error::Locks(e) => e.kind(),
             Error::Busy | Error::Leased | Error::Locked => ErrorKind::FileInUse,
+            Error::NoRoom { kind, .. } => *kind,
+            Error::Unstored { cause, .. } => cause.kind(),
             Error::TooMany(_) => ErrorKind::NoMem,
             Error::NoLock | Error::NoCounter | Error::LeaseLost => ErrorKind::Io,
             Error::Starting | Error::Ending | Error::NoAddress(_) => ErrorKind::Unreachable,
@@ -89,6 +111,10 @@ impl Error {
         match self {
             Error::Names(e) => e.errno(),
             Error::LeaseLost => STALE,
+            Error::Store(e) => e.errno(),
+            Error::NoRoom { kind: ErrorKind::Quota, .. } => EDQUOT,
+            Error::NoRoom { .. } => ENOSPC,
+            Error::Unstored { cause, .. } => cause.errno(),
             Error::System(_, e) => e.raw_os_error().unwrap_or(0),
             _ => 0,
         }
@@ -108,6 +134,16 @@ impl std::fmt::Display for Error {
             Error::Busy => f.write_str(
                 "the cache has no room: every block is in use or waits for storage; try again, or give the \
                  servers a larger cache",
+            ),
+            Error::NoRoom { directory, free, kind } => {
+                let what = if *kind == ErrorKind::Quota { "Disk quota exceeded" } else { "No space left" };
+                let (directory, left) = (directory.display(), free >> 10);
+                write!(f, "{what} in {directory} ({left} KiB free): remove files, or give the server more room")
+            }
+            Error::Unstored { bytes, cause } => write!(
+                f,
+                "{} KiB that were written cannot be stored and stay in the cache: {cause}",
+                bytes.div_ceil(1024)
             ),
             Error::Leased => f.write_str(
                 "other processes have these bytes in their caches and did not give them up in time; try again",

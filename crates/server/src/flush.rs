@@ -36,6 +36,14 @@ pub(crate) struct Syncing {
     failure: Option<Error>,
 }
 
+/// What became of blocks that were to be written.
+struct WrittenOut {
+    /// How many are in the store.
+    stored: usize,
+    /// The first failure.
+    failure: Option<Error>,
+}
+
 /// How far something got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
@@ -59,9 +67,8 @@ impl Tier {
     pub fn sync(&self, syncing: &mut Syncing, counters: &Counters) -> Result<Progress> {
         match syncing.sweep.next(BATCH) {
             Step::Flush(flushes) => {
-                if let Err(e) = self.write_out(flushes, counters) {
-                    syncing.failure.get_or_insert(e);
-                }
+                let outcome = self.write_out(flushes, counters);
+                syncing.failure = syncing.failure.take().or(outcome.failure);
                 Ok(Progress::Some)
             }
             Step::Wait => Ok(Progress::None),
@@ -81,28 +88,43 @@ impl Tier {
         }
     }
 
+    /// Writes everything that is dirty now; says how much of it cannot be stored.
+    pub fn store_all(&self, counters: &Counters) -> Result<()> {
+        self.sync_now(FileId(0), counters).map_err(|cause| {
+            let bytes = u64::from(self.pool.dirty()) * u64::from(self.pool.geometry().block);
+            Error::Unstored { bytes, cause: Box::new(cause) }
+        })
+    }
+
     /// Everything to the medium, and no more from clients that have mapped the pool. If it fails, all is as before.
     pub fn retire(&self, counters: &Counters) -> Result<()> {
         // The bulk of it while they can still work; then only what they did meanwhile.
-        self.sync_now(FileId(0), counters)?;
+        self.store_all(counters)?;
         let begun = Instant::now();
         while !self.pool.close() && begun.elapsed() < FAREWELL {
             std::thread::sleep(Duration::from_millis(1));
         }
         // A client that is stopped in the middle of a copy learns from here on that its write does not count.
         self.pool.retire();
-        let outcome = self.sync_now(FileId(0), counters).and_then(|()| Ok(self.store.sync_all()?));
+        let outcome = self.store_all(counters).and_then(|()| Ok(self.store.sync_all()?));
         if outcome.is_err() {
             self.pool.reopen();
         }
         outcome
     }
 
-    /// For who found no slot to use: whether there may be one now.
+    /// For a request that found no slot to use: whether there may be one now. If blocks are in the way that cannot be
+    /// stored, and nothing else, that is the error; the store is not asked again for the sake of every request.
     pub fn make_room(&self, counters: &Counters) -> Result<bool> {
         let flushes = self.pool.next_dirty(BATCH / 4);
-        let some = !flushes.is_empty();
-        self.write_out(flushes, counters).map(|()| some)
+        if flushes.is_empty() {
+            return match self.room.failure().filter(|_| self.pool.is_stuck()) {
+                Some(failure) => Err(failure),
+                None => Ok(false),
+            };
+        }
+        let outcome = self.write_out(flushes, counters);
+        if outcome.stored > 0 { Ok(true) } else { outcome.failure.map_or(Ok(true), Err) }
     }
 
     /// The flusher's life.
@@ -129,8 +151,8 @@ impl Tier {
             };
             since = None;
             match self.flush_down_to(target, stop, counters) {
-                Ok(()) => patience = PATIENCE,
-                Err(_) => {
+                true => patience = PATIENCE,
+                false => {
                     bell.rest(patience);
                     patience = (patience * 2).min(MOST_PATIENCE);
                 }
@@ -138,22 +160,26 @@ impl Tier {
         }
     }
 
-    fn flush_down_to(&self, target: u32, stop: &AtomicBool, counters: &Counters) -> Result<()> {
+    /// Stores blocks until no more than so many are dirty; whether that worked. Blocks that cannot be stored rest, so
+    /// those of other files come after them.
+    fn flush_down_to(&self, target: u32, stop: &AtomicBool, counters: &Counters) -> bool {
         while self.pool.dirty() > target && !stop.load(Ordering::Acquire) {
             let flushes = self.pool.next_dirty(BATCH);
             if flushes.is_empty() {
-                break;
+                return !self.pool.is_stuck();
             }
-            self.write_out(flushes, counters)?;
+            if self.write_out(flushes, counters).stored == 0 {
+                return false;
+            }
         }
-        Ok(())
+        true
     }
 
     /// Writes blocks, neighbours together. Goes on after a failure, so that one file's trouble does not keep the
-    /// others from storage; the first failure is the result.
-    fn write_out(&self, flushes: Vec<Flush>, counters: &Counters) -> Result<()> {
+    /// others from storage.
+    fn write_out(&self, flushes: Vec<Flush>, counters: &Counters) -> WrittenOut {
         let size = self.pool.geometry().block as usize;
-        let mut outcome = Ok(());
+        let mut outcome = WrittenOut { stored: 0, failure: None };
         let mut rest = flushes.into_iter().peekable();
         while let Some(first) = rest.next() {
             let mut group = vec![first];
@@ -165,7 +191,11 @@ impl Tier {
             {
                 group.push(next);
             }
-            outcome = outcome.and(self.write_group(group, size, counters));
+            let blocks = group.len();
+            match self.write_group(group, size, counters) {
+                Ok(()) => outcome.stored += blocks,
+                Err(e) => outcome.failure = outcome.failure.or(Some(e)),
+            }
         }
         outcome
     }
@@ -176,6 +206,7 @@ impl Tier {
             Ok(()) => {
                 counters.flushed_blocks.add(group.len() as u64);
                 counters.store_written_bytes.add((group.len() * size) as u64);
+                self.note_stored(group.len(), counters);
                 group.into_iter().for_each(Flush::clean);
                 Ok(())
             }
@@ -183,6 +214,7 @@ impl Tier {
                 counters.flush_errors.add(1);
                 counters.store_failed(&e);
                 group.into_iter().for_each(Flush::failed);
+                self.note_failure(&e, counters);
                 Err(e.into())
             }
         }

@@ -25,6 +25,7 @@ mod peers;
 mod pieces;
 mod prefetch;
 mod pulse;
+mod room;
 mod session;
 mod start;
 mod status;

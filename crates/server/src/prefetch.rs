@@ -329,7 +329,7 @@ mod tests {
             let geometry = Geometry { block: BLOCK as u32, slots: SLOTS, ledgers: 4 };
             let identity = Identity { partition: PartitionId(1), server: ServerId(0) };
             let pool = Pool::create(&dir.join("pool"), geometry, identity).unwrap();
-            Site { tier: Tier::new(pool, Box::new(store)), counters: Counters::new(), dir }
+            Site { tier: Tier::new(pool, Box::new(store), &dir), counters: Counters::new(), dir }
         }
 
         /// Loads everything that waits.

@@ -449,7 +449,7 @@ impl Session {
             && is_trouble(failure.kind)
         {
             core.counters.errors.add(1);
-            core.counters.remember(failure.text.clone());
+            core.counters.remember_failure(failure.kind, failure.text.clone());
         }
         self.outbox.put_reply(envelope, reply, payload)?;
         self.moved += payload as u64;

@@ -122,7 +122,10 @@ impl Server {
 
     /// Tells it where the partition's servers are, in their order.
     pub fn set_peers(&self, addresses: Vec<Vec<Address>>) {
+        let is_here = |at: &&Vec<Address>| at.iter().any(|address| matches!(address, Address::Unix(_)));
+        let here = addresses.iter().filter(is_here).count() as u64;
         self.core.peers.set_addresses(addresses);
+        self.core.tier.share_medium(here, &self.core.counters);
     }
 
     /// What another thread, such as one that hears of signals, ends the server by.
@@ -244,7 +247,7 @@ fn tier(config: &Config, store: Box<dyn Store>) -> Result<Found> {
                 adopted = Some(found);
                 let same = pool.geometry() == geometry && !found.foreign && found.lost.is_none();
                 past = Past::of(&config.run_directory, pool.mark(), config.block.into());
-                let tier = Tier::new(pool, store);
+                let tier = Tier::new(pool, store, &config.directory);
                 if same && past.is_some() {
                     return Ok(Found { tier, adopted, past, loss });
                 }
@@ -266,7 +269,7 @@ fn tier(config: &Config, store: Box<dyn Store>) -> Result<Found> {
             Err(e) => return Err(e.into()),
         }
     }
-    let tier = Tier::new(Pool::create(&path, geometry, identity)?, store);
+    let tier = Tier::new(Pool::create(&path, geometry, identity)?, store, &config.directory);
     Ok(Found { tier, adopted, past, loss })
 }
 

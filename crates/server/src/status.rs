@@ -3,11 +3,17 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use pario_units::{ErrorKind, Stamp};
 
+use crate::room::is_full;
+
 /// How many failures are kept in words.
 const REMEMBERED: usize = 16;
+
+/// The same failure goes to the log no more often than that.
+const LOGGED_AGAIN: Duration = Duration::from_secs(60);
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -21,6 +27,16 @@ impl Count {
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
+}
+
+/// A failure in words.
+#[derive(Debug)]
+struct Note {
+    /// If only one of the kind is kept.
+    kind: Option<ErrorKind>,
+    text: String,
+    /// When it went to the log.
+    logged: Instant,
 }
 
 #[derive(Debug)]
@@ -38,7 +54,7 @@ pub(crate) struct Counters {
     pub store_read_bytes: Count,
     pub store_written_bytes: Count,
     pub damaged: Count,
-    last: Mutex<VecDeque<String>>,
+    last: Mutex<VecDeque<Note>>,
 }
 
 /// Writes a line to the server's log, which is its standard error. A log that cannot be written is no reason to stop:
@@ -70,13 +86,25 @@ impl Counters {
 
     /// Keeps a failure in words. The same one again is counted by its caller, not repeated here.
     pub fn remember(&self, what: String) {
+        self.note(None, what);
+    }
+
+    /// The same for one of this kind. Of those that say that there is no room only the last is kept.
+    pub fn remember_failure(&self, kind: ErrorKind, what: String) {
+        self.note(Some(kind).filter(|kind| is_full(*kind)), what);
+    }
+
+    fn note(&self, kind: Option<ErrorKind>, text: String) {
         let mut last = self.last.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if last.front() != Some(&what) {
-            last.push_front(what.clone());
-            last.truncate(REMEMBERED);
-            // Nobody waits for a log that is slow.
-            drop(last);
-            log(&what);
+        let same = |note: &Note| note.kind == kind && (kind.is_some() || note.text == text);
+        let known = last.iter().position(same).and_then(|index| last.remove(index));
+        let logged = known.map(|note| note.logged).filter(|logged| logged.elapsed() < LOGGED_AGAIN);
+        last.push_front(Note { kind, text: text.clone(), logged: logged.unwrap_or_else(Instant::now) });
+        last.truncate(REMEMBERED);
+        // Nobody waits for a log that is slow.
+        drop(last);
+        if logged.is_none() {
+            log(&text);
         }
     }
 
@@ -84,11 +112,11 @@ impl Counters {
         if error.kind() == ErrorKind::Damaged {
             self.damaged.add(1);
         }
-        self.remember(error.to_string());
+        self.remember_failure(error.kind(), error.to_string());
     }
 
     pub fn last_errors(&self) -> Vec<String> {
         let last = self.last.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        last.iter().cloned().collect()
+        last.iter().map(|note| note.text.clone()).collect()
     }
 }

@@ -4,6 +4,7 @@
 //! all slots are pinned, the caller is told how far it got and comes again.
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::core::lock;
 use crate::error::{Error, Result};
 use crate::pieces::Pieces;
 use crate::prefetch::Prefetches;
+use crate::room::Room;
 use crate::status::Counters;
 
 /// Most blocks that one acquire answers, and that one access of the store moves.
@@ -31,6 +33,7 @@ pub(crate) struct Tier {
     pub prefetches: Prefetches,
     /// Held while a truncation starts or is fenced.
     truncating: Mutex<()>,
+    pub room: Room,
     block: u64,
 }
 
@@ -76,9 +79,11 @@ impl Bytes<'_> {
 }
 
 impl Tier {
-    pub fn new(pool: Pool, store: Box<dyn Store>) -> Tier {
+    /// The store is in this directory.
+    pub fn new(pool: Pool, store: Box<dyn Store>, directory: &Path) -> Tier {
         let block = u64::from(pool.geometry().block);
-        Tier { pool, store, prefetches: Prefetches::default(), truncating: Mutex::default(), block }
+        let room = Room::new(directory.to_owned());
+        Tier { pool, store, prefetches: Prefetches::default(), truncating: Mutex::default(), room, block }
     }
 
     /// Keeps memory ready for blocks that come.
@@ -99,6 +104,7 @@ impl Tier {
         done: &mut usize,
         counters: &Counters,
     ) -> Result<Moved> {
+        let mut reserved = 0..0;
         while let Some(next) = pieces.peek() {
             let part = self.part(next.at, usize::try_from(next.len).unwrap_or(usize::MAX));
             let here = *done..*done + part.len;
@@ -106,11 +112,23 @@ impl Tier {
                 return Ok(Moved::Available);
             }
             match (self.pool.get(file, part.block), &mut bytes) {
-                (Get::Hit(pin), bytes) => self.copy(&pin, part.block, pieces, bytes, done)?,
+                (Get::Hit(pin), Bytes::Out(to)) => self.copy_out(&pin, part.block, pieces, to, done),
+                (Get::Hit(pin), Bytes::In(from)) => {
+                    let upto = pieces.upto().div_ceil(self.block);
+                    self.assure(&pin, upto, &mut reserved, counters)?;
+                    let written = self.copy_in(&pin, part.block, pieces, from, done);
+                    self.mark_written(&pin, written, counters)?;
+                }
                 (Get::Fill(mut fill), Bytes::In(from)) if part.len as u64 == self.block => {
+                    let blocks = part.block..pieces.upto().div_ceil(self.block);
+                    let is_reserved = self.assure_new(file, blocks, &mut reserved, counters)?;
                     let whole = 0..self.block as u32;
                     fill.bytes(whole.clone(), |slot| slot.copy_from_slice(&from[here]));
-                    fill.done(whole.end).mark_written(whole).map_err(refused)?;
+                    let pin = fill.done(whole.end);
+                    if is_reserved {
+                        pin.grant_room();
+                    }
+                    self.mark_written(&pin, whole.end, counters)?;
                     *done += part.len;
                     pieces.advance(part.len as u64);
                 }
@@ -137,35 +155,52 @@ impl Tier {
         Ok(Moved::All)
     }
 
-    /// Copies all pieces that follow in this block, as far as there are bytes.
-    fn copy(
+    /// Copies all pieces that follow in this block out of it, as far as there is room.
+    fn copy_out(&self, pin: &Pin, block: u64, pieces: &mut Pieces, to: &mut [u8], done: &mut usize) {
+        self.each_piece(block, pieces, to.len(), done, |part, here| pin.read(part.within, &mut to[here]));
+    }
+
+    /// Copies all pieces that follow in this block into it, as far as there are bytes; how far that reaches.
+    fn copy_in(&self, pin: &Pin, block: u64, pieces: &mut Pieces, from: &[u8], done: &mut usize) -> u32 {
+        let mut written = 0;
+        self.each_piece(block, pieces, from.len(), done, |part, here| {
+            pin.put(part.within, &from[here]);
+            written = written.max(part.within + part.len as u32);
+        });
+        written
+    }
+
+    /// Passes over the pieces that follow in a block, as far as their bytes are among the first `len` of the payload.
+    fn each_piece(
         &self,
-        pin: &Pin,
         block: u64,
         pieces: &mut Pieces,
-        bytes: &mut Bytes<'_>,
+        len: usize,
         done: &mut usize,
-    ) -> Result<()> {
-        let mut written = 0;
+        mut copy: impl FnMut(&Part, Range<usize>),
+    ) {
         while let Some(next) = pieces.peek()
             && next.at / self.block == block
         {
             let part = self.part(next.at, usize::try_from(next.len).unwrap_or(usize::MAX));
             let here = *done..*done + part.len;
-            if here.end > bytes.len() {
+            if here.end > len {
                 break;
             }
-            match bytes {
-                Bytes::Out(to) => pin.read(part.within, &mut to[here]),
-                Bytes::In(from) => {
-                    pin.put(part.within, &from[here]);
-                    written = written.max(part.within + part.len as u32);
-                }
-            }
+            copy(&part, here);
             *done += part.len;
             pieces.advance(part.len as u64);
         }
-        pin.mark_written(0..written).map_err(refused)
+    }
+
+    /// Bytes up to this one were written to a block. A flush meanwhile may have used up the room for it.
+    fn mark_written(&self, pin: &Pin, end: u32, counters: &Counters) -> Result<()> {
+        match pin.mark_written(0..end) {
+            Ok(()) => Ok(()),
+            Err(Refused::NoRoom) => self.assure(pin, pin.block() + 1, &mut (0..0), counters),
+            // The pool is being given up: the last look for dirty blocks may have been before this write.
+            Err(Refused::Retired | Refused::Stale | Refused::Crowded) => Err(Error::Ending),
+        }
     }
 
     /// Reads a block that is not in the pool, and for which there is no room.
@@ -220,12 +255,19 @@ impl Tier {
         for run in runs {
             let mut block = run.first;
             let end = self.check_run(run)?;
+            let mut reserved = 0..0;
             while block < end {
                 if slots.len() == BATCH {
                     return Ok(slots);
                 }
                 match self.pool.get(file, block) {
                     Get::Hit(pin) => {
+                        if intent != Intent::Read {
+                            match self.assure(&pin, end, &mut reserved, counters) {
+                                Err(_) if !slots.is_empty() => return Ok(slots),
+                                assured => assured?,
+                            }
+                        }
                         let found = pin.slot_ref();
                         slots.push(Slot {
                             block,
@@ -236,7 +278,10 @@ impl Tier {
                         block += 1;
                     }
                     Get::Fill(fill) if intent == Intent::Overwrite => {
-                        let lent = fill.lend(ledger);
+                        let lent = match self.assure_new(file, block..end, &mut reserved, counters) {
+                            Err(_) if !slots.is_empty() => return Ok(slots),
+                            is_reserved => fill.lend(ledger, is_reserved?),
+                        };
                         slots.push(Slot {
                             block,
                             slot: lent.slot,
@@ -281,7 +326,10 @@ impl Tier {
                 let Ok(together) = self.store.together(file, last, u64::from(ahead) + 1) else { return };
                 end.min(last + together)
             }
-            Intent::Modify | Intent::Overwrite if next >= stored => i64::MAX as u64 / self.block,
+            // Room that is scarce is not set aside for what may never be written.
+            Intent::Modify | Intent::Overwrite if next >= stored && self.has_plenty() => {
+                i64::MAX as u64 / self.block
+            }
             Intent::Modify | Intent::Overwrite => next,
         };
         let run = next..upto.min(next + u64::from(ahead).min(room)).max(next);
@@ -418,9 +466,4 @@ impl Tier {
         }
         Ok(())
     }
-}
-
-/// A write to a pool that is being given up does not count: the last look for dirty blocks may have been before it.
-fn refused(_: Refused) -> Error {
-    Error::Ending
 }

@@ -246,7 +246,7 @@ impl Data {
             }
             let (place, pending) = match found {
                 Get::Hit(pin) => (pin.slot_ref(), false),
-                Get::Fill(fill) if intent == Intent::Overwrite => (fill.lend(ledger), true),
+                Get::Fill(fill) if intent == Intent::Overwrite => (fill.lend(ledger, false), true),
                 Get::Fill(fill) => {
                     drop(fill);
                     match self.get(&pool, file, block) {
