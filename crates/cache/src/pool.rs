@@ -246,12 +246,11 @@ impl Pool {
         Flush::oldest(&self.inner, most)
     }
 
-    /// Blocks that could not be stored are [next](Pool::next_dirty) again: something has changed. Wakes who flushes.
-    pub fn retry_failed(&self) {
+    /// Up to `most` blocks that could not be stored are [next](Pool::next_dirty) again: something may have changed.
+    pub fn retry_failed(&self, most: usize) {
         let mut table = self.inner.table();
-        table.entries.iter_mut().for_each(|entry| entry.retry = None);
-        drop(table);
-        self.wake();
+        let resting = table.entries.iter_mut().filter(|entry| entry.retry.is_some());
+        resting.take(most).for_each(|entry| entry.retry = None);
     }
 
     /// Whether there are blocks that could not be stored just now, and none is being stored: with those alone, no slot

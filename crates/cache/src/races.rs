@@ -287,7 +287,7 @@ fn who_knew_where_a_renewed_block_was_is_seen_or_fails() {
             assert_eq!(all_of(&pin)[100], if wrote { b'w' } else { b'a' });
             assert!(stage.clients[0].pin(pin.slot_ref(), FILE, 0).is_ok(), "who asks finds it");
             drop(pin);
-            stage.pool.retry_failed();
+            stage.pool.retry_failed(usize::MAX);
             stage.flush();
             let stored = stage.stored.lock().unwrap()[100];
             assert_eq!(stored, if wrote { b'w' } else { 0 }, "and what is dirty is stored");

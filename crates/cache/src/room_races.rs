@@ -137,7 +137,7 @@ impl Stage {
             self.attempt(byte);
             assert!(self.counts.load(Ordering::Relaxed), "there is room now");
         }
-        self.pool.retry_failed();
+        self.pool.retry_failed(usize::MAX);
         self.flush();
         let counts = self.counts.into_inner();
         if counts {

@@ -255,7 +255,7 @@ impl<'a> Run<'a> {
             Op::LetGo => drop(self.held.pop()),
             Op::Flush { most, works } => {
                 // What failed before is tried again.
-                self.pool().retry_failed();
+                self.pool().retry_failed(usize::MAX);
                 let dirty = self.pool().counters().dirty;
                 let flushes = self.pool().next_dirty(most.into());
                 assert_eq!(flushes.len(), usize::from(most).min(dirty as usize));

@@ -114,17 +114,29 @@ impl Tier {
     }
 
     /// For a request that found no slot to use: whether there may be one now. If blocks are in the way that cannot be
-    /// stored, and nothing else, that is the error; the store is not asked again for the sake of every request.
+    /// stored, and nothing else, that is the error: the store is asked again for one of them from time to time, not for
+    /// every request.
     pub fn make_room(&self, counters: &Counters) -> Result<bool> {
-        let flushes = self.pool.next_dirty(BATCH / 4);
+        let mut flushes = self.pool.next_dirty(BATCH / 4);
+        let is_stuck = flushes.is_empty() && self.pool.is_stuck();
+        if is_stuck && self.room.may_probe() {
+            self.pool.retry_failed(1);
+            flushes = self.pool.next_dirty(1);
+        }
         if flushes.is_empty() {
-            return match self.room.failure().filter(|_| self.pool.is_stuck()) {
-                Some(failure) => Err(failure),
-                None => Ok(false),
-            };
+            return self.room.failure().filter(|_| is_stuck).map_or(Ok(false), Err);
         }
         let outcome = self.write_out(flushes, counters);
+        if outcome.stored > 0 && is_stuck {
+            self.retry_failed();
+        }
         if outcome.stored > 0 { Ok(true) } else { outcome.failure.map_or(Ok(true), Err) }
+    }
+
+    /// Tries again at once what could not be stored.
+    pub fn retry_failed(&self) {
+        self.pool.retry_failed(usize::MAX);
+        self.pool.wake();
     }
 
     /// The flusher's life.

@@ -34,6 +34,9 @@ const OVERHEAD: u64 = 8 << 10;
 /// How often the medium is looked at, at least, while blocks are handed out or stored.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
+/// How often it is tried to store something while nothing can be stored and requests wait for it.
+const PROBE_EVERY: Duration = Duration::from_millis(250);
+
 /// Blocks that are left alone where room cannot be reserved but only counted: threads that count at the same time do not
 /// see each other's.
 const UNCOUNTED: u64 = 64;
@@ -56,6 +59,8 @@ pub(crate) struct Room {
     is_short: AtomicBool,
     /// Why something could not be stored last.
     failure: Mutex<Option<pario_store::Error>>,
+    /// When it may be tried again to see whether anything can be stored: milliseconds since the start.
+    probe: AtomicU64,
 }
 
 struct Mode {
@@ -76,12 +81,20 @@ impl Room {
             sharers: AtomicU64::new(1),
             is_short: AtomicBool::new(false),
             failure: Mutex::default(),
+            probe: AtomicU64::new(0),
         }
     }
 
     /// Why something could not be stored last, if that was so.
     pub fn failure(&self) -> Option<Error> {
         lock(&self.failure).clone().map(Error::Store)
+    }
+
+    /// Whether it is time to try again to store something that could not be stored.
+    pub fn may_probe(&self) -> bool {
+        let (now, probe) = (self.now(), self.probe.load(Ordering::Relaxed));
+        let next = now.saturating_add(PROBE_EVERY.as_millis() as u64);
+        now >= probe && self.probe.compare_exchange(probe, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     fn now(&self) -> u64 {
@@ -209,7 +222,7 @@ impl Tier {
     pub fn note_freed(&self, counters: &Counters) {
         if self.room.is_short.swap(false, Ordering::Relaxed) {
             self.look(counters);
-            self.pool.retry_failed();
+            self.retry_failed();
         }
     }
 
@@ -256,7 +269,7 @@ impl Tier {
             mode.plenty = true;
             self.pool.set_plenty(true);
             self.room.is_short.store(false, Ordering::Relaxed);
-            self.pool.retry_failed();
+            self.retry_failed();
         }
     }
 

@@ -49,10 +49,12 @@ fn a_full_disk_is_the_writers_error_until_there_is_room() {
     // Half of it goes to the full disk, which has room for less.
     let late = create(&client, "/late");
     assert_eq!(fill(&late, &other), Some(ErrorKind::NoSpace));
-    assert_eq!(late.sync().map_err(|error| error.kind()), Err(ErrorKind::NoSpace), "it is as full as before");
+    late.sync().expect("what was accepted can be stored");
+    assert_eq!(fill(&late, &other), Some(ErrorKind::NoSpace), "it is as full as before");
     expect_bytes(&early, &before);
     let status = client.status(ServerId(1)).expect("it answers");
-    assert!(status.flush_errors > 0 && status.last_errors[0].contains("No space left"), "{status:?}");
+    assert!(status.errors > 0 && status.last_errors[0].contains("No space left"), "{status:?}");
+    assert_eq!(status.flush_errors, 0, "the store is not asked for what it has no room for");
     // Files that lie elsewhere are not concerned.
     let mut options = OpenOptions::new();
     let options = options.read(true).write(true).create(true).stripe_count(1).first_server(0);
@@ -84,9 +86,9 @@ fn open(client: &Partition, path: &str) -> File {
     client.open(path, OpenOptions::new().read(true)).expect("it is there")
 }
 
-/// A close is as good as a sync to hear of it.
+/// Also if all of it would fit into the cache: nothing is accepted that cannot be stored.
 #[test]
-fn a_close_tells_of_a_full_disk() {
+fn a_full_disk_is_an_error_of_the_write_and_not_of_the_close() {
     let mut site = Site::new(Shape { cache: 16 << 20, more: "high_water = 100%\n".into(), ..Shape::new(1) });
     if !site.mount(0, "6m") {
         return;
@@ -94,10 +96,16 @@ fn a_close_tells_of_a_full_disk() {
     site.start();
     let client = site.client();
     let file = create(&client, "/file");
-    // All of it fits into the cache.
-    file.write_at(&Dice::new(1).bytes(10 << 20), 0).expect("there is a cache");
-    assert_eq!(file.close().map_err(|error| error.kind()), Err(ErrorKind::NoSpace));
+    let bytes = Dice::new(1).bytes(10 << 20);
+    let error = file.write_at(&bytes, 0).expect_err("there is a cache, but no room");
+    assert_eq!((error.kind(), error.errno()), (ErrorKind::NoSpace, 28), "{error}");
+    let told = error.to_string();
+    assert!(told.contains("server 0") && told.contains(&*site.data(0).to_string_lossy()), "{told}");
+    // What was accepted is stored.
+    let there = file.len().expect("it answers") as usize;
+    file.close().expect("what was accepted can be stored");
     client.remove_file("/file").expect("removing takes no room");
+    assert!(there < bytes.len());
     soon("there is room again", || {
         let file = create(&client, "/small");
         file.write_at(&[7; 1000], 0).is_ok() && file.close().is_ok()
