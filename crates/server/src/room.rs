@@ -35,7 +35,7 @@ const OVERHEAD: u64 = 8 << 10;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// How often it is tried to store something while nothing can be stored and requests wait for it.
-const PROBE_EVERY: Duration = Duration::from_millis(250);
+const PROBE_EVERY: Duration = Duration::from_millis(50);
 
 /// Blocks that are left alone where room cannot be reserved but only counted: threads that count at the same time do not
 /// see each other's.
