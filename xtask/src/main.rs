@@ -14,6 +14,7 @@ mod numbers;
 mod place;
 mod program;
 mod rooms;
+mod semantics;
 mod setup;
 mod source;
 mod stages;

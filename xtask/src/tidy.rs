@@ -4,6 +4,7 @@
 use crate::edges;
 use crate::program::{self, Failure, Outcome};
 use crate::rooms;
+use crate::semantics;
 use crate::setup;
 use crate::stages::Stages;
 use crate::text;
@@ -28,6 +29,7 @@ pub fn cheap(stages: &mut Stages) {
     stages.stage("edges between crates", || report(edges::check()?));
     stages.stage("unsafe only in its rooms", || report(rooms::check()?));
     stages.stage("texts", || report(text::check()?));
+    stages.stage("promises and their tests", || report(semantics::check()?));
     stages.stage("clippy", || {
         let mut clippy = program::cargo();
         clippy.args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]);

@@ -14,8 +14,8 @@
 //!
 //! A file's bytes lie in stripes on all servers. On the same host they are copied to and from a server's
 //! memory directly; other hosts are reached by TCP. Every access says where in the file it is, so threads and
-//! processes do not get into each other's way. What [`File::close`] or [`File::sync`] returned `Ok` for
-//! survives the end of any process.
+//! processes do not get into each other's way. What [`File::write_at`] returned `Ok` for survives the end of any process, and
+//! what [`File::sync`] returned `Ok` for a loss of power; `docs/SEMANTICS.md` has all promises.
 //!
 //! Pieces that lie apart can be accessed together, by a list ([`File::write_vectored_at`]) or through a
 //! [`View`] ([`File::write_view`]), see [`view`].

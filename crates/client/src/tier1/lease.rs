@@ -212,7 +212,7 @@ impl Kept {
         };
         let start = share(local.start).map_or(local.start, |share| share.at.min(local.start));
         let end = local.end.saturating_sub(1);
-        start..share(end).map_or(local.end, |share| (share.at + share.len).max(local.end))
+        start..share(end).map_or(local.end, |share| (share.at + share.len).max(local.end).min(FURTHEST))
     }
 
     fn is_held(&self, server: ServerId, local: &Range<u64>) -> bool {

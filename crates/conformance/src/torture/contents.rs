@@ -5,7 +5,8 @@
 //! the byte of event `w` unless a *definite* event `d` came after all of `w` and before all of the read. An event is
 //! definite if its call returned success, and if nothing that happened since may lose it: only the loss of a host
 //! may, for what was not synced or closed before. A call that returned an error may have happened or not, until
-//! it returned. A call whose worker was killed may happen until shortly after the death.
+//! it returned. A call whose worker was killed may happen until shortly after the death. A write that a worker keeps in
+//! its own memory (tier 1) is over, and definite, when the worker's next sync, flush or close of the file has succeeded.
 
 use std::ops::Range;
 
@@ -113,24 +114,30 @@ impl Contents {
             Op::Sync { file } | Op::Flush { file } | Op::Close { file } => *file == number,
             _ => false,
         };
-        let savers: Vec<&Call> = calls.iter().filter(|call| of_file(&call.op) && call.succeeded()).collect();
+        let savers: Vec<&Call> = calls.iter().filter(|call| of_file(&call.op)).collect();
         for call in calls {
             let change = match &call.op {
-                Op::Write { file, serial, extents } if *file == number => {
+                Op::Write { file, serial, extents, .. } if *file == number => {
                     Change::Write { serial: *serial, extents: extents.clone() }
                 }
                 Op::SetLen { file, size } if *file == number => Change::Cut { size: *size },
                 Op::Open { file, how: How::Truncate } if *file == number => Change::Cut { size: 0 },
                 _ => continue,
             };
-            let end = call.end.unwrap_or_else(|| (circumstances.over)(call.worker));
+            let over = || (circumstances.over)(call.worker);
+            let (mut end, mut succeeded) = (call.end.unwrap_or_else(over), call.succeeded());
+            if matches!(call.op, Op::Write { kept: true, .. }) {
+                // The first that is told of a loss is the only one.
+                let saver = savers.iter().find(|saver| saver.worker == call.worker && saver.start >= end);
+                end = saver.and_then(|saver| saver.end).unwrap_or_else(over);
+                succeeded &= saver.is_some_and(|saver| saver.succeeded());
+            }
             let saves = |saver: &&&Call| {
                 let own = saver.worker == call.worker || matches!(saver.op, Op::Sync { .. });
-                own && saver.start > end
+                own && saver.succeeded() && (saver.start > end || saver.end == Some(end))
             };
             let durable =
                 savers.iter().filter(saves).filter_map(|saver| saver.end).min().unwrap_or(Nanos::MAX);
-            let succeeded = call.succeeded();
             let event = Event { change, worker: call.worker, start: call.start, end, succeeded, durable };
             self.events.push(event);
         }
@@ -321,7 +328,7 @@ mod tests {
     }
 
     fn write(serial: u64, at: u64, len: u64) -> Op {
-        Op::Write { file: 0, serial, extents: vec![(at, len)] }
+        Op::Write { file: 0, serial, extents: vec![(at, len)], kept: false }
     }
 
     fn contents(calls: &[Call]) -> Contents {
@@ -393,6 +400,17 @@ mod tests {
         assert!(read(&done, 200, content(1, 0, 10), &losses) && read(&done, 200, content(2, 0, 10), &losses));
         assert!(!read(&done, 200, vec![0; 10], &losses));
         assert!(!read(&done, 90, content(1, 0, 10), &losses), "before the loss all is there");
+    }
+
+    #[test]
+    fn what_is_kept_in_a_workers_memory_is_definite_when_it_was_flushed() {
+        let kept = Op::Write { file: 0, serial: 1, extents: vec![(0, 10)], kept: true };
+        let calls = [call(1, kept, 10, Some(20)), call(1, Op::Flush { file: 0 }, 30, Some(40))];
+        let unsaved = contents(&calls[..1]);
+        assert!(read(&unsaved, 50, content(1, 0, 10), &[]) && read(&unsaved, 50, vec![], &[]));
+        assert!(size(&unsaved, 50, 0));
+        let saved = contents(&calls);
+        assert!(read(&saved, 50, content(1, 0, 10), &[]) && !size(&saved, 50, 0));
     }
 
     #[test]

@@ -31,6 +31,8 @@ pub enum Op {
         file: usize,
         serial: u64,
         extents: Vec<(u64, u64)>,
+        /// Into the worker's own memory, at first.
+        kept: bool,
     },
     Read {
         file: usize,
@@ -134,8 +136,8 @@ impl fmt::Display for Op {
             Op::Open { file, how: How::Read } => write!(f, "open-read {file}"),
             Op::Open { file, how: How::Write } => write!(f, "open-write {file}"),
             Op::Open { file, how: How::Truncate } => write!(f, "open-truncate {file}"),
-            Op::Write { file, serial, extents } => {
-                write!(f, "write {file} {serial}")?;
+            Op::Write { file, serial, extents, kept } => {
+                write!(f, "{} {file} {serial}", if *kept { "keep" } else { "write" })?;
                 extents.iter().try_for_each(|(at, len)| write!(f, " {at} {len}"))
             }
             Op::Read { file, at, len } => write!(f, "read {file} {at} {len}"),
@@ -171,18 +173,19 @@ impl<'a> Words<'a> {
     }
 
     fn op(&mut self) -> Option<Op> {
-        let op = match self.word()? {
+        let word = self.word()?;
+        let op = match word {
             "connect" => Op::Connect,
             "open-read" => Op::Open { file: self.number()?, how: How::Read },
             "open-write" => Op::Open { file: self.number()?, how: How::Write },
             "open-truncate" => Op::Open { file: self.number()?, how: How::Truncate },
-            "write" => {
+            "write" | "keep" => {
                 let (file, serial) = (self.number()?, self.number()?);
                 let mut extents = Vec::new();
                 while let Some(at) = self.number() {
                     extents.push((at, self.number()?));
                 }
-                Op::Write { file, serial, extents }
+                Op::Write { file, serial, extents, kept: word == "keep" }
             }
             "read" => Op::Read { file: self.number()?, at: self.number()?, len: self.number()? },
             "len" => Op::Len { file: self.number()? },
@@ -332,7 +335,7 @@ mod tests {
         let ops = [
             (Op::Connect, Outcome::Done),
             (Op::Open { file: 2, how: How::Truncate }, Outcome::Done),
-            (Op::Write { file: 1, serial: 7, extents: vec![(0, 10), (50, 3)] }, Outcome::Done),
+            (Op::Write { file: 1, serial: 7, extents: vec![(0, 10), (50, 3)], kept: true }, Outcome::Done),
             (Op::Read { file: 1, at: 5, len: 3 }, Outcome::Bytes(vec![0, 255, 16])),
             (Op::Read { file: 1, at: 5, len: 3 }, Outcome::Bytes(vec![])),
             (Op::Len { file: 1 }, Outcome::Size(53)),

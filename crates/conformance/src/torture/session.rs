@@ -245,6 +245,7 @@ impl<'a> Session<'a> {
             journal: self.cluster.dir.join(format!("worker-{worker:04}")),
             millis,
             far: self.dice.one_in(3),
+            keeps: self.dice.one_in(4),
             files: self.files.len(),
             doom,
         }

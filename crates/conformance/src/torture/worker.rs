@@ -6,9 +6,10 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pario::{File, OpenOptions, Options, Partition};
+use pario::{File, OpenOptions, Options, Partition, TierFile, TierOptions};
 use rustix::process::{Signal, getpid, kill_process};
 
 use super::history::{How, Journal, Op, Outcome, content};
@@ -46,6 +47,8 @@ pub struct Task {
     pub millis: u64,
     /// Whether it reaches servers by TCP.
     pub far: bool,
+    /// Whether it keeps blocks in its own memory (tier 1).
+    pub keeps: bool,
     pub files: usize,
     pub doom: Option<Doom>,
 }
@@ -66,14 +69,14 @@ pub enum Fate {
 
 impl fmt::Display for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Task { worker, slot, slots, seed, millis, far, files, .. } = self;
+        let Task { worker, slot, slots, seed, millis, far, keeps, files, .. } = self;
         let doom = match self.doom {
             None => "none".to_owned(),
             Some(Doom { signal: Fate::Kill, call }) => format!("kill:{call}"),
             Some(Doom { signal: Fate::Stop, call }) => format!("stop:{call}"),
         };
         let journal = self.journal.display();
-        write!(f, "{worker} {slot} {slots} {seed} {millis} {far} {files} {doom} {journal}")
+        write!(f, "{worker} {slot} {slots} {seed} {millis} {far} {keeps} {files} {doom} {journal}")
     }
 }
 
@@ -85,16 +88,16 @@ impl FromStr for Task {
             let word = words.next().ok_or("a word is missing")?;
             word.parse().map_err(|_| format!("`{word}` is not understood"))
         }
-        let words = &mut text.splitn(9, ' ');
+        let words = &mut text.splitn(10, ' ');
         let (worker, slot, slots, seed) = (next(words)?, next(words)?, next(words)?, next(words)?);
-        let (millis, far, files) = (next(words)?, next(words)?, next(words)?);
+        let (millis, far, keeps, files) = (next(words)?, next(words)?, next(words)?, next(words)?);
         let doom: String = next(words)?;
         let doom = doom.split_once(':').map(|(signal, call)| {
             let signal = if signal == "kill" { Fate::Kill } else { Fate::Stop };
             call.parse().map(|call| Doom { signal, call }).map_err(|_| format!("`{call}` is no number"))
         });
         let (doom, journal) = (doom.transpose()?, next(words)?);
-        Ok(Task { worker, slot, slots, seed, journal, millis, far, files, doom })
+        Ok(Task { worker, slot, slots, seed, journal, millis, far, keeps, files, doom })
     }
 }
 
@@ -131,11 +134,51 @@ pub fn run_if_told() -> bool {
     true
 }
 
+/// An open file, and what is kept of it here.
+#[derive(Clone)]
+struct Open {
+    file: File,
+    kept: Option<Arc<TierFile>>,
+}
+
+impl Open {
+    fn write(&self, pieces: &[(u64, &[u8])]) -> pario::Result<()> {
+        match (&self.kept, pieces) {
+            (Some(kept), pieces) => kept.write_vectored_at(pieces),
+            (None, [(at, bytes)]) => self.file.write_at(bytes, *at),
+            (None, pieces) => self.file.write_vectored_at(pieces),
+        }
+    }
+
+    fn read(&self, bytes: &mut [u8], at: u64) -> pario::Result<usize> {
+        match &self.kept {
+            Some(kept) => kept.read_at(bytes, at),
+            None => self.file.read_at(bytes, at),
+        }
+    }
+
+    /// What is kept goes to the servers.
+    fn flush(&self) -> pario::Result<()> {
+        self.kept.as_ref().map_or(Ok(()), |kept| kept.flush())
+    }
+
+    fn set_len(&self, size: u64) -> pario::Result<()> {
+        self.flush()?;
+        self.kept.iter().for_each(|kept| kept.cut(size));
+        self.file.set_len(size)
+    }
+
+    fn close(self) -> pario::Result<()> {
+        let kept = self.kept.and_then(Arc::into_inner).map_or(Ok(()), |kept| kept.close(false));
+        self.file.close().and(kept)
+    }
+}
+
 struct Worker {
     task: Task,
     journal: Journal,
     dice: Dice,
-    files: Vec<Option<File>>,
+    files: Vec<Option<Open>>,
     calls: u64,
     serials: u64,
     until: Instant,
@@ -276,18 +319,24 @@ impl Worker {
         options.read(true).write(how != How::Read).truncate(how == How::Truncate);
         let mut opened = None;
         self.call(Op::Open { file, how }, || match partition.open(&file_path(file), &options) {
-            Ok(open) => {
-                opened = Some(open);
+            Ok(file) => {
+                opened = Some(Open { file, kept: None });
                 Outcome::Done
             }
             Err(error) => failed(&error),
         });
+        if let Some(open) = opened.as_mut().filter(|_| self.task.keeps && how != How::Read) {
+            // A team of its own; if servers are away it does without.
+            let options = TierOptions { bytes: 256 << 10, ..TierOptions::default() };
+            let team = u128::from(self.task.worker) << 64 | u128::from(self.task.seed);
+            open.kept = partition.tier1().open(&open.file, team, &options).ok().map(Arc::new);
+        }
         self.files[file] = opened;
         self.files[file].is_some()
     }
 
     /// Makes a call that is about an open file.
-    fn with(&mut self, file: usize, op: Op, act: impl FnOnce(&File) -> Outcome) {
+    fn with(&mut self, file: usize, op: Op, act: impl FnOnce(&Open) -> Outcome) {
         let Some(open) = self.files[file].clone() else { return };
         self.call(op, || act(&open));
     }
@@ -298,16 +347,16 @@ impl Worker {
     }
 
     fn sync(&mut self, file: usize) {
-        self.with(file, Op::Sync { file }, |open| outcome(open.sync()));
+        self.with(file, Op::Sync { file }, |open| outcome(open.flush().and_then(|()| open.file.sync())));
     }
 
     fn flush(&mut self, file: usize) {
-        self.with(file, Op::Flush { file }, |open| outcome(open.flush()));
+        self.with(file, Op::Flush { file }, |open| outcome(open.flush().and_then(|()| open.file.flush())));
     }
 
     fn len(&mut self, file: usize) {
         self.with(file, Op::Len { file }, |open| {
-            open.len().map_or_else(|error| failed(&error), Outcome::Size)
+            open.file.len().map_or_else(|error| failed(&error), Outcome::Size)
         });
     }
 
@@ -321,7 +370,7 @@ impl Worker {
         self.with(file, Op::Read { file, at, len }, |open| {
             // Not zeros, which might pass for what was read.
             let mut bytes = vec![0xa5; len as usize];
-            match open.read_at(&mut bytes, at) {
+            match open.read(&mut bytes, at) {
                 Ok(read) => {
                     bytes.truncate(read);
                     Outcome::Bytes(bytes)
@@ -363,12 +412,10 @@ impl Worker {
     fn write(&mut self, file: usize, extents: Vec<(u64, u64)>) {
         let serial = self.serial();
         let bytes: Vec<_> = extents.iter().map(|(at, len)| (*at, content(serial, *at, *len))).collect();
-        self.with(file, Op::Write { file, serial, extents }, |open| {
+        let kept = self.files[file].as_ref().is_some_and(|open| open.kept.is_some());
+        self.with(file, Op::Write { file, serial, extents, kept }, |open| {
             let pieces: Vec<_> = bytes.iter().map(|(at, bytes)| (*at, bytes.as_slice())).collect();
-            outcome(match &pieces[..] {
-                [(at, bytes)] => open.write_at(bytes, *at),
-                pieces => open.write_vectored_at(pieces),
-            })
+            outcome(open.write(&pieces))
         });
     }
 

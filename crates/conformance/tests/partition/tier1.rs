@@ -63,6 +63,20 @@ impl Member {
     }
 }
 
+/// A truncation takes back all that lies beyond, up to the largest offset, which is in the middle of a stripe.
+#[test]
+fn a_truncation_takes_back_what_another_program_keeps_without_loss() {
+    let site = Site::up(Shape { stripe: 100_000, block: 4096, ..Shape::new(2) });
+    let keeper = Member::new(site.client(), 1, &small(100_000, 6, 60_000));
+    let other = Member::new(site.far_client(), 0, &small(100_000, 6, 0));
+    keeper.write(&[7; 250_000], 0);
+    other.file.set_len(150_000).expect("what is kept is given up in time");
+    keeper.kept().flush().expect("nothing is lost: it was stored before");
+    let mut bytes = vec![0xa5; 200_000];
+    assert_eq!(other.read(&mut bytes, 0), 150_000);
+    assert!(bytes[..150_000].iter().all(|byte| *byte == 7));
+}
+
 /// Two processes of one team, whose blocks alternate, another team and two strangers, in turn: everybody reads what was
 /// written last.
 #[test]
