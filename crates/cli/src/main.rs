@@ -54,6 +54,7 @@ enum Command {
     Up(partition::up::Arguments),
     Down(partition::down::Arguments),
     List(partition::list::Arguments),
+    Clean(partition::clean::Arguments),
     #[command(hide = true)]
     Serve(partition::serve::Arguments),
     Mount(mount::Arguments),
@@ -83,6 +84,9 @@ fn main() -> ExitCode {
         }
         Command::List(arguments) => {
             partition::list::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code()))
+        }
+        Command::Clean(arguments) => {
+            partition::clean::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code()))
         }
         Command::Serve(arguments) => {
             partition::serve::main(&arguments).map_err(|e| (e.to_string(), e.exit_code()))

@@ -45,6 +45,9 @@ else
 fi
 "#;
 
+/// What a host says that has no pools.
+const NOTHING: &str = r#"echo '{"say":"pools","pools":[],"in_use":[]}'"#;
+
 struct Site {
     bench: Bench,
     listener: Option<Listener>,
@@ -150,7 +153,7 @@ impl Site {
             self.listener.as_ref().map_or("127.0.0.1:1".into(), |listener| listener.address.to_string());
         command.env("PARIO_HOME", self.bench.path("home")).env("PARIO_SSH", self.bench.path("ssh"));
         command.env("NOTES", self.bench.path("notes")).env("TCP", tcp).env("SERVE", serve);
-        command.env_remove("SLURM_JOB_ID");
+        command.env("PARIO_RUN", self.bench.path("run")).env_remove("SLURM_JOB_ID");
         command
     }
 
@@ -283,13 +286,28 @@ fn a_launcher_that_is_not_there_is_named() {
 }
 
 #[test]
-fn servers_that_are_gone_are_down() {
+fn a_server_is_down_when_its_host_says_so() {
     let mut site = Site::new("down");
     let error = bad(&site.run("", &["down", "scratch"]), 1);
     assert!(error.contains("no partition is called scratch"), "{error}");
     good(&site.run(GOOD, &["up", "scratch.conf"]));
     site.listener = None;
-    let said = good(&site.run("", &["down", "scratch"]));
+    // Nobody answers, and nobody can say why: that is not the same as being stopped.
+    let output = site.run("", &["down", "scratch"]);
+    let error = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && error.contains("its host cannot be asked"), "{error}");
+    let in_use = r#"echo '{"say":"pools","pools":[],"in_use":["/data"]}'"#;
+    let output = site.run(in_use, &["down", "scratch"]);
+    let error = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && error.contains("it is alive and does not stop"), "{error}");
+    assert!(site.list().contains("scratch  up"), "{}", site.list());
+    let task: serde_json::Value = serde_json::from_str(&site.notes("start1")[2]).expect("JSON");
+    assert_eq!(task["order"]["directories"][0], "/data");
+    // Given up, it is still looked after.
+    let said = good(&site.run("", &["down", "scratch", "--force"]));
+    assert_eq!(said.matches("it counts as stopped").count(), 2, "{said}");
+    assert_eq!(site.run("", &["down", "scratch"]).status.code(), Some(1));
+    let said = good(&site.run(NOTHING, &["down", "scratch"]));
     assert!(
         said.starts_with("partition scratch is down\n") && said.contains("did not run any more"),
         "{said}"

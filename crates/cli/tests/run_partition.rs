@@ -83,7 +83,9 @@ impl Site {
     fn assert_nothing_left(&self, servers: usize) {
         let (variables, pids) = (self.lines("variables"), self.lines("pids"));
         assert_eq!((variables.len(), pids.len()), (3, servers), "{variables:?} {pids:?}");
-        assert!(variables[0].starts_with(self.bench.path("tmp").to_str().expect("text")), "{variables:?}");
+        // Neither on the storage, which may fill up, nor left.
+        assert!(!variables[0].starts_with(self.bench.path("tmp").to_str().expect("text")), "{variables:?}");
+        assert!(variables[0].contains("pario-home-") && !Path::new(&variables[0]).exists(), "{variables:?}");
         assert_eq!(std::fs::read_dir(self.bench.path("tmp")).expect("there").count(), 0);
         assert!(!self.bench.path("home").exists());
         assert!(!self.run_directory().exists());
@@ -235,7 +237,11 @@ fn results_that_cannot_be_copied_are_kept() {
     let home = &site.lines("variables")[0];
     let down = site.pario(&["down", "--forget", "run"]).env("PARIO_HOME", home).output().expect("pario runs");
     assert!(down.status.success(), "{}", text(&down.stderr));
-    std::fs::remove_dir_all(PathBuf::from(home).parent().expect("a directory")).expect("removed");
+    for left in std::fs::read_dir(site.bench.path("tmp")).expect("there").flatten() {
+        std::fs::remove_dir_all(left.path()).expect("removed");
+    }
+    assert!(home.contains("/pario-home-"), "{home}");
+    std::fs::remove_dir_all(home).expect("removed");
     site.assert_nothing_left(1);
 }
 

@@ -53,7 +53,7 @@ pub(crate) struct ByName {
 impl ByName {
     /// All that the registry knows of it.
     pub fn look(&self) -> Result<(Entry, Target)> {
-        let registry = Registry::open(&self.registry)?;
+        let registry = Registry::existing(&self.registry)?;
         let entry = registry.get(&self.name)?;
         let secret = registry.secret(entry.id)?;
         let target = Target::of_entry(&entry, Secret::new(*secret.bytes()))?;

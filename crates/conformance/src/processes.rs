@@ -1,6 +1,7 @@
 //! Processes, as `/proc` shows them.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -35,8 +36,10 @@ impl Process {
 
     /// Whether it has this file mapped.
     pub fn maps(self, path: &Path) -> bool {
+        // By its number: it may have had another name when it was mapped.
+        let Ok(file) = fs::metadata(format!("/proc/{}/root{}", self.0, path.display())) else { return false };
         let maps = fs::read_to_string(self.file("maps")).unwrap_or_default();
-        maps.lines().any(|line| line.ends_with(&*path.to_string_lossy()))
+        maps.lines().any(|line| line.split_whitespace().nth(4) == Some(&file.ino().to_string()))
     }
 
     /// The fields of its state from the third on: what comes before may hold anything.

@@ -1,10 +1,10 @@
 //! What the registry knows of a partition, and how it is written down.
 //!
-//! `registry.json`, version 1:
+//! `registry.json`, version 2:
 //!
 //! ```json
 //! {
-//!   "version": 1,
+//!   "version": 2,
 //!   "partitions": {
 //!     "scratch": {
 //!       "id": "00112233445566778899aabbccddeeff",
@@ -15,7 +15,8 @@
 //!       "generation": 2,
 //!       "running": {
 //!         "0": { "host": "n0", "pid": 4711, "unix": "/dev/shm/…", "tcp": "10.0.0.1:40000", "started": 170… }
-//!       }
+//!       },
+//!       "abandoned": [1]
 //!     }
 //!   }
 //! }
@@ -23,7 +24,7 @@
 //!
 //! Times are nanoseconds since 1970. A reader refuses other versions and keys that it does not know.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pario_units::{PartitionId, ServerId, Stamp};
 use serde::de::Error as _;
@@ -32,7 +33,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::description::Description;
 
 /// The version of the registry's file.
-pub(crate) const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 2;
 
 /// A partition in the registry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +57,9 @@ pub struct Entry {
     /// The servers that were started and not stopped.
     #[serde(serialize_with = "write_running", deserialize_with = "read_running")]
     pub running: BTreeMap<ServerId, Running>,
+    /// The servers that were given up: each may have left a pool with bytes that are not stored.
+    #[serde(serialize_with = "write_abandoned", deserialize_with = "read_abandoned")]
+    pub abandoned: BTreeSet<ServerId>,
 }
 
 /// A server that was started.
@@ -118,8 +122,8 @@ impl Contents {
             let servers = entry.description.structure().servers.len();
             if entry.name() != name {
                 Some(format!("the description of {name:?} is that of {:?}", entry.name()))
-            } else if entry.running.keys().any(|server| usize::from(server.0) >= servers) {
-                Some(format!("{name:?} has {servers} servers, but one of a higher number runs"))
+            } else if entry.running.keys().chain(&entry.abandoned).any(|id| usize::from(id.0) >= servers) {
+                Some(format!("{name:?} has {servers} servers, but one of a higher number is listed"))
             } else {
                 None
             }
@@ -164,4 +168,12 @@ fn write_running<S: Serializer>(
 fn read_running<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<ServerId, Running>, D::Error> {
     let running = BTreeMap::<u16, Running>::deserialize(deserializer)?;
     Ok(running.into_iter().map(|(server, running)| (ServerId(server), running)).collect())
+}
+
+fn write_abandoned<S: Serializer>(servers: &BTreeSet<ServerId>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(servers.iter().map(|server| server.0))
+}
+
+fn read_abandoned<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeSet<ServerId>, D::Error> {
+    Ok(BTreeSet::<u16>::deserialize(deserializer)?.into_iter().map(ServerId).collect())
 }

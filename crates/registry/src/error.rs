@@ -25,6 +25,8 @@ pub enum Error {
     },
     /// No partition of that name.
     NoPartition(String),
+    /// There is no registry in that directory of this host.
+    NoRegistry(PathBuf),
     /// A partition of that name exists.
     AlreadyThere(String),
     /// The registry's secret of a partition is gone.
@@ -201,7 +203,7 @@ impl Error {
         match self {
             Error::Description(_) => ErrorKind::Arg,
             Error::Structure { .. } => ErrorKind::NotSame,
-            Error::NoPartition(_) => ErrorKind::NoSuchFile,
+            Error::NoPartition(_) | Error::NoRegistry(_) => ErrorKind::NoSuchFile,
             Error::AlreadyThere(_) => ErrorKind::FileExists,
             Error::NoSecret(..) | Error::Unsafe { .. } => ErrorKind::Access,
             Error::Locked { .. } => ErrorKind::FileInUse,
@@ -244,6 +246,11 @@ impl fmt::Display for Error {
                  {key} = {asked}: leave it as it was, or create a partition of another name"
             ),
             Error::NoPartition(name) => write!(f, "no partition is called {name} ('pario list' shows all)"),
+            Error::NoRegistry(path) => write!(
+                f,
+                "this host has no registry of partitions in {}: 'pario up FILE' makes one (PARIO_HOME says where it is)",
+                path.display()
+            ),
             Error::AlreadyThere(name) => write!(f, "a partition called {name} exists already"),
             Error::NoSecret(id, path) => {
                 write!(f, "the secret of partition {id} is missing: {} is not there", path.display())

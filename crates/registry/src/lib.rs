@@ -31,5 +31,8 @@ pub use description::{
 pub use entry::{Entry, Running};
 pub use error::{Error, Fault, Trouble};
 pub use registry::{PartitionLock, Registry};
-pub use run::{Supervision, remove_run_directory, run_base, run_directory, run_directory_path};
+pub use run::{
+    RunDirectory, Supervision, remove_run_directory, run_base, run_directories, run_directory,
+    run_directory_path,
+};
 pub use secret::Secret;

@@ -9,7 +9,7 @@
 //!
 //! Everything is mode 0700 or 0600; a directory or secret that others can get at is refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,6 +53,14 @@ impl Registry {
         Ok(Registry { dir: dir.to_owned(), patience: PATIENCE, check: Box::new(|_| Ok(())) })
     }
 
+    /// The registry in that directory, which has to be there.
+    pub fn existing(dir: &Path) -> Result<Registry, Error> {
+        match dir.try_exists() {
+            Ok(false) => Err(Error::NoRegistry(dir.to_owned())),
+            _ => Registry::open(dir),
+        }
+    }
+
     /// The same with another time to wait for others that change it.
     pub fn with_patience(self, patience: Duration) -> Registry {
         Registry { patience, ..self }
@@ -89,6 +97,7 @@ impl Registry {
                 made: false,
                 generation: 0,
                 running: BTreeMap::new(),
+                abandoned: BTreeSet::new(),
             };
             Secret::create(&registry.secret_path(entry.id))?;
             partitions.insert(name.to_owned(), entry.clone());

@@ -1,6 +1,14 @@
 //! Run directories: `BASE/pario-UID/PARTITION/SERVER`, where a server's socket and pool are while it runs,
 //! and where its successor finds the pool if it was killed.
 //!
+//! ```text
+//! socket      where clients of this host connect
+//! pool        the server's cache; stays behind if the server is killed
+//! leases      who had leased what
+//! owner       which partition it is of, for whoever finds it
+//! supervisor  held by the process that starts the server again when it dies
+//! ```
+//!
 //! The base is one that all users share, `/dev/shm` if there is one, so each step below it is checked to be
 //! this user's own. Below the first of them nobody else can make anything.
 
@@ -40,6 +48,43 @@ pub fn run_directory(base: &Path, partition: PartitionId, server: ServerId) -> R
     }
     let [_, _, path] = steps;
     Ok(path)
+}
+
+/// A run directory that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunDirectory {
+    /// Of which partition.
+    pub partition: PartitionId,
+    /// Of which of its servers.
+    pub server: ServerId,
+    /// Where.
+    pub path: PathBuf,
+}
+
+/// The run directories of this user below a base. What has another name is no run directory.
+pub fn run_directories(base: &Path) -> Result<Vec<RunDirectory>, Error> {
+    let mut found = Vec::new();
+    for whole in names(&base.join(format!("pario-{}", sys::user())))? {
+        let id = whole.file_name().and_then(|name| name.to_str()).filter(|name| name.len() == 32);
+        let Some(partition) = id.and_then(|id| u128::from_str_radix(id, 16).ok()).map(PartitionId) else {
+            continue;
+        };
+        for path in names(&whole)? {
+            let number = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.parse().ok());
+            found.extend(number.map(|number| RunDirectory { partition, server: ServerId(number), path }));
+        }
+    }
+    found.sort_by_key(|one| (one.partition.0, one.server));
+    Ok(found)
+}
+
+/// What is in a directory; nothing if it is not there.
+fn names(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    match std::fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Error::io("list", dir)(error)),
+        Ok(entries) => Ok(entries.flatten().map(|entry| entry.path()).collect()),
+    }
 }
 
 /// Removes a server's run directory with all that is in it, and those above it that are empty then.
@@ -87,12 +132,13 @@ impl Supervision {
         self.0.is_there()
     }
 
-    /// Gives it up, and removes the run directory if nothing else is in it.
+    /// Gives it up, and removes the run directory, unless a server that died has left its pool there.
     pub fn give_up(self, base: &Path, partition: PartitionId, server: ServerId) {
-        let [user, whole, path] = steps(base, partition, server);
+        let path = run_directory_path(base, partition, server);
         // The directory may be gone with all that was in it, or belong to a successor.
-        if self.is_current() && self.0.remove().is_ok() {
-            let _ = [path, whole, user].iter().try_for_each(std::fs::remove_dir);
+        if self.is_current() && matches!(path.join("pool").try_exists(), Ok(false)) {
+            // Nothing is in it that anybody needs.
+            let _ = remove_run_directory(base, partition, server);
         }
     }
 }
@@ -131,6 +177,23 @@ mod tests {
         remove_run_directory(base.dir(), PARTITION, ServerId(4)).expect("removed");
         remove_run_directory(base.dir(), PARTITION, ServerId(4)).expect("nothing left to do");
         assert_eq!(std::fs::read_dir(base.dir()).expect("there").count(), 0);
+    }
+
+    #[test]
+    fn run_directories_are_found_with_their_supervisors() {
+        let base = base("found");
+        assert_eq!(run_directories(base.dir()).expect("listed"), []);
+        let path = run_directory(base.dir(), PARTITION, ServerId(3)).expect("made");
+        std::fs::create_dir(path.parent().expect("above").join("other")).expect("made");
+        std::fs::create_dir(path.parent().expect("above").with_file_name("other")).expect("made");
+        let found = RunDirectory { partition: PARTITION, server: ServerId(3), path: path.clone() };
+        assert_eq!(run_directories(base.dir()).expect("listed"), [found]);
+        assert_eq!(Supervision::holder(&path).expect("known"), None);
+        let held = Supervision::take(&path, Duration::ZERO).expect("free");
+        assert_eq!(Supervision::holder(&path).expect("known"), Some(std::process::id()));
+        assert!(Supervision::take(&path, Duration::ZERO).is_err());
+        drop(held);
+        assert_eq!(Supervision::holder(&path).expect("known"), None);
     }
 
     #[test]

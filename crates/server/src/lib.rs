@@ -41,6 +41,8 @@ mod views;
 pub use config::Config;
 pub use ending::Ender;
 pub use error::{Error, Result};
+/// What the pool of a server that does not run holds.
+pub use pario_cache::{Inspection, Leftover, inspect as inspect_pool};
 pub use pulse::Pulse;
 pub use start::{Server, Started, fail_as_a_process};
 pub use status::log;

@@ -1,14 +1,27 @@
 //! `pario down`: stops a partition's servers, which write everything to storage first.
+//!
+//! A server that answers says itself that everything is stored. Of one that does not, the truth is found on its host
+//! (`task`): a live server is an error, and what the pool of a dead one holds is stored by a server that is
+//! started for that alone. So a partition that is down has everything that was acknowledged on storage, or this
+//! says what is where.
 
-use super::error::Error;
-use super::{join, print, registry, seconds};
+use super::error::{Error, Unsettled, amount};
+use super::join::{self, NotStopped};
+use super::launch::{Here, Launcher};
+use super::message::Said;
+use super::pools::{self, Pool, State};
+use super::start::Ask;
+use super::task::{self, Task, Whose};
+use super::{host, print, registry, seconds};
 use crate::env::Environment;
 use clap::Args;
-use pario_registry::{Entry, Running, Secret};
+use pario_registry::{Entry, Registry, Secret};
 use pario_units::ServerId;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Stop the servers of a partition; what they hold goes to storage first.
 #[derive(Args)]
@@ -17,15 +30,25 @@ pub struct Arguments {
     /// The partition's name
     #[arg(value_name = "NAME")]
     name: String,
-    /// Forget the partition as well; its data stays in the servers' directories
-    #[arg(long)]
-    forget: bool,
-    /// Count servers that could not be stopped as stopped, such as those of a node that is gone
-    #[arg(long)]
-    force: bool,
+    #[command(flatten)]
+    options: Options,
     /// How long each server may take, and others who start or stop the partition
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = seconds())]
     timeout: u64,
+}
+
+/// What else is wanted.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Forget the partition as well; its data stays in the servers' directories ('pario up --adopt' finds it there)
+    #[arg(long)]
+    pub forget: bool,
+    /// Kill servers that do not stop, and give those up that cannot be reached; unsaved data stays in their pools
+    #[arg(long)]
+    pub force: bool,
+    /// Remove the pools of dead servers with all that they hold: what was not stored is lost
+    #[arg(long)]
+    pub discard: bool,
 }
 
 const NOTES: &str = "\
@@ -33,16 +56,20 @@ Examples:
   pario down scratch             stop it; 'pario up scratch' starts it again
   pario down scratch --forget    the same, and take it out of the registry
 
-Exit code: 0 all servers are stopped, 1 one is not.";
+Data that was written and not yet stored is in a pool in memory on each server's
+host. If a server was killed, 'pario down' starts another that stores what the
+pool holds. If that is not possible, the partition is not down: it is said what
+is where. --force gives such servers up and keeps their pools, so that a later
+'pario up' or 'pario down' can save them; --discard removes the pools.
 
-/// Whether something answers at a server's address shows at once, or the node is gone.
-const ANSWER: Duration = Duration::from_secs(5);
+Exit code: 0 everything is stored and all servers are stopped (with --force: or
+given up), 1 not so.";
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
-    let Arguments { name, forget, force, timeout } = arguments;
-    let text = take_down(name, *forget, *force, Duration::from_secs(*timeout), env)?;
-    let word = if *forget { "is down and forgotten" } else { "is down" };
+    let Arguments { name, options, timeout } = arguments;
+    let text = take_down(name, *options, Duration::from_secs(*timeout), env)?;
+    let word = if options.forget { "is down and forgotten" } else { "is down" };
     print(&format!("partition {name} {word}\n{text}"))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -50,64 +77,235 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
 /// Stops all servers of a partition; what there is to say about them.
 pub fn take_down(
     name: &str,
-    forget: bool,
-    force: bool,
-    deadline: Duration,
+    options: Options,
+    patience: Duration,
     env: &Environment,
 ) -> Result<String, Error> {
     let registry = registry(env)?;
     // Before the lock, whose file would stay behind for a name that nobody has.
     registry.get(name)?;
-    let lock = registry.lock_partition(name, deadline)?;
+    let lock = registry.lock_partition(name, patience)?;
     let entry = registry.get(name)?;
     let secret = registry.secret(entry.id)?;
-    let mut text = String::new();
-    let mut first_error = None;
-    let (done, results) = channel();
-    std::thread::scope(|scope| {
-        for (&server, running) in &entry.running {
-            let (entry, secret, done) = (&entry, &secret, done.clone());
-            scope.spawn(move || {
-                // Nobody listens any more if the registry failed.
-                let _ = done.send((server, stop(entry, server, running, secret, deadline)));
-            });
-        }
-        drop(done);
-        // Written down one by one, so that the registry is right whenever this ends.
-        for (server, stopped) in results {
-            match stopped {
-                Ok(words) => text += &words,
-                Err(error) if force => text += &format!("  {error}; it counts as stopped\n"),
-                Err(error) => {
-                    first_error = first_error.take().or(Some(error));
-                    continue;
-                }
-            }
-            registry.update(name, |entry| {
-                entry.running.remove(&server);
-            })?;
-        }
-        Ok::<(), Error>(())
-    })?;
-    if let Some(error) = first_error {
-        return Err(error);
-    }
-    if forget {
-        registry.remove(lock)?;
+    pools::sweep(&join::run_base(env.run_base.as_deref()));
+    let launcher = Here::new(entry.description.settings().launcher, env);
+    let stop = Stop {
+        registry: &registry,
+        launcher: &launcher,
+        env,
+        entry: &entry,
+        secret: &secret,
+        options,
+        patience,
+    };
+    let text = stop.all()?;
+    if options.forget {
+        forget(&registry, lock, &entry)?;
     }
     Ok(text)
 }
 
-/// Stops a server; what there is to say about it.
-fn stop(
-    entry: &Entry,
-    server: ServerId,
-    running: &Running,
-    secret: &Secret,
-    deadline: Duration,
-) -> Result<String, Error> {
-    if !join::answers(running, ANSWER) {
-        return Ok(format!("  server {server} on {} did not run any more\n", running.host));
+/// Takes the partition out of the registry. Should there be no room for that, its logs make some.
+fn forget(registry: &Registry, lock: pario_registry::PartitionLock, entry: &Entry) -> Result<(), Error> {
+    let servers = entry.description.structure().servers.len() as u16;
+    for server in (0..servers).map(ServerId) {
+        // They are of no use without the partition; one that stays does no harm.
+        let _ = std::fs::remove_file(super::start::log_of(registry, entry.name(), server));
     }
-    join::shut_down(entry, server, running, secret, deadline).map(|()| String::new())
+    registry.remove(lock)?;
+    Ok(())
+}
+
+/// How a server came to its end.
+enum Fate {
+    /// Everything it held is stored, or was discarded; what there is to say of it.
+    Settled(String),
+    /// Not so.
+    Unsettled(Unsettled),
+}
+
+/// What is known of a server on its host.
+enum Truth {
+    /// It runs.
+    Alive,
+    /// It does not run, and nothing is left of it.
+    Gone,
+    /// It does not run, and its pool is there.
+    Left { unsaved: Option<u64>, path: PathBuf },
+}
+
+/// Stopping servers needs these.
+struct Stop<'a> {
+    registry: &'a Registry,
+    launcher: &'a dyn Launcher,
+    env: &'a Environment,
+    entry: &'a Entry,
+    secret: &'a Secret,
+    options: Options,
+    patience: Duration,
+}
+
+impl Stop<'_> {
+    /// Stops them all at once.
+    fn all(&self) -> Result<String, Error> {
+        let (done, results) = channel();
+        let (mut text, mut unsettled) = (String::new(), Vec::new());
+        std::thread::scope(|scope| {
+            for server in self.servers() {
+                let done = done.clone();
+                scope.spawn(move || {
+                    // Nobody listens any more if the registry failed.
+                    let _ = done.send((server, self.one(server)));
+                });
+            }
+            drop(done);
+            // Written down one by one, so that the registry is right whenever this ends.
+            for (server, fate) in results {
+                let abandoned = match fate {
+                    Fate::Settled(words) => {
+                        text += &words;
+                        false
+                    }
+                    Fate::Unsettled(one) if self.options.force => {
+                        text += &format!("  {one}; it counts as stopped\n");
+                        true
+                    }
+                    Fate::Unsettled(one) => {
+                        unsettled.push(one);
+                        continue;
+                    }
+                };
+                self.registry.update(self.entry.name(), |entry| {
+                    entry.running.remove(&server);
+                    entry.abandoned.remove(&server);
+                    if abandoned {
+                        entry.abandoned.insert(server);
+                    }
+                })?;
+            }
+            Ok::<(), Error>(())
+        })?;
+        match unsettled.is_empty() {
+            true => Ok(text),
+            false => Err(Error::NotDown { name: self.entry.name().to_owned(), unsettled }),
+        }
+    }
+
+    /// The servers that have to be looked after: those that run, those that were given up, and those of this host that have
+    /// left something.
+    fn servers(&self) -> BTreeSet<ServerId> {
+        let base = join::run_base(self.env.run_base.as_deref());
+        let local = pools::survey(&base).unwrap_or_default().into_iter();
+        let is_here = |server| self.entry.host_of(server).is_some_and(host::is_here);
+        let left = local
+            .filter(|pool| pool.partition == self.entry.id && is_here(pool.server))
+            .map(|pool| pool.server);
+        self.entry.running.keys().chain(&self.entry.abandoned).copied().chain(left).collect()
+    }
+
+    fn one(&self, server: ServerId) -> Fate {
+        let until = Instant::now() + self.patience;
+        let refused = match self.entry.running.get(&server) {
+            Some(running) => join::shut_down(self.entry, server, running, self.secret, until),
+            None => Err(NotStopped::Silent("it does not run".into())),
+        };
+        let why = match refused {
+            Ok(()) => return Fate::Settled(String::new()),
+            Err(NotStopped::Refused(why)) if !self.options.force => {
+                return Fate::Unsettled(Unsettled::refuses(server, self.host(server), &why));
+            }
+            Err(NotStopped::Refused(why)) | Err(NotStopped::Silent(why)) => why,
+        };
+        self.settle(server, &why).unwrap_or_else(|why| Fate::Unsettled(self.unsettled(server, why)))
+    }
+
+    /// Brings a server that did not stop to an end. An error is why that cannot be done.
+    fn settle(&self, server: ServerId, why: &str) -> Result<Fate, String> {
+        let unknown = |cause| format!("it does not answer ({why}), and its host cannot be asked: {cause}");
+        let mut truth = self.look(server).map_err(unknown)?;
+        if matches!(truth, Truth::Alive) {
+            if !self.options.force {
+                return Err(format!(
+                    "it is alive and does not stop: {why}; wait and try again, or --force kills it"
+                ));
+            }
+            self.ask(server, &Task::Kill(self.whose(server)))?;
+            truth = self.look(server).map_err(unknown)?;
+        }
+        let words = match truth {
+            Truth::Alive => return Err("it is alive, though it was killed".to_owned()),
+            Truth::Gone => "did not run any more; it has left nothing unsaved".to_owned(),
+            Truth::Left { .. } if self.options.discard => {
+                match self.ask(server, &Task::Discard(self.whose(server)))? {
+                    Said::Discarded { bytes: 0 } => {
+                        "did not run any more; its pool held nothing unsaved".to_owned()
+                    }
+                    Said::Discarded { bytes } => {
+                        format!("did not run any more; {} that only its pool had are lost", amount(bytes))
+                    }
+                    _ => return Err("its host has another version of pario".to_owned()),
+                }
+            }
+            Truth::Left { unsaved, path } => match self.recover(server) {
+                Ok(0) => "did not run any more; its pool held nothing unsaved".to_owned(),
+                Ok(bytes) => {
+                    format!("did not run any more; {} that only its pool had are stored now", amount(bytes))
+                }
+                Err(cause) => {
+                    let left = Unsettled::left(server, self.host(server), unsaved, &path, &cause);
+                    return Ok(Fate::Unsettled(left));
+                }
+            },
+        };
+        Ok(Fate::Settled(format!("  server {server} on {} {words}\n", self.host(server))))
+    }
+
+    /// Stores what the pool of a dead server holds.
+    fn recover(&self, server: ServerId) -> Result<u64, String> {
+        let ask = Ask { registry: self.registry, launcher: self.launcher, env: self.env };
+        let start = Box::new(ask.message(self.entry, server, self.secret, false));
+        match self.ask(server, &Task::Recover { start })? {
+            Said::Saved { bytes } => Ok(bytes),
+            _ => Err("its host has another version of pario".to_owned()),
+        }
+    }
+
+    /// What is known of a server on its host.
+    fn look(&self, server: ServerId) -> Result<Truth, String> {
+        let directory = self.entry.description.structure().servers[usize::from(server.0)].dir.clone();
+        let run_base = self.env.run_base.clone();
+        let Said::Pools { pools, in_use } =
+            self.ask(server, &Task::Pools { run_base, directories: vec![directory] })?
+        else {
+            return Err("another version of pario is there".to_owned());
+        };
+        let own = |pool: &Pool| (pool.partition, pool.server) == (self.entry.id, server);
+        match pools.into_iter().find(own) {
+            Some(Pool { state: State::Served, .. }) => Ok(Truth::Alive),
+            _ if !in_use.is_empty() => Ok(Truth::Alive),
+            Some(Pool { state: State::Left { unsaved, .. }, path, .. }) => {
+                Ok(Truth::Left { unsaved: Some(unsaved), path })
+            }
+            Some(Pool { state: State::Unreadable { .. }, path, .. }) => {
+                Ok(Truth::Left { unsaved: None, path })
+            }
+            None => Ok(Truth::Gone),
+        }
+    }
+
+    fn ask(&self, server: ServerId, task: &Task) -> Result<Said, String> {
+        task::ask(self.launcher, self.host(server), task, Instant::now() + self.patience)
+    }
+
+    fn host(&self, server: ServerId) -> &str {
+        self.entry.host_of(server).unwrap_or("an unknown host")
+    }
+
+    fn whose(&self, server: ServerId) -> Whose {
+        Whose { run_base: self.env.run_base.clone(), partition: self.entry.id, server }
+    }
+
+    fn unsettled(&self, server: ServerId, why: String) -> Unsettled {
+        Unsettled::new(server, self.host(server), why)
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -46,17 +46,71 @@ pub enum Error {
         /// Why.
         why: Why,
     },
-    /// A server could not be stopped.
-    Stop {
-        /// Which.
-        server: ServerId,
-        /// On which host.
-        host: String,
-        /// Why.
-        why: String,
+    /// Servers could not be stopped, or left something that could not be stored.
+    NotDown {
+        /// The partition.
+        name: String,
+        /// Which servers, and why.
+        unsettled: Vec<Unsettled>,
     },
     /// The output could not be written.
     Output(io::Error),
+}
+
+/// A server of which not everything is known to be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsettled {
+    /// Which.
+    pub server: ServerId,
+    /// On which host.
+    pub host: String,
+    /// What is where, and what to do.
+    pub why: String,
+}
+
+impl Unsettled {
+    /// What there is to say of a server.
+    pub fn new(server: ServerId, host: &str, why: String) -> Unsettled {
+        Unsettled { server, host: host.to_owned(), why }
+    }
+
+    /// It runs, and says that it cannot stop.
+    pub fn refuses(server: ServerId, host: &str, why: &str) -> Unsettled {
+        let why =
+            format!("it goes on running, because it cannot store everything: {why}; mend that and try again");
+        Unsettled::new(server, host, why)
+    }
+
+    /// It died, and what its pool holds could not be stored. `unsaved`: how many bytes, if that is known.
+    pub fn left(server: ServerId, host: &str, unsaved: Option<u64>, pool: &Path, cause: &str) -> Unsettled {
+        let pool = pool.display();
+        let what = match unsaved {
+            Some(0) => format!("nothing is only in its pool {pool}, but its storage cannot be used"),
+            Some(bytes) => {
+                format!("{} are only in its pool {pool}, because they cannot be stored", amount(bytes))
+            }
+            None => format!("its pool {pool} cannot be read"),
+        };
+        let why = format!(
+            "it died, and {what}: {cause}; mend that, then 'pario up' or 'pario down' saves everything; 'pario down \
+             --discard' removes the pool"
+        );
+        Unsettled::new(server, host, why)
+    }
+}
+
+/// A number of bytes for people.
+pub fn amount(bytes: u64) -> String {
+    match bytes {
+        0..1_048_576 => format!("{bytes} bytes"),
+        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
+}
+
+impl fmt::Display for Unsettled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "server {} on {}: {}", self.server, self.host, self.why)
+    }
 }
 
 /// Why a server did not start.
@@ -115,8 +169,9 @@ impl fmt::Display for Error {
             Error::Start { server, host, why } => {
                 write!(f, "server {server} on {host} did not start: {why}")
             }
-            Error::Stop { server, host, why } => {
-                write!(f, "server {server} on {host} was not stopped: {why}")
+            Error::NotDown { name, unsettled } => {
+                write!(f, "partition {name} is not down")?;
+                unsettled.iter().try_for_each(|one| write!(f, "\n  {one}"))
             }
             Error::Output(error) => write!(f, "cannot write the output: {error}"),
         }

@@ -1,9 +1,10 @@
 //! The seam between the commands and the rest of the system: running a server, reaching one.
 
-use super::error::Error;
 use super::host;
 use super::message::{Peers, Said, Start, line, next_line};
-use pario_registry::{Entry, Listen, Running, Scheduling, Secret};
+use super::pools::{Look, Owner, look};
+use super::task::Whose;
+use pario_registry::{Entry, Listen, Running, Scheduling, Secret, Supervision, remove_run_directory};
 use pario_server::{Config, Server};
 use pario_transport::{Address, Connection, Tuning, fresh_client};
 use pario_units::{ErrorKind, PartitionId, RequestId, ServerId};
@@ -28,6 +29,54 @@ const MOST_GRACE: Duration = Duration::from_secs(20);
 const VIEWS: usize = 4096;
 const VIEW_BYTES: usize = 64 << 20;
 
+/// A server's run directory, held by its supervisor.
+pub struct Supervised {
+    base: PathBuf,
+    partition: PartitionId,
+    server: ServerId,
+    held: Supervision,
+}
+
+impl Supervised {
+    /// Takes the place of the server's supervisor. One that has no server, because that cannot be started, gives way.
+    pub fn take(start: &Start) -> Result<Supervised, String> {
+        let (base, partition, server) = (base(start), start.partition, start.server);
+        let until = Instant::now() + PREDECESSOR;
+        let held = loop {
+            let dir = pario_registry::run_directory(&base, partition, server).map_err(|e| e.to_string())?;
+            match Supervision::take(&dir, until.saturating_duration_since(Instant::now())) {
+                Ok(held) if held.is_current() => break held,
+                // A predecessor that just ended has removed the directory.
+                Ok(_) => {}
+                Err(e) if e.kind() == ErrorKind::NoSuchFile && Instant::now() < until => {}
+                Err(e) if e.kind() == ErrorKind::FileInUse => {
+                    let whose = Whose { run_base: Some(base.clone()), partition, server };
+                    whose.end_supervisor().map_err(|why| format!("{e}: {why}"))?;
+                }
+                Err(e) => return Err(e.to_string()),
+            }
+        };
+        Ok(Supervised { base, partition, server, held })
+    }
+
+    /// Gives it up.
+    pub fn end(self) {
+        self.held.give_up(&self.base, self.partition, self.server);
+    }
+}
+
+/// Stores what the pool of a server holds that died, and removes it; how many bytes only the pool had.
+pub fn recover(start: &Start) -> Result<u64, String> {
+    let config = config(start, None)?;
+    let bytes = match look(&config.run_directory.join("pool"))? {
+        Look::Served => return Err("a server uses the pool".into()),
+        Look::Left(left) => left.map_or(0, |left| left.unsaved),
+    };
+    start_server(&config)?.shut_down().map_err(|e| e.to_string())?;
+    remove_run_directory(&base(start), start.partition, start.server).map_err(|e| e.to_string())?;
+    Ok(bytes)
+}
+
 /// Runs a server until it is shut down: reads [`Start`], says `Ready`, reads the peers, says `Serving`.
 pub fn serve(input: &mut impl BufRead, output: &mut impl Write) -> ExitCode {
     match try_to_serve(input, output) {
@@ -46,7 +95,10 @@ fn try_to_serve(input: &mut impl BufRead, output: &mut impl Write) -> Result<(),
     let told = told.ok_or("no start message came")?;
     let start: Start = serde_json::from_slice(&told).map_err(|e| format!("the start message: {e}"))?;
     let (address, note) = listening(&start)?;
-    let server = start_server(&config(&start, address)?)?;
+    let config = config(&start, address)?;
+    // Only for who finds the directory.
+    let _ = owner(&start).write(&config.run_directory);
+    let server = start_server(&config)?;
     let started = server.started();
     if let Some(adopted) = &started.adopted {
         eprintln!(
@@ -68,18 +120,41 @@ fn try_to_serve(input: &mut impl BufRead, output: &mut impl Write) -> Result<(),
     let peers = peers.and_then(|text| serde_json::from_slice::<Peers>(&text).ok());
     let Some(peers) = peers else {
         server.shut_down().map_err(|e| e.to_string())?;
+        let _ = remove_run_directory(&base(&start), start.partition, start.server);
         return Err("whoever started this server is gone".into());
     };
     server.set_peers(peers.peers.iter().map(addresses).collect());
     // From here on nobody has to listen.
     let _ = say(output, &Said::Serving);
     server.wait().map_err(|e| e.to_string())?;
-    let _ = pario_registry::remove_run_directory(&base(&start), start.partition, start.server);
+    let _ = remove_run_directory(&base(&start), start.partition, start.server);
     Ok(())
 }
 
-/// Starts the server. One whose starter was killed may still be ending, and uses the directory until then.
+fn owner(start: &Start) -> Owner {
+    let structure = start.description.structure();
+    Owner {
+        name: structure.name.clone(),
+        home: start.home.clone(),
+        servers: structure.servers.iter().map(ToString::to_string).collect(),
+        pid: std::process::id(),
+    }
+}
+
+/// Starts the server. One whose starter was killed may still be ending, and uses the directory until then. If it cannot
+/// start, it leaves no pool that was not there before.
 fn start_server(config: &Config) -> Result<Server, String> {
+    let pool = config.run_directory.join("pool");
+    let had_pool = pool.try_exists().unwrap_or(true);
+    try_to_start(config).inspect_err(|_| {
+        if !had_pool && matches!(look(&pool), Ok(Look::Left(Some(_)))) {
+            // If it stays after all, the next one goes on with it.
+            let _ = std::fs::remove_file(&pool);
+        }
+    })
+}
+
+fn try_to_start(config: &Config) -> Result<Server, String> {
     let until = Instant::now() + PREDECESSOR;
     loop {
         match Server::start(config.clone()) {
@@ -96,18 +171,8 @@ fn base(start: &Start) -> PathBuf {
 }
 
 /// Where run directories are, if the user has said it or not.
-fn run_base(named: Option<&Path>) -> PathBuf {
+pub fn run_base(named: Option<&Path>) -> PathBuf {
     named.map_or_else(|| pario_registry::run_base(&std::env::temp_dir()), Path::to_owned)
-}
-
-/// Removes what servers of this host that were killed have left in memory.
-pub fn clear(entry: &Entry, named: Option<&Path>) -> Result<(), Error> {
-    let servers = 0..entry.description.structure().servers.len() as u16;
-    let base = run_base(named);
-    for server in servers.map(ServerId) {
-        pario_registry::remove_run_directory(&base, entry.id, server)?;
-    }
-    Ok(())
 }
 
 /// Where the server listens for other hosts, and what the user has to know about it.
@@ -199,24 +264,30 @@ pub fn serves(
     matches!(ask(entry, server, running, secret, &Request::Ping, deadline), Ok(Reply::Done))
 }
 
+/// Why a server did not stop.
+pub enum NotStopped {
+    /// It answered that it cannot, and goes on.
+    Refused(String),
+    /// It did not answer.
+    Silent(String),
+}
+
 /// Tells a server to write everything to storage and to end, and waits for that.
 pub fn shut_down(
     entry: &Entry,
     server: ServerId,
     running: &Running,
     secret: &Secret,
-    deadline: Duration,
-) -> Result<(), Error> {
-    let stop = |why: String| Error::Stop { server, host: running.host.clone(), why };
-    let deadline = Instant::now() + deadline;
+    deadline: Instant,
+) -> Result<(), NotStopped> {
     match ask(entry, server, running, secret, &Request::Shutdown, deadline) {
         Ok(Reply::Done) => {
             await_end(running, deadline);
             Ok(())
         }
-        Ok(Reply::Failed(failure)) => Err(stop(failure.text)),
-        Ok(other) => Err(stop(format!("it answered {}", other.name()))),
-        Err(why) => Err(stop(why)),
+        Ok(Reply::Failed(failure)) => Err(NotStopped::Refused(failure.text)),
+        Ok(other) => Err(NotStopped::Silent(format!("it answered {}", other.name()))),
+        Err(why) => Err(NotStopped::Silent(why)),
     }
 }
 

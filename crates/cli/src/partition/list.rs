@@ -1,16 +1,24 @@
-//! `pario list`: the partitions in the registry.
+//! `pario list`: the partitions in the registry, and what servers that are gone have left unsaved.
 
-use super::error::Error;
-use super::{print, registry};
+use super::error::{Error, amount};
+use super::launch::Here;
+use super::message::Said;
+use super::pools::{Pool, State, survey, sweep};
+use super::task::{self, Task};
+use super::{host, join, print, registry};
 use crate::env::Environment;
 use clap::Args;
 use pario_registry::{Entry, spell_size};
+use pario_units::PartitionId;
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 /// List the partitions that the registry knows.
 ///
-/// What is said of servers is what the registry says, without asking them.
+/// What is said of servers is what the registry says, without asking them. Data that only the pool of a dead server has is
+/// listed as well, also of partitions that the registry does not know (on this host).
 #[derive(Args)]
 pub struct Arguments {
     /// List in JSON, with everything the registry knows
@@ -18,16 +26,144 @@ pub struct Arguments {
     json: bool,
 }
 
+/// How long another host may take to say which pools it has, and a server there to be connected to.
+const ASK: Duration = Duration::from_secs(10);
+const CONNECT: Duration = Duration::from_secs(2);
+
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
     let entries = registry(env)?.list()?;
+    let found = left(&entries, env)?;
     let text = match arguments.json {
-        true => format!("{:#}\n", entries.iter().map(in_json).collect::<Value>()),
-        false if entries.is_empty() => "no partitions ('pario up FILE' creates one)\n".to_owned(),
-        false => table(&entries),
+        true => {
+            let strangers = strangers(&entries, &found);
+            let strangers =
+                strangers.into_iter().map(|one| json!({ "state": "unregistered", "pool": one.in_json() }));
+            let all = entries.iter().map(|entry| in_json(entry, &found)).chain(strangers);
+            format!("{:#}\n", all.collect::<Value>())
+        }
+        false if entries.is_empty() => {
+            "no partitions ('pario up FILE' creates one)\n".to_owned() + &unsaved(&entries, &found)
+        }
+        false => table(&entries) + &unsaved(&entries, &found),
     };
     print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A pool with unsaved data, and the host that it is on.
+pub struct Found {
+    /// Which host.
+    pub host: String,
+    /// The pool.
+    pub pool: Pool,
+}
+
+impl Found {
+    /// How much only this pool has, of what.
+    pub fn what(&self, name: &str) -> String {
+        let Found { host, pool: Pool { server, path, state, .. } } = self;
+        match state {
+            State::Left { unsaved, .. } => {
+                format!("{} in the pool of server {server} of {name} on {host}", amount(*unsaved))
+            }
+            State::Unreadable { why } => {
+                format!("the pool of server {server} of {name} on {host} cannot be read: {why}")
+            }
+            State::Served => {
+                format!("the pool of server {server} of {name} on {host} is in use: {}", path.display())
+            }
+        }
+    }
+
+    fn in_json(&self) -> Value {
+        let mut value = json!(self.pool);
+        value["host"] = json!(self.host);
+        value
+    }
+}
+
+/// The pools of dead servers with unsaved data: on this host, and on those of servers that do not answer.
+fn left(entries: &[Entry], env: &Environment) -> Result<Vec<Found>, Error> {
+    let base = join::run_base(env.run_base.as_deref());
+    sweep(&base);
+    let here = survey(&base)?.into_iter().map(|pool| Found { host: host::name(), pool });
+    let mut found: Vec<Found> = here.filter(|found| found.pool.holds_data()).collect();
+    let asked: Vec<(&Entry, BTreeSet<&str>)> =
+        entries.iter().map(|entry| (entry, silent_hosts(entry))).collect();
+    std::thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for (entry, hosts) in asked {
+            let launcher = Here::new(entry.description.settings().launcher, env);
+            let launcher = std::sync::Arc::new(launcher);
+            for host in hosts {
+                let launcher = launcher.clone();
+                threads.push(scope.spawn(move || {
+                    let task = Task::Pools { run_base: env.run_base.clone(), directories: Vec::new() };
+                    let said = task::ask(&*launcher, host, &task, Instant::now() + ASK);
+                    let Ok(Said::Pools { pools, .. }) = said else { return Vec::new() };
+                    let own =
+                        pools.into_iter().filter(|pool| pool.partition == entry.id && pool.holds_data());
+                    own.map(|pool| Found { host: host.to_owned(), pool }).collect()
+                }));
+            }
+        }
+        found.extend(threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()));
+    });
+    Ok(found)
+}
+
+/// The other hosts where servers of a partition should run and do not answer, or were given up.
+fn silent_hosts(entry: &Entry) -> BTreeSet<&str> {
+    let silent = entry
+        .running
+        .iter()
+        .filter(|(_, running)| !join::answers(running, CONNECT))
+        .map(|(server, _)| server);
+    let hosts = silent.chain(&entry.abandoned).filter_map(|server| entry.host_of(*server));
+    hosts.filter(|host| !host::is_here(host)).collect()
+}
+
+/// The pools of partitions that the registry does not know.
+fn strangers<'a>(entries: &[Entry], found: &'a [Found]) -> Vec<&'a Found> {
+    let known = |id: PartitionId| entries.iter().any(|entry| entry.id == id);
+    found.iter().filter(|found| !known(found.pool.partition)).collect()
+}
+
+/// What is unsaved, and how to save it.
+fn unsaved(entries: &[Entry], found: &[Found]) -> String {
+    let mut text = String::new();
+    for entry in entries {
+        let name = entry.name();
+        for one in found.iter().filter(|found| found.pool.partition == entry.id) {
+            text +=
+                &format!("unsaved: {}: 'pario up {name}' or 'pario down {name}' saves it\n", one.what(name));
+        }
+    }
+    for one in strangers(entries, found) {
+        text += &match (&one.pool.owner, one.pool.is_orphaned()) {
+            (Some(owner), false) => format!(
+                "unsaved: {}: 'PARIO_HOME={} pario down {}' saves it\n",
+                one.what(&owner.name),
+                owner.home.display(),
+                owner.name
+            ),
+            (owner, _) => {
+                orphan(one, owner.as_ref().map(|owner| (owner.name.as_str(), owner.servers.join(" "))))
+            }
+        };
+    }
+    text
+}
+
+/// A line on a pool of a partition that no registry knows.
+pub fn orphan(found: &Found, owner: Option<(&str, String)>) -> String {
+    let id = found.pool.partition;
+    let (name, directories) = owner.unwrap_or(("an unknown partition", "DIRECTORIES".to_owned()));
+    format!(
+        "orphaned pool: {} ({id}): 'pario up --adopt {directories}' saves it, 'pario clean --discard {id}' loses it\n",
+        found.what(name)
+    )
 }
 
 fn state(entry: &Entry) -> &'static str {
@@ -38,9 +174,11 @@ fn state(entry: &Entry) -> &'static str {
     }
 }
 
-fn in_json(entry: &Entry) -> Value {
+fn in_json(entry: &Entry, found: &[Found]) -> Value {
     let mut value = json!(entry);
     value["state"] = json!(state(entry));
+    let own = found.iter().filter(|found| found.pool.partition == entry.id);
+    value["unsaved"] = own.map(Found::in_json).collect();
     value
 }
 

@@ -9,6 +9,8 @@
 //!
 //! A server whose input ends before it got `Peers` ends as well: then whoever started it is gone. After
 //! `Serving` neither side says more, and the input may end.
+//!
+//! What is done on a host besides, a [task](super::task), is one line there and one line back.
 
 use std::io::{self, BufRead, Read};
 use std::path::PathBuf;
@@ -18,6 +20,8 @@ use pario_registry::{Description, Running, Secret};
 use pario_units::{PartitionId, ServerId};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::pools::Pool;
 
 /// The version of this conversation.
 pub const VERSION: u32 = 2;
@@ -45,6 +49,8 @@ pub struct Start {
     pub port: u16,
     /// Where run directories are, if not in the usual place.
     pub run_base: Option<PathBuf>,
+    /// The registry in which it is started.
+    pub home: PathBuf,
     /// Where its log goes, on its own host.
     pub log: PathBuf,
     /// See [`Environment::store_delay`](crate::env::Environment::store_delay).
@@ -62,6 +68,14 @@ pub enum Said {
     Serving,
     /// It cannot, and ends.
     Failed { why: String },
+    /// These pools are on the host, and servers use these of the directories that were asked for.
+    Pools { pools: Vec<Pool>, in_use: Vec<String> },
+    /// So many bytes that only the pool had are stored, and the pool is gone.
+    Saved { bytes: u64 },
+    /// The server was ended.
+    Ended,
+    /// The pool is gone, and so many bytes that only it had.
+    Discarded { bytes: u64 },
 }
 
 /// Where the servers of a partition are, in order.
@@ -90,7 +104,7 @@ pub fn next_line(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-mod partition {
+pub(super) mod partition {
     use super::*;
 
     pub fn serialize<S: Serializer>(id: &PartitionId, serializer: S) -> Result<S::Ok, S::Error> {
@@ -103,7 +117,7 @@ mod partition {
     }
 }
 
-mod server {
+pub(super) mod server {
     use super::*;
 
     pub fn serialize<S: Serializer>(id: &ServerId, serializer: S) -> Result<S::Ok, S::Error> {
@@ -151,6 +165,7 @@ pub mod tests {
             node: "n1".into(),
             port: 0,
             run_base: None,
+            home: "/home/registry".into(),
             log: "/tmp/log".into(),
             store_delay: Duration::ZERO,
         }

@@ -1,9 +1,10 @@
-//! Partitions: `pario up`, `down` and `list`, and `pario serve`, which is what runs on the servers' nodes.
+//! Partitions: `pario up`, `down`, `list` and `clean`, and `pario serve`, which is what runs on the servers' nodes.
 //!
 //! `up` starts each server through a launcher (`launch`) and speaks with it in lines of JSON (`message`) over
 //! its standard input and output. Everything that needs the server itself, or a connection to one, is in
 //! `join`.
 
+pub mod clean;
 pub mod down;
 mod error;
 pub mod host;
@@ -11,12 +12,15 @@ mod join;
 pub mod launch;
 pub mod list;
 pub mod message;
+mod pools;
 pub mod serve;
 mod start;
+mod task;
 pub mod up;
 
 pub use error::{Error, Why};
-pub use join::{Whom, call, clear, connect};
+pub use join::{Whom, call, connect, run_base};
+pub use pools::sweep;
 
 use crate::env::Environment;
 use pario_registry::Registry;

@@ -7,10 +7,11 @@
 //! - *attached*: the same without a session of its own, for launchers that end what they started (`srun`,
 //!   `mpiexec`) and therefore stay as long as the server.
 //! - *server*: the server.
+//! - *task*: does one thing on the host, such as storing what the pool of a dead server holds (`task`).
 
 use super::error::Error;
-use super::join;
 use super::message::{Said, Start, VERSION, line, next_line};
+use super::{join, task};
 use crate::signal;
 use clap::{Args, ValueEnum};
 use std::fs::{File, OpenOptions};
@@ -39,6 +40,8 @@ pub enum Part {
     Attached,
     /// The server itself
     Server,
+    /// Something that is to be done on the host
+    Task,
 }
 
 /// The arguments that make this program a part of a server.
@@ -48,6 +51,7 @@ pub fn arguments(part: Part) -> [&'static str; 3] {
         Part::Supervisor => "supervisor",
         Part::Attached => "attached",
         Part::Server => "server",
+        Part::Task => "task",
     };
     ["serve", "--part", name]
 }
@@ -69,6 +73,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
         Part::Supervisor => signal::own_session().and_then(|()| attached(&mut input, &mut output)),
         Part::Attached => attached(&mut input, &mut output),
         Part::Server => return Ok(join::serve(&mut input, &mut output)),
+        Part::Task => return Ok(task::perform(&mut input, &mut output)),
     };
     Ok(match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -100,7 +105,7 @@ fn front(output: &mut impl Write) -> io::Result<bool> {
         match serde_json::from_slice(&one) {
             Ok(Said::Ready { .. }) => {}
             Ok(Said::Serving) => return Ok(true),
-            Ok(Said::Failed { .. }) | Err(_) => return Ok(false),
+            Ok(_) | Err(_) => return Ok(false),
         }
     }
     Ok(false)
@@ -113,12 +118,15 @@ fn attached(input: &mut impl BufRead, output: &mut impl Write) -> io::Result<boo
     if start.version != VERSION {
         return Err(invalid(format!("pario here speaks version {VERSION}, not {}", start.version)));
     }
+    let supervision = join::Supervised::take(&start).map_err(invalid)?;
     let log = open_log(&start.log)?;
     let spawn = || {
         let mut command = own(Part::Server)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log.try_clone()?).spawn()
     };
-    Supervisor { start, log: log.try_clone()?, spawn }.run(input, output)
+    let done = Supervisor { start, log: log.try_clone()?, spawn }.run(input, output);
+    supervision.end();
+    done
 }
 
 fn invalid(why: String) -> io::Error {

@@ -4,15 +4,16 @@
 //! servers end by themselves, and the next `up` finds that they do not answer.
 
 use super::error::{Error, Why};
+use super::join::{self, NotStopped};
 use super::launch::{Launcher, Started, Way};
 use super::message::{Peers, Said, Start, VERSION, line};
-use super::{host, join, serve};
+use super::{host, serve};
 use crate::env::Environment;
 use pario_registry::{Description, Entry, Listen, Registry, Running, Secret};
 use pario_units::{ServerId, Stamp};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Whether something answers at a server's address shows at once, or the node is gone.
@@ -55,18 +56,28 @@ impl Ask<'_> {
         }
     }
 
-    /// Stops those of these servers that serve already. Best effort, and the error is another: what cannot be
-    /// stopped or written down now, the next 'up' or 'down' finds in the registry.
+    /// Stops those of these servers that serve already. Best effort, and the error is another: a server of which it is
+    /// not known that it ended in order counts as abandoned, so that the next 'up' or 'down' looks after what it has left.
     fn take_back(&self, name: &str, which: &[ServerId], secret: &Secret) {
         let Ok(entry) = self.registry.get(name) else { return };
-        let gone = |server: &&ServerId| {
-            entry.running.get(server).is_none_or(|running| {
-                !join::answers(running, ANSWER)
-                    || join::shut_down(&entry, **server, running, secret, ANSWER).is_ok()
-            })
-        };
-        let gone: Vec<_> = which.iter().filter(gone).collect();
-        let _ = self.registry.update(name, |entry| entry.running.retain(|server, _| !gone.contains(&server)));
+        let until = Instant::now() + ANSWER;
+        let listed = which.iter().filter_map(|server| Some((*server, entry.running.get(server)?)));
+        let stopped: Vec<_> = listed
+            .map(|(server, running)| (server, join::shut_down(&entry, server, running, secret, until)))
+            .collect();
+        let _ = self.registry.update(name, |entry| {
+            for (server, stopped) in stopped {
+                match stopped {
+                    Ok(()) => drop(entry.running.remove(&server)),
+                    // It serves.
+                    Err(NotStopped::Refused(_)) => {}
+                    Err(NotStopped::Silent(_)) => {
+                        entry.running.remove(&server);
+                        entry.abandoned.insert(server);
+                    }
+                }
+            }
+        });
     }
 
     fn launch(
@@ -94,7 +105,8 @@ impl Ask<'_> {
         Ok(())
     }
 
-    fn message(&self, entry: &Entry, server: ServerId, secret: &Secret, others: bool) -> Start {
+    /// What a server has to know.
+    pub fn message(&self, entry: &Entry, server: ServerId, secret: &Secret, others: bool) -> Start {
         let port = match entry.description.settings().port {
             // Others that run look for it where it was.
             0 if others => entry.running.get(&server).and_then(port_of).unwrap_or(0),
@@ -111,7 +123,8 @@ impl Ask<'_> {
             made: entry.made,
             port,
             run_base: self.env.run_base.clone(),
-            log: self.registry.dir().join("logs").join(format!("{}.{server}.log", entry.name())),
+            home: self.registry.dir().to_owned(),
+            log: log_of(self.registry, entry.name(), server),
             store_delay: self.env.store_delay,
         }
     }
@@ -136,7 +149,11 @@ impl Ask<'_> {
                 Running { host: one.host.clone(), pid, unix, tcp, started: Stamp::now() },
             );
         }
-        let entry = self.registry.update(entry.name(), |entry| entry.running.extend(running))?;
+        let entry = self.registry.update(entry.name(), |entry| {
+            // They go on with what their predecessors have left.
+            entry.abandoned.retain(|server| !running.contains_key(server));
+            entry.running.extend(running);
+        })?;
         let peers = line(&Peers { peers: entry.running.values().cloned().collect() });
         for one in &mut *starting {
             one.started.say(peers.clone());
@@ -163,6 +180,11 @@ impl Starting {
     fn failed(&self, why: Why) -> Error {
         Error::Start { server: self.server, host: self.host.clone(), why }
     }
+}
+
+/// Where a server's log goes.
+pub fn log_of(registry: &Registry, name: &str, server: ServerId) -> PathBuf {
+    registry.dir().join("logs").join(format!("{name}.{server}.log"))
 }
 
 /// The description as servers get it: those of one host need no network.

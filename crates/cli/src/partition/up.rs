@@ -5,6 +5,7 @@
 
 use super::error::Error;
 use super::launch::Here;
+use super::pools::sweep;
 use super::start::Ask;
 use super::{host, join, print, registry, seconds};
 use crate::env::Environment;
@@ -114,6 +115,7 @@ fn bring_up(
     deadline: Duration,
     env: &Environment,
 ) -> Result<Up, Error> {
+    sweep(&join::run_base(env.run_base.as_deref()));
     let lock = registry.lock_partition(description.name(), deadline)?;
     let entry = entry(registry, &description)?;
     let dead = dead(&entry, &registry.secret(entry.id)?);

@@ -69,7 +69,7 @@ pub enum Error {
     Down {
         /// Its registry.
         home: PathBuf,
-        /// The directory with all of it.
+        /// The directory with its servers' data.
         dir: PathBuf,
         /// Why.
         cause: Box<partition::Error>,
@@ -223,7 +223,7 @@ impl fmt::Display for Error {
                         write!(
                             f,
                             "; the partition is kept: PARIO_HOME={home} pario cp -r {name}:/ {to} copies all of it, \
-                             PARIO_HOME={home} pario down --forget {name} && rm -r {dir} removes it"
+                             PARIO_HOME={home} pario down --forget {name} && rm -r {dir} {home} removes it"
                         )
                     }
                 }
@@ -232,8 +232,9 @@ impl fmt::Display for Error {
                 let (home, dir) = (quote(home.as_os_str()), quote(dir.as_os_str()));
                 write!(
                     f,
-                    "the partition of this run was not taken down: {cause}; PARIO_HOME={home} pario down --force \
-                     --forget run && rm -r {dir} tries again"
+                    "the partition of this run is kept, because not everything in it is stored: {cause}\n  PARIO_HOME={home} \
+                     pario up run starts it again with all that it has, PARIO_HOME={home} pario down --forget \
+                     --discard run && rm -r {dir} {home} removes it"
                 )
             }
         }

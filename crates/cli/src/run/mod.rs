@@ -108,8 +108,9 @@ the program, and libraries such as PnetCDF, can also look at its files without
 MPI; --verbose says why it was not. --in and --out take several paths; -- or another option ends them. What is copied out keeps
 its path below the directory of --to. A partition of --servers is removed
 after the run, however that ends; only if results could not be copied out it is
-kept, and it is said how to get at it. Ranks on other nodes reach it if they see
-the directory of --storage.
+kept, and it is said how to get at it. The same if not everything in it could be
+stored. Only ranks on this host reach it: for ranks on several hosts use a
+partition of 'pario up'.
 
 With Open MPI, more ranks than cores are allowed, and root may run programs.
 

@@ -1,11 +1,13 @@
 //! Which partition a run uses: the options for that, and what they come to.
 //!
 //! A *standing* partition is one of the registry; it is brought up if need be and left as it is. One *on demand* is
-//! made for this run alone, in a fresh directory that holds its registry and its servers' data, and removed afterwards.
+//! made for this run alone, in a fresh directory that holds its servers' data, and removed afterwards. Its registry and
+//! its logs are not on that storage, which may fill up, but beside the servers' pools.
 
 use super::Error;
 use crate::env::{Environment, HOME, MOUNT, PARTITION};
 use crate::files::{Pattern, placing};
+use crate::partition::run_base;
 use clap::{ArgGroup, Args};
 use pario_registry::{Description, Resource, parse_size};
 use std::ffi::OsString;
@@ -90,7 +92,7 @@ pub enum Place {
     Standing,
     /// It is made for this run and removed after it.
     OnDemand {
-        /// All of it is in this directory.
+        /// Its servers keep their data in this directory.
         dir: PathBuf,
         /// What it is made of.
         description: Box<Description>,
@@ -161,7 +163,8 @@ impl Options {
         structure.stripe_size = self.stripe_size.unwrap_or(structure.stripe_size);
         settings.cache = self.cache.unwrap_or(settings.cache);
         let description = Box::new(Description::new(structure, settings).map_err(Error::Description)?);
-        Ok((ON_DEMAND.to_owned(), dir.join("home"), Place::OnDemand { dir, description }))
+        let home = plain(&run_base(env.run_base.as_deref()))?.join(format!("pario-home-{fresh}"));
+        Ok((ON_DEMAND.to_owned(), home, Place::OnDemand { dir, description }))
     }
 }
 
@@ -316,11 +319,12 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_on_demand_is_in_one_directory() {
+    fn a_partition_on_demand_has_its_data_in_one_directory() {
         let job = job("--servers 2 --storage / --cache 1M --stripe-size 64k app");
         let Place::OnDemand { dir, description } = &job.place else { panic!() };
         assert_eq!(dir, Path::new("/pario-run-f00"));
-        assert_eq!(job.home, Path::new("/pario-run-f00/home"));
+        let base = run_base(env().run_base.as_deref());
+        assert_eq!(job.home, base.join("pario-home-f00"), "not where the storage may fill up");
         let structure = description.structure();
         let dirs: Vec<_> = structure.servers.iter().map(ToString::to_string).collect();
         assert_eq!(dirs, ["/pario-run-f00/server-0", "/pario-run-f00/server-1"]);

@@ -12,7 +12,7 @@ use super::partition::{Job, Place, Results};
 use super::plan::Plan;
 use crate::env::Environment;
 use crate::mount::{self, Attached};
-use crate::partition::{self, clear, down, up};
+use crate::partition::{self, down, run_base, up};
 use crate::{files, signal};
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -50,6 +50,7 @@ pub fn run(plan: &Plan, job: &Job, env: &Environment, verbose: bool) -> Result<E
         fs::create_dir_all(to).map_err(Error::needed("make the directory", to))?;
     }
     let env = &job.environment(env);
+    partition::sweep(&run_base(env.run_base.as_deref()));
     bring_up(job, env)?;
     let ended = program(plan, job, env, verbose);
     if let Ok(End::Status(status)) = &ended {
@@ -139,27 +140,32 @@ fn copy_out(job: &Job, status: ExitStatus, env: &Environment) -> Result<(), Erro
     Err(Error::Results { name: job.name.clone(), to: to.clone(), cause, kept })
 }
 
-/// Takes a partition on demand down, with all that there is of it.
+/// Takes a partition on demand down, with all that there is of it. If not everything could be stored, its servers end all
+/// the same, and it is kept.
 fn take_down(job: &Job, env: &Environment) -> Result<(), Error> {
     let Place::OnDemand { dir, .. } = &job.place else { return Ok(()) };
-    stop(&job.name, env).map_err(|cause| Error::Down {
-        home: job.home.clone(),
-        dir: dir.clone(),
-        cause: Box::new(cause),
-    })?;
-    remove(dir)
-}
-
-fn stop(name: &str, env: &Environment) -> Result<(), partition::Error> {
-    let entry = match partition::registry(env)?.get(name) {
+    let down = |options| match partition::registry(env)?.get(&job.name) {
         // It did not get so far.
-        Err(pario_registry::Error::NoPartition(_)) => return Ok(()),
-        entry => entry?,
+        Err(pario_registry::Error::NoPartition(_)) => Ok(()),
+        entry => entry
+            .map_err(partition::Error::from)
+            .and_then(|_| down::take_down(&job.name, options, PATIENCE, env).map(|_| ())),
     };
-    down::take_down(name, true, false, PATIENCE, env)?;
-    clear(&entry, env.run_base.as_deref())
+    down(down::Options { forget: true, ..down::Options::default() }).map_err(|cause| {
+        if let Err(also) = down(down::Options { force: true, ..down::Options::default() }) {
+            eprintln!("pario: {also}");
+        }
+        Error::Down { home: job.home.clone(), dir: dir.clone(), cause: Box::new(cause) }
+    })?;
+    remove(dir)?;
+    remove(&job.home)
 }
 
 fn remove(dir: &Path) -> Result<(), Error> {
-    fs::remove_dir_all(dir).map_err(Error::needed("remove", dir))
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::needed("remove", dir)(error))
+        }
+        _ => Ok(()),
+    }
 }

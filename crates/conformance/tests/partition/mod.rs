@@ -5,6 +5,7 @@ mod cable;
 mod clients;
 mod copies;
 mod crew;
+mod down;
 mod faults;
 mod fence;
 mod hosts;

@@ -159,7 +159,8 @@ fn a_damaged_file_is_reported_and_left() {
         good.replace("\"stripe_size\": 65536", "\"stripe_size\": 5"),
         good.replace("\"generation\"", "\"degeneration\""),
         good.replace("\"running\": {}", "\"running\": {\"7\": {}}"),
-        good.replace("\"version\": 1", "\"version\": \"1\""),
+        good.replace("\"abandoned\": []", "\"abandoned\": [7]"),
+        good.replace("\"version\": 2", "\"version\": \"2\""),
         good.replace("\"id\": \"", "\"id\": \"x"),
     ] {
         assert_ne!(bad, good);
@@ -174,8 +175,8 @@ fn a_damaged_file_is_reported_and_left() {
         }
         assert_eq!(std::fs::read_to_string(&file).expect("read"), bad);
     }
-    std::fs::write(&file, good.replace("\"version\": 1", "\"version\": 2, \"more\": 1")).expect("written");
-    assert!(matches!(registry.list(), Err(Error::Version { found: 2, .. })));
+    std::fs::write(&file, good.replace("\"version\": 2", "\"version\": 3, \"more\": 1")).expect("written");
+    assert!(matches!(registry.list(), Err(Error::Version { found: 3, .. })));
     std::fs::write(&file, good).expect("written");
     assert_eq!(names(&registry), ["a"]);
 }

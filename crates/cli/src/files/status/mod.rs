@@ -176,6 +176,7 @@ mod tests {
             made: true,
             generation: 0,
             running,
+            abandoned: Default::default(),
         };
         Picture { entry, servers }
     }

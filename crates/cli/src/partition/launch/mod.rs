@@ -18,7 +18,7 @@ pub use command::Way;
 pub use started::Started;
 
 /// Starts programs on nodes.
-pub trait Launcher {
+pub trait Launcher: Sync {
     /// Starts the program on the node and gives it its first line.
     fn start(&self, node: &str, argv: &[OsString], first: Vec<u8>) -> Result<Started<Said>, Error>;
 

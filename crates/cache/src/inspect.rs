@@ -1,0 +1,101 @@
+//! What the file of a pool holds that no server serves: for tools, which change nothing in it.
+
+use crate::error::{Error, Result};
+use crate::geometry::{AT_BOOT, AT_MAGIC, AT_PARTITION, AT_SERVER, HEADER, Identity};
+use crate::memory::Memory;
+use crate::state::{DIRTY, FLUSHING, VALID};
+use pario_shm::{Claim, Origin, Segment};
+use pario_units::{PartitionId, ServerId};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+/// What was found in the file of a pool.
+#[derive(Debug)]
+pub enum Inspection {
+    /// A server serves it.
+    Served,
+    /// Nobody serves it.
+    Left(Leftover),
+}
+
+/// A pool that nobody serves. No server can adopt it as long as this exists.
+#[derive(Debug)]
+pub struct Leftover {
+    /// Whose pool it is; `None` if its server was killed before the pool was complete. Then nobody has used it.
+    pub identity: Option<Identity>,
+    /// Bytes in blocks that are not stored. None if it is of another run of the machine: nobody knows which a disk has kept.
+    pub unsaved: u64,
+    _claim: Claim,
+}
+
+/// Looks at the file of a pool.
+///
+/// # Errors
+/// [`Error::NotAPool`] for a pool of another version, of which nothing is known.
+pub fn inspect(path: &Path) -> Result<Inspection> {
+    let failed = |what| move |error| Error::System { what, path: path.into(), error };
+    let Some(claim) = Claim::take(path).map_err(failed("lock"))? else { return Ok(Inspection::Served) };
+    let length = std::fs::metadata(path).map_err(failed("look at"))?.len();
+    if length < HEADER as u64 {
+        return Ok(Inspection::Left(Leftover { identity: None, unsaved: 0, _claim: claim }));
+    }
+    let segment = Segment::open_file(path).map_err(failed("open"))?;
+    // The magic number is written last.
+    if segment.len() > AT_MAGIC + 8 && segment.word(AT_MAGIC).load(Ordering::Acquire) == 0 {
+        return Ok(Inspection::Left(Leftover { identity: None, unsaved: 0, _claim: claim }));
+    }
+    let memory = Memory::open(segment)?;
+    let partition = memory.wide(AT_PARTITION);
+    let server = u16::try_from(memory.header(AT_SERVER).peek())
+        .map_err(|_| Error::NotAPool("its server has an impossible number"))?;
+    let identity = Some(Identity { partition: PartitionId(partition), server: ServerId(server) });
+    let dirty = |slot: &u32| {
+        let state = memory.state(*slot).get();
+        state & VALID != 0 && state & (DIRTY | FLUSHING) != 0
+    };
+    let origin = Origin::here().map_err(failed("tell the machine's boot for"))?;
+    if memory.wide(AT_BOOT) != origin.boot {
+        return Ok(Inspection::Left(Leftover { identity, unsaved: 0, _claim: claim }));
+    }
+    let unsaved = (0..memory.geometry.slots).filter(dirty).map(|slot| u64::from(memory.end(slot))).sum();
+    Ok(Inspection::Left(Leftover { identity, unsaved, _claim: claim }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Geometry, Get, Pool};
+    use pario_units::FileId;
+
+    #[test]
+    fn what_a_pool_holds_unsaved_is_counted_and_left_as_it_is() {
+        let path = std::env::temp_dir().join(format!("pario-inspect-{}", std::process::id()));
+        let identity = Identity { partition: PartitionId(7), server: ServerId(3) };
+        let geometry = Geometry { block: 4096, slots: 8, ledgers: 1 };
+        let pool = Pool::create(&path, geometry, identity).unwrap();
+        assert!(matches!(inspect(&path).unwrap(), Inspection::Served));
+        for (block, bytes) in [(0, 4096), (1, 100), (2, 0)] {
+            let Get::Fill(fill) = pool.get(FileId(1), block) else { panic!("an empty pool has room") };
+            let pin = fill.done(0);
+            if bytes > 0 {
+                pin.write(0, &vec![1; bytes]);
+            }
+        }
+        drop(pool);
+        for _ in 0..2 {
+            let Inspection::Left(left) = inspect(&path).unwrap() else { panic!("nobody serves it") };
+            assert_eq!((left.identity, left.unsaved), (Some(identity), 4196));
+            assert!(matches!(Pool::adopt(&path, identity), Err(Error::InUse(_))));
+        }
+        let (pool, adopted) = Pool::adopt(&path, identity).unwrap();
+        assert_eq!(adopted.dirty, 2);
+        pool.discard().unwrap();
+        std::fs::write(&path, vec![0; 8192]).unwrap();
+        let Inspection::Left(left) = inspect(&path).unwrap() else { panic!("nobody serves it") };
+        assert_eq!((left.identity, left.unsaved), (None, 0));
+        drop(left);
+        std::fs::write(&path, vec![1; 8192]).unwrap();
+        assert!(matches!(inspect(&path), Err(Error::NotAPool(_))));
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -1,0 +1,71 @@
+//! `pario clean`: the pools on this host of partitions that no registry knows.
+
+use super::error::{Error, amount};
+use super::list::{Found, orphan};
+use super::pools::{Pool, State, survey, sweep};
+use super::task::Whose;
+use super::{host, join, print};
+use crate::env::Environment;
+use clap::Args;
+use std::process::ExitCode;
+
+/// Remove what servers of partitions that no registry knows have left in the memory of this host.
+#[derive(Args)]
+#[command(after_help = NOTES)]
+pub struct Arguments {
+    /// Partitions, by their id or name; without, all that no registry knows
+    #[arg(value_name = "ID|NAME")]
+    partitions: Vec<String>,
+    /// Remove pools with data that is stored nowhere else, too: it is lost
+    #[arg(long)]
+    discard: bool,
+}
+
+const NOTES: &str = "\
+A server that was killed leaves its pool behind, with data that may not be stored
+yet. 'pario up' and 'pario down' save what the pools of their partition hold.
+Pools without unsaved data are removed; those with are named, and removed only
+with --discard.
+
+Exit code: 0 nothing is left, 1 pools with unsaved data are left.";
+
+/// Runs the subcommand.
+pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
+    let base = join::run_base(env.run_base.as_deref());
+    sweep(&base);
+    let wanted = |pool: &Pool| {
+        let name = pool.owner.as_ref().map(|owner| owner.name.as_str());
+        let is = |text: &String| *text == pool.partition.to_string() || Some(text.as_str()) == name;
+        pool.holds_data()
+            && pool.is_orphaned()
+            && (arguments.partitions.is_empty() || arguments.partitions.iter().any(is))
+    };
+    let (mut text, mut left) = (String::new(), false);
+    for pool in survey(&base)?.into_iter().filter(wanted) {
+        let owner = pool.owner.clone();
+        let found = Found { host: host::name(), pool };
+        if !arguments.discard {
+            text +=
+                &orphan(&found, owner.as_ref().map(|owner| (owner.name.as_str(), owner.servers.join(" "))));
+            left = true;
+            continue;
+        }
+        let Pool { partition, server, ref state, .. } = found.pool;
+        let name = owner.map_or_else(|| partition.to_string(), |owner| owner.name);
+        match (Whose { run_base: env.run_base.clone(), partition, server }.discard(), state) {
+            (Ok(_), State::Unreadable { .. }) => {
+                text += &format!("removed a pool of {name} that nobody can read\n")
+            }
+            (Ok(bytes), _) => {
+                text +=
+                    &format!("removed the pool of server {server} of {name}: {} are lost\n", amount(bytes));
+            }
+            (Err(why), _) => {
+                text += &format!("the pool of server {server} of {name} is not removed: {why}\n");
+                left = true;
+            }
+        }
+    }
+    print(if text.is_empty() { "nothing to clean\n" } else { &text })?;
+    Ok(if left { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}

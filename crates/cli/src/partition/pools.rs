@@ -1,0 +1,165 @@
+//! The pools of servers on this host: which are served, and what the others hold.
+//!
+//! A server's run directory says whose it is (`owner`), so that a pool is known also when its partition is not in this
+//! registry. A pool without unsaved data of a partition that no registry knows is of no use to anybody:
+//! whoever notices it removes it ([`sweep`]).
+
+use super::message::{partition, server};
+use pario_registry::{Registry, RunDirectory, Supervision, remove_run_directory, run_directories};
+use pario_server::{Inspection, Leftover, inspect_pool};
+use pario_units::{PartitionId, ServerId};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// A run directory without an owner may be one that is just being made, unless it is this old.
+const YOUNG: Duration = Duration::from_secs(60);
+
+const OWNER: &str = "owner";
+
+/// Whose a run directory is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owner {
+    /// The partition's name.
+    pub name: String,
+    /// The registry in which it was started.
+    pub home: PathBuf,
+    /// The directories of all servers, as the partition file has them.
+    pub servers: Vec<String>,
+    /// The process that is the server, or was.
+    pub pid: u32,
+}
+
+impl Owner {
+    /// Notes it in a run directory.
+    pub fn write(&self, run_directory: &Path) -> io::Result<()> {
+        let text = serde_json::to_vec(self)?;
+        let path = run_directory.join(OWNER);
+        let fresh = path.with_extension("new");
+        let mut file = std::fs::OpenOptions::new();
+        let mut file = file.write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+        io::Write::write_all(&mut file, &text)?;
+        std::fs::rename(fresh, path)
+    }
+
+    /// The note in a run directory, if there is one that can be read.
+    pub fn read(run_directory: &Path) -> Option<Owner> {
+        serde_json::from_slice(&std::fs::read(run_directory.join(OWNER)).ok()?).ok()
+    }
+}
+
+/// A server's pool on a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pool {
+    /// Of which partition.
+    #[serde(with = "partition")]
+    pub partition: PartitionId,
+    /// Of which of its servers.
+    #[serde(with = "server")]
+    pub server: ServerId,
+    /// Its file.
+    pub path: PathBuf,
+    /// What is to be said of it.
+    pub state: State,
+    /// Whose it is, if that was noted.
+    pub owner: Option<Owner>,
+}
+
+/// What is to be said of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "lowercase")]
+pub enum State {
+    /// A server serves it.
+    Served,
+    /// No server serves it.
+    Left {
+        /// Bytes that only it has.
+        unsaved: u64,
+        /// The process that is going to start another server.
+        supervisor: Option<u32>,
+    },
+    /// What it holds cannot be told.
+    Unreadable {
+        /// Why.
+        why: String,
+    },
+}
+
+impl Pool {
+    fn of(found: RunDirectory) -> Pool {
+        let RunDirectory { partition, server, path } = found;
+        let owner = Owner::read(&path);
+        let supervisor = Supervision::holder(&path).ok().flatten();
+        let path = path.join("pool");
+        let state = match look(&path) {
+            Ok(Look::Served) => State::Served,
+            Ok(Look::Left(left)) => State::Left { unsaved: left.map_or(0, |left| left.unsaved), supervisor },
+            Err(why) => State::Unreadable { why },
+        };
+        Pool { partition, server, path, state, owner }
+    }
+
+    /// Bytes that only it has; also if nobody knows how many.
+    pub fn holds_data(&self) -> bool {
+        match self.state {
+            State::Served => false,
+            State::Left { unsaved, .. } => unsaved > 0,
+            State::Unreadable { .. } => true,
+        }
+    }
+
+    /// Whether the registry in which it was started does not know its partition any more. A registry that cannot be read
+    /// may know it.
+    pub fn is_orphaned(&self) -> bool {
+        match &self.owner {
+            Some(owner) if owner.home.join("registry.json").exists() => {
+                let entries = Registry::open(&owner.home).and_then(|registry| registry.list());
+                entries.is_ok_and(|all| all.iter().all(|entry| entry.id != self.partition))
+            }
+            Some(owner) => matches!(owner.home.try_exists(), Ok(_)),
+            None => {
+                let made = self.path.parent().and_then(|dir| dir.metadata().ok()?.modified().ok());
+                made.and_then(|made| made.elapsed().ok()).is_some_and(|age| age > YOUNG)
+            }
+        }
+    }
+}
+
+/// What a look at a pool's file gives.
+pub enum Look {
+    Served,
+    /// Nobody serves it; nothing is left of it, or this holds it.
+    Left(Option<Leftover>),
+}
+
+/// Looks at a pool's file.
+pub fn look(pool: &Path) -> Result<Look, String> {
+    if !pool.try_exists().map_err(|e| format!("{}: {e}", pool.display()))? {
+        return Ok(Look::Left(None));
+    }
+    match inspect_pool(pool).map_err(|e| format!("{}: {e}", pool.display()))? {
+        Inspection::Served => Ok(Look::Served),
+        Inspection::Left(left) => Ok(Look::Left(Some(left))),
+    }
+}
+
+/// The pools of this user on this host.
+pub fn survey(base: &Path) -> Result<Vec<Pool>, pario_registry::Error> {
+    Ok(run_directories(base)?.into_iter().map(Pool::of).collect())
+}
+
+/// Removes the pools that nobody can need. Best effort: what is not removed now, the next does.
+pub fn sweep(base: &Path) {
+    for pool in survey(base).unwrap_or_default() {
+        let idle = matches!(pool.state, State::Left { unsaved: 0, supervisor: None });
+        if idle && pool.is_orphaned() {
+            // Held until it is removed, so that no server begins to use it.
+            let held = look(&pool.path);
+            if matches!(&held, Ok(Look::Left(left)) if left.as_ref().is_none_or(|left| left.unsaved == 0)) {
+                let _ = remove_run_directory(base, pool.partition, pool.server);
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What a command has done on a server's host: through the same launcher that starts servers there.
+//!
+//! `pario serve --part task` reads one line, a [`Task`], does it, and says one line. So the truth about a server that
+//! does not answer is found where it is known: on its own host.
+
+use super::error::Error;
+use super::join;
+use super::launch::Launcher;
+use super::message::{Said, Start, VERSION, line, next_line, partition, server};
+use super::pools::{Look, Owner, look, survey, sweep};
+use super::serve::{self, Part};
+use pario_registry::{Supervision, remove_run_directory};
+use pario_units::{PartitionId, ServerId};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{BufRead, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How long a supervisor may take to end, and a killed process to be gone.
+const END: Duration = Duration::from_secs(15);
+
+/// Something to do on a host.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "task", rename_all = "lowercase")]
+pub enum Task {
+    /// Say which pools there are, and which of these directories servers use.
+    Pools { run_base: Option<PathBuf>, directories: Vec<String> },
+    /// Store what the pool of a dead server holds, and remove it.
+    Recover { start: Box<Start> },
+    /// End a server without storing anything; its pool stays.
+    Kill(Whose),
+    /// Remove the pool of a dead server with all that it holds.
+    Discard(Whose),
+}
+
+/// A server's run directory.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Whose {
+    pub run_base: Option<PathBuf>,
+    #[serde(with = "partition")]
+    pub partition: PartitionId,
+    #[serde(with = "server")]
+    pub server: ServerId,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Order<T> {
+    version: u32,
+    order: T,
+}
+
+/// Has a task done on a node; what came of it.
+pub fn ask(launcher: &dyn Launcher, node: &str, task: &Task, until: Instant) -> Result<Said, String> {
+    let program = std::env::current_exe().map_err(|e| Error::NoProgram(e).to_string())?;
+    let mut argv = vec![OsString::from(program)];
+    argv.extend(serve::arguments(Part::Task).map(OsString::from));
+    let order = line(&Order { version: VERSION, order: task });
+    let mut started = launcher.start(node, &argv, order).map_err(|e| e.to_string())?;
+    let said = started.hear(until);
+    started.give_up();
+    match said {
+        Ok(Said::Failed { why }) => Err(why),
+        Ok(said) => Ok(said),
+        Err(why) => Err(why.to_string()),
+    }
+}
+
+/// Reads a task, does it, and says what came of it.
+pub fn perform(input: &mut impl BufRead, output: &mut impl Write) -> ExitCode {
+    let said = read(input).and_then(|task| execute(&task));
+    let code = if said.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    let said = said.unwrap_or_else(|why| Said::Failed { why });
+    // Whoever asked may be gone.
+    let _ = output.write_all(&line(&said)).and_then(|()| output.flush());
+    code
+}
+
+fn read(input: &mut impl BufRead) -> Result<Task, String> {
+    let told = next_line(input).map_err(|e| format!("reading the task: {e}"))?.ok_or("no task came")?;
+    let Order { version, order } =
+        serde_json::from_slice::<Order<serde_json::Value>>(&told).map_err(|e| format!("no task: {e}"))?;
+    if version != VERSION {
+        return Err(format!("pario here speaks version {VERSION}, not {version}"));
+    }
+    serde_json::from_value(order).map_err(|e| format!("no task: {e}"))
+}
+
+fn execute(task: &Task) -> Result<Said, String> {
+    match task {
+        Task::Pools { run_base, directories } => {
+            let base = join::run_base(run_base.as_deref());
+            sweep(&base);
+            let pools = survey(&base).map_err(|e| e.to_string())?;
+            let in_use = directories.iter().filter(|dir| is_in_use(Path::new(dir))).cloned().collect();
+            Ok(Said::Pools { pools, in_use })
+        }
+        Task::Recover { start } => {
+            let whose =
+                Whose { run_base: start.run_base.clone(), partition: start.partition, server: start.server };
+            whose.end_supervisor()?;
+            join::recover(start).map(|bytes| Said::Saved { bytes })
+        }
+        Task::Kill(whose) => whose.kill().map(|()| Said::Ended),
+        Task::Discard(whose) => whose.discard().map(|bytes| Said::Discarded { bytes }),
+    }
+}
+
+/// Whether a server uses a directory: it holds a lock on it.
+pub fn is_in_use(directory: &Path) -> bool {
+    let lock = |file: File| flock(&file, FlockOperation::NonBlockingLockShared);
+    File::open(directory).is_ok_and(|file| matches!(lock(file), Err(rustix::io::Errno::WOULDBLOCK)))
+}
+
+impl Whose {
+    fn run_directory(&self) -> PathBuf {
+        let base = join::run_base(self.run_base.as_deref());
+        pario_registry::run_directory_path(&base, self.partition, self.server)
+    }
+
+    /// Ends a supervisor that has no server.
+    pub fn end_supervisor(&self) -> Result<(), String> {
+        let dir = self.run_directory();
+        let holder = || Supervision::holder(&dir).map_err(|e| e.to_string());
+        let Some(pid) = holder()? else { return Ok(()) };
+        if matches!(look(&dir.join("pool"))?, Look::Served) {
+            return Err(format!("server {} is alive again; its supervisor is process {pid}", self.server));
+        }
+        for sign in [Signal::TERM, Signal::KILL] {
+            signal(pid, sign)?;
+            if wait_until(|| Ok(holder()?.is_none()))? {
+                return Ok(());
+            }
+        }
+        Err(format!("the supervisor of server {}, process {pid}, does not end", self.server))
+    }
+
+    /// Ends a server and its supervisor at once.
+    fn kill(&self) -> Result<(), String> {
+        let dir = self.run_directory();
+        if let Some(pid) = Supervision::holder(&dir).map_err(|e| e.to_string())? {
+            signal(pid, Signal::KILL)?;
+            wait_until(|| Ok(Supervision::holder(&dir).map_err(|e| e.to_string())?.is_none()))?;
+        }
+        let pool = dir.join("pool");
+        if !matches!(look(&pool)?, Look::Served) {
+            return Ok(());
+        }
+        let owner = Owner::read(&dir).ok_or("which process the server is was not noted")?;
+        if !is_server(owner.pid) {
+            return Err(format!("process {} is not the server any more", owner.pid));
+        }
+        signal(owner.pid, Signal::KILL)?;
+        match wait_until(|| Ok(!matches!(look(&pool)?, Look::Served)))? {
+            true => Ok(()),
+            false => Err(format!("process {} was killed and is still there", owner.pid)),
+        }
+    }
+
+    /// Removes the pool; how many unsaved bytes were in it.
+    pub fn discard(&self) -> Result<u64, String> {
+        self.end_supervisor()?;
+        let dir = self.run_directory();
+        let held = look(&dir.join("pool"));
+        let bytes = match &held {
+            Ok(Look::Served) => return Err(format!("server {} is alive", self.server)),
+            Ok(Look::Left(left)) => left.as_ref().map_or(0, |left| left.unsaved),
+            // Nobody can use it, and nobody can tell what was in it.
+            Err(_) => 0,
+        };
+        let base = join::run_base(self.run_base.as_deref());
+        remove_run_directory(&base, self.partition, self.server).map_err(|e| e.to_string())?;
+        Ok(bytes)
+    }
+}
+
+/// Whether a process is a server of Pario.
+fn is_server(pid: u32) -> bool {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    words.ends_with(b"serve\0--part\0server\0")
+}
+
+fn signal(pid: u32, signal: Signal) -> Result<(), String> {
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let process = process.ok_or_else(|| "which process it is was not noted".to_owned())?;
+    match kill_process(process, signal) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(error) => Err(format!("process {pid} cannot be ended: {error}")),
+    }
+}
+
+fn wait_until(mut is_so: impl FnMut() -> Result<bool, String>) -> Result<bool, String> {
+    let until = Instant::now() + END;
+    while !is_so()? {
+        if Instant::now() >= until {
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(true)
+}
