@@ -363,6 +363,7 @@ mod tests {
             secret: Secret::new([7; 32]),
             servers: listeners.iter().map(at).collect(),
             metadata: ServerId(0),
+            tier1: true,
         };
         for (server, listener) in listeners.into_iter().enumerate() {
             let told = told.clone();

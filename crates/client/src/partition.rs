@@ -85,6 +85,11 @@ impl Partition {
         self.core.links.get(usize::from(server.0)).is_some_and(|link| link.pool().is_some())
     }
 
+    /// Whether processes may keep blocks of its files in their own memory: `tier1` in its description.
+    pub fn allows_tier1(&self) -> bool {
+        self.core.target().tier1
+    }
+
     /// The blocks of its files that this process keeps in its own memory.
     pub fn tier1(&self) -> &Tier1 {
         self.core.tier1.get_or_init(Tier1::new)

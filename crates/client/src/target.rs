@@ -23,6 +23,8 @@ pub struct Target {
     pub servers: Vec<Vec<Address>>,
     /// The server that keeps the name space.
     pub metadata: ServerId,
+    /// Whether processes may keep blocks of its files in their own memory.
+    pub tier1: bool,
 }
 
 /// Says where a partition is: at first, and again when a server is not to be reached where it was.
@@ -80,6 +82,7 @@ impl Target {
             secret,
             servers,
             metadata: structure.metadata,
+            tier1: entry.description.settings().tier1,
         })
     }
 

@@ -36,6 +36,15 @@ impl Partition {
         Partition::start(dir, None, &here, &more, &[("PARIO_STORE_DELAY_US", &delay_us.to_string())])
     }
 
+    /// With so many servers on this host, and these lines of description.
+    #[track_caller]
+    pub fn described(servers: u16, more: &str) -> Partition {
+        let dir = scratch();
+        let here: Vec<String> =
+            (0..servers).map(|server| dir.join(format!("data{server}")).display().to_string()).collect();
+        Partition::start(dir, None, &here, more, &[])
+    }
+
     /// With a server on each of these hosts, started from their head, and with these lines of description.
     #[track_caller]
     pub fn at(hosts: &Arc<Hosts>, numbers: &[usize], more: &str) -> Partition {

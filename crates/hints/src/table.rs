@@ -355,7 +355,8 @@ hints! {
         "Whether collective calls on a file of a partition may keep blocks in the memory of the ranks: always, never \
          (client-directed then means two-phase), or where the servers are on other hosts. Whoever else wants those \
          bytes gets them: the servers call them back. What is written so is on the servers after a sync or \
-         a close.";
+         a close, and is lost with a rank that dies before. A partition with tier1 = off has none of it, whatever the \
+         hint says.";
     Tier1High: "pario_tier1_high", Pario, PERCENT, Active;
         same_on_all_ranks = true, fixed_at_open = true, default = Some(&HALF);
         "The share, in percent, of a rank's cached blocks that may be unstored before storing them becomes \

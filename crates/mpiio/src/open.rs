@@ -158,13 +158,13 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
         None if later => Ok(None),
         None => Storage::open(&name, &how, begin, None).map(Some),
     };
-    if team.rank == 0 && facts.placed {
-        let asked = |name: &str, value: &str| {
-            say(&format!(
-                "hint {name}={value}: {} is placed by a plan and not kept in tier 1",
-                path.display()
-            ));
-        };
+    let refusal = match (facts.partition, facts.placed, facts.tier1) {
+        (true, true, _) => Some("is placed by a plan and not kept in tier 1"),
+        (true, false, false) => Some("is on a partition that has tier 1 switched off"),
+        _ => None,
+    };
+    if let (0, Some(why)) = (team.rank, refusal) {
+        let asked = |name: &str, value: &str| say(&format!("hint {name}={value}: {} {why}", path.display()));
         match (hints.strategy(), hints.tier1()) {
             ("client-directed", _) => asked("pario_strategy", "client-directed"),
             (_, Toggle::Enable) => asked("pario_tier1", "enable"),

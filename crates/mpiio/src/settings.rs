@@ -24,6 +24,8 @@ pub(crate) struct Facts {
     pub partition: bool,
     /// Whether a plan says where its bytes are.
     pub placed: bool,
+    /// Whether ranks may keep its blocks in their own memory.
+    pub tier1: bool,
     /// Whether all ranks reach all of its servers' caches by shared memory.
     pub near: bool,
     /// Its block.
@@ -39,7 +41,7 @@ impl Facts {
     pub fn of(storage: &Storage) -> Facts {
         let file = match storage {
             Storage::Plain(file) => file,
-            Storage::Partition(on) => return Facts::of_partition(on.file.layout()),
+            Storage::Partition(on) => return Facts::of_partition(on.file.layout(), on.allows_tier1()),
         };
         let fs = file.filesystem();
         let protocol = match fs.kind {
@@ -54,6 +56,7 @@ impl Facts {
             memory: fs.kind == FsKind::Tmpfs,
             partition: false,
             placed: false,
+            tier1: false,
             near: false,
             block: fs.block,
             stripe: striping.map_or(0, |s| s.unit),
@@ -61,7 +64,7 @@ impl Facts {
         }
     }
 
-    fn of_partition(layout: &Layout) -> Facts {
+    fn of_partition(layout: &Layout, tier1: bool) -> Facts {
         let striping = layout.striping();
         Facts {
             protocol: Protocol::Servers,
@@ -69,6 +72,7 @@ impl Facts {
             memory: false,
             partition: true,
             placed: layout.table().is_some(),
+            tier1,
             near: false,
             block: striping.stripe(),
             stripe: striping.stripe(),
@@ -92,7 +96,8 @@ impl Facts {
                 | u64::from(self.local) << 8
                 | u64::from(self.memory) << 9
                 | u64::from(self.partition) << 10
-                | u64::from(self.placed) << 11,
+                | u64::from(self.placed) << 11
+                | u64::from(self.tier1) << 12,
             self.block,
             self.stripe,
             u64::from(self.servers),
@@ -105,7 +110,7 @@ impl Facts {
             2 => Protocol::Tokens,
             _ => Protocol::Local,
         };
-        let [local, memory, partition, placed] = [8, 9, 10, 11].map(|bit| kind & 1 << bit != 0);
+        let [local, memory, partition, placed, tier1] = [8, 9, 10, 11, 12].map(|bit| kind & 1 << bit != 0);
         let near = false;
         Facts {
             protocol,
@@ -113,6 +118,7 @@ impl Facts {
             memory,
             partition,
             placed,
+            tier1,
             near,
             block: block.max(1),
             stripe,
@@ -233,8 +239,8 @@ fn unit(hints: &Hints, facts: &Facts) -> u64 {
     hints.striping_unit().unwrap_or(facts.lock_unit()).max(1)
 }
 
-/// Whether and how ranks keep blocks of a partition's file: not if they are placed, so that they lie where they are used. A
-/// tier means windows that aggregators own.
+/// Whether and how ranks keep blocks of a partition's file: not if they are placed, so that they lie where they are used, and
+/// not if the partition has it switched off. A tier means windows that aggregators own.
 fn tier(hints: &Hints, facts: &Facts) -> Option<Tier> {
     let wanted = match (hints.strategy(), hints.tier1()) {
         (_, Toggle::Disable) => false,
@@ -244,7 +250,7 @@ fn tier(hints: &Hints, facts: &Facts) -> Option<Tier> {
     };
     let (bytes, high, low) = hints.tier1_size();
     let block = facts.stripe.max(1);
-    (facts.partition && !facts.placed && wanted).then_some(Tier {
+    (facts.partition && facts.tier1 && !facts.placed && wanted).then_some(Tier {
         bytes: bytes.max(2 * block),
         block,
         high,
@@ -331,6 +337,7 @@ mod tests {
                     memory,
                     partition: memory,
                     placed: local,
+                    tier1: true,
                     near: false,
                     block: 4096,
                     stripe: 65536,

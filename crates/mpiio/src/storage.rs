@@ -304,6 +304,11 @@ impl Storage {
 }
 
 impl OnPartition {
+    /// Whether the partition lets ranks keep blocks in their own memory.
+    pub fn allows_tier1(&self) -> bool {
+        self.partition.allows_tier1()
+    }
+
     fn reach(&self) -> u64 {
         self.tier.as_ref().map_or(0, |tier| tier.reach())
     }

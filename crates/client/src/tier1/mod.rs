@@ -116,6 +116,9 @@ impl Tier1 {
         if file.layout().table().is_some() {
             return Err(Error::Options("a file that a plan places is not kept in tier 1"));
         }
+        if !file.open().core.target().tier1 {
+            return Err(Error::Options("its partition has tier 1 switched off"));
+        }
         let members = {
             let mut teams = lock(&self.teams);
             teams.retain(|_, team| team.strong_count() > 0);

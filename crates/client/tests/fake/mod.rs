@@ -110,7 +110,8 @@ impl Fake {
             listeners.push(std::thread::spawn(move || shared.listen(&listener, server)));
         }
         let secret = Secret::new(secret);
-        let target = Target { name: "fake".into(), partition, secret, servers, metadata: ServerId(0) };
+        let target =
+            Target { name: "fake".into(), partition, secret, servers, metadata: ServerId(0), tier1: true };
         Fake { shared, directory, target, listeners }
     }
 

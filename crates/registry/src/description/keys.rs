@@ -191,6 +191,14 @@ static KEYS: &[Key] = &[
         kind: words!(Strategy, strategy),
     },
     Key {
+        name: "tier1",
+        aliases: &[],
+        structural: FREE,
+        doc: "Whether collective calls may keep blocks in the memory of the ranks. off: what such a call has written is \
+              with the servers when it returns, and outlives its ranks, whatever the hints say.",
+        kind: Kind::Switch { at: |draft| &mut draft.settings.tier1 },
+    },
+    Key {
         name: "supervise",
         aliases: &[],
         structural: FREE,

@@ -65,6 +65,8 @@ pub struct Settings {
     pub scheduling: Scheduling,
     /// How collective calls move data, where no hint says it.
     pub strategy: Strategy,
+    /// Whether ranks may keep blocks in their own memory.
+    pub tier1: bool,
     /// Whether a server that dies is started again.
     pub supervise: bool,
     /// What starts servers.
@@ -169,6 +171,7 @@ impl Default for Settings {
             workers: 4,
             scheduling: Scheduling::Fair,
             strategy: Strategy::Auto,
+            tier1: true,
             supervise: true,
             launcher: Launcher::Auto,
             port: 0,

@@ -186,6 +186,7 @@ fn any_settings() -> impl Strategy<Value = Settings> {
             workers,
             scheduling: [Scheduling::Fair, Scheduling::Arrival][words.0],
             strategy: Moves::parse(Moves::WORDS[words.1]).expect("a word"),
+            tier1: !words.3,
             supervise: words.3,
             launcher: Launcher::parse(Launcher::WORDS[words.2]).expect("a word"),
             port,

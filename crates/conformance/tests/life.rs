@@ -1,0 +1,59 @@
+//! What may happen to a process that has files open: it is killed, leaves without goodbye, forks, executes another program,
+//! may have no more descriptors or memory, closes the library. On plain files and partitions, on both MPIs.
+
+mod table;
+
+use pario_conformance::partition::{Partition, Site};
+use pario_conformance::{BOTH, Host, Output, scratch};
+use table::table_run;
+
+/// Bytes of one rank in a row, and how many rows (`life.c`).
+const PIECE: usize = 100;
+const PIECES: usize = 2000;
+
+/// All ranks' bytes are there.
+#[track_caller]
+fn is_written(bytes: &[u8], ranks: u32, output: &Output) {
+    assert!(output.stdout.contains("written") && !output.stdout.contains("FAIL"), "{output}");
+    assert_eq!(bytes.len(), PIECE * PIECES * ranks as usize, "{output}");
+    for (number, piece) in bytes.chunks(PIECE).enumerate() {
+        let right = b'a' + (number % ranks as usize) as u8;
+        assert!(piece.iter().all(|byte| *byte == right), "piece {number} is lost: {output}");
+    }
+}
+
+/// What ranks wrote and others find, when `what` happened to the ranks.
+fn leaves_on(partition: &Partition, host: Host, what: &str, hints: &str, nodes: &[u32]) {
+    let (dir, site) = (scratch(), Site { partition, hints, nodes });
+    let output = table_run(host, 2, "life", &dir).arg(what).on(&site, dir.path()).run();
+    is_written(&partition.cat("/life"), 2, &output);
+    partition.remove(&["life".into()]);
+}
+
+#[test]
+fn what_a_collective_call_wrote_outlives_its_ranks_where_tier_1_is_off() {
+    let partition = Partition::described(
+        2,
+        "stripe_size = 4096\ncache = \"4M\"\nlisten = \"127.0.0.1\"\ntier1 = \"off\"\n",
+    );
+    for host in BOTH {
+        // One rank as if on another host, where tier 1 would be the default; and hints that ask for it.
+        leaves_on(&partition, host, "killed", "", &[0, 1]);
+        leaves_on(&partition, host, "killed", "pario_tier1=enable", &[]);
+        leaves_on(&partition, host, "killed", "pario_strategy=client-directed", &[0, 1]);
+    }
+}
+
+#[test]
+fn what_was_synced_outlives_its_ranks() {
+    let partition = Partition::up(2, 4096, "4M");
+    for host in BOTH {
+        for what in ["synced", "leaves"] {
+            leaves_on(&partition, host, what, "", &[]);
+            leaves_on(&partition, host, what, "pario_strategy=client-directed", &[0, 1]);
+            let dir = scratch();
+            let output = table_run(host, 2, "life", &dir).arg(what).run();
+            is_written(&std::fs::read(dir.join("life")).expect("it is there"), 2, &output);
+        }
+    }
+}
