@@ -25,6 +25,8 @@ pub trait Disk: Send + Sync {
     fn remove(&mut self, name: &str) -> io::Result<()>;
     /// Names as they are now survive a loss of power.
     fn sync(&mut self) -> io::Result<()>;
+    /// Which boot of the host this is; 0 if that is not known. What was written in the same boot is there, flushed or not.
+    fn boot(&self) -> u128;
 }
 
 /// An open file of a [`Disk`].
@@ -98,6 +100,11 @@ impl Disk for Directory {
 
     fn sync(&mut self) -> io::Result<()> {
         self.handle.sync_all()
+    }
+
+    fn boot(&self) -> u128 {
+        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        u128::from_str_radix(&text.trim().replace('-', ""), 16).unwrap_or(0)
     }
 }
 

@@ -182,6 +182,20 @@ pub enum Error {
         /// The file.
         file: PathBuf,
     },
+    /// There is no name space, though there was one before.
+    Lost {
+        /// Where it was.
+        dir: PathBuf,
+    },
+    /// The name space is older than the files' bytes that are stored beside it.
+    Older {
+        /// Where it is.
+        dir: PathBuf,
+        /// It has given out numbers of files below this.
+        next: FileId,
+        /// The largest number of a file that is stored.
+        stored: FileId,
+    },
     /// A file of the journal is of another version or another partition.
     Foreign {
         /// The file.
@@ -223,7 +237,9 @@ impl Error {
                 }
                 _ => ErrorKind::Io,
             },
-            Error::Damaged { .. } | Error::Missing { .. } => ErrorKind::Damaged,
+            Error::Damaged { .. } | Error::Missing { .. } | Error::Lost { .. } | Error::Older { .. } => {
+                ErrorKind::Damaged
+            }
         }
     }
 
@@ -253,6 +269,8 @@ impl Error {
             | Error::InUse { .. }
             | Error::Damaged { .. }
             | Error::Missing { .. }
+            | Error::Lost { .. }
+            | Error::Older { .. }
             | Error::Foreign { .. } => 0,
         }
     }
@@ -309,16 +327,44 @@ impl fmt::Display for Error {
                 }
             }
             Error::InUse { dir } => write!(f, "{}: another server has this name space open", dir.display()),
-            Error::Damaged { file, offset, why } => write!(
-                f,
-                "{} is damaged at byte {offset}: {why}; put back a copy of it, or go on without what \
-                 follows by truncate -s {offset} {}",
-                file.display(),
-                file.display()
-            ),
-            Error::Missing { file } => {
-                write!(f, "{} is missing, others of its set are there; put it back", file.display())
+            Error::Damaged { file, offset, why } => {
+                write!(f, "{} is damaged at byte {offset}: {why}; put back a copy of it", file.display())?;
+                let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                let current = file.with_file_name(crate::current::NAME);
+                match name.starts_with("journal.") {
+                    true => write!(
+                        f,
+                        ", or go on without what follows by truncate -s {offset} {} && truncate -s 0 {}",
+                        file.display(),
+                        current.display()
+                    ),
+                    false if name == crate::current::NAME => write!(
+                        f,
+                        ", or accept the files beside it as they are by truncate -s 0 {}",
+                        current.display()
+                    ),
+                    false => Ok(()),
+                }
             }
+            Error::Missing { file } => {
+                write!(f, "{} is missing, others of its set are there; put it back", file.display())?;
+                match file.file_name().is_some_and(|name| name == crate::current::NAME) {
+                    true => write!(f, ", or accept the others as they are by touch {}", file.display()),
+                    false => Ok(()),
+                }
+            }
+            Error::Lost { dir } => write!(
+                f,
+                "{} holds no name space, though the partition has been in use: put back its files (journal.*, \
+                 snapshot.*, current); names cannot be made again from the stored bytes",
+                dir.display()
+            ),
+            Error::Older { dir, next, stored } => write!(
+                f,
+                "the name space in {} is older than the data beside it: file {stored} is stored, and it knows of numbers \
+                 below {next} only; put back its latest files (journal.*, snapshot.*, current)",
+                dir.display()
+            ),
             Error::Foreign { file, why } => {
                 write!(f, "{}: {why}; start the server that it belongs to", file.display())
             }

@@ -2,19 +2,18 @@
 //!
 //! ```text
 //! header   0  8  magic: "PARIONSJ" journal, "PARIONSS" snapshot
-//!          8  4  version, 1
+//!          8  4  version, 2
 //!         12 16  partition
 //!         28  8  generation: the number in the file's name
 //!         36  4  crc32c of bytes 0 to 35
 //! record   0  4  length n of the payload, 1 to 65536
-//!          4  4  crc32c of the length (its 4 bytes) and the payload
+//!          4  4  crc32c of the header's checksum (4), the record's offset in the file (8), the length (4) and the payload
 //!          8  n  payload
 //! ```
 //!
-//! Numbers are little-endian. A journal may end within its last record: that one was being written when its
-//! writer was killed, and was never acknowledged. A bad record that is followed by a good one, or by more
-//! bytes than a record can have, is damage. What is zeros to the end of the file is what some file systems
-//! leave of appended bytes after a loss of power, and counts as an end.
+//! Numbers are little-endian. The checksum of a record holds for its file and its place only, so neither a misdirected
+//! write nor what a file system left there before counts as a record. What an end that is no record means, the caller knows:
+//! see [`crate::journal`].
 
 use std::path::Path;
 
@@ -30,7 +29,7 @@ pub(crate) const LONGEST: usize = 65536;
 pub(crate) const HEADER: u64 = 40;
 /// Bytes before a record's payload.
 const FRAME: usize = 8;
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes read at a time.
 const CHUNK: usize = 1 << 20;
 
@@ -62,38 +61,51 @@ pub(crate) fn header(contents: Contents, partition: PartitionId, generation: u64
     bytes
 }
 
-/// Appends a record whose payload `write` appends.
-pub(crate) fn frame(to: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+/// What the checksums of a file's records begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Salt(u32);
+
+impl Salt {
+    pub fn of(header: &[u8; HEADER as usize]) -> Salt {
+        Salt(crc32c::crc32c(&header[36..]))
+    }
+
+    fn checksum(self, at: u64, len: [u8; 4], payload: &[u8]) -> u32 {
+        let placed = crc32c::crc32c_append(self.0, &at.to_le_bytes());
+        crc32c::crc32c_append(crc32c::crc32c_append(placed, &len), payload)
+    }
+}
+
+/// Appends a record that goes to offset `at`, whose payload `write` appends.
+pub(crate) fn frame(to: &mut Vec<u8>, salt: Salt, at: u64, write: impl FnOnce(&mut Vec<u8>)) {
     let start = to.len();
     to.extend([0; FRAME]);
     write(to);
     let len = to.len() - start - FRAME;
     assert!((1..=LONGEST).contains(&len), "a record of {len} bytes");
     let len = (len as u32).to_le_bytes();
-    let crc = checksum(len, &to[start + FRAME..]);
+    let crc = salt.checksum(at, len, &to[start + FRAME..]);
     to[start..start + 4].copy_from_slice(&len);
     to[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
 }
 
-fn checksum(len: [u8; 4], payload: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&len), payload)
-}
-
 /// The payload of the record that these bytes begin with, if it is whole and sound.
-fn sound(bytes: &[u8]) -> Option<&[u8]> {
+fn sound(bytes: &[u8], salt: Salt, at: u64) -> Option<&[u8]> {
     let (len, rest) = bytes.split_first_chunk::<4>()?;
     let (crc, rest) = rest.split_first_chunk::<4>()?;
     let payload_len = u32::from_le_bytes(*len) as usize;
     let payload = rest.get(..payload_len).filter(|_| (1..=LONGEST).contains(&payload_len))?;
-    (checksum(*len, payload) == u32::from_le_bytes(*crc)).then_some(payload)
+    (salt.checksum(at, *len, payload) == u32::from_le_bytes(*crc)).then_some(payload)
 }
 
 /// What comes next in a file.
 pub(crate) enum Next<'a> {
     /// A record's payload, and where the record begins.
     Record(&'a [u8], u64),
-    /// The end of the sound records, and whether something torn follows.
-    End { torn: bool },
+    /// The end of the file.
+    End,
+    /// Something that is no record. `cut_short`: all that is left of the file can be the beginning of one.
+    Bad { cut_short: bool },
 }
 
 /// Reads a file record by record.
@@ -101,6 +113,7 @@ pub(crate) struct Frames<'f> {
     file: &'f mut dyn DiskFile,
     name: &'f Path,
     len: u64,
+    salt: Salt,
     /// Where the next record begins in the file, and in `buffer`.
     at: u64,
     within: usize,
@@ -117,9 +130,10 @@ impl<'f> Frames<'f> {
         generation: u64,
     ) -> Result<Frames<'f>, Error> {
         let len = file.length().map_err(|error| Error::io(Action::Read, name, &error))?;
-        let mut frames = Frames { file, name, len, at: 0, within: 0, buffer: Vec::new() };
-        frames.fill(HEADER as usize)?;
         let expected = header(contents, partition, generation);
+        let salt = Salt::of(&expected);
+        let mut frames = Frames { file, name, len, salt, at: 0, within: 0, buffer: Vec::new() };
+        frames.fill(HEADER as usize)?;
         let Some((found, _)) = frames.buffer.split_first_chunk::<{ HEADER as usize }>() else {
             return Err(frames.damaged("its header is not whole"));
         };
@@ -137,6 +151,11 @@ impl<'f> Frames<'f> {
         }
         (frames.at, frames.within) = (HEADER, HEADER as usize);
         Ok(frames)
+    }
+
+    /// How long the file is.
+    pub fn len(&self) -> u64 {
+        self.len
     }
 
     /// Where the next record begins.
@@ -158,50 +177,22 @@ impl<'f> Frames<'f> {
     pub fn next(&mut self) -> Result<Next<'_>, Error> {
         self.fill(FRAME)?;
         if self.within == self.buffer.len() {
-            return Ok(Next::End { torn: false });
+            return Ok(Next::End);
         }
         let len = self.buffer[self.within..].first_chunk::<4>().map_or(0, |len| u32::from_le_bytes(*len));
         if (1..=LONGEST).contains(&(len as usize)) {
             self.fill(FRAME + len as usize)?;
         }
-        if sound(&self.buffer[self.within..]).is_none() {
-            return self.torn();
+        let rest = &self.buffer[self.within..];
+        if sound(rest, self.salt, self.at).is_none() {
+            let wanted = FRAME + if rest.len() < 4 { 0 } else { len as usize };
+            let possible = rest.len() < 4 || (1..=LONGEST).contains(&(len as usize));
+            return Ok(Next::Bad { cut_short: possible && ((self.len - self.at) as usize) < wanted });
         }
         let (begin, offset) = (self.within + FRAME, self.at);
         self.within = begin + len as usize;
         self.at += (FRAME + len as usize) as u64;
         Ok(Next::Record(&self.buffer[begin..self.within], offset))
-    }
-
-    /// What follows is no sound record: is it an end?
-    fn torn(&mut self) -> Result<Next<'_>, Error> {
-        let rest = self.len - self.at;
-        if self.rest_is_zeros()? {
-            return Ok(Next::End { torn: true });
-        }
-        if rest > (FRAME + LONGEST) as u64 {
-            return Err(self.damaged("a record is not what was written"));
-        }
-        self.fill(rest as usize)?;
-        let tail = &self.buffer[self.within..];
-        if (1..tail.len()).any(|start| sound(&tail[start..]).is_some()) {
-            return Err(self.damaged("a record is not what was written, and more follow"));
-        }
-        Ok(Next::End { torn: true })
-    }
-
-    fn rest_is_zeros(&mut self) -> Result<bool, Error> {
-        let mut piece = vec![0; 65536];
-        let mut at = self.at;
-        while at < self.len {
-            let read = read_full(self.file, &mut piece, at);
-            let read = read.map_err(|error| Error::io(Action::Read, self.name, &error))?;
-            if read == 0 || piece[..read].iter().any(|byte| *byte != 0) {
-                return Ok(false);
-            }
-            at += read as u64;
-        }
-        Ok(true)
     }
 
     /// Has this many bytes from `at` on in the buffer, or all that there are.

@@ -1,36 +1,57 @@
 //! The journal on its disk: appending, recovering, and giving way to a snapshot.
 //!
-//! Files: `journal.G`, and for G > 0 `snapshot.G`: the state is that of the snapshot with the largest G, and
-//! what `journal.G` adds. A new generation comes about in steps, each of which leaves a whole set behind:
+//! Files: `journal.G`, for G > 0 `snapshot.G`, and `current`, which says which G counts (see [`crate::current`]): the state
+//! is that of the snapshot, and what the journal adds. A new generation comes about in steps, each of which leaves a whole
+//! set behind:
 //!
 //! 1. the state is written to `snapshot.tmp` and flushed;
-//! 2. an empty `journal.G+1` is made (as `journal.tmp`, flushed, renamed), and the directory flushed;
-//! 3. `snapshot.tmp` becomes `snapshot.G+1`: from here on the new set counts;
-//! 4. the directory is flushed, the old set removed.
+//! 2. an empty `journal.G+1` is made (as `journal.tmp`, flushed, renamed), `snapshot.tmp` is renamed `snapshot.G+1`, and the
+//!    directory flushed;
+//! 3. `current` says G+1: from here on the new set counts;
+//! 4. the old set is removed.
+//!
+//! What an end of the journal that is no record means depends on `current`:
+//!
+//! - Within the bytes that were flushed, or after an orderly close, it is damage: an error.
+//! - The host has not been booted since: everything written is there. A record that the file's end cuts short is what a
+//!   killed process leaves; everything else is damage.
+//! - Otherwise the host may have lost power, and any of the bytes that were not flushed with it: what follows the last
+//!   record is cut off, and kept as `torn.G.OFFSET`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use pario_units::{ClientId, ErrorKind, PartitionId, RequestId, Stamp};
+use pario_units::{ClientId, ErrorKind, FileId, PartitionId, RequestId, Stamp};
 
 use crate::change::{Change, Record};
-use crate::disk::{Disk, DiskFile, write_all};
+use crate::current::{self, Current, Mark, Numbers};
+use crate::disk::{Disk, DiskFile, read_full, write_all};
 use crate::error::Action;
-use crate::frames::{Contents, Frames, HEADER, Next, frame, header};
+use crate::frames::{Contents, Frames, HEADER, Next, Salt, frame, header};
 use crate::state::State;
-use crate::{Error, ROOT, Recovered, snapshot};
+use crate::{Config, Error, ROOT, Recovered, snapshot};
 
 /// Room on the medium that only urgent records may use, so that files can be removed from a full disk.
 const KEPT: u64 = 256 << 10;
 /// Room is taken in steps of this.
 const STEP: u64 = 1 << 20;
+/// Numbers of files and truncations are taken in steps of this; and before there are fewer than this left.
+const NUMBERS: u64 = 1 << 16;
+const FEW_NUMBERS: u64 = 1 << 12;
+/// So many numbers are skipped if it is not known which were given out.
+const UNKNOWN: u64 = 1 << 32;
 const NEW_JOURNAL: &str = "journal.tmp";
 const NEW_SNAPSHOT: &str = "snapshot.tmp";
 
 pub(crate) struct Journal {
     disk: Box<dyn Disk>,
     file: Box<dyn DiskFile>,
+    current: Current,
+    /// What `current` says, or is to say if `unsaid`.
+    mark: Mark,
+    /// `current` may say something else than `mark`.
+    unsaid: bool,
     partition: PartitionId,
-    generation: u64,
+    salt: Salt,
     /// Where the next record goes.
     len: u64,
     snapshot_len: u64,
@@ -42,16 +63,16 @@ pub(crate) struct Journal {
     again_at: u64,
     /// The file may be longer than `len`.
     ragged: bool,
+    /// The file has been changed since it was flushed.
+    dirty: bool,
     /// A flush failed, and the system may take the lost bytes for written: only a new snapshot helps.
     doubtful: bool,
-    /// The names of the current set have not reached the medium, so the old set is still there.
-    unnamed: bool,
     buffer: Vec<u8>,
 }
 
 /// What is on a disk.
 struct Found {
-    snapshot: Option<u64>,
+    snapshots: Vec<u64>,
     journals: Vec<u64>,
     names: Vec<String>,
 }
@@ -60,75 +81,128 @@ impl Found {
     fn on(disk: &mut dyn Disk) -> Result<Found, Error> {
         let names = disk.list().map_err(|error| Error::io(Action::List, disk.place(), &error))?;
         let number = |name: &str, of: &str| name.strip_prefix(of)?.strip_prefix('.')?.parse::<u64>().ok();
-        let snapshot = names.iter().filter_map(|name| number(name, "snapshot")).max();
-        let journals = names.iter().filter_map(|name| number(name, "journal")).collect();
-        Ok(Found { snapshot, journals, names })
+        let all = |of: &str| names.iter().filter_map(|name| number(name, of)).collect::<Vec<_>>();
+        Ok(Found { snapshots: all("snapshot"), journals: all("journal"), names })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.snapshots.is_empty() && self.journals.is_empty()
+    }
+
+    /// The set that counts where no file says which.
+    fn latest(&self) -> u64 {
+        self.snapshots.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Makes sure that all of a set is there.
+    fn check(&self, generation: u64, dir: &Path) -> Result<(), Error> {
+        let missing = |file: String| Err(Error::Missing { file: dir.join(file) });
+        if generation > 0 && !self.snapshots.contains(&generation) {
+            return missing(format!("snapshot.{generation}"));
+        }
+        match self.journals.contains(&generation) {
+            true => Ok(()),
+            false => missing(format!("journal.{generation}")),
+        }
     }
 }
 
 impl Journal {
-    /// The state on this disk; a new one if there is none.
+    /// The state on this disk; a new one if there is none and never was.
     pub fn open(
         mut disk: Box<dyn Disk>,
-        partition: PartitionId,
-        least: u64,
+        config: &Config,
         now: Stamp,
     ) -> Result<(Journal, State, Recovered), Error> {
+        let partition = config.partition;
         let mut found = Found::on(disk.as_mut())?;
-        let fresh = found.snapshot.is_none() && found.journals.is_empty();
+        let boot = disk.boot();
+        let nothing = Mark { boot, ..Mark::default() };
+        let (current, mark) = match Current::find(disk.as_mut(), &found.names, partition)? {
+            current::Found::Nothing if !found.is_empty() => {
+                return Err(Error::Missing { file: disk.place().join(current::NAME) });
+            }
+            current::Found::Nothing if config.is_used() => {
+                return Err(Error::Lost { dir: disk.place().into() });
+            }
+            current::Found::Nothing => (Current::create(disk.as_mut(), partition, &nothing)?, Some(nothing)),
+            current::Found::Accepted(current) => (current, None),
+            current::Found::Mark(current, mark) => (current, Some(mark)),
+        };
+        let generation = mark.map_or_else(|| found.latest(), |mark| mark.generation);
+        // Nobody was ever served by a name space of which nothing was flushed.
+        let fresh = mark.is_some_and(|mark| mark.flushed == 0) && found.is_empty();
+        if fresh && config.is_used() {
+            return Err(Error::Lost { dir: disk.place().into() });
+        }
         if fresh {
-            let change = Change::Root { mode: 0o755 };
-            let mut root = Vec::new();
-            Record { now, client: ClientId(0), request: RequestId(0), change }.encode(&mut root);
-            new_journal(disk.as_mut(), partition, 0, |bytes| frame(bytes, |to| to.extend(&root)))?;
-            sync_names(disk.as_mut())?;
+            new_name_space(disk.as_mut(), partition, now)?;
             found.journals.push(0);
         }
-        let generation = found.snapshot.unwrap_or(0);
-        let name = format!("journal.{generation}");
-        let path = disk.place().join(&name);
-        if !found.journals.contains(&generation) {
-            return Err(Error::Missing { file: path });
-        }
-
+        found.check(generation, disk.place())?;
         let mut recovered = Recovered { fresh, ..Recovered::default() };
-        let mut state = State::new();
-        let mut snapshot_len = 0;
-        if found.snapshot.is_some() {
-            let name = format!("snapshot.{generation}");
-            let path = disk.place().join(&name);
-            let mut file = disk.open(&name).map_err(|error| Error::io(Action::Open, &path, &error))?;
-            (state, recovered.records, snapshot_len) =
-                snapshot::read(file.as_mut(), &path, partition, generation)?;
-        }
-        let mut file = disk.open(&name).map_err(|error| Error::io(Action::Open, &path, &error))?;
-        let len = replay(file.as_mut(), &path, partition, generation, &mut state, &mut recovered)?;
-        recovered.bytes = snapshot_len + len;
-        remove_leftovers(disk.as_mut(), &found.names, generation);
-        let journal = Journal {
+        recovered.closed = mark.is_some_and(|mark| mark.is_closed);
+        let recovery = Recovery { mark, boot, partition, generation };
+        let (file, mut state, len, snapshot_len) = recovery.run(disk.as_mut(), &mut recovered)?;
+        recovery.skip_numbers(&mut state, config, disk.place())?;
+        let salt = Salt::of(&header(Contents::Journal, partition, generation));
+        let flushed = if fresh { len } else { mark.map_or(0, |mark| mark.flushed.min(len)) };
+        let files = Numbers { from: state.next, upto: 0 };
+        let truncations = Numbers { from: state.next_truncation, upto: 0 };
+        let mark = Mark { generation, flushed, files, truncations, boot, is_closed: false };
+        let mut journal = Journal {
             disk,
             file,
+            current,
+            mark,
+            unsaid: true,
             partition,
-            generation,
+            salt,
             len,
             snapshot_len,
             reserved: 0,
-            least,
+            least: config.journal,
             again_at: 0,
             ragged: false,
+            dirty: true,
             doubtful: false,
-            unnamed: false,
             buffer: Vec::new(),
         };
+        journal.take_numbers(&state)?;
+        remove_leftovers(journal.disk.as_mut(), &found.names, generation);
         Ok((journal, state, recovered))
+    }
+
+    /// Makes sure that numbers which the next record may give out are never given out again. Before each record.
+    pub fn take_numbers(&mut self, state: &State) -> Result<(), Error> {
+        let is_short = |next: u64, limit: u64| next.saturating_add(FEW_NUMBERS) > limit;
+        if !self.unsaid
+            && !is_short(state.next, self.mark.files.upto)
+            && !is_short(state.next_truncation, self.mark.truncations.upto)
+        {
+            return Ok(());
+        }
+        self.mark.files.upto = self.mark.files.upto.max(state.next.saturating_add(NUMBERS));
+        let upto = state.next_truncation.saturating_add(NUMBERS);
+        self.mark.truncations.upto = self.mark.truncations.upto.max(upto);
+        self.say()
+    }
+
+    /// Has `current` say what it is to say.
+    fn say(&mut self) -> Result<(), Error> {
+        self.unsaid = true;
+        self.current.put(&self.mark)?;
+        self.unsaid = false;
+        Ok(())
     }
 
     /// Writes a record. If this fails, the journal is as before.
     pub fn append(&mut self, record: &Record<'_>) -> Result<(), Error> {
         self.smooth()?;
         self.buffer.clear();
-        frame(&mut self.buffer, |to| record.encode(to));
+        frame(&mut self.buffer, self.salt, self.len, |to| record.encode(to));
         self.make_room(record.change.is_urgent())?;
+        self.dirty = true;
         if let Err(error) = write_all(self.file.as_mut(), &self.buffer, self.len) {
             self.ragged = true;
             // If this fails as well, the next record tries again before it is written.
@@ -179,20 +253,29 @@ impl Journal {
         Ok(())
     }
 
-    /// What is written survives a loss of power.
+    /// What is written survives a loss of power, and its loss would be noticed.
     pub fn sync(&mut self, state: &State) -> Result<(), Error> {
+        self.smooth()?;
         if self.doubtful {
-            self.renew(state)?;
-        } else if let Err(error) = self.file.sync() {
+            return self.renew(state);
+        }
+        if !self.dirty && !self.unsaid {
+            return Ok(());
+        }
+        if let Err(error) = self.file.sync() {
             self.doubtful = true;
             return Err(Error::io(Action::Sync, self.path(), &error));
         }
-        if self.unnamed {
-            sync_names(self.disk.as_mut())?;
-            self.unnamed = false;
-            self.remove_old();
-        }
-        Ok(())
+        self.dirty = false;
+        self.mark.flushed = self.len;
+        self.say()
+    }
+
+    /// The same, and from now on nothing is written any more: the next start knows that nobody is owed anything.
+    pub fn close(&mut self, state: &State) -> Result<(), Error> {
+        self.sync(state)?;
+        self.mark.is_closed = true;
+        self.say()
     }
 
     /// Whether it is time for a snapshot.
@@ -207,30 +290,30 @@ impl Journal {
 
     /// Writes a snapshot and goes on with an empty journal. If this fails, the old ones go on.
     pub fn renew(&mut self, state: &State) -> Result<(), Error> {
-        let next = self.generation + 1;
-        match self.new_set(state, next) {
+        let next = self.mark.generation + 1;
+        let before = self.mark;
+        let made = self.new_set(state, next).and_then(|set| {
+            self.mark = Mark { generation: next, flushed: HEADER, ..before };
+            self.say().map(|()| set)
+        });
+        match made {
             Ok((file, snapshot_len)) => {
                 self.file = file;
-                self.generation = next;
+                self.salt = Salt::of(&header(Contents::Journal, self.partition, next));
                 (self.len, self.snapshot_len, self.reserved) = (HEADER, snapshot_len, 0);
-                (self.again_at, self.ragged, self.doubtful) = (0, false, false);
-                self.unnamed = sync_names(self.disk.as_mut()).is_err();
-                if !self.unnamed {
-                    self.remove_old();
-                }
+                self.again_at = 0;
+                (self.ragged, self.dirty, self.doubtful) = (false, false, false);
+                self.remove_old();
                 Ok(())
             }
             Err(error) => {
                 self.again_at = self.len + self.len / 4;
-                for name in [
-                    format!("snapshot.{next}"),
-                    NEW_SNAPSHOT.into(),
-                    NEW_JOURNAL.into(),
-                    format!("journal.{next}"),
-                ] {
-                    // What cannot be removed now is removed when the name space is opened again.
-                    let _ = self.disk.remove(&name);
+                if self.mark != before {
+                    // `current` may say either: before the old set goes on, it has to say that. The new set stays until then.
+                    (self.mark, self.unsaid) = (before, true);
+                    self.say()?;
                 }
+                self.remove_old();
                 Err(error)
             }
         }
@@ -244,22 +327,31 @@ impl Journal {
         let len = snapshot::write(state, file.as_mut(), self.partition, next);
         let len = len.map_err(|error| Error::io(Action::Write, &path, &error))?;
         file.sync().map_err(|error| Error::io(Action::Sync, &path, &error))?;
-        let journal = new_journal(disk, self.partition, next, |_| {})?;
-        sync_names(disk)?;
+        let journal = new_journal(disk, self.partition, next, |_, _| {})?;
         let renamed = disk.rename(NEW_SNAPSHOT, &format!("snapshot.{next}"));
         renamed.map_err(|error| Error::io(Action::Rename, &path, &error))?;
+        sync_names(disk)?;
         Ok((journal, len))
     }
 
+    /// Removes what does not count. What cannot be removed now is removed when the name space is opened again.
     fn remove_old(&mut self) {
         if let Ok(names) = self.disk.list() {
-            remove_leftovers(self.disk.as_mut(), &names, self.generation);
+            remove_leftovers(self.disk.as_mut(), &names, self.mark.generation);
         }
     }
 
     fn path(&self) -> PathBuf {
-        self.disk.place().join(format!("journal.{}", self.generation))
+        self.disk.place().join(format!("journal.{}", self.mark.generation))
     }
+}
+
+/// Makes the first journal, which knows of the root.
+fn new_name_space(disk: &mut dyn Disk, partition: PartitionId, now: Stamp) -> Result<(), Error> {
+    let change = Change::Root { mode: 0o755 };
+    let root = Record { now, client: ClientId(0), request: RequestId(0), change };
+    new_journal(disk, partition, 0, |bytes, salt| frame(bytes, salt, HEADER, |to| root.encode(to)))?;
+    sync_names(disk)
 }
 
 /// Makes a journal whose first bytes after the header `write` appends.
@@ -267,12 +359,13 @@ fn new_journal(
     disk: &mut dyn Disk,
     partition: PartitionId,
     generation: u64,
-    write: impl FnOnce(&mut Vec<u8>),
+    write: impl FnOnce(&mut Vec<u8>, Salt),
 ) -> Result<Box<dyn DiskFile>, Error> {
     let path = disk.place().join(NEW_JOURNAL);
     let mut file = disk.create(NEW_JOURNAL).map_err(|error| Error::io(Action::Create, &path, &error))?;
-    let mut bytes = header(Contents::Journal, partition, generation).to_vec();
-    write(&mut bytes);
+    let header = header(Contents::Journal, partition, generation);
+    let mut bytes = header.to_vec();
+    write(&mut bytes, Salt::of(&header));
     write_all(file.as_mut(), &bytes, 0).map_err(|error| Error::io(Action::Write, &path, &error))?;
     file.sync().map_err(|error| Error::io(Action::Sync, &path, &error))?;
     let renamed = disk.rename(NEW_JOURNAL, &format!("journal.{generation}"));
@@ -284,54 +377,176 @@ fn sync_names(disk: &mut dyn Disk) -> Result<(), Error> {
     disk.sync().map_err(|error| Error::io(Action::Sync, disk.place(), &error))
 }
 
-/// Applies all records of a journal and cuts off a torn end; how long it is then.
-fn replay(
-    file: &mut dyn DiskFile,
-    path: &std::path::Path,
-    partition: PartitionId,
-    generation: u64,
-    state: &mut State,
-    recovered: &mut Recovered,
-) -> Result<u64, Error> {
-    let mut frames = Frames::open(file, path, Contents::Journal, partition, generation)?;
-    loop {
-        match frames.next()? {
-            Next::Record(payload, at) => {
-                let record = Record::decode(payload);
-                let applied = record.map(|record| state.apply(&record));
-                let why = match applied {
-                    Some(Ok(())) => None,
-                    Some(Err(misfit)) => Some(misfit.0),
-                    None => Some("a record makes no sense"),
-                };
-                if let Some(why) = why {
-                    return Err(frames.damaged_at(at, why));
-                }
-                recovered.records += 1;
-            }
-            Next::End { torn } => {
-                recovered.torn = torn;
-                break;
-            }
-        }
-    }
-    let len = frames.at();
-    if state.inodes.get(ROOT).is_none() {
-        return Err(frames.damaged("it has no root"));
-    }
-    if recovered.torn {
-        file.resize(len).map_err(|error| Error::io(Action::Resize, path, &error))?;
-    }
-    Ok(len)
-}
-
 /// Removes files of other generations and unfinished ones. What cannot be removed is tried again another
 /// time.
 fn remove_leftovers(disk: &mut dyn Disk, names: &[String], generation: u64) {
     for name in names {
         let ending = name.strip_prefix("journal.").or(name.strip_prefix("snapshot."));
-        if ending.is_some_and(|end| end == "tmp" || end.parse().is_ok_and(|n: u64| n != generation)) {
+        let is_unfinished = ["journal.tmp", "snapshot.tmp", "current.tmp"].contains(&name.as_str());
+        if is_unfinished || ending.and_then(|end| end.parse().ok()).is_some_and(|n: u64| n != generation) {
             let _ = disk.remove(name);
         }
     }
+}
+
+/// Reading a set.
+struct Recovery {
+    /// `None`: the user accepts it as it is.
+    mark: Option<Mark>,
+    boot: u128,
+    partition: PartitionId,
+    generation: u64,
+}
+
+impl Recovery {
+    /// The journal, the state, and how long journal and snapshot are.
+    fn run(
+        &self,
+        disk: &mut dyn Disk,
+        recovered: &mut Recovered,
+    ) -> Result<(Box<dyn DiskFile>, State, u64, u64), Error> {
+        let generation = self.generation;
+        let mut open = |name: &str| {
+            let path = disk.place().join(name);
+            let file = disk.open(name).map_err(|error| Error::io(Action::Open, &path, &error))?;
+            Ok((file, path))
+        };
+        let (mut state, mut snapshot_len) = (State::new(), 0);
+        if generation > 0 {
+            let (mut file, path) = open(&format!("snapshot.{generation}"))?;
+            (state, recovered.records, snapshot_len) =
+                snapshot::read(file.as_mut(), &path, self.partition, generation)?;
+        }
+        let (mut file, path) = open(&format!("journal.{generation}"))?;
+        let len = self.replay(file.as_mut(), &path, &mut state, recovered)?;
+        let end = file.length().map_err(|error| Error::io(Action::Read, &path, &error))?;
+        if len < end {
+            recovered.torn = end - len;
+            let kept = format!("torn.{generation}.{len}");
+            // It is evidence and nothing else: a disk without room for it is no reason not to start.
+            recovered.is_torn_kept = keep(disk, file.as_mut(), &kept, len, end).is_ok();
+            file.resize(len).map_err(|error| Error::io(Action::Resize, &path, &error))?;
+            // So that these bytes never come back under what is written next.
+            file.sync().map_err(|error| Error::io(Action::Sync, &path, &error))?;
+        }
+        let flushed = self.mark.filter(|mark| mark.is_closed).map_or(self.flushed(), |_| len);
+        copy_onto_itself(file.as_mut(), flushed, len)
+            .map_err(|error| Error::io(Action::Write, &path, &error))?;
+        recovered.bytes = snapshot_len + len;
+        Ok((file, state, len, snapshot_len))
+    }
+
+    /// Applies all records of a journal; how long it is without what may be cut off.
+    fn replay(
+        &self,
+        file: &mut dyn DiskFile,
+        path: &Path,
+        state: &mut State,
+        recovered: &mut Recovered,
+    ) -> Result<u64, Error> {
+        let mut frames = Frames::open(file, path, Contents::Journal, self.partition, self.generation)?;
+        let flushed = self.flushed();
+        if frames.len() < flushed {
+            return Err(frames.damaged_at(frames.len(), "it ends there, and more of it was flushed"));
+        }
+        loop {
+            let at = frames.at();
+            let (why, cut_short) = match frames.next()? {
+                Next::End => break,
+                Next::Bad { cut_short } => ("a record is not what was written", cut_short),
+                Next::Record(payload, _) => {
+                    let record = Record::decode(payload);
+                    match record.map(|record| state.apply(&record)) {
+                        Some(Ok(())) => {
+                            recovered.records += 1;
+                            continue;
+                        }
+                        Some(Err(misfit)) => (misfit.0, false),
+                        None => ("a record makes no sense", false),
+                    }
+                }
+            };
+            if at < flushed || !self.may_be_torn(cut_short) {
+                return Err(frames.damaged_at(at, why));
+            }
+            return self.checked(state, &frames, at);
+        }
+        self.checked(state, &frames, frames.at())
+    }
+
+    fn flushed(&self) -> u64 {
+        self.mark.map_or(0, |mark| mark.flushed)
+    }
+
+    fn checked(&self, state: &State, frames: &Frames<'_>, len: u64) -> Result<u64, Error> {
+        match state.inodes.get(ROOT) {
+            Some(_) => Ok(len),
+            None => Err(frames.damaged("it has no root")),
+        }
+    }
+
+    /// Whether what follows the records, beyond what was flushed, can be what a killed process or a loss of power left.
+    fn may_be_torn(&self, cut_short: bool) -> bool {
+        match self.mark {
+            Some(mark) if mark.is_closed => false,
+            Some(mark) if mark.boot != 0 && mark.boot == self.boot => cut_short,
+            _ => true,
+        }
+    }
+
+    /// Goes on behind all numbers that may have been given out, where records of some may be missing. Refuses a name space
+    /// that knows less than the files' bytes that are stored.
+    fn skip_numbers(&self, state: &mut State, config: &Config, dir: &Path) -> Result<(), Error> {
+        let is_complete = |mark: &Mark| mark.is_closed || mark.boot != 0 && mark.boot == self.boot;
+        match self.mark {
+            Some(mark) => {
+                let least = |numbers: Numbers| if is_complete(&mark) { numbers.from } else { numbers.upto };
+                state.next = state.next.max(least(mark.files));
+                state.next_truncation = state.next_truncation.max(least(mark.truncations));
+            }
+            None => {
+                state.next = state.next.max(config.highest_file.0 + 1).saturating_add(UNKNOWN);
+                state.next_truncation = state.next_truncation.saturating_add(UNKNOWN);
+            }
+        }
+        let limit = state.next.max(self.mark.map_or(0, |mark| mark.files.upto));
+        match config.highest_file.0 >= limit {
+            true => Err(Error::Older { dir: dir.into(), next: FileId(limit), stored: config.highest_file }),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Writes the bytes of a file from `from` to `to` again. A flush of the process before may have failed, after which the system
+/// takes bytes for stored that are not: so the next flush stores them.
+fn copy_onto_itself(file: &mut dyn DiskFile, from: u64, to: u64) -> std::io::Result<()> {
+    let mut piece = vec![0; 1 << 20];
+    let mut at = from;
+    while at < to {
+        let want = piece.len().min((to - at) as usize);
+        let read = read_full(file, &mut piece[..want], at)?;
+        if read == 0 {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        write_all(file, &piece[..read], at)?;
+        at += read as u64;
+    }
+    Ok(())
+}
+
+/// Copies the bytes of a file from `from` to `to` into a new one.
+fn keep(disk: &mut dyn Disk, file: &mut dyn DiskFile, name: &str, from: u64, to: u64) -> std::io::Result<()> {
+    let mut copy = disk.create(name)?;
+    let mut piece = vec![0; 1 << 20];
+    let mut at = from;
+    while at < to {
+        let want = piece.len().min((to - at) as usize);
+        let read = read_full(file, &mut piece[..want], at)?;
+        if read == 0 {
+            break;
+        }
+        write_all(copy.as_mut(), &piece[..read], at - from)?;
+        at += read as u64;
+    }
+    copy.sync()
 }

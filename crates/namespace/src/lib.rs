@@ -16,6 +16,7 @@
 mod attributes;
 mod change;
 mod codec;
+mod current;
 mod disk;
 mod error;
 mod files;

@@ -33,12 +33,23 @@ pub struct Config {
     /// A journal gives way to a snapshot when it has more than this many bytes, and twice the last
     /// snapshot's.
     pub journal: u64,
+    /// The partition has been up before: a name space that is not there is lost, not new.
+    pub made: bool,
+    /// The largest number of a file that has ever been stored; 0 if there is none. A name space that does not know of it is
+    /// older than the data.
+    pub highest_file: FileId,
 }
 
 impl Config {
     /// With a journal of up to 64 MiB, and files over all servers.
     pub fn new(partition: PartitionId, servers: u16, stripe: u64) -> Config {
-        Config { partition, servers, stripe, count: 0, journal: 64 << 20 }
+        let (made, highest_file) = (false, FileId(0));
+        Config { partition, servers, stripe, count: 0, journal: 64 << 20, made, highest_file }
+    }
+
+    /// Whether there has to be a name space.
+    pub(crate) fn is_used(&self) -> bool {
+        self.made || self.highest_file != FileId(0)
     }
 }
 
@@ -49,8 +60,13 @@ pub struct Recovered {
     pub records: u64,
     /// Bytes of snapshot and journal.
     pub bytes: u64,
-    /// The last record was not whole: the server before was stopped while it wrote it, and had not answered.
-    pub torn: bool,
+    /// Bytes at the journal's end that were no records, and were cut off: the server before was killed while it wrote, or
+    /// the host lost power. None of them had been answered by a sync.
+    pub torn: u64,
+    /// They were kept beside the journal, as `torn.GENERATION.OFFSET`.
+    pub is_torn_kept: bool,
+    /// The name space was closed in order: no client has anything open.
+    pub closed: bool,
     /// There was nothing: this is a new name space.
     pub fresh: bool,
 }
@@ -134,8 +150,8 @@ impl Namespace {
         let count = if count == 0 { servers } else { count.min(servers) };
         let striping = Striping::new(stripe, count, 0, servers);
         let striping = striping.map_err(|_| Error::BadStriping { stripe, first: 0, servers })?;
-        let (journal, state, recovered) = Journal::open(disk, config.partition, config.journal, now)?;
-        let namespace = Namespace {
+        let (journal, state, recovered) = Journal::open(disk, &config, now)?;
+        let mut namespace = Namespace {
             config,
             striping,
             state,
@@ -144,16 +160,24 @@ impl Namespace {
             taken: HashSet::new(),
             resolving: HashSet::new(),
             aborted: HashMap::new(),
-            grace: !recovered.fresh,
+            grace: !recovered.fresh && !recovered.closed,
             journal,
             trouble: None,
         };
+        if !namespace.grace {
+            namespace.grace_over();
+        }
         Ok((namespace, recovered))
     }
 
     /// What was answered survives a loss of power, too.
     pub fn sync(&mut self) -> Result<(), Error> {
         self.journal.sync(&self.state)
+    }
+
+    /// The same before the end: after it nothing may be changed any more. The next start owes nobody anything.
+    pub fn shut_down(&mut self) -> Result<(), Error> {
+        self.journal.close(&self.state)
     }
 
     /// Writes a snapshot now; the journal starts anew.
@@ -193,6 +217,7 @@ impl Namespace {
     pub(crate) fn commit_part(&mut self, by: Caller, change: Change<'_>) -> Result<(), Error> {
         let Caller { client, request, now } = by;
         let record = Record { now, client, request, change };
+        self.journal.take_numbers(&self.state)?;
         self.journal.append(&record)?;
         self.state.apply(&record).expect("a change fits the state it was planned on");
         Ok(())

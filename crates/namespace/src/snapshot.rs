@@ -27,7 +27,7 @@ use pario_units::{ClientId, FileId, PartitionId, RequestId, Stamp, TruncationId}
 use crate::change::{decode_part, decode_striping, decode_table, encode_part, encode_striping, encode_table};
 use crate::codec::{Reader, Writer};
 use crate::disk::{DiskFile, write_all};
-use crate::frames::{Contents, Frames, Next, frame, header};
+use crate::frames::{Contents, Frames, Next, Salt, frame, header};
 use crate::inodes::{Body, Entries, Inode, Times};
 use crate::requests::Outcome;
 use crate::state::{State, Truncation};
@@ -41,13 +41,15 @@ const CHUNK: usize = 1 << 20;
 /// Collects records and writes them in large pieces.
 struct Sink<'f> {
     file: &'f mut dyn DiskFile,
+    salt: Salt,
     at: u64,
     buffer: Vec<u8>,
 }
 
 impl Sink<'_> {
     fn put(&mut self, write: impl FnOnce(&mut Writer<'_>)) -> std::io::Result<()> {
-        frame(&mut self.buffer, |to| write(&mut Writer(to)));
+        let at = self.at + self.buffer.len() as u64;
+        frame(&mut self.buffer, self.salt, at, |to| write(&mut Writer(to)));
         if self.buffer.len() >= CHUNK { self.flush() } else { Ok(()) }
     }
 
@@ -66,8 +68,8 @@ pub(crate) fn write(
     partition: PartitionId,
     generation: u64,
 ) -> std::io::Result<u64> {
-    let buffer = header(Contents::Snapshot, partition, generation).to_vec();
-    let mut sink = Sink { file, at: 0, buffer };
+    let header = header(Contents::Snapshot, partition, generation);
+    let mut sink = Sink { file, salt: Salt::of(&header), at: 0, buffer: header.to_vec() };
     sink.put(|w| {
         w.u8(32);
         w.u64(state.next);
@@ -152,7 +154,8 @@ pub(crate) fn read(
     loop {
         let (payload, at) = match frames.next()? {
             Next::Record(payload, at) => (payload, at),
-            Next::End { .. } => return Err(frames.damaged("its end is missing")),
+            Next::End => return Err(frames.damaged("its end is missing")),
+            Next::Bad { .. } => return Err(frames.damaged("a record is not what was written")),
         };
         records += 1;
         let mut r = Reader(payload);
@@ -182,7 +185,7 @@ pub(crate) fn read(
             return Err(frames.damaged_at(at, "a record makes no sense"));
         }
     }
-    if !matches!(frames.next()?, Next::End { torn: false }) {
+    if !matches!(frames.next()?, Next::End) {
         return Err(frames.damaged("something follows its end"));
     }
     let end = frames.at();

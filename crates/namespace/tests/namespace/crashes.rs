@@ -71,7 +71,7 @@ proptest! {
             // A reaping of several files is several changes, each whole.
             if states.contains_key(&cut) || !ops.iter().any(Op::is_several) {
                 prop_assert_eq!(&fingerprint(&names), state);
-                prop_assert_eq!(recovered.torn, *len != cut);
+                prop_assert_eq!(recovered.torn, (cut - len) as u64);
                 prop_assert_eq!(copy.read("journal.0").len(), *len);
             }
         }
@@ -134,7 +134,7 @@ proptest! {
         before in prop::collection::vec(op(), 1..20),
         behind in prop::collection::vec(op(), 1..12),
         journal in prop::sample::select(vec![200u64, 600]),
-        kept: u32,
+        seed: u64,
     ) {
         for step in 0.. {
             let disk = MemoryDisk::new();
@@ -151,7 +151,7 @@ proptest! {
                 states.push(fingerprint(&history.names));
             }
             let stopped = disk.steps() > start + step;
-            let (names, _) = open(&disk.after_power_loss(kept), journal);
+            let (names, _) = open(&disk.after_power_loss(seed), journal);
             let found = fingerprint(&names);
             let several = behind.iter().any(Op::is_several);
             prop_assert!(several || states.contains(&found));
@@ -189,13 +189,13 @@ fn a_snapshot_stopped_at_any_step_changes_nothing() {
             disk.set_fault(Fault::Stop { step: disk.steps() + step, part });
             let result = names.snapshot();
             let with_power = std::iter::once(disk.after_kill());
-            let without = (0..1 << disk.unflushed()).map(|kept| disk.after_power_loss(kept));
+            let without = (0..40).map(|seed| disk.after_power_loss(seed));
             for after in with_power.chain(without) {
                 let (found, recovered) = open(&after, LONG);
                 assert_eq!(fingerprint(&found), state, "step {step}");
-                assert!(!recovered.torn);
+                assert_eq!(recovered.torn, 0);
                 let names = after.names();
-                assert!(names.len() <= 2, "leftovers: {names:?}");
+                assert!(names.len() <= 3, "leftovers: {names:?}");
             }
             if result.is_ok() && step > 12 {
                 return;

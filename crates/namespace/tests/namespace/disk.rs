@@ -1,4 +1,7 @@
 //! A disk in memory. Every step that changes something is counted, and can be made the last or a failing one.
+//!
+//! After a loss of power any of the changes that were not flushed are there, in whole sectors, and the others are not. A flush
+//! that fails loses what it was to flush, for good: the next one does not bring it back, as with Linux.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,12 +24,81 @@ pub enum Fault {
     Fail { from: u64, steps: u64, part: usize, errno: i32 },
 }
 
+/// What is written at once or not at all.
+const SECTOR: usize = 512;
+
+/// A change of a file's bytes that has not been flushed.
+#[derive(Clone, Debug)]
+enum Edit {
+    Write(usize, Vec<u8>),
+    Resize(usize),
+}
+
 #[derive(Clone, Debug, Default)]
 struct Contents {
     bytes: Vec<u8>,
     durable: Vec<u8>,
+    unflushed: Vec<Edit>,
     /// Room taken.
     room: u64,
+}
+
+impl Contents {
+    fn new(bytes: Vec<u8>) -> Contents {
+        Contents { room: bytes.len() as u64, durable: bytes.clone(), bytes, unflushed: Vec::new() }
+    }
+
+    /// What is there after some of the changes that were not flushed have reached the medium.
+    fn after_power_loss(&self, dice: &mut Dice) -> Vec<u8> {
+        let mut bytes = self.durable.clone();
+        for edit in &self.unflushed {
+            match edit {
+                Edit::Write(at, new) => {
+                    let mut done = 0;
+                    while done < new.len() {
+                        let len = (SECTOR - (at + done) % SECTOR).min(new.len() - done);
+                        if dice.coin() {
+                            let range = at + done..at + done + len;
+                            bytes.resize(bytes.len().max(range.end), 0);
+                            bytes[range].copy_from_slice(&new[done..done + len]);
+                        }
+                        done += len;
+                    }
+                }
+                Edit::Resize(len) => {
+                    if dice.coin() {
+                        bytes.resize(*len, 0);
+                    }
+                }
+            }
+        }
+        bytes
+    }
+}
+
+/// Numbers that look random (xorshift).
+#[derive(Clone, Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(seed: u64) -> Dice {
+        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    pub fn coin(&mut self) -> bool {
+        self.next() & 1 == 0
+    }
 }
 
 type Shared = Arc<Mutex<Contents>>;
@@ -47,6 +119,7 @@ struct Inner {
     steps: u64,
     fault: Fault,
     capacity: Option<u64>,
+    boot: u128,
 }
 
 #[derive(Clone, Default)]
@@ -85,51 +158,71 @@ impl MemoryDisk {
 
     /// What a successor of a killed process finds: everything that was written.
     pub fn after_kill(&self) -> MemoryDisk {
-        self.copy(|contents| contents.bytes.clone(), None)
-    }
-
-    /// What is found after a loss of power: what was flushed, and any of the last changes of names.
-    pub fn after_power_loss(&self, kept: u32) -> MemoryDisk {
-        self.copy(|contents| contents.durable.clone(), Some(kept))
-    }
-
-    /// How many changes of names have not been flushed.
-    pub fn unflushed(&self) -> u32 {
-        lock(&self.0).unflushed.len() as u32
-    }
-
-    fn copy(&self, bytes: impl Fn(&Contents) -> Vec<u8>, durable: Option<u32>) -> MemoryDisk {
         let inner = lock(&self.0);
-        let mut names = inner.files.clone();
-        if let Some(kept) = durable {
-            names = inner.durable.clone();
-            for (at, change) in inner.unflushed.iter().enumerate() {
-                match change.clone() {
-                    _ if kept & (1 << at) == 0 => {}
-                    Naming::Put(name, file) => drop(names.insert(name, file)),
-                    Naming::Remove(name) => drop(names.remove(&name)),
-                    Naming::Move(from, to, file) => {
-                        names.remove(&from);
-                        names.insert(to, file);
-                    }
-                }
-            }
-        }
-        let files: BTreeMap<_, _> = names
+        // Not flushed is still not flushed.
+        let copy = |file: &Shared| Arc::new(Mutex::new(lock(file).clone()));
+        let files: BTreeMap<_, _> =
+            inner.files.iter().map(|(name, file)| (name.clone(), copy(file))).collect();
+        let durable: BTreeMap<_, _> = inner
+            .durable
             .iter()
             .map(|(name, file)| {
-                let bytes = bytes(&lock(file));
-                let contents = Contents { room: bytes.len() as u64, durable: bytes.clone(), bytes };
-                (name.clone(), Arc::new(Mutex::new(contents)))
+                let alive = inner.files.iter().find(|(_, other)| Arc::ptr_eq(other, file));
+                (name.clone(), alive.map_or_else(|| copy(file), |(alive, _)| files[alive].clone()))
             })
             .collect();
-        let durable = files.clone();
+        let moved = |name: &String, file: &Shared| {
+            let alive = inner.files.iter().find(|(_, other)| Arc::ptr_eq(other, file));
+            alive.map_or_else(
+                || durable.get(name).cloned().unwrap_or_else(|| copy(file)),
+                |(n, _)| files[n].clone(),
+            )
+        };
+        let unflushed = inner.unflushed.iter().map(|change| match change {
+            Naming::Put(name, file) => Naming::Put(name.clone(), moved(name, file)),
+            Naming::Move(from, to, file) => Naming::Move(from.clone(), to.clone(), moved(from, file)),
+            Naming::Remove(name) => Naming::Remove(name.clone()),
+        });
+        let unflushed = unflushed.collect();
+        let (capacity, boot) = (inner.capacity, inner.boot);
         MemoryDisk(Arc::new(Mutex::new(Inner {
             files,
             durable,
-            capacity: inner.capacity,
+            unflushed,
+            capacity,
+            boot,
             ..Inner::default()
         })))
+    }
+
+    /// What is found after a loss of power: what was flushed, and any of the other changes of names and bytes.
+    pub fn after_power_loss(&self, seed: u64) -> MemoryDisk {
+        let mut dice = Dice::new(seed);
+        let inner = lock(&self.0);
+        let mut names = inner.durable.clone();
+        for change in &inner.unflushed {
+            match change.clone() {
+                _ if dice.coin() => {}
+                Naming::Put(name, file) => drop(names.insert(name, file)),
+                Naming::Remove(name) => drop(names.remove(&name)),
+                Naming::Move(from, to, file) => {
+                    names.remove(&from);
+                    names.insert(to, file);
+                }
+            }
+        }
+        let mut files = BTreeMap::new();
+        for (name, file) in &names {
+            let contents = Contents::new(lock(file).after_power_loss(&mut dice));
+            files.insert(name.clone(), Arc::new(Mutex::new(contents)));
+        }
+        let (durable, capacity, boot) = (files.clone(), inner.capacity, inner.boot + 1);
+        MemoryDisk(Arc::new(Mutex::new(Inner { files, durable, capacity, boot, ..Inner::default() })))
+    }
+
+    /// The host is booted again; nothing was lost.
+    pub fn reboot(&self) {
+        lock(&self.0).boot += 1;
     }
 
     pub fn names(&self) -> Vec<String> {
@@ -142,8 +235,7 @@ impl MemoryDisk {
 
     /// Puts other bytes in place of a file's, as some accident would.
     pub fn overwrite(&self, name: &str, bytes: Vec<u8>) {
-        let file = Contents { durable: bytes.clone(), room: bytes.len() as u64, bytes };
-        lock(&self.0).files.insert(name.into(), Arc::new(Mutex::new(file)));
+        lock(&self.0).files.insert(name.into(), Arc::new(Mutex::new(Contents::new(bytes))));
     }
 
     /// Counts a step; how many bytes a write takes, and then what it answers if not that.
@@ -225,6 +317,10 @@ impl Disk for MemoryDisk {
         inner.unflushed.clear();
         Ok(())
     }
+
+    fn boot(&self) -> u128 {
+        lock(&self.0).boot + 1
+    }
 }
 
 impl DiskFile for MemoryFile {
@@ -256,6 +352,7 @@ impl DiskFile for MemoryFile {
         contents.bytes.resize(len, 0);
         contents.bytes[at as usize..at as usize + taken].copy_from_slice(&bytes[..taken]);
         contents.room = contents.room.max(end);
+        contents.unflushed.push(Edit::Write(at as usize, bytes[..taken].to_vec()));
         error.map_or(Ok(taken), Err)
     }
 
@@ -263,6 +360,7 @@ impl DiskFile for MemoryFile {
         self.0.plain_step()?;
         let mut contents = lock(&self.1);
         contents.bytes.resize(len as usize, 0);
+        contents.unflushed.push(Edit::Resize(len as usize));
         contents.room = len;
         Ok(())
     }
@@ -279,9 +377,21 @@ impl DiskFile for MemoryFile {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.0.plain_step()?;
+        let step = self.0.plain_step();
+        let loses = step.is_ok() || matches!(lock(&self.0.0).fault, Fault::Fail { .. });
         let mut contents = lock(&self.1);
-        contents.durable = contents.bytes.clone();
+        let edits = if loses { std::mem::take(&mut contents.unflushed) } else { Vec::new() };
+        step?;
+        for edit in edits {
+            match edit {
+                Edit::Resize(len) => contents.durable.resize(len, 0),
+                Edit::Write(at, bytes) => {
+                    let end = contents.durable.len().max(at + bytes.len());
+                    contents.durable.resize(end, 0);
+                    contents.durable[at..at + bytes.len()].copy_from_slice(&bytes);
+                }
+            }
+        }
         Ok(())
     }
 }

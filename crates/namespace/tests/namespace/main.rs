@@ -2,7 +2,9 @@
 
 mod crashes;
 mod disk;
+mod evidence;
 mod faults;
+mod histories;
 mod model;
 mod random;
 mod repeats;
