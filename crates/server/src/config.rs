@@ -23,6 +23,8 @@ pub struct Config {
     pub secret: Secret,
     /// Whether what goes over TCP is encrypted; that nobody can change it is certain either way.
     pub encryption: bool,
+    /// Whether the partition has been up before: then its data has to be there.
+    pub made: bool,
     /// Where its data goes.
     pub directory: PathBuf,
     /// Where its socket and its pool are; on a file system in memory.

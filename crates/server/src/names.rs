@@ -2,7 +2,7 @@
 //! truncations whose clients are gone or have aborted them.
 
 use std::collections::HashMap;
-use std::sync::{Condvar, Mutex};
+use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use pario_layout::{Layout, TableId};
@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::core::{Core, lock};
 use crate::error::{Error, Result};
 use crate::peers::Links;
+use crate::status::log;
 
 /// After a start clients of the server before have this long to say what they have open.
 const GRACE: Duration = Duration::from_secs(30);
@@ -53,17 +54,35 @@ struct Inner {
 type Work = (Vec<Unfinished>, Vec<(FileId, Layout)>);
 
 impl Names {
-    pub fn open(config: &Config) -> Result<Names> {
-        let settings = ns::Config::new(config.partition, config.servers, config.stripe);
+    /// Opens the name space. `stored`: the largest number of a file that this server ever stored something of.
+    pub fn open(config: &Config, stored: FileId) -> Result<Names> {
+        let settings = ns::Config {
+            made: config.made,
+            highest_file: stored,
+            ..ns::Config::new(config.partition, config.servers, config.stripe)
+        };
         let directory = config.directory.join("names");
         let (space, recovered) = Namespace::open(&directory, settings, Stamp::now())?;
-        let grace = (!recovered.fresh).then(|| Instant::now() + GRACE);
-        let mut inner =
-            Inner { space, sessions: HashMap::new(), leaving: HashMap::new(), grace, stopped: false };
-        if grace.is_none() {
-            inner.space.grace_over();
+        if recovered.torn > 0 {
+            let kept = if recovered.is_torn_kept {
+                "kept there as torn.*"
+            } else {
+                "there was no room to keep them"
+            };
+            let (bytes, place) = (recovered.torn, directory.display());
+            log(&format!("cut {bytes} bytes off the journal in {place} that were never synced ({kept})"));
         }
+        let is_owed = !recovered.fresh && !recovered.closed;
+        let grace = is_owed.then(|| Instant::now() + GRACE);
+        let inner = Inner { space, sessions: HashMap::new(), leaving: HashMap::new(), grace, stopped: false };
         Ok(Names { inner: Mutex::new(inner), more: Condvar::new() })
+    }
+
+    /// At the very end, in order: the next start knows that everything is there, and that nobody has anything open.
+    pub fn close(&self) -> Result<()> {
+        let mut inner = lock(&self.inner);
+        inner.stopped = true;
+        Ok(inner.space.shut_down()?)
     }
 
     pub fn sync(&self) -> Result<()> {
@@ -243,7 +262,7 @@ impl Names {
             };
             ask(core, links, server, request)?;
         }
-        Ok(lock(&self.inner).space.truncation_resolved(file, truncation, Stamp::now())?)
+        Ok(self.working()?.space.truncation_resolved(file, truncation, Stamp::now())?)
     }
 
     /// Truncations to resolve, and removed files that nobody uses; waits for some. `None` when it is over.
@@ -270,7 +289,13 @@ impl Names {
     }
 
     fn reaped(&self, file: FileId) -> Result<()> {
-        Ok(lock(&self.inner).space.reaped(file, Stamp::now())?)
+        Ok(self.working()?.space.reaped(file, Stamp::now())?)
+    }
+
+    /// For the reaper, which may be late: after the end nothing is written any more.
+    fn working(&self) -> Result<MutexGuard<'_, Inner>> {
+        let inner = lock(&self.inner);
+        if inner.stopped { Err(Error::Ending) } else { Ok(inner) }
     }
 
     /// Waits a while, but not beyond the end.

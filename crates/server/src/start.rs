@@ -67,7 +67,7 @@ impl Server {
         Past::remove(&config.directory);
         tier.pool.set_watermarks(config.high_water, config.low_water);
         let names = match config.server == config.metadata {
-            true => Some(Names::open(&config)?),
+            true => Some(Names::open(&config, tier.store.highest_file_id())?),
             false => None,
         };
         let socket = config.run_directory.join("socket");
@@ -157,6 +157,7 @@ impl Server {
         let _ = std::fs::remove_file(socket);
         match core.ending.outcome() {
             Outcome::Drained => {
+                core.names.as_ref().map_or(Ok(()), Names::close)?;
                 core.leases.bequeath(&core.config.directory);
                 discard(core.tier.pool.clone(), &core.config.directory)?;
                 Past::remove(&core.config.run_directory);

@@ -332,3 +332,59 @@ fn large_reads_are_whole_also_for_slow_readers() {
     }
     server.shut_down().unwrap();
 }
+
+#[test]
+fn the_room_of_removed_files_is_free_at_once_after_an_orderly_stop() {
+    let dir = Scratch::new("reclaim");
+    let server = start(&dir.0, 0, 1, 32);
+    let mut client = Client::connect(&server.started().unix, 0, 1, 1);
+    let file = client.create("/file").file;
+    client.write(0, file, 0, &pattern(100_000, 5));
+    assert_eq!(client.ask(&Request::Sync { file, durable: true }), Reply::Done);
+    assert_eq!(client.ask(&Request::Unlink { path: "/file".into() }), Reply::Done);
+    let parts = |client: &mut Client| match client.ask(&Request::ListParts { after: FileId(0), most: 9 }) {
+        Reply::Parts { parts, .. } => parts.len(),
+        other => panic!("{other:?}"),
+    };
+    // The client has it open until the end.
+    assert_eq!(parts(&mut client), 1);
+    server.shut_down().unwrap();
+    let server = start(&dir.0, 0, 1, 32);
+    let mut client = Client::connect(&server.started().unix, 0, 1, 2);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while parts(&mut client) > 0 {
+        assert!(std::time::Instant::now() < until, "it waits for clients of the server before");
+        std::thread::yield_now();
+    }
+    server.shut_down().unwrap();
+}
+
+#[test]
+fn a_metadata_server_never_starts_an_empty_name_space_over_old_parts() {
+    let dir = Scratch::new("lost-names");
+    let server = start(&dir.0, 0, 1, 32);
+    let mut client = Client::connect(&server.started().unix, 0, 1, 1);
+    let file = client.create("/file").file;
+    client.write(0, file, 0, &pattern(10_000, 5));
+    drop(client);
+    server.shut_down().unwrap();
+    let (names, away) = (dir.0.join("data0/names"), dir.0.join("away"));
+    std::fs::rename(&names, &away).unwrap();
+    let started =
+        |made| pario_server::Server::start(pario_server::Config { made, ..common::config(&dir.0, 0, 1, 32) });
+    for made in [false, true] {
+        let error = started(made).err().expect("its names are lost");
+        assert_eq!(error.kind(), ErrorKind::Damaged);
+        assert!(
+            error.to_string().contains("holds no name space, though the partition has been in use"),
+            "{error}"
+        );
+    }
+    // What was made for that attempt goes when the names are put back.
+    std::fs::remove_dir_all(&names).unwrap();
+    std::fs::rename(&away, &names).unwrap();
+    let server = start(&dir.0, 0, 1, 32);
+    let mut client = Client::connect(&server.started().unix, 0, 1, 1);
+    assert_eq!(client.create("/file").file, file);
+    server.shut_down().unwrap();
+}

@@ -207,6 +207,7 @@ fn config(start: &Start, listen: Option<IpAddr>) -> Result<Config, String> {
         metadata: structure.metadata,
         secret: pario_wire::Secret::new(*start.secret.bytes()),
         encryption: settings.encryption,
+        made: start.made,
         directory,
         run_directory: run_directory.map_err(|e| e.to_string())?,
         listen: listen.map(|address| (address, start.port)),

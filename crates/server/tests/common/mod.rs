@@ -51,6 +51,7 @@ pub fn config(dir: &Path, server: u16, servers: u16, slots: u64) -> Config {
         metadata: ServerId(0),
         secret: Secret::new([9; 32]),
         encryption: false,
+        made: false,
         directory,
         run_directory,
         listen: Some((IpAddr::V4(Ipv4Addr::LOCALHOST), 0)),

@@ -50,11 +50,11 @@ pub fn inspect(partition: &Partition, block: u64, meter: &Meter) -> Result<Repor
     partition.sync().map_err(Error::there("cannot bring everything to storage in", name))?;
     let parts = list_parts(partition)?;
     let inodes = list_inodes(partition)?;
-    let is_file = |inode: &&Inode| inode.attributes.kind == Kind::File;
-    let files = inodes.values().filter(is_file).count() as u64;
+    let count =
+        |kind| inodes.values().filter(|inode| inode.attributes.kind == kind && !is_removed(inode)).count();
     let mut report = Report {
-        files,
-        directories: inodes.len() as u64 - files,
+        files: count(Kind::File) as u64,
+        directories: count(Kind::Directory) as u64,
         parts: parts.values().map(|parts| parts.len() as u64).sum(),
         bytes: parts.values().flat_map(BTreeMap::values).sum(),
         ..Report::default()
@@ -67,6 +67,11 @@ pub fn inspect(partition: &Partition, block: u64, meter: &Meter) -> Result<Repor
     verify_all(partition, &parts, &inodes, block, meter, &mut report);
     report.findings.sort_by(|one, other| (&one.path, one.file).cmp(&(&other.path, other.file)));
     Ok(report)
+}
+
+/// Whether nobody can get at it any more; its room is about to be free.
+fn is_removed(inode: &Inode) -> bool {
+    inode.parent == FileId(0) && inode.attributes.opens == 0
 }
 
 fn list_parts(partition: &Partition) -> Result<Parts, Error> {
