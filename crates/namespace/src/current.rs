@@ -168,7 +168,7 @@ impl Current {
     /// writes to the same slot again.
     pub fn put(&mut self, mark: &Mark) -> Result<(), Error> {
         let sequence = self.sequence + 1;
-        let at = if sequence % 2 == 0 { 0 } else { SECOND };
+        let at = if sequence.is_multiple_of(2) { 0 } else { SECOND };
         let slot = mark.encode(self.partition, sequence);
         let written = write_all(self.file.as_mut(), &slot, at);
         written.map_err(|error| Error::io(Action::Write, &self.path, &error))?;

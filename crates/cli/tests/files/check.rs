@@ -92,7 +92,7 @@ fn names_and_bytes_that_do_not_fit_are_found_and_put_right() {
         }
     };
     // A part of a file that nobody knows; one where it does not belong; and one that is gone.
-    copy(&site.stored(0, &ids[0]), &site.stored(0, "00000000000fffff"));
+    copy(&site.stored(0, &ids[0]), &site.stored(0, "0000000000000fff"));
     copy(&site.stored(holder, &ids[2]), &site.stored(1 - holder, &ids[2]));
     for server in 0..2 {
         for extension in ["", "sums"] {
@@ -131,7 +131,7 @@ fn names_and_bytes_that_do_not_fit_are_found_and_put_right() {
     for path in ["part:/one", "part:/single"] {
         assert!(site.run(&["cat", path]).stdout == site.read("one"), "{path}");
     }
-    assert!(!site.stored(0, "00000000000fffff").exists());
+    assert!(!site.stored(0, "0000000000000fff").exists());
 }
 
 /// As a client that dies after it has begun.
