@@ -226,10 +226,11 @@ impl Tier {
         }
     }
 
-    /// What all blocks of all pools that may share the medium can take.
+    /// What all blocks of all pools that may share the medium can take. To reserve one may take two: a sync may come
+    /// before the write, and the store does not write over what is synced.
     fn needed(&self) -> u64 {
         let geometry = self.pool.geometry();
-        let each = u64::from(geometry.block) + OVERHEAD;
+        let each = 2 * u64::from(geometry.block) + OVERHEAD;
         u64::from(geometry.slots).saturating_mul(each).saturating_mul(self.sharers())
     }
 

@@ -8,6 +8,7 @@ mod crew;
 mod down;
 mod faults;
 mod fence;
+mod full;
 mod hosts;
 mod limits;
 mod lost;

@@ -1,0 +1,193 @@
+//! Storage that is full: what was accepted can be stored, and everything else goes on.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use pario::{ErrorKind, File, OpenOptions, Partition};
+use pario_units::ServerId;
+
+use super::dice::Dice;
+use super::site::{Shape, Site};
+use super::{soon, try_seeds};
+
+const BLOCK: usize = 64 << 10;
+
+fn open(client: &Partition, path: &str) -> File {
+    let mut options = OpenOptions::new();
+    client.open(path, options.read(true).write(true).create(true)).expect("names have room of their own")
+}
+
+/// What a file must have: its bytes as far as that is known. After an error it is not.
+struct Known {
+    bytes: Vec<u8>,
+    known: Vec<bool>,
+}
+
+impl Known {
+    fn new(len: usize) -> Known {
+        Known { bytes: vec![0; len], known: vec![true; len] }
+    }
+
+    fn written(&mut self, at: usize, bytes: &[u8], worked: bool) {
+        self.known[at..at + bytes.len()].fill(worked);
+        self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    #[track_caller]
+    fn check(&self, file: &File, what: &str) {
+        let mut found = vec![0; self.bytes.len()];
+        let len = file.read_at(&mut found, 0).expect("what is there can be read");
+        let last = (0..self.bytes.len()).rev().find(|&at| self.known[at] && self.bytes[at] != 0);
+        assert!(len > last.unwrap_or(0) || last.is_none(), "{what}: the file ends at {len}");
+        let wrong = (0..len).find(|&at| self.known[at] && found[at] != self.bytes[at]);
+        assert_eq!(wrong, None, "{what}: a byte that was acknowledged is not there");
+    }
+}
+
+/// Writes at random until there is no room, and goes on for a while; everything that was acknowledged is there, and every
+/// sync and the close succeed.
+fn scribble(client: &Partition, path: &str, seed: u64, is_killed: &AtomicBool) -> Known {
+    let mut dice = Dice::new(seed);
+    let mut known = Known::new(96 * BLOCK);
+    let file = open(client, path);
+    let mut refused = 0;
+    for _ in 0..400 {
+        let len = if dice.below(2) == 0 { BLOCK } else { dice.below(3 * BLOCK as u64) as usize + 1 };
+        let at = dice.below((known.bytes.len() - len) as u64) as usize;
+        let at = if dice.below(2) == 0 { at / BLOCK * BLOCK } else { at };
+        let bytes = dice.bytes(len);
+        let written = file.write_at(&bytes, at as u64);
+        known.written(at, &bytes, written.is_ok());
+        if let Err(error) = &written {
+            assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+            refused += 1;
+        }
+        if dice.below(20) == 0 {
+            file.sync().expect("what was accepted can be stored");
+        }
+        if refused > 40 {
+            break;
+        }
+    }
+    assert!(refused > 0, "there was room for everything");
+    is_killed.store(true, Ordering::Relaxed);
+    known.check(&file, "while it is open");
+    file.close().expect("what was accepted can be stored");
+    known
+}
+
+/// Programs of this host and of another, on storage that has room for a part of what they write; a server is killed in
+/// the middle.
+#[test]
+fn what_was_accepted_can_be_stored_on_a_full_disk() {
+    try_seeds(&[1, 2], |dice| {
+        let cache = [1 << 20, 4 << 20, 32 << 20][dice.below(3) as usize];
+        let mut site = Site::new(Shape { cache, ..Shape::new(2) });
+        if !site.mount(0, "14m") || !site.mount(1, "10m") {
+            return;
+        }
+        site.start();
+        let is_full = AtomicBool::new(false);
+        let seeds: Vec<u64> = (0..3).map(|_| dice.below(1 << 30)).collect();
+        let known: Vec<Known> = std::thread::scope(|scope| {
+            let writers: Vec<_> = (0..)
+                .zip(&seeds)
+                .map(|(i, seed)| {
+                    let client = if i % 2 == 0 { site.client() } else { site.far_client() };
+                    let is_full = &is_full;
+                    scope.spawn(move || scribble(&client, &format!("/file{i}"), *seed, is_full))
+                })
+                .collect();
+            while !is_full.load(Ordering::Relaxed) && !writers.iter().all(|writer| writer.is_finished()) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            site.kill(ServerId(1));
+            writers.into_iter().map(|writer| writer.join().expect("a writer")).collect()
+        });
+        for pass in ["after the writers", "after down and up"] {
+            let client = site.client();
+            for (i, known) in known.iter().enumerate() {
+                known.check(&open(&client, &format!("/file{i}")), pass);
+            }
+            drop(client);
+            site.stop();
+            site.start();
+        }
+        // Removing makes room, for whoever needs it.
+        site.succeed(&["rm", "trial:/file0", "trial:/file1", "trial:/file2"]);
+        let (client, bytes) = (site.client(), dice.bytes(6 << 20));
+        let file = open(&client, "/after");
+        soon("there is room again", || file.write_at(&bytes, 0).and_then(|()| file.sync()).is_ok());
+    });
+}
+
+/// Takes all room that there is.
+fn take_all(path: &Path) {
+    use std::io::Write;
+    let mut file = fs::File::create(path).expect("there is room");
+    for size in [1 << 20, 4096, 1] {
+        while file.write(&vec![1; size]).is_ok_and(|written| written == size) {}
+    }
+}
+
+fn said(log: &Path) -> usize {
+    fs::read_to_string(log).unwrap_or_default().lines().filter(|line| line.contains("No space left")).count()
+}
+
+/// Others take the room in one go after blocks were accepted for which there was plenty. They stay in the pool, whoever
+/// syncs hears of it, the store is left alone, `down` says so soon, and once there is room everything is stored.
+#[test]
+fn room_that_others_take_is_an_error_of_the_sync_until_it_is_back() {
+    let more = "high_water = 100%\n".into();
+    let mut site = Site::new(Shape { cache: 4 << 20, more, ..Shape::new(1) });
+    if !site.mount(0, "64m") {
+        return;
+    }
+    site.start();
+    let client = site.client();
+    let (synced, accepted) = (Dice::new(1).bytes(2 << 20), Dice::new(2).bytes(3 << 20));
+    let (early, late) = (open(&client, "/early"), open(&client, "/late"));
+    early.write_at(&synced, 0).and_then(|()| early.sync()).expect("there is room");
+    late.write_at(&accepted, 0).expect("there is plenty of room");
+    let ballast = site.data(0).join("ballast");
+    take_all(&ballast);
+
+    // Unless the flusher has been faster than this.
+    let outcome = late.sync().map_err(|error| error.kind());
+    let is_stored = outcome.is_ok();
+    assert!(is_stored || outcome == Err(ErrorKind::NoSpace), "{outcome:?}");
+    let (begun, before) = (Instant::now(), client.status(ServerId(0)).expect("it answers").flush_errors);
+    let other = open(&client, "/other");
+    for i in 0..300 {
+        let written = other.write_at(&accepted[..BLOCK], i * BLOCK as u64);
+        assert_eq!(written.map_err(|error| error.kind()), Err(ErrorKind::NoSpace));
+    }
+    let status = client.status(ServerId(0)).expect("it answers");
+    let (tries, most) = (status.flush_errors - before, 100.0 + 50.0 * begun.elapsed().as_secs_f64());
+    assert!((tries as f64) < most, "the store was tried {tries} times");
+    assert!(status.errors >= 300 && status.last_errors[0].contains("No space left"), "{status:?}");
+    let lines = said(&site.home().join("logs/trial.0.log"));
+    assert!((1..10).contains(&lines), "{lines} lines in the log");
+    let mut back = vec![0; synced.len()];
+    early.read_exact_at(&mut back, 0).expect("what is stored can be read");
+    assert!(back == synced);
+    drop(other);
+
+    if !is_stored {
+        let begun = Instant::now();
+        let down = site.try_pario(&["down", "trial"]);
+        let words = String::from_utf8_lossy(&down.stderr).into_owned();
+        assert!(!down.status.success() && words.contains("cannot be stored"), "{words}");
+        assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    }
+    fs::remove_file(&ballast).expect("it is ours");
+    soon("it can be stored", || late.sync().is_ok());
+    drop((early, late, client));
+    site.stop();
+    site.start();
+    let mut back = vec![0; accepted.len()];
+    open(&site.client(), "/late").read_exact_at(&mut back, 0).expect("it is there");
+    assert!(back == accepted);
+}
