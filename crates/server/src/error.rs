@@ -5,10 +5,6 @@ use std::path::PathBuf;
 use pario_units::{ErrorKind, ServerId};
 use pario_wire::message::{Failure, STALE};
 
-/// The system's numbers for a full medium and for a quota that is used up.
-const ENOSPC: i32 = 28;
-const EDQUOT: i32 = 122;
-
 /// A failed request, or a server that cannot start.
 #[derive(Debug)]
 pub enum Error {
@@ -112,8 +108,8 @@ impl Error {
             Error::Names(e) => e.errno(),
             Error::LeaseLost => STALE,
             Error::Store(e) => e.errno(),
-            Error::NoRoom { kind: ErrorKind::Quota, .. } => EDQUOT,
-            Error::NoRoom { .. } => ENOSPC,
+            Error::NoRoom { kind: ErrorKind::Quota, .. } => libc::EDQUOT,
+            Error::NoRoom { .. } => libc::ENOSPC,
             Error::Unstored { cause, .. } => cause.errno(),
             Error::System(_, e) => e.raw_os_error().unwrap_or(0),
             _ => 0,

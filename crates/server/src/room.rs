@@ -41,9 +41,6 @@ const PROBE_EVERY: Duration = Duration::from_millis(50);
 /// see each other's.
 const UNCOUNTED: u64 = 64;
 
-/// The error number of a medium that cannot reserve room.
-const UNSUPPORTED: i32 = 95;
-
 pub(crate) struct Room {
     /// The directory of the store, for messages.
     directory: PathBuf,
@@ -165,7 +162,7 @@ impl Tier {
                     *reserved = wanted;
                     return Ok(());
                 }
-                Err(e) if e.errno() == UNSUPPORTED => {
+                Err(e) if e.errno() == libc::EOPNOTSUPP => {
                     *reserved = blocks.start..blocks.start + 1;
                     return self.count_room();
                 }
@@ -283,9 +280,129 @@ impl Tier {
             match self.store.reserve(file, block..block + 1) {
                 Ok(()) => self.pool.grant_room(file, block),
                 // It is counted, not reserved.
-                Err(e) if e.errno() == UNSUPPORTED => self.pool.grant_room(file, block),
+                Err(e) if e.errno() == libc::EOPNOTSUPP => self.pool.grant_room(file, block),
                 Err(e) => counters.store_failed(&e),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pieces::Pieces;
+    use crate::tier::{Bytes, Moved};
+    use pario_cache::{Geometry, Identity, Pool};
+    use pario_store::{Call, Faulty, MemoryStore, Store};
+    use pario_units::{PartitionId, ServerId};
+    use pario_wire::message::Range;
+
+    const BLOCK: u64 = 4096;
+    const SLOTS: u32 = 16;
+    const FILE: FileId = FileId(7);
+
+    struct Site {
+        tier: Tier,
+        counters: Counters,
+        dir: PathBuf,
+    }
+
+    impl Site {
+        fn new(name: &str, store: impl Store + 'static) -> Site {
+            let dir = std::env::temp_dir().join(format!("pario-room-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&dir).unwrap();
+            let geometry = Geometry { block: BLOCK as u32, slots: SLOTS, ledgers: 4 };
+            let identity = Identity { partition: PartitionId(1), server: ServerId(0) };
+            let pool = Pool::create(&dir.join("pool"), geometry, identity).unwrap();
+            let site = Site { tier: Tier::new(pool, Box::new(store), &dir), counters: Counters::new(), dir };
+            site.tier.look(&site.counters);
+            site
+        }
+
+        /// Writes all of a block.
+        fn write(&self, block: u64) -> Result<()> {
+            let bytes = [(block as u8).wrapping_add(1); BLOCK as usize];
+            let mut pieces = Pieces::listed(vec![Range { at: block * BLOCK, len: BLOCK }]);
+            let moved = self.tier.transfer(FILE, &mut pieces, Bytes::In(&bytes), &mut 0, &self.counters)?;
+            assert_eq!(moved, Moved::All, "nobody is in the way");
+            Ok(())
+        }
+
+        fn stored(&self, block: u64) -> u8 {
+            let mut bytes = vec![0; BLOCK as usize];
+            self.tier.store.read(FILE, block, &mut [&mut bytes]).unwrap();
+            bytes[0]
+        }
+    }
+
+    impl Drop for Site {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.dir);
+        }
+    }
+
+    fn kind<T: std::fmt::Debug>(outcome: Result<T>) -> ErrorKind {
+        outcome.expect_err("there is no room").kind()
+    }
+
+    /// The medium seems to have plenty of room, and has not for this user.
+    #[test]
+    fn a_quota_is_like_a_full_disk_and_room_is_reserved_from_then_on() {
+        let store = Faulty::new(MemoryStore::new(BLOCK as usize).unwrap());
+        store.fail(Some(Call::Write), 0, 1, libc::EDQUOT);
+        store.fail(Some(Call::Reserve), 1, 1, libc::EDQUOT);
+        let site = Site::new("quota", store);
+        assert!(site.tier.has_plenty());
+        site.write(0).unwrap();
+        assert_eq!(kind(site.tier.sync_now(FILE, &site.counters)), ErrorKind::Quota);
+        site.tier.look(&site.counters);
+        assert!(!site.tier.has_plenty(), "what the medium says is no longer believed");
+        let error = site.write(1).expect_err("the quota is used up");
+        assert_eq!((error.kind(), error.to_failure().errno), (ErrorKind::Quota, 122));
+        assert!(error.to_string().contains(&*site.dir.to_string_lossy()), "{error}");
+        // What was accepted stays, and is stored once that works.
+        site.tier.sync_now(FILE, &site.counters).unwrap();
+        assert_eq!((site.stored(0), site.stored(1)), (1, 0));
+        site.write(1).and_then(|()| site.tier.sync_now(FILE, &site.counters)).unwrap();
+        assert_eq!(site.stored(1), 2);
+    }
+
+    #[test]
+    fn where_room_cannot_be_reserved_it_is_counted() {
+        let each = BLOCK + OVERHEAD;
+        let room = (UNCOUNTED + 5) * each;
+        let store = Faulty::new(MemoryStore::with_capacity(BLOCK as usize, room).unwrap());
+        store.fail(Some(Call::Reserve), 0, u64::MAX, libc::EOPNOTSUPP);
+        let site = Site::new("counted", store);
+        // As if the pools of many servers were on the same medium.
+        site.tier.share_medium(100, &site.counters);
+        assert!(!site.tier.has_plenty());
+        let accepted = (0..).find(|&block| site.write(block).is_err()).unwrap();
+        assert_eq!(accepted, 5, "room for no more");
+        assert_eq!(kind(site.write(accepted)), ErrorKind::NoSpace);
+        site.tier.sync_now(FILE, &site.counters).unwrap();
+        (0..accepted).for_each(|block| assert_eq!(site.stored(block), block as u8 + 1));
+    }
+
+    /// All slots are dirty, and the store takes nothing.
+    #[test]
+    fn a_full_store_is_not_tried_for_every_request() {
+        let store = Faulty::new(MemoryStore::new(BLOCK as usize).unwrap());
+        store.fail(Some(Call::Write), 0, u64::MAX, libc::ENOSPC);
+        let site = Site::new("stuck", store);
+        (0..u64::from(SLOTS)).for_each(|block| site.write(block).unwrap());
+        let begun = Instant::now();
+        for block in 100..1100 {
+            assert_eq!(kind(site.write(block)), ErrorKind::NoSpace);
+        }
+        let (tries, seconds) = (site.counters.flush_errors.get(), begun.elapsed().as_secs_f64());
+        assert!((tries as f64) < 20.0 + 25.0 * seconds, "{tries} times in {seconds} s");
+        let told = site.counters.last_errors();
+        assert!(told.len() == 1 && told[0].contains("No space left"), "{told:?}");
+        // What is stored can be read all the same.
+        let mut out = [9; 8];
+        let mut pieces = Pieces::listed(vec![Range { at: 500 * BLOCK, len: 8 }]);
+        let read = site.tier.transfer(FILE, &mut pieces, Bytes::Out(&mut out), &mut 0, &site.counters);
+        assert_eq!((read.unwrap(), out), (Moved::All, [0; 8]));
     }
 }
