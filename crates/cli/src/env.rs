@@ -32,6 +32,8 @@ pub struct Environment {
     pub run_base: Option<PathBuf>,
     /// `PARIO_STORE_DELAY_US`: servers take this much longer for every block of their storage; for tests.
     pub store_delay: Duration,
+    /// `PARIO_TEST_PANICS`: a directory; a server's thread for which there is a file of its name in it panics; for tests.
+    pub panics: Option<PathBuf>,
     /// Whether this is within a job of Slurm.
     pub in_slurm_job: bool,
     /// `PARIO_SSH`: the program to use as `ssh`, with options.
@@ -102,6 +104,7 @@ impl Environment {
                 .unwrap_or_else(std::env::temp_dir)
                 .join("pario"),
             run_base: get("PARIO_RUN").map(PathBuf::from),
+            panics: get("PARIO_TEST_PANICS").map(PathBuf::from),
             store_delay: microseconds("PARIO_STORE_DELAY_US", get("PARIO_STORE_DELAY_US")),
             in_slurm_job: get("SLURM_JOB_ID").is_some(),
             ssh: words(get("PARIO_SSH"), "ssh"),

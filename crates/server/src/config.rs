@@ -57,9 +57,20 @@ pub struct Config {
     pub deadline: Duration,
     /// Every block that is read from storage or written to it takes this much longer; for tests.
     pub store_delay: Duration,
+    /// A thread for which this directory has a file of its name removes it and panics; for tests.
+    pub panics: Option<PathBuf>,
 }
 
 impl Config {
+    /// Panics if a test wants this thread to.
+    pub(crate) fn panic_if_told(&self, thread: &str) {
+        if let Some(directory) = &self.panics
+            && std::fs::remove_file(directory.join(thread)).is_ok()
+        {
+            panic!("a test wants thread {thread} to panic");
+        }
+    }
+
     /// What a greeting has to say to get in.
     pub(crate) fn door(&self) -> Door {
         Door {

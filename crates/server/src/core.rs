@@ -135,6 +135,7 @@ impl Core {
     pub fn work(&self) {
         let mut served = None;
         while !self.stop.load(Ordering::Acquire) {
+            self.config.panic_if_told("worker");
             match self.next_turn(served.take()) {
                 Ok(Some(Turn { session: number, .. })) if number < SESSIONS => self.accept(number),
                 Ok(Some(Turn { session: number, program })) => served = Some((program, self.visit(number))),

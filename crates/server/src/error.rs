@@ -95,6 +95,12 @@ impl Error {
         }
     }
 
+    /// Whether another process listens where this server is to listen.
+    pub fn is_address_in_use(&self) -> bool {
+        let in_use = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::AddrInUse;
+        matches!(self, Error::Transport(pario_transport::Error::Listen { cause, .. }) if in_use(cause))
+    }
+
     /// As a client gets it.
     pub fn to_failure(&self) -> Failure {
         match self {

@@ -140,11 +140,13 @@ impl Tier {
     }
 
     /// The flusher's life.
-    pub fn run_flusher(&self, stop: &AtomicBool, counters: &Counters) {
+    /// `each` is called whenever it looks for something to do.
+    pub fn run_flusher(&self, stop: &AtomicBool, counters: &Counters, each: impl Fn()) {
         let mut bell = self.pool.bell();
         let mut patience = PATIENCE;
         let mut since = None;
         while !stop.load(Ordering::Acquire) {
+            each();
             let (high, low) = self.pool.watermarks();
             let dirty = self.pool.dirty();
             if dirty == 0 {

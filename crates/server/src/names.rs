@@ -229,6 +229,7 @@ impl Names {
     pub fn reap(&self, core: &Core) {
         let mut links = Links::default();
         while let Some((unfinished, orphans)) = self.next_work() {
+            core.config.panic_if_told("reaper");
             let mut trouble = None;
             for unfinished in unfinished {
                 if let Err(e) = self.resolve(core, &mut links, &unfinished) {

@@ -131,6 +131,7 @@ impl Peers {
     pub fn run(&self, core: &Core) {
         let mut links = Links::default();
         while let Some(job) = self.take() {
+            core.config.panic_if_told("forwarder");
             let outcome = self.call(&mut links, job.envelope, &job.request, &job.payload);
             core.deliver(job.session, |session| session.answer(core, &job.request, outcome));
         }

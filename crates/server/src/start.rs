@@ -99,7 +99,7 @@ impl Server {
         server.spawn("flusher".into(), |core| {
             // Who finds the pool full stores by itself, and does not wait for this.
             sys::step_back();
-            core.tier.run_flusher(&core.stop, &core.counters);
+            core.tier.run_flusher(&core.stop, &core.counters, || core.config.panic_if_told("flusher"));
         })?;
         server.spawn("pages".into(), |core| {
             sys::step_back();

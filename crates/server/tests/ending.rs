@@ -141,3 +141,27 @@ fn servers_that_end_at_once_do_not_wait_for_each_other() {
         begun.elapsed()
     );
 }
+
+#[test]
+fn what_cannot_be_stored_at_the_end_stays_in_the_pool() {
+    let dir = Scratch::new("unsaved");
+    let server = slow(&dir.0, Duration::ZERO);
+    let mut client = Client::connect(&server.started().unix.clone(), 0, 1, 1);
+    let file = client.create("/f").file;
+    // The storage loses the place where parts of files go.
+    let (parts, elsewhere) = (dir.0.join("data0/parts"), dir.0.join("elsewhere"));
+    std::fs::rename(&parts, &elsewhere).unwrap();
+    assert_eq!(client.write(0, file, 0, &[MARK; 100]), Reply::Done);
+    // A request finds out why, and the server goes on.
+    let mut tool = Client::tool(&server.started().unix.clone(), 2);
+    assert!(matches!(tool.ask(&Request::Shutdown), Reply::Failed(_)));
+    assert_eq!(client.write(0, file, 100, &[MARK; 100]), Reply::Done);
+    let error = server.shut_down().unwrap_err().to_string();
+    assert!(error.contains("run0/pool") && error.contains("without storing everything"), "{error}");
+    std::fs::rename(&elsewhere, &parts).unwrap();
+    let server = start(&dir.0, 0, 1, 64);
+    let mut client = Client::connect(&server.started().unix.clone(), 0, 1, 3);
+    assert_eq!(client.read(0, file, 0, 200).0, [MARK; 200]);
+    drop(client);
+    server.shut_down().unwrap();
+}

@@ -1,11 +1,12 @@
 //! The seam between the commands and the rest of the system: running a server, reaching one.
 
 use super::host;
-use super::message::{Peers, Said, Start, line, next_line};
+use super::message::{Ask, Peers, Said, Start, line, next_line};
 use super::pools::{Look, Owner, look};
 use super::task::Whose;
+use crate::signal;
 use pario_registry::{Entry, Listen, Running, Scheduling, Secret, Supervision, remove_run_directory};
-use pario_server::{Config, Server};
+use pario_server::{Config, Ender, Pulse, Server, fail_as_a_process, log};
 use pario_transport::{Address, Connection, Tuning, fresh_client};
 use pario_units::{ErrorKind, PartitionId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
@@ -16,6 +17,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// How long a server waits for the end of another in its place.
@@ -59,6 +61,11 @@ impl Supervised {
         Ok(Supervised { base, partition, server, held })
     }
 
+    /// Whether the run directory is still the server's: it goes when the partition goes down.
+    pub fn is_current(&self) -> bool {
+        self.held.is_current()
+    }
+
     /// Gives it up.
     pub fn end(self) {
         self.held.give_up(&self.base, self.partition, self.server);
@@ -77,22 +84,109 @@ pub fn recover(start: &Start) -> Result<u64, String> {
     Ok(bytes)
 }
 
-/// Runs a server until it is shut down: reads [`Start`], says `Ready`, reads the peers, says `Serving`.
-pub fn serve(input: &mut impl BufRead, output: &mut impl Write) -> ExitCode {
-    match try_to_serve(input, output) {
+/// Runs a server until it is shut down: reads [`Start`], says `Ready`, reads the peers, says `Serving`. A signal that asks
+/// it to end has the server drained.
+pub fn serve(input: impl BufRead + Send + 'static) -> ExitCode {
+    match try_to_serve(input) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("pario server: {why}");
+        Err(End::Unsaved(why)) => {
+            log(&why);
+            ExitCode::from(UNSAVED)
+        }
+        Err(End::Failed(why)) => {
+            log(&why);
             // Who started us may be gone.
-            let _ = output.write_all(&line(&Said::Failed { why }));
+            let _ = say(&Said::Failed { why });
             ExitCode::FAILURE
         }
     }
 }
 
-fn try_to_serve(input: &mut impl BufRead, output: &mut impl Write) -> Result<(), String> {
-    let told = next_line(input).map_err(|e| format!("reading the start message: {e}"))?;
-    let told = told.ok_or("no start message came")?;
+/// The exit code of a server that was told to end and could not store everything. It is not started again.
+pub const UNSAVED: u8 = 3;
+
+/// Why a server does not serve.
+enum End {
+    /// It had to end and could not store everything.
+    Unsaved(String),
+    /// It cannot.
+    Failed(String),
+}
+
+impl From<String> for End {
+    fn from(why: String) -> End {
+        End::Failed(why)
+    }
+}
+
+impl From<&str> for End {
+    fn from(why: &str) -> End {
+        End::Failed(why.to_owned())
+    }
+}
+
+impl From<pario_server::Error> for End {
+    fn from(error: pario_server::Error) -> End {
+        match error {
+            pario_server::Error::Unsaved(..) => End::Unsaved(error.to_string()),
+            _ => End::Failed(error.to_string()),
+        }
+    }
+}
+
+/// What a server hears while it runs.
+enum Heard {
+    Line(Vec<u8>),
+    /// There are no more lines.
+    End,
+    Signal(i32),
+}
+
+/// Sends what comes by the input and by signals.
+fn listen(mut input: impl BufRead + Send + 'static) -> Result<Receiver<Heard>, String> {
+    let (sender, heard) = channel();
+    let signals = sender.clone();
+    // Nobody listens any more when the server ends.
+    let hear = move |signal| drop(signals.send(Heard::Signal(signal)));
+    signal::hear_end(hear).map_err(|e| format!("waiting for signals: {e}"))?;
+    let read = move || {
+        while let Ok(Some(line)) = next_line(&mut input) {
+            if sender.send(Heard::Line(line)).is_err() {
+                return;
+            }
+        }
+        let _ = sender.send(Heard::End);
+    };
+    let reader = std::thread::Builder::new().name("input".into()).spawn(read);
+    reader.map_err(|e| format!("starting a thread: {e}"))?;
+    Ok(heard)
+}
+
+fn say(said: &Said) -> std::io::Result<()> {
+    let mut output = std::io::stdout().lock();
+    output.write_all(&line(said)).and_then(|()| output.flush())
+}
+
+/// Answers the supervisor, and ends the server when a signal comes. Others that come later change nothing.
+fn attend(heard: Receiver<Heard>, ender: &Ender, pulse: &Pulse) {
+    for one in heard {
+        match one {
+            Heard::Line(line) if serde_json::from_slice::<Ask>(&line).is_ok() => {
+                // The supervisor may be gone.
+                pulse.ask(|| drop(say(&Said::Alive)));
+            }
+            Heard::Line(_) | Heard::End => {}
+            Heard::Signal(signal) => {
+                log(&format!("got {}: stores everything and ends", signal::name(signal)));
+                ender.end();
+            }
+        }
+    }
+}
+
+fn try_to_serve(input: impl BufRead + Send + 'static) -> Result<(), End> {
+    let heard = listen(input)?;
+    let Ok(Heard::Line(told)) = heard.recv() else { return Err("no start message came".into()) };
     let start: Start = serde_json::from_slice(&told).map_err(|e| format!("the start message: {e}"))?;
     let (address, note) = listening(&start)?;
     let config = config(&start, address)?;
@@ -101,10 +195,10 @@ fn try_to_serve(input: &mut impl BufRead, output: &mut impl Write) -> Result<(),
     let server = start_server(&config)?;
     let started = server.started();
     if let Some(adopted) = &started.adopted {
-        eprintln!(
-            "pario server: went on with its predecessor's cache: {} blocks, {} of them not yet stored",
+        log(&format!(
+            "went on with its predecessor's cache: {} blocks, {} of them not yet stored",
             adopted.valid, adopted.dirty
-        );
+        ));
     }
     let Address::Unix(unix) = &started.unix else { return Err("no Unix socket".into()) };
     let tcp = started.tcp.as_ref().map(|address| match address {
@@ -113,20 +207,24 @@ fn try_to_serve(input: &mut impl BufRead, output: &mut impl Write) -> Result<(),
         Address::Unix(path) => path.display().to_string(),
     });
     let ready = Said::Ready { pid: std::process::id(), unix: unix.display().to_string(), tcp, note };
-    let say =
-        |output: &mut dyn Write, said: &Said| output.write_all(&line(said)).and_then(|()| output.flush());
-    say(output, &ready).map_err(|e| format!("whoever started this server is gone: {e}"))?;
-    let peers = next_line(input).ok().flatten();
-    let peers = peers.and_then(|text| serde_json::from_slice::<Peers>(&text).ok());
+    say(&ready).map_err(|e| format!("whoever started this server is gone: {e}"))?;
+    let peers = match heard.recv() {
+        Ok(Heard::Line(text)) => serde_json::from_slice::<Peers>(&text).ok(),
+        _ => None,
+    };
     let Some(peers) = peers else {
-        server.shut_down().map_err(|e| e.to_string())?;
+        server.shut_down()?;
         let _ = remove_run_directory(&base(&start), start.partition, start.server);
-        return Err("whoever started this server is gone".into());
+        return Err("ended before it served: whoever started this server is gone".into());
     };
     server.set_peers(peers.peers.iter().map(addresses).collect());
     // From here on nobody has to listen.
-    let _ = say(output, &Said::Serving);
-    server.wait().map_err(|e| e.to_string())?;
+    let _ = say(&Said::Serving);
+    let (ender, pulse) = (server.ender(), server.pulse());
+    let attend = move || fail_as_a_process(move || attend(heard, &ender, &pulse));
+    let attending = std::thread::Builder::new().name("attend".into()).spawn(attend);
+    attending.map_err(|e| format!("starting a thread: {e}"))?;
+    server.wait()?;
     let _ = remove_run_directory(&base(&start), start.partition, start.server);
     Ok(())
 }
@@ -158,7 +256,7 @@ fn try_to_start(config: &Config) -> Result<Server, String> {
     let until = Instant::now() + PREDECESSOR;
     loop {
         match Server::start(config.clone()) {
-            Err(e) if e.kind() == ErrorKind::FileInUse && Instant::now() < until => {
+            Err(e) if is_passing(&e) && Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(20));
             }
             outcome => return outcome.map_err(|e| e.to_string()),
@@ -166,6 +264,12 @@ fn try_to_start(config: &Config) -> Result<Server, String> {
     }
 }
 
+/// Whether a server cannot start because of what another one still uses: the directory, or the port.
+fn is_passing(error: &pario_server::Error) -> bool {
+    error.kind() == ErrorKind::FileInUse || error.is_address_in_use()
+}
+
+/// Where the run directory of this server is made.
 fn base(start: &Start) -> PathBuf {
     run_base(start.run_base.as_deref())
 }
@@ -224,6 +328,7 @@ fn config(start: &Start, listen: Option<IpAddr>) -> Result<Config, String> {
         grace: grace(settings.deadline),
         deadline: settings.deadline,
         store_delay: start.store_delay,
+        panics: start.panics.clone(),
     })
 }
 

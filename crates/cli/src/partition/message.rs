@@ -8,7 +8,12 @@
 //! ```
 //!
 //! A server whose input ends before it got `Peers` ends as well: then whoever started it is gone. After
-//! `Serving` neither side says more, and the input may end.
+//! `Serving` the input may end, and only the supervisor, which passes all this on, goes on asking:
+//!
+//! ```text
+//! supervisor → server   Ask      for a sign of life
+//! server → supervisor   Alive    from one of its workers
+//! ```
 //!
 //! What is done on a host besides, a [task](super::task), is one line there and one line back.
 
@@ -56,6 +61,9 @@ pub struct Start {
     /// See [`Environment::store_delay`](crate::env::Environment::store_delay).
     #[serde(default)]
     pub store_delay: Duration,
+    /// See [`Environment::panics`](crate::env::Environment::panics).
+    #[serde(default)]
+    pub panics: Option<PathBuf>,
 }
 
 /// What a server says.
@@ -66,6 +74,8 @@ pub enum Said {
     Ready { pid: u32, unix: String, tcp: Option<String>, note: Option<String> },
     /// It serves.
     Serving,
+    /// It gives a sign of life, for which it was asked.
+    Alive,
     /// It cannot, and ends.
     Failed { why: String },
     /// These pools are on the host, and servers use these of the directories that were asked for.
@@ -76,6 +86,14 @@ pub enum Said {
     Ended,
     /// The pool is gone, and so many bytes that only it had.
     Discarded { bytes: u64 },
+}
+
+/// What a supervisor asks a server that serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "lowercase")]
+pub enum Ask {
+    /// To say [`Said::Alive`] once one of its workers has heard of it.
+    Alive,
 }
 
 /// Where the servers of a partition are, in order.
@@ -168,6 +186,7 @@ pub mod tests {
             home: "/home/registry".into(),
             log: "/tmp/log".into(),
             store_delay: Duration::ZERO,
+            panics: None,
         }
     }
 

@@ -15,6 +15,7 @@ pub mod message;
 mod pools;
 pub mod serve;
 mod start;
+mod supervisor;
 mod task;
 pub mod up;
 

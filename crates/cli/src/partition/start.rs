@@ -126,6 +126,7 @@ impl Ask<'_> {
             home: self.registry.dir().to_owned(),
             log: log_of(self.registry, entry.name(), server),
             store_delay: self.env.store_delay,
+            panics: self.env.panics.clone(),
         }
     }
 

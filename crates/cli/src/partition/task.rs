@@ -71,8 +71,8 @@ pub fn ask(launcher: &dyn Launcher, node: &str, task: &Task, until: Instant) -> 
 }
 
 /// Reads a task, does it, and says what came of it.
-pub fn perform(input: &mut impl BufRead, output: &mut impl Write) -> ExitCode {
-    let said = read(input).and_then(|task| execute(&task));
+pub fn perform(mut input: impl BufRead, output: &mut impl Write) -> ExitCode {
+    let said = read(&mut input).and_then(|task| execute(&task));
     let code = if said.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     let said = said.unwrap_or_else(|why| Said::Failed { why });
     // Whoever asked may be gone.

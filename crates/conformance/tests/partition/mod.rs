@@ -10,6 +10,7 @@ mod faults;
 mod fence;
 mod full;
 mod hosts;
+mod life;
 mod limits;
 mod lost;
 mod middle;
@@ -33,8 +34,14 @@ use pario_conformance::{dice, processes};
 
 /// For what has to come true soon, though nobody says when: fails if it does not within ten seconds.
 #[track_caller]
-fn soon(what: &str, mut is: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(10);
+fn soon(what: &str, is: impl FnMut() -> bool) {
+    within(Duration::from_secs(10), what, is);
+}
+
+/// The same for what takes longer.
+#[track_caller]
+fn within(limit: Duration, what: &str, mut is: impl FnMut() -> bool) {
+    let until = Instant::now() + limit;
     while !is() {
         assert!(Instant::now() < until, "still not so: {what}");
         std::thread::sleep(Duration::from_millis(10));

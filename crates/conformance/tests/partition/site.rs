@@ -228,8 +228,8 @@ impl Site {
 
     /// The process that is this server now; none while there is none.
     pub fn process(&self, server: ServerId) -> Option<Process> {
-        let pool = run_directory(&self.entry()).join(server.to_string()).join("pool");
-        self.server_processes().into_iter().find(|process| process.maps(&pool))
+        let data = self.data(server.0);
+        self.server_processes().into_iter().find(|process| process.has_open_below(&data))
     }
 
     /// Ends a server; whether there was one.
@@ -280,7 +280,10 @@ impl Site {
     fn logs(&self) -> String {
         let files = fs::read_dir(self.home().join("logs")).into_iter().flatten().flatten();
         let log = |path: PathBuf| {
-            let text = String::from_utf8_lossy(&fs::read(&path).unwrap_or_default()).into_owned();
+            // A test may have put something without end there.
+            let is_file = fs::metadata(&path).is_ok_and(|metadata| metadata.is_file());
+            let bytes = if is_file { fs::read(&path).unwrap_or_default() } else { Vec::new() };
+            let text = String::from_utf8_lossy(&bytes).into_owned();
             let lines: Vec<&str> = text.lines().collect();
             format!("--- {}\n{}\n", path.display(), lines[lines.len().saturating_sub(40)..].join("\n"))
         };

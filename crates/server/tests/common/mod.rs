@@ -68,6 +68,7 @@ pub fn config(dir: &Path, server: u16, servers: u16, slots: u64) -> Config {
         grace: Duration::from_secs(20),
         deadline: Duration::from_secs(10),
         store_delay: Duration::ZERO,
+        panics: None,
     }
 }
 

@@ -1,0 +1,451 @@
+//! Keeps a server running: starts it, starts another when it dies, and ends it when it is told to.
+//!
+//! Threads turn all that can happen into [`Event`]s: a line of whoever started the supervisor, a line of the server, the
+//! server's end, a signal. The supervisor waits for the next one, and never for anything else.
+//!
+//! - *A server that cannot start* says why to `pario up`. A successor that cannot start is tried again, at first soon, then
+//!   every few seconds, for as long as its run directory is there: a port that is taken, a disk that is not mounted and a full
+//!   memory pass.
+//! - *A server that dies* gets a successor, which adopts the pool; one that dies again and again gets one every minute.
+//! - *A server that gives no sign of life* is killed after [`Times::patience`]; but not while one of its threads waits for a disk,
+//!   since a successor would wait there, too, nor under a debugger.
+//! - *SIGTERM, SIGINT and SIGHUP* are passed on to the server, which drains; then the supervisor ends as well.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, ExitStatus};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use super::join::{self, Supervised};
+use super::message::{Ask, Said, Start, line, next_line};
+use crate::signal;
+
+/// A server that dies so often within [`WITHIN`] after it had served is started again only after [`Times::slow`].
+const MOST_DEATHS: usize = 5;
+const WITHIN: Duration = Duration::from_secs(60);
+/// How long after its first death, or a failed start, it is started again; after the next, twice as long, and so on.
+const PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// How long a server that does not serve yet may take to end before it is killed.
+const GRACE: Duration = Duration::from_secs(5);
+/// How often the patience with a mute server is doubled, once for each that was killed.
+const MOST_DOUBLINGS: u32 = 6;
+
+/// How long things take.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// How often a server is asked for a sign of life.
+    pub beat: Duration,
+    /// How long a server may be mute.
+    pub patience: Duration,
+    /// How long after its death one that dies too often is started again.
+    pub slow: Duration,
+}
+
+impl Times {
+    /// A server may be mute for longer than its clients wait for it, and however swapped out it is.
+    pub fn of(start: &Start) -> Times {
+        let patience = (start.description.settings().deadline * 2).max(Duration::from_secs(10));
+        Times { beat: Duration::from_secs(5), patience, slow: Duration::from_secs(60) }
+    }
+}
+
+/// What can happen.
+pub enum Event {
+    /// A line of whoever started the supervisor; `None` at its end.
+    Told(Option<Vec<u8>>),
+    /// What a server says, by its number.
+    Said(u32, Said),
+    /// A server has ended; it is there to be reaped.
+    Ended(u32),
+    /// This process got a signal that asks it to end.
+    Signal(i32),
+}
+
+/// What the supervisor needs of the outside.
+pub struct Supervisor<S> {
+    pub start: Start,
+    pub log: File,
+    pub times: Times,
+    /// Starts a process.
+    pub spawn: S,
+    /// The right to do so.
+    pub supervision: Option<Supervised>,
+    pub events: Receiver<Event>,
+    /// For the threads of each server.
+    pub sender: Sender<Event>,
+    /// Lines that were not asked for yet.
+    pub told: VecDeque<Option<Vec<u8>>>,
+    /// How many servers there were.
+    pub servers: u32,
+}
+
+/// A server's process.
+struct Server {
+    number: u32,
+    child: Child,
+    input: Option<ChildStdin>,
+}
+
+impl Server {
+    /// Gives it a line. If it is gone, that shows in what it says.
+    fn say(&mut self, line: &[u8]) {
+        if let Some(input) = &mut self.input {
+            let _ = input.write_all(line).and_then(|()| input.flush());
+        }
+    }
+
+    /// Ends it by the end of its input, or if that does not help, by a signal: nobody uses it yet. What it may have adopted
+    /// stays in its pool.
+    fn dismiss(mut self) {
+        self.input = None;
+        let until = Instant::now() + GRACE;
+        while matches!(self.child.try_wait(), Ok(None)) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Only so that nothing is left behind; how it ended does not matter.
+        let _ = self.child.kill().and_then(|()| self.child.wait());
+    }
+}
+
+/// Why there is no server that serves.
+enum Trouble {
+    /// It cannot; its words.
+    Failed(String),
+    /// The supervisor is to end.
+    Told,
+}
+
+/// Sends an event for each line of whoever started this.
+pub fn listen(mut input: impl BufRead + Send + 'static, events: Sender<Event>) {
+    std::thread::spawn(move || {
+        loop {
+            let line = next_line(&mut input).ok().flatten();
+            let is_last = line.is_none();
+            if events.send(Event::Told(line)).is_err() || is_last {
+                return;
+            }
+        }
+    });
+}
+
+/// Sends an event for each line that a server says, and for its end.
+fn listen_to(number: u32, pid: u32, said: ChildStdout, events: Sender<Event>) {
+    std::thread::spawn(move || {
+        let mut said = BufReader::new(said);
+        while let Ok(Some(line)) = next_line(&mut said) {
+            // What is no message of a server is one of something that it is not supposed to be.
+            let said = serde_json::from_slice(&line)
+                .unwrap_or_else(|_| Said::Failed { why: "it said something odd".to_owned() });
+            let _ = events.send(Event::Said(number, said));
+        }
+        // It can only fail if there is no such child any more.
+        let _ = signal::await_end(pid as i32);
+        let _ = events.send(Event::Ended(number));
+    });
+}
+
+impl<S: FnMut() -> io::Result<Child>> Supervisor<S> {
+    /// Starts the server in a conversation with whoever started this, and keeps it running. Whether it served and ended as it
+    /// should.
+    pub fn run(mut self, output: &mut impl Write) -> io::Result<bool> {
+        let outcome = self.start(output);
+        if let Some(supervision) = self.supervision.take() {
+            supervision.end();
+        }
+        outcome
+    }
+
+    fn start(&mut self, output: &mut impl Write) -> io::Result<bool> {
+        let mut server = self.launch()?;
+        server.say(&line(&self.start));
+        let ready = self.hear(&server);
+        let told = output.write_all(&line(&ready)).and_then(|()| output.flush());
+        let Said::Ready { tcp, .. } = ready else {
+            server.dismiss();
+            return Ok(false);
+        };
+        // A successor has to be where the others look for it.
+        if let Some(port) = tcp.and_then(|tcp| tcp.rsplit_once(':')?.1.parse().ok()) {
+            self.start.port = port;
+        }
+        let Some(peers) = told.ok().and_then(|()| self.peers(&server)) else {
+            server.dismiss();
+            return Ok(false);
+        };
+        server.say(&peers);
+        let said = self.hear(&server);
+        // Whoever started this has what it needs, or is gone: the partition has been registered as running by
+        // now.
+        let _ = output.write_all(&line(&said)).and_then(|()| output.flush());
+        if said != Said::Serving {
+            server.dismiss();
+            return Ok(false);
+        }
+        self.keep(server, &peers)
+    }
+
+    fn launch(&mut self) -> io::Result<Server> {
+        let mut child = (self.spawn)()?;
+        self.servers += 1;
+        let (input, said) = (child.stdin.take(), child.stdout.take().expect("piped"));
+        listen_to(self.servers, child.id(), said, self.sender.clone());
+        Ok(Server { number: self.servers, child, input })
+    }
+
+    /// The next event, or none by that time.
+    fn next(&self, until: Option<Instant>) -> Option<Event> {
+        let next = match until {
+            None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(until) => self.events.recv_timeout(until.saturating_duration_since(Instant::now())),
+        };
+        match next {
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => unreachable!("the supervisor has a sender itself"),
+        }
+    }
+
+    /// What the server says next. Whatever ends it before is told in the same way.
+    fn hear(&mut self, server: &Server) -> Said {
+        let failed = |why: &str| Said::Failed { why: why.to_owned() };
+        loop {
+            match self.next(None) {
+                Some(Event::Said(number, said)) if number == server.number => return said,
+                Some(Event::Ended(number)) if number == server.number => {
+                    return failed("the server died; its log says more");
+                }
+                Some(Event::Signal(_)) => return failed("the supervisor was told to end"),
+                Some(Event::Told(line)) => self.told.push_back(line),
+                _ => {}
+            }
+        }
+    }
+
+    /// Where the others are; `None` if nobody says it any more.
+    fn peers(&mut self, server: &Server) -> Option<Vec<u8>> {
+        loop {
+            match self.told.pop_front().map(Event::Told).or_else(|| self.next(None)) {
+                Some(Event::Told(peers)) => return peers,
+                Some(Event::Signal(_)) => return None,
+                Some(Event::Ended(number)) if number == server.number => return None,
+                _ => {}
+            }
+        }
+    }
+
+    /// Waits for the server's end, and starts another if it died.
+    fn keep(&mut self, mut server: Server, peers: &[u8]) -> io::Result<bool> {
+        let mut deaths: Vec<Instant> = Vec::new();
+        let mut kills = 0;
+        loop {
+            let End { status, was_told, was_mute } = self.watch(&mut server, kills)?;
+            if status.success() {
+                return Ok(true);
+            }
+            if status.code() == Some(join::UNSAVED.into()) || was_told {
+                self.note(&format!(
+                    "the server ended without storing everything ({status}); its pool has the rest"
+                ));
+                return Ok(false);
+            }
+            self.note(&format!("the server died: {status}"));
+            if !self.start.description.settings().supervise {
+                self.note("it is not started again");
+                return Ok(false);
+            }
+            kills = if was_mute { kills + 1 } else { 0 };
+            deaths.retain(|death| death.elapsed() < WITHIN);
+            deaths.push(Instant::now());
+            let pause = match deaths.len() {
+                few if few < MOST_DEATHS => PAUSE * (1 << (few - 1)),
+                _ => {
+                    let slow = self.times.slow;
+                    self.note(&format!("it dies too often: the next one starts in {slow:?}"));
+                    slow
+                }
+            };
+            match self.successor(peers, pause) {
+                Some(next) => server = next,
+                None => {
+                    self.note("told to end while no server ran; what was not stored is in the pool");
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
+    /// Waits for the server's end.
+    fn watch(&mut self, server: &mut Server, kills: u32) -> io::Result<End> {
+        let patience = self.times.patience * (1 << kills.min(MOST_DOUBLINGS));
+        let mut life = Life::new();
+        let (mut was_told, mut was_mute) = (false, false);
+        loop {
+            let due = life.asked.map_or(life.last + self.times.beat, |asked| asked + patience);
+            match self.next(Some(due)) {
+                Some(Event::Ended(number)) if number == server.number => {
+                    return Ok(End { status: server.child.wait()?, was_told, was_mute });
+                }
+                Some(Event::Said(number, Said::Alive)) if number == server.number => life.shown(),
+                Some(Event::Signal(signal)) => {
+                    was_told = true;
+                    // It has not been reaped, so the number is still its.
+                    signal::send(server.child.id(), signal);
+                }
+                Some(_) => {}
+                None if life.asked.is_none() => {
+                    // One question is in the pipe at a time, so this does not wait.
+                    server.say(&line(&Ask::Alive));
+                    life.asked();
+                }
+                None => match excuse(server.child.id()) {
+                    Some(why) => {
+                        if life.excused() {
+                            self.note(&format!("the server gives no sign of life: {why}"));
+                        }
+                    }
+                    None => {
+                        self.note(&format!("the server gave no sign of life for {patience:?} and is killed"));
+                        was_mute = true;
+                        server.child.kill()?;
+                        life.asked();
+                    }
+                },
+            }
+        }
+    }
+
+    /// Another server in the place of one that died, however often it has to be tried; `None` if the supervisor is to end.
+    fn successor(&mut self, peers: &[u8], mut pause: Duration) -> Option<Server> {
+        // By now there is data to be found.
+        self.start.made = true;
+        let mut last = String::new();
+        let mut next_pause = PAUSE;
+        loop {
+            self.rest(pause)?;
+            match self.try_successor(peers) {
+                Ok((server, pid)) => {
+                    self.note(&format!("another server was started: process {pid}"));
+                    return Some(server);
+                }
+                Err(Trouble::Told) => return None,
+                Err(Trouble::Failed(why)) => {
+                    if why != last {
+                        self.note(&format!("another server could not be started: {why}; it is tried again"));
+                        last = why;
+                    }
+                }
+            }
+            pause = next_pause;
+            next_pause = (next_pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Waits; `None` if the supervisor is to end.
+    fn rest(&self, pause: Duration) -> Option<()> {
+        let until = Instant::now() + pause;
+        loop {
+            match self.next(Some(until)) {
+                Some(Event::Signal(_)) => return None,
+                Some(_) => {}
+                // The run directory goes when the partition goes down.
+                None => return self.supervision.as_ref().is_none_or(Supervised::is_current).then_some(()),
+            }
+        }
+    }
+
+    fn try_successor(&mut self, peers: &[u8]) -> Result<(Server, u32), Trouble> {
+        let mut server = self.launch().map_err(|error| Trouble::Failed(error.to_string()))?;
+        server.say(&line(&self.start));
+        server.say(peers);
+        let mut process = None;
+        loop {
+            let trouble = match self.next(None) {
+                Some(Event::Said(number, said)) if number == server.number => match (said, process) {
+                    (Said::Ready { pid, .. }, _) => {
+                        process = Some(pid);
+                        continue;
+                    }
+                    (Said::Serving, Some(pid)) => return Ok((server, pid)),
+                    (Said::Failed { why }, _) => Trouble::Failed(why),
+                    _ => Trouble::Failed("it said something odd".to_owned()),
+                },
+                Some(Event::Ended(number)) if number == server.number => {
+                    Trouble::Failed("it died at once; the log says more".to_owned())
+                }
+                Some(Event::Signal(signal)) => {
+                    // It may have adopted a pool, and be able to store what is in it.
+                    signal::send(server.child.id(), signal);
+                    let _ = server.child.wait();
+                    Trouble::Told
+                }
+                _ => continue,
+            };
+            server.dismiss();
+            return Err(trouble);
+        }
+    }
+
+    fn note(&mut self, text: &str) {
+        // A full disk must not end the supervisor.
+        let _ = writeln!(self.log, "pario: supervisor of server {}: {text}", self.start.server);
+    }
+}
+
+/// How a server ended.
+struct End {
+    status: ExitStatus,
+    /// After a signal that asked it to.
+    was_told: bool,
+    /// It was killed, since it gave no sign of life.
+    was_mute: bool,
+}
+
+/// The signs of life of a server.
+struct Life {
+    /// When the last one came, or it was started.
+    last: Instant,
+    /// When it was asked for one, if it has not answered.
+    asked: Option<Instant>,
+    is_excused: bool,
+}
+
+impl Life {
+    fn new() -> Life {
+        Life { last: Instant::now(), asked: None, is_excused: false }
+    }
+
+    fn shown(&mut self) {
+        *self = Life::new();
+    }
+
+    fn asked(&mut self) {
+        self.asked = Some(Instant::now());
+    }
+
+    /// It does not answer for a reason; whether that is new. It has as long again.
+    fn excused(&mut self) -> bool {
+        self.asked();
+        !std::mem::replace(&mut self.is_excused, true)
+    }
+}
+
+/// Why a mute process is better left alone, if there is a reason.
+fn excuse(pid: u32) -> Option<&'static str> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    for task in tasks {
+        let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+        // What comes before the last parenthesis may hold anything.
+        match stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()) {
+            Some('D') => return Some("it waits for its storage, as a successor would"),
+            Some('t') => return Some("a debugger has stopped it"),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,231 @@
+//! The life of a server's processes: signals, panics, logs that fail, servers that hang, starts that fail for a while.
+
+use std::fs;
+use std::io::Write;
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use pario::OpenOptions;
+use pario_units::ServerId;
+
+use super::dice::Dice;
+use super::processes::Process;
+use super::site::{Shape, Site, run_directory};
+use super::{soon, within};
+
+/// Nothing is stored by itself: the cache is larger than the data, and storage is slow.
+fn shape(servers: u16) -> Shape {
+    Shape { cache: 16 << 20, ..Shape::new(servers) }
+}
+
+/// Starts the site's partition with storage that takes so much longer for every block.
+fn start_slow(site: &Site, delay_us: u32) {
+    let mut up = site.pario(&["up", &site.file().to_string_lossy()]);
+    let output = up.env("PARIO_STORE_DELAY_US", delay_us.to_string()).output().expect("pario runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Writes a file that is in the servers' memory then; what is in it.
+fn write(site: &Site, path: &str) -> Vec<u8> {
+    let bytes = Dice::new(path.len() as u64).bytes(4_000_000);
+    let mut options = OpenOptions::new();
+    let file = site.client().open(path, options.write(true).create(true)).expect("a new file");
+    file.write_at(&bytes, 0).expect("there is room");
+    bytes
+}
+
+#[track_caller]
+fn expect_there(site: &Site, path: &str, bytes: &[u8]) {
+    let mut back = vec![0; bytes.len() + 1];
+    let file = site.client().open(path, OpenOptions::new().read(true)).expect("it is there");
+    assert_eq!(file.read_at(&mut back, 0).expect("it can be read"), bytes.len());
+    assert!(back[..bytes.len()] == *bytes, "{path} is not what was written");
+}
+
+fn supervisors(site: &Site) -> Vec<Process> {
+    let all = site.processes().into_iter();
+    all.filter(|process| process.command().ends_with("serve --part supervisor")).collect()
+}
+
+fn log(site: &Site, server: u16) -> String {
+    fs::read_to_string(site.home().join(format!("logs/trial.{server}.log"))).unwrap_or_default()
+}
+
+#[test]
+fn a_signal_has_servers_store_everything_and_leave() {
+    let site = Site::new(shape(3));
+    for (round, signal) in (0..).zip(["-TERM", "-INT", "-HUP"]) {
+        start_slow(&site, 3000);
+        let path = format!("/{round}");
+        let bytes = write(&site, &path);
+        let entry = site.entry();
+        let begun = Instant::now();
+        site.server_processes().into_iter().for_each(|process| process.signal(signal));
+        // They do not cut it short.
+        site.server_processes().into_iter().for_each(|process| process.signal("-TERM"));
+        within(Duration::from_secs(25), "all processes are gone", || site.processes().is_empty());
+        assert!(begun.elapsed() < Duration::from_secs(30), "a batch system kills after that");
+        assert!(!run_directory(&entry).exists(), "{}", run_directory(&entry).display());
+        let log = log(&site, 0);
+        assert!(log.contains("stores everything and ends") && !log.contains("died"), "{log}");
+        site.start();
+        expect_there(&site, &path, &bytes);
+        site.stop();
+    }
+}
+
+#[test]
+fn a_supervisor_passes_a_signal_on_and_waits() {
+    let site = Site::new(shape(2));
+    start_slow(&site, 3000);
+    let bytes = write(&site, "/file");
+    let supervisors = supervisors(&site);
+    assert_eq!(supervisors.len(), 2);
+    supervisors.iter().for_each(|process| process.signal("-TERM"));
+    within(Duration::from_secs(25), "the supervisors are gone", || {
+        supervisors.iter().all(|one| one.is_gone())
+    });
+    assert_eq!(site.server_processes(), [], "a supervisor did not wait for its server");
+    assert!(!run_directory(&site.entry()).exists());
+    site.start();
+    expect_there(&site, "/file", &bytes);
+}
+
+#[test]
+fn what_a_signalled_server_cannot_store_stays_in_its_pool() {
+    let site = Site::up(shape(2));
+    let parts = |server| site.data(server).join("parts");
+    for server in 0..2 {
+        fs::rename(parts(server), site.path(&format!("parts{server}"))).expect("it is there");
+    }
+    let bytes = write(&site, "/file");
+    let entry = site.entry();
+    site.server_processes().into_iter().for_each(|process| process.signal("-TERM"));
+    soon("all processes are gone", || site.processes().is_empty());
+    for server in 0..2u16 {
+        assert!(run_directory(&entry).join(format!("{server}/pool")).exists());
+        let log = log(&site, server);
+        assert!(log.contains("ended without storing everything"), "{log}");
+        fs::rename(site.path(&format!("parts{server}")), parts(server)).expect("it is there");
+    }
+    site.start();
+    expect_there(&site, "/file", &bytes);
+    site.stop();
+    site.start();
+    expect_there(&site, "/file", &bytes);
+}
+
+#[test]
+fn a_panic_in_any_thread_ends_the_server_and_loses_nothing() {
+    let site = Site::new(shape(2));
+    let told = site.path("panics");
+    fs::create_dir(&told).expect("a new directory");
+    let mut up = site.pario(&["up", &site.file().to_string_lossy()]);
+    let output = up.env("PARIO_TEST_PANICS", &told).output().expect("pario runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // The reaper first: after another's end it waits for clients to say what they have open.
+    for thread in ["reaper", "worker", "flusher"] {
+        let path = format!("/{thread}");
+        let before = site.server_processes();
+        fs::write(told.join(thread), "").expect("a directory takes files");
+        // The flusher looks when there is much to store; the reaper when a file is removed.
+        let bytes = write(&site, &path);
+        write(&site, "/removed");
+        // It may be the server that panics which should answer; the client asks its successor then.
+        let _ = site.client().remove_file("/removed");
+        soon(&format!("the {thread} panics"), || !told.join(thread).exists());
+        soon("a server is replaced", || {
+            let now = site.server_processes();
+            now.len() == 2 && now != before
+        });
+        expect_there(&site, &path, &bytes);
+    }
+    let logs = log(&site, 0) + &log(&site, 1);
+    assert_eq!(logs.matches("a thread failed, and so the server ends").count(), 3, "{logs}");
+}
+
+#[test]
+fn a_log_that_cannot_be_written_is_no_reason_to_stop() {
+    let site = Site::new(shape(1));
+    site.start();
+    site.stop();
+    let log = site.home().join("logs/trial.0.log");
+    fs::remove_file(&log).expect("it was written");
+    std::os::unix::fs::symlink("/dev/full", &log).expect("a new link");
+    site.start();
+    let bytes = write(&site, "/file");
+    let server = site.process(ServerId(0)).expect("it runs");
+    let threads =
+        |process: Process| fs::read_dir(format!("/proc/{}/task", process.0)).expect("there").count();
+    let before = threads(server);
+    let client = site.client();
+    for round in 1..=20u64 {
+        // Each of these is worth a line of the log, and none is like the one before.
+        let mut stranger =
+            UnixStream::connect(run_directory(&site.entry()).join("0/socket")).expect("it listens");
+        stranger.write_all(&[round as u8; 64]).expect("it takes it");
+        soon("it is refused", || client.status(ServerId(0)).expect("it answers").refused >= round);
+    }
+    assert_eq!((site.process(ServerId(0)), threads(server)), (Some(server), before));
+    expect_there(&site, "/file", &bytes);
+}
+
+#[test]
+fn a_server_that_hangs_is_replaced_and_loses_nothing() {
+    let site = Site::up(Shape { more: "deadline = 1".into(), ..shape(1) });
+    let bytes = write(&site, "/file");
+    let server = site.process(ServerId(0)).expect("it runs");
+    server.stop();
+    within(Duration::from_secs(60), "another server runs", || {
+        site.process(ServerId(0)).is_some_and(|process| process != server)
+    });
+    assert!(log(&site, 0).contains("gave no sign of life"), "{}", log(&site, 0));
+    soon("it serves", || site.try_pario(&["stat", "trial:/file"]).status.success());
+    expect_there(&site, "/file", &bytes);
+}
+
+/// Kills the server, and takes its port before its supervisor can start another.
+fn take_port(site: &Site) -> TcpListener {
+    let tcp = site.entry().running[&ServerId(0)].tcp.clone().expect("it listens");
+    let supervisor = supervisors(site)[0];
+    supervisor.stop();
+    assert!(site.kill(ServerId(0)));
+    let taken = TcpListener::bind(&tcp).expect("it is free");
+    let failures = || log(site, 0).matches("could not be started").count();
+    let before = failures();
+    supervisor.go_on();
+    within(Duration::from_secs(30), "a start fails", || failures() > before);
+    taken
+}
+
+#[test]
+fn a_port_that_is_taken_for_a_while_is_outwaited() {
+    let site = Site::up(Shape { more: "listen = 127.0.0.1".into(), ..shape(1) });
+    let bytes = write(&site, "/file");
+    let taken = take_port(&site);
+    assert!(site.process(ServerId(0)).is_none() && supervisors(&site).len() == 1);
+    drop(taken);
+    within(Duration::from_secs(30), "the server is back", || site.process(ServerId(0)).is_some());
+    expect_there(&site, "/file", &bytes);
+}
+
+#[test]
+fn down_and_up_work_while_a_server_waits_to_be_started() {
+    let site = Site::up(Shape { more: "listen = 127.0.0.1".into(), ..shape(1) });
+    let bytes = write(&site, "/file");
+    let waiting = supervisors(&site)[0];
+    let taken = take_port(&site);
+    // The one that waits makes way, and the partition is up on another port.
+    site.start();
+    soon("there is one supervisor", || waiting.is_gone() && supervisors(&site).len() == 1);
+    expect_there(&site, "/file", &bytes);
+    drop(taken);
+    let taken = take_port(&site);
+    // Where it listened somebody else does, who says nothing.
+    site.succeed(&["down", "trial", "--timeout", "8"]);
+    drop(taken);
+    soon("nobody starts it any more", || site.processes().is_empty());
+    site.start();
+    expect_there(&site, "/file", &bytes);
+}
