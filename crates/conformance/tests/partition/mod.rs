@@ -15,6 +15,7 @@ mod limits;
 mod lost;
 mod middle;
 mod model;
+mod name_space;
 mod order;
 mod retired;
 mod site;
@@ -24,6 +25,7 @@ mod strangers;
 mod tampering;
 mod tier1;
 mod torn;
+mod truncate;
 mod views;
 mod world;
 

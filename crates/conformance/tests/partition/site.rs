@@ -312,8 +312,13 @@ pub enum Door {
 
 /// A client of the site whose registry this is.
 pub fn connect(home: &Path, door: Door) -> pario::Result<Partition> {
+    connect_within(home, door, DEADLINE)
+}
+
+/// One that waits for so long.
+pub fn connect_within(home: &Path, door: Door, deadline: Duration) -> pario::Result<Partition> {
     let home = home.to_owned();
-    let options = Options { deadline: DEADLINE, flush_deadline: DEADLINE * 2, ..Options::default() };
+    let options = Options { deadline, flush_deadline: deadline * 2, ..Options::default() };
     let resolve = move || {
         let registry = Registry::open(&home)?;
         let entry = registry.get(NAME)?;

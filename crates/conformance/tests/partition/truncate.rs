@@ -1,0 +1,134 @@
+//! Truncations whose client is killed in their middle, or is told that they failed: nothing that is written afterwards is lost.
+
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use pario::{File, OpenOptions, Partition};
+use pario_units::{FileId, ServerId};
+
+use super::site::{Door, Shape, Site, connect, connect_within};
+use super::soon;
+
+/// Where a truncating program finds the site, and how it gets in.
+const CHILD: &str = "PARIO_TEST_TRUNCATE";
+
+const SIZE: usize = 1 << 20;
+
+/// Truncates the file once, for a parent that has stopped a server and kills this process.
+#[test]
+fn truncator() {
+    let Ok(told) = std::env::var(CHILD) else { return };
+    let (home, door) = told.rsplit_once(' ').expect("two words");
+    let door = if door == "far" { Door::Far } else { Door::Local };
+    let client = connect(&PathBuf::from(home), door).expect("the partition is up");
+    let file = open(&client);
+    // The parent sees in the metadata server when it has begun.
+    let _ = file.set_len(0);
+}
+
+fn start(site: &Site, door: &str) -> Child {
+    let mut command = site.again(&[], "partition::truncate::truncator");
+    command.env(CHILD, format!("{} {door}", site.home().display())).stdout(Stdio::null());
+    command.spawn().expect("this program can be started again")
+}
+
+fn open(client: &Partition) -> File {
+    let mut options = OpenOptions::new();
+    client.open("/file", options.read(true).write(true).create(true)).expect("it can be opened")
+}
+
+fn write(file: &File, byte: u8) {
+    file.write_at(&[byte; SIZE], 0).and_then(|()| file.sync()).expect("all servers are up");
+}
+
+fn is_truncating(client: &Partition, file: FileId) -> bool {
+    let (inodes, _) = client.list_inodes(FileId(file.0 - 1), 1).expect("the metadata server is up");
+    inodes[0].attributes.truncating.is_some()
+}
+
+#[track_caller]
+fn assert_all(site: &Site, byte: u8) {
+    for client in [site.client(), site.far_client()] {
+        let file = client.open("/file", OpenOptions::new().read(true)).expect("it is there");
+        let mut bytes = vec![0; SIZE];
+        file.read_exact_at(&mut bytes, 0).expect("nothing is gone");
+        assert!(bytes.iter().all(|one| *one == byte));
+    }
+}
+
+/// A client is killed while one of the servers has not applied its truncation.
+fn kill_in_the_middle(site: &Site, door: &str, client: &Partition, file: FileId) {
+    let slow = site.process(ServerId(1)).expect("it is up");
+    slow.stop();
+    let mut child = start(site, door);
+    soon("a truncation has begun", || is_truncating(client, file));
+    child.kill().and_then(|()| child.wait()).expect("it is a child of this process");
+    slow.go_on();
+}
+
+#[test]
+fn a_stale_truncate_never_destroys_later_writes() {
+    for door in ["local", "far"] {
+        // A client of another host is given up so long after its connection has ended.
+        let site = Site::up(Shape { more: "deadline = 2s".into(), ..Shape::new(2) });
+        let client = site.client();
+        let file = open(&client);
+        write(&file, 1);
+        kill_in_the_middle(&site, door, &client, file.id());
+        // Readers are let in meanwhile, and change nothing.
+        site.client().open("/file", OpenOptions::new().read(true)).expect("it can be read");
+        soon("the truncation is resolved", || !is_truncating(&client, file.id()));
+        write(&file, 2);
+        assert_all(&site, 2);
+        site.servers().for_each(|server| assert!(site.kill(server)));
+        assert_all(&site, 2);
+        file.close().expect("all servers are up");
+        site.stop();
+        site.start();
+        assert_all(&site, 2);
+    }
+}
+
+#[test]
+fn a_truncation_of_a_killed_program_is_completed_if_nobody_else_writes() {
+    let site = Site::up(Shape::new(2));
+    let client = site.client();
+    let file = open(&client);
+    let id = file.id();
+    write(&file, 1);
+    file.close().expect("all servers are up");
+    kill_in_the_middle(&site, "local", &client, id);
+    // A new writer waits until it is completed.
+    let file = open(&client);
+    assert_eq!(file.len().expect("all servers are up"), 0);
+    write(&file, 2);
+    assert_all(&site, 2);
+}
+
+#[test]
+fn a_program_that_got_an_error_from_set_size_loses_nothing_that_it_writes_afterwards() {
+    for door in [Door::Local, Door::Far] {
+        let site = Site::up(Shape::new(2));
+        let client = connect_within(&site.home(), door, Duration::from_secs(1)).expect("the partition is up");
+        let (file, again) = (open(&client), open(&client));
+        write(&file, 1);
+        let slow = site.process(ServerId(1)).expect("it is up");
+        slow.stop();
+        let error = file.set_len(0).expect_err("one of its servers does not answer");
+        // It is not known whether that server will apply it: so nothing is written, and nothing is said to be stored.
+        for refused in [file.write_at(&[2; 10], 0), again.write_at(&[2; 10], 0), file.sync()] {
+            let refused = refused.expect_err("that server is still away").to_string();
+            assert!(
+                refused.contains("truncation of file") && refused.contains("failed"),
+                "{refused} after {error}"
+            );
+        }
+        slow.go_on();
+        soon("the truncation is void", || file.write_at(&[2; SIZE], 0).is_ok());
+        file.sync().expect("all servers are up");
+        assert_all(&site, 2);
+        site.servers().for_each(|server| assert!(site.kill(server)));
+        assert_all(&site, 2);
+    }
+}
