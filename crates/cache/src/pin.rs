@@ -78,12 +78,6 @@ impl Pin {
         self.inner.memory.bytes(self.slot, range.start, range.len(), f)
     }
 
-    /// Where bytes of the block are in memory, for system calls while the pin lives.
-    pub fn pointer(&self, range: Range<u32>) -> *mut u8 {
-        let memory = &self.inner.memory;
-        memory.segment.pointer(memory.place(self.slot, range.start, range.len()), range.len())
-    }
-
     /// These bytes were written: the block is dirty and reaches at least so far. Refused, the pool is being
     /// [given up](crate::Pool::retire), and the write does not count; or the store may have no room for it, and the write
     /// counts once there is some ([`grant_room`](Pin::grant_room)).
@@ -153,13 +147,6 @@ impl Fill {
     pub fn bytes<R>(&mut self, range: Range<u32>, f: impl FnOnce(&mut [u8]) -> R) -> R {
         self.blank = false;
         self.inner.memory.bytes(self.slot, range.start, range.len(), f)
-    }
-
-    /// Where bytes of the block are in memory, for system calls while this lives.
-    pub fn pointer(&mut self, range: Range<u32>) -> *mut u8 {
-        self.blank = false;
-        let memory = &self.inner.memory;
-        memory.segment.pointer(memory.place(self.slot, range.start, range.len()), range.len())
     }
 
     /// The block is filled as far as it is within the local part; the rest becomes zeros. It counts as

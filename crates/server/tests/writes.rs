@@ -6,8 +6,8 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::Instant;
 
-use common::{BLOCK, Client, Scratch, deadline, hello, start};
-use pario_server::Server;
+use common::{BLOCK, Client, Scratch, config, deadline, hello, start};
+use pario_server::{Config, Server};
 use pario_transport::{Address, Connection, RecordReader, Stream};
 use pario_units::{ClientId, ErrorKind, FileId, RequestId, ServerId};
 use pario_wire::message::{Range, What};
@@ -171,5 +171,36 @@ fn what_belongs_to_a_write_that_fails_is_skipped() {
     assert_eq!(client.exchange(ServerId(0), &unknown, &bytes, &mut []), Reply::NoView);
     assert_eq!(client.write(0, FILE, 7, b"abc"), Reply::Done);
     assert_eq!(client.read(0, FILE, 0, 10), (b"\0\0\0\0\0\0\0abc".to_vec(), 10));
+    server.shut_down().unwrap();
+}
+
+/// Requests that come in one piece are read together. Each is answered, also if others are served in between.
+#[test]
+fn requests_that_come_together_are_all_answered() {
+    const AT_ONCE: u64 = 20;
+    let dir = Scratch::new("together");
+    // With one worker there is always somebody else to be served.
+    let server = Server::start(Config { workers: 1, ..config(&dir.0, 0, 1, 64) }).unwrap();
+    server.set_peers(vec![vec![server.started().unix.clone()]]);
+    std::thread::scope(|scope| {
+        for client in 1..=6 {
+            let server = &server;
+            scope.spawn(move || {
+                let mut raw = Raw::connect(server, client);
+                for round in 0..20 {
+                    let ids = round * AT_ONCE..(round + 1) * AT_ONCE;
+                    let mut records = Vec::new();
+                    for id in ids.clone() {
+                        let mut frame = Vec::new();
+                        let envelope = Envelope::new(ServerId(0), RequestId(id));
+                        encode_request(&mut frame, envelope, &Request::Ping).unwrap();
+                        records.extend(raw.sealer.records(&frame));
+                    }
+                    raw.stream.write_all(&records).unwrap();
+                    ids.for_each(|id| raw.expect_done(id));
+                }
+            });
+        }
+    });
     server.shut_down().unwrap();
 }

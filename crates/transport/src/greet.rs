@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
-use pario_wire::greeting::{Greeting, Hello, PREFIX, Prefix, Welcome};
+use pario_wire::greeting::{Greeting, Hello, PREFIX, Prefix, Refusal, Welcome};
 use pario_wire::{Secret, SessionKeys, Transcript};
 
 use crate::error::Error;
@@ -48,8 +48,10 @@ fn next(with: &Patience<'_>) -> Result<Greeting, Error> {
     let mut body = vec![0; prefix.length as usize];
     with.read_exact(&mut body)?;
     match prefix.greeting(&body).map_err(|cause| with.malformed(cause))? {
-        Greeting::Refused(refusal) => {
-            Err(Error::Refused { peer: with.peer.to_owned(), kind: refusal.kind, text: refusal.text })
+        Greeting::Refused(Refusal { kind, text }) => {
+            // Nobody has proved to have said this: it stays one line, whatever it is.
+            let text = text.replace(char::is_control, " ");
+            Err(Error::Refused { peer: with.peer.to_owned(), kind, text })
         }
         greeting => Ok(greeting),
     }
