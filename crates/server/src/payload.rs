@@ -59,15 +59,13 @@ impl Payload {
 
     /// Reads what nobody wants; whether all of it is gone.
     pub fn discard(&mut self, reader: &mut RecordReader, stream: &Stream) -> Result<bool, ReadError> {
-        loop {
-            self.here = 0..0;
-            if self.left == 0 {
-                return Ok(true);
-            }
+        while self.left > 0 {
             if !self.receive(reader, stream)? {
                 return Ok(false);
             }
+            self.here = 0..0;
         }
+        Ok(true)
     }
 
     /// What is here.

@@ -14,7 +14,7 @@ use pario_shm::Process;
 use pario_transport::{Handshake, ReadError, RecordReader, RecordWriter, Step, Stream};
 use pario_units::{ClientId, ErrorKind, FileId};
 use pario_wire::greeting::Role;
-use pario_wire::{Envelope, Head, Intake, MAX_RECORD, Reply, Request, encode_reply};
+use pario_wire::{Envelope, Head, Intake, Reply, Request, encode_reply};
 
 use crate::apply::{Asker, Task, Verdict};
 use crate::core::Core;
@@ -560,17 +560,15 @@ impl Outbox {
     ) -> Result<(), Trouble> {
         encode_reply(&mut self.front, to, reply, payload as u64).map_err(Trouble::garbage)?;
         let Some(writer) = &mut self.writer else { return Err(Trouble::Gone) };
+        writer.seal(self.front.len(), |record| record.copy_from_slice(&self.front));
+        self.front.clear();
         let mut left = payload;
         while left > 0 {
-            let front = self.front.len();
-            let len = MAX_RECORD.min(front + left);
-            writer.seal_with(len, |room| {
-                let (head, bytes) = room.split_at_mut(front);
-                head.copy_from_slice(&self.front);
-                copy_front(&mut pieces, bytes);
-            });
-            left -= len - front;
-            self.front.clear();
+            while left > 0 && writer.has_room() {
+                let len = RecordWriter::next_len(0, left);
+                writer.seal(len, |record| copy_front(&mut pieces, record));
+                left -= len;
+            }
             match writer.send(stream) {
                 Ok(()) => {}
                 Err(e) if e.kind() == WouldBlock => break,
@@ -591,11 +589,20 @@ impl Outbox {
                 Err(e) if e.kind() == WouldBlock => return Ok(false),
                 Err(_) => return Err(Trouble::Gone),
             }
-            let from = self.sealed.min(self.front.len());
-            let payload = &self.payload[self.sealed - from..self.payload_len];
-            match writer.seal([&self.front[from..], payload].into_iter()) {
-                0 => break,
-                count => self.sealed += count,
+            let whole = self.front.len() + self.payload_len;
+            if self.sealed == whole {
+                break;
+            }
+            while self.sealed < whole && writer.has_room() {
+                let front = &self.front[self.sealed.min(self.front.len())..];
+                let payload = &self.payload[self.sealed.saturating_sub(self.front.len())..self.payload_len];
+                let len = RecordWriter::next_len(front.len(), payload.len());
+                writer.seal(len, |record| {
+                    let (head, bytes) = record.split_at_mut(front.len().min(len));
+                    head.copy_from_slice(&front[..head.len()]);
+                    bytes.copy_from_slice(&payload[..bytes.len()]);
+                });
+                self.sealed += len;
             }
         }
         self.front.clear();

@@ -176,12 +176,8 @@ impl Connection {
         same_length(request.payload(), payload.iter().map(|slice| slice.len()))?;
         out.clear();
         encode_request(out, envelope, request).map_err(|cause| Error::Unsendable { cause })?;
-        let mut slices = Vec::with_capacity(1 + payload.len());
-        slices.push(IoSlice::new(out));
-        slices.extend_from_slice(payload);
-
         let with = Patience { stream, peer: &self.peer, action: Action::Send, deadline };
-        match lines.send(&with, &mut slices) {
+        match lines.send(&with, out, &mut payload.to_vec()) {
             Ok(()) => {
                 let payload = request.reply_payload();
                 lines.pending.push_back(Pending { server: envelope.server, id: envelope.id, payload });
@@ -267,15 +263,23 @@ impl Lines {
         }
     }
 
-    /// Sends all slices. Whenever the stream takes no more, replies that have come are read aside.
-    fn send(&mut self, with: &Patience<'_>, slices: &mut [IoSlice<'_>]) -> Result<(), Error> {
+    /// Sends head and body of a frame, and its payload. Whenever the stream takes no more, replies that have come are read
+    /// aside.
+    fn send(&mut self, with: &Patience<'_>, front: &[u8], payload: &mut [IoSlice<'_>]) -> Result<(), Error> {
         let interest = if self.pending.is_empty() { Interest::Write } else { Interest::Both };
-        let mut rest = slices;
-        IoSlice::advance_slices(&mut rest, 0);
-        while !(rest.is_empty() && self.writer.is_sent()) {
-            if self.writer.is_sent() {
-                let sealed = self.writer.seal(rest.iter().map(|slice| &**slice));
-                IoSlice::advance_slices(&mut rest, sealed);
+        let mut left = payload.iter().map(|slice| slice.len()).sum();
+        let (mut front, mut payload) = (front, payload);
+        while front.len() + left > 0 || !self.writer.is_sent() {
+            while front.len() + left > 0 && self.writer.has_room() {
+                let len = RecordWriter::next_len(front.len(), left);
+                self.writer.seal(len, |record| {
+                    let (here, after) = front.split_at(front.len().min(len));
+                    let (head, bytes) = record.split_at_mut(here.len());
+                    head.copy_from_slice(here);
+                    front = after;
+                    left -= bytes.len();
+                    gather(&mut payload, bytes);
+                });
             }
             match self.writer.send(with.stream) {
                 Ok(()) => {}
@@ -405,6 +409,17 @@ fn read_some(reader: &mut RecordReader, with: &Patience<'_>, space: &mut [u8]) -
         Err(ReadError::Tampered) => Err(with.tampered()),
         Err(ReadError::Stream(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
         Err(ReadError::Stream(error)) => Err(with.failed(error)),
+    }
+}
+
+/// Copies bytes from the front of slices, and takes them away there.
+fn gather(slices: &mut &mut [IoSlice<'_>], mut room: &mut [u8]) {
+    IoSlice::advance_slices(slices, 0);
+    while !room.is_empty() {
+        let (here, rest) = room.split_at_mut(slices[0].len().min(room.len()));
+        here.copy_from_slice(&slices[0][..here.len()]);
+        IoSlice::advance_slices(slices, here.len());
+        room = rest;
     }
 }
 

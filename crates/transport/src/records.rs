@@ -1,11 +1,12 @@
 //! A stream of bytes in records: what one side writes the other reads, and nothing that anybody else has put there.
 //!
-//! A reader takes a whole record out of the stream before it hands out any of it. It reads to the end of the record at
-//! hand, and the head of the next one with it, so that large records cost one call each and nothing has to be moved; when
-//! it does not know what comes it reads a little more, so that a small message costs one call as well. A writer holds one
-//! record; what goes into it is copied, since it must not change once it has a tag.
+//! A reader hands out nothing of a record before all of it is verified. It takes a large record to where its bytes are
+//! wanted, if they have room there, and small ones to memory of its own. It reads to the end of the record at hand, and
+//! the head of the next one with it; only when it does not know what comes it reads a little more. So small messages and
+//! large records cost one call each. A writer copies what it sends, since it must not change once it has a tag, and sends
+//! several records at once.
 
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::ops::Range;
 
 use pario_wire::{MAX_RECORD, Opener, RECORD_HEAD, Sealer, TAG};
@@ -14,6 +15,15 @@ use crate::stream::Stream;
 
 /// How much is read when it is not known what comes: small messages as a whole, and little of large ones.
 const GUESS: usize = 1024;
+
+/// Records of fewer bytes are always taken to memory of the reader's own.
+const DIRECT: usize = 16 << 10;
+
+/// Room for records that are sent together: enough for few calls, and few enough for the processor's cache.
+const BATCH: usize = 4 * (RECORD_HEAD + MAX_RECORD + TAG);
+
+/// A payload of at most so many bytes goes into one record with what stands before it.
+const TOGETHER: usize = 8 << 10;
 
 /// Why nothing more can be read.
 #[derive(Debug)]
@@ -38,35 +48,52 @@ impl From<ReadError> for io::Error {
 pub struct RecordReader {
     opener: Opener,
     buffer: Vec<u8>,
-    /// Where the first byte lies that was verified and not handed out, and where these end.
+    /// Which bytes of the buffer are verified and not handed out.
     verified: Range<usize>,
-    /// Where the first record begins that was not verified, and how far the buffer is filled.
-    begin: usize,
-    end: usize,
+    /// Which bytes of it came after those.
+    raw: Range<usize>,
+    direct: Option<Direct>,
+}
+
+/// A record whose bytes go to where they are wanted.
+#[derive(Debug)]
+struct Direct {
+    /// Where that is.
+    address: usize,
+    len: usize,
+    filled: usize,
+    /// The tag and the head of the next record, as much of them as is here.
+    tail: [u8; TAG + RECORD_HEAD],
+    tail_filled: usize,
 }
 
 impl RecordReader {
-    /// What it verifies with. Nothing must have come that was not handed out.
-    pub(crate) fn into_opener(self) -> Opener {
-        assert!(self.verified.is_empty() && self.begin == self.end, "bytes are left");
-        self.opener
-    }
-
     /// Before the first record.
     pub fn new(opener: Opener) -> RecordReader {
-        RecordReader { opener, buffer: Vec::new(), verified: 0..0, begin: 0, end: 0 }
+        RecordReader { opener, buffer: Vec::new(), verified: 0..0, raw: 0..0, direct: None }
     }
 
-    /// Reads some bytes; 0 at the end of the stream.
+    /// Reads some bytes; 0 at the end of the stream. After an error of the stream the next call has to name the same
+    /// memory, which may have been changed by then.
+    ///
+    /// # Panics
+    /// If it does not.
     pub fn read(&mut self, stream: &Stream, out: &mut [u8]) -> Result<usize, ReadError> {
         if out.is_empty() {
             return Ok(0);
         }
         while self.verified.is_empty() {
-            if self.has_record()? {
-                self.open()?;
-            } else if self.fill(stream).map_err(ReadError::Stream)? == 0 {
-                return Ok(0);
+            if self.direct.is_some() {
+                return self.read_direct(stream, out);
+            }
+            match self.length()? {
+                Some(len) if self.raw.len() >= RECORD_HEAD + len + TAG => self.open(len)?,
+                Some(len) if len >= DIRECT && len <= out.len() => self.begin_direct(len, out),
+                known => {
+                    if self.fill(stream, known).map_err(ReadError::Stream)? == 0 {
+                        return Ok(0);
+                    }
+                }
             }
         }
         let len = self.verified.len().min(out.len());
@@ -77,53 +104,102 @@ impl RecordReader {
 
     /// Whether there is something to read that will not show as something in the stream.
     pub fn has_more(&self) -> bool {
-        // What is wrong shows when it is read.
-        !self.verified.is_empty() || self.has_record().unwrap_or(true)
+        let has_record = || match self.length() {
+            Ok(len) => len.is_some_and(|len| self.raw.len() >= RECORD_HEAD + len + TAG),
+            // What is wrong shows when it is read.
+            Err(_) => true,
+        };
+        self.direct.is_none() && (!self.verified.is_empty() || has_record())
+    }
+
+    /// What it verifies with. Nothing must have come that was not handed out.
+    pub(crate) fn into_opener(self) -> Opener {
+        assert!(self.verified.is_empty() && self.raw.is_empty() && self.direct.is_none(), "bytes are left");
+        self.opener
     }
 
     /// The length of the record at hand, if that is known.
     fn length(&self) -> Result<Option<usize>, ReadError> {
-        match self.buffer[self.begin..self.end].first_chunk::<RECORD_HEAD>() {
+        match self.buffer[self.raw.clone()].first_chunk::<RECORD_HEAD>() {
             None => Ok(None),
             Some(head) => Opener::length(*head).map(Some).map_err(|_| ReadError::Tampered),
         }
     }
 
-    fn has_record(&self) -> Result<bool, ReadError> {
-        Ok(self.length()?.is_some_and(|length| self.end - self.begin >= length))
-    }
-
-    fn open(&mut self) -> Result<(), ReadError> {
-        let Some(length) = self.length()? else { return Ok(()) };
-        let record = &mut self.buffer[self.begin..self.begin + length];
-        let bytes = self.opener.open(record).map_err(|_| ReadError::Tampered)?.len();
-        let start = self.begin + RECORD_HEAD;
-        self.verified = start..start + bytes;
-        self.begin += length;
+    /// Verifies a record that is in the buffer.
+    fn open(&mut self, len: usize) -> Result<(), ReadError> {
+        let start = self.raw.start + RECORD_HEAD;
+        let (bytes, after) = self.buffer[start..self.raw.end].split_at_mut(len);
+        let tag = after.first_chunk::<TAG>().ok_or(ReadError::Tampered)?;
+        self.opener.open(bytes, tag).map_err(|_| ReadError::Tampered)?;
+        self.verified = start..start + len;
+        self.raw.start = start + len + TAG;
         Ok(())
     }
 
-    /// Reads from the stream what is missing of a record. All that was verified is handed out.
-    fn fill(&mut self, stream: &Stream) -> io::Result<usize> {
-        let held = self.end - self.begin;
-        if self.begin > 0 {
-            self.buffer.copy_within(self.begin..self.end, 0);
-            (self.begin, self.end, self.verified) = (0, held, 0..0);
+    /// Reads from the stream what is missing of a record, whose length may be known.
+    fn fill(&mut self, stream: &Stream, len: Option<usize>) -> io::Result<usize> {
+        let held = self.raw.len();
+        if self.raw.start > 0 {
+            self.buffer.copy_within(self.raw.clone(), 0);
+            (self.raw, self.verified) = (0..held, 0..0);
         }
-        // A length that is none was found out before.
-        let upto = self.length().ok().flatten().map_or(GUESS, |length| length + RECORD_HEAD);
+        let upto = len.map_or(GUESS, |len| RECORD_HEAD + len + TAG + RECORD_HEAD);
         if self.buffer.len() < upto {
             self.buffer.resize(upto, 0);
         }
-        loop {
-            match stream.read(&mut self.buffer[held..upto]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Ok(count) => {
-                    self.end += count;
-                    return Ok(count);
-                }
-                Err(error) => return Err(error),
+        let count = again(|| stream.read(&mut self.buffer[held..upto]))?;
+        self.raw.end += count;
+        Ok(count)
+    }
+
+    /// The record at hand, not all of which is here, goes to this memory.
+    fn begin_direct(&mut self, len: usize, out: &mut [u8]) {
+        let here = &self.buffer[self.raw.start + RECORD_HEAD..self.raw.end];
+        let filled = here.len().min(len);
+        out[..filled].copy_from_slice(&here[..filled]);
+        let mut tail = [0; TAG + RECORD_HEAD];
+        let tail_filled = here.len() - filled;
+        tail[..tail_filled].copy_from_slice(&here[filled..]);
+        self.direct = Some(Direct { address: out.as_ptr() as usize, len, filled, tail, tail_filled });
+        (self.raw, self.verified) = (0..0, 0..0);
+    }
+
+    /// Goes on with it; how many bytes it has, once all of them are verified.
+    fn read_direct(&mut self, stream: &Stream, out: &mut [u8]) -> Result<usize, ReadError> {
+        let Some(direct) = &mut self.direct else { return Ok(0) };
+        let same = direct.address == out.as_ptr() as usize && direct.len <= out.len();
+        assert!(same, "a record was to be read to other memory");
+        let out = &mut out[..direct.len];
+        while direct.tail_filled < TAG {
+            let mut room = [
+                IoSliceMut::new(&mut out[direct.filled..]),
+                IoSliceMut::new(&mut direct.tail[direct.tail_filled..]),
+            ];
+            let count = again(|| stream.read_vectored(&mut room)).map_err(ReadError::Stream)?;
+            if count == 0 {
+                return Ok(0);
             }
+            let of_record = count.min(direct.len - direct.filled);
+            direct.filled += of_record;
+            direct.tail_filled += count - of_record;
+        }
+        let (tag, head) = direct.tail[..direct.tail_filled].split_first_chunk().ok_or(ReadError::Tampered)?;
+        self.opener.open(out, tag).map_err(|_| ReadError::Tampered)?;
+        // The buffer had the head of this record, so it has room for that of the next.
+        self.buffer[..head.len()].copy_from_slice(head);
+        self.raw = 0..head.len();
+        self.direct = None;
+        Ok(out.len())
+    }
+}
+
+/// Does something again if a signal came in between.
+fn again(mut act: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match act() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
         }
     }
 }
@@ -132,75 +208,57 @@ impl RecordReader {
 #[derive(Debug)]
 pub struct RecordWriter {
     sealer: Sealer,
-    /// The record that is being sent, and room for longer ones.
     buffer: Vec<u8>,
-    /// Which bytes of it are still to be sent.
+    /// Which bytes of the buffer are still to be sent.
     left: Range<usize>,
 }
 
 impl RecordWriter {
-    /// What it seals with.
-    pub(crate) fn into_sealer(self) -> Sealer {
-        self.sealer
-    }
-
     /// Before the first record.
     pub fn new(sealer: Sealer) -> RecordWriter {
         RecordWriter { sealer, buffer: Vec::new(), left: 0..0 }
     }
 
-    /// Makes a record of the first bytes of these parts; how many: 0 if they are empty, and then there is no record.
-    ///
-    /// # Panics
-    /// If the record before it is not sent.
-    pub fn seal<'a>(&mut self, parts: impl Iterator<Item = &'a [u8]> + Clone) -> usize {
-        let mut len = 0;
-        for part in parts.clone() {
-            len = MAX_RECORD.min(len + part.len());
-            if len == MAX_RECORD {
-                break;
-            }
-        }
-        self.seal_with(len, |mut room| {
-            for part in parts {
-                let (here, rest) = room.split_at_mut(part.len().min(room.len()));
-                here.copy_from_slice(&part[..here.len()]);
-                room = rest;
-                if room.is_empty() {
-                    break;
-                }
-            }
-        });
-        len
+    /// What it seals with.
+    pub(crate) fn into_sealer(self) -> Sealer {
+        self.sealer
+    }
+
+    /// How much of a frame goes into its next record, if so much is left of its front, head and body, and of its payload. A
+    /// large payload begins with a record of its own, so that the other side can take it to where it belongs.
+    pub fn next_len(front: usize, payload: usize) -> usize {
+        let len = if front > 0 && payload > TOGETHER { front } else { front + payload };
+        len.min(MAX_RECORD)
+    }
+
+    /// Whether there is room for another record beside those that are not sent.
+    pub fn has_room(&self) -> bool {
+        self.left.end + RECORD_HEAD + MAX_RECORD + TAG <= BATCH
     }
 
     /// Makes a record of so many bytes, at most [`MAX_RECORD`], that `fill` puts in their place.
     ///
     /// # Panics
-    /// If the record before it is not sent.
-    pub fn seal_with(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) {
-        assert!(self.is_sent(), "a record is still to be sent");
-        if len == 0 {
-            return;
+    /// If there is no room for it.
+    pub fn seal(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) {
+        assert!(self.has_room(), "records are still to be sent");
+        let start = self.left.end;
+        let end = start + RECORD_HEAD + len + TAG;
+        if self.buffer.len() < end {
+            self.buffer.resize(end, 0);
         }
-        let whole = RECORD_HEAD + len + TAG;
-        if self.buffer.len() < whole {
-            self.buffer.resize(whole, 0);
-        }
-        fill(&mut self.buffer[RECORD_HEAD..RECORD_HEAD + len]);
-        self.sealer.seal(&mut self.buffer[..whole]);
-        self.left = 0..whole;
+        let record = &mut self.buffer[start..end];
+        fill(&mut record[RECORD_HEAD..RECORD_HEAD + len]);
+        self.sealer.seal(record);
+        self.left.end = end;
     }
 
-    /// Sends what the stream takes of the record; an error, such as `WouldBlock`, if that is not all.
+    /// Sends what the stream takes; an error, such as `WouldBlock`, if that is not all.
     pub fn send(&mut self, stream: &Stream) -> io::Result<()> {
         while !self.is_sent() {
-            match stream.write(&self.buffer[self.left.clone()]) {
-                Ok(count) => self.left.start += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
+            self.left.start += again(|| stream.write(&self.buffer[self.left.clone()]))?;
         }
+        self.left = 0..0;
         Ok(())
     }
 

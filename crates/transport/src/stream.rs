@@ -1,6 +1,6 @@
 //! A stream of bytes between two processes, whatever carries it.
 
-use std::io::{self, IoSlice, Read};
+use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
@@ -126,6 +126,14 @@ impl Stream {
         match self {
             Stream::Unix(stream) => (&*stream).read(bytes),
             Stream::Tcp(stream) => (&*stream).read(bytes),
+        }
+    }
+
+    /// Reads some bytes into several places, in their order; 0 at the end of the stream.
+    pub fn read_vectored(&self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        match self {
+            Stream::Unix(stream) => (&*stream).read_vectored(slices),
+            Stream::Tcp(stream) => (&*stream).read_vectored(slices),
         }
     }
 

@@ -9,7 +9,7 @@
 //! | 16 more | the tag |
 //!
 //! The tag is that of AEGIS-128X2, with the key of the direction and the number of the record in it, which is not sent,
-//! as the nonce. So a record is good at one place of one direction of one connection, and one that was changed, left out,
+//! as the nonce; how many bytes there are is part of what AEGIS makes a tag of. So a record is good at one place of one direction of one connection, and one that was changed, left out,
 //! repeated, moved or made up is noticed before a byte of it is used. AEGIS because it is the fastest that there is: with
 //! the processor's AES instructions it outruns a CRC-32C, and it costs the same whether it encrypts or not
 //! (`docs/PROTOCOL.md` has the figures). Thus the tag is also the end-to-end checksum of payloads, on Unix sockets as
@@ -99,17 +99,14 @@ impl Sealer {
     pub fn seal(&mut self, record: &mut [u8]) {
         let len = record.len().saturating_sub(RECORD_HEAD + TAG);
         assert!((1..=MAX_RECORD).contains(&len), "a record of {len} bytes");
-        let (sealed, tag) = record.split_at_mut(RECORD_HEAD + len);
-        sealed[..RECORD_HEAD].copy_from_slice(&(len as u32).to_le_bytes());
+        let (head, rest) = record.split_at_mut(RECORD_HEAD);
+        let (bytes, tag) = rest.split_at_mut(len);
+        head.copy_from_slice(&(len as u32).to_le_bytes());
         let cipher = self.0.cipher();
-        let made = match self.0.protection {
-            Protection::Authenticated => cipher.encrypt_in_place(&mut [], sealed),
-            Protection::Encrypted => {
-                let (head, bytes) = sealed.split_at_mut(RECORD_HEAD);
-                cipher.encrypt_in_place(bytes, head)
-            }
-        };
-        tag.copy_from_slice(&made);
+        tag.copy_from_slice(&match self.0.protection {
+            Protection::Authenticated => cipher.encrypt_in_place(&mut [], bytes),
+            Protection::Encrypted => cipher.encrypt_in_place(bytes, &[]),
+        });
     }
 
     /// All of these bytes in as many records as they need.
@@ -130,27 +127,22 @@ impl Sealer {
 pub struct Opener(Direction);
 
 impl Opener {
-    /// How many bytes the record has that begins so, head and tag included. The length is not verified yet, but within
-    /// the limits.
+    /// How many bytes of the stream are in the record that begins so. The length is within the limits; that it is right
+    /// shows when the record is opened.
     pub fn length(head: [u8; RECORD_HEAD]) -> Result<usize, Error> {
         let len = u32::from_le_bytes(head) as usize;
-        if (1..=MAX_RECORD).contains(&len) { Ok(RECORD_HEAD + len + TAG) } else { Err(Error::Tampered) }
+        if (1..=MAX_RECORD).contains(&len) { Ok(len) } else { Err(Error::Tampered) }
     }
 
-    /// The bytes of the stream in the next record, all of which is here. After an error they mean nothing, and nothing
-    /// that comes after them does.
-    pub fn open<'r>(&mut self, record: &'r mut [u8]) -> Result<&'r mut [u8], Error> {
-        let (sealed, tag) = record.split_last_chunk_mut::<TAG>().ok_or(Error::Tampered)?;
+    /// Turns what lies between the head and the tag of the next record, all of which is here, into bytes of the stream.
+    /// After an error they mean nothing, and nothing that comes after them does.
+    pub fn open(&mut self, bytes: &mut [u8], tag: &[u8; TAG]) -> Result<(), Error> {
         let cipher = self.0.cipher();
         let verified = match self.0.protection {
-            Protection::Authenticated => cipher.decrypt_in_place(&mut [], tag, sealed),
-            Protection::Encrypted => {
-                let (head, bytes) = sealed.split_at_mut_checked(RECORD_HEAD).ok_or(Error::Tampered)?;
-                cipher.decrypt_in_place(bytes, tag, head)
-            }
+            Protection::Authenticated => cipher.decrypt_in_place(&mut [], tag, bytes),
+            Protection::Encrypted => cipher.decrypt_in_place(bytes, tag, &[]),
         };
-        verified.map_err(|_| Error::Tampered)?;
-        sealed.get_mut(RECORD_HEAD..).ok_or(Error::Tampered)
+        verified.map_err(|_| Error::Tampered)
     }
 }
 

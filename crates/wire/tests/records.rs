@@ -33,12 +33,13 @@ fn received(mut opener: Opener, bytes: &[u8]) -> (Vec<u8>, Option<Error>) {
             Ok(length) => length,
             Err(error) => return (out, Some(error)),
         };
-        if rest.len() < length {
+        if rest.len() < RECORD_HEAD + length + TAG {
             break;
         }
-        let (record, after) = rest.split_at_mut(length);
-        match opener.open(record) {
-            Ok(opened) => out.extend_from_slice(opened),
+        let (record, after) = rest.split_at_mut(RECORD_HEAD + length + TAG);
+        let (bytes, tag) = record[RECORD_HEAD..].split_last_chunk_mut().expect("so long");
+        match opener.open(bytes, tag) {
+            Ok(()) => out.extend_from_slice(bytes),
             Err(error) => return (out, Some(error)),
         }
         rest = after;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use pario::Target;
 use pario_transport::Address;
 use pario_wire::greeting::{PREFIX, Prefix};
-use pario_wire::{Opener, RECORD_HEAD};
+use pario_wire::{Opener, RECORD_HEAD, TAG};
 
 use super::site::Site;
 
@@ -106,7 +106,7 @@ fn next(from: &mut TcpStream, greets: bool) -> Option<Vec<u8>> {
     from.read_exact(&mut bytes).ok()?;
     let length = match greets {
         true => PREFIX + Prefix::decode(bytes[..].try_into().ok()?).ok()?.length as usize,
-        false => Opener::length(bytes[..].try_into().ok()?).ok()?,
+        false => RECORD_HEAD + Opener::length(bytes[..].try_into().ok()?).ok()? + TAG,
     };
     let head = bytes.len();
     bytes.resize(length, 0);

@@ -4,4 +4,5 @@ mod calls;
 mod doors;
 mod faults;
 mod listening;
+mod records;
 mod support;
