@@ -78,7 +78,7 @@ mod tests {
             let Get::Fill(fill) = pool.get(FileId(1), block) else { panic!("an empty pool has room") };
             let pin = fill.done(0);
             if bytes > 0 {
-                pin.write(0, &vec![1; bytes]);
+                pin.write(0, &vec![1; bytes]).unwrap();
             }
         }
         drop(pool);

@@ -1,5 +1,7 @@
 //! From a configuration to a running server, and to its end.
 
+use std::io::ErrorKind;
+use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -62,6 +64,10 @@ impl Server {
         };
         let Found { tier, adopted, past, loss } = tier(&config, store)?;
         let before = read_retired(&config.directory);
+        if !config.directory.join(RETIRED).exists() {
+            // If there is no room, or the medium is read-only, the end says so.
+            let _ = note_retired(&config.directory, before);
+        }
         let unit = u64::from(tier.pool.geometry().block);
         let past = past.or_else(|| Past::of(&config.directory, before, unit)).unwrap_or_default();
         Past::remove(&config.directory);
@@ -283,10 +289,23 @@ fn cut_short(Lost { kept, dirty }: Lost) -> String {
 
 /// Removes a pool of which everything is stored, and notes that it was so.
 fn discard(pool: Pool, directory: &Path) -> Result<()> {
-    let (file, fresh) = (directory.join(RETIRED), directory.join("retired.new"));
-    let noted = std::fs::write(&fresh, format!("{:016x}\n", pool.mark()));
-    noted.and_then(|()| std::fs::rename(&fresh, &file)).map_err(|e| Error::System("noting the end", e))?;
+    let noted = note_retired(directory, pool.mark());
+    noted.map_err(|e| Error::System("noting the end", e))?;
     Ok(pool.discard()?)
+}
+
+/// Replaces the note. On a full medium it is written over in place: it is there since the start, and as long as the new one.
+fn note_retired(directory: &Path, mark: u64) -> std::io::Result<()> {
+    let (file, fresh) = (directory.join(RETIRED), directory.join("retired.new"));
+    let note = format!("{mark:016x}\n");
+    match std::fs::write(&fresh, &note).and_then(|()| std::fs::rename(&fresh, &file)) {
+        Err(e) if matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+            // What there is of it is of no use.
+            let _ = std::fs::remove_file(&fresh);
+            std::fs::OpenOptions::new().write(true).open(&file)?.write_all_at(note.as_bytes(), 0)
+        }
+        outcome => outcome,
+    }
 }
 
 /// The last pool that was removed so; 0 if there was none.

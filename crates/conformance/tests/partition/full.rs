@@ -194,3 +194,40 @@ fn room_that_others_take_is_an_error_of_the_sync_until_it_is_back() {
     open(&site.client(), "/late").read_exact_at(&mut back, 0).expect("it is there");
     assert!(back == accepted);
 }
+
+/// Others have taken every byte of the storage that has the names and the data.
+#[test]
+fn a_disk_without_a_byte_of_room_can_be_stopped_started_read_and_cleared() {
+    let mut site = Site::new(Shape::new(1));
+    if !site.mount(0, "24m") {
+        return;
+    }
+    site.start();
+    let bytes = Dice::new(1).bytes(3 << 20);
+    let client = site.client();
+    for path in ["/kept", "/removed"] {
+        let file = open(&client, path);
+        file.write_at(&bytes, 0)
+            .and_then(|()| file.sync())
+            .and_then(|()| file.close())
+            .expect("there is room");
+    }
+    let ballast = site.data(0).join("ballast");
+    take_all(&ballast);
+    drop(client);
+    site.stop();
+    site.start();
+    let client = site.client();
+    let mut back = vec![0; bytes.len()];
+    let kept = client.open("/kept", OpenOptions::new().read(true)).expect("it is there");
+    kept.read_exact_at(&mut back, 0).expect("it can be read");
+    assert!(back == bytes);
+    kept.close().expect("nothing was written");
+    client.remove_file("/removed").expect("removing takes no room");
+    drop(client);
+    site.stop();
+    fs::remove_file(&ballast).expect("it is ours");
+    site.start();
+    let other = open(&site.client(), "/other");
+    soon("there is room again", || other.write_at(&bytes, 0).and_then(|()| other.sync()).is_ok());
+}
