@@ -188,7 +188,10 @@ fn a_read_only_disk_can_be_read_and_is_the_writers_error() {
     // What cannot be stored is not given up either.
     let down = site.try_pario(&["down", "trial"]);
     let said = String::from_utf8_lossy(&down.stderr).into_owned();
-    assert!(!down.status.success() && said.contains("Read-only") && said.lines().count() == 1, "{said}");
+    assert!(
+        !down.status.success() && said.contains("Read-only") && said.trim().lines().count() == 2,
+        "{said}"
+    );
     site.remount("rw");
     site.start();
     let client = site.client();
