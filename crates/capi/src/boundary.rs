@@ -1,12 +1,16 @@
 //! What every exported function has around it: pass-through, panic boundary, error handling.
 
 use std::ffi::{CStr, c_int, c_void};
+use std::io::Write;
+use std::mem::ManuallyDrop;
+use std::os::fd::FromRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use pario_mpi_host::{Host, host};
-use pario_mpiio::{Error, File, Result, env, handles, say, tracing};
+use pario_mpiio::{Error, File, Result, env, handles, is_forked, say, tracing, watch_forks};
 use pario_trace::{Op, StatsTo, counters};
 use pario_units::ErrorKind;
 
@@ -18,14 +22,21 @@ pub(crate) enum Mode {
     Pario(&'static Host),
     /// The host itself.
     PassThrough,
+    /// Nobody: this process was forked by one that Pario serves.
+    Forked,
 }
 
 /// Decided at the first call.
 pub(crate) fn mode() -> &'static Mode {
     static MODE: OnceLock<Mode> = OnceLock::new();
+    // Before anything that a thread of the parent may have locked.
+    if is_forked() {
+        return &Mode::Forked;
+    }
     MODE.get_or_init(|| match host() {
         Ok(_) if env().disable => Mode::PassThrough,
         Ok(host) => {
+            watch_forks();
             if let Err(e) = host.at_finalize(at_finalize) {
                 say(&format!("no hook at MPI_Finalize ({e}): close every file before it"));
             }
@@ -52,13 +63,30 @@ pub(crate) fn host_function(name: &'static CStr) -> Option<*const c_void> {
     found
 }
 
-/// What a function returns that the host does not have: MPI_ERR_INTERN where the ABI is known.
+/// What a function returns that nobody serves: MPI_ERR_INTERN if the host does not have it, MPI_ERR_FILE in a forked child,
+/// where the ABI is known.
 pub(crate) fn no_such_function() -> c_int {
-    host().map_or(16, |host| host.class(ErrorKind::Intern))
+    let kind = if is_forked() { ErrorKind::File } else { ErrorKind::Intern };
+    host().map_or(16, |host| host.class(kind))
+}
+
+/// Says once why nothing is done in a forked child, past all locks, which may be those of the parent's threads.
+pub(crate) fn complain_of_fork() {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if !SAID.swap(true, Ordering::Relaxed) {
+        let line = b"pario: a forked child cannot use the files of its parent: use them in the parent, or execute another \
+                     program\n";
+        // SAFETY: not closed here; where the program has closed it, writing fails.
+        let stderr = ManuallyDrop::new(unsafe { std::fs::File::from_raw_fd(2) });
+        let _ = (&*stderr).write_all(line);
+    }
 }
 
 /// MPI_Finalize has begun: nothing may be left under way, and who asked gets the counters.
 fn at_finalize() {
+    if is_forked() {
+        return;
+    }
     let settled = catch_unwind(|| {
         pario_mpiio::settle_all();
         tracing::finish();
@@ -175,6 +203,10 @@ macro_rules! export {
         pub unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
             match $crate::boundary::mode() {
                 $crate::boundary::Mode::Pario($host) => $body,
+                $crate::boundary::Mode::Forked => {
+                    $crate::boundary::complain_of_fork();
+                    $missing
+                }
                 $crate::boundary::Mode::PassThrough => {
                     static THEIRS: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
                     let theirs = THEIRS.get_or_init(|| {

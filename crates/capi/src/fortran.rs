@@ -46,6 +46,7 @@ unsafe fn create_errhandler(
             }
             None => no_such_function(),
         },
+        Mode::Forked => no_such_function(),
     };
     if !ierror.is_null() {
         // SAFETY: the caller's.

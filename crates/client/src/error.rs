@@ -20,6 +20,8 @@ pub enum Error {
         /// What it said.
         failure: Failure,
     },
+    /// This process was forked by the one that uses the partition.
+    Forked,
     /// A server was not to be reached, or did not answer in time.
     Unreachable {
         /// The partition.
@@ -165,6 +167,7 @@ impl Error {
             Error::Gone(_) => ErrorKind::NoSuchFile,
             Error::Registry(cause) => cause.kind(),
             Error::NotOpenFor(_) => ErrorKind::Access,
+            Error::Forked => ErrorKind::File,
             Error::Options(_) => ErrorKind::Amode,
             Error::TooFar { .. } | Error::View { .. } => ErrorKind::Arg,
             Error::Short { .. } | Error::Random(_) => ErrorKind::Io,
@@ -229,6 +232,9 @@ impl fmt::Display for Error {
             Error::Registry(cause) => cause.fmt(f),
             Error::Target(what) => f.write_str(what),
             Error::Options(why) => write!(f, "the file cannot be opened that way: {why}"),
+            Error::Forked => f.write_str(
+                "this process was forked by the one that uses the partition: execute another program, or open the partition there",
+            ),
             Error::NotOpenFor(what) => write!(f, "the file is not open for {what}"),
             Error::TooFar { offset, len } => {
                 write!(f, "{len} bytes at offset {offset} reach beyond the largest file (2^63 - 1 bytes)")

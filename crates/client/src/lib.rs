@@ -48,7 +48,7 @@ pub use metadata::Metadata;
 pub use names::{DirEntry, ReadDir};
 pub use options::OpenOptions;
 pub use pario_layout::{Kept, Layout, Striping, Table, TableId};
-pub use pario_transport::Address;
+pub use pario_transport::{Address, is_forked, watch_forks};
 pub use pario_units::{ErrorKind, FileId, Offset, PartitionId, Pos, ServerId};
 pub use pario_wire::Secret;
 pub use pario_wire::greeting::Role;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-use pario_transport::{Connection, Tuning};
+use pario_transport::{Connection, Tuning, is_forked};
 use pario_units::{RequestId, Retry, ServerId};
 use pario_wire::greeting::{Hello, Welcome};
 use pario_wire::{Envelope, Reply, Request};
@@ -145,6 +145,10 @@ impl Link {
 
     /// Waits for the turn.
     pub fn hold<'a>(&'a self, core: &'a Core, deadline: Instant) -> Result<Held<'a>> {
+        // A child's copies of locks may be held by threads that it has not.
+        if is_forked() {
+            return Err(Error::Forked);
+        }
         let since = Instant::now();
         let mut turn = lock(&self.turn);
         loop {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use pario_layout::{Layout, Table};
+use pario_transport::is_forked;
 use pario_units::{ErrorKind, FileId, ServerId, Stamp};
 use pario_wire::message::{self, Access, Attributes, Size, Written};
 use pario_wire::{Reply, Request};
@@ -177,13 +178,20 @@ impl Open {
         }
     }
 
+    #[inline]
     pub fn reads(&self) -> Result<()> {
+        if is_forked() {
+            return Err(Error::Forked);
+        }
         if self.access == Access::Write { Err(Error::NotOpenFor("reading")) } else { Ok(()) }
     }
 
     /// Before every write: an error if the file is not open for that, or if a truncation that failed may still destroy it.
     #[inline]
     pub fn writes(&self) -> Result<()> {
+        if is_forked() {
+            return Err(Error::Forked);
+        }
         if self.access == Access::Read {
             return Err(Error::NotOpenFor("writing"));
         }

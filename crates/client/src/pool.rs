@@ -1,5 +1,6 @@
 //! A server's pool as this process uses it: mapped memory, and where in it blocks were last seen.
 
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,8 +25,12 @@ impl Local {
         let mapped = Mapped::open(pool, LedgerId(ledger))?;
         let geometry = mapped.geometry();
         let count = (geometry.slots as usize * 2).next_power_of_two().min(MOST_HINTS);
-        let hints = std::iter::repeat_with(AtomicU64::default).take(count).collect();
-        Ok(Local { mapped, block: u64::from(geometry.block), looks_up, hints })
+        // So much memory that a process may not have it; messages do as well.
+        let mut hints = Vec::new();
+        hints.try_reserve_exact(count).map_err(|_| pario_cache::Error::Map(ErrorKind::OutOfMemory.into()))?;
+        hints.resize_with(count, AtomicU64::default);
+        let (block, hints) = (u64::from(geometry.block), hints.into_boxed_slice());
+        Ok(Local { mapped, block, looks_up, hints })
     }
 
     /// Bytes of a block.

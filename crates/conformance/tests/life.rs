@@ -4,8 +4,8 @@
 mod table;
 
 use pario_conformance::partition::{Partition, Site};
-use pario_conformance::{BOTH, Host, Output, scratch};
-use table::table_run;
+use pario_conformance::{BOTH, Host, Output, Scratch, libpario, scratch};
+use table::{all_hold, table_run};
 
 /// Bytes of one rank in a row, and how many rows (`life.c`).
 const PIECE: usize = 100;
@@ -55,5 +55,50 @@ fn what_was_synced_outlives_its_ranks() {
             let output = table_run(host, 2, "life", &dir).arg(what).run();
             is_written(&std::fs::read(dir.join("life")).expect("it is there"), 2, &output);
         }
+    }
+}
+
+/// The program on plain files and on partitions, on both MPIs, by several ways to access files.
+fn everywhere(what: &str) {
+    let partition = Partition::up(2, 65536, "4M");
+    for host in BOTH {
+        let dir = scratch();
+        all_hold(&table_run(host, 2, "life", &dir).arg(what).run());
+        for (hints, nodes) in [("", &[][..]), ("pario_tier1=enable", &[]), ("", &[0, 1])] {
+            let (dir, site) = (scratch(), Site { partition: &partition, hints, nodes });
+            all_hold(&table_run(host, 2, "life", &dir).arg(what).on(&site, dir.path()).run());
+        }
+    }
+}
+
+#[test]
+fn a_forked_childs_calls_fail_and_its_parent_goes_on() {
+    everywhere("forks");
+}
+
+#[test]
+fn a_program_that_a_rank_executes_inherits_nothing() {
+    everywhere("execs");
+}
+
+#[test]
+fn a_lack_of_descriptors_is_an_error_and_no_more() {
+    everywhere("files");
+}
+
+#[test]
+fn a_lack_of_memory_is_an_error_and_no_more() {
+    everywhere("memory");
+}
+
+#[test]
+fn a_program_that_closes_the_library_goes_on() {
+    let partition = Partition::up(2, 65536, "4M");
+    for host in BOTH {
+        let run = |dir: &Scratch| table_run(host, 2, "unloaded", dir).arg(libpario()).preload(false);
+        let dir = scratch();
+        all_hold(&run(&dir).run());
+        let site = Site { partition: &partition, hints: "", nodes: &[] };
+        all_hold(&run(&dir).on(&site, dir.path()).run());
     }
 }

@@ -40,4 +40,5 @@ pub use env::{Env, env, say};
 pub use error::{Error, Result};
 pub use file::File;
 pub use open::{OpenRequest, close, delete, open, settle_all};
+pub use pario_client::{is_forked, watch_forks};
 pub use worker::Ticket;

@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Instant;
 
 use pario_units::{RequestId, ServerId};
@@ -17,6 +17,7 @@ use pario_wire::{Envelope, Head, Intake, Opener, Reply, Request, Sealer, Secret,
 
 use crate::address::Address;
 use crate::error::{Action, Error};
+use crate::fork::Unshared;
 use crate::greet::greet;
 use crate::patience::Patience;
 use crate::records::{ReadError, RecordReader, RecordWriter};
@@ -39,6 +40,8 @@ pub struct Connection {
 
 #[derive(Debug)]
 struct Live {
+    /// Before the stream, which it speaks of.
+    _unshared: Unshared,
     stream: Stream,
     lines: Lines,
     out: Vec<u8>,
@@ -107,12 +110,13 @@ impl Connection {
         secret: &Secret,
         deadline: Instant,
     ) -> Result<(Connection, Welcome, Option<OwnedFd>), Error> {
+        let unshared = Unshared::new(stream.as_fd().as_raw_fd());
         let patience = Patience { stream: &stream, peer: &peer, action: Action::Greet, deadline };
         stream.set_nonblocking(true).map_err(|error| patience.failed(error))?;
         let (welcome, pool, keys) = greet(&patience, hello, secret)?;
         let (sealer, opener) = keys.ends(Side::Client);
         let lines = Lines::new(sealer, opener);
-        let live = Some(Live { stream, lines, out: Vec::new() });
+        let live = Some(Live { _unshared: unshared, stream, lines, out: Vec::new() });
         Ok((Connection { peer, live }, welcome, pool))
     }
 
@@ -170,7 +174,7 @@ impl Connection {
         if !self.has_room_for(request) {
             return Err(Error::Full { peer: self.peer.clone() });
         }
-        let Some(Live { stream, lines, out }) = &mut self.live else {
+        let Some(Live { _unshared: _, stream, lines, out }) = &mut self.live else {
             return Err(Error::Dead { peer: self.peer.clone() });
         };
         same_length(request.payload(), payload.iter().map(|slice| slice.len()))?;

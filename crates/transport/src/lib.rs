@@ -10,6 +10,7 @@
 mod address;
 mod connection;
 mod error;
+mod fork;
 mod greet;
 mod handshake;
 mod listener;
@@ -21,6 +22,7 @@ mod sys;
 pub use address::Address;
 pub use connection::{Connection, MOST_OUTSTANDING, MOST_OUTSTANDING_BYTES};
 pub use error::{Action, Error};
+pub use fork::{is_forked, watch_forks};
 pub use handshake::{Accepted, Door, Handshake, Step};
 pub use listener::Listener;
 pub use records::{ReadError, RecordReader, RecordWriter};

@@ -10,6 +10,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use pario_units::ClientId;
@@ -20,6 +21,34 @@ const MOST_SLICES: usize = 1024;
 
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Has a function called in children that this process forks, by the thread that comes back from `fork` there.
+pub fn at_fork(child: fn()) {
+    static CHILD: AtomicUsize = AtomicUsize::new(0);
+    unsafe extern "C" fn run() {
+        let child = CHILD.load(Ordering::Relaxed);
+        // SAFETY: the function that was stored below, before this one was made known.
+        unsafe { mem::transmute::<usize, fn()>(child)() };
+    }
+    CHILD.store(child as usize, Ordering::Relaxed);
+    // SAFETY: the function stays where it is: the library is never unloaded. Should there be no memory for it, children
+    // are as they would be without it.
+    let _ = unsafe { libc::pthread_atfork(None, None, Some(run)) };
+}
+
+/// Makes a descriptor one of `/dev/null`, or closes it. For children of a process with several threads.
+pub fn make_null(descriptor: RawFd) {
+    // SAFETY: the name is a C string; the other calls have no memory involved. All may be called in such children.
+    unsafe {
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+        if null < 0 || libc::dup3(null, descriptor, libc::O_CLOEXEC) < 0 {
+            libc::close(descriptor);
+        }
+        if null >= 0 {
+            libc::close(null);
+        }
+    }
 }
 
 /// This process's effective user.

@@ -1,0 +1,69 @@
+//! Children that a program forks.
+//!
+//! A child has copies of its parent's connections, and must not use them: two processes would talk on one line. It must not
+//! keep them open either, or servers would not see the end of the parent. So in a child every descriptor of a
+//! connection becomes one of `/dev/null`, which keeps its number from being taken by something else that the
+//! child's copies of our objects would then close; and whoever asks [`is_forked`] is told.
+
+use std::os::fd::RawFd;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::sys;
+
+/// Descriptors beyond this stay what they are in a child.
+const MOST: usize = 1 << 16;
+
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// A bit for each descriptor that is a connection: to be read in a child, where no lock can be trusted.
+static CONNECTIONS: [AtomicU64; MOST / 64] = [const { AtomicU64::new(0) }; MOST / 64];
+
+/// Whether this process was forked by one that had called [`watch_forks`], and has not executed another program.
+#[inline]
+pub fn is_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
+/// From now on children know that they are.
+pub fn watch_forks() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| sys::at_fork(in_child));
+}
+
+/// In a child, before anything else runs there. Allocates nothing and waits for nobody.
+fn in_child() {
+    FORKED.store(true, Ordering::Relaxed);
+    for (index, word) in CONNECTIONS.iter().enumerate() {
+        let mut bits = word.load(Ordering::Relaxed);
+        while bits != 0 {
+            sys::make_null((index * 64) as RawFd + bits.trailing_zeros() as RawFd);
+            bits &= bits - 1;
+        }
+    }
+}
+
+/// A descriptor that children do not keep, as long as this lives: it goes before the descriptor does.
+#[derive(Debug)]
+pub(crate) struct Unshared(usize);
+
+impl Unshared {
+    pub fn new(descriptor: RawFd) -> Unshared {
+        watch_forks();
+        let unshared = Unshared(usize::try_from(descriptor).unwrap_or(MOST));
+        unshared.change(|word, bit| word.fetch_or(bit, Ordering::Relaxed));
+        unshared
+    }
+
+    fn change(&self, how: impl Fn(&AtomicU64, u64) -> u64) {
+        if let Some(word) = CONNECTIONS.get(self.0 / 64) {
+            how(word, 1 << (self.0 % 64));
+        }
+    }
+}
+
+impl Drop for Unshared {
+    fn drop(&mut self) {
+        self.change(|word, bit| word.fetch_and(!bit, Ordering::Relaxed));
+    }
+}
