@@ -127,10 +127,13 @@ impl Contents {
             let over = || (circumstances.over)(call.worker);
             let (mut end, mut succeeded) = (call.end.unwrap_or_else(over), call.succeeded());
             if matches!(call.op, Op::Write { kept: true, .. }) {
-                // The first that is told of a loss is the only one.
-                let saver = savers.iter().find(|saver| saver.worker == call.worker && saver.start >= end);
-                end = saver.and_then(|saver| saver.end).unwrap_or_else(over);
-                succeeded &= saver.is_some_and(|saver| saver.succeeded());
+                let own = |other: &Call| other.worker == call.worker && other.start >= end;
+                let saver = savers.iter().find(|saver| own(saver));
+                let until = saver.and_then(|saver| saver.end).unwrap_or_else(over);
+                // Of a loss only one call is told, which may be any.
+                let told = calls.iter().any(|other| own(other) && other.start < until && other.failure().is_some());
+                succeeded &= saver.is_some_and(|saver| saver.succeeded()) && !told;
+                end = until;
             }
             let saves = |saver: &&&Call| {
                 let own = saver.worker == call.worker || matches!(saver.op, Op::Sync { .. });

@@ -69,6 +69,8 @@ pub(super) struct Round {
     /// When all memory was lost.
     pub losses: Vec<Nanos>,
     pub was_full: bool,
+    /// How often servers ended in order.
+    pub downs: u32,
 }
 
 impl Round {

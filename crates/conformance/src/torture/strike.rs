@@ -65,6 +65,7 @@ impl Session<'_> {
             Fault::TermServer { server } => {
                 if let Some(process) = self.cluster.process(server) {
                     process.signal("-TERM");
+                    self.round.downs += 1;
                     let until = Instant::now() + Duration::from_secs(30);
                     while !process.is_gone() {
                         if Instant::now() > until {
@@ -116,6 +117,7 @@ impl Session<'_> {
 
     /// `pario down`, which has to succeed if the storage has room.
     pub(super) fn down(&mut self) -> Result<(), Violation> {
+        self.round.downs += 1;
         let said = self.cluster.pario(&["down", NAME]).map_err(io)?;
         self.note(&format!("down: {:?} {}", said.status.and_then(|status| status.code()), said.text));
         if !said.succeeded() {

@@ -100,6 +100,10 @@ impl Session<'_> {
         let expected = match kind {
             "Unreachable" | "FileInUse" => true,
             "NoSpace" => self.round.was_full,
+            // Whoever keeps blocks in its own memory and cannot store them in time loses them, and is told.
+            "Io" if text.contains("did not store in time") => true,
+            // A client that missed all of a server's life between two downs cannot know that all was stored.
+            "Io" if text.contains("its cache was lost") => self.round.downs > 1,
             "NoSuchFile" | "FileExists" => super::names::is_change(&call.op),
             _ => false,
         };
