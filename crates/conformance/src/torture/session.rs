@@ -247,7 +247,7 @@ impl<'a> Session<'a> {
             journal: self.cluster.dir.join(format!("worker-{worker:04}")),
             millis,
             far: self.dice.one_in(3),
-            keeps: self.dice.one_in(4),
+            keeps: self.dice.one_in(8),
             files: self.files.len(),
             doom,
         }
