@@ -131,7 +131,8 @@ impl Contents {
                 let saver = savers.iter().find(|saver| own(saver));
                 let until = saver.and_then(|saver| saver.end).unwrap_or_else(over);
                 // Of a loss only one call is told, which may be any.
-                let told = calls.iter().any(|other| own(other) && other.start < until && other.failure().is_some());
+                let told =
+                    calls.iter().any(|other| own(other) && other.start < until && other.failure().is_some());
                 succeeded &= saver.is_some_and(|saver| saver.succeeded()) && !told;
                 end = until;
             }
@@ -198,9 +199,12 @@ impl Read<'_> {
 
     /// The size is within these bounds, which were seen.
     fn size(&self, least: u64, most: u64) -> Result<(), String> {
+        // While a truncation is under way, and after one that was not finished, servers have it or not: the size that
+        // follows from what they have may be less than the old one and the new one.
+        let floor = |cut: &Event, size: u64| if self.is_definite(cut) { size } else { 0 };
         let smallest = |reach: u64, start: Nanos| {
             let later = self.cuts().filter(|(cut, _)| cut.end > start);
-            later.map(|(_, size)| size).fold(reach, u64::min)
+            later.map(|(cut, size)| floor(cut, size)).fold(reach, u64::min)
         };
         let of_base = smallest(self.contents.base.len() as u64, self.contents.since);
         let definite = self.contents.events.iter().filter(|event| self.is_definite(event));
@@ -421,8 +425,8 @@ mod tests {
         let calls =
             [call(1, write(1, 0, 100), 10, Some(20)), call(2, Op::SetLen { file: 0, size: 40 }, 30, None)];
         let done = contents(&calls);
-        assert!(size(&done, 50, 100) && size(&done, 50, 40) && size(&done, 50, 70));
-        assert!(!size(&done, 50, 39) && !size(&done, 50, 101));
+        assert!(size(&done, 50, 100) && size(&done, 50, 40) && size(&done, 50, 70) && size(&done, 50, 39));
+        assert!(!size(&done, 50, 101));
         let calls = [calls[0].clone(), call(2, Op::SetLen { file: 0, size: 40 }, 30, Some(40))];
         let done = contents(&calls);
         assert!(size(&done, 50, 40) && !size(&done, 50, 100) && !size(&done, 50, 41));

@@ -115,13 +115,22 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// `pario down`, which has to succeed if the storage has room.
+    /// `pario down`, which has to succeed in the end: it may fail, and say so, while a killed server is still about to end or its
+    /// storage has no room.
     pub(super) fn down(&mut self) -> Result<(), Violation> {
         self.round.downs += 1;
-        let said = self.cluster.pario(&["down", NAME]).map_err(io)?;
-        self.note(&format!("down: {:?} {}", said.status.and_then(|status| status.code()), said.text));
-        if !said.succeeded() {
-            return Err(format!("pario down failed: {:?} {}", said.status, said.text));
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            let said = self.cluster.pario(&["down", NAME]).map_err(io)?;
+            self.note(&format!("down: {:?} {}", said.status.and_then(|status| status.code()), said.text));
+            if said.succeeded() {
+                break;
+            }
+            self.tally.refused();
+            if said.status.is_none() || Instant::now() > until {
+                return Err(format!("pario down failed: {:?} {}", said.status, said.text));
+            }
+            std::thread::sleep(Duration::from_millis(100));
         }
         match self.cluster.wait_until_gone(Duration::from_secs(10)) {
             true => Ok(()),

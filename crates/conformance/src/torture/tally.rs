@@ -17,6 +17,7 @@ struct Counts {
     calls: u64,
     bytes: u64,
     deaths: u64,
+    refused: u64,
     faults: BTreeMap<String, u64>,
 }
 
@@ -47,6 +48,11 @@ impl Tally {
         self.counts().deaths += 1;
     }
 
+    /// `pario down` failed, and said why.
+    pub fn refused(&self) {
+        self.counts().refused += 1;
+    }
+
     /// A fault happened.
     pub fn fault(&self, kind: Kind) {
         *self.counts().faults.entry(kind.to_string()).or_default() += 1;
@@ -56,12 +62,13 @@ impl Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = self.counts();
-        let Counts { sessions, rounds, calls, bytes, deaths, faults } = &*counts;
+        let Counts { sessions, rounds, calls, bytes, deaths, refused, faults } = &*counts;
         let mib = bytes >> 20;
         write!(
             f,
             "{sessions} sessions, {rounds} rounds, {calls} calls and {mib} MiB judged; {deaths} clients killed"
         )?;
-        faults.iter().try_for_each(|(kind, count)| write!(f, ", {kind} {count}"))
+        faults.iter().try_for_each(|(kind, count)| write!(f, ", {kind} {count}"))?;
+        write!(f, "; {refused} downs refused")
     }
 }
