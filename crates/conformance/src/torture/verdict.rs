@@ -102,6 +102,8 @@ impl Session<'_> {
             "NoSpace" => self.round.was_full,
             // Whoever keeps blocks in its own memory and cannot store them in time loses them, and is told.
             "Io" if text.contains("did not store in time") => true,
+            // The metadata server did not wait for its end, and made sure that it never happens.
+            "Io" if text.contains("and is void") => matches!(call.op, Op::SetLen { .. } | Op::Open { .. }),
             // A client that missed all of a server's life between two downs cannot know that all was stored.
             "Io" if text.contains("its cache was lost") => self.round.downs > 1,
             "NoSuchFile" | "FileExists" => super::names::is_change(&call.op),
