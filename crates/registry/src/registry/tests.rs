@@ -272,3 +272,68 @@ fn a_lock_held_too_long_names_its_holder() {
         assert!(matches!(registry.lock_partition(name, Duration::ZERO), Err(Error::NoPartition(_))));
     }
 }
+
+/// Numbers that look random (xorshift).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 8) as usize % limit
+    }
+}
+
+/// What a loss of power leaves of a draft that was not flushed: any of its bytes, or no file at all.
+fn spoil_draft(path: &Path, dice: &mut Dice) {
+    let Ok(mut bytes) = std::fs::read(path) else { return };
+    let cut = dice.below(bytes.len() + 1);
+    match dice.below(3) {
+        0 => std::fs::remove_file(path).expect("it is there"),
+        1 => std::fs::write(path, &bytes[..cut]).expect("written"),
+        _ => {
+            bytes[cut..].fill(0);
+            std::fs::write(path, bytes).expect("written");
+        }
+    }
+}
+
+#[test]
+fn the_registry_keeps_its_promises_on_faulty_storage() {
+    const STEPS: [Step; 6] =
+        [Step::Create, Step::WriteHalf, Step::WriteRest, Step::Sync, Step::Rename, Step::SyncDirectory];
+    let memory = Path::new("/dev/shm");
+    let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    let scratch = Scratch::at(base.join(format!("pario-registry-{}-faulty", std::process::id())));
+    let (file, draft) = (scratch.path("home/registry.json"), scratch.path("home/registry.new"));
+    open(&scratch).create(&description("kept"), "0").expect("created");
+    for seed in 1..3000u64 {
+        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let before = std::fs::read(&file).expect("there");
+        let old = open(&scratch).get("kept").expect("whole").host;
+        let new = seed.to_string();
+        // A step that fails with an error, or at which power is lost; or none.
+        let at = dice.below(STEPS.len() + 2);
+        let mut registry = open(&scratch);
+        let errno = [5, 28, 30][dice.below(3)];
+        registry.check = Box::new(move |step| match STEPS.get(at) {
+            Some(failing) if *failing == step => Err(io::Error::from_raw_os_error(errno)),
+            _ => Ok(()),
+        });
+        let done = registry.update("kept", |entry| entry.host.clone_from(&new)).is_ok();
+        if dice.below(2) == 0 {
+            spoil_draft(&draft, &mut dice);
+            // A name whose directory was not flushed may be the old one again.
+            if STEPS.get(at) == Some(&Step::SyncDirectory) && dice.below(2) == 0 {
+                std::fs::write(&file, &before).expect("written");
+            }
+        }
+        let found = open(&scratch).get("kept").expect("whole").host;
+        match done {
+            true => assert_eq!(found, new, "seed {seed}: it was said to be done"),
+            false => assert!(found == old || found == new, "seed {seed}"),
+        }
+        assert_eq!(done, at >= STEPS.len(), "seed {seed}: a failed step is told");
+    }
+}
