@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pario_cache::LedgerId;
 use pario_shm::Process;
@@ -16,6 +16,7 @@ use pario_transport::{Door, Handshake, Listener, Stream, fresh_nonce};
 use pario_units::{ClientId, FileId};
 use pario_wire::greeting::{Hello, Role, Welcome};
 
+use crate::admission::{Admission, Admissions, Kind};
 use crate::config::Config;
 use crate::ending::Ending;
 use crate::error::{Error, Result};
@@ -26,7 +27,7 @@ use crate::peers::Peers;
 use crate::pulse::{BEAT, Pulse};
 use crate::session::{GREETING, Next, Session, Who};
 use crate::status::Counters;
-use crate::sys::{Bell, EVENTS, Events, Interest, Poll};
+use crate::sys::{self, Bell, EVENTS, Events, Interest, Poll};
 use crate::tallies::Tallies;
 use crate::tier::Tier;
 use crate::timers::Timers;
@@ -41,8 +42,11 @@ const SESSIONS: u64 = 16;
 /// Whom those belong to who have not greeted yet.
 const NOBODY: Program = 0;
 
-/// Connections beyond this are closed at once.
-const MOST_SESSIONS: usize = 4096;
+/// Connections that are taken at a time, before others have their turn.
+const AT_A_TIME: usize = 64;
+
+/// How long no connection is taken when there is no descriptor for one.
+const NO_DESCRIPTOR: Duration = Duration::from_millis(100);
 
 pub(crate) struct Core {
     pub config: Config,
@@ -60,6 +64,7 @@ pub(crate) struct Core {
     pub pulse: Pulse,
     listeners: Vec<Listener>,
     sessions: Mutex<HashMap<u64, Seat>>,
+    admissions: Mutex<Admissions>,
     /// Sessions that wait for a worker.
     waiting: Mutex<Turns>,
     /// Workers that wait for an event; counted while the above is held.
@@ -120,6 +125,7 @@ impl Core {
             bell,
             listeners,
             sessions: Mutex::default(),
+            admissions: Mutex::new(Admissions::new(sys::raise_descriptor_limit())),
             waiting: Mutex::default(),
             asleep: AtomicUsize::new(0),
             clients: Mutex::default(),
@@ -224,6 +230,7 @@ impl Core {
         hello: &Hello,
         stream: &Stream,
     ) -> (Who, Welcome, Option<BorrowedFd<'_>>) {
+        lock(&self.admissions).greeted(number, kind(stream));
         if let Some(names) = &self.names {
             names.arrived(hello.client);
         }
@@ -273,13 +280,17 @@ impl Core {
 
     fn accept(&self, number: u64) {
         let listener = &self.listeners[(number - LISTENERS) as usize];
-        loop {
+        for _ in 0..AT_A_TIME {
             match listener.accept() {
                 Ok(Some(stream)) => self.welcome(stream),
                 Ok(None) => break,
                 Err(e) => {
                     self.counters.remember(format!("accepting a connection: {e}"));
-                    break;
+                    // Those who wait make the listener ready all the time: looking at it again at once would be all that
+                    // this worker does.
+                    let oldest = lock(&self.admissions).oldest_ungreeted();
+                    oldest.into_iter().for_each(|oldest| self.expel(oldest));
+                    return self.timers.set(Instant::now() + NO_DESCRIPTOR, number);
                 }
             }
         }
@@ -288,13 +299,21 @@ impl Core {
 
     fn welcome(&self, stream: Stream) {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut sessions = lock(&self.sessions);
-        if sessions.len() >= MOST_SESSIONS {
-            self.counters.refused.add(1);
-            return self.counters.remember("closed a connection: there are too many".into());
+        let admission = lock(&self.admissions).come(number, kind(&stream));
+        match admission {
+            Admission::Taken => {}
+            Admission::Instead(oldest) => {
+                self.counters.refused.add(1);
+                self.expel(oldest);
+            }
+            Admission::Refused => {
+                self.counters.refused.add(1);
+                return self.counters.remember("closed a connection: there are too many".into());
+            }
         }
         let now = Instant::now();
         let Ok(nonce) = fresh_nonce() else {
+            lock(&self.admissions).left(number);
             return self.counters.remember("closed a connection: the system has no random numbers".into());
         };
         let peer = if stream.is_local() { "a process of this host" } else { "another host" };
@@ -302,8 +321,7 @@ impl Core {
         let handshake = Handshake::new(self.door.clone(), peer.into(), user, nonce);
         let session = Session::new(stream, handshake, now);
         let session = Arc::new(Mutex::new(session));
-        sessions.insert(number, Seat { program: NOBODY, session: Arc::clone(&session) });
-        drop(sessions);
+        lock(&self.sessions).insert(number, Seat { program: NOBODY, session: Arc::clone(&session) });
         self.timers.set(now + GREETING, number);
         let session = lock(&session);
         let watched = self.poll.add(session.stream.as_fd(), number, Interest::Read);
@@ -353,6 +371,7 @@ impl Core {
 
     fn end(&self, number: u64) {
         lock(&self.sessions).remove(&number);
+        lock(&self.admissions).left(number);
     }
 
     /// A client has one connection; if it comes again, what it asked on an older one must not be done any more.
@@ -375,6 +394,7 @@ impl Core {
 
     fn expel(&self, number: u64) {
         let Some(seat) = lock(&self.sessions).remove(&number) else { return };
+        lock(&self.admissions).left(number);
         let (who, opened) = {
             let mut session = lock(&seat.session);
             (session.close(), session.take_opened_away())
@@ -425,6 +445,10 @@ impl Core {
             self.counters.remember(format!("epoll: {e}"));
         }
     }
+}
+
+fn kind(stream: &Stream) -> Kind {
+    if stream.is_local() { Kind::Local } else { Kind::Far }
 }
 
 /// A lock, also after some other thread's panic: what it guards is changed in single steps.

@@ -11,6 +11,7 @@
 
 #![deny(unsafe_code)]
 
+mod admission;
 mod apply;
 mod config;
 mod core;

@@ -57,6 +57,8 @@ pub struct Started {
 impl Server {
     /// Starts all threads; clients can connect when this returns.
     pub fn start(config: Config) -> Result<Server> {
+        // Before the store, which takes a part of the limit.
+        sys::raise_descriptor_limit();
         let store = FileStore::open(&config.directory, config.block as usize, store_identity(&config))?;
         let store: Box<dyn Store> = match config.store_delay.is_zero() {
             true => Box::new(store),

@@ -111,6 +111,19 @@ pub(crate) fn is_gone(socket: BorrowedFd<'_>) -> bool {
     unsafe { libc::poll(&mut poll, 1, 0) > 0 }
 }
 
+/// Lets this process have as many descriptors as it may; how many these are.
+pub(crate) fn raise_descriptor_limit() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 1024, rlim_max: 1024 };
+    // SAFETY: the structure is a local that the call fills in. If it fails, the usual limit is a fair guess.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    let raised = libc::rlimit { rlim_cur: limit.rlim_max, ..limit };
+    // SAFETY: a local that the call reads.
+    if unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raised) } == 0 {
+        limit = raised;
+    }
+    usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
+}
+
 /// This thread runs when others of the machine do not need its processor. Whether that could be said does not matter.
 pub(crate) fn step_back() {
     const NICE: i32 = 10;

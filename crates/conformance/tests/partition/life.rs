@@ -229,3 +229,38 @@ fn down_and_up_work_while_a_server_waits_to_be_started() {
     site.start();
     expect_there(&site, "/file", &bytes);
 }
+
+/// Connections that never say anything are closed by the server, oldest first; whoever greets gets in and is served.
+#[test]
+fn strangers_that_say_nothing_keep_nobody_out() {
+    let site = Site::new(Shape { more: "listen = 127.0.0.1".into(), ..shape(1) });
+    let mut up = site.command(&[], std::path::Path::new("sh"));
+    up.args(["-c", "ulimit -n 256 && exec \"$0\" up \"$1\""])
+        .arg(pario_conformance::pario())
+        .arg(site.file());
+    let output = up.output().expect("a shell runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let server = site.process(ServerId(0)).expect("it runs");
+    let far = site.far_client();
+    let tcp = site.entry().running[&ServerId(0)].tcp.clone().expect("it listens");
+    let mut strangers = Vec::new();
+    for round in 0..5 {
+        // Those of the round before go after this one's have come.
+        let more: Vec<_> =
+            (0..400).map(|_| std::net::TcpStream::connect(&tcp).expect("it listens")).collect();
+        strangers = more;
+        let path = format!("/{round}");
+        let bytes = write(&site, &path);
+        expect_there(&site, &path, &bytes);
+        let file = far.open(&path, OpenOptions::new().read(true)).expect("it is served, too");
+        assert_eq!(file.len().expect("it answers"), bytes.len() as u64);
+        drop(site.far_client());
+    }
+    let open = || fs::read_dir(format!("/proc/{}/fd", server.0)).expect("it runs").count();
+    assert!(open() < 200, "{} descriptors are in use", open());
+    let before = server.ticks();
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(server.ticks() - before < 20, "{} ticks of a hundred for nothing", server.ticks() - before);
+    assert_eq!(site.process(ServerId(0)), Some(server));
+    drop(strangers);
+}
