@@ -1,33 +1,44 @@
 //! Programs that fill up the storage of the partition that they run on: every rank hears of it at once, and everything else
 //! goes on. (`programs/partitions/full.c` checks what it finds; the storage is 20 MiB of memory, and two ranks write 64 MiB.)
 
+use std::ffi::OsString;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
-use pario_conformance::{BOTH, Front, Host, Kind, Mount, Output, Run, compile, libpario, scratch};
+use pario_conformance::{BOTH, Front, Host, Kind, Mount, Output, Run, compile, libpario, pario, scratch};
 
 /// No single call may take longer, on a machine however slow, and neither may the end of the run.
 const LONGEST_CALL_S: f64 = 20.0;
 const LONGEST_RUN: Duration = Duration::from_secs(100);
 
+fn program(host: Host, name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/partitions").join(name);
+    compile(host, source, Kind::C, &[])
+}
+
 /// Runs the program with `pario run --servers 1 --storage` on a fresh small medium.
 fn fill_up(host: Host, how: &str, hints: &str, cache: &str) {
     let dir = scratch();
     let Some(small) = Mount::tmpfs(&dir.join("small"), "20m") else { return };
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/partitions/full.c");
-    let program = compile(host, source, Kind::C, &[]);
-    let (storage, mount) = (small.path().as_os_str().to_owned(), dir.join("on"));
-    let mut words: Vec<_> = ["run", "--servers", "1", "--no-mount", "--cache", cache].map(Into::into).into();
-    words.extend(["--storage".into(), storage, "--mount".into(), mount.clone().into_os_string()]);
-    let mut run = Run::new(host, 2, program).arg(&mount).arg(how).arg("32").env("PARIO_HINTS", hints);
-    run.by = Some(Front { words, env: vec![("PARIO_LIB", libpario())] });
-    let output = run.timeout(LONGEST_RUN.as_secs()).run().expect_success();
+    let mount = dir.join("on");
+    let mut run = Run::new(host, 2, program(host, "full.c")).arg(&mount).arg(how).arg("32");
+    run.by = Some(on_demand(small.path(), &mount, cache));
+    let output = run.env("PARIO_HINTS", hints).timeout(LONGEST_RUN.as_secs()).run().expect_success();
     assert!(output.stdout.contains("passed"), "{output}");
     all_heard_of_it(&output);
     assert_eq!(output.left, 0, "processes are left: {output}");
     let left = fs::read_dir(small.path()).expect("it is mounted").count();
     assert_eq!(left, 0, "the partition is left: {output}");
+}
+
+/// `pario run` with a partition of its own on this storage.
+fn on_demand(storage: &Path, mount: &Path, cache: &str) -> Front {
+    let mut words: Vec<OsString> =
+        ["run", "--servers", "1", "--no-mount", "--cache", cache].map(Into::into).into();
+    words.extend(["--storage".into(), storage.into(), "--mount".into(), mount.into()]);
+    Front { words, env: vec![("PARIO_LIB", libpario())] }
 }
 
 #[track_caller]
@@ -73,4 +84,39 @@ fn a_full_disk_is_no_space_on_every_rank_that_keeps_blocks_itself() {
 #[test]
 fn a_full_disk_is_no_space_at_the_sync_after_a_nonblocking_write() {
     BOTH.into_iter().for_each(|host| fill_up(host, "nonblocking", "", "256M"));
+}
+
+/// The program takes the room that was there when its write was accepted. The run ends soon, says what is where, leaves no
+/// process, and what was written can be had once there is room.
+#[test]
+fn a_run_that_cannot_store_everything_ends_soon_and_says_what_is_where() {
+    for host in BOTH {
+        let dir = scratch();
+        let Some(small) = Mount::tmpfs(&dir.join("small"), "20m") else { return };
+        let (mount, ballast) = (dir.join("on"), small.path().join("ballast"));
+        let mut run = Run::new(host, 1, program(host, "taken.c")).arg(mount.join("file")).arg(&ballast);
+        run.by = Some(on_demand(small.path(), &mount, "1M"));
+        let output = run.timeout(LONGEST_RUN.as_secs()).run();
+        assert!(output.stdout.contains("written"), "{output}");
+        assert_eq!(output.left, 0, "processes are left: {output}");
+        if output.code() != Some(125) {
+            // The flusher was faster than the program.
+            assert_eq!(fs::read_dir(small.path()).expect("it is mounted").count(), 1, "{output}");
+            continue;
+        }
+        assert!(output.stderr.contains("256 KiB that were written cannot be stored"), "{output}");
+        fs::remove_file(&ballast).expect("it is there");
+        let home = output.stderr.split("PARIO_HOME=").nth(1).and_then(|rest| rest.split(' ').next());
+        let home = PathBuf::from(home.expect("it says where the partition is"));
+        let run_pario = |words: &[&str]| {
+            let said = Command::new(pario()).args(words).env("PARIO_HOME", &home).output().expect("it runs");
+            assert!(said.status.success(), "{words:?}: {}", String::from_utf8_lossy(&said.stderr));
+            said.stdout
+        };
+        run_pario(&["up", "run"]);
+        let wanted: Vec<u8> = (0..1 << 18).map(|i: u32| (i * 7 + 1) as u8).collect();
+        assert!(run_pario(&["cat", "run:/file"]) == wanted, "it is not what was written");
+        run_pario(&["down", "--forget", "run"]);
+        fs::remove_dir_all(&home).expect("it is there");
+    }
 }
