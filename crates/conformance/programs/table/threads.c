@@ -26,7 +26,11 @@ static void *explicit_offsets(void *argument)
             code = MPI_Wait(&request, &st);
         wrong[thread] += code != MPI_SUCCESS;
         memset(back, 0, sizeof back);
-        wrong[thread] += MPI_File_read_at(fh, at, back, BLOCK, MPI_INT, &st) != MPI_SUCCESS;
+        code = i % 3 ? MPI_File_read_at(fh, at, back, BLOCK, MPI_INT, &st)
+                     : MPI_File_iread_at(fh, at, back, BLOCK, MPI_INT, &request);
+        if (i % 3 == 0 && code == MPI_SUCCESS)
+            code = MPI_Wait(&request, &st);
+        wrong[thread] += code != MPI_SUCCESS;
         wrong[thread] += memcmp(data, back, sizeof data) != 0;
     }
     return NULL;
