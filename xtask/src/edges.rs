@@ -28,7 +28,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("registry", &["units"]),
     ("cache", &["units", "shm"]),
     ("locks", &["units"]),
-    ("store", &["units"]),
+    ("medium", &[]),
+    ("store", &["units", "medium"]),
     ("namespace", &["units", "layout"]),
     ("client", &["units", "view", "buffer", "layout", "wire", "transport", "cache", "registry"]),
     (

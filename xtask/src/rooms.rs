@@ -16,7 +16,6 @@ const FILES: &[&str] = &[
     "crates/cli/src/signal.rs",
     "crates/registry/src/sys.rs",
     "crates/server/src/sys.rs",
-    "crates/store/src/sys.rs",
     "crates/trace/src/sys.rs",
     "crates/transport/src/sys.rs",
 ];

@@ -300,7 +300,8 @@ impl Task {
                     Progress::None => return Ok(Verdict::Later),
                 }
                 match (*durable, *file) {
-                    (false, _) => {}
+                    // A close after a sync that failed fails, too, until what it should have stored is on the medium.
+                    (false, file) => tier.store.sync_failure(file)?,
                     (true, FileId(0)) => tier.store.sync_all()?,
                     (true, file) => tier.store.sync(file)?,
                 }
@@ -329,6 +330,7 @@ impl Task {
                 if self.removed < files.len() {
                     return Ok(Verdict::More);
                 }
+                tier.store.reclaim()?;
                 Reply::Done
             }
             Request::ListParts { after, most } => {

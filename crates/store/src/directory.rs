@@ -3,8 +3,10 @@
 //!
 //! ```text
 //! format                     whose store it is
-//! parts/xx/<id>              a part: exactly as long as the part, sparse
-//! parts/xx/<id>.sums         its checksums
+//! manifest                   which parts there must be
+//! parts/xx/<id>.sums         a part: its end and its blocks' checksums
+//! parts/xx/<id>              its bytes, sparse
+//! parts/xx/<id>.alt          second versions of its blocks, if there are any
 //! parts/xx/<id>.ordered      its blocks that lie in an order of their own, if there are any
 //! parts/xx/<id>.ordered.new  an order that is being written
 //! ```
@@ -13,28 +15,29 @@
 //! when the store is, and `format` last of all, so a directory without it is one that was never finished,
 //! or none at all.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use pario_medium::{Medium, MediumDirectory, MediumFile, Mode};
 use pario_units::FileId;
 
 use crate::error::{Action, Error, Result};
 use crate::format::Format;
 use crate::index::{Extent, Index};
-use crate::sys;
+use crate::manifest::{Known, Manifest};
+use crate::table::{self, Header};
 
 const FANS: usize = 256;
-const SUMS: &str = "sums";
-const ORDERED: &str = "ordered";
-const NEW_ORDER: &str = "ordered.new";
+/// How the names of a part's files end.
+const ENDINGS: [&str; 5] = ["", "sums", "alt", "ordered", "ordered.new"];
 
 /// A directory that nobody else uses while this lives.
 pub struct Directory {
+    medium: Arc<dyn Medium>,
     root: PathBuf,
-    handle: File,
+    handle: Box<dyn MediumDirectory>,
     /// By fan: whether names appeared that may not be on the medium.
     unsynced: Vec<Mutex<bool>>,
 }
@@ -44,36 +47,58 @@ pub struct Directory {
 pub struct Names {
     /// Its bytes.
     pub data: PathBuf,
-    /// Its checksums.
+    /// Its end and its checksums.
     pub sums: PathBuf,
+    /// Second versions of its blocks.
+    pub alt: PathBuf,
     /// Its blocks that lie in an order of their own.
     pub ordered: PathBuf,
     /// The same while that is being made.
     pub new_order: PathBuf,
 }
 
+/// Which files of a part were found.
+#[derive(Clone, Copy, Debug, Default)]
+struct Found {
+    endings: [bool; ENDINGS.len()],
+}
+
+impl Found {
+    /// Whether there is more than checksums.
+    fn has_bytes(self) -> bool {
+        self.endings[0] || self.endings[2] || self.endings[3]
+    }
+}
+
 impl Directory {
     /// Takes a directory, and makes it a store if it is none yet; its parent has to be there.
-    pub fn open(root: &Path, format: &Format) -> Result<Directory> {
-        make(root)?;
-        let handle = File::open(root).map_err(|error| Error::io(Action::Open, root, error))?;
-        if !sys::lock(&handle).map_err(|error| Error::io(Action::Lock, root, error))? {
+    pub fn open(medium: Arc<dyn Medium>, root: &Path, format: &Format) -> Result<Directory> {
+        make(&*medium, root)?;
+        let handle = medium.open_directory(root).map_err(|error| Error::io(Action::Open, root, error))?;
+        if !handle.lock().map_err(|error| Error::io(Action::Lock, root, error))? {
             return Err(Error::InUse { path: root.to_owned() });
         }
-        let unsynced = (0..FANS).map(|_| Mutex::new(false)).collect();
-        let directory = Directory { root: root.to_owned(), handle, unsynced };
+        // A predecessor may have been killed before it brought its names to the medium.
+        let unsynced = (0..FANS).map(|_| Mutex::new(true)).collect();
+        let directory = Directory { medium, root: root.to_owned(), handle, unsynced };
         let path = root.join("format");
-        match fs::read(&path) {
+        match directory.read_whole(&path) {
             Ok(text) => format.check(root, &path, &text)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => directory.create(format)?,
             Err(error) => return Err(Error::io(Action::Read, &path, error)),
         }
+        directory.rebuild_manifest_if_told()?;
         Ok(directory)
     }
 
     /// The directory itself.
-    pub fn handle(&self) -> &File {
-        &self.handle
+    pub fn handle(&self) -> &dyn MediumDirectory {
+        &*self.handle
+    }
+
+    /// The file system it is on.
+    pub fn medium(&self) -> &Arc<dyn Medium> {
+        &self.medium
     }
 
     /// Its path.
@@ -84,9 +109,8 @@ impl Directory {
     /// Where a file's part lies.
     pub fn names(&self, file: FileId) -> Names {
         let data = self.fan(fan_of(file)).join(file.to_string());
-        let [sums, ordered, new_order] =
-            [SUMS, ORDERED, NEW_ORDER].map(|extension| data.with_extension(extension));
-        Names { data, sums, ordered, new_order }
+        let [_, sums, alt, ordered, new_order] = ENDINGS.map(|ending| data.with_extension(ending));
+        Names { data, sums, alt, ordered, new_order }
     }
 
     /// A file's names appeared.
@@ -97,74 +121,165 @@ impl Directory {
     /// Brings a file's names to the medium, if they may not be there.
     pub fn sync(&self, file: FileId) -> Result<()> {
         let fan = fan_of(file);
-        // Held while it is done: who comes second must not return before.
+        // Held while it is done: a second caller must not return before.
         let mut unsynced = self.unsynced[fan].lock().unwrap_or_else(PoisonError::into_inner);
         if *unsynced {
-            sync_directory(&self.fan(fan))?;
+            self.sync_directory(&self.fan(fan))?;
             *unsynced = false;
         }
         Ok(())
     }
 
-    /// All parts there are. What lies beside none, left by a crash, is removed.
-    pub fn scan(&self) -> Result<Index> {
+    /// Removes all files of a part.
+    pub fn remove(&self, file: FileId) -> Result<()> {
+        let Names { data, sums, alt, ordered, new_order } = self.names(file);
+        for path in [data, alt, ordered, new_order, sums] {
+            match self.medium.remove(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                removed => removed.map_err(|error| Error::io(Action::Remove, &path, error))?,
+            }
+        }
+        Ok(())
+    }
+
+    /// All parts there are and must be. Nothing goes but what the manifest says is removed, and what a loss of power has
+    /// left of parts that were never synced.
+    pub fn scan(&self, manifest: &Manifest, known: &Known) -> Result<Index> {
         let index = Index::default();
-        let mut beside = Vec::new();
-        for fan in 0..FANS {
-            let path = self.fan(fan);
-            for name in names_in(&path)? {
-                let (name, entry) = name?;
-                let (id, extension) = name.split_once('.').unwrap_or((&name, ""));
-                let Some(file) = file_of(id, fan) else { continue };
-                match extension {
-                    "" => {
-                        let facts = inspect(&entry.path())?;
-                        let (end, used) = (facts.len(), facts.blocks() * 512);
-                        index.set(file, Extent { end, used, ordered: false });
-                    }
-                    SUMS => beside.push((file, SUMS)),
-                    ORDERED => beside.push((file, ORDERED)),
-                    NEW_ORDER => beside.push((file, NEW_ORDER)),
-                    _ => {}
-                }
+        let mut found = self.find()?;
+        // What the log says of removed parts has to be on the medium before their files go.
+        let writable = manifest.sync().is_ok();
+        for file in known.removed.iter().filter(|_| writable) {
+            if found.remove(file).is_some() {
+                self.remove(*file)?;
             }
-            for (file, extension) in beside.drain(..) {
-                let path = self.names(file).data.with_extension(extension);
-                match index.extent(file) {
-                    Some(_) if extension == SUMS => {}
-                    Some(extent) if extension == ORDERED => {
-                        let used = extent.used + inspect(&path)?.blocks() * 512;
-                        index.set(file, Extent { used, ordered: true, ..extent });
-                    }
-                    // It takes a little room and no more: that it cannot go is no reason not to open.
-                    _ => drop(fs::remove_file(path)),
-                }
+        }
+        for file in known.parts.keys() {
+            found.entry(*file).or_default();
+        }
+        for (file, found) in found {
+            let synced = known.parts.get(&file).copied();
+            let extent = self.extent(file, found, manifest.losses())?;
+            // A loss of power may leave anything of a part that was never synced, and a kill the beginning of one.
+            let begun = synced.is_none() && !found.has_bytes();
+            if extent.lost && synced != Some(true) && (known.power_was_lost || begun) && writable {
+                manifest.removed(file)?;
+                manifest.sync()?;
+                self.remove(file)?;
+                continue;
             }
+            if synced.is_none() && writable {
+                manifest.created(file)?;
+            }
+            index.set(file, extent);
         }
         Ok(index)
     }
 
-    fn create(&self, format: &Format) -> Result<()> {
-        let parts = self.root.join("parts");
-        make(&parts)?;
+    /// How much there is of a part.
+    fn extent(&self, file: FileId, found: Found, losses: u64) -> Result<Extent> {
+        let names = self.names(file);
+        let mut extent = Extent::default();
+        let mut longest = 0;
+        for (path, _) in [&names.data, &names.alt, &names.ordered]
+            .into_iter()
+            .zip([found.endings[0], found.endings[2], found.endings[3]])
+            .filter(|(_, there)| *there)
+        {
+            let facts = self.medium.inspect(path).map_err(|error| Error::io(Action::Inspect, path, error))?;
+            extent.used += facts.used;
+            longest = if *path == names.data { facts.len } else { longest };
+        }
+        let header = if found.endings[1] { self.read_header(file, &names.sums)? } else { None };
+        match header {
+            Some(header) => {
+                (extent.end, extent.ordered) = (header.end, header.ordered);
+                extent.unsynced = header.unsynced || header.losses != losses;
+            }
+            None => (extent.end, extent.ordered, extent.lost) = (longest, found.endings[3], true),
+        }
+        Ok(extent)
+    }
+
+    fn read_header(&self, file: FileId, path: &Path) -> Result<Option<Header>> {
+        let failed = |error| Error::io(Action::Read, path, error);
+        let sums = self.medium.open(path, Mode::Read).map_err(failed)?;
+        let mut bytes = [0; table::HEADER];
+        pario_medium::fill(&*sums, 0, &mut [&mut bytes]).map_err(failed)?;
+        Ok(Header::decode(file, &bytes))
+    }
+
+    /// Which files there are, by part.
+    fn find(&self) -> Result<BTreeMap<FileId, Found>> {
+        let mut all: BTreeMap<FileId, Found> = BTreeMap::new();
         for fan in 0..FANS {
             let path = self.fan(fan);
-            make(&path)?;
-            if names_in(&path)?.next().is_some() {
+            let names = match self.medium.list(&path) {
+                // A directory that is gone is noticed by the parts that are missed in it.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    make(&*self.medium, &path)?;
+                    Vec::new()
+                }
+                names => names.map_err(|error| Error::io(Action::List, &path, error))?,
+            };
+            for name in names {
+                let (id, ending) = name.split_once('.').unwrap_or((&name, ""));
+                let (Some(file), Some(ending)) =
+                    (file_of(id, fan), ENDINGS.iter().position(|known| *known == ending))
+                else {
+                    continue;
+                };
+                all.entry(file).or_default().endings[ending] = true;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Makes a new manifest of the parts that are there if somebody has asked for it by a file of this name.
+    fn rebuild_manifest_if_told(&self) -> Result<()> {
+        let told = self.root.join("manifest.rebuild");
+        if self.medium.inspect(&told).is_err() {
+            return Ok(());
+        }
+        let found: BTreeSet<FileId> = self.find()?.into_keys().collect();
+        Manifest::rebuild(&self.medium, &self.root, &found)?;
+        self.medium.remove(&told).map_err(|error| Error::io(Action::Remove, &told, error))
+    }
+
+    fn create(&self, format: &Format) -> Result<()> {
+        let parts = self.root.join("parts");
+        make(&*self.medium, &parts)?;
+        for fan in 0..FANS {
+            let path = self.fan(fan);
+            make(&*self.medium, &path)?;
+            let names = self.medium.list(&path).map_err(|error| Error::io(Action::List, &path, error))?;
+            if !names.is_empty() {
                 return Err(Error::NoFormat { path: self.root.join("format") });
             }
         }
-        sync_directory(&parts)?;
+        self.sync_directory(&parts)?;
+        Manifest::create(&self.medium, &self.root)?;
         let (path, temporary) = (self.root.join("format"), self.root.join("format.new"));
         let write = || {
-            let mut options = OpenOptions::new();
-            let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-            file.write_all(format.text().as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&temporary, &path)
+            let file = self.medium.open(&temporary, Mode::New)?;
+            pario_medium::put(&*file, 0, &[format.text().as_bytes()])?;
+            file.sync()?;
+            self.medium.rename(&temporary, &path)
         };
         write().map_err(|error| Error::io(Action::Create, &path, error))?;
-        sync_directory(&self.root)
+        self.sync_directory(&self.root)
+    }
+
+    fn read_whole(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let file: Box<dyn MediumFile> = self.medium.open(path, Mode::Read)?;
+        let mut bytes = vec![0; file.facts()?.len as usize];
+        pario_medium::fill(&*file, 0, &mut [&mut bytes])?;
+        Ok(bytes)
+    }
+
+    fn sync_directory(&self, path: &Path) -> Result<()> {
+        let done = self.medium.open_directory(path).and_then(|directory| directory.sync());
+        done.map_err(|error| Error::io(Action::Sync, path, error))
     }
 
     fn fan(&self, fan: usize) -> PathBuf {
@@ -182,27 +297,6 @@ fn file_of(name: &str, fan: usize) -> Option<FileId> {
     (file.to_string() == name && fan_of(file) == fan).then_some(file)
 }
 
-fn names_in(path: &Path) -> Result<impl Iterator<Item = Result<(String, fs::DirEntry)>>> {
-    let failed = |error| Error::io(Action::List, path, error);
-    let entries = fs::read_dir(path).map_err(failed)?;
-    Ok(entries.map(move |entry| {
-        let entry = entry.map_err(failed)?;
-        Ok((entry.file_name().to_string_lossy().into_owned(), entry))
-    }))
-}
-
-fn inspect(path: &Path) -> Result<fs::Metadata> {
-    fs::symlink_metadata(path).map_err(|error| Error::io(Action::Inspect, path, error))
-}
-
-fn make(path: &Path) -> Result<()> {
-    match DirBuilder::new().mode(0o700).create(path) {
-        Err(_) if path.is_dir() => Ok(()),
-        result => result.map_err(|error| Error::io(Action::Create, path, error)),
-    }
-}
-
-fn sync_directory(path: &Path) -> Result<()> {
-    let done = File::open(path).and_then(|directory| directory.sync_all());
-    done.map_err(|error| Error::io(Action::Sync, path, error))
+fn make(medium: &dyn Medium, path: &Path) -> Result<()> {
+    medium.make_directory(path).map_err(|error| Error::io(Action::Create, path, error))
 }

@@ -83,9 +83,16 @@ pub enum Error {
         /// Of which file's part.
         file: FileId,
     },
-    /// A file of ordered blocks does not begin with their order.
-    NoOrder {
-        /// The file.
+    /// The checksums of a part are missing or not readable: nothing is known of its bytes any more.
+    Lost {
+        /// Of which file's part.
+        file: FileId,
+        /// Where they should be.
+        path: PathBuf,
+    },
+    /// The list of the parts that must be there is missing or damaged.
+    NoManifest {
+        /// Where it should be.
         path: PathBuf,
     },
     /// A block size that is not a power of two from 4 KiB to 1 GiB.
@@ -125,7 +132,8 @@ impl Error {
     /// What a caller can act on.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Error::Damaged { .. } | Error::NoFormat { .. } | Error::NoOrder { .. } => ErrorKind::Damaged,
+            Error::Damaged { .. } | Error::Lost { .. } => ErrorKind::Damaged,
+            Error::NoFormat { .. } | Error::NoManifest { .. } => ErrorKind::Damaged,
             Error::Io { errno, .. } => ErrorKind::from_errno(*errno),
             Error::TooFar { .. } | Error::BlockSize { .. } | Error::Order { .. } => ErrorKind::Arg,
             Error::InUse { .. } => ErrorKind::FileInUse,
@@ -157,9 +165,17 @@ impl fmt::Display for Error {
             Error::Order { file } => {
                 write!(f, "the order of blocks of file {file} names one twice or one that cannot be")
             }
-            Error::NoOrder { path } => write!(
+            Error::Lost { file, path } => write!(
                 f,
-                "the order of blocks in {} is damaged; restore its beginning, or remove the file and write it anew",
+                "the stored part of file {file} is lost: {} is missing or damaged; put it back and restart the server, or \
+                 accept the loss with `pario check --repair --accept-damaged`",
+                path.display()
+            ),
+            Error::NoManifest { path } => write!(
+                f,
+                "{} is missing or damaged: it is not known which parts there must be; put it back, or accept the parts that \
+                 are there by making an empty file {}.rebuild",
+                path.display(),
                 path.display()
             ),
             Error::BlockSize { bytes } => {

@@ -227,6 +227,10 @@ impl<S: Store> Store for Faulty<S> {
         self.inner.remove(file)
     }
 
+    fn reclaim(&self) -> Result<()> {
+        self.inner.reclaim()
+    }
+
     fn sync(&self, file: FileId) -> Result<()> {
         self.may(Call::Sync)?;
         self.inner.sync(file)
@@ -235,6 +239,10 @@ impl<S: Store> Store for Faulty<S> {
     fn sync_all(&self) -> Result<()> {
         self.may(Call::Sync)?;
         self.inner.sync_all()
+    }
+
+    fn sync_failure(&self, file: FileId) -> Result<()> {
+        self.inner.sync_failure(file)
     }
 
     fn list(&self, after: FileId, most: usize) -> Result<Vec<Part>> {

@@ -2,40 +2,50 @@
 //!
 //! Every call about a part holds its lock ([`crate::parts`]), shared to read and exclusive to change;
 //! checksums of what is written are computed before. What there is and how long it is stands in memory
-//! ([`crate::index`]), the descriptors used last stay open, and the steps of a change are in
-//! [`crate::pair`].
+//! ([`crate::index`]), the descriptors used last stay open, the steps of a change are in
+//! [`crate::change`], and those of a sync in [`crate::sync`].
 
-use std::fs::{self, File};
-use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use pario_medium::{Disk, Medium};
 use pario_units::FileId;
+use rustix::process::{Resource, getrlimit};
 
-use crate::directory::{Directory, Names};
+use crate::change::Inspected;
+use crate::directory::Directory;
 use crate::error::{Action, Error, Result};
+use crate::files::PartFiles;
 use crate::format::{Format, Identity};
 use crate::index::{Extent, Index};
+use crate::manifest::Manifest;
 use crate::order::Order;
-use crate::pair::{Inspected, Pair};
-use crate::parts::Parts;
+use crate::parts::{PartState, Parts};
 use crate::run::{self, Run};
-use crate::steps::{Plain, Step, Steps};
-use crate::{Part, Room, Store, Tamper, Verified, sums, sys};
+use crate::unsynced::Unsynced;
+use crate::{Part, Room, Store, Tamper, Verified, table};
 
 /// Bytes that a verification looks at before it lets go of the part's lock.
 const VERIFY_AT_ONCE: usize = 1 << 20;
+/// Removed parts whose files go together: what says so has to be on the medium first.
+const REMOVE_AT_ONCE: usize = 64;
+/// Blocks for which room is taken at once.
+const RESERVE_AT_ONCE: u64 = 4096;
 
 /// A store in a directory, which it has for itself until it is dropped.
 pub struct FileStore {
-    block: usize,
-    directory: Directory,
-    index: Index,
-    parts: Parts,
+    pub(crate) block: usize,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) manifest: Manifest,
+    pub(crate) index: Index,
+    pub(crate) parts: Parts,
+    /// Held by whoever syncs all parts.
+    pub(crate) all: Mutex<()>,
+    /// Parts that are removed and whose files are still there.
+    removed: Mutex<Vec<FileId>>,
     unverified: AtomicU64,
-    steps: Arc<dyn Steps>,
 }
 
 impl FileStore {
@@ -44,97 +54,146 @@ impl FileStore {
     ///
     /// Refuses a directory of another partition, server, version or block size, and one that is in use.
     pub fn open(directory: &Path, block_size: usize, identity: Identity) -> Result<FileStore> {
+        FileStore::open_on(Arc::new(Disk), directory, block_size, identity)
+    }
+
+    /// The same on any medium.
+    pub fn open_on(
+        medium: Arc<dyn Medium>,
+        directory: &Path,
+        block_size: usize,
+        identity: Identity,
+    ) -> Result<FileStore> {
         run::check_block_size(block_size)?;
-        let directory = Directory::open(directory, &Format::new(identity, block_size))?;
-        let index = directory.scan()?;
-        // A quarter of what the process may have, two each (three with an order); the rest is for its connections.
-        let most = (sys::descriptor_limit() / 8).clamp(8, 512) as usize;
-        let (parts, unverified, steps) = (Parts::new(most), AtomicU64::new(0), Arc::new(Plain));
-        Ok(FileStore { block: block_size, directory, index, parts, unverified, steps })
+        let directory = Directory::open(medium, directory, &Format::new(identity, block_size))?;
+        let (manifest, known) = Manifest::open(directory.medium(), directory.root())?;
+        let index = directory.scan(&manifest, &known)?;
+        match manifest.begin() {
+            // It can still be read; whoever changes something tries again.
+            Err(error)
+                if matches!(error.errno(), libc::EROFS | libc::EACCES | libc::EPERM | libc::ENOSPC) => {}
+            begun => begun?,
+        }
+        // A quarter of what the process may have, up to four each; the rest is for its connections.
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        Ok(FileStore {
+            block: block_size,
+            directory: Arc::new(directory),
+            manifest,
+            index,
+            parts: Parts::new((limit / 12).clamp(8, 512) as usize),
+            all: Mutex::default(),
+            removed: Mutex::default(),
+            unverified: AtomicU64::new(0),
+        })
     }
 
     /// Keeps the files of so many parts open; up to 512 if not said, fewer where descriptors are scarce.
-    pub fn with_open_parts(self, most: usize) -> FileStore {
-        FileStore { parts: Parts::new(most), ..self }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn with_steps(self, steps: Arc<dyn Steps>) -> FileStore {
-        FileStore { steps, ..self }
+    pub fn with_open_parts(mut self, most: usize) -> FileStore {
+        self.parts = Parts::new(most);
+        self
     }
 
     /// Does something with a part and its end that changes neither; `None` if it is not there.
-    fn reading<R>(&self, file: FileId, act: impl FnOnce(&Arc<Pair>, u64) -> Result<R>) -> Result<Option<R>> {
+    fn reading<R>(
+        &self,
+        file: FileId,
+        act: impl FnOnce(&PartFiles, &Unsynced, u64) -> Result<R>,
+    ) -> Result<Option<R>> {
         let part = self.parts.get(file);
         loop {
-            let held = part.read();
-            let Some(end) = self.index.end(file) else { return Ok(None) };
-            if let Some(pair) = &*held {
-                return act(pair, end).map(Some);
+            let state = part.read();
+            let Some(extent) = self.there(file)? else { return Ok(None) };
+            if let Some(files) = &state.files {
+                return act(files, &state.unsynced, extent.end).map(Some);
             }
-            drop(held);
-            let mut held = part.write();
-            if held.is_none() && self.index.end(file).is_some() {
-                *held = Some(self.open_pair(file)?);
+            drop(state);
+            let mut state = part.write();
+            if self.there(file)?.is_some() {
+                self.files(file, &mut state)?;
             }
         }
     }
 
-    /// Does something with a part and its end that may change them; `None` if it is not there and `create`
-    /// does not say to make it.
+    /// Does something with a part that may change it; `None` if it is not there and `create` does not say to make it.
+    /// Waits for a sync that holds what `conflicts` says.
     fn changing<R>(
         &self,
         file: FileId,
         create: bool,
-        act: impl FnOnce(&Pair, u64) -> Result<R>,
+        conflicts: impl Fn(&Unsynced) -> bool,
+        act: impl FnOnce(&PartFiles, &mut Unsynced) -> Result<R>,
     ) -> Result<Option<R>> {
+        self.manifest.begin()?;
         let part = self.parts.get(file);
-        let mut held = part.write();
-        let end = match self.index.end(file) {
-            None if !create => return Ok(None),
-            None => {
-                *held = Some(self.create_pair(file)?);
-                0
+        let mut state = loop {
+            let mut state = part.write();
+            let files = match self.there(file)? {
+                None if !create => return Ok(None),
+                None => self.create(file, &mut state)?,
+                Some(_) => self.files(file, &mut state)?,
+            };
+            if let Some(refused) = files.refused() {
+                return Err(refused);
             }
-            Some(end) => {
-                if held.as_ref().is_none_or(|pair| pair.refused().is_some()) {
-                    *held = Some(self.open_pair(file)?);
-                }
-                end
+            self.settle(&files, &mut state)?;
+            if !conflicts(&state.unsynced) {
+                break state;
+            }
+            let failed = state.unsynced.failed.is_some();
+            drop(state);
+            if failed {
+                self.sync_part(file)?;
+            } else {
+                drop(part.turn());
             }
         };
-        let pair = Arc::clone(held.as_ref().expect("just opened"));
-        if let Some(refused) = pair.refused() {
-            return Err(refused);
-        }
-        let result = act(&pair, end);
-        let extent = pair.extent();
-        if let Ok(extent) = extent {
+        let PartState { files, unsynced } = &mut *state;
+        let files = Arc::clone(files.as_ref().expect("just opened"));
+        let result = act(&files, unsynced);
+        let extent = files.extent();
+        if let Ok(mut extent) = extent {
+            extent.unsynced |= unsynced.failed.is_some();
             self.index.set(file, extent);
         }
-        if result.is_err() || extent.is_err() {
-            *held = None;
+        if let Some(error) = result.as_ref().err().or(extent.as_ref().err()) {
+            state.unsynced.note_failure(error);
+            state.close();
         }
         result.and_then(|result| extent.map(|_| Some(result)))
     }
 
-    fn create_pair(&self, file: FileId) -> Result<Arc<Pair>> {
-        let pair = self.with_descriptors(|| {
-            Pair::create(file, self.block, self.directory.names(file), Arc::clone(&self.steps))
-        });
-        self.directory.changed(file);
-        pair
+    /// Puts a part in order before it changes, if that was not done.
+    pub(crate) fn settle(&self, files: &PartFiles, state: &mut PartState) -> Result<()> {
+        if state.unsynced.settled {
+            return Ok(());
+        }
+        files.settle(&mut state.unsynced).inspect_err(|error| state.unsynced.note_failure(error))
     }
 
-    fn open_pair(&self, file: FileId) -> Result<Arc<Pair>> {
-        let ordered = self.index.extent(file).is_some_and(|extent| extent.ordered);
-        self.with_descriptors(|| {
-            Pair::open(file, self.block, self.directory.names(file), ordered, Arc::clone(&self.steps))
-        })
+    /// How much of a part there is; an error if it is lost.
+    fn there(&self, file: FileId) -> Result<Option<Extent>> {
+        match self.index.extent(file) {
+            Some(extent) if extent.lost => Err(Error::Lost { file, path: self.directory.names(file).sums }),
+            found => Ok(found),
+        }
+    }
+
+    fn create(&self, file: FileId, state: &mut PartState) -> Result<Arc<PartFiles>> {
+        if self.removed().contains(&file) {
+            self.remove_files()?;
+        }
+        let losses = self.manifest.losses();
+        let files = self.with_descriptors(|| PartFiles::create(file, self.block, &self.directory, losses))?;
+        self.manifest.created(file)?;
+        self.index.set(file, files.extent()?);
+        state.files = Some(Arc::clone(&files));
+        state.unsynced = Unsynced { settled: true, header: 1, ..Unsynced::default() };
+        Ok(files)
     }
 
     /// Opens files; where descriptors have run out, closes others and tries again.
-    fn with_descriptors(&self, open: impl Fn() -> Result<Pair>) -> Result<Arc<Pair>> {
+    pub(crate) fn with_descriptors(&self, open: impl Fn() -> Result<PartFiles>) -> Result<Arc<PartFiles>> {
         let opened = match open() {
             Err(error) if matches!(error.errno(), libc::EMFILE | libc::ENFILE) && self.parts.let_go() => {
                 open()
@@ -144,28 +203,85 @@ impl FileStore {
         opened.map(Arc::new)
     }
 
-    /// Empties a part, which needs no order then.
-    fn disarrange(&self, file: FileId, names: &Names) -> Result<()> {
-        let asked = self.steps.before(Step::Resize, 0).map_err(io::Error::from_raw_os_error);
-        let emptied = asked.and_then(|_| File::options().write(true).open(&names.data)?.set_len(0));
-        emptied.map_err(|error| Error::io(Action::Resize, &names.data, error))?;
-        self.index.set(file, Extent { end: 0, used: 0, ordered: true });
-        self.unlink(&names.ordered, Step::RemoveOrdered)?;
-        self.index.set(file, Extent::default());
+    /// Removes the files of parts that are removed.
+    pub(crate) fn remove_files(&self) -> Result<()> {
+        let mut removed = self.removed();
+        if removed.is_empty() {
+            return Ok(());
+        }
+        self.manifest.sync()?;
+        while let Some(file) = removed.last() {
+            self.directory.remove(*file)?;
+            removed.pop();
+        }
         Ok(())
     }
 
-    fn unlink(&self, path: &Path, step: Step) -> Result<()> {
-        let asked = self.steps.before(step, 0).map_err(io::Error::from_raw_os_error);
-        match asked.and_then(|_| fs::remove_file(path)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            result => result.map_err(|error| Error::io(Action::Remove, path, error)),
+    fn removed(&self) -> std::sync::MutexGuard<'_, Vec<FileId>> {
+        self.removed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something that takes room; if there is none, frees that of removed parts and tries again.
+    fn with_room<R>(&self, act: impl Fn() -> Result<R>) -> Result<R> {
+        match act() {
+            Err(error) if error.errno() == libc::ENOSPC && !self.removed().is_empty() => {
+                self.remove_files()?;
+                act()
+            }
+            done => done,
         }
+    }
+
+    fn write_blocks(&self, run: Run, file: FileId, blocks: &[&[u8]], sums: &[u32], end: u64) -> Result<()> {
+        let create = run.end_after(0, end) > 0;
+        self.changing(
+            file,
+            create,
+            |unsynced| unsynced.is_syncing(run),
+            |files, unsynced| {
+                let stored = files.header().end;
+                let new = run.end_after(stored, end);
+                let there = run.below(new);
+                if there.count == 0 {
+                    return files.set_end(unsynced, new, files.header().cut);
+                }
+                let mut sums = sums[..there.count].to_vec();
+                for index in (0..there.count).filter(|index| run.kept(*index, new) != run.kept(*index, end)) {
+                    let number = run.first + index as u64;
+                    sums[index] = table::sum(file, number, blocks[index], run.kept(index, new));
+                }
+                files.write(unsynced, there, &blocks[..there.count], &sums, new)
+            },
+        )?;
+        Ok(())
+    }
+
+    /// A part that is lost has no bytes any more.
+    fn start_over(&self, file: FileId) -> Result<()> {
+        let part = self.parts.get(file);
+        let mut state = part.write();
+        if self.index.extent(file).is_some_and(|extent| extent.lost) {
+            self.directory.remove(file)?;
+            self.create(file, &mut state)?;
+        }
+        Ok(())
+    }
+
+    /// All blocks of a part that is lost are damaged; of one without any bytes the first is.
+    fn verify_lost(&self, extent: Extent, from: u64, most: u64) -> Verified {
+        let blocks = extent.end.div_ceil(self.block as u64).max(1);
+        let stop = from.saturating_add(most).min(blocks);
+        Verified { damaged: (from..stop).collect(), mended: 0, next: (stop < blocks).then_some(stop) }
     }
 
     fn run(&self, file: FileId, first: u64, count: usize) -> Result<Run> {
         Run::new(file, self.block, first, count)
     }
+}
+
+/// Whether a sync holds anything of the part.
+fn is_held(unsynced: &Unsynced) -> bool {
+    !unsynced.syncing.is_empty()
 }
 
 impl Store for FileStore {
@@ -176,9 +292,9 @@ impl Store for FileStore {
     fn read(&self, file: FileId, first: u64, blocks: &mut [&mut [u8]]) -> Result<()> {
         run::check_sizes(blocks, self.block);
         let run = self.run(file, first, blocks.len())?;
-        let read = self.reading(file, |pair, end| {
+        let read = self.reading(file, |files, unsynced, end| {
             let there = run.below(end);
-            let unverified = pair.read(there, &mut blocks[..there.count])?;
+            let unverified = files.read(unsynced, there, &mut blocks[..there.count], end)?;
             self.unverified.fetch_add(unverified, Ordering::Relaxed);
             Ok(there.count)
         })?;
@@ -189,55 +305,31 @@ impl Store for FileStore {
     fn write(&self, file: FileId, first: u64, blocks: &[&[u8]], end: u64) -> Result<()> {
         run::check_sizes(blocks, self.block);
         let run = self.run(file, first, blocks.len())?;
-        let sum =
-            |index: usize, end| sums::sum(file, first + index as u64, blocks[index], run.kept(index, end));
-        let mut sums: Vec<_> = (0..run.count).map(|index| sum(index, end)).collect();
-        self.changing(file, run.end_after(0, end) > 0, |pair, stored| {
-            let new = run.end_after(stored, end);
-            let there = run.below(new);
-            if there.count == 0 {
-                return pair.set_end(new, stored);
-            }
-            for index in (0..there.count).filter(|index| run.kept(*index, new) != run.kept(*index, end)) {
-                sums[index] = sum(index, new);
-            }
-            pair.write(there, &blocks[..there.count], &sums[..there.count], new, stored)
-        })?;
-        Ok(())
+        let sum = |index: usize| table::sum(file, first + index as u64, blocks[index], run.kept(index, end));
+        let sums: Vec<_> = (0..run.count).map(sum).collect();
+        self.with_room(|| self.write_blocks(run, file, blocks, &sums, end))
     }
 
     fn arrange(&self, file: FileId, runs: &[Range<u64>]) -> Result<()> {
         let order = Order::new(self.block, runs).ok_or(Error::Order { file })?;
-        let part = self.parts.get(file);
-        let mut held = part.write();
-        let pair = match self.index.extent(file) {
-            Some(extent) if extent.end > 0 || extent.ordered => return Ok(()),
-            Some(_) => self.open_pair(file)?,
-            None => self.create_pair(file)?,
-        };
-        if let Some(refused) = pair.refused() {
-            return Err(refused);
+        let arranged = self.changing(file, true, is_held, |files, unsynced| {
+            let header = files.header();
+            let late = header.end > 0 || header.ordered || order.is_plain();
+            if late { Ok(false) } else { files.arrange(unsynced, &order).map(|()| true) }
+        })?;
+        if arranged == Some(true) {
+            // Opened anew by whoever needs it next, with its order.
+            self.parts.get(file).write().close();
+            let extent = self.reading(file, |files, _, _| files.extent())?;
+            extent.into_iter().for_each(|extent| self.index.set(file, extent));
         }
-        let extent = pair.extent()?;
-        self.index.set(file, extent);
-        if order.is_plain() {
-            return Ok(());
-        }
-        // Opened anew by whoever needs it next, with its order.
-        *held = None;
-        pair.arrange(&order)?;
-        self.directory.changed(file);
-        self.index.set(file, Extent { ordered: true, ..extent });
-        let pair = self.open_pair(file)?;
-        self.index.set(file, pair.extent()?);
-        *held = Some(pair);
         Ok(())
     }
 
     fn together(&self, file: FileId, first: u64, most: u64) -> Result<u64> {
         match self.index.extent(file) {
             Some(extent) if extent.ordered => {
-                let together = self.reading(file, |pair, _| Ok(pair.together(first, most)))?;
+                let together = self.reading(file, |files, _, _| Ok(files.together(first, most)))?;
                 Ok(together.unwrap_or(most))
             }
             _ => Ok(most),
@@ -245,71 +337,95 @@ impl Store for FileStore {
     }
 
     fn end(&self, file: FileId) -> Result<u64> {
-        Ok(self.index.end(file).unwrap_or(0))
+        Ok(self.there(file)?.map_or(0, |extent| extent.end))
     }
 
     fn set_end(&self, file: FileId, end: u64, cut: u64) -> Result<bool> {
         let end = run::sound_end(file, end)?;
-        let done = self.changing(file, end > 0 || cut > 0, |pair, stored| {
-            if cut > 0 && cut <= pair.cut()? {
+        if end == 0 {
+            self.start_over(file)?;
+        }
+        let done = self.changing(file, end > 0 || cut > 0, is_held, |files, unsynced| {
+            let remembered = files.header().cut;
+            if cut > 0 && cut <= remembered {
                 return Ok(false);
             }
-            pair.set_end(end, stored)?;
-            if cut > 0 {
-                pair.set_cut(cut)?;
-            }
-            Ok(true)
+            files.set_end(unsynced, end, cut.max(remembered)).map(|()| true)
         })?;
         Ok(done.unwrap_or(true))
     }
 
     fn fence(&self, file: FileId, cut: u64) -> Result<bool> {
-        let done = self.changing(file, cut > 0, |pair, _| {
-            let new = cut > pair.cut()?;
-            if new {
-                pair.set_cut(cut)?;
-            }
-            Ok(new)
-        })?;
+        let done = self.changing(
+            file,
+            cut > 0,
+            |_| false,
+            |files, unsynced| {
+                let new = cut > files.header().cut;
+                if new { files.fence(unsynced, cut).map(|()| true) } else { Ok(false) }
+            },
+        )?;
         Ok(done.unwrap_or(false))
     }
 
     fn last_cut(&self, file: FileId) -> Result<u64> {
-        Ok(self.reading(file, |pair, _| pair.cut())?.unwrap_or(0))
+        Ok(self.reading(file, |files, _, _| Ok(files.header().cut))?.unwrap_or(0))
     }
 
     fn reserve(&self, file: FileId, blocks: Range<u64>) -> Result<()> {
-        let count = blocks.end.saturating_sub(blocks.start);
-        let run = self.run(file, blocks.start, usize::try_from(count).unwrap_or(usize::MAX))?;
-        self.changing(file, true, |pair, _| pair.reserve(run))?;
+        let bytes = blocks.end.saturating_sub(blocks.start).saturating_mul(self.block as u64);
+        let root = self.directory.root();
+        let space = self.directory.handle().space();
+        if bytes > space.map_err(|error| Error::io(Action::Inspect, root, error))?.total {
+            return Err(Error::Io { action: Action::Reserve, path: root.to_owned(), errno: libc::ENOSPC });
+        }
+        let mut first = blocks.start;
+        while first < blocks.end {
+            let count = RESERVE_AT_ONCE.min(blocks.end - first);
+            let run = self.run(file, first, count as usize)?;
+            self.with_room(|| {
+                self.changing(file, true, is_held, |files, unsynced| files.reserve(unsynced, run))
+            })?;
+            first += count;
+        }
         Ok(())
     }
 
     fn remove(&self, file: FileId) -> Result<()> {
+        self.manifest.begin()?;
         let part = self.parts.get(file);
-        let mut held = part.write();
-        let names = self.directory.names(file);
-        if self.index.extent(file).is_some_and(|extent| extent.ordered) {
-            *held = None;
-            self.disarrange(file, &names)?;
+        let _turn = part.turn();
+        let mut state = part.write();
+        if self.index.extent(file).is_some() {
+            self.manifest.removed(file)?;
+            *state = PartState::default();
+            self.index.remove(file);
+            self.removed().push(file);
         }
-        self.unlink(&names.data, Step::RemoveData)?;
-        *held = None;
-        self.index.remove(file);
-        self.unlink(&names.sums, Step::RemoveSums)
+        drop(state);
+        if self.removed().len() >= REMOVE_AT_ONCE { self.remove_files() } else { Ok(()) }
+    }
+
+    fn reclaim(&self) -> Result<()> {
+        self.remove_files()
     }
 
     fn sync(&self, file: FileId) -> Result<()> {
-        // Not under the lock: it takes long, and others may go on.
-        if let Some(pair) = self.reading(file, |pair, _| Ok(Arc::clone(pair)))? {
-            pair.sync()?;
-        }
-        self.directory.sync(file)
+        self.there(file)?;
+        self.sync_part(file)
     }
 
     fn sync_all(&self) -> Result<()> {
-        let done = sys::sync_file_system(self.directory.handle());
-        done.map_err(|error| Error::io(Action::Sync, self.directory.root(), error))
+        self.sync_parts()
+    }
+
+    fn sync_failure(&self, file: FileId) -> Result<()> {
+        let failed = match file {
+            FileId(0) => self.parts.failure(),
+            file if self.index.extent(file).is_none_or(|extent| !extent.unsynced) => None,
+            file => self.parts.get(file).read().unsynced.failed.clone(),
+        };
+        failed.map_or(Ok(()), Err)
     }
 
     fn list(&self, after: FileId, most: usize) -> Result<Vec<Part>> {
@@ -317,19 +433,22 @@ impl Store for FileStore {
     }
 
     fn verify(&self, file: FileId, from: u64, most: u64) -> Result<Verified> {
+        if let Some(extent) = self.index.extent(file).filter(|extent| extent.lost) {
+            return Ok(self.verify_lost(extent, from, most));
+        }
         let at_once = (VERIFY_AT_ONCE / self.block).max(1) as u64;
         let stop = from.saturating_add(most);
         let (mut verified, mut scratch) = (Verified::default(), Vec::new());
         let mut at = from;
         while at < stop {
-            let inspect = |pair: &Arc<Pair>, end: u64| {
+            let inspect = |files: &PartFiles, unsynced: &Unsynced, end: u64| {
                 let blocks = end.div_ceil(self.block as u64);
                 let count = at_once.min(stop - at).min(blocks.saturating_sub(at));
                 if count == 0 {
                     return Ok((0, Inspected::default()));
                 }
-                let mut found = pair.inspect(self.run(file, at, count as usize)?, &mut scratch)?;
-                if pair.refused().is_some() {
+                let mut found = files.inspect(unsynced, self.run(file, at, count as usize)?, &mut scratch)?;
+                if files.refused().is_some() {
                     found.in_flux.clear();
                 }
                 Ok((count, found))
@@ -339,8 +458,9 @@ impl Store for FileStore {
             };
             verified.damaged.extend(found.damaged);
             for block in found.in_flux {
-                verified.mended +=
-                    u64::from(self.changing(file, false, |pair, _| pair.mend(block))? == Some(true));
+                let mended =
+                    self.changing(file, false, is_held, |files, unsynced| files.mend(unsynced, block))?;
+                verified.mended += u64::from(mended == Some(true));
             }
             at += count;
         }
@@ -350,25 +470,34 @@ impl Store for FileStore {
     }
 
     fn accept(&self, file: FileId, blocks: &[u64]) -> Result<()> {
+        if let Some(extent) = self.index.extent(file).filter(|extent| extent.lost) {
+            let part = self.parts.get(file);
+            let mut state = part.write();
+            let losses = self.manifest.losses();
+            PartFiles::accept_loss(file, self.block, &self.directory, extent, losses)?;
+            state.unsynced = Unsynced { header: 1, ..Unsynced::default() };
+            let files = self.files(file, &mut state)?;
+            self.index.set(file, files.extent()?);
+        }
         for block in blocks {
-            self.changing(file, false, |pair, end| match *block < end.div_ceil(self.block as u64) {
-                true => pair.accept(*block),
-                false => Ok(()),
+            self.changing(file, false, is_held, |files, unsynced| {
+                let there = *block < files.header().end.div_ceil(self.block as u64);
+                if there { files.accept(unsynced, *block) } else { Ok(()) }
             })?;
         }
         Ok(())
     }
 
     fn room(&self) -> Result<Room> {
-        let space = sys::space(self.directory.handle());
-        let (total, free) =
-            space.map_err(|error| Error::io(Action::Inspect, self.directory.root(), error))?;
+        self.remove_files()?;
+        let space = self.directory.handle().space();
+        let space = space.map_err(|error| Error::io(Action::Inspect, self.directory.root(), error))?;
         let (used, parts) = self.index.total();
-        Ok(Room { total, free, used, parts })
+        Ok(Room { total: space.total, free: space.free, used, parts })
     }
 
     fn highest_file_id(&self) -> FileId {
-        self.index.highest()
+        self.manifest.highest()
     }
 
     fn unverified(&self) -> u64 {
@@ -380,6 +509,16 @@ impl Tamper for FileStore {
     fn flip(&self, file: FileId, at: u64) -> Result<()> {
         let end = self.end(file)?;
         assert!(at < end, "no byte {at} in a part of {end}");
-        self.changing(file, false, |pair, _| pair.flip(at)).map(drop)
+        self.changing(file, false, is_held, |files, _| files.flip(at)).map(drop)
+    }
+}
+
+impl Drop for FileStore {
+    fn drop(&mut self) {
+        // It is no loss if any of this fails: the next to open the store looks closer.
+        let gone = self.remove_files();
+        if gone.is_ok() && self.index.unsynced().is_empty() {
+            let _ = self.manifest.end();
+        }
     }
 }

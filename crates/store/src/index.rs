@@ -18,6 +18,10 @@ pub struct Extent {
     pub used: u64,
     /// Whether it has an order of its own.
     pub ordered: bool,
+    /// Whether its checksums are lost, so that none of its bytes can be trusted.
+    pub lost: bool,
+    /// Whether something of it may not be on the medium.
+    pub unsynced: bool,
 }
 
 /// All parts of a store.
@@ -26,25 +30,13 @@ pub struct Index {
     parts: Mutex<Parts>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Parts {
     by_file: BTreeMap<FileId, Extent>,
     used: u64,
-    highest: FileId,
-}
-
-impl Default for Parts {
-    fn default() -> Parts {
-        Parts { by_file: BTreeMap::new(), used: 0, highest: FileId(0) }
-    }
 }
 
 impl Index {
-    /// Where a part ends; `None` if it is not there.
-    pub fn end(&self, file: FileId) -> Option<u64> {
-        self.extent(file).map(|extent| extent.end)
-    }
-
     /// How much of a part there is; `None` if it is not there.
     pub fn extent(&self, file: FileId) -> Option<Extent> {
         self.parts().by_file.get(&file).copied()
@@ -53,7 +45,6 @@ impl Index {
     /// A part is there with this extent.
     pub fn set(&self, file: FileId, extent: Extent) {
         let mut parts = self.parts();
-        parts.highest = parts.highest.max(file);
         let old = parts.by_file.insert(file, extent).unwrap_or_default();
         parts.used = parts.used - old.used + extent.used;
     }
@@ -72,9 +63,10 @@ impl Index {
         rest.take(most).map(|(file, extent)| Part { file: *file, end: extent.end }).collect()
     }
 
-    /// The highest id of a file that ever had a part.
-    pub fn highest(&self) -> FileId {
-        self.parts().highest
+    /// Those of which something may not be on the medium.
+    pub fn unsynced(&self) -> Vec<FileId> {
+        let parts = self.parts();
+        parts.by_file.iter().filter(|(_, extent)| extent.unsynced).map(|(file, _)| *file).collect()
     }
 
     /// Bytes that all take, and how many there are.

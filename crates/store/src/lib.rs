@@ -7,27 +7,24 @@
 //! these.
 //!
 //! The directory and the checksum files are described byte by byte in `docs/STORE.md`.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
+mod change;
 mod directory;
 mod error;
 mod faulty;
 mod file_store;
+mod files;
 mod format;
 mod index;
+mod manifest;
 mod memory;
 mod order;
-mod pair;
 mod parts;
 mod run;
-mod steps;
-mod sums;
-#[allow(unsafe_code)]
-mod sys;
-mod whole;
-
-#[cfg(test)]
-mod crash;
+mod sync;
+mod table;
+mod unsynced;
 
 pub use error::{Action, Error, Result};
 pub use faulty::{Call, Faulty};
@@ -99,11 +96,18 @@ pub trait Store: Send + Sync {
     /// The part is no longer needed. One that is not there is no error.
     fn remove(&self, file: FileId) -> Result<()>;
 
+    /// Frees the room of parts that were removed, if that was not done yet.
+    fn reclaim(&self) -> Result<()>;
+
     /// What was written to the part before is on the medium after.
     fn sync(&self, file: FileId) -> Result<()>;
 
     /// What was written, cut or removed before is so on the medium after.
     fn sync_all(&self) -> Result<()>;
+
+    /// The error of the last sync of the part (file 0: of any) that failed, until a later one succeeds. What was written
+    /// before it may not be on the medium.
+    fn sync_failure(&self, file: FileId) -> Result<()>;
 
     /// The parts after the given file, in order of their ids, at most so many.
     fn list(&self, after: FileId, most: usize) -> Result<Vec<Part>>;

@@ -1,31 +1,61 @@
-//! The parts in use: one lock each, and the descriptors of those used last.
+//! The parts in use: one lock each, the descriptors of those used last, and what is not synced of all.
 //!
-//! There is never more than one [`OpenPart`] per file, so that its lock orders all calls about the file.
+//! There is never more than one [`PartState`] per file, so that its lock orders all calls about the file.
 //! Hence only those go that nobody holds, the longest unused first; while more threads than `most` work on
-//! different parts, there are more.
+//! different parts, there are more. A part that is not synced loses its descriptors, but is not forgotten.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use pario_units::FileId;
 
-use crate::pair::Pair;
+use crate::error::Error;
+use crate::files::PartFiles;
+use crate::unsynced::Unsynced;
 
-/// A part with its lock: shared for reading it, exclusive for changing it or its descriptors.
+/// A part with its locks.
 #[derive(Default)]
 pub struct OpenPart {
-    pair: RwLock<Option<Arc<Pair>>>,
+    state: RwLock<PartState>,
+    /// Held by whoever syncs the part.
+    turn: Mutex<()>,
+}
+
+/// What is known of a part.
+#[derive(Default)]
+pub struct PartState {
+    /// Its descriptors, if they are open.
+    pub files: Option<Arc<PartFiles>>,
+    /// What of it is not on the medium.
+    pub unsynced: Unsynced,
+}
+
+impl PartState {
+    /// Closes its files. What the header says stays known if a sync may have spoilt it.
+    pub fn close(&mut self) -> Option<Arc<PartFiles>> {
+        let files = self.files.take();
+        if self.unsynced.failed.is_some() || !self.unsynced.is_empty() {
+            self.unsynced.known_header =
+                files.as_ref().map(|files| files.header()).or(self.unsynced.known_header);
+        }
+        files
+    }
 }
 
 impl OpenPart {
-    /// Its descriptors if they are open; nobody changes the part meanwhile.
-    pub fn read(&self) -> RwLockReadGuard<'_, Option<Arc<Pair>>> {
-        self.pair.read().unwrap_or_else(PoisonError::into_inner)
+    /// For reading the part: nobody changes it meanwhile.
+    pub fn read(&self) -> RwLockReadGuard<'_, PartState> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Its descriptors, to be opened or closed; nobody else has the part meanwhile.
-    pub fn write(&self) -> RwLockWriteGuard<'_, Option<Arc<Pair>>> {
-        self.pair.write().unwrap_or_else(PoisonError::into_inner)
+    /// For changing the part or its descriptors: nobody else has it meanwhile.
+    pub fn write(&self) -> RwLockWriteGuard<'_, PartState> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For syncing the part. Taken before the other lock, never after.
+    pub fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -40,11 +70,14 @@ struct Held {
     by_file: HashMap<FileId, Use>,
     /// Counts lookups.
     now: u64,
+    /// How many parts may have descriptors.
+    open: usize,
 }
 
 struct Use {
     part: Arc<OpenPart>,
     last: u64,
+    open: bool,
 }
 
 impl Parts {
@@ -55,16 +88,16 @@ impl Parts {
 
     /// The part of a file.
     pub fn get(&self, file: FileId) -> Arc<OpenPart> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held();
         held.now += 1;
         let last = held.now;
-        if let Some(found) = held.by_file.get_mut(&file) {
-            found.last = last;
-            return Arc::clone(&found.part);
-        }
-        let gone = if held.by_file.len() < self.most { Vec::new() } else { held.let_go(self.most / 8 + 1) };
-        let part = Arc::new(OpenPart::default());
-        held.by_file.insert(file, Use { part: Arc::clone(&part), last });
+        let closed = held.by_file.get(&file).is_none_or(|found| !found.open);
+        let gone = if closed && held.open >= self.most { held.let_go(self.most / 8 + 1) } else { Vec::new() };
+        held.open += usize::from(closed);
+        let found =
+            held.by_file.entry(file).or_insert_with(|| Use { part: Arc::default(), last, open: true });
+        (found.last, found.open) = (last, true);
+        let part = Arc::clone(&found.part);
         drop(held);
         drop(gone); // Closes files: not under the lock.
         part
@@ -72,26 +105,58 @@ impl Parts {
 
     /// Closes all that nobody holds; whether there were any.
     pub fn let_go(&self) -> bool {
-        let gone = self.held.lock().unwrap_or_else(PoisonError::into_inner).let_go(usize::MAX);
+        let gone = self.held().let_go(usize::MAX);
         !gone.is_empty()
+    }
+
+    /// The system may have forgotten to write anything of any part.
+    pub fn doubt(&self) {
+        let all: Vec<_> = self.held().by_file.values().map(|found| Arc::clone(&found.part)).collect();
+        for part in all {
+            let unsynced = &mut part.write().unsynced;
+            unsynced.suspect |= !unsynced.is_empty();
+        }
+    }
+
+    /// Why the last sync of a part failed that nothing has put right since; of any part.
+    pub fn failure(&self) -> Option<Error> {
+        let all: Vec<_> = self.held().by_file.values().map(|found| Arc::clone(&found.part)).collect();
+        all.iter().find_map(|part| part.read().unsynced.failed.clone())
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many parts have descriptors or could have.
     #[cfg(test)]
-    pub fn len(&self) -> usize {
-        self.held.lock().unwrap().by_file.len()
+    fn len(&self) -> usize {
+        self.held().open
     }
 }
 
 impl Held {
-    /// Takes out up to `most` that nobody holds, the longest unused first.
-    fn let_go(&mut self, most: usize) -> Vec<Arc<OpenPart>> {
-        // Only `get` hands out more holders, under the same lock: who has none now gets none meanwhile.
-        let free = self.by_file.iter().filter(|(_, found)| Arc::strong_count(&found.part) == 1);
+    /// Takes the descriptors of up to `most` that nobody holds, the longest unused first.
+    fn let_go(&mut self, most: usize) -> Vec<Option<Arc<PartFiles>>> {
+        // Holders are handed out under the same lock: who has none now gets none meanwhile.
+        let free = self.by_file.iter().filter(|(_, found)| found.open && Arc::strong_count(&found.part) == 1);
         let mut free: Vec<_> = free.map(|(file, found)| (found.last, *file)).collect();
         free.sort_unstable();
-        let oldest = free.into_iter().take(most);
-        oldest.filter_map(|(_, file)| self.by_file.remove(&file)).map(|found| found.part).collect()
+        free.truncate(most);
+        let mut gone = Vec::with_capacity(free.len());
+        for (_, file) in free {
+            let Some(found) = self.by_file.get_mut(&file) else { continue };
+            let mut state = found.part.write();
+            gone.push(state.close());
+            let forget = state.unsynced.is_empty() && state.unsynced.failed.is_none();
+            drop(state);
+            found.open = false;
+            self.open -= 1;
+            if forget {
+                self.by_file.remove(&file);
+            }
+        }
+        gone
     }
 }
 
@@ -114,5 +179,16 @@ mod tests {
         assert!(parts.let_go());
         assert_eq!(parts.len(), 1);
         assert!(!parts.let_go());
+    }
+
+    #[test]
+    fn what_is_not_synced_is_not_forgotten() {
+        let parts = Parts::new(2);
+        parts.get(FileId(1)).write().unsynced.header += 1;
+        for file in 2..9 {
+            parts.get(FileId(file));
+        }
+        assert!(parts.let_go());
+        assert_eq!(parts.get(FileId(1)).read().unsynced.header, 1);
     }
 }

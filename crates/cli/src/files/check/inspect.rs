@@ -205,6 +205,10 @@ fn size_again(partition: &Partition, file: FileId, path: &str) -> Result<Option<
         Err(error) if error.kind() == ErrorKind::NoSuchFile => return Ok(None),
         Err(error) => Err(error),
     };
+    // A part of it is lost, which the checksums tell.
+    if held.as_ref().is_err_and(|error| error.kind() == ErrorKind::Damaged) {
+        return Ok(None);
+    }
     let held =
         held.map_err(Error::there("cannot find the size of", format!("{}:{path}", partition.name())))?;
     let differs = believed()? == Some(before) && before != held;
@@ -226,7 +230,7 @@ fn compare_copies(partition: &Partition, inodes: &Inodes, report: &mut Report) {
                 let fault = Fault::Copies { bytes };
                 report.findings.push(Finding { file, path: Some(path), fault, repaired: false });
             }
-            Err(error) if error.kind() == ErrorKind::NoSuchFile => {}
+            Err(error) if matches!(error.kind(), ErrorKind::NoSuchFile | ErrorKind::Damaged) => {}
             Err(error) => {
                 let what = format!("{}:{path}", partition.name());
                 report.troubles.push(Error::there("cannot compare the copies of", what)(error));

@@ -1,0 +1,159 @@
+//! The file system as it is: every operation is a system call.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
+use rustix::io::Errno;
+
+use crate::{Facts, Medium, MediumDirectory, MediumFile, Mode, Space};
+
+/// The most pieces of memory that one vectored call takes.
+const MOST_PIECES: usize = 1024;
+
+/// The system's own file system.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Disk;
+
+struct DiskFile(File);
+
+struct DiskDirectory(File);
+
+impl Medium for Disk {
+    fn open(&self, path: &Path, mode: Mode) -> io::Result<Box<dyn MediumFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true).mode(0o600);
+        match mode {
+            Mode::Read => &mut options,
+            Mode::Write => options.write(true),
+            Mode::Create => options.write(true).create(true).truncate(false),
+            Mode::New => options.write(true).create(true).truncate(true),
+        };
+        Ok(Box::new(DiskFile(options.open(path)?)))
+    }
+
+    fn open_directory(&self, path: &Path) -> io::Result<Box<dyn MediumDirectory>> {
+        Ok(Box::new(DiskDirectory(File::open(path)?)))
+    }
+
+    fn make_directory(&self, path: &Path) -> io::Result<()> {
+        match DirBuilder::new().mode(0o700).create(path) {
+            Err(_) if path.is_dir() => Ok(()),
+            made => made,
+        }
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        let names = fs::read_dir(path)?;
+        names.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+    }
+
+    fn inspect(&self, path: &Path) -> io::Result<Facts> {
+        fs::symlink_metadata(path).map(facts)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn boot(&self) -> u64 {
+        let Ok(text) = fs::read_to_string("/proc/sys/kernel/random/boot_id") else { return 0 };
+        let digits = text.chars().filter_map(|letter| letter.to_digit(16));
+        digits.fold(0u64, |number, digit| number.rotate_left(5) ^ u64::from(digit)).max(1)
+    }
+}
+
+impl MediumFile for DiskFile {
+    fn facts(&self) -> io::Result<Facts> {
+        self.0.metadata().map(facts)
+    }
+
+    fn read_at(&self, to: &mut [IoSliceMut<'_>], at: u64) -> io::Result<usize> {
+        let most = to.len().min(MOST_PIECES);
+        uninterrupted(|| rustix::io::preadv(&self.0, &mut to[..most], at))
+    }
+
+    fn write_at(&self, from: &[IoSlice<'_>], at: u64) -> io::Result<usize> {
+        let most = from.len().min(MOST_PIECES);
+        uninterrupted(|| rustix::io::pwritev(&self.0, &from[..most], at))
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn allocate(&self, at: u64, len: u64) -> io::Result<()> {
+        if len == 0 {
+            return Ok(());
+        }
+        uninterrupted(|| rustix::fs::fallocate(&self.0, FallocateFlags::KEEP_SIZE, at, len))
+    }
+
+    fn punch(&self, at: u64, len: u64) -> io::Result<bool> {
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match uninterrupted(|| rustix::fs::fallocate(&self.0, how, at, len)) {
+            Ok(()) => Ok(true),
+            Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::OPNOTSUPP | Errno::NOSYS)) => {
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn next_data(&self, at: u64) -> io::Result<Option<u64>> {
+        // Nobody uses the descriptor's own position.
+        match rustix::fs::seek(&self.0, SeekFrom::Data(at)) {
+            Ok(found) => Ok(Some(found)),
+            Err(Errno::NXIO) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+}
+
+impl MediumDirectory for DiskDirectory {
+    fn lock(&self) -> io::Result<bool> {
+        match rustix::fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(true),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_all()
+    }
+
+    fn sync_file_system(&self) -> io::Result<()> {
+        Ok(rustix::fs::syncfs(&self.0)?)
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        let facts = rustix::fs::fstatvfs(&self.0)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(facts.f_frsize);
+        Ok(Space { total: bytes(facts.f_blocks), free: bytes(facts.f_bavail) })
+    }
+}
+
+fn facts(metadata: fs::Metadata) -> Facts {
+    Facts { len: metadata.len(), used: metadata.blocks() * 512 }
+}
+
+/// Repeats a call that a signal interrupts.
+fn uninterrupted<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            done => return Ok(done?),
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! The steps in which a part changes.
+//!
+//! Two promises hold at every instant. Against `kill -9`: a version that is being written has an entry that says so before
+//! its first byte, and the version before stays readable, or every byte is an old or a new one. Against a loss of power: no
+//! byte of a durable version is touched before a newer version and the entry that says so are on the medium.
+//!
+//! - *Write*: entries with the new checksums, being written; the blocks; entries, written. A durable version stays where it
+//!   is: the new one goes to the block's other home. Blocks beyond the end need no first entries, because only the new end,
+//!   which comes last, makes them count.
+//! - *Cut*: the last block, with zeros in place of what goes, is written like any other; then the new end. If bytes go that
+//!   were synced, the end is brought to the medium before entries and bytes beyond it go, and the entries before the bytes.
+//!
+//! After a crash or a failed change the part is [settled](PartFiles::settle) before it changes again.
+
+use std::ops::Range;
+
+use crate::error::{Action, Error, Result};
+use crate::files::{Found, PartFiles, Stretch, Which};
+use crate::order::Order;
+use crate::run::Run;
+use crate::table::{self, Entry, Home, Stage, Stored};
+use crate::unsynced::Unsynced;
+
+/// Entries that are looked through at once.
+const AT_ONCE: u64 = 4096;
+
+/// What looking at some blocks gave.
+#[derive(Debug, Default)]
+pub struct Inspected {
+    /// Those that are not as they were written.
+    pub damaged: Vec<u64>,
+    /// Those that were being written when a process was killed.
+    pub in_flux: Vec<u64>,
+}
+
+impl PartFiles {
+    /// Writes the bytes below `end` of blocks that begin below it; `sums` are theirs. The part ended at `stored`.
+    pub fn write(
+        &self,
+        unsynced: &mut Unsynced,
+        run: Run,
+        blocks: &[&[u8]],
+        sums: &[u32],
+        end: u64,
+    ) -> Result<()> {
+        let stored = self.header().end;
+        self.begin_change(unsynced)?;
+        let beyond = run.first >= self.blocks(stored);
+        let before = match beyond {
+            true => vec![Entry::None; run.count],
+            false => self.known_entries(unsynced, run)?,
+        };
+        let next: Vec<Stored> = before.iter().zip(sums).map(|(entry, sum)| entry.next(*sum)).collect();
+        // Not known until all is done.
+        for block in run.blocks() {
+            unsynced.blocks.remove(&block);
+        }
+        if !beyond {
+            self.enter(run.first, next.iter().map(|stored| Entry::Stored(*stored)))?;
+        }
+        self.put(run, blocks, &before, &next, end)?;
+        let written = next.iter().map(|stored| stored.at(Stage::Written));
+        self.enter(run.first, written.clone().map(Entry::Stored))?;
+        unsynced.blocks.extend(run.blocks().zip(written));
+        for block in run.blocks() {
+            unsynced.reserved.remove(&block);
+        }
+        if end > stored {
+            unsynced.header += 1;
+            self.set_header(|header| header.end = end)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the part end elsewhere, and remembers the identity of the truncation.
+    pub fn set_end(&self, unsynced: &mut Unsynced, end: u64, cut: u64) -> Result<()> {
+        let header = self.header();
+        if (end, cut) == (header.end, header.cut) {
+            return Ok(());
+        }
+        self.begin_change(unsynced)?;
+        unsynced.header += 1;
+        if end < header.end {
+            return self.truncate(unsynced, end, cut);
+        }
+        // Entries that must be there are there.
+        let len = table::place(self.blocks(end));
+        let failed = |error| Error::io(Action::Resize, &self.names.sums, error);
+        if end > header.end && self.sums.facts().map_err(failed)?.len < len {
+            self.sums.set_len(len).map_err(failed)?;
+        }
+        self.set_header(|header| (header.end, header.cut) = (end, cut))
+    }
+
+    fn truncate(&self, unsynced: &mut Unsynced, end: u64, cut: u64) -> Result<()> {
+        let synced = self.header().synced_end > end;
+        let last = self.clear_last(unsynced, end)?;
+        if synced && let Some(block) = last {
+            self.make_durable(unsynced, block)?;
+        }
+        self.set_header(|header| {
+            (header.end, header.cut) = (end, cut);
+            header.synced_end = header.synced_end.min(end);
+            header.entries_end = header.entries_end.min(end);
+        })?;
+        unsynced.cut(self.blocks(end));
+        self.trim(end, synced)
+    }
+
+    /// Writes the last block before `end` with zeros behind it, if it has anything else there; which one that is.
+    fn clear_last(&self, unsynced: &mut Unsynced, end: u64) -> Result<Option<u64>> {
+        let (block, kept) = (end / self.block as u64, (end % self.block as u64) as usize);
+        if kept == 0 {
+            return Ok(None);
+        }
+        let (entry, mut bytes, found) = self.look(unsynced, block)?;
+        if found != Found::Good {
+            // One that does not fit its entry goes on not to fit.
+            return self.clear_damaged(block, entry, kept).map(|()| None);
+        }
+        if !matches!(entry, Entry::Stored(_)) || table::is_zero(&bytes[kept..]) {
+            return Ok(None);
+        }
+        bytes[kept..].fill(0);
+        let run = Run::new(self.file, self.block, block, 1)?;
+        let next = entry.next(table::sum(self.file, block, &bytes, kept));
+        unsynced.blocks.remove(&block);
+        self.enter(block, [Entry::Stored(next)])?;
+        self.put(run, &[&bytes], &[entry], &[next], run.end())?;
+        let written = next.at(Stage::Written);
+        self.enter(block, [Entry::Stored(written)])?;
+        unsynced.blocks.insert(block, written);
+        Ok(Some(block))
+    }
+
+    /// Makes the rest of a block zeros where it lies.
+    fn clear_damaged(&self, block: u64, entry: Entry, kept: usize) -> Result<()> {
+        let home = if let Entry::Stored(stored) = entry { stored.home } else { Home::A };
+        let (which, at) = self.place(block, home);
+        let Some(file) = self.get(which) else { return Ok(()) };
+        let cleared = pario_medium::clear(file, at + kept as u64..at + self.block as u64);
+        cleared.map_err(|error| Error::io(Action::Write, self.path(which), error))
+    }
+
+    /// Brings a block to the medium that was just written.
+    fn make_durable(&self, unsynced: &mut Unsynced, block: u64) -> Result<()> {
+        let Some(stored) = unsynced.blocks.get(&block).copied() else { return Ok(()) };
+        self.sync_blocks([stored.home].into_iter())?;
+        self.directory.sync(self.file)?;
+        self.enter(block, [Entry::Stored(stored.at(Stage::Durable))])?;
+        unsynced.blocks.remove(&block);
+        Ok(())
+    }
+
+    /// Cuts off entries and bytes beyond the end. If any of them may be durable, each step is on the medium before the
+    /// next.
+    fn trim(&self, end: u64, synced: bool) -> Result<()> {
+        let blocks = self.blocks(end);
+        let sync = || if synced { self.sync_sums() } else { Ok(()) };
+        let failed = |error| Error::io(Action::Resize, &self.names.sums, error);
+        if self.sums.facts().map_err(failed)?.len > table::place(blocks) {
+            sync()?;
+            self.sums.set_len(table::place(blocks)).map_err(failed)?;
+        }
+        sync()?;
+        for which in [Which::Data, Which::Alt] {
+            let Some(file) = self.get(which) else { continue };
+            let failed = |error| Error::io(Action::Resize, self.path(which), error);
+            let len = blocks * self.block as u64;
+            if file.facts().map_err(failed)?.len > len {
+                file.set_len(len).map_err(failed)?;
+            }
+        }
+        let beyond = self.order().map_or(Vec::new(), |order| order.beyond(blocks));
+        beyond.into_iter().try_for_each(|range| self.clear(range))
+    }
+
+    /// Makes bytes of the file of ordered blocks zeros.
+    fn clear(&self, range: Range<u64>) -> Result<()> {
+        let Some(file) = self.get(Which::Ordered) else { return Ok(()) };
+        pario_medium::clear(file, range).map_err(|error| Error::io(Action::Write, &self.names.ordered, error))
+    }
+
+    /// Remembers the identity of a truncation that is not to be carried out.
+    pub fn fence(&self, unsynced: &mut Unsynced, cut: u64) -> Result<()> {
+        self.begin_change(unsynced)?;
+        unsynced.header += 1;
+        self.set_header(|header| header.cut = cut)
+    }
+
+    /// Gives an empty part an order: from the new header on it has one, and before it has none.
+    pub fn arrange(&self, unsynced: &mut Unsynced, order: &Order) -> Result<()> {
+        let (medium, new) = (self.directory.medium(), &self.names.new_order);
+        let bytes = order.encode(self.file);
+        let write = || {
+            let file = medium.open(new, pario_medium::Mode::New)?;
+            pario_medium::put(&*file, 0, &[&bytes])?;
+            medium.rename(new, &self.names.ordered)
+        };
+        self.begin_change(unsynced)?;
+        self.directory.changed(self.file);
+        write().map_err(|error| Error::io(Action::Create, &self.names.ordered, error))?;
+        unsynced.header += 1;
+        self.set_header(|header| header.ordered = true)
+    }
+
+    /// Takes room for the next write of blocks, also if a sync comes before it.
+    pub fn reserve(&self, unsynced: &mut Unsynced, run: Run) -> Result<()> {
+        let entries = self.known_entries(unsynced, run)?;
+        let failed = |which, error| Error::io(Action::Reserve, self.path(which), error);
+        let taken = |index: usize, home: Home| match entries[index] {
+            Entry::None | Entry::Zeros | Entry::Lost | Entry::Damaged => home == Home::A,
+            // One that is durable stays; one that is not may be durable by then.
+            Entry::Stored(stored) => stored.stage != Stage::Durable || home != stored.home,
+        };
+        for home in [Home::A, Home::B] {
+            for stretch in self.stretches(run, |index| Some(home).filter(|home| taken(index, *home))) {
+                let Stretch { which, at, count, .. } = stretch;
+                let file = self.get_or_make(which)?;
+                let done = file.allocate(at, (count * self.block) as u64);
+                done.map_err(|error| failed(which, error))?;
+            }
+        }
+        let len = (run.count * table::ENTRY) as u64;
+        let done = self.sums.allocate(table::place(run.first), len);
+        done.map_err(|error| Error::io(Action::Reserve, &self.names.sums, error))?;
+        unsynced.reserved.extend(run.blocks());
+        Ok(())
+    }
+
+    /// Compares blocks that begin below the end with their entries.
+    pub fn inspect(&self, unsynced: &Unsynced, run: Run, scratch: &mut Vec<u8>) -> Result<Inspected> {
+        let mut found = Inspected::default();
+        let entries = self.known_entries(unsynced, run)?;
+        if entries.iter().all(|entry| *entry == Entry::None) && self.is_hole(run) {
+            return Ok(found);
+        }
+        scratch.resize(run.count * self.block, 0);
+        let mut blocks: Vec<_> = scratch.chunks_mut(self.block).collect();
+        self.load(run, &entries, &mut blocks)?;
+        for ((block, entry), bytes) in run.blocks().zip(entries).zip(blocks) {
+            let in_flux = matches!(entry, Entry::Stored(Stored { stage: Stage::Fresh | Stage::InPlace, .. }));
+            match self.judge(block, entry, bytes)? {
+                Found::Damaged => found.damaged.push(block),
+                _ if in_flux => found.in_flux.push(block),
+                _ => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// A block that was being written gets the entry of the bytes that a reader gets; whether they were unverified.
+    pub fn mend(&self, unsynced: &mut Unsynced, block: u64) -> Result<bool> {
+        let (entry, bytes, found) = self.look(unsynced, block)?;
+        let Entry::Stored(stored) = entry else { return Ok(false) };
+        if found == Found::Damaged || !matches!(stored.stage, Stage::Fresh | Stage::InPlace) {
+            return Ok(false);
+        }
+        self.begin_change(unsynced)?;
+        let sum = table::sum(self.file, block, &bytes, bytes.len());
+        let newest = sum == stored.sum || found == Found::Unverified;
+        let next = match newest {
+            true => Entry::Stored(Stored { sum, ..stored }.at(Stage::Written)),
+            false => stored.without(),
+        };
+        self.settle_entry(unsynced, block, next)?;
+        Ok(found == Found::Unverified)
+    }
+
+    /// A block becomes good with the bytes that it has, whatever they are.
+    pub fn accept(&self, unsynced: &mut Unsynced, block: u64) -> Result<()> {
+        let (entry, _, found) = self.look(unsynced, block)?;
+        if found == Found::Good {
+            return Ok(());
+        }
+        let run = Run::new(self.file, self.block, block, 1)?;
+        let mut bytes = vec![0; self.block];
+        self.load(run, &[entry], &mut [&mut bytes])?;
+        self.begin_change(unsynced)?;
+        let sum = table::sum(self.file, block, &bytes, bytes.len());
+        let next = match entry {
+            Entry::Stored(stored) => Stored { sum, ..stored },
+            other => other.next(sum),
+        };
+        self.settle_entry(unsynced, block, Entry::Stored(next.at(Stage::Written)))
+    }
+
+    /// Inverts a stored byte.
+    pub fn flip(&self, at: u64) -> Result<()> {
+        let block = at / self.block as u64;
+        let entry = self.entries(Run::new(self.file, self.block, block, 1)?)?[0];
+        let home = if let Entry::Stored(stored) = entry { stored.home } else { Home::A };
+        let (which, start) = self.place(block, home);
+        let (file, at) = (self.get_or_make(which)?, start + at % self.block as u64);
+        let mut byte = [0];
+        let flipped = pario_medium::fill(file, at, &mut [&mut byte])
+            .and_then(|_| pario_medium::put(file, at, &[&[!byte[0]]]));
+        flipped.map_err(|error| Error::io(Action::Write, self.path(which), error))
+    }
+
+    /// Puts a part in order after a crash, after a loss of power, or after a change of it that failed: finds what is not
+    /// durable, lets go of versions that a loss of power has spoilt, and cuts off what lies beyond the end.
+    pub fn settle(&self, unsynced: &mut Unsynced) -> Result<()> {
+        let header = self.header();
+        let lost = self.power_was_lost();
+        if (header.unsynced || lost) && self.refused().is_none() {
+            self.look_through(unsynced, header.end, lost)?;
+            // The end comes last when a part grows: bytes beyond it are of a write that was not finished.
+            self.clear_last(unsynced, header.end)?;
+            self.trim(header.end, true)?;
+            let len = table::place(self.blocks(header.end));
+            let failed = |error| Error::io(Action::Resize, &self.names.sums, error);
+            if self.sums.facts().map_err(failed)?.len < len {
+                self.sums.set_len(len).map_err(failed)?;
+            }
+            unsynced.header += 1;
+            self.set_header(|header| (header.losses, header.unsynced) = (self.losses(), true))?;
+        }
+        unsynced.settled = true;
+        Ok(())
+    }
+
+    fn look_through(&self, unsynced: &mut Unsynced, end: u64, lost: bool) -> Result<()> {
+        let mut found = Unsynced::default();
+        let blocks = self.blocks(end);
+        for first in (0..blocks).step_by(AT_ONCE as usize) {
+            let run = Run::new(self.file, self.block, first, AT_ONCE.min(blocks - first) as usize)?;
+            let entries = self.entries(run)?;
+            // The process before may have been killed after a sync that failed: the system writes these again.
+            self.enter(first, entries.iter().copied())?;
+            for (block, entry) in run.blocks().zip(entries) {
+                let known = unsynced.blocks.get(&block).copied();
+                match (known, entry) {
+                    _ if unsynced.syncing.contains_key(&block) => {}
+                    (Some(known), _) => {
+                        found.blocks.insert(block, known);
+                    }
+                    (None, Entry::None) if !lost => {}
+                    (None, Entry::None) => self.settle_hole(&mut found, block)?,
+                    (None, Entry::Stored(stored)) if entry.is_unsynced() => {
+                        found.suspect = true;
+                        if lost || stored.stage == Stage::Fresh {
+                            self.settle_block(&mut found, block, stored)?;
+                        } else {
+                            found.blocks.insert(block, stored);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        unsynced.blocks = found.blocks;
+        unsynced.suspect |= found.suspect;
+        Ok(())
+    }
+
+    /// After a loss of power: a block without an entry is zeros, whatever of a write has come through.
+    fn settle_hole(&self, found: &mut Unsynced, block: u64) -> Result<()> {
+        let run = Run::new(self.file, self.block, block, 1)?;
+        if self.is_hole(run) {
+            return Ok(());
+        }
+        let mut bytes = vec![0; self.block];
+        self.load(run, &[Entry::None], &mut [&mut bytes])?;
+        if table::is_zero(&bytes) { Ok(()) } else { self.settle_entry(found, block, Entry::Zeros) }
+    }
+
+    /// A version that has come through in full stays, any other goes. Not for one that was written in place over another
+    /// by a process that was killed: of that, every byte is an old or a new one.
+    fn settle_block(&self, found: &mut Unsynced, block: u64, stored: Stored) -> Result<()> {
+        let run = Run::new(self.file, self.block, block, 1)?;
+        let mut bytes = vec![0; self.block];
+        self.load(run, &[Entry::Stored(stored)], &mut [&mut bytes])?;
+        let next = match self.fits(block, stored, &bytes) {
+            true => Entry::Stored(stored.at(Stage::Written)),
+            false => stored.without(),
+        };
+        self.settle_entry(found, block, next)
+    }
+
+    /// Gives a block another entry, without touching its bytes.
+    pub(crate) fn settle_entry(&self, unsynced: &mut Unsynced, block: u64, entry: Entry) -> Result<()> {
+        self.enter(block, [entry])?;
+        unsynced.header += 1;
+        if let Entry::Stored(stored) = entry
+            && entry.is_unsynced()
+        {
+            unsynced.blocks.insert(block, stored);
+        } else {
+            unsynced.blocks.remove(&block);
+        }
+        Ok(())
+    }
+
+    /// Notes in the header that there may be entries that are not durable.
+    pub(crate) fn begin_change(&self, unsynced: &mut Unsynced) -> Result<()> {
+        if self.header().unsynced {
+            return Ok(());
+        }
+        unsynced.header += 1;
+        self.set_header(|header| header.unsynced = true)
+    }
+
+    /// Writes entries of consecutive blocks.
+    pub(crate) fn enter(&self, first: u64, entries: impl IntoIterator<Item = Entry>) -> Result<()> {
+        let bytes =
+            entries.into_iter().zip(first..).flat_map(|(entry, block)| entry.encode(self.file, block));
+        let bytes: Vec<u8> = bytes.collect();
+        let written = pario_medium::put(&*self.sums, table::place(first), &[&bytes]);
+        written.map_err(|error| Error::io(Action::Write, &self.names.sums, error))
+    }
+
+    /// Writes the bytes of blocks below `end` to the homes of their new versions. Where another version lay before, the
+    /// rest of the last block becomes zeros.
+    fn put(&self, run: Run, blocks: &[&[u8]], before: &[Entry], next: &[Stored], end: u64) -> Result<()> {
+        let mut pad = Vec::new();
+        let (last, kept) = (run.count - 1, run.kept(run.count - 1, end));
+        if kept < self.block && before[last] != Entry::None {
+            pad.resize(self.block - kept, 0);
+        }
+        for Stretch { which, at, first, count } in self.stretches(run, |index| Some(next[index].home)) {
+            let kept = |index: usize| &blocks[index][..run.kept(index, end)];
+            let mut pieces: Vec<&[u8]> = (first..first + count).map(kept).collect();
+            if first + count == run.count {
+                pieces.push(&pad);
+            }
+            let written = pario_medium::put(self.get_or_make(which)?, at, &pieces);
+            written.map_err(|error| Error::io(Action::Write, self.path(which), error))?;
+        }
+        Ok(())
+    }
+
+    /// Writes a whole block where it lies.
+    pub(crate) fn put_again(&self, run: Run, bytes: &[u8], stored: Stored) -> Result<()> {
+        self.put(run, &[bytes], &[Entry::Stored(stored)], &[stored], run.end())
+    }
+
+    /// Brings the files that these homes are in to the medium.
+    pub(crate) fn sync_blocks(&self, homes: impl Iterator<Item = Home>) -> Result<()> {
+        let mut dirty = [self.order().is_some(), false, false];
+        for home in homes {
+            dirty[1] |= home == Home::A;
+            dirty[2] |= home == Home::B;
+        }
+        for (which, dirty) in [Which::Ordered, Which::Data, Which::Alt].into_iter().zip(dirty) {
+            if let Some(file) = self.get(which).filter(|_| dirty) {
+                file.sync().map_err(|error| Error::io(Action::Sync, self.path(which), error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings end, identities and entries to the medium.
+    pub(crate) fn sync_sums(&self) -> Result<()> {
+        self.sums.sync().map_err(|error| Error::io(Action::Sync, &self.names.sums, error))
+    }
+}
