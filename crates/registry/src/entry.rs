@@ -131,7 +131,19 @@ impl Contents {
     }
 }
 
-mod hexadecimal {
+pub(crate) mod number {
+    use super::*;
+
+    pub fn serialize<S: Serializer>(id: &ServerId, serializer: S) -> Result<S::Ok, S::Error> {
+        id.0.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ServerId, D::Error> {
+        u16::deserialize(deserializer).map(ServerId)
+    }
+}
+
+pub(crate) mod hexadecimal {
     use super::*;
 
     pub fn serialize<S: Serializer>(id: &PartitionId, serializer: S) -> Result<S::Ok, S::Error> {

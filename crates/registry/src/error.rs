@@ -27,6 +27,13 @@ pub enum Error {
     NoPartition(String),
     /// There is no registry in that directory of this host.
     NoRegistry(PathBuf),
+    /// A directory that says of no partition that it is one of its servers'.
+    NoManifest(PathBuf),
+    /// A partition is registered already.
+    Registered {
+        /// As what.
+        name: String,
+    },
     /// A partition of that name exists.
     AlreadyThere(String),
     /// The registry's secret of a partition is gone.
@@ -203,8 +210,8 @@ impl Error {
         match self {
             Error::Description(_) => ErrorKind::Arg,
             Error::Structure { .. } => ErrorKind::NotSame,
-            Error::NoPartition(_) | Error::NoRegistry(_) => ErrorKind::NoSuchFile,
-            Error::AlreadyThere(_) => ErrorKind::FileExists,
+            Error::NoPartition(_) | Error::NoRegistry(_) | Error::NoManifest(_) => ErrorKind::NoSuchFile,
+            Error::AlreadyThere(_) | Error::Registered { .. } => ErrorKind::FileExists,
             Error::NoSecret(..) | Error::Unsafe { .. } => ErrorKind::Access,
             Error::Locked { .. } => ErrorKind::FileInUse,
             Error::Garbled { .. } => ErrorKind::Damaged,
@@ -251,6 +258,16 @@ impl fmt::Display for Error {
                 "this host has no registry of partitions in {}: 'pario up FILE' makes one (PARIO_HOME says where it is)",
                 path.display()
             ),
+            Error::NoManifest(directory) => {
+                write!(
+                    f,
+                    "{} holds no data of a partition: there is no file 'partition' in it",
+                    directory.display()
+                )
+            }
+            Error::Registered { name } => {
+                write!(f, "the partition is registered already, as {name}: 'pario up {name}' starts it")
+            }
             Error::AlreadyThere(name) => write!(f, "a partition called {name} exists already"),
             Error::NoSecret(id, path) => {
                 write!(f, "the secret of partition {id} is missing: {} is not there", path.display())

@@ -15,6 +15,7 @@ mod description;
 mod entry;
 mod error;
 mod lock;
+mod manifest;
 mod place;
 mod random;
 mod registry;
@@ -30,6 +31,7 @@ pub use description::{
 };
 pub use entry::{Entry, Running};
 pub use error::{Error, Fault, Trouble};
+pub use manifest::Manifest;
 pub use registry::{PartitionLock, Registry};
 pub use run::{
     RunDirectory, Supervision, remove_run_directory, run_base, run_directories, run_directory,

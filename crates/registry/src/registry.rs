@@ -83,18 +83,36 @@ impl Registry {
 
     /// Makes an entry and a secret for a new partition. `host` is this one.
     pub fn create(&self, description: &Description, host: &str) -> Result<Entry, Error> {
+        self.add(PartitionId(u128::from_le_bytes(random::bytes()?)), description, host, false)
+    }
+
+    /// Makes an entry and a new secret for a partition that has data already.
+    pub fn adopt(&self, id: PartitionId, description: &Description, host: &str) -> Result<Entry, Error> {
+        self.add(id, description, host, true)
+    }
+
+    fn add(
+        &self,
+        id: PartitionId,
+        description: &Description,
+        host: &str,
+        made: bool,
+    ) -> Result<Entry, Error> {
         self.change(|registry, partitions| {
+            if let Some(known) = partitions.values().find(|entry| entry.id == id) {
+                return Err(Error::Registered { name: known.name().to_owned() });
+            }
             let name = description.name();
             if partitions.contains_key(name) {
                 return Err(Error::AlreadyThere(name.to_owned()));
             }
             registry.sweep(partitions)?;
             let entry = Entry {
-                id: PartitionId(u128::from_le_bytes(random::bytes()?)),
+                id,
                 description: description.clone(),
                 host: host.to_owned(),
                 created: Stamp::now(),
-                made: false,
+                made,
                 generation: 0,
                 running: BTreeMap::new(),
                 abandoned: BTreeSet::new(),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use pario_registry::Resource;
 use pario_units::ServerId;
 
 /// Why a command did not do its work.
@@ -53,8 +54,81 @@ pub enum Error {
         /// Which servers, and why.
         unsettled: Vec<Unsettled>,
     },
+    /// A partition could not be registered again from its directories.
+    Adopt(Box<Adoption>),
     /// The output could not be written.
     Output(io::Error),
+}
+
+/// Why directories do not make a partition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Adoption {
+    /// There is no directory.
+    None,
+    /// Something that names no directory.
+    Place(String),
+    /// A node could not be asked.
+    Node(String, String),
+    /// A directory that holds no data of a server.
+    Nothing(Resource, String),
+    /// A directory that a server uses.
+    InUse(Resource),
+    /// A directory of another partition than the first.
+    Foreign {
+        /// The directory.
+        place: Resource,
+        /// The partition it is of.
+        name: String,
+        /// The partition that the first one is of.
+        expected: String,
+    },
+    /// Two directories of one server.
+    Twice(ServerId, Resource, Resource),
+    /// No directory of a server.
+    Missing {
+        /// The partition.
+        name: String,
+        /// The server.
+        server: ServerId,
+        /// Where its directory was.
+        place: Resource,
+    },
+}
+
+impl From<Adoption> for Error {
+    fn from(adoption: Adoption) -> Error {
+        Error::Adopt(Box::new(adoption))
+    }
+}
+
+impl fmt::Display for Adoption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Adoption::None => {
+                f.write_str("--adopt needs the directories of a partition's servers, or its partition file")
+            }
+            Adoption::Place(text) => write!(f, "--adopt {text:?}: write node:/dir, or /dir for this host"),
+            Adoption::Node(node, why) => {
+                write!(f, "node {node} does not say what its directories hold: {why}")
+            }
+            Adoption::Nothing(place, why) => write!(f, "{place} cannot be adopted: {why}"),
+            Adoption::InUse(place) => {
+                write!(f, "{place} is in use by a running server: stop its partition first ('pario down')")
+            }
+            Adoption::Foreign { place, name, expected } => write!(
+                f,
+                "{place} is of another partition ({name}) than the first directory ({expected}): name the directories of one \
+                 partition"
+            ),
+            Adoption::Twice(server, one, other) => {
+                write!(f, "{one} and {other} both are of server {server}: name the one that was used last")
+            }
+            Adoption::Missing { name, server, place } => write!(
+                f,
+                "the directory of server {server} of partition {name} is missing; it was {place}: name it, too"
+            ),
+        }
+    }
 }
 
 /// A server of which not everything is known to be stored.
@@ -137,6 +211,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::NoHome | Error::File(..) | Error::Assignment(_) => 2,
+            Error::Adopt(why) if matches!(**why, Adoption::None | Adoption::Place(_)) => 2,
             Error::Registry(pario_registry::Error::Description(_)) => 2,
             _ => 1,
         }
@@ -173,6 +248,7 @@ impl fmt::Display for Error {
                 write!(f, "partition {name} is not down")?;
                 unsettled.iter().try_for_each(|one| write!(f, "\n  {one}"))
             }
+            Error::Adopt(adoption) => adoption.fmt(f),
             Error::Output(error) => write!(f, "cannot write the output: {error}"),
         }
     }

@@ -5,7 +5,9 @@ use super::message::{Ask, Peers, Said, Start, line, next_line};
 use super::pools::{Look, Owner, look};
 use super::task::Whose;
 use crate::signal;
-use pario_registry::{Entry, Listen, Running, Scheduling, Secret, Supervision, remove_run_directory};
+use pario_registry::{
+    Entry, Listen, Manifest, Running, Scheduling, Secret, Supervision, remove_run_directory,
+};
 use pario_server::{Config, Ender, Pulse, Server, fail_as_a_process, log};
 use pario_transport::{Address, Connection, Tuning, fresh_client};
 use pario_units::{ErrorKind, PartitionId, RequestId, ServerId};
@@ -193,6 +195,12 @@ fn try_to_serve(input: impl BufRead + Send + 'static) -> Result<(), End> {
     // Only for who finds the directory.
     let _ = owner(&start).write(&config.run_directory);
     let server = start_server(&config)?;
+    let manifest =
+        Manifest { id: start.partition, server: start.server, description: start.description.clone() };
+    if let Err(error) = manifest.write(&config.directory) {
+        server.shut_down().map_err(|e| e.to_string())?;
+        return Err(error.to_string().into());
+    }
     let started = server.started();
     if let Some(adopted) = &started.adopted {
         log(&format!(
@@ -282,6 +290,7 @@ pub fn run_base(named: Option<&Path>) -> PathBuf {
 /// Where the server listens for other hosts, and what the user has to know about it.
 fn listening(start: &Start) -> Result<(Option<IpAddr>, Option<String>), String> {
     match &start.description.settings().listen {
+        Listen::Auto if start.local => Ok((None, None)),
         Listen::Auto => {
             let (address, note) = host::own_address(&start.node);
             Ok((Some(address), note))

@@ -27,6 +27,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::pools::Pool;
+use super::task::Described;
 
 /// The version of this conversation.
 pub const VERSION: u32 = 2;
@@ -48,6 +49,8 @@ pub struct Start {
     pub secret: Secret,
     /// Whether the partition has been up before: then the server's directory has to hold its data.
     pub made: bool,
+    /// Whether every server of the partition is on one host.
+    pub local: bool,
     /// The name by which other hosts know the server's node.
     pub node: String,
     /// The TCP port; 0: any.
@@ -80,6 +83,8 @@ pub enum Said {
     Failed { why: String },
     /// These pools are on the host, and servers use these of the directories that were asked for.
     Pools { pools: Vec<Pool>, in_use: Vec<String> },
+    /// This is in the directories that were asked for, in this order.
+    Described { directories: Vec<Described> },
     /// So many bytes that only the pool had are stored, and the pool is gone.
     Saved { bytes: u64 },
     /// The server was ended.
@@ -180,6 +185,7 @@ pub mod tests {
             description: Description::parse("servers = ['/a', 'n1:/b']", Some("p")).expect("sound"),
             secret: Secret::from_bytes(std::array::from_fn(|i| i as u8 * 7)),
             made: true,
+            local: false,
             node: "n1".into(),
             port: 0,
             run_base: None,

@@ -4,6 +4,7 @@
 //! its standard input and output. Everything that needs the server itself, or a connection to one, is in
 //! `join`.
 
+mod adopt;
 pub mod clean;
 pub mod down;
 mod error;

@@ -118,7 +118,7 @@ impl Pool {
                 let entries = Registry::open(&owner.home).and_then(|registry| registry.list());
                 entries.is_ok_and(|all| all.iter().all(|entry| entry.id != self.partition))
             }
-            Some(owner) => matches!(owner.home.try_exists(), Ok(_)),
+            Some(owner) => owner.home.try_exists().is_ok(),
             None => {
                 let made = self.path.parent().and_then(|dir| dir.metadata().ok()?.modified().ok());
                 made.and_then(|made| made.elapsed().ok()).is_some_and(|age| age > YOUNG)

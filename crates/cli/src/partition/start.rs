@@ -9,7 +9,7 @@ use super::launch::{Launcher, Started, Way};
 use super::message::{Peers, Said, Start, VERSION, line};
 use super::{host, serve};
 use crate::env::Environment;
-use pario_registry::{Description, Entry, Listen, Registry, Running, Secret};
+use pario_registry::{Entry, Registry, Running, Secret};
 use pario_units::{ServerId, Stamp};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -117,7 +117,8 @@ impl Ask<'_> {
             version: VERSION,
             partition: entry.id,
             server,
-            description: told(entry),
+            description: entry.description.clone(),
+            local: is_local(entry),
             node: entry.host_of(server).expect("one of the servers").to_owned(),
             secret: secret.clone(),
             made: entry.made,
@@ -188,17 +189,10 @@ pub fn log_of(registry: &Registry, name: &str, server: ServerId) -> PathBuf {
     registry.dir().join("logs").join(format!("{name}.{server}.log"))
 }
 
-/// The description as servers get it: those of one host need no network.
-fn told(entry: &Entry) -> Description {
-    let description = &entry.description;
-    let servers = (0..description.structure().servers.len()).map(|server| ServerId(server as u16));
-    let mut hosts = servers.filter_map(|server| entry.host_of(server));
-    match description.settings().listen {
-        Listen::Auto if hosts.all(host::is_here) => {
-            description.with("listen", "none").expect("it is a value of the key")
-        }
-        _ => description.clone(),
-    }
+/// Whether every server is on this host.
+fn is_local(entry: &Entry) -> bool {
+    let servers = (0..entry.description.structure().servers.len()).map(|server| ServerId(server as u16));
+    servers.filter_map(|server| entry.host_of(server)).all(host::is_here)
 }
 
 fn port_of(running: &Running) -> Option<u16> {

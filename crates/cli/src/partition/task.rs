@@ -9,7 +9,7 @@ use super::launch::Launcher;
 use super::message::{Said, Start, VERSION, line, next_line, partition, server};
 use super::pools::{Look, Owner, look, survey, sweep};
 use super::serve::{self, Part};
-use pario_registry::{Supervision, remove_run_directory};
+use pario_registry::{Manifest, Supervision, remove_run_directory};
 use pario_units::{PartitionId, ServerId};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
@@ -30,6 +30,8 @@ const END: Duration = Duration::from_secs(15);
 pub enum Task {
     /// Say which pools there are, and which of these directories servers use.
     Pools { run_base: Option<PathBuf>, directories: Vec<String> },
+    /// Say what these directories hold.
+    Describe { directories: Vec<PathBuf> },
     /// Store what the pool of a dead server holds, and remove it.
     Recover { start: Box<Start> },
     /// End a server without storing anything; its pool stays.
@@ -46,6 +48,29 @@ pub struct Whose {
     pub partition: PartitionId,
     #[serde(with = "server")]
     pub server: ServerId,
+}
+
+/// What a directory holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "holds", rename_all = "lowercase")]
+pub enum Described {
+    /// Data of a server, which does not run.
+    Data { manifest: Box<Manifest> },
+    /// A server uses it.
+    InUse,
+    /// Not that.
+    Nothing { why: String },
+}
+
+impl Described {
+    /// What a directory of this host holds.
+    pub fn of(directory: &Path) -> Described {
+        match Manifest::read(directory) {
+            Ok(_) if is_in_use(directory) => Described::InUse,
+            Ok(manifest) => Described::Data { manifest: Box::new(manifest) },
+            Err(error) => Described::Nothing { why: error.to_string() },
+        }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -98,6 +123,9 @@ fn execute(task: &Task) -> Result<Said, String> {
             let pools = survey(&base).map_err(|e| e.to_string())?;
             let in_use = directories.iter().filter(|dir| is_in_use(Path::new(dir))).cloned().collect();
             Ok(Said::Pools { pools, in_use })
+        }
+        Task::Describe { directories } => {
+            Ok(Said::Described { directories: directories.iter().map(|dir| Described::of(dir)).collect() })
         }
         Task::Recover { start } => {
             let whose =

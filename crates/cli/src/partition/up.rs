@@ -3,14 +3,15 @@
 //! The partition's lock is held all the while, so of several who do this at once one does the work and the
 //! others find it done.
 
-use super::error::Error;
+use super::adopt::{Named, adopt};
+use super::error::{Adoption, Error};
 use super::launch::Here;
 use super::pools::sweep;
 use super::start::Ask;
 use super::{host, join, print, registry, seconds};
 use crate::env::Environment;
 use clap::Args;
-use pario_registry::{Description, Entry, Registry, Secret};
+use pario_registry::{Description, Entry, Registry, Resource, Secret};
 use pario_units::ServerId;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -24,11 +25,14 @@ use std::time::{Duration, Instant};
 #[command(after_help = NOTES)]
 pub struct Arguments {
     /// A partition file, or the name of a partition that exists
-    #[arg(value_name = "FILE|NAME", required_unless_present = "example")]
+    #[arg(value_name = "FILE|NAME", required_unless_present_any = ["example", "adopt"])]
     partition: Option<PathBuf>,
     /// Set a key of the partition file otherwise; may be given several times
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Register a partition again that is whole in its servers' directories: those given here, or in FILE
+    #[arg(long, value_name = "NODE:/DIR", num_args = 0..)]
+    adopt: Option<Vec<String>>,
     /// How long to wait for the servers, and for others who start or stop the partition
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = seconds())]
     timeout: u64,
@@ -46,6 +50,7 @@ Examples:
   pario up scratch.toml                create the partition and start it
   pario up scratch                     start it another time
   pario up scratch --set cache=1G      the same with another cache
+  pario up --adopt n0:/data n1:/data   register it again, if the registry is lost
 
 A partition file is TOML, or plain lines such as
   stripe_size = 64k
@@ -57,6 +62,10 @@ name, servers, metadata, stripe_size and block_size are fixed when the partition
 is created; all else may change at each start. Servers that run already are left
 as they are.
 
+After 'pario down --forget', or when the registry is lost, everything is still in
+the servers' directories: --adopt finds out which partition they are of, registers
+it and starts it. The directories come in any order, and may have moved.
+
 Environment:
   PARIO_HOME     where the registry of partitions is [default: ~/.pario]
   PARIO_SSH, PARIO_SRUN, PARIO_MPIEXEC
@@ -67,15 +76,23 @@ const ANSWER: Duration = Duration::from_secs(5);
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
-    let Some(partition) = arguments.partition.as_deref().filter(|_| !arguments.example) else {
+    let deadline = Duration::from_secs(arguments.timeout);
+    if arguments.example {
         let example = Description::parse("servers = ['/tmp/scratch/0', '/tmp/scratch/1']", Some("scratch"));
         print(&example.map(|description| description.documented())?)?;
         return Ok(ExitCode::SUCCESS);
-    };
+    }
     let registry = registry(env)?;
-    let description = describe(&registry, partition, &arguments.set)?;
-    let Up { entry, started, note } =
-        bring_up(&registry, description, Duration::from_secs(arguments.timeout), env)?;
+    let Up { entry, started, note } = match (&arguments.adopt, &arguments.partition) {
+        (None, partition) => {
+            let partition = partition.as_deref().expect("required without the other two");
+            bring_up(&registry, describe(&registry, partition, &arguments.set)?, deadline, env)?
+        }
+        (Some(directories), file) => {
+            let named = named(directories, file.as_deref(), &arguments.set)?;
+            adopted(&registry, &named, deadline, env)?
+        }
+    };
     let word = if started == 0 { "is already up" } else { "is up" };
     print(&report(&entry, word, started, arguments.json))?;
     // Not part of the JSON.
@@ -85,6 +102,39 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
         print(&note)?
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is to be adopted.
+fn named(directories: &[String], file: Option<&Path>, set: &[String]) -> Result<Named, Error> {
+    let description = match file {
+        Some(file) => Some(Description::read(file).map_err(|error| Error::File(file.to_owned(), error))?),
+        None => None,
+    };
+    let parse = |text: &String| Resource::parse(text).ok_or_else(|| Adoption::Place(text.clone()));
+    let mut all: Vec<Resource> = directories.iter().map(parse).collect::<Result<_, _>>()?;
+    if let Some(description) = description.as_ref().filter(|_| all.is_empty()) {
+        all.clone_from(&description.structure().servers);
+    }
+    let set = set.iter().map(|text| assignment(text)).collect::<Result<_, _>>()?;
+    Ok(Named { directories: all, description, set })
+}
+
+/// Registers a partition again and starts it. If it does not start, it is not registered either.
+fn adopted(registry: &Registry, named: &Named, deadline: Duration, env: &Environment) -> Result<Up, Error> {
+    let entry = adopt(registry, named, Instant::now() + deadline, env)?;
+    bring_up(registry, entry.description.clone(), deadline, env).inspect_err(|_| {
+        let nothing_runs = |entry: &Entry| entry.running.is_empty() && entry.abandoned.is_empty();
+        if registry.get(entry.name()).is_ok_and(|entry| nothing_runs(&entry)) {
+            // What went wrong is said anyway; a partition that stays registered does no harm.
+            let _ = registry.lock_partition(entry.name(), deadline).and_then(|lock| registry.remove(lock));
+        }
+    })
+}
+
+/// A key and a value.
+fn assignment(text: &str) -> Result<(String, String), Error> {
+    let (key, value) = text.split_once('=').ok_or_else(|| Error::Assignment(text.to_owned()))?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
 /// A partition that is up.
@@ -157,8 +207,8 @@ fn describe(registry: &Registry, partition: &Path, set: &[String]) -> Result<Des
         Some(Err(error)) => return Err(error.into()),
     };
     for assignment in set {
-        let (key, value) = assignment.split_once('=').ok_or_else(|| Error::Assignment(assignment.clone()))?;
-        description = description.with(key.trim(), value.trim())?;
+        let (key, value) = self::assignment(assignment)?;
+        description = description.with(&key, &value)?;
     }
     Ok(description)
 }

@@ -1,6 +1,7 @@
 //! The trials, and what they are made of: a [`site`] with a partition, a [`world`] that knows what is right, and
 //! [`crew`]s of clients.
 
+mod adopt;
 mod cable;
 mod clients;
 mod copies;

@@ -1,0 +1,147 @@
+//! `pario up --adopt`: registers a partition again from its servers' directories, each of which says which partition and
+//! which server it is of.
+
+use super::error::{Adoption, Error};
+use super::host;
+use super::launch::Here;
+use super::message::Said;
+use super::task::{self, Described, Task};
+use crate::env::Environment;
+use pario_registry::{Description, Entry, Launcher, Manifest, Registry, Resource, Structure};
+use pario_units::ServerId;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// What a user names: directories, with a partition file or without.
+pub struct Named {
+    /// The servers' directories, in any order.
+    pub directories: Vec<Resource>,
+    /// A description that says how servers are to run, and what the partition is called.
+    pub description: Option<Description>,
+    /// Values that are to be otherwise.
+    pub set: Vec<(String, String)>,
+}
+
+/// Registers the partition whose servers' directories these are.
+pub fn adopt(registry: &Registry, named: &Named, until: Instant, env: &Environment) -> Result<Entry, Error> {
+    let found = look(named, until, env)?;
+    let (manifest, servers) = together(&found)?;
+    let description = describe(named, &manifest.description, servers)?;
+    Ok(registry.adopt(manifest.id, &description, &host::name())?)
+}
+
+/// Reads what the directories say.
+fn look(named: &Named, until: Instant, env: &Environment) -> Result<Vec<(Resource, Manifest)>, Error> {
+    let launcher = match &named.description {
+        Some(description) => description.settings().launcher,
+        None => Launcher::Auto,
+    };
+    let launcher = Here::new(launcher, env);
+    let mut by_node: BTreeMap<Option<&String>, Vec<&Resource>> = BTreeMap::new();
+    for resource in &named.directories {
+        by_node.entry(resource.node.as_ref()).or_default().push(resource);
+    }
+    let mut found = Vec::new();
+    for (node, resources) in by_node {
+        let directories: Vec<PathBuf> =
+            resources.iter().map(|resource| PathBuf::from(&resource.dir)).collect();
+        let described = match node.filter(|node| !host::is_here(node)) {
+            None => directories.iter().map(|dir| Described::of(dir)).collect(),
+            Some(node) => match task::ask(&launcher, node, &Task::Describe { directories }, until) {
+                Ok(Said::Described { directories }) if directories.len() == resources.len() => directories,
+                Ok(_) => {
+                    return Err(Adoption::Node(node.clone(), "it has another version of pario".into()).into());
+                }
+                Err(why) => return Err(Adoption::Node(node.clone(), why).into()),
+            },
+        };
+        for (resource, described) in resources.into_iter().zip(described) {
+            match described {
+                Described::Data { manifest } => found.push((resource.clone(), *manifest)),
+                Described::InUse => return Err(Adoption::InUse(resource.clone()).into()),
+                Described::Nothing { why } => return Err(Adoption::Nothing(resource.clone(), why).into()),
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Puts the directories of one partition in the order of its servers: each has to be there once.
+fn together(found: &[(Resource, Manifest)]) -> Result<(&Manifest, Vec<Resource>), Adoption> {
+    let (_, manifest) = found.first().ok_or(Adoption::None)?;
+    let structure = manifest.description.structure();
+    let mut servers: Vec<Option<&Resource>> = vec![None; structure.servers.len()];
+    for (resource, other) in found {
+        if other.id != manifest.id || other.description.structure().servers.len() != servers.len() {
+            return Err(Adoption::Foreign {
+                place: resource.clone(),
+                name: other.description.name().to_owned(),
+                expected: manifest.description.name().to_owned(),
+            });
+        }
+        let place = &mut servers[usize::from(other.server.0)];
+        if let Some(before) = place.replace(resource) {
+            return Err(Adoption::Twice(other.server, before.clone(), resource.clone()));
+        }
+    }
+    let missing = |index: usize| Adoption::Missing {
+        name: structure.name.clone(),
+        server: ServerId(index as u16),
+        place: structure.servers[index].clone(),
+    };
+    let placed =
+        servers.iter().enumerate().map(|(index, place)| place.cloned().ok_or_else(|| missing(index)));
+    Ok((manifest, placed.collect::<Result<_, _>>()?))
+}
+
+/// The description under which it is registered: what is fixed comes from the directories, all else as the user says.
+fn describe(named: &Named, found: &Description, servers: Vec<Resource>) -> Result<Description, Error> {
+    let structure = Structure { servers, ..found.structure().clone() };
+    let mut description = match &named.description {
+        None => Description::new(structure, found.settings().clone())?,
+        Some(asked) => {
+            let structure = Structure { name: asked.name().to_owned(), ..structure };
+            let fixed = Description::new(structure.clone(), asked.settings().clone())?;
+            // The order of the directories and the metadata server are known; the sizes have to be right.
+            let (servers, metadata) = (structure.servers, structure.metadata);
+            let asked = Structure { servers, metadata, ..asked.structure().clone() };
+            fixed.check_same_structure(&Description::new(asked, fixed.settings().clone())?)?;
+            fixed
+        }
+    };
+    for (key, value) in &named.set {
+        description = description.with(key, value)?;
+    }
+    Ok(description)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pario_units::PartitionId;
+
+    fn found(id: u128, server: u16, place: &str) -> (Resource, Manifest) {
+        let description = Description::parse("servers = ['/a', 'n1:/b', '/c']", Some("p")).expect("sound");
+        let manifest = Manifest { id: PartitionId(id), server: ServerId(server), description };
+        (Resource::parse(place).expect("a place"), manifest)
+    }
+
+    #[test]
+    fn directories_come_in_any_order_and_may_have_moved() {
+        let all = [found(1, 2, "n9:/z"), found(1, 0, "/x"), found(1, 1, "n1:/b")];
+        let (_, servers) = together(&all).expect("complete");
+        assert_eq!(servers.iter().map(ToString::to_string).collect::<Vec<_>>(), ["/x", "n1:/b", "n9:/z"]);
+    }
+
+    #[test]
+    fn what_is_missing_or_foreign_is_named() {
+        let said = |all: &[(Resource, Manifest)]| together(all).expect_err("refused").to_string();
+        let missing = said(&[found(1, 2, "/c"), found(1, 0, "/a")]);
+        assert!(missing.contains("server 1") && missing.contains("n1:/b"), "{missing}");
+        let foreign = said(&[found(1, 0, "/a"), found(2, 1, "/other"), found(1, 2, "/c")]);
+        assert!(foreign.contains("/other"), "{foreign}");
+        let twice = said(&[found(1, 0, "/a"), found(1, 0, "/copy")]);
+        assert!(twice.contains("/a") && twice.contains("/copy"), "{twice}");
+    }
+}
