@@ -260,10 +260,16 @@ impl Core {
 
     /// Waits until no other thread locks a range of the file: who waits for a server's lock has the turn there, which
     /// the one who has the lock needs to give it up.
-    pub fn begin_locking(&self, file: FileId) {
+    pub fn begin_locking(&self, file: FileId) -> Result<()> {
+        let begun = Instant::now();
         let busy = |locking: &mut BTreeSet<FileId>| locking.contains(&file);
-        let locking = self.unlocked.wait_while(lock(&self.locking), busy);
-        locking.unwrap_or_else(|poisoned| poisoned.into_inner()).insert(file);
+        let waited = self.unlocked.wait_timeout_while(lock(&self.locking), self.options.deadline, busy);
+        let (mut locking, outcome) = waited.unwrap_or_else(|poisoned| poisoned.into_inner());
+        if outcome.timed_out() {
+            return Err(Error::Contended { file, waited: begun.elapsed() });
+        }
+        locking.insert(file);
+        Ok(())
     }
 
     /// After the unlock.

@@ -237,7 +237,7 @@ impl File {
         let at = range.start;
         let range = message::Range { at, len: range.end.saturating_sub(at) };
         let request = Request::Lock { file, range, exclusive };
-        core.begin_locking(file);
+        core.begin_locking(file)?;
         let mut lock = Lock { core: Arc::clone(core), server, file, lock: None, in_turn: true };
         match core.call(server, &request)? {
             Reply::Locked { lock: number } => lock.lock = Some(number),

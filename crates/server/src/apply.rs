@@ -32,6 +32,9 @@ const MOST_VERIFIED: u64 = 1024;
 const MOST_WAIT: Duration = Duration::from_secs(10);
 const OF_GOOD: u32 = 3;
 
+/// A request whose blocks are in use by others fails after this time.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// How often a `Shutdown` looks whether everything is stored.
 const DRAINING: Duration = Duration::from_millis(5);
 
@@ -103,7 +106,10 @@ impl Task {
     /// It will not be carried on with; what it waited for in vain.
     pub fn give_up(&mut self, core: &Core) -> Error {
         if let Some(number) = self.lock.take() {
+            let holders = core.locks.in_the_way(number).into_iter().map(|client| core.name_of(client));
+            let holders = holders.collect::<Vec<_>>().join(", ");
             core.locks.cancel(number);
+            return Error::LockHeld(holders);
         }
         let leased = self.leasing.is_some() || self.passage.as_mut().is_some_and(|p| !p.is_free());
         if leased { Error::Leased } else { Error::Busy }
@@ -145,6 +151,15 @@ impl Task {
         };
         let passage = self.passage.insert(core.leases.enter(known(file)?, &touched, changes, who)?);
         Ok(passage.is_free())
+    }
+
+    /// How long it may wait for others.
+    pub fn patience(&self, core: &Core) -> Duration {
+        match self.request {
+            // Whoever asks shall hear the reason, and not only that nobody answers.
+            Request::Lock { .. } => (core.config.deadline * 4 / 5).min(PATIENCE),
+            _ => PATIENCE,
+        }
     }
 
     pub fn request(&self) -> &Request {

@@ -421,6 +421,19 @@ impl Core {
         true
     }
 
+    /// A client, as its user knows it.
+    pub fn name_of(&self, client: ClientId) -> String {
+        let number = lock(&self.clients).get(&client).copied();
+        let session = number.and_then(|number| self.session(number));
+        // It may be at work just now, and then it is no news which one it is.
+        let who = session.and_then(|session| session.try_lock().ok().and_then(|session| session.who()));
+        match who.map(|who| who.process) {
+            Some(Some(process)) => format!("process {} of this host", process.pid),
+            Some(None) => "a process of another host".to_owned(),
+            None => "a process whose connection is busy or gone".to_owned(),
+        }
+    }
+
     /// What a client leaves behind when its connection ends.
     fn left(&self, number: u64, who: Option<Who>, opened: Vec<FileId>) {
         let Some(who) = who else { return };

@@ -52,6 +52,8 @@ pub enum Error {
     Locks(pario_locks::Error),
     /// A lock that others are in the way of, for a client that does not wait.
     Locked,
+    /// A lock that others held until the deadline of whoever waited for it; which processes.
+    LockHeld(String),
     /// A lock that the client does not have, or no longer.
     NoLock,
     /// A shared number that nobody has set, or whose owner is gone.
@@ -84,7 +86,7 @@ impl Error {
             Error::BadRequest(_) | Error::NoMailbox => ErrorKind::Arg,
             Error::NotMetadata | Error::NotLocal => ErrorKind::Protocol,
             Error::Locks(e) => e.kind(),
-            Error::Busy | Error::Leased | Error::Locked => ErrorKind::FileInUse,
+            Error::Busy | Error::Leased | Error::Locked | Error::LockHeld(_) => ErrorKind::FileInUse,
             Error::NoRoom { kind, .. } => *kind,
             Error::Unstored { cause, .. } => cause.kind(),
             Error::TooMany(_) => ErrorKind::NoMem,
@@ -93,12 +95,6 @@ impl Error {
             Error::Elsewhere(failure) | Error::Unsaved(failure, _) => failure.kind,
             Error::System(_, e) => e.raw_os_error().map_or(ErrorKind::Io, ErrorKind::from_errno),
         }
-    }
-
-    /// Whether another process listens where this server is to listen.
-    pub fn is_address_in_use(&self) -> bool {
-        let in_use = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::AddrInUse;
-        matches!(self, Error::Transport(pario_transport::Error::Listen { cause, .. }) if in_use(cause))
     }
 
     /// As a client gets it.
@@ -156,6 +152,10 @@ impl std::fmt::Display for Error {
             ),
             Error::Locks(e) => e.fmt(f),
             Error::Locked => f.write_str("others hold a lock on the range or wait for one"),
+            Error::LockHeld(holders) => write!(
+                f,
+                "a lock on the range stayed with {holders} until the deadline; see whether that process is stopped or hangs"
+            ),
             Error::NoLock => {
                 f.write_str("the lock was lost: the client's connection had broken, or the file is gone")
             }

@@ -114,6 +114,17 @@ impl Locks {
         lock(&self.0).torn.forget(FileId(file.0 | OF_COPIES));
     }
 
+    /// The clients that hold locks on the file of this one.
+    pub fn in_the_way(&self, number: u64) -> Vec<ClientId> {
+        let inner = lock(&self.0);
+        let Some(file) = inner.known.get(&number).map(|known| known.file) else { return Vec::new() };
+        let others = inner.known.iter().filter(|(_, known)| known.file == file && known.granted);
+        let mut clients: Vec<ClientId> = others.map(|(_, known)| known.client).collect();
+        clients.sort();
+        clients.dedup();
+        clients
+    }
+
     /// Forgets a request that nobody waits for any more.
     pub fn cancel(&self, number: u64) {
         lock(&self.0).end(number);

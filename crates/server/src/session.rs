@@ -27,9 +27,6 @@ use crate::tier::Piece;
 /// A new connection has to prove itself within this time.
 pub(crate) const GREETING: Duration = Duration::from_secs(10);
 
-/// A request whose blocks are in use by others fails after this time.
-const PATIENCE: Duration = Duration::from_secs(30);
-
 /// How soon such a request is looked at again.
 const RETRY: Duration = Duration::from_millis(1);
 
@@ -415,7 +412,7 @@ impl Session {
                 self.stage = Stage::Working { envelope, task, since: now };
                 return Ok(Some(Next::Later(now)));
             }
-            Verdict::Later if since.elapsed() >= PATIENCE => {
+            Verdict::Later if since.elapsed() >= task.patience(core) => {
                 let error = task.give_up(core);
                 self.fail(core, envelope, &error)?;
             }

@@ -1,9 +1,10 @@
 //! A stream of bytes between two processes, whatever carries it.
 
 use std::io::{self, IoSlice, IoSliceMut, Read};
-use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use crate::address::Address;
@@ -66,7 +67,7 @@ impl Stream {
         UnixStream::pair().map(|(one, other)| (Stream::Unix(one), Stream::Unix(other)))
     }
 
-    /// Connects; the stream is nonblocking. Resolving a host's name may take longer than the deadline.
+    /// Connects; the stream is nonblocking. Nothing of it takes longer than the deadline.
     pub fn connect(address: &Address, tuning: &Tuning, deadline: Instant) -> io::Result<Stream> {
         let stream = match address {
             Address::Unix(path) => loop {
@@ -226,9 +227,25 @@ fn left(deadline: Instant) -> io::Result<Duration> {
 }
 
 /// Tries every address of the host in turn; the last error if none answers.
+/// The addresses of a host. A name is looked up by a thread of its own, since that takes as long as it takes.
+pub fn look_up(host: &str, port: u16, deadline: Instant) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    let (found, addresses) = channel();
+    let host = host.to_owned();
+    let ask = move || {
+        let answer = (host.as_str(), port).to_socket_addrs().map(Vec::from_iter);
+        // Nobody waits any more after the deadline.
+        let _ = found.send(answer);
+    };
+    std::thread::Builder::new().name("pario names".into()).spawn(ask)?;
+    addresses.recv_timeout(left(deadline)?).map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
+}
+
 fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-    for address in (host, port).to_socket_addrs()? {
+    for address in look_up(host, port, deadline)? {
         match TcpStream::connect_timeout(&address, left(deadline)?) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,

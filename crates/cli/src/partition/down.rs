@@ -65,6 +65,9 @@ is where. --force gives such servers up and keeps their pools, so that a later
 Exit code: 0 everything is stored and all servers are stopped (with --force: or
 given up), 1 not so.";
 
+/// For so long a server that does not answer may be alive because its supervisor tries to start it.
+const STARTING: Duration = Duration::from_secs(3);
+
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
     let Arguments { name, options, timeout } = arguments;
@@ -223,6 +226,12 @@ impl Stop<'_> {
     fn settle(&self, server: ServerId, why: &str) -> Result<Fate, String> {
         let unknown = |cause| format!("it does not answer ({why}), and its host cannot be asked: {cause}");
         let mut truth = self.look(server).map_err(unknown)?;
+        // One that tries to start, and fails, is alive for a moment.
+        let until = Instant::now() + STARTING;
+        while matches!(truth, Truth::Alive) && Instant::now() < until {
+            std::thread::sleep(STARTING / 20);
+            truth = self.look(server).map_err(unknown)?;
+        }
         if matches!(truth, Truth::Alive) {
             if !self.options.force {
                 return Err(format!(

@@ -9,14 +9,13 @@ use pario_registry::{
     Entry, Listen, Manifest, Running, Scheduling, Secret, Supervision, remove_run_directory,
 };
 use pario_server::{Config, Ender, Pulse, Server, fail_as_a_process, log};
-use pario_transport::{Address, Connection, Tuning, fresh_client};
+use pario_transport::{Address, Connection, Stream, Tuning, fresh_client};
 use pario_units::{ErrorKind, PartitionId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::{Envelope, Reply, Request};
 use std::io::{BufRead, Write};
-use std::net::{IpAddr, TcpStream, ToSocketAddrs};
+use std::net::IpAddr;
 use std::os::unix::fs::DirBuilderExt;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, channel};
@@ -264,17 +263,12 @@ fn try_to_start(config: &Config) -> Result<Server, String> {
     let until = Instant::now() + PREDECESSOR;
     loop {
         match Server::start(config.clone()) {
-            Err(e) if is_passing(&e) && Instant::now() < until => {
+            Err(e) if e.kind() == ErrorKind::FileInUse && Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(20));
             }
             outcome => return outcome.map_err(|e| e.to_string()),
         }
     }
-}
-
-/// Whether a server cannot start because of what another one still uses: the directory, or the port.
-fn is_passing(error: &pario_server::Error) -> bool {
-    error.kind() == ErrorKind::FileInUse || error.is_address_in_use()
 }
 
 /// Where the run directory of this server is made.
@@ -360,11 +354,10 @@ fn addresses(running: &Running) -> Vec<Address> {
 
 /// Whether something listens where the server was.
 pub fn answers(running: &Running, patience: Duration) -> bool {
-    if host::is_here(&running.host) {
-        return UnixStream::connect(&running.unix).is_ok();
-    }
-    let addresses = running.tcp.as_ref().and_then(|tcp| tcp.to_socket_addrs().ok());
-    addresses.is_some_and(|mut all| all.any(|address| TcpStream::connect_timeout(&address, patience).is_ok()))
+    let deadline = Instant::now() + patience;
+    let is_there = |address: &Address| Stream::connect(address, &Tuning::default(), deadline).is_ok();
+    let is_here = host::is_here(&running.host);
+    addresses(running).iter().filter(|address| address.is_local() == is_here).any(is_there)
 }
 
 /// Whether the server serves: not only listens, but knows the others, and is one of this partition.

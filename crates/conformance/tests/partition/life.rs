@@ -11,7 +11,7 @@ use pario_units::ServerId;
 
 use super::dice::Dice;
 use super::processes::Process;
-use super::site::{Shape, Site, run_directory};
+use super::site::{Door, Shape, Site, connect, run_directory};
 use super::{soon, within};
 
 /// Nothing is stored by itself: the cache is larger than the data, and storage is slow.
@@ -263,4 +263,40 @@ fn strangers_that_say_nothing_keep_nobody_out() {
     assert!(server.ticks() - before < 20, "{} ticks of a hundred for nothing", server.ticks() - before);
     assert_eq!(site.process(ServerId(0)), Some(server));
     drop(strangers);
+}
+
+/// How another start of this program is told to hold a lock, and where to say that it does.
+const HOLDS: &str = "PARIO_TEST_HOLDS";
+
+/// What that process does.
+#[test]
+fn a_process_that_holds_a_lock() {
+    let Some(said) = std::env::var_os(HOLDS) else { return };
+    let home = std::env::var_os("PARIO_HOME").expect("the site says where it is");
+    let client = connect(home.as_ref(), Door::Local).expect("it is up");
+    let file = client.open("/file", OpenOptions::new().read(true).write(true)).expect("it is there");
+    let _lock = file.lock(0..100, true).expect("it is free");
+    fs::write(said, "held").expect("the test is there");
+    std::thread::sleep(Duration::from_secs(600));
+}
+
+#[test]
+fn a_lock_of_a_stopped_process_is_waited_for_until_the_deadline_and_no_longer() {
+    let site = Site::up(Shape { more: "deadline = 3".into(), ..shape(1) });
+    write(&site, "/file");
+    let held = site.path("held");
+    let mut holder = site.again(&[], "partition::life::a_process_that_holds_a_lock");
+    let mut holder = holder.env(HOLDS, &held).spawn().expect("this program runs");
+    within(Duration::from_secs(30), "it holds the lock", || held.exists());
+    let process = Process(holder.id());
+    process.stop();
+    let client = site.client();
+    let file = client.open("/file", OpenOptions::new().read(true).write(true)).expect("it is there");
+    let begun = Instant::now();
+    let error = file.lock(50..60, false).err().expect("it is held").to_string();
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert!(error.contains(&format!("process {} of this host", process.0)), "{error}");
+    // One that is gone holds nothing.
+    holder.kill().and_then(|()| holder.wait().map(drop)).expect("it can be ended");
+    soon("the lock is free", || file.lock(50..60, false).is_ok());
 }
