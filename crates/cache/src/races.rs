@@ -512,7 +512,7 @@ fn a_server_killed_at_any_step_leaves_all_that_was_written() {
             // Killed before the pool was one.
             Err(_) => {
                 assert_eq!(begun, [0; 4]);
-                std::fs::remove_file(at.with_extension("pool")).unwrap_or(());
+                std::fs::remove_file(at.with_extension("new")).unwrap_or(());
             }
         }
         for block in 0..4 {
