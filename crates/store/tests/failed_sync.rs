@@ -1,0 +1,57 @@
+//! A sync that fails is told to everybody until its bytes are on the medium.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pario_medium::{Fault, Simulated};
+use pario_store::{Error, FileStore, Identity, Store};
+use pario_units::{FileId, PartitionId, ServerId};
+
+const SIZE: usize = 4096;
+const WHO: Identity = Identity { partition: PartitionId(1), server: ServerId(0) };
+const FILE: FileId = FileId(1);
+
+fn open(medium: &Simulated) -> FileStore {
+    FileStore::open_on(Arc::new(medium.clone()), Path::new("/s"), SIZE, WHO).expect("a sound store")
+}
+
+fn read(store: &FileStore) -> Result<u8, Error> {
+    let mut block = [0; SIZE];
+    store.read(FILE, 0, &mut [&mut block]).map(|()| block[0])
+}
+
+#[test]
+fn a_sync_and_a_close_after_a_failed_sync_fail_until_it_is_repaired() {
+    let mut damaged = 0;
+    for seed in 0..200 {
+        let medium = Simulated::new(seed);
+        let store = open(&medium);
+        store.write(FILE, 0, &[&[1; SIZE]], u64::MAX).expect("room");
+        store.sync(FILE).expect("it can be synced");
+        store.write(FILE, 0, &[&[2; SIZE]], u64::MAX).expect("room");
+        medium.plan(0, Fault::FailSync);
+        store.sync(FILE).expect_err("it fails");
+        assert!(store.sync_failure(FILE).is_err() && store.sync_failure(FileId(0)).is_err());
+        medium.evict();
+        // What was acknowledged is there, or is said to be damaged; the old version is never served for it.
+        match read(&store) {
+            Ok(byte) => assert_eq!(byte, 2, "seed {seed}"),
+            Err(error) => assert_eq!(error, Error::Damaged { file: FILE, block: 0 }),
+        }
+        if let Err(error) = store.sync(FILE) {
+            damaged += 1;
+            assert_eq!(error, Error::Damaged { file: FILE, block: 0 });
+            assert!(
+                store.sync(FILE).is_err() && store.sync_all().is_err() && store.sync_failure(FILE).is_err()
+            );
+            store.write(FILE, 0, &[&[2; SIZE]], u64::MAX).expect("room");
+            store.sync(FILE).expect("it is written anew");
+        }
+        assert_eq!((store.sync_failure(FILE), store.sync_failure(FileId(0))), (Ok(()), Ok(())));
+        medium.kill();
+        drop(store);
+        medium.lose_power();
+        assert_eq!(read(&open(&medium)), Ok(2), "seed {seed}");
+    }
+    assert!(damaged > 0, "no sync has cost a block");
+}
