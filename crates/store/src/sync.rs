@@ -250,6 +250,8 @@ fn write_again(files: &PartFiles, unsynced: &mut Unsynced) -> Result<()> {
         };
         if found == Found::Damaged {
             damaged.get_or_insert(Error::Damaged { file: files.file, block });
+            // A sync that failed late may have called it durable: a successor has to know better.
+            files.settle_entry(unsynced, block, Entry::Stored(stored))?;
             continue;
         }
         let sum = sum(files.file, block, &bytes, bytes.len());
