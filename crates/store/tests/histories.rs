@@ -1,5 +1,6 @@
 //! Thousands of seeded histories on a medium that does all that storage can do wrong, against a model that knows what was
-//! acknowledged and what was synced. `PARIO_SEEDS` says how many seeds each kind of history gets.
+//! acknowledged and what was synced. `PARIO_SEEDS` says how many seeds each kind of history gets;
+//! with `PARIO_FIRST_SEED` they begin there, and each step is printed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -402,6 +403,9 @@ impl History {
         self.medium.kill();
         self.store = None;
         let power = self.kind.power && self.dice.one_in(2);
+        if self.sync_failed {
+            self.medium.evict();
+        }
         if power {
             self.medium.lose_power()
         } else {
@@ -411,14 +415,19 @@ impl History {
         if std::env::var_os("PARIO_FIRST_SEED").is_some() {
             println!("restart, power lost: {power}");
         }
-        if let Some((old, next)) = changed {
-            self.files.insert(file, Model { there: old.there, ..next.clone() });
-            if !power {
-                return self.learn_after_kill(file, &old, next);
+        match changed {
+            Some((old, next)) if !power => self.learn_after_kill(file, &old, next),
+            Some((old, next)) => {
+                self.files.insert(file, Model { there: old.there, ..next });
+                self.check(true);
             }
+            None => self.check(power || self.sync_failed),
         }
-        self.check(power || self.sync_failed);
-        self.sync_failed &= !power;
+        // What a failed sync has cost a process that was killed is damaged, and is written anew.
+        if self.sync_failed && !power {
+            self.repair();
+        }
+        self.sync_failed = false;
     }
 
     fn learn_after_kill(&mut self, file: u64, old: &Model, next: Model) {
@@ -492,7 +501,7 @@ impl History {
 }
 
 fn try_seeds(kind: Kind) {
-    let seeds = std::env::var("PARIO_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(600);
+    let seeds = std::env::var("PARIO_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(300);
     let first = std::env::var("PARIO_FIRST_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     for seed in first..first + seeds {
         History::new(seed, kind).run();
