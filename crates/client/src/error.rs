@@ -153,6 +153,8 @@ pub enum Cause {
     Transport(pario_transport::Error),
     /// Another thread of this program was using the connection all the time.
     Taken,
+    /// The server let nobody in for the moment, such as one that is about to end.
+    Server(Failure),
 }
 
 impl Error {
@@ -286,6 +288,7 @@ impl fmt::Display for Cause {
                  'pario up {partition}' starts it; to use it from other hosts, set listen = ADDRESS in its partition file"
             ),
             Cause::Transport(cause) => cause.fmt(f),
+            Cause::Server(failure) => f.write_str(&failure.text),
             Cause::Taken => f.write_str("other requests of this program were in its way"),
         }
     }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use pario_transport::{Connection, Tuning, is_forked};
 use pario_units::{RequestId, Retry, ServerId};
 use pario_wire::greeting::{Hello, Welcome};
+use pario_wire::message::Failure;
 use pario_wire::{Envelope, Reply, Request};
 
 use crate::core::{Core, Membership, lock, unexpected};
@@ -105,6 +106,16 @@ enum Trouble {
     Passing(Cause),
     /// It will not, unless the server is elsewhere.
     Lasting(Error),
+}
+
+impl Trouble {
+    /// A server that is about to end refuses everybody for a moment; its successor does not.
+    fn of(server: ServerId, failure: Failure) -> Trouble {
+        match failure.kind.retry() {
+            Retry::Never => Trouble::Lasting(Error::Server { server, failure }),
+            _ => Trouble::Passing(Cause::Server(failure)),
+        }
+    }
 }
 
 impl Link {
@@ -369,9 +380,7 @@ impl Held<'_> {
         let request = Request::Reopen { files: self.core.open_files() };
         let envelope = Envelope::new(self.link.server, self.core.next_request());
         match connection.call(envelope, &request, &[], &mut [], deadline) {
-            Ok(Reply::Failed(failure)) if failure.kind.retry() == Retry::Never => {
-                Err(Trouble::Lasting(Error::Server { server: self.link.server, failure }))
-            }
+            Ok(Reply::Failed(failure)) => Err(Trouble::of(self.link.server, failure)),
             Ok(Reply::Reopened { gone }) => {
                 self.core.are_gone(&gone);
                 Ok(())
@@ -392,7 +401,7 @@ impl Held<'_> {
         let envelope = Envelope::new(server, self.core.next_request());
         match connection.call(envelope, &request, &[], &mut [], deadline) {
             Ok(Reply::Done) => Ok(()),
-            Ok(Reply::Failed(failure)) => Err(Trouble::Lasting(Error::Server { server, failure })),
+            Ok(Reply::Failed(failure)) => Err(Trouble::of(server, failure)),
             Ok(reply) => Err(Trouble::Lasting(unexpected(server, &request, &reply))),
             Err(error) => Err(Trouble::Passing(Cause::Transport(error))),
         }
