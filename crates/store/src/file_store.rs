@@ -158,7 +158,15 @@ impl FileStore {
         }
         if let Some(error) = result.as_ref().err().or(extent.as_ref().err()) {
             state.unsynced.note_failure(error);
-            state.close();
+            // A header may have been written in part, so that the file has the new one: what it says counts.
+            if state.unsynced.failed.is_some() {
+                drop(state.close())
+            } else {
+                state.files = None
+            }
+            if let Some(extent) = self.files(file, &mut state).ok().and_then(|files| files.extent().ok()) {
+                self.index.set(file, extent);
+            }
         }
         result.and_then(|result| extent.map(|_| Some(result)))
     }

@@ -89,7 +89,7 @@ impl Model {
     }
 
     fn synced(&mut self) {
-        self.never_synced = false;
+        self.never_synced &= !self.there;
         (self.versions, self.ends, self.synced_cut) = (vec![Vec::new(); BLOCKS], Vec::new(), self.cut);
         self.note();
     }
