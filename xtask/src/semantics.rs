@@ -62,7 +62,8 @@ fn promises(text: &str) -> BTreeMap<String, String> {
     let mut found: BTreeMap<String, String> = BTreeMap::new();
     let mut current = None;
     for line in text.lines() {
-        if let Some((name, rest)) = line.strip_prefix("- **").and_then(|rest| rest.split_once("**")) {
+        let item = line.strip_prefix("- **").and_then(|rest| rest.split_once("**"));
+        if let Some((name, rest)) = item.filter(|(name, _)| names_of_promises(name) == [*name]) {
             current = Some(name.to_owned());
             found.insert(name.to_owned(), rest.to_owned());
         } else if !line.starts_with("  ") {
@@ -107,6 +108,7 @@ mod tests {
 - **W1** It stays, also the 2nd time: `store::it_stays`,
   `cache::it_is_nowhere`.
 - **W2** It is an error of kind `ErrorKind::Io`.
+- **Returned**: a word that is defined, and no promise.
 ";
 
     #[test]

@@ -1,5 +1,5 @@
 //! What a record costs beside other ways to protect or check the same bytes:
-//! `cargo run --release -p pario-wire --example record_cost`.
+//! `cargo run --release -p pario-wire --example tag_cost`.
 //! The best of several turns, since other programs may be running. `docs/PROTOCOL.md` has the figures.
 
 use std::hint::black_box;
