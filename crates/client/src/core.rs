@@ -23,7 +23,7 @@ use crate::truncate::Failed;
 pub struct Options {
     /// A request that is not answered within this time fails. A broken connection is made anew within it.
     pub deadline: Duration,
-    /// The same for requests that write everything to storage.
+    /// The same for requests that write everything to storage, as long as the server shows that it lives.
     pub flush_deadline: Duration,
     /// A program that uses files, or a command that looks at the partition. Only the first gets at the
     /// servers' caches.
@@ -234,7 +234,7 @@ impl Core {
             }
             let asked = std::mem::take(&mut waiting).into_iter().zip(sent);
             for ((index, mut held, id), sent) in asked {
-                let received = sent.map(|sent| sent.and_then(|()| held.receive(&mut [], deadline)));
+                let received = sent.map(|sent| sent.and_then(|()| held.receive_late(deadline)));
                 replies[index] = match received {
                     Ok(Ok(reply)) => Some(succeeded(requests[index].0, reply)),
                     Ok(Err(error)) => match held.broke(error, since, deadline) {

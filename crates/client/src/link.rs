@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use pario_transport::{Connection, Tuning, is_forked};
 use pario_units::{RequestId, Retry, ServerId};
-use pario_wire::greeting::{Hello, Welcome};
+use pario_wire::greeting::{Hello, Role, Welcome};
 use pario_wire::message::Failure;
 use pario_wire::{Envelope, Reply, Request};
 
@@ -30,6 +30,9 @@ const DOWN: Duration = Duration::from_secs(3);
 
 /// One attempt to connect takes no longer than this: the server may be elsewhere by then.
 const ATTEMPT: Duration = Duration::from_secs(5);
+
+/// While a request takes long the server is asked for a sign of life this often in the time of an ordinary one.
+const SIGNS_OF_LIFE: u32 = 3;
 
 /// A host that has not been heard of for the time of a request is taken to be gone, but not before this.
 const LEAST_SILENCE: Duration = Duration::from_secs(1);
@@ -206,6 +209,42 @@ impl Held<'_> {
         Sent::count(0, into.iter().map(|part| part.len()).sum());
         let connection = self.line.connection.as_mut().expect("connected before receiving");
         connection.receive(into, deadline).map(|(_, reply)| reply)
+    }
+
+    /// The same for a request that may take long: it is waited for as long as the server greets others. One that does not
+    /// is stopped or hangs, and waiting for it would be in vain.
+    pub fn receive_late(&mut self, deadline: Instant) -> std::result::Result<Reply, pario_transport::Error> {
+        let pause = self.core.options.deadline / SIGNS_OF_LIFE;
+        let connection = self.line.connection.as_ref().expect("connected before receiving");
+        while !connection.has_reply_by(deadline.min(Instant::now() + pause)) && Instant::now() < deadline {
+            self.ask_for_sign_of_life()?;
+        }
+        self.receive(&mut [], deadline)
+    }
+
+    /// An error if the server does not answer a greeting in time. Any answer will do.
+    fn ask_for_sign_of_life(&self) -> std::result::Result<(), pario_transport::Error> {
+        let target = self.core.target();
+        // Without a name to ask by nothing can be said against the server.
+        let Ok(client) = pario_transport::fresh_client() else { return Ok(()) };
+        let hello = Hello {
+            partition: target.partition,
+            server: self.link.server,
+            servers: target.servers.len() as u16,
+            client,
+            program: client.0 as u64,
+            role: Role::Tool,
+            resume_ledger: None,
+        };
+        let deadline = Instant::now() + ATTEMPT;
+        let mut outcome = Ok(());
+        for address in target.candidates(self.link.server, self.core.options.far) {
+            match Connection::connect(&address, &Tuning::default(), &hello, &target.secret, deadline) {
+                Err(error @ pario_transport::Error::Late { .. }) => outcome = Err(error),
+                _ => return Ok(()),
+            }
+        }
+        outcome
     }
 
     /// The same where it depends on the reply which memory its payload goes to.

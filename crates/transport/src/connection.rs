@@ -238,6 +238,13 @@ impl Connection {
         }
     }
 
+    /// Waits until then for something to receive; whether there is something. A connection that is broken has an error to
+    /// receive.
+    pub fn has_reply_by(&self, then: Instant) -> bool {
+        let Some(Live { stream, lines, .. }) = &self.live else { return true };
+        lines.reader.has_more() || stream.wait(Interest::Read, then).map_or(true, |ready| ready.read)
+    }
+
     fn die(&mut self, error: Error) -> Error {
         self.live = None;
         error

@@ -6,12 +6,12 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use pario::OpenOptions;
+use pario::{OpenOptions, Options};
 use pario_units::ServerId;
 
 use super::dice::Dice;
 use super::processes::Process;
-use super::site::{Door, Shape, Site, connect, run_directory};
+use super::site::{Door, Shape, Site, connect, connect_with, run_directory};
 use super::{soon, within};
 
 /// Nothing is stored by itself: the cache is larger than the data, and storage is slow.
@@ -299,4 +299,36 @@ fn a_lock_of_a_stopped_process_is_waited_for_until_the_deadline_and_no_longer() 
     // One that is gone holds nothing.
     holder.kill().and_then(|()| holder.wait().map(drop)).expect("it can be ended");
     soon("the lock is free", || file.lock(50..60, false).is_ok());
+}
+
+/// A sync may take minutes where storage is slow, but not because its server does nothing at all.
+#[test]
+fn a_sync_gives_up_on_a_stopped_server_long_before_it_would_on_slow_storage() {
+    let site = Site::up(Shape { more: "supervise = false\n".into(), ..shape(1) });
+    let minutes = Duration::from_secs(300);
+    let options = Options { deadline: Duration::from_secs(3), flush_deadline: minutes, ..Options::default() };
+    let client = connect_with(&site.home(), Door::Local, options).expect("it is up");
+    let file = client.open("/file", OpenOptions::new().write(true).create(true)).expect("a new file");
+    file.write_at(&[7; 100_000], 0).expect("there is room");
+    let server = site.process(ServerId(0)).expect("it runs");
+    server.stop();
+    let begun = Instant::now();
+    let outcome = file.sync();
+    let took = begun.elapsed();
+    server.go_on();
+    assert!(outcome.is_err() && took < minutes / 3, "{outcome:?} after {took:?}");
+    file.sync().expect("the server goes on, and nothing is lost");
+}
+
+/// While it works on its storage, however slowly, a server is waited for.
+#[test]
+fn a_sync_waits_for_slow_storage_much_longer_than_for_other_answers() {
+    let site = Site::new(shape(1));
+    start_slow(&site, 60_000);
+    let options = Options { deadline: Duration::from_secs(1), ..Options::default() };
+    let client = connect_with(&site.home(), Door::Local, options).expect("it is up");
+    let file = client.open("/file", OpenOptions::new().write(true).create(true)).expect("a new file");
+    file.write_at(&vec![7; 4 << 20], 0).expect("there is room");
+    // 64 blocks: nearly four seconds.
+    file.sync().expect("it takes its time");
 }

@@ -317,8 +317,12 @@ pub fn connect(home: &Path, door: Door) -> pario::Result<Partition> {
 
 /// One that waits for so long.
 pub fn connect_within(home: &Path, door: Door, deadline: Duration) -> pario::Result<Partition> {
+    connect_with(home, door, Options { deadline, flush_deadline: deadline * 2, ..Options::default() })
+}
+
+/// One with these options.
+pub fn connect_with(home: &Path, door: Door, options: Options) -> pario::Result<Partition> {
     let home = home.to_owned();
-    let options = Options { deadline, flush_deadline: deadline * 2, ..Options::default() };
     let resolve = move || {
         let registry = Registry::open(&home)?;
         let entry = registry.get(NAME)?;
