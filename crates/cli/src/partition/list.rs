@@ -9,7 +9,7 @@ use super::{host, join, print, registry};
 use crate::env::Environment;
 use clap::Args;
 use pario_registry::{Entry, spell_size};
-use pario_units::PartitionId;
+use pario_units::{PartitionId, ServerId};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 /// List the partitions that the registry knows.
 ///
-/// What is said of servers is what the registry says, without asking them. Data that only the pool of a dead server has is
-/// listed as well, also of partitions that the registry does not know (on this host).
+/// A partition is up if the registry says so and its servers can be connected to. Data that only the pool of a dead server
+/// has is listed as well, also of partitions that the registry does not know (on this host).
 #[derive(Args)]
 pub struct Arguments {
     /// List in JSON, with everything the registry knows
@@ -33,19 +33,21 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
     let entries = registry(env)?.list()?;
-    let found = left(&entries, env)?;
+    let silent: Vec<Silent> = entries.iter().map(Silent::of).collect();
+    let found = left(&entries, &silent, env)?;
     let text = match arguments.json {
         true => {
             let strangers = strangers(&entries, &found);
             let strangers =
                 strangers.into_iter().map(|one| json!({ "state": "unregistered", "pool": one.in_json() }));
-            let all = entries.iter().map(|entry| in_json(entry, &found)).chain(strangers);
+            let known = entries.iter().zip(&silent).map(|(entry, silent)| in_json(entry, silent, &found));
+            let all = known.chain(strangers);
             format!("{:#}\n", all.collect::<Value>())
         }
         false if entries.is_empty() => {
             "no partitions ('pario up FILE' creates one)\n".to_owned() + &unsaved(&entries, &found)
         }
-        false => table(&entries) + &unsaved(&entries, &found),
+        false => table(&entries, &silent) + &unsaved(&entries, &found),
     };
     print(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -84,13 +86,13 @@ impl Found {
 }
 
 /// The pools of dead servers with unsaved data: on this host, and on those of servers that do not answer.
-fn left(entries: &[Entry], env: &Environment) -> Result<Vec<Found>, Error> {
+fn left(entries: &[Entry], silent: &[Silent], env: &Environment) -> Result<Vec<Found>, Error> {
     let base = join::run_base(env.run_base.as_deref());
     sweep(&base);
     let here = survey(&base)?.into_iter().map(|pool| Found { host: host::name(), pool });
     let mut found: Vec<Found> = here.filter(|found| found.pool.holds_data()).collect();
     let asked: Vec<(&Entry, BTreeSet<&str>)> =
-        entries.iter().map(|entry| (entry, silent_hosts(entry))).collect();
+        entries.iter().zip(silent).map(|(entry, silent)| (entry, silent.hosts(entry))).collect();
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for (entry, hosts) in asked {
@@ -113,15 +115,26 @@ fn left(entries: &[Entry], env: &Environment) -> Result<Vec<Found>, Error> {
     Ok(found)
 }
 
-/// The other hosts where servers of a partition should run and do not answer, or were given up.
-fn silent_hosts(entry: &Entry) -> BTreeSet<&str> {
-    let silent = entry
-        .running
-        .iter()
-        .filter(|(_, running)| !join::answers(running, CONNECT))
-        .map(|(server, _)| server);
-    let hosts = silent.chain(&entry.abandoned).filter_map(|server| entry.host_of(*server));
-    hosts.filter(|host| !host::is_here(host)).collect()
+/// The servers of a partition that should run and cannot be connected to.
+struct Silent {
+    here: Vec<ServerId>,
+    elsewhere: Vec<ServerId>,
+}
+
+impl Silent {
+    fn of(entry: &Entry) -> Silent {
+        let silent = entry.running.iter().filter(|(_, running)| !join::answers(running, CONNECT));
+        let (here, elsewhere): (Vec<_>, Vec<_>) =
+            silent.partition(|(_, running)| host::is_here(&running.host));
+        let numbers = |all: Vec<(&ServerId, _)>| all.into_iter().map(|(server, _)| *server).collect();
+        Silent { here: numbers(here), elsewhere: numbers(elsewhere) }
+    }
+
+    /// The other hosts of these servers, and of those that were given up.
+    fn hosts<'a>(&self, entry: &'a Entry) -> BTreeSet<&'a str> {
+        let servers = self.elsewhere.iter().chain(&entry.abandoned);
+        servers.filter_map(|server| entry.host_of(*server)).filter(|host| !host::is_here(host)).collect()
+    }
 }
 
 /// The pools of partitions that the registry does not know.
@@ -166,30 +179,32 @@ pub fn orphan(found: &Found, owner: Option<(&str, String)>) -> String {
     )
 }
 
-fn state(entry: &Entry) -> &'static str {
-    match entry.running.len() {
+/// A server of this host that cannot be connected to has ended; of another host that is not known.
+fn state(entry: &Entry, silent: &Silent) -> &'static str {
+    match entry.running.len() - silent.here.len() {
         0 => "down",
-        _ if entry.is_up() => "up",
+        _ if !silent.elsewhere.is_empty() => "not answering",
+        left if left == entry.description.structure().servers.len() => "up",
         _ => "partly up",
     }
 }
 
-fn in_json(entry: &Entry, found: &[Found]) -> Value {
+fn in_json(entry: &Entry, silent: &Silent, found: &[Found]) -> Value {
     let mut value = json!(entry);
-    value["state"] = json!(state(entry));
+    value["state"] = json!(state(entry, silent));
     let own = found.iter().filter(|found| found.pool.partition == entry.id);
     value["unsaved"] = own.map(Found::in_json).collect();
     value
 }
 
-fn table(entries: &[Entry]) -> String {
+fn table(entries: &[Entry], silent: &[Silent]) -> String {
     let head = ["NAME", "STATE", "SERVERS", "STRIPE", "CACHE", "METADATA ON"].map(str::to_owned);
     let mut rows = vec![head];
-    for entry in entries {
+    for (entry, silent) in entries.iter().zip(silent) {
         let structure = entry.description.structure();
         rows.push([
             entry.name().to_owned(),
-            state(entry).to_owned(),
+            state(entry, silent).to_owned(),
             structure.servers.len().to_string(),
             spell_size(structure.stripe_size),
             spell_size(entry.description.settings().cache),

@@ -69,6 +69,8 @@ fn a_signal_has_servers_store_everything_and_leave() {
         assert!(!run_directory(&entry).exists(), "{}", run_directory(&entry).display());
         let log = log(&site, 0);
         assert!(log.contains("stores everything and ends") && !log.contains("died"), "{log}");
+        let list = site.succeed(&["list"]);
+        assert!(list.contains(" down "), "{list}");
         site.start();
         expect_there(&site, &path, &bytes);
         site.stop();
