@@ -132,7 +132,7 @@ impl Open {
         let alike = |copy: &Copy| readable.iter().filter(|other| other.bytes == copy.bytes).count();
         // Of equals the last is the largest.
         let best = readable.iter().rev().max_by_key(|copy| (alike(copy), copy.reach));
-        let Some(right) = best.map(|copy| &copy.bytes) else {
+        let Some((right, reach)) = best.map(|copy| (&copy.bytes, copy.reach)) else {
             return Err(copies.swap_remove(0).err().expect("none can be read"));
         };
         let mut wrong = vec![copies.iter().any(Result::is_err); right.len()];
@@ -148,8 +148,14 @@ impl Open {
             }
         }
         for range in ranges.iter().filter(|_| repair) {
-            let bytes = &right[(range.start - piece.start) as usize..(range.end - piece.start) as usize];
-            places.iter().try_for_each(|place| self.write_copy(*place, range.start, bytes))?;
+            let within = (range.start - piece.start) as usize..(range.end - piece.start) as usize;
+            let bytes = &right[within.clone()];
+            // A copy that is right keeps its place in storage.
+            let is_right = |copy: &Copy| copy.bytes[within.clone()] == *bytes && copy.reach >= reach;
+            let wrong = places.iter().zip(&copies).filter(|(_, copy)| !copy.as_ref().is_ok_and(is_right));
+            wrong
+                .map(|(place, _)| *place)
+                .try_for_each(|place| self.write_copy(place, range.start, bytes))?;
         }
         Ok(ranges)
     }

@@ -157,6 +157,14 @@ impl Partition {
         })
     }
 
+    /// Where a server's part of a file ends; an error if the part is lost.
+    pub fn part_end(&self, server: ServerId, file: FileId) -> Result<u64> {
+        self.ask(server, &Request::End { file }, |reply| match reply {
+            Reply::End { end } => Ok(end),
+            other => Err(Box::new(other)),
+        })
+    }
+
     /// Takes blocks as they are stored for right.
     pub fn accept(&self, server: ServerId, file: FileId, blocks: Vec<u64>) -> Result<()> {
         self.ask(server, &Request::Accept { file, blocks }, done)
