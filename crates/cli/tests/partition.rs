@@ -300,7 +300,7 @@ fn a_server_is_down_when_its_host_says_so() {
     let output = site.run(in_use, &["down", "scratch"]);
     let error = text(&output.stderr);
     assert!(output.status.code() == Some(1) && error.contains("it is alive and does not stop"), "{error}");
-    assert!(site.list().contains("scratch  up"), "{}", site.list());
+    assert!(site.list().contains("scratch  not answering"), "{}", site.list());
     let task: serde_json::Value = serde_json::from_str(&site.notes("start1")[2]).expect("JSON");
     assert_eq!(task["order"]["directories"][0], "/data");
     // Given up, it is still looked after.
