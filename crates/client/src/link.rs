@@ -20,6 +20,7 @@ use pario_wire::{Envelope, Reply, Request};
 use crate::core::{Core, Membership, lock, unexpected};
 use crate::error::{Cause, Error, Result};
 use crate::pool::Local;
+use crate::target::Target;
 
 /// Between attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -227,15 +228,9 @@ impl Held<'_> {
         let target = self.core.target();
         // Without a name to ask by nothing can be said against the server.
         let Ok(client) = pario_transport::fresh_client() else { return Ok(()) };
-        let hello = Hello {
-            partition: target.partition,
-            server: self.link.server,
-            servers: target.servers.len() as u16,
-            client,
-            program: client.0 as u64,
-            role: Role::Tool,
-            resume_ledger: None,
-        };
+        let ours = self.hello(&target);
+        // A client of its own: the server must not take the greeting for a new connection of this one.
+        let hello = Hello { client, program: client.0 as u64, role: Role::Tool, resume_ledger: None, ..ours };
         let deadline = Instant::now() + ATTEMPT;
         let mut outcome = Ok(());
         for address in target.candidates(self.link.server, self.core.options.far) {
@@ -346,9 +341,9 @@ impl Held<'_> {
         Err(self.core.unreachable(self.link.server, since, Cause::NoAddress))
     }
 
-    fn attempt(&mut self, deadline: Instant) -> std::result::Result<(), Trouble> {
-        let target = self.core.target();
-        let hello = Hello {
+    /// How this client greets the server.
+    fn hello(&self, target: &Target) -> Hello {
+        Hello {
             partition: target.partition,
             server: self.link.server,
             servers: target.servers.len() as u16,
@@ -356,7 +351,12 @@ impl Held<'_> {
             program: self.core.options.program.unwrap_or(self.core.client.0 as u64),
             role: self.core.options.role,
             resume_ledger: self.line.ledger,
-        };
+        }
+    }
+
+    fn attempt(&mut self, deadline: Instant) -> std::result::Result<(), Trouble> {
+        let target = self.core.target();
+        let hello = self.hello(&target);
         let deadline = deadline.min(Instant::now() + ATTEMPT);
         let mut trouble = Trouble::Passing(target.why_unusable(self.link.server));
         let silence = self.core.options.deadline.max(LEAST_SILENCE);
