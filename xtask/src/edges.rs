@@ -9,53 +9,64 @@ use crate::program::{Outcome, at};
 
 /// A crate (directory in `crates`, package `pario-…`) and the crates of ours that it may depend on.
 const EDGES: &[(&str, &[&str])] = &[
-    ("units", &[]),
-    ("hints", &["units"]),
-    ("trace", &["units"]),
-    ("view", &["units"]),
-    ("layout", &["units", "view"]),
-    ("plan", &["units", "layout"]),
-    ("profile", &["units", "trace", "view", "plan"]),
-    ("domain", &["units"]),
+    ("types", &[]),
+    ("hints", &["types"]),
+    ("trace", &["types"]),
+    ("view", &["types"]),
+    ("layout", &["types", "view"]),
+    ("placement", &["types", "layout"]),
+    ("profile", &["types", "trace", "view", "placement"]),
+    ("domain", &["types"]),
     ("shm", &[]),
-    ("buffer", &["units", "view"]),
-    ("posix", &["units", "view", "buffer"]),
-    ("exchange", &["units", "view", "buffer", "domain", "shm"]),
-    ("shipping", &["units", "view", "buffer", "posix"]),
-    ("mpi-host", &["units", "view"]),
-    ("wire", &["units", "layout"]),
-    ("transport", &["units", "wire"]),
-    ("registry", &["units"]),
-    ("cache", &["units", "shm"]),
-    ("locks", &["units"]),
+    ("buffer", &["types", "view"]),
+    ("posix", &["types", "view", "buffer"]),
+    ("two-phase", &["types", "view", "buffer", "domain", "shm"]),
+    ("data-shipping", &["types", "view", "buffer", "posix"]),
+    ("mpi-host", &["types", "view"]),
+    ("wire", &["types", "layout"]),
+    ("transport", &["types", "wire"]),
+    ("registry", &["types"]),
+    ("cache", &["types", "shm"]),
+    ("locks", &["types"]),
     ("medium", &[]),
-    ("store", &["units", "medium"]),
-    ("namespace", &["units", "layout"]),
-    ("client", &["units", "view", "buffer", "layout", "wire", "transport", "cache", "registry"]),
+    ("store", &["types", "medium"]),
+    ("namespace", &["types", "layout"]),
+    ("client", &["types", "view", "buffer", "layout", "wire", "transport", "cache", "registry"]),
     (
         "mpiio",
         &[
-            "units", "hints", "trace", "view", "domain", "buffer", "posix", "exchange", "shipping",
-            "mpi-host", "layout", "plan", "client",
+            "types",
+            "hints",
+            "trace",
+            "view",
+            "domain",
+            "buffer",
+            "posix",
+            "two-phase",
+            "data-shipping",
+            "mpi-host",
+            "layout",
+            "placement",
+            "client",
         ],
     ),
-    ("simulate", &["units", "view", "domain", "layout", "locks", "exchange"]),
+    ("simulate", &["types", "view", "domain", "layout", "locks", "two-phase"]),
     ("pario", &["client", "view"]),
-    ("models", &[]),
+    ("io-models", &[]),
     ("fuse", &["client"]),
-    ("server", &["units", "layout", "locks", "wire", "transport", "cache", "store", "namespace", "shm"]),
-    ("capi", &["mpiio", "mpi-host", "buffer", "trace", "units"]),
+    ("server", &["types", "layout", "locks", "wire", "transport", "cache", "store", "namespace", "shm"]),
+    ("capi", &["mpiio", "mpi-host", "buffer", "trace", "types"]),
     ("workloads", &[]),
     (
         "cli",
         &[
-            "units",
+            "types",
             "hints",
             "trace",
             "domain",
-            "models",
+            "io-models",
             "simulate",
-            "plan",
+            "placement",
             "profile",
             "registry",
             "layout",
@@ -68,15 +79,25 @@ const EDGES: &[(&str, &[&str])] = &[
             "fuse",
         ],
     ),
-    ("model", &["units", "view"]),
+    ("reference-model", &["types", "view"]),
     (
         "conformance",
-        &["model", "units", "view", "pario", "client", "registry", "transport", "wire", "workloads"],
+        &[
+            "reference-model",
+            "types",
+            "view",
+            "pario",
+            "client",
+            "registry",
+            "transport",
+            "wire",
+            "workloads",
+        ],
     ),
 ];
 
 /// What any crate may use in its own tests besides its allowed edges.
-const IN_TESTS: &[&str] = &["model"];
+const IN_TESTS: &[&str] = &["reference-model"];
 
 /// One line per edge that is not allowed, and per crate that this table does not know.
 pub fn check() -> Outcome<Vec<String>> {
@@ -163,27 +184,27 @@ mod tests {
 [package]
 name = \"pario-view\"
 [dependencies]
-pario-units.workspace = true
+pario-types.workspace = true
 pario-posix = { path = \"../posix\" }
 libc.workspace = true
 [target.'cfg(unix)'.dependencies.pario-buffer]
 path = \"../buffer\"
 [dev-dependencies]
-pario-model.workspace = true
+pario-reference-model.workspace = true
 pario-capi.workspace = true
 ";
 
     #[test]
     fn every_way_of_writing_a_dependency_is_seen() {
         let found: Vec<String> = our_dependencies(MANIFEST).into_iter().map(|(_, name)| name).collect();
-        assert_eq!(found, ["units", "posix", "buffer", "model", "capi"]);
+        assert_eq!(found, ["types", "posix", "buffer", "reference-model", "capi"]);
     }
 
     #[test]
     fn only_unlisted_edges_are_forbidden() {
-        let complaints = forbidden("view", MANIFEST, &["units"]);
+        let complaints = forbidden("view", MANIFEST, &["types"]);
         assert_eq!(complaints.len(), 3, "{complaints:?}");
-        assert!(complaints.iter().all(|line| !line.contains("model") && !line.contains("→ units")));
+        assert!(complaints.iter().all(|line| !line.contains("reference-model") && !line.contains("→ types")));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use pario_buffer::UserBuffer;
-use pario_units::{Offset, Pos};
+use pario_types::{Offset, Pos};
 use pario_view::{Cursor, Datatype, Order, Pattern, Shape, View};
 
 fn main() {

@@ -1,6 +1,6 @@
 //! What can go wrong when values are converted.
 
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 use pario_view::Basic;
 
 /// Why data could not be converted.

@@ -1,6 +1,6 @@
 //! A program's buffer, as an MPI call names it: an address, a datatype and a count.
 
-use pario_units::Offset;
+use pario_types::Offset;
 use pario_view::{Cursor, Pattern};
 
 use crate::kernel;

@@ -2,8 +2,8 @@
 
 use pario_buffer::UserBuffer;
 use pario_buffer::convert::{TypedStream, decode, encode, external_size};
-use pario_model::{FlatView, Representation, arb_datatype, arb_file_type, expand};
-use pario_units::{Offset, Pos};
+use pario_reference_model::{FlatView, Representation, arb_datatype, arb_file_type, expand};
+use pario_types::{Offset, Pos};
 use pario_view::{Cursor, Datatype, Pattern, View};
 use proptest::prelude::*;
 

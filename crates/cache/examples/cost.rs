@@ -1,7 +1,7 @@
 //! What hits, misses and flushes cost: `cargo run --release -p pario-cache --example cost`.
 
 use pario_cache::{Geometry, Get, Identity, Mapped, Pool};
-use pario_units::{FileId, PartitionId, ServerId};
+use pario_types::{FileId, PartitionId, ServerId};
 use std::hint::black_box;
 use std::time::Instant;
 

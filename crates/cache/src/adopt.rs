@@ -6,7 +6,7 @@ use crate::memory::Memory;
 use crate::state::{CLOSED, DIRTY, FLUSHING, PENDING, RETIRED, ROOM, VALID, generation_of};
 use crate::table::{Phase, Table};
 use pario_shm::Process;
-use pario_units::FileId;
+use pario_types::FileId;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 

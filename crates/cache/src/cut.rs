@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::pool::Inner;
 use crate::state::CLOSED;
 use crate::table::Phase;
-use pario_units::FileId;
+use pario_types::FileId;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 

@@ -5,7 +5,7 @@
 //! clients keep others of their own for what is not everybody's business.
 
 use crate::SlotRef;
-use pario_units::FileId;
+use pario_types::FileId;
 
 /// Neighbours stay neighbours; files are spread.
 #[inline]

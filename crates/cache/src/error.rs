@@ -1,6 +1,6 @@
 //! What can go wrong with a pool.
 
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;

@@ -4,7 +4,7 @@ use crate::geometry::AT_DIRTY;
 use crate::pool::Inner;
 use crate::state::{DIRTY, FLUSHING, ROOM};
 use crate::table::{Phase, Table};
-use pario_units::FileId;
+use pario_types::FileId;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -28,7 +28,7 @@
 
 use crate::error::{Error, Result};
 use pario_shm::{LARGE_PAGE, NEIGHBOURHOOD};
-use pario_units::{PartitionId, ServerId};
+use pario_types::{PartitionId, ServerId};
 
 /// Bytes of a block unless said otherwise.
 pub const DEFAULT_BLOCK: u32 = 64 << 10;

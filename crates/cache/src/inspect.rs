@@ -5,7 +5,7 @@ use crate::geometry::{AT_BOOT, AT_MAGIC, AT_PARTITION, AT_SERVER, HEADER, Identi
 use crate::memory::Memory;
 use crate::state::{DIRTY, FLUSHING, VALID};
 use pario_shm::{Claim, Origin, Segment};
-use pario_units::{PartitionId, ServerId};
+use pario_types::{PartitionId, ServerId};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
@@ -65,7 +65,7 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
 mod tests {
     use super::*;
     use crate::{Geometry, Get, Pool};
-    use pario_units::FileId;
+    use pario_types::FileId;
 
     #[test]
     fn what_a_pool_holds_unsaved_is_counted_and_left_as_it_is() {

@@ -7,7 +7,7 @@ use crate::ledger::LedgerId;
 use crate::memory::{Memory, WRITING};
 use crate::state::{ABANDONED, CLOSED, DIRTY, PENDING, RETIRED, ROOM, VALID, Word, generation_of};
 use pario_shm::Segment;
-use pario_units::FileId;
+use pario_types::FileId;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{Ordering, compiler_fence};

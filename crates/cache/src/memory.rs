@@ -9,7 +9,7 @@ use crate::geometry::{
 };
 use crate::state::{DIRTY, RETIRED, ROOM, Word};
 use pario_shm::{NEIGHBOURHOOD, Segment};
-use pario_units::FileId;
+use pario_types::FileId;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

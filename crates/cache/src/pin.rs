@@ -6,7 +6,7 @@ use crate::ledger::LedgerId;
 use crate::pool::Inner;
 use crate::state::ROOM;
 use crate::table::{Phase, Table};
-use pario_units::FileId;
+use pario_types::FileId;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

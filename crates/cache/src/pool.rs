@@ -17,7 +17,7 @@ use crate::renew::Renewal;
 use crate::state::{CLOSED, DIRTY, generation};
 use crate::table::{Phase, Table};
 use pario_shm::{Claim, Origin, Segment};
-use pario_units::FileId;
+use pario_types::FileId;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::ops::Range;

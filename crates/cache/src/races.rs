@@ -7,7 +7,7 @@ use crate::mapped::Mapped;
 use crate::pin::Pin;
 use crate::pool::{Get, Pool};
 use crate::{LedgerId, SlotRef};
-use pario_units::{FileId, PartitionId, ServerId};
+use pario_types::{FileId, PartitionId, ServerId};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -2,7 +2,7 @@
 
 use crate::pool::Inner;
 use crate::table::Phase;
-use pario_units::FileId;
+use pario_types::FileId;
 use std::ops::Range;
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@
 use crate::pool::Pool;
 use crate::state::{DIRTY, FLUSHING, PENDING, ROOM};
 use crate::table::{Phase, Table};
-use pario_units::FileId;
+use pario_types::FileId;
 
 impl Table {
     /// The flag for one more slot, if room is reserved or there is plenty.

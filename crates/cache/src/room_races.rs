@@ -9,7 +9,7 @@ use crate::geometry::{Geometry, Identity};
 use crate::mapped::Mapped;
 use crate::pool::{Get, Pool};
 use crate::{LedgerId, SlotRef};
-use pario_units::{FileId, PartitionId, ServerId};
+use pario_types::{FileId, PartitionId, ServerId};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

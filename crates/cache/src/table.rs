@@ -5,7 +5,7 @@ use crate::memory::Memory;
 use crate::state::{
     ABANDONED, CLOSED, DIRTY, FILLING, FLUSHING, PENDING, RETIRED, VALID, generation, generation_of,
 };
-use pario_units::FileId;
+use pario_types::FileId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;

@@ -5,7 +5,7 @@
 mod scene;
 
 use pario_cache::{Get, LedgerId, Mapped, Pool, Refused, SlotRef};
-use pario_units::FileId;
+use pario_types::FileId;
 use scene::{BLOCK, Dir, Store, WHO, create, load};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

@@ -3,7 +3,7 @@
 mod scene;
 
 use pario_cache::{Adopted, Get, Guard, Mapped, Pool, Refused, SlotRef, Step};
-use pario_units::FileId;
+use pario_types::FileId;
 use proptest::prelude::*;
 use scene::{BLOCK, Dir, Store, WHO, create, load, map};
 use std::collections::HashMap;

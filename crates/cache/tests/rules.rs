@@ -3,7 +3,7 @@
 mod scene;
 
 use pario_cache::{Error, Fill, Geometry, Get, Identity, Mapped, Pin, Pool, Step};
-use pario_units::{ErrorKind, FileId, PartitionId, ServerId};
+use pario_types::{ErrorKind, FileId, PartitionId, ServerId};
 use scene::{BLOCK, Dir, Store, WHO, create, load, map};
 use std::time::{Duration, Instant};
 

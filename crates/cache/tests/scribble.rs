@@ -4,7 +4,7 @@ mod scene;
 
 use pario_cache::{Get, Pool, Step};
 use pario_shm::Segment;
-use pario_units::FileId;
+use pario_types::FileId;
 use proptest::prelude::*;
 use scene::{BLOCK, Dir, Store, WHO, create, load, map};
 use std::sync::atomic::Ordering;

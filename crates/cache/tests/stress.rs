@@ -3,7 +3,7 @@
 mod scene;
 
 use pario_cache::{Get, Mapped, Pool, SlotRef, Step};
-use pario_units::FileId;
+use pario_types::FileId;
 use scene::{BLOCK, Dir, Store, create, load, map};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -12,7 +12,7 @@ use std::time::Instant;
 use pario_mpi_host::{Host, host};
 use pario_mpiio::{Error, File, Result, env, handles, is_forked, say, tracing, watch_forks};
 use pario_trace::{Op, StatsTo, counters};
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 use crate::errhandler;
 

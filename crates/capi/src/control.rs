@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 
 use pario_mpi_host::{Host, TypeHandle};
 use pario_mpiio::{Displacement, Error, Result, ViewRequest, Whence};
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 use crate::boundary::{export, no_such_function, on_file};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pario_mpi_host::TypeHandle;
 use pario_mpiio::{Conversion, Error, Result};
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 use crate::boundary::{export, no_such_function, on_null};
 use crate::control::text;

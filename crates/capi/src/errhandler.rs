@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use pario_mpi_host::{ErrhandlerHandle, Host};
 use pario_mpiio::{Error, File, Result, handles, say};
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 use crate::boundary::{export, no_such_function, on_file, on_null};
 use crate::control::put_handle;

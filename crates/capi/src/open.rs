@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use pario_mpi_host::{Comm, Host};
 use pario_mpiio::{AmodeBits, Error, OpenRequest, Result, handles};
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 use crate::boundary::{export, no_such_function, on_file, on_null};
 use crate::control::{info, put};

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use pario_buffer::UserBuffer;
 use pario_mpi_host::Host;
 use pario_mpiio::{Direction, Error, Operand, Place, Reach, Result};
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 use crate::boundary::{export, no_such_function, on_file};
 

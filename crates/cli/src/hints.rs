@@ -4,7 +4,7 @@ use clap::Args;
 use pario_hints::{
     BadLine, Entry, Family, HintLine, Hints, Outcome, Source, Status, find, parse_hint_file, table, wrap,
 };
-use pario_units::distance;
+use pario_types::distance;
 use serde_json::{Value, json};
 use std::fmt;
 use std::io::{self, Write};

@@ -7,7 +7,7 @@ mod bench;
 
 use bench::{Bench, text};
 use pario_transport::{Door, Handshake, RecordReader, Step, Stream, fresh_nonce};
-use pario_units::ServerId;
+use pario_types::ServerId;
 use pario_wire::greeting::{Greeting, PREFIX, Prefix, Welcome};
 use pario_wire::{Envelope, Intake, Reply, Secret, encode_reply};
 use std::io::{Read, Write};

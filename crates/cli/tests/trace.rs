@@ -1,7 +1,7 @@
 //! `pario trace` as users and scripts call it.
 
 use pario_trace::{Actor, Call, Op, Pace, Place, Record, Recorder, Setup};
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use pario_layout::At;
-use pario_units::ClientId;
+use pario_types::ClientId;
 use pario_wire::message::{self, What};
 use pario_wire::{Reply, Request};
 

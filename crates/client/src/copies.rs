@@ -15,7 +15,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use pario_layout::At;
-use pario_units::{ErrorKind, FileId, ServerId};
+use pario_types::{ErrorKind, FileId, ServerId};
 use pario_wire::message::{self, OF_COPIES};
 use pario_wire::{Reply, Request};
 

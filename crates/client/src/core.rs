@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
-use pario_units::{ClientId, FileId, RequestId, ServerId};
+use pario_types::{ClientId, FileId, RequestId, ServerId};
 use pario_wire::greeting::Role;
 use pario_wire::message::{self, Access};
 use pario_wire::{Reply, Request};
@@ -349,7 +349,7 @@ mod tests {
     use std::sync::mpsc;
 
     use pario_transport::Address;
-    use pario_units::PartitionId;
+    use pario_types::PartitionId;
     use pario_wire::Secret;
 
     use super::*;
@@ -387,7 +387,7 @@ mod tests {
         let all = Request::Sync { file: FileId(1), durable: true };
         let requests: Vec<_> = core.servers().map(|server| (server, all.clone())).collect();
         let error = core.call_all(&requests).expect_err("nobody answers");
-        assert_eq!(error.kind(), pario_units::ErrorKind::Unreachable, "{error}");
+        assert_eq!(error.kind(), pario_types::ErrorKind::Unreachable, "{error}");
         let attempts: Vec<usize> = attempts.try_iter().collect();
         let first = attempts.iter().position(|server| *server == 2).expect("the last one was tried");
         assert!(attempts[first..].contains(&0), "and the first one after it: {attempts:?}");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pario_units::ServerId;
+use pario_types::ServerId;
 use pario_wire::message::Change;
 use pario_wire::{Reply, Request};
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use pario_layout::{Layout, Seen, Striping};
-use pario_units::{ErrorKind, FileId, Pos, ServerId};
+use pario_types::{ErrorKind, FileId, Pos, ServerId};
 use pario_view::View;
 use pario_wire::{Reply, Request, message};
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
 
-use pario_units::{FileId, ServerId};
+use pario_types::{FileId, ServerId};
 use pario_wire::{Reply, Request};
 
 use crate::core::{Core, succeeded, unexpected};

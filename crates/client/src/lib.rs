@@ -49,7 +49,7 @@ pub use names::{DirEntry, ReadDir};
 pub use options::OpenOptions;
 pub use pario_layout::{Kept, Layout, Striping, Table, TableId};
 pub use pario_transport::{Address, is_forked, watch_forks};
-pub use pario_units::{ErrorKind, FileId, Offset, PartitionId, Pos, ServerId};
+pub use pario_types::{ErrorKind, FileId, Offset, PartitionId, Pos, ServerId};
 pub use pario_wire::Secret;
 pub use pario_wire::greeting::Role;
 pub use pario_wire::message::{Inode, Part, Room, Status};

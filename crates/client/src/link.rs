@@ -12,7 +12,7 @@ use std::sync::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use pario_transport::{Connection, Tuning, is_forked};
-use pario_units::{RequestId, Retry, ServerId};
+use pario_types::{RequestId, Retry, ServerId};
 use pario_wire::greeting::{Hello, Role, Welcome};
 use pario_wire::message::Failure;
 use pario_wire::{Envelope, Reply, Request};

@@ -3,7 +3,7 @@
 use std::io::{IoSlice, IoSliceMut};
 
 use pario_layout::Layout;
-use pario_units::ServerId;
+use pario_types::ServerId;
 use pario_wire::message::{Range, What};
 
 use crate::plan::{Chunk, Copies, Place, Planned, clip, leading, plan};

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use pario_layout::{Striping, TableId};
-use pario_units::{FileId, Stamp};
+use pario_types::{FileId, Stamp};
 use pario_wire::message::{Attributes, Kind};
 
 /// What there is to know of a file or directory.

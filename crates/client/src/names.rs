@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use pario_layout::Layout;
-use pario_units::{ErrorKind, FileId};
+use pario_types::{ErrorKind, FileId};
 use pario_wire::message::{Attributes, Entry, Inode, Kind, Size};
 use pario_wire::{Reply, Request};
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use pario_layout::{Layout, Table};
 use pario_transport::is_forked;
-use pario_units::{ErrorKind, FileId, ServerId, Stamp};
+use pario_types::{ErrorKind, FileId, ServerId, Stamp};
 use pario_wire::message::{self, Access, Attributes, Size, Written};
 use pario_wire::{Reply, Request};
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pario_units::{FileId, PartitionId, ServerId};
+use pario_types::{FileId, PartitionId, ServerId};
 use pario_wire::message::{Inode, Part, Room, Status};
 use pario_wire::{Reply, Request};
 

@@ -204,7 +204,7 @@ pub(crate) fn first_piece(
 mod tests {
     use super::*;
     use pario_layout::{Striping, Table};
-    use pario_units::ServerId;
+    use pario_types::ServerId;
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
 

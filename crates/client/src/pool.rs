@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pario_cache::{Guard, LedgerId, Mapped, Pending, SlotRef, hash};
-use pario_units::FileId;
+use pario_types::FileId;
 
 /// Most places that are remembered.
 const MOST_HINTS: usize = 1 << 20;

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use pario_units::ServerId;
+use pario_types::ServerId;
 use pario_wire::message;
 use pario_wire::{Reply, Request};
 

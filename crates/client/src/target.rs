@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use pario_registry::{Entry, Registry};
 use pario_transport::Address;
-use pario_units::{PartitionId, ServerId};
+use pario_types::{PartitionId, ServerId};
 use pario_wire::Secret;
 
 use crate::error::{Cause, Error, Result};

@@ -14,7 +14,7 @@ use std::time::Instant;
 use pario_buffer::UserBuffer;
 use pario_cache::SlotRef;
 use pario_layout::Seen;
-use pario_units::{Offset, Pos, ServerId};
+use pario_types::{Offset, Pos, ServerId};
 use pario_view::View;
 use pario_wire::message::{Intent, Run};
 use pario_wire::{Reply, Request};

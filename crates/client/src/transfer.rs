@@ -15,7 +15,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use pario_units::ServerId;
+use pario_types::ServerId;
 
 use crate::copies::to_lock;
 use crate::error::{Error, Result};

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use pario_units::{ErrorKind, FileId, TruncationId};
+use pario_types::{ErrorKind, FileId, TruncationId};
 use pario_wire::{Reply, Request};
 
 use crate::core::{Core, lock, unexpected};

@@ -8,7 +8,7 @@ use std::io::{IoSlice, IoSliceMut};
 
 use pario_buffer::UserBuffer;
 use pario_layout::Seen;
-use pario_units::{Pos, ServerId};
+use pario_types::{Pos, ServerId};
 use pario_view::View;
 use pario_wire::message::What;
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use pario_cache::{Guard, SlotRef};
-use pario_units::FileId;
+use pario_types::FileId;
 use pario_wire::Request;
 use pario_wire::message::{Intent, Run, Slot};
 

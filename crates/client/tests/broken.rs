@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use fake::{Fake, Setup};
 use pario_client::{Error, OpenOptions, Options, Partition, Target};
 use pario_transport::Address;
-use pario_units::{ErrorKind, PartitionId, ServerId};
+use pario_types::{ErrorKind, PartitionId, ServerId};
 use pario_wire::Secret;
 
 const SETUP: Setup = Setup { servers: 2, stripe: 1000, slots: 0, tcp: &[] };

@@ -6,7 +6,7 @@ mod fake;
 use fake::{Fake, Setup};
 use pario_buffer::UserBuffer;
 use pario_client::{File, OpenOptions, Partition};
-use pario_units::{Offset, Pos};
+use pario_types::{Offset, Pos};
 use pario_view::{Datatype, Pattern, Shape, View};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};

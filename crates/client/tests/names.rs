@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use fake::{Fake, Setup};
 use pario_client::{Error, OpenOptions, Partition};
-use pario_units::{ErrorKind, ServerId};
+use pario_types::{ErrorKind, ServerId};
 
 const SETUP: Setup = Setup { servers: 2, stripe: 100, slots: 16, tcp: &[] };
 

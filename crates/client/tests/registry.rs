@@ -6,7 +6,7 @@ use fake::{Fake, Setup};
 use pario_client::{Options, Partition};
 use pario_registry::{Description, Registry, Running};
 use pario_transport::Address;
-use pario_units::{ErrorKind, ServerId, Stamp};
+use pario_types::{ErrorKind, ServerId, Stamp};
 
 const FILE: &str = "name = \"found\"\nservers = [\"/one\", \"/two\"]\nmetadata = \"/one\"\n";
 

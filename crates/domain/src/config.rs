@@ -84,6 +84,6 @@ mod tests {
         }
         let error = ConfigList::parse("n0,n1:\nx").expect_err("bad");
         assert!(error.to_string().contains("\"n1:\\nx\""), "{error}");
-        assert_eq!(error.kind(), pario_units::ErrorKind::Info);
+        assert_eq!(error.kind(), pario_types::ErrorKind::Info);
     }
 }

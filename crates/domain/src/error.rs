@@ -1,6 +1,6 @@
 //! What can be wrong with what a user asks of this room.
 
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 /// Why a text is not understood.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 
 use crate::kind::Value;
 use crate::table::{Entry, Id, find, table};
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 use std::borrow::Cow;
 use std::fmt;
 

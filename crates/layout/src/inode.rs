@@ -1,6 +1,6 @@
 //! What there is to know of a file, and how one is opened: the words that messages and the name space share.
 
-use pario_units::{FileId, Stamp};
+use pario_types::{FileId, Stamp};
 
 use crate::striping::Striping;
 use crate::table::TableId;

@@ -10,7 +10,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pario_units::{ErrorKind, Offset, ServerId};
+use pario_types::{ErrorKind, Offset, ServerId};
 
 use crate::order::{bytes, units};
 use crate::striping::{Local, Striping};

@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use pario_units::{Offset, Pos};
+use pario_types::{Offset, Pos};
 use pario_view::{Cursor, Error, View};
 
 use crate::striping::Striping;

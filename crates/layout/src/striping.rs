@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use pario_units::{ErrorKind, Offset, ServerId};
+use pario_types::{ErrorKind, Offset, ServerId};
 
 /// How one file is striped; never changes in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -22,7 +22,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use pario_units::{ErrorKind, ServerId};
+use pario_types::{ErrorKind, ServerId};
 
 use crate::order::{bytes, units};
 

@@ -1,6 +1,6 @@
 //! Lock traffic worked out by hand, rules of fairness and of refusal, and a large case.
 
-use pario_units::{ErrorKind, FileId};
+use pario_types::{ErrorKind, FileId};
 
 use crate::counters::Counters;
 use crate::error::Error;

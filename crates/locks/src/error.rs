@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pario_units::{ErrorKind, FileId};
+use pario_types::{ErrorKind, FileId};
 
 use crate::message::{LockId, Ticket};
 

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
-use pario_units::FileId;
+use pario_types::FileId;
 
 use crate::counters::Counters;
 use crate::error::Error;

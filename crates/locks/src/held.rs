@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pario_units::FileId;
+use pario_types::FileId;
 
 use crate::extent::{Extent, Runs, without};
 use crate::message::{LockId, Mode, Release, Ticket};

@@ -1,6 +1,6 @@
 //! What holders and the manager say to each other.
 
-use pario_units::FileId;
+use pario_types::FileId;
 
 use crate::extent::Extent;
 

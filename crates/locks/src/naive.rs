@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pario_units::FileId;
+use pario_types::FileId;
 use proptest::prelude::*;
 
 use crate::counters::Counters;

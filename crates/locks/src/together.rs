@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use pario_units::FileId;
+use pario_types::FileId;
 use proptest::prelude::*;
 
 use crate::counters::Counters;

@@ -1,6 +1,6 @@
 //! What can go wrong between Pario and its host MPI.
 
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 use std::ffi::c_int;
 
 /// A failed exchange with the host.

@@ -7,7 +7,7 @@ use crate::find::{self, Library, Unrecognised};
 use crate::functions::Functions;
 use crate::layout::Layouts;
 use crate::named::NamedTypes;
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::OnceLock;
 

@@ -10,7 +10,7 @@ use crate::abi::{Family, mpich};
 use crate::comm::Comm;
 use crate::error::HostError;
 use crate::handles::{ErrhandlerHandle, Host, InfoHandle, TypeHandle};
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 use std::ffi::CStr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use pario_buffer::{UserBuffer, lend};
-use pario_exchange::Job as Task;
 use pario_mpi_host::{Pending, TypeHandle};
 use pario_trace::counters;
-use pario_units::ErrorKind;
+use pario_two_phase::Job as Task;
+use pario_types::ErrorKind;
 
 use crate::collective::Ground;
 use crate::convert;

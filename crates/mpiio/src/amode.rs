@@ -1,6 +1,6 @@
 //! Access modes: what the program may do with an open file.
 
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 use crate::error::{Error, Result};
 

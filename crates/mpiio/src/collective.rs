@@ -8,13 +8,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pario_exchange::{
-    self as exchange, Access, Call, Claim, Costs, Messages, Outcome, Seat, Step, Strategy, Way, World,
-};
 use pario_mpi_host::{Message, Pending, TypeHandle};
 use pario_posix::{OwnedRange, Tuning};
 use pario_trace::{Choice, counters};
-use pario_units::ErrorKind;
+use pario_two_phase::{
+    self as exchange, Access, Call, Claim, Costs, Messages, Outcome, Seat, Step, Strategy, Way, World,
+};
+use pario_types::ErrorKind;
 use pario_view::View;
 
 use crate::access::{Coder, Direction, Job, Pace, Place, Reach};

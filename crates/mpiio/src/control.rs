@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pario_mpi_host::TypeHandle;
 use pario_posix::Tuning;
-use pario_units::{ErrorKind, Offset};
+use pario_types::{ErrorKind, Offset};
 
 use crate::datarep::Datarep;
 use crate::error::{Error, Result};

@@ -6,7 +6,7 @@
 use pario_buffer::convert::{TypedStream, decode, encode};
 use pario_buffer::{UserBuffer, lend};
 use pario_posix::Tuning;
-use pario_units::{ErrorKind, Pos};
+use pario_types::{ErrorKind, Pos};
 use pario_view::View;
 
 use crate::error::{Error, Result};

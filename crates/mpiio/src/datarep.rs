@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, RwLock};
 
 use pario_mpi_host::TypeHandle;
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 use crate::error::{Error, Result};
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 /// Why an MPI-IO call failed.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub enum Error {
     /// The shared file pointer cannot be reached.
     Counter(pario_posix::CounterError),
     /// Data shipping failed.
-    Shipping(pario_shipping::Error),
+    Shipping(pario_data_shipping::Error),
     /// This rank's part was fine; that of another rank of the same collective call was not.
     Elsewhere {
         /// Which rank of the file's communicator.
@@ -113,7 +113,7 @@ from! {
     pario_posix::Error => Storage,
     pario_client::Error => Partition,
     pario_posix::CounterError => Counter,
-    pario_shipping::Error => Shipping,
+    pario_data_shipping::Error => Shipping,
     pario_mpi_host::HostError => Host,
     pario_view::Error => View,
     pario_buffer::convert::Error => Convert,

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
-use pario_exchange::Costs;
 use pario_hints::Hints;
 use pario_mpi_host::{Host, TypeHandle};
 use pario_posix::{How, SharedCounter, Tuning};
 use pario_trace::{FileId, FileStats};
-use pario_units::ErrorKind;
+use pario_two_phase::Costs;
+use pario_types::ErrorKind;
 
 use crate::access::{Direction, Place};
 use crate::amode::Amode;

@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, RwLock};
 
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 use crate::error::{Error, Result};
 use crate::file::File;

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 use crate::env::Env;
 use crate::error::{Error, Result};

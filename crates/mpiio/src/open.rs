@@ -9,7 +9,7 @@ use pario_mpi_host::{Comm, Host};
 use pario_posix::counter::Place;
 use pario_posix::{How, SharedCounter, StripingRequest, node};
 use pario_trace::{FileReport, StatsTo, counters};
-use pario_units::{ErrorKind, ServerId};
+use pario_types::{ErrorKind, ServerId};
 
 use crate::amode::{Amode, AmodeBits};
 use crate::env::{env, say};

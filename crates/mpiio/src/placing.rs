@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 
 use pario_client as client;
 use pario_layout::{Table, TableId};
-use pario_plan::{Places, Plan, Process};
-use pario_units::ServerId;
+use pario_placement::{Places, Plan, Process};
+use pario_types::ServerId;
 
 use crate::env::{env, say};
 use crate::error::Result;

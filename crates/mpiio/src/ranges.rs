@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use pario_hints::Hints;
 use pario_posix::PlainFile;
-use pario_units::Offset;
+use pario_types::Offset;
 
 use crate::file::File;
 use crate::open::apply_info;

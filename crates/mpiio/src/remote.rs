@@ -5,9 +5,9 @@ use std::ops::Range;
 
 use pario_buffer::UserBuffer;
 use pario_client as client;
+use pario_data_shipping::{Backing, Fault, Hold};
 use pario_posix::{Foresight, PrefetchLimits, Tuning, read_guided};
-use pario_shipping::{Backing, Fault, Hold};
-use pario_units::Pos;
+use pario_types::Pos;
 use pario_view::View;
 
 use crate::error::Error;

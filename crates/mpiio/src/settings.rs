@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use pario_domain::{ConfigList, Method, Protocol, Wanted, auto, choose};
-use pario_exchange::{Guess, Prior, Settings, Strategy};
 use pario_hints::{Hints, Source, Toggle};
 use pario_layout::Layout;
 use pario_posix::{FsKind, PrefetchLimits};
+use pario_two_phase::{Guess, Prior, Settings, Strategy};
 
 use crate::storage::Storage;
 use crate::team::Team;

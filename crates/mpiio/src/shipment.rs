@@ -7,10 +7,10 @@
 
 use std::sync::Arc;
 
+use pario_data_shipping::{Address, Agent, Limits, Map, Service, Shipper, Team, ip_of_this_node};
 use pario_posix::{PrefetchLimits, Tuning, node};
-use pario_shipping::{Address, Agent, Limits, Map, Service, Shipper, Team, ip_of_this_node};
 use pario_trace::Choice;
-use pario_units::{ErrorKind, digest};
+use pario_types::{ErrorKind, digest};
 
 use crate::env::env;
 use crate::error::{Error, Result};

@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use pario_buffer::UserBuffer;
 use pario_client as client;
+use pario_data_shipping::Backing;
 use pario_layout::Table;
 use pario_posix::counter::{Change, Keeper};
 use pario_posix::{How, Linux, OwnedRange, PlainFile, Tuning};
-use pario_shipping::Backing;
 use pario_trace::FileStats;
-use pario_units::{ErrorKind, Offset, Pos, ServerId};
+use pario_types::{ErrorKind, Offset, Pos, ServerId};
 use pario_view::View;
 
 use crate::env::env;

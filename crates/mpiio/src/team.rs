@@ -12,11 +12,11 @@ use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
-use pario_exchange::{CELL, Coverage, Meeting, Messages, Node, Seat, Seating, Shape};
 use pario_mpi_host::{Comm, Host, Message, OwnedComm, Reduce};
 use pario_posix::counter::Word;
 use pario_posix::node;
-use pario_units::{ErrorKind, digest};
+use pario_two_phase::{CELL, Coverage, Meeting, Messages, Node, Seat, Seating, Shape};
+use pario_types::{ErrorKind, digest};
 use pario_view::View;
 
 use crate::busy::{Busy, UnderWay};
@@ -515,7 +515,7 @@ fn table_made_by(
     let all = comm.allgather_u64(&mine)?;
     let mut node = made.or_else(|| {
         let [known, pid, fd, inode] = all.as_chunks::<4>().0.get(leader as usize)?;
-        let ticket = pario_exchange::Ticket { pid: *pid as u32, fd: *fd as u32, inode: *inode };
+        let ticket = pario_two_phase::Ticket { pid: *pid as u32, fd: *fd as u32, inode: *inode };
         (*known == 1).then(|| Node::open(&ticket, shape).ok())?
     });
     let mut missing = [u64::from(node.is_none())];

@@ -9,10 +9,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use pario_exchange::Job as Task;
+use pario_data_shipping::{Report, Served};
 use pario_mpi_host::host;
-use pario_shipping::{Report, Served};
 use pario_trace::{Actor, Call, FileId, InView, Mode, Moment, Op, PatternId, Record, Recorder};
+use pario_two_phase::Job as Task;
 use pario_view::{Pattern, ViewHash};
 
 use crate::access::{Direction, Pace, Place, Reach};
@@ -221,6 +221,6 @@ fn is_echo(error: &Error) -> bool {
     if env().trace.as_ref().is_none_or(|setup| setup.mode == Mode::All) {
         return false;
     }
-    let at_agent = matches!(error, Error::Shipping(pario_shipping::Error::Agent { .. }));
+    let at_agent = matches!(error, Error::Shipping(pario_data_shipping::Error::Agent { .. }));
     at_agent || matches!(error, Error::Elsewhere { .. } | Error::Late(_))
 }

@@ -7,9 +7,9 @@
 
 use std::time::{Duration, Instant};
 
-use pario_exchange::Node;
 use pario_mpi_host::Comm;
-use pario_units::ErrorKind;
+use pario_two_phase::Node;
+use pario_types::ErrorKind;
 
 use crate::error::{Error, Result};
 use crate::team::advance_all;
@@ -83,7 +83,7 @@ impl<'a> Wait<'a> {
         let now = Instant::now();
         match self.check {
             Some(when) if now < when => return Ok(()),
-            Some(_) if !self.pids.iter().all(|pid| pario_exchange::is_alive(*pid)) => self.node.break_up(),
+            Some(_) if !self.pids.iter().all(|pid| pario_two_phase::is_alive(*pid)) => self.node.break_up(),
             // The first time only sets the clock.
             Some(_) | None => {}
         }
@@ -97,5 +97,5 @@ const GONE: Error =
 
 fn cores() -> usize {
     static CORES: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    *CORES.get_or_init(pario_exchange::cores)
+    *CORES.get_or_init(pario_two_phase::cores)
 }

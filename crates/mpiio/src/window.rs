@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pario_mpi_host::{Host, TypeHandle};
-use pario_units::{ErrorKind, Offset, Pos};
+use pario_types::{ErrorKind, Offset, Pos};
 use pario_view::{Pattern, View};
 
 use crate::datarep::Datarep;

@@ -12,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use pario_mpi_host::Pending;
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 use crate::error::{Error, Result};
 use crate::team::make_progress;

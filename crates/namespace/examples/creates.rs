@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use pario_namespace::{Access, Caller, Config, Create, Error, Namespace, Wish};
-use pario_units::{ClientId, PartitionId, RequestId, Stamp};
+use pario_types::{ClientId, PartitionId, RequestId, Stamp};
 
 fn main() -> Result<(), Error> {
     let mut arguments = std::env::args().skip(1);

@@ -30,7 +30,7 @@
 //! ```
 
 use pario_layout::{Striping, TableId};
-use pario_units::{ClientId, FileId, RequestId, Stamp, TruncationId};
+use pario_types::{ClientId, FileId, RequestId, Stamp, TruncationId};
 
 use crate::codec::{Reader, Writer};
 use crate::tables::Part;

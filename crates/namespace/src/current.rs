@@ -28,7 +28,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pario_units::PartitionId;
+use pario_types::PartitionId;
 
 use crate::Error;
 use crate::disk::{Disk, DiskFile, read_full, write_all};

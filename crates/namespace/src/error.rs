@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use pario_units::{ErrorKind, FileId};
+use pario_types::{ErrorKind, FileId};
 
 /// What was being done with a file of the journal when the system said no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

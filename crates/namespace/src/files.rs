@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use pario_layout::{Layout, Table, TableId};
-use pario_units::{ClientId, FileId, RequestId, Stamp};
+use pario_types::{ClientId, FileId, RequestId, Stamp};
 
 use crate::attributes::Opened;
 use crate::change::Change;

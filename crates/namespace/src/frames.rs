@@ -17,7 +17,7 @@
 
 use std::path::Path;
 
-use pario_units::PartitionId;
+use pario_types::PartitionId;
 
 use crate::Error;
 use crate::disk::{DiskFile, read_full};

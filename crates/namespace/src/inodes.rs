@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pario_layout::Striping;
-use pario_units::{FileId, Stamp};
+use pario_types::{FileId, Stamp};
 
 use pario_layout::Size;
 

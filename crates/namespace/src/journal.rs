@@ -20,7 +20,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pario_units::{ClientId, ErrorKind, FileId, PartitionId, RequestId, Stamp};
+use pario_types::{ClientId, ErrorKind, FileId, PartitionId, RequestId, Stamp};
 
 use crate::change::{Change, Record};
 use crate::current::{self, Current, Mark, Numbers};

@@ -42,7 +42,7 @@ pub use pario_layout::{Access, Attributes, Create, Entry, Inode, Kind, Size, Wis
 pub use path::{LONGEST_NAME, LONGEST_PATH};
 pub use truncations::Unfinished;
 
-use pario_units::FileId;
+use pario_types::FileId;
 
 /// The root directory.
 pub const ROOT: FileId = FileId(1);

@@ -2,7 +2,7 @@
 
 use std::ops::Bound;
 
-use pario_units::FileId;
+use pario_types::FileId;
 
 use crate::error::Error;
 use crate::namespace::{Namespace, READ};

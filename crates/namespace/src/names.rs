@@ -1,6 +1,6 @@
 //! Making, removing and changing names, and the attributes that go with them.
 
-use pario_units::{FileId, Stamp};
+use pario_types::{FileId, Stamp};
 
 use crate::ROOT;
 use crate::change::Change;

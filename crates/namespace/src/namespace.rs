@@ -5,7 +5,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path as DiskPath;
 
 use pario_layout::Striping;
-use pario_units::{ClientId, FileId, PartitionId, RequestId, Stamp};
+use pario_types::{ClientId, FileId, PartitionId, RequestId, Stamp};
 
 use crate::ROOT;
 use crate::change::{Change, Record};

@@ -14,7 +14,7 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 
-use pario_units::{ClientId, FileId, RequestId, Stamp};
+use pario_types::{ClientId, FileId, RequestId, Stamp};
 
 use crate::Error;
 use crate::requests::PER_CLIENT;

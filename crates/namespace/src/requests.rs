@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use pario_units::{ClientId, FileId, RequestId};
+use pario_types::{ClientId, FileId, RequestId};
 
 /// Requests remembered for a client.
 pub(crate) const PER_CLIENT: usize = 64;

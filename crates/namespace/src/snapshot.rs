@@ -22,7 +22,7 @@
 
 use std::path::Path;
 
-use pario_units::{ClientId, FileId, PartitionId, RequestId, Stamp, TruncationId};
+use pario_types::{ClientId, FileId, PartitionId, RequestId, Stamp, TruncationId};
 
 use crate::change::{decode_part, decode_striping, decode_table, encode_part, encode_striping, encode_table};
 use crate::codec::{Reader, Writer};

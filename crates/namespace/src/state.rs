@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-use pario_units::{ClientId, FileId, Stamp, TruncationId};
+use pario_types::{ClientId, FileId, Stamp, TruncationId};
 
 use crate::ROOT;
 use crate::change::{Change, Record};

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pario_layout::TableId;
-use pario_units::FileId;
+use pario_types::FileId;
 
 /// Bytes of a table in one record.
 pub(crate) const PART: usize = 48 << 10;

@@ -10,7 +10,7 @@
 //! Until it is resolved the file is busy for new writers, so the first case stays the first case.
 
 use pario_layout::Layout;
-use pario_units::{ClientId, FileId, Stamp, TruncationId};
+use pario_types::{ClientId, FileId, Stamp, TruncationId};
 
 use crate::change::Change;
 use crate::error::Error;

@@ -7,7 +7,7 @@
 
 use pario_buffer::UserBuffer;
 use pario_posix::{How, PlainFile, Toggle, Tuning};
-use pario_units::{Offset, Pos};
+use pario_types::{Offset, Pos};
 use pario_view::{Datatype, Pattern, Shape, View};
 use std::io::{Read, Write};
 use std::path::Path;

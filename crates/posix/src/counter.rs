@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 /// A word, zero at first, in memory that all its users share.
 pub trait Word: Send + Sync {

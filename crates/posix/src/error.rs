@@ -1,6 +1,6 @@
 //! What can go wrong with one plain file: what was tried, where, and the system's own number for it.
 
-use pario_units::{ErrorKind, Offset};
+use pario_types::{ErrorKind, Offset};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use crate::scratch::Scratch;
 use crate::striping::{Striping, StripingOutcome};
 use crate::sys::{Advice, Errno, Linux, Syscalls};
 use crate::transfer::{Pipe, Stop};
-use pario_units::Offset;
+use pario_types::Offset;
 use std::ops::Range;
 use std::os::fd::RawFd;
 use std::path::Path;

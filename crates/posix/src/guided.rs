@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use pario_units::{Offset, Pos};
+use pario_types::{Offset, Pos};
 use pario_view::{Run, View};
 
 /// A file that can be told what comes next.
@@ -168,7 +168,7 @@ impl<G: Guide> Tour<'_, G> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pario_model::arb_file_type;
+    use pario_reference_model::arb_file_type;
     use pario_view::{Basic, Pattern};
     use proptest::prelude::*;
 

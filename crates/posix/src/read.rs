@@ -12,7 +12,7 @@ use crate::request::{Mover, Place, Request, next_stretch, next_strip};
 use crate::segments::{Limit, Segment, Segments};
 use crate::tuning::Tuning;
 use pario_buffer::UserBuffer;
-use pario_units::{Offset, Pos};
+use pario_types::{Offset, Pos};
 use pario_view::{Cursor, View};
 
 impl PlainFile {

@@ -10,7 +10,7 @@ use crate::file::PlainFile;
 use crate::guided::{Covers, Guide, Limits, is_regular, tour};
 use crate::tuning::Tuning;
 use pario_buffer::UserBuffer;
-use pario_units::{Offset, Pos};
+use pario_types::{Offset, Pos};
 use pario_view::View;
 use std::collections::VecDeque;
 use std::ops::Range;

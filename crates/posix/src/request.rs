@@ -7,7 +7,7 @@ use crate::meter::Meter;
 use crate::scratch::Pieces;
 use crate::segments::Strip;
 use pario_buffer::UserBuffer;
-use pario_units::Pos;
+use pario_types::Pos;
 use pario_view::{Cursor, View};
 use std::ops::Range;
 

@@ -6,7 +6,7 @@
 
 use crate::error::{Action, Error};
 use crate::file::PlainFile;
-use pario_units::Offset;
+use pario_types::Offset;
 use std::ops::Range;
 
 impl PlainFile {

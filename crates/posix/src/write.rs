@@ -43,7 +43,7 @@ use crate::request::{Mover, Place, Request, next_stretch, next_strip};
 use crate::segments::{Limit, Segment, Segments};
 use crate::tuning::{Toggle, Tuning};
 use pario_buffer::UserBuffer;
-use pario_units::{Offset, Pos};
+use pario_types::{Offset, Pos};
 use pario_view::{Cursor, View};
 use std::ops::Range;
 

@@ -6,7 +6,7 @@ use fixture::*;
 use pario_posix::{
     Action, Errno, Error, FileSystem, FsKind, Linux, LockOp, PlainFile, Syscalls, Toggle, Tuning,
 };
-use pario_units::{ErrorKind, Offset, Pos};
+use pario_types::{ErrorKind, Offset, Pos};
 use proptest::prelude::*;
 use std::os::fd::RawFd;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ mod fixture;
 
 use fixture::*;
 use pario_posix::{Advice, Errno, How, Linux, PlainFile, Syscalls, Toggle, Tuning, delete};
-use pario_units::{ErrorKind, Offset, Pos};
+use pario_types::{ErrorKind, Offset, Pos};
 use std::os::fd::RawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;

@@ -7,7 +7,7 @@ use fixture::*;
 use pario_posix::{
     Advice, Errno, Error, FileSystem, FsKind, Linux, PlainFile, PrefetchLimits, Syscalls, Tuning,
 };
-use pario_units::Pos;
+use pario_types::Pos;
 use proptest::prelude::*;
 use std::ops::Range;
 use std::os::fd::RawFd;

@@ -4,7 +4,7 @@ mod fixture;
 
 use fixture::*;
 use pario_posix::{FileSystem, FsKind, Linux, PlainFile, Toggle, Tuning};
-use pario_units::Pos;
+use pario_types::Pos;
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -133,14 +133,14 @@ fn holes_read_as_zeros_and_large_offsets_work() {
     file.write(&view, Pos(0), &memory.buffer, 0, 64, &Tuning::default()).unwrap();
     assert_eq!(file.size().unwrap(), base + 7 * 16 + 8);
     let mut bytes = [9u8; 24];
-    assert_eq!(file.read_bytes(pario_units::Offset(base + 8), &mut bytes).unwrap(), 24);
+    assert_eq!(file.read_bytes(pario_types::Offset(base + 8), &mut bytes).unwrap(), 24);
     assert_eq!(bytes[..8], [0; 8]);
     assert_eq!(bytes[8..16], [9, 10, 11, 12, 13, 14, 15, 16]);
 }
 
 #[test]
 fn requests_beyond_any_file_or_memory_are_refused() {
-    use pario_units::ErrorKind;
+    use pario_types::ErrorKind;
     let path = TempPath::with(b"x");
     let file = open(&path.0);
     let memory = whole(8);

@@ -99,7 +99,7 @@ fn a_refusal_leaves_a_file_that_works_and_a_line_to_print() {
         assert_eq!(file.striping_outcome(), StripingOutcome::Refused(libc::EINVAL));
         let line = file.striping_outcome().complaint().unwrap();
         assert!(line.starts_with("striping hints not applied: Invalid argument"), "{line}");
-        file.write_bytes(pario_units::Offset(0), b"works").unwrap();
+        file.write_bytes(pario_types::Offset(0), b"works").unwrap();
         assert_eq!(path.bytes(), b"works");
         let last = *lustre.opened.lock().unwrap().last().unwrap();
         assert_ne!(last & DELAYED, DELAYED, "it was opened again, with objects");
@@ -133,7 +133,7 @@ fn a_pretended_file_system_goes_the_same_way() {
     let file = PlainFile::open_with(&path.0, &asking(65536, 8), Arc::new(Linux), Some(lustre)).unwrap();
     assert_eq!(file.striping(), Some(striping));
     assert!(file.striping_outcome().complaint().is_some(), "the real file system knows no layouts");
-    file.write_bytes(pario_units::Offset(0), b"works").unwrap();
+    file.write_bytes(pario_types::Offset(0), b"works").unwrap();
     assert_eq!(path.bytes(), b"works");
 
     let gpfs = FileSystem::pretend(FsKind::Gpfs, 256 << 10, None);

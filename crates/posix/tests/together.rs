@@ -6,7 +6,7 @@ mod fixture;
 
 use fixture::*;
 use pario_posix::{PlainFile, Toggle, Tuning};
-use pario_units::{Offset, Pos};
+use pario_types::{Offset, Pos};
 use std::path::Path;
 use std::process::Command;
 

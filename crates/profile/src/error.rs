@@ -1,7 +1,7 @@
 //! What can be wrong with a profile.
 
 use crate::darshan::Foreign;
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 use std::fmt;
 
 /// What is wrong with a profile.

@@ -15,7 +15,7 @@
 
 use crate::profile::Profile;
 use crate::sweep::{Fetched, Run, Swept, sweep};
-use pario_plan::{Chunk, File, Group, GroupId, Placement, Plan};
+use pario_placement::{Chunk, File, Group, GroupId, Placement, Plan};
 
 /// How chunks are placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

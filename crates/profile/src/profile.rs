@@ -4,9 +4,9 @@
 
 use crate::interned::Interned;
 use crate::{Error, csv};
-use pario_plan::Process;
+use pario_placement::Process;
 use pario_trace::{Event, Op, Pieces};
-use pario_units::{Offset, Pos};
+use pario_types::{Offset, Pos};
 use pario_view::{Cursor, Pattern, View};
 use std::collections::HashMap;
 use std::sync::Arc;

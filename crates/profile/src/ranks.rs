@@ -6,7 +6,7 @@
 
 use crate::regular::{LONGEST_HEAD, rounds};
 use crate::rescale::{Grown, MOST_CHUNKS, Ratio, Refused, Trend, end as end_of, in_order, resized};
-use pario_plan::{Chunk, File, Group, GroupId, Placement, Plan, Process, ProcessId};
+use pario_placement::{Chunk, File, Group, GroupId, Placement, Plan, Process, ProcessId};
 use std::collections::HashMap;
 
 /// Who uses a chunk, said so that it holds for any number of ranks.

@@ -4,7 +4,7 @@
 //! shortest round is found as the shortest period of the sequence, by the failure function of Knuth, Morris and Pratt,
 //! in linear time. The last chunk may be shorter: a file ends where it ends.
 
-use pario_plan::{Chunk, GroupId, Placement};
+use pario_placement::{Chunk, GroupId, Placement};
 
 /// Chunks before the first round: headers and the like.
 pub const LONGEST_HEAD: usize = 8;
@@ -64,7 +64,7 @@ fn borders(symbols: &[Symbol]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pario_plan::ProcessId;
+    use pario_placement::ProcessId;
     use proptest::prelude::*;
 
     fn chunks(shapes: &[(u64, u64, u32)]) -> Vec<Chunk> {

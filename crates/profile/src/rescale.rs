@@ -10,7 +10,7 @@
 
 use crate::ranks;
 use crate::regular::{Rounds, rounds};
-use pario_plan::{Chunk, File, Placement, Plan};
+use pario_placement::{Chunk, File, Placement, Plan};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -273,7 +273,7 @@ type Shape<'a> = (u64, u64, &'static str, Vec<&'a str>, Vec<&'a str>);
 
 /// What two plans' chunks of a file are compared by; their numbers of processes and groups may differ.
 fn shape<'a>(plan: &'a Plan, file: &File) -> Vec<Shape<'a>> {
-    let labels = |list: &[pario_plan::ProcessId]| list.iter().map(|&one| plan.label(one)).collect();
+    let labels = |list: &[pario_placement::ProcessId]| list.iter().map(|&one| plan.label(one)).collect();
     let of = |chunk: &Chunk| {
         let group = plan.group(chunk);
         (chunk.offset, chunk.length, chunk.placement.word(), labels(&group.users), labels(&group.writers))

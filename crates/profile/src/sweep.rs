@@ -8,7 +8,7 @@
 //! n accesses, whatever they share.
 
 use crate::profile::{Access, Profile};
-use pario_plan::{Group, ProcessId};
+use pario_placement::{Group, ProcessId};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,6 +1,6 @@
 //! Plans against a model that looks at every byte, and against the paper's figure and table.
 
-use pario_plan::{Keeper, Placement, Plan, ProcessId, Summary};
+use pario_placement::{Keeper, Placement, Plan, ProcessId, Summary};
 use pario_profile::{Access, Broadcast, Collector, Profile, Rule, csv::Csv, make};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ fn plan(table: &str, rule: Rule) -> Plan {
 
 /// A chunk in words: `offset+length placement users`.
 fn words(plan: &Plan) -> Vec<String> {
-    let word = |(_, _, chunk): (usize, _, &pario_plan::Chunk)| {
+    let word = |(_, _, chunk): (usize, _, &pario_placement::Chunk)| {
         let users: Vec<&str> = plan.group(chunk).users.iter().map(|&user| plan.label(user)).collect();
         format!("{}+{} {} {}", chunk.offset, chunk.length, chunk.placement.word(), users.join(""))
     };
@@ -187,7 +187,7 @@ fn accesses() -> impl Strategy<Value = Vec<Access>> {
 }
 
 fn profile(accesses: Vec<Access>) -> Profile {
-    let process = |label: u32| pario_plan::Process { label: label.to_string(), node: String::new() };
+    let process = |label: u32| pario_placement::Process { label: label.to_string(), node: String::new() };
     Profile {
         processes: (0..5).map(process).collect(),
         files: vec!["f".into(), "g".into()],

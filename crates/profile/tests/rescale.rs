@@ -1,6 +1,6 @@
 //! What a plan becomes at another size is what a profile at that size gives.
 
-use pario_plan::{Plan, Process, Summary};
+use pario_placement::{Plan, Process, Summary};
 use pario_profile::rescale::{Ratio, Refused, Target, Trend, between, rescale, shown};
 use pario_profile::{Access, Profile, Rule, make};
 use proptest::prelude::*;
@@ -53,7 +53,7 @@ impl Program {
 
 /// A plan as far as it does not depend on the numbers of groups.
 fn words(plan: &Plan) -> (Vec<String>, Vec<String>, Summary) {
-    let chunk = |(_, file, chunk): (usize, &pario_plan::File, &pario_plan::Chunk)| {
+    let chunk = |(_, file, chunk): (usize, &pario_placement::File, &pario_placement::Chunk)| {
         let (group, name) = (plan.group(chunk), &file.name);
         format!("{name} {} {} {:?} {group:?}", chunk.offset, chunk.length, chunk.placement)
     };

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use pario_model::{FlatView, arb_file_type};
 use pario_profile::{Collector, Error, Who};
+use pario_reference_model::{FlatView, arb_file_type};
 use pario_trace::{Call, Event, Op, Pieces};
 use pario_view::Pattern;
 use proptest::prelude::*;

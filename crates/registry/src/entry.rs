@@ -26,7 +26,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pario_units::{PartitionId, ServerId, Stamp};
+use pario_types::{PartitionId, ServerId, Stamp};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

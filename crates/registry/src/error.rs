@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pario_units::{ErrorKind, PartitionId};
+use pario_types::{ErrorKind, PartitionId};
 
 /// Why something could not be read, changed or locked.
 #[derive(Debug)]

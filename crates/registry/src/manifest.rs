@@ -14,7 +14,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pario_units::{PartitionId, ServerId};
+use pario_types::{PartitionId, ServerId};
 use serde::{Deserialize, Serialize};
 
 use crate::description::Description;

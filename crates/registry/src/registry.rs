@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pario_units::{PartitionId, Stamp};
+use pario_types::{PartitionId, Stamp};
 
 use crate::description::{Description, is_name};
 use crate::entry::{Contents, Entry, VERSION, Version};

@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pario_units::{PartitionId, ServerId};
+use pario_types::{PartitionId, ServerId};
 
 use crate::error::Error;
 use crate::lock::Lock;

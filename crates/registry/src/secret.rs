@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use pario_units::PartitionId;
+use pario_types::PartitionId;
 
 use crate::error::{Error, Trouble};
 use crate::{place, random};

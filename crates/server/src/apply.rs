@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pario_cache::{Cut, LEDGER_WORDS, LedgerId};
 use pario_layout::units;
 use pario_locks::Extent;
-use pario_units::{ClientId, FileId, RequestId};
+use pario_types::{ClientId, FileId, RequestId};
 use pario_wire::message::{self, Intent, Reply, Request, Status, What};
 
 use crate::core::Core;

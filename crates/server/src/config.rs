@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pario_transport::Door;
-use pario_units::{PartitionId, ServerId};
+use pario_types::{PartitionId, ServerId};
 use pario_wire::Secret;
 
 /// One server of one partition.

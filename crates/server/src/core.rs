@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use pario_cache::LedgerId;
 use pario_shm::Process;
 use pario_transport::{Door, Handshake, Listener, Stream, fresh_nonce};
-use pario_units::{ClientId, FileId};
+use pario_types::{ClientId, FileId};
 use pario_wire::greeting::{Hello, Role, Welcome};
 
 use crate::admission::{Admission, Admissions, Kind};

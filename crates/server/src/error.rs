@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pario_units::{ErrorKind, ServerId};
+use pario_types::{ErrorKind, ServerId};
 use pario_wire::message::{Failure, STALE};
 
 /// A failed request, or a server that cannot start.

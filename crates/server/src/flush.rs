@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pario_cache::{Flush, Step, Sweep};
-use pario_units::FileId;
+use pario_types::FileId;
 
 use crate::error::{Error, Result};
 use crate::status::Counters;

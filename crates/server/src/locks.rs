@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use pario_locks::{Action, Counters, Extent, Grant, Manager, Mode, Request, Ticket};
-use pario_units::{ClientId, FileId};
+use pario_types::{ClientId, FileId};
 use pario_wire::message::{MOST_LOCKED, OF_COPIES, Range, RangeLocks};
 
 use crate::core::lock;

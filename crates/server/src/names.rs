@@ -9,7 +9,7 @@ use pario_layout::{Layout, TableId};
 use pario_namespace as ns;
 use pario_namespace::{Caller, Counts, Namespace, Unfinished};
 use pario_shm::Process;
-use pario_units::{ClientId, FileId, RequestId, ServerId, Stamp, TruncationId};
+use pario_types::{ClientId, FileId, RequestId, ServerId, Stamp, TruncationId};
 use pario_wire::{Reply, Request};
 
 use crate::apply::Task;

@@ -11,7 +11,7 @@ use std::sync::{Condvar, Mutex};
 use std::time::Instant;
 
 use pario_transport::{Address, Connection, Tuning, fresh_client};
-use pario_units::{ClientId, FileId, RequestId, ServerId};
+use pario_types::{ClientId, FileId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::{Envelope, Reply, Request};
 

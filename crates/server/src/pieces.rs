@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::vec::IntoIter;
 
 use pario_layout::{Seen, SeenPieces};
-use pario_units::ServerId;
+use pario_types::ServerId;
 use pario_wire::message::{Range, What};
 
 use crate::error::{Error, Result};

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex};
 
 use pario_cache::{Get, Pin};
-use pario_units::{ClientId, FileId};
+use pario_types::{ClientId, FileId};
 use pario_wire::message::{self, Range};
 
 use crate::core::lock;
@@ -299,7 +299,7 @@ mod tests {
     use crate::tier::{Bytes, Moved};
     use pario_cache::{Geometry, Identity, Pool};
     use pario_store::{Call, Faulty, MemoryStore, Store};
-    use pario_units::{PartitionId, ServerId};
+    use pario_types::{PartitionId, ServerId};
     use std::sync::Arc;
 
     const BLOCK: u64 = 4096;
@@ -433,7 +433,7 @@ mod tests {
         let site = Site::new("cut", 20, u64::MAX);
         site.tier.prefetch(ONE, FILE, &[range(0..8)]);
         site.load();
-        assert!(site.tier.truncate(FILE, BLOCK, pario_units::TruncationId(0), &mut None).unwrap());
+        assert!(site.tier.truncate(FILE, BLOCK, pario_types::TruncationId(0), &mut None).unwrap());
         assert_eq!((site.counts().released, site.counts().kept_blocks), (1, 0));
         // Nothing beyond the end is loaded.
         let loaded = site.counts().loaded_blocks;

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pario_cache::Pin;
-use pario_units::{ErrorKind, FileId};
+use pario_types::{ErrorKind, FileId};
 
 use crate::core::lock;
 use crate::error::{Error, Result};
@@ -294,7 +294,7 @@ mod tests {
     use crate::tier::{Bytes, Moved};
     use pario_cache::{Geometry, Identity, Pool};
     use pario_store::{Call, Faulty, MemoryStore, Store};
-    use pario_units::{PartitionId, ServerId};
+    use pario_types::{PartitionId, ServerId};
     use pario_wire::message::Range;
 
     const BLOCK: u64 = 4096;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use pario_cache::LedgerId;
 use pario_shm::Process;
 use pario_transport::{Handshake, ReadError, RecordReader, RecordWriter, Step, Stream};
-use pario_units::{ClientId, ErrorKind, FileId};
+use pario_types::{ClientId, ErrorKind, FileId};
 use pario_wire::greeting::Role;
 use pario_wire::{Envelope, Head, Intake, Reply, Request, encode_reply};
 

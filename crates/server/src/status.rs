@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use pario_units::{ErrorKind, Stamp};
+use pario_types::{ErrorKind, Stamp};
 
 use crate::room::is_full;
 

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use pario_units::{ClientId, RequestId};
+use pario_types::{ClientId, RequestId};
 use pario_wire::message::Change;
 
 use crate::core::lock;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use pario_cache::{Cut, Fill, Get, LedgerId, Pin, Pool, Refused, SlotRef};
 use pario_store::Store;
-use pario_units::{FileId, TruncationId};
+use pario_types::{FileId, TruncationId};
 use pario_wire::message::{Intent, Run, Slot};
 
 use crate::core::lock;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use pario_locks::Extent;
-use pario_units::{ClientId, FileId};
+use pario_types::{ClientId, FileId};
 
 const MOST_FILES: usize = 4096;
 const MOST_EXTENTS: usize = 4096;

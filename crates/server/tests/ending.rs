@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::{BLOCK, Client, Scratch, config, deadline, start};
 use pario_server::Server;
-use pario_units::{FileId, RequestId, ServerId};
+use pario_types::{FileId, RequestId, ServerId};
 use pario_wire::message::{Range, What};
 use pario_wire::{Envelope, Reply, Request};
 

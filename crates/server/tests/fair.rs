@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use pario_server::Server;
 use pario_transport::{Address, Connection, Tuning};
-use pario_units::{RequestId, ServerId};
+use pario_types::{RequestId, ServerId};
 use pario_wire::greeting::Hello;
 use pario_wire::message::Change;
 use pario_wire::{Envelope, Reply, Request, Secret};

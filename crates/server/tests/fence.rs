@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{BLOCK, Client, Scratch, config, start};
 use pario_server::Server;
 use pario_transport::Address;
-use pario_units::{ClientId, FileId};
+use pario_types::{ClientId, FileId};
 use pario_wire::message::{Intent, Range, Run, STALE};
 use pario_wire::{Reply, Request};
 

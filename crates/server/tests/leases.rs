@@ -11,7 +11,7 @@ use common::{BLOCK, Client, Scratch, config, deadline, start, start_all};
 use pario_cache::{Refused, SlotRef};
 use pario_server::Server;
 use pario_transport::Address;
-use pario_units::{ClientId, ErrorKind, FileId, RequestId, ServerId, TruncationId};
+use pario_types::{ClientId, ErrorKind, FileId, RequestId, ServerId, TruncationId};
 use pario_wire::message::{Intent, Leases, Range, Recall, Run, STALE, What};
 use pario_wire::{Envelope, Reply, Request};
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Client, Scratch, deadline, start};
-use pario_units::{ClientId, ErrorKind, FileId, RequestId, ServerId};
+use pario_types::{ClientId, ErrorKind, FileId, RequestId, ServerId};
 use pario_wire::message::{Failure, OF_COPIES, Range};
 use pario_wire::{Envelope, Reply, Request};
 use std::time::Instant;

@@ -5,7 +5,7 @@ mod common;
 use std::path::PathBuf;
 
 use common::{BLOCK, Client, Scratch, start};
-use pario_units::{ErrorKind, FileId, TruncationId};
+use pario_types::{ErrorKind, FileId, TruncationId};
 use pario_wire::message::{Intent, Range, Run};
 use pario_wire::{Reply, Request};
 

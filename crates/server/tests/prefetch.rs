@@ -3,7 +3,7 @@
 mod common;
 
 use common::{BLOCK, Client, Scratch, deadline, start, start_all};
-use pario_units::{FileId, ServerId};
+use pario_types::{FileId, ServerId};
 use pario_wire::message::{Prefetches, Range, Status};
 use pario_wire::{Reply, Request};
 

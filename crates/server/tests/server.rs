@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use common::{BLOCK, Client, Scratch, deadline, hello, start, start_all};
 use pario_cache::SlotRef;
 use pario_transport::{Address, Connection, Tuning};
-use pario_units::{ErrorKind, FileId, TruncationId};
+use pario_types::{ErrorKind, FileId, TruncationId};
 use pario_wire::greeting::Role;
 use pario_wire::message::{Intent, Range, Run, Status, What};
 use pario_wire::{Reply, Request, Secret};
@@ -157,7 +157,7 @@ fn the_wrong_door_leads_to_the_right_server() {
     let opened = names.create("/here");
     assert_eq!(opened.opens, 1);
     let request = Request::Lookup { path: "/here".into() };
-    let through = client.exchange(pario_units::ServerId(0), &request, &[], &mut []);
+    let through = client.exchange(pario_types::ServerId(0), &request, &[], &mut []);
     assert!(matches!(through, Reply::Attributes(found) if found.file == opened.file), "{through:?}");
     assert_eq!(status(&mut client).forwarded, 3);
     for server in servers {
@@ -274,7 +274,7 @@ fn a_client_that_comes_again_ends_its_older_connection() {
     let mut second = Client::connect(&server.started().unix, 0, 1, 42);
     // The file has no name, and its opener was never away.
     assert_eq!(second.read(0, file, 0, 10).0, b"still here");
-    let envelope = pario_wire::Envelope::new(pario_units::ServerId(0), pario_units::RequestId(77));
+    let envelope = pario_wire::Envelope::new(pario_types::ServerId(0), pario_types::RequestId(77));
     let late = first.connection.call(envelope, &Request::Ping, &[], &mut [], deadline());
     assert_eq!(late.err().map(|e| e.kind()), Some(ErrorKind::Unreachable));
     assert_eq!(second.ask(&Request::Close { file, wrote: None }), Reply::Done);
@@ -292,9 +292,9 @@ fn a_peer_may_pass_on_requests_and_a_client_may_not() {
             Connection::connect(&server.started().unix, &Tuning::default(), &hello, &secret, deadline())
                 .unwrap();
         let envelope = pario_wire::Envelope {
-            server: pario_units::ServerId(0),
-            id: pario_units::RequestId(1),
-            origin: Some(pario_units::ClientId(55)),
+            server: pario_types::ServerId(0),
+            id: pario_types::RequestId(1),
+            origin: Some(pario_types::ClientId(55)),
         };
         let answer = connection.call(envelope, &Request::Ping, &[], &mut [], deadline());
         assert_eq!(answer.is_ok(), fine, "{role:?}");
@@ -319,7 +319,7 @@ fn large_reads_are_whole_also_for_slow_readers() {
         for (id, (at, len)) in (1..).zip(asked) {
             let what = What::Ranges(vec![Range { at, len }]);
             let request = Request::Read { file: FILE, what };
-            let envelope = pario_wire::Envelope::new(pario_units::ServerId(0), pario_units::RequestId(id));
+            let envelope = pario_wire::Envelope::new(pario_types::ServerId(0), pario_types::RequestId(id));
             reader.connection.send(envelope, &request, &[], deadline()).unwrap();
         }
         // Nobody reads for a while, and the pool is free for others all the same.

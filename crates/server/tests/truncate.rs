@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use common::{Client, Scratch, deadline, start, start_all};
 use pario_server::Server;
-use pario_units::{ErrorKind, FileId, ServerId, TruncationId};
+use pario_types::{ErrorKind, FileId, ServerId, TruncationId};
 use pario_wire::message::{Access, Create, Wish};
 use pario_wire::{Reply, Request};
 

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Client, Scratch, deadline, start, start_all};
 use pario_layout::{Seen, Striping};
-use pario_units::{ErrorKind, FileId, ServerId};
+use pario_types::{ErrorKind, FileId, ServerId};
 use pario_wire::message::{Change, What};
 use pario_wire::{Reply, Request};
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use common::{BLOCK, Client, Scratch, config, deadline, hello, start};
 use pario_server::{Config, Server};
 use pario_transport::{Address, Connection, RecordReader, Stream};
-use pario_units::{ClientId, ErrorKind, FileId, RequestId, ServerId};
+use pario_types::{ClientId, ErrorKind, FileId, RequestId, ServerId};
 use pario_wire::message::{Range, What};
 use pario_wire::{Envelope, Reply, Request, Sealer, Secret, encode_reply, encode_request};
 use proptest::prelude::*;

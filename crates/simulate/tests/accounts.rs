@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use pario_domain::Method;
 use pario_locks::{Action, Begin, Counters, Extent, Grant, Held, Manager, Mode, Request};
 use pario_simulate::{Callback, Machine, Protocol, Setup, Size, Workload, run};
-use pario_units::FileId;
+use pario_types::FileId;
 
 const UNIT: u64 = 1024;
 

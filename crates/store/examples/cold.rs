@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use pario_store::{FileStore, Identity, Store};
-use pario_units::{FileId, PartitionId, ServerId};
+use pario_types::{FileId, PartitionId, ServerId};
 
 const BLOCK: usize = 64 << 10;
 const FILES: [(FileId, &str); 2] = [(FileId(1), "order of the file"), (FileId(2), "order of first use")];

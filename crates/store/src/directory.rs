@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pario_medium::{Medium, MediumDirectory, MediumFile, Mode};
-use pario_units::FileId;
+use pario_types::FileId;
 
 use crate::error::{Action, Error, Result};
 use crate::format::Format;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pario_units::{ErrorKind, FileId};
+use pario_types::{ErrorKind, FileId};
 
 /// The result of a call on a store.
 pub type Result<T> = std::result::Result<T, Error>;

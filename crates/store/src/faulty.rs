@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use pario_units::FileId;
+use pario_types::FileId;
 
 use crate::error::{Action, Error, Result};
 use crate::{Part, Room, Store, Tamper, Verified};

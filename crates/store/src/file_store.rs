@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pario_medium::{Disk, Medium};
-use pario_units::FileId;
+use pario_types::FileId;
 use rustix::process::{Resource, getrlimit};
 
 use crate::change::Inspected;

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pario_medium::{MediumFile, Mode};
-use pario_units::FileId;
+use pario_types::FileId;
 
 use crate::directory::{Directory, Names};
 use crate::error::{Action, Error, Result};

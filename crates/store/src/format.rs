@@ -9,7 +9,7 @@
 
 use std::path::Path;
 
-use pario_units::{PartitionId, ServerId};
+use pario_types::{PartitionId, ServerId};
 
 use crate::{Error, Result};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pario_units::FileId;
+use pario_types::FileId;
 
 use crate::Part;
 

@@ -34,7 +34,7 @@ pub use memory::MemoryStore;
 
 use std::ops::Range;
 
-use pario_units::FileId;
+use pario_types::FileId;
 
 /// A server's storage. Every call may come from any thread; calls about one part take effect one after the
 /// other.

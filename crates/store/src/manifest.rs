@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pario_medium::{Medium, MediumFile, Mode};
-use pario_units::FileId;
+use pario_types::FileId;
 
 use crate::error::{Action, Error, Result};
 

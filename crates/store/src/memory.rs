@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pario_units::FileId;
+use pario_types::FileId;
 
 use crate::error::{Action, Error, Result};
 use crate::order::Order;

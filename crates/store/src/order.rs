@@ -20,7 +20,7 @@
 
 use std::ops::Range;
 
-use pario_units::FileId;
+use pario_types::FileId;
 
 const MAGIC: [u8; 8] = *b"PARIOOR1";
 const HEADER: usize = 32;

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use pario_units::FileId;
+use pario_types::FileId;
 
 use crate::error::Error;
 use crate::files::PartFiles;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use pario_units::FileId;
+use pario_types::FileId;
 
 use crate::{Error, Result};
 

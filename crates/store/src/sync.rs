@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pario_units::FileId;
+use pario_types::FileId;
 
 use crate::FileStore;
 use crate::error::{Action, Error, Result};

@@ -33,7 +33,7 @@
 //! A block's checksum is the CRC-32C of the file's id (8 bytes), the block's number (8 bytes) and the block's bytes, padded
 //! with zeros. So a block in a wrong place is found, and growing with zeros changes no entry.
 
-use pario_units::FileId;
+use pario_types::FileId;
 
 /// Bytes before the first entry.
 pub const HEADER: usize = 2 * SECTOR;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use pario_store::{Error, Faulty, FileStore, Identity, MemoryStore, Part, Store, Tamper};
-use pario_units::{ErrorKind, FileId, PartitionId, ServerId};
+use pario_types::{ErrorKind, FileId, PartitionId, ServerId};
 use proptest::prelude::*;
 use scratch::Scratch;
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pario_store::{Error, FileStore, Identity, Room, Store};
-use pario_units::{ErrorKind, FileId, PartitionId, ServerId};
+use pario_types::{ErrorKind, FileId, PartitionId, ServerId};
 use scratch::Scratch;
 
 const SIZE: usize = 4096;

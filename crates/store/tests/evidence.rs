@@ -6,7 +6,7 @@ use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use pario_store::{Error, FileStore, Identity, Store};
-use pario_units::{ErrorKind, FileId, PartitionId, ServerId};
+use pario_types::{ErrorKind, FileId, PartitionId, ServerId};
 use scratch::Scratch;
 
 const SIZE: usize = 4096;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pario_medium::{Fault, Simulated};
 use pario_store::{Error, FileStore, Identity, Store};
-use pario_units::{FileId, PartitionId, ServerId};
+use pario_types::{FileId, PartitionId, ServerId};
 
 const SIZE: usize = 4096;
 const WHO: Identity = Identity { partition: PartitionId(1), server: ServerId(0) };

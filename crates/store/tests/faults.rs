@@ -1,7 +1,7 @@
 //! Failures on purpose come as they were ordered, and memory that is full says so.
 
 use pario_store::{Call, Error, Faulty, MemoryStore, Store, Tamper};
-use pario_units::{ErrorKind, FileId};
+use pario_types::{ErrorKind, FileId};
 
 const SIZE: usize = 4096;
 const FILE: FileId = FileId(1);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pario_medium::{Fault, Simulated};
 use pario_store::{Error, FileStore, Identity, Result, Store};
-use pario_units::{ErrorKind, FileId, PartitionId, ServerId};
+use pario_types::{ErrorKind, FileId, PartitionId, ServerId};
 
 const SIZE: usize = 4096;
 const BLOCKS: usize = 6;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use pario_store::{FileStore, Identity, Store};
-use pario_units::{FileId, PartitionId, ServerId};
+use pario_types::{FileId, PartitionId, ServerId};
 use scratch::Scratch;
 
 const SIZE: usize = 65536;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use pario_store::{FileStore, Identity, Store};
-use pario_units::{ErrorKind, FileId, PartitionId, ServerId};
+use pario_types::{ErrorKind, FileId, PartitionId, ServerId};
 use scratch::Scratch;
 
 const SIZE: usize = 4096;

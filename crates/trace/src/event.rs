@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 use crate::clock::Moment;
 use crate::recorder::{FileId, PatternId};

@@ -10,7 +10,7 @@ use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 use crate::clock::Scale;
 use crate::event::{Event, Pieces};

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 use crate::clock::Source;
 

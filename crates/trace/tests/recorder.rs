@@ -7,7 +7,7 @@ use pario_trace::{
     Actor, Call, Ending, Event, FileId, InView, Mode, Op, Pace, PatternId, Pieces, Place, Record, Recorder,
     Setup, read,
 };
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 use proptest::prelude::*;
 
 fn setup(test: &str, text: &str) -> Setup {

@@ -11,7 +11,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Instant;
 
-use pario_units::{RequestId, ServerId};
+use pario_types::{RequestId, ServerId};
 use pario_wire::greeting::{Hello, Welcome};
 use pario_wire::{Envelope, Head, Intake, Opener, Reply, Request, Sealer, Secret, Side, encode_request};
 

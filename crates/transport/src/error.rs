@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 /// What was being done when it went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use pario_units::{ErrorKind, PartitionId, ServerId};
+use pario_types::{ErrorKind, PartitionId, ServerId};
 use pario_wire::greeting::{Greeting, Hello, PREFIX, Prefix, Refusal, VERSION, Welcome};
 use pario_wire::{Nonce, Opener, Protection, Sealer, Secret, Side, Transcript};
 
@@ -217,7 +217,7 @@ impl Handshake {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pario_units::ClientId;
+    use pario_types::ClientId;
     use pario_wire::greeting::Role;
     use proptest::prelude::*;
 

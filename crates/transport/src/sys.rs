@@ -13,7 +13,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use pario_units::ClientId;
+use pario_types::ClientId;
 use pario_wire::Nonce;
 
 /// The most slices that the system takes at once.

@@ -1,6 +1,6 @@
 //! What can be wrong with a datatype or with an encoded pattern.
 
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 /// Why a pattern could not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! A file view: a displacement and a pattern tiled from there on, forever.
 
-use pario_units::{Offset, Pos};
+use pario_types::{Offset, Pos};
 
 use crate::codec;
 use crate::cursor::Cursor;

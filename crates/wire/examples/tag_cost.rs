@@ -5,7 +5,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use pario_units::{ClientId, PartitionId, ServerId};
+use pario_types::{ClientId, PartitionId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::{Nonce, Protection, RECORD_HEAD, Secret, Side, TAG, Transcript};
 

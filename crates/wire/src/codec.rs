@@ -4,7 +4,7 @@
 //! There is exactly one way to write a value, so what decodes encodes to the same bytes again. A list's
 //! length is compared with the bytes that are left before any memory is taken for it.
 
-use pario_units::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
+use pario_types::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
 
 use crate::error::Error;
 

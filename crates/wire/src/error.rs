@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 /// Why bytes are not a message, or a message cannot become bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

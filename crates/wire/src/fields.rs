@@ -2,7 +2,7 @@
 //! What stands here is the protocol: changing it is a new version.
 
 use pario_layout::{Striping, TableId};
-use pario_units::{ErrorKind, FileId, Stamp};
+use pario_types::{ErrorKind, FileId, Stamp};
 
 use crate::codec::{Field, Reader, numbered, records};
 use crate::error::Error;

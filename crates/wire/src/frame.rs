@@ -13,7 +13,7 @@
 //!
 //! The body of a forwarded request begins with the id of the client that asked first (16 bytes).
 
-use pario_units::{ClientId, RequestId, ServerId};
+use pario_types::{ClientId, RequestId, ServerId};
 
 use crate::codec::{Field, Reader};
 use crate::error::Error;
@@ -201,7 +201,7 @@ fn limit(what: &'static str, length: u64, limit: u32) -> Result<(), Error> {
 mod tests {
     use super::*;
     use crate::message::{Range, What};
-    use pario_units::FileId;
+    use pario_types::FileId;
 
     const TO: Envelope = Envelope { server: ServerId(3), id: RequestId(9), origin: None };
 

@@ -12,7 +12,7 @@
 //! bytes in every version of the protocol, and `Refused` never changes, so that any two versions can tell
 //! each other why they do not fit.
 
-use pario_units::{ClientId, ErrorKind, PartitionId, ServerId};
+use pario_types::{ClientId, ErrorKind, PartitionId, ServerId};
 
 use crate::codec::{Field, Reader, numbered, records};
 use crate::error::Error;

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
     use crate::frame::{Envelope, encode_request};
     use crate::message::Request;
-    use pario_units::{FileId, RequestId, ServerId};
+    use pario_types::{FileId, RequestId, ServerId};
     use proptest::prelude::*;
 
     proptest! {

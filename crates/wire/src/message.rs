@@ -4,7 +4,7 @@
 //! other (see `pario-layout`). Blocks are those of the server's pool, also counted in the local part.
 
 pub use pario_layout::{Access, Attributes, Create, Entry, Inode, Kind, Size, TableId, Wish, Written};
-use pario_units::{ClientId, ErrorKind, FileId, Stamp, TruncationId};
+use pario_types::{ClientId, ErrorKind, FileId, Stamp, TruncationId};
 
 /// `ESTALE`, in the failure of a process that has lost its leases because it did not give them up in time.
 pub const STALE: i32 = 116;

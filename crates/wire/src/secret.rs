@@ -122,7 +122,7 @@ impl Field for Proof {
 mod tests {
     use super::*;
     use crate::greeting::Role;
-    use pario_units::{ClientId, PartitionId, ServerId};
+    use pario_types::{ClientId, PartitionId, ServerId};
 
     #[test]
     fn a_proof_holds_for_nothing_else() {

@@ -1,7 +1,7 @@
 //! `docs/PROTOCOL.md` says what the code does: its examples byte by byte, and all numbers of messages.
 
 use pario_layout::Striping;
-use pario_units::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
+use pario_types::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
 use pario_wire::greeting::{Greeting, Hello, Role, Welcome};
 use pario_wire::message::{Attributes, Kind, Range, Recall, Size, What};
 use pario_wire::{

@@ -1,6 +1,6 @@
 //! Nothing but what one side has sealed, in its order, comes out on the other.
 
-use pario_units::{ClientId, PartitionId, ServerId};
+use pario_types::{ClientId, PartitionId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::{
     Error, MAX_RECORD, Nonce, Opener, Protection, RECORD_HEAD, Sealer, Secret, Side, TAG, Transcript,

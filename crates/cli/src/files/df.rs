@@ -8,7 +8,7 @@ use crate::env::Environment;
 use clap::{ArgAction, Args};
 use pario_client::Room;
 use pario_registry::Entry;
-use pario_units::ServerId;
+use pario_types::ServerId;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::process::ExitCode;

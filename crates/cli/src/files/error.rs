@@ -1,6 +1,6 @@
 //! What can go wrong with the commands on files, and with those that look at partitions.
 
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ pub enum Error {
     /// The same with a second path.
     RefusedBoth(String, String, &'static str),
     /// A file that is no plan.
-    Plan(PathBuf, pario_plan::Error),
+    Plan(PathBuf, pario_placement::Error),
     /// A server that the partition does not have.
     NoServer {
         /// The partition.

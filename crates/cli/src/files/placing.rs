@@ -4,9 +4,9 @@
 use super::error::Error;
 use clap::Args;
 use pario_layout::Table;
-use pario_plan::{Places, Plan};
+use pario_placement::{Places, Plan};
 use pario_registry::Entry;
-use pario_units::ServerId;
+use pario_types::ServerId;
 use std::path::{Path, PathBuf};
 
 /// Which plan, and where processes have their local storage.
@@ -20,7 +20,7 @@ pub struct Options {
     pub place: Option<String>,
 }
 
-fn places(text: &str) -> Result<String, pario_plan::Error> {
+fn places(text: &str) -> Result<String, pario_placement::Error> {
     text.parse::<Places>().map(|_| text.to_owned())
 }
 

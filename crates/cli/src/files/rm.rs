@@ -7,7 +7,7 @@ use super::tally::Tally;
 use crate::env::Environment;
 use clap::Args;
 use pario_client::Partition;
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 use std::ffi::OsString;
 use std::process::ExitCode;
 

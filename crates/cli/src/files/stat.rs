@@ -11,7 +11,7 @@ use clap::Args;
 use pario_client::Metadata;
 use pario_layout::{Layout, Striping, Table as Extents};
 use pario_registry::{Entry, spell_size};
-use pario_units::ServerId;
+use pario_types::ServerId;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -227,7 +227,7 @@ mod tests {
                 let striping = Striping::new(stripe, count, servers - 1, servers).unwrap();
                 let shares = shares(&striping, size);
                 for offset in 0..size {
-                    let server = striping.piece(pario_units::Offset(offset)).server.0;
+                    let server = striping.piece(pario_types::Offset(offset)).server.0;
                     let share = shares.iter().find(|share| share.server == server).unwrap();
                     prop_assert!(offset >= share.first && (offset - share.first) % share.every < stripe);
                 }

@@ -1,7 +1,7 @@
 //! What can go wrong with `pario models`.
 
 use crate::partition::Why;
-use pario_models::{Refused, csv, quantity};
+use pario_io_models::{Refused, csv, quantity};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use super::error::Error;
 use crate::trace::select::Selection;
-use pario_models::{Board, Mark, Metric, Op, power, rate};
+use pario_io_models::{Board, Mark, Metric, Op, power, rate};
 use pario_trace::Actor;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -87,7 +87,7 @@ impl Program {
         };
         for board in fitting {
             let Some(gap) = self.mark.gap(board, Metric::Throughput) else { continue };
-            let cell = |bin: pario_models::Bin| format!("({},{})", bin.procs, bin.per_file);
+            let cell = |bin: pario_io_models::Bin| format!("({},{})", bin.procs, bin.per_file);
             text += &format!(
                 "  {}: the best model near it, cell {}, has {}B/s; the best of all, cell {}, has {}B/s, {:.2} \
                  times as much\n",

@@ -11,7 +11,7 @@
 //! wrote: then `pario models` is done, was interrupted, or is gone.
 
 use super::place::Place;
-use pario_models::{Model, Spot};
+use pario_io_models::{Model, Spot};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Write};
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 //! `pario models`: how fast is every way in which processes may share files, here?
 //!
-//! The models and their pictures are `pario-models`; this module runs them. `run` goes through them and gives
+//! The models and their pictures are `pario-io-models`; this module runs them. `run` goes through them and gives
 //! orders to a `crew`: a host process on each host (`worker/host`), which passes them on to the processes there
 //! (`worker/process`), in the words of `message`. All of them are started once. `place` is where the files go.
 
@@ -21,7 +21,7 @@ use clap::{ArgGroup, Args};
 use crew::Stop;
 use error::Error;
 use mark::Program;
-use pario_models::{Board, Grid, Measurement, Metric, Reducer, csv, html, svg};
+use pario_io_models::{Board, Grid, Measurement, Metric, Reducer, csv, html, svg};
 use pario_registry::Launcher;
 use run::{Outcome, Plan};
 use serde_json::{Value, json};

@@ -134,7 +134,7 @@ impl Directory {
                 _ => Ok(()),
             },
             Directory::There(partition, spot) => match partition.remove_dir_all(&spot.path) {
-                Err(cause) if cause.kind() != pario_units::ErrorKind::NoSuchFile => {
+                Err(cause) if cause.kind() != pario_types::ErrorKind::NoSuchFile => {
                     Err(Error::there("cannot remove", spot)(cause))
                 }
                 _ => Ok(()),

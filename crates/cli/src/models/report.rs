@@ -2,7 +2,7 @@
 
 use super::spell;
 use crate::files::table::{Side, Table};
-use pario_models::{Bin, Board, Grid, Measurement, Metric, Model, Reducer, power, quantity, rate};
+use pario_io_models::{Bin, Board, Grid, Measurement, Metric, Model, Reducer, power, quantity, rate};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -91,7 +91,7 @@ fn one(board: &Board) -> String {
     text += &matrix(board);
     let sides = [Side::Left, Side::Right, Side::Right, Side::Right, Side::Right, Side::Left];
     let mut table = Table::with_head(&sides, &["", "B/S", "PROCS", "PROCS/FILE", "NODES", ""]);
-    let mut row = |what: &str, entry: &pario_models::Entry| {
+    let mut row = |what: &str, entry: &pario_io_models::Entry| {
         let model = entry.model;
         table.row(vec![
             what.to_owned(),
@@ -201,7 +201,7 @@ fn in_json(board: &Board) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pario_models::{Op, Series};
+    use pario_io_models::{Op, Series};
 
     fn measured(count: usize) -> Vec<Measurement> {
         let grid = Grid::new(2, 2, 1 << 20, 4096).expect("sound");

@@ -9,7 +9,7 @@ use crate::files::progress::{Display, Meter};
 use crate::files::session::Session;
 use crate::partition::host;
 use crate::partition::launch::Here;
-use pario_models::{Grid, Measurement, Model, Op, Series, median};
+use pario_io_models::{Grid, Measurement, Model, Op, Series, median};
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -72,7 +72,7 @@ impl Plan<'_> {
 
     fn places(&self, env: &Environment) -> Result<Vec<Place>, Stop> {
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let name = format!("pario-models-{}-{}-{}", host::name(), std::process::id(), time.as_nanos());
+        let name = format!("pario-io-models-{}-{}-{}", host::name(), std::process::id(), time.as_nanos());
         let places = self.targets.iter().map(|target| Place::fresh(target, &name, env));
         Ok(places.collect::<Result<_, _>>()?)
     }

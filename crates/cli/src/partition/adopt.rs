@@ -8,7 +8,7 @@ use super::message::Said;
 use super::task::{self, Described, Task};
 use crate::env::Environment;
 use pario_registry::{Description, Entry, Launcher, Manifest, Registry, Resource, Structure};
-use pario_units::ServerId;
+use pario_types::ServerId;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -119,7 +119,7 @@ fn describe(named: &Named, found: &Description, servers: Vec<Resource>) -> Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pario_units::PartitionId;
+    use pario_types::PartitionId;
 
     fn found(id: u128, server: u16, place: &str) -> (Resource, Manifest) {
         let description = Description::parse("servers = ['/a', 'n1:/b', '/c']", Some("p")).expect("sound");

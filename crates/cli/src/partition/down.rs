@@ -16,7 +16,7 @@ use super::{host, print, registry, seconds};
 use crate::env::Environment;
 use clap::Args;
 use pario_registry::{Entry, Registry, Secret};
-use pario_units::ServerId;
+use pario_types::ServerId;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;

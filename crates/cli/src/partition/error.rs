@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use pario_registry::Resource;
-use pario_units::ServerId;
+use pario_types::ServerId;
 
 /// Why a command did not do its work.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use pario_registry::{
 };
 use pario_server::{Config, Ender, Pulse, Server, fail_as_a_process, log};
 use pario_transport::{Address, Connection, Stream, Tuning, fresh_client};
-use pario_units::{ErrorKind, PartitionId, RequestId, ServerId};
+use pario_types::{ErrorKind, PartitionId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::{Envelope, Reply, Request};
 use std::io::{BufRead, Write};

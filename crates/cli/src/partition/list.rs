@@ -9,7 +9,7 @@ use super::{host, join, print, registry};
 use crate::env::Environment;
 use clap::Args;
 use pario_registry::{Entry, spell_size};
-use pario_units::{PartitionId, ServerId};
+use pario_types::{PartitionId, ServerId};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::process::ExitCode;

@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pario_registry::{Description, Running, Secret};
-use pario_units::{PartitionId, ServerId};
+use pario_types::{PartitionId, ServerId};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

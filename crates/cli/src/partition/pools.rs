@@ -7,7 +7,7 @@
 use super::message::{partition, server};
 use pario_registry::{Registry, RunDirectory, Supervision, remove_run_directory, run_directories};
 use pario_server::{Inspection, Leftover, inspect_pool};
-use pario_units::{PartitionId, ServerId};
+use pario_types::{PartitionId, ServerId};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;

@@ -10,7 +10,7 @@ use super::message::{Peers, Said, Start, VERSION, line};
 use super::{host, serve};
 use crate::env::Environment;
 use pario_registry::{Entry, Registry, Running, Secret};
-use pario_units::{ServerId, Stamp};
+use pario_types::{ServerId, Stamp};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use super::message::{Said, Start, VERSION, line, next_line, partition, server};
 use super::pools::{Look, Owner, look, survey, sweep};
 use super::serve::{self, Part};
 use pario_registry::{Manifest, Supervision, remove_run_directory};
-use pario_units::{PartitionId, ServerId};
+use pario_types::{PartitionId, ServerId};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};

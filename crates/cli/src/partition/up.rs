@@ -12,7 +12,7 @@ use super::{host, join, print, registry, seconds};
 use crate::env::Environment;
 use clap::Args;
 use pario_registry::{Description, Entry, Registry, Resource, Secret};
-use pario_units::ServerId;
+use pario_types::ServerId;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -22,7 +22,7 @@ pub enum Error {
     /// A profile is not good.
     Profile(PathBuf, pario_profile::Error),
     /// A plan is not good.
-    Plan(PathBuf, pario_plan::Error),
+    Plan(PathBuf, pario_placement::Error),
     /// A plan was given where operations are needed.
     NotAProfile(PathBuf),
     /// A trace in which operations are left out by the user's wish.

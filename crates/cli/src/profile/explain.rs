@@ -3,7 +3,7 @@
 use super::Error;
 use super::show::count;
 use crate::trace::text::{duration, printable};
-use pario_plan::{Chunk, File, Placement, Plan};
+use pario_placement::{Chunk, File, Placement, Plan};
 use pario_profile::{Profile, Rule};
 use pario_trace::size_word;
 use std::collections::BTreeMap;

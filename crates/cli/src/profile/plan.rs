@@ -3,7 +3,7 @@
 use super::source::Source;
 use super::{Error, explain, show};
 use clap::{Args, ValueEnum};
-use pario_plan::Plan;
+use pario_placement::Plan;
 use pario_profile::rescale::{self, Ratio, Target, Trend};
 use pario_profile::{Broadcast, Profile, Rule, make};
 use std::io::{BufWriter, Write};

@@ -1,7 +1,7 @@
 //! A plan for people, in numbers, and for programs, as JSON.
 
 use crate::trace::text::printable;
-use pario_plan::{Chunk, Keeper, Placement, Plan, ProcessId, Share, Summary};
+use pario_placement::{Chunk, Keeper, Placement, Plan, ProcessId, Share, Summary};
 use pario_trace::size_word;
 use serde_json::{Value, json};
 use std::io::{self, Write};

@@ -7,7 +7,7 @@ use super::Error;
 use super::error::LeftOut;
 use crate::trace::select::Selection;
 use clap::Args;
-use pario_plan::Plan;
+use pario_placement::Plan;
 use pario_profile::csv::Csv;
 use pario_profile::darshan::Accesses;
 use pario_profile::{Collector, Profile, Who};

@@ -6,7 +6,7 @@
 use super::error::Error;
 use pario_simulate::{Recorded, Span, Workload};
 use pario_trace::{Actor, Op, read};
-use pario_units::FileId;
+use pario_types::FileId;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

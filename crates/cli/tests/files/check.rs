@@ -4,7 +4,7 @@ use crate::bench::text;
 use crate::site::{Site, await_that, noise};
 use pario_registry::Registry;
 use pario_transport::{Address, Connection, Tuning};
-use pario_units::{ClientId, RequestId, ServerId};
+use pario_types::{ClientId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::message::{Access, Create, Wish};
 use pario_wire::{Envelope, Reply, Request, Secret};

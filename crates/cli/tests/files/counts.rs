@@ -6,7 +6,7 @@ use crate::site::Site;
 use pario_client::{OpenOptions, Options, Partition, TierFile, TierOptions};
 use pario_domain::Method;
 use pario_simulate::{Machine, Protocol, Recorded, Setup, Span, Workload, run};
-use pario_units::FileId;
+use pario_types::FileId;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use pario_layout::Striping;
-use pario_units::{FileId, ServerId};
+use pario_types::{FileId, ServerId};
 
 use crate::error::Result;
 

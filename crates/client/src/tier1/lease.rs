@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pario_units::{ErrorKind, ServerId};
+use pario_types::{ErrorKind, ServerId};
 
 use super::door::{Door, Mailbox, Recall};
 use super::ranges::Ranges;

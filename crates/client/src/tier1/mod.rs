@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
-use pario_units::FileId;
+use pario_types::FileId;
 
 use crate::core::lock;
 use crate::error::{Error, Result};

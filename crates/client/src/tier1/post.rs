@@ -10,7 +10,7 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use pario_units::ServerId;
+use pario_types::ServerId;
 
 use super::Shared;
 use super::door::{Door, Heard, Mailbox};

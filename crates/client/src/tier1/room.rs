@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pario_units::FileId;
+use pario_types::FileId;
 
 use super::state::{Kept, Key, State};
 use super::{Guard, Shared};

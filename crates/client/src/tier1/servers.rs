@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pario_layout::Striping;
-use pario_units::ServerId;
+use pario_types::ServerId;
 use pario_wire::greeting::Role;
 use pario_wire::{Reply, Request, message};
 

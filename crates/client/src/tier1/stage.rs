@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 use super::door::Door;
 use super::ranges::Ranges;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pario_layout::Striping;
-use pario_units::{FileId, ServerId};
+use pario_types::{FileId, ServerId};
 
 use super::door::Door;
 use super::ranges::Ranges;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pario_cache::{Flush, Geometry, Get, Identity, LedgerId, Pool, Step};
 use pario_layout::Seen;
-use pario_units::{ErrorKind, FileId, ServerId};
+use pario_types::{ErrorKind, FileId, ServerId};
 use pario_wire::message::{Failure, Intent, Range, Room, Run, Slot, What};
 use pario_wire::{Reply, Request};
 

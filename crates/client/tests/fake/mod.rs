@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use pario_cache::LedgerId;
 use pario_client::{Options, Partition, Target};
 use pario_transport::{Accepted, Address, Door, Handshake, RecordReader, Step, Stream, Tuning, fresh_nonce};
-use pario_units::{ClientId, PartitionId, ServerId};
+use pario_types::{ClientId, PartitionId, ServerId};
 use pario_wire::greeting::Welcome;
 use pario_wire::message::Range;
 use pario_wire::{Envelope, Intake, Reply, Request, Sealer, Secret, encode_reply};

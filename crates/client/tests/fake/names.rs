@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use pario_layout::Striping;
-use pario_units::{ClientId, ErrorKind, FileId, RequestId, Stamp, TruncationId};
+use pario_types::{ClientId, ErrorKind, FileId, RequestId, Stamp, TruncationId};
 use pario_wire::message::{Attributes, Create, Entry, Failure, Held, Kind, Size};
 use pario_wire::{Reply, Request};
 

@@ -3,7 +3,7 @@
 //! It plays the calls of a script one after the other and writes down, rank by rank, the lines that the real
 //! program must write.
 
-use pario_model::FlatView;
+use pario_reference_model::FlatView;
 
 /// Where an access starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

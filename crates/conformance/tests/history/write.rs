@@ -7,7 +7,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use pario_model::{BASICS, FlatView, Representation, Rng, expand, file_type, memory_type, natural};
+use pario_reference_model::{BASICS, FlatView, Representation, Rng, expand, file_type, memory_type, natural};
 use pario_view::{Datatype, Shape};
 
 use super::spec::{can_be_made, spec};

@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use pario::{OpenOptions, Partition};
-use pario_units::{FileId, ServerId};
+use pario_types::{FileId, ServerId};
 
 use super::dice::Dice;
 use super::model::parts;

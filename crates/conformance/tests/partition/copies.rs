@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pario::{File, Offset, OpenOptions, Options, Partition, Pos, ServerId, Table, view};
-use pario_units::{ErrorKind, FileId};
+use pario_types::{ErrorKind, FileId};
 
 use super::dice::Dice;
 use super::site::{Shape, Site};

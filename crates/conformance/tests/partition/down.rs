@@ -9,7 +9,7 @@ use std::process::Output;
 use pario::{OpenOptions, Partition};
 use pario_conformance::Hosts;
 use pario_conformance::dice::Dice;
-use pario_units::ServerId;
+use pario_types::ServerId;
 
 use super::site::{Door, Shape, Site, connect, run_directory};
 use super::soon;

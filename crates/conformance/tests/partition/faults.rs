@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pario::{File, OpenOptions, Partition};
-use pario_units::{ErrorKind, FileId, ServerId};
+use pario_types::{ErrorKind, FileId, ServerId};
 
 use super::dice::Dice;
 use super::site::{Shape, Site};

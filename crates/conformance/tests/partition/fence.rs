@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
 
 use pario::{File, OpenOptions, Partition, TierOptions};
-use pario_units::ServerId;
+use pario_types::ServerId;
 
 use super::cable::{Cable, State};
 use super::processes::Process;

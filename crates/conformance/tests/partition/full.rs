@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pario::{ErrorKind, File, OpenOptions, Partition};
-use pario_units::ServerId;
+use pario_types::ServerId;
 
 use super::dice::Dice;
 use super::site::{Shape, Site};

@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use pario_conformance::Hosts;
-use pario_units::ServerId;
+use pario_types::ServerId;
 
 use super::crew::Crew;
 use super::dice::Dice;

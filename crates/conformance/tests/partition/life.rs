@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use pario::{OpenOptions, Options};
-use pario_units::ServerId;
+use pario_types::ServerId;
 
 use super::dice::Dice;
 use super::processes::Process;

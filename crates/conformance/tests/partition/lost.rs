@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use pario::{ErrorKind, File, Partition};
-use pario_units::ServerId;
+use pario_types::ServerId;
 
 use super::site::{Shape, Site, run_directory};
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pario::{OpenOptions, Partition};
-use pario_units::{FileId, ServerId};
+use pario_types::{FileId, ServerId};
 
 use super::crew::Crew;
 use super::dice::Dice;

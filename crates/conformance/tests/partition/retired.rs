@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use pario::{File, OpenOptions, Partition, TierOptions};
-use pario_units::ServerId;
+use pario_types::ServerId;
 
 use super::dice::Dice;
 use super::processes::Process;

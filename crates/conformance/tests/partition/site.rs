@@ -11,7 +11,7 @@ use pario::{Options, Partition, Target};
 use pario_conformance::{Mount, Scratch, pario, scratch};
 use pario_registry::{Entry, Registry};
 use pario_transport::Address;
-use pario_units::ServerId;
+use pario_types::ServerId;
 use pario_wire::Secret;
 
 use super::processes::Process;

@@ -162,7 +162,7 @@ fn up_brings_back_what_its_supervisor_starts_slowly() {
     let site = Site::up(Shape::new(2));
     let bytes = write_something(&site, "/file");
     let entry = site.entry();
-    let gone = pario_units::ServerId(0);
+    let gone = pario_types::ServerId(0);
     // As often as it comes back.
     let log = site.home().join("logs/trial.0.log");
     soon("its supervisor takes its time", || {
@@ -194,6 +194,6 @@ fn another_size_of_cache_is_taken_at_the_next_start() {
     site.kill_all();
     site.succeed(&["up", "trial", "--set", "cache=1M"]);
     expect_there(&site, "/file", &bytes);
-    let status = site.client().status(pario_units::ServerId(0)).expect("it answers");
+    let status = site.client().status(pario_types::ServerId(0)).expect("it answers");
     assert_eq!(u64::from(status.slots) * u64::from(status.block), 1 << 20);
 }

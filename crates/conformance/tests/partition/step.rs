@@ -1,6 +1,6 @@
 //! What clients do, and what must come of it.
 
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 /// A client's name for one of its open files.
 pub type Handle = usize;

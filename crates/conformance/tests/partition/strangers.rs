@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pario::{OpenOptions, Partition};
 use pario_transport::{Address, Connection, Tuning};
-use pario_units::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
+use pario_types::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
 use pario_wire::greeting::{Greeting, Hello, Prefix, Role, VERSION};
 use pario_wire::message::{Access, Change, Create, Held, Intent, Range, Run, TableId, What, Wish, Written};
 use pario_wire::{Envelope, HEAD, Nonce, Request, Sealer, Secret, Side, Transcript, encode_request};

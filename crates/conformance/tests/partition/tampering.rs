@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pario::{File, OpenOptions, Options, Partition, Target};
 use pario_transport::{Address, Connection, Tuning};
-use pario_units::{ClientId, ErrorKind, ServerId};
+use pario_types::{ClientId, ErrorKind, ServerId};
 use pario_wire::MAX_RECORD;
 use pario_wire::greeting::{Hello, PREFIX, Role};
 

@@ -7,7 +7,7 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use pario::{ErrorKind, File, OpenOptions, Options, Partition, TierFile, TierOptions};
-use pario_units::ServerId;
+use pario_types::ServerId;
 
 use super::dice::Dice;
 use super::processes::Process;

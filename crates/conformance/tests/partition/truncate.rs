@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use pario::{File, OpenOptions, Partition};
-use pario_units::{FileId, ServerId};
+use pario_types::{FileId, ServerId};
 
 use super::site::{Door, Shape, Site, connect, connect_within};
 use super::soon;

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 use super::dice::Dice;
 use super::step::{Comb, Extents, Handle, How, Op, Outcome, Step, Want};

@@ -8,7 +8,7 @@ pub(crate) mod mpich;
 pub(crate) mod openmpi;
 pub(crate) mod standard;
 
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 use std::ffi::c_int;
 
 /// Which binary interface the host has.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pario_namespace::{Error, Inode, Namespace};
-use pario_units::Stamp;
+use pario_types::Stamp;
 use proptest::prelude::*;
 
 use crate::disk::{Fault, MemoryDisk};
@@ -14,7 +14,7 @@ const LONG: u64 = 1 << 30;
 /// Does the operations as one client's; closes are those of whatever is open.
 struct History {
     names: Namespace,
-    held: BTreeMap<u8, Vec<pario_units::FileId>>,
+    held: BTreeMap<u8, Vec<pario_types::FileId>>,
     done: u64,
 }
 

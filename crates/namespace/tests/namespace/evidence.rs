@@ -2,7 +2,7 @@
 //! that was flushed or closed in order is cut off.
 
 use pario_namespace::{Access, Config, Create, Disk, Error, Namespace, Recovered, Wish};
-use pario_units::{ErrorKind, FileId, Stamp};
+use pario_types::{ErrorKind, FileId, Stamp};
 
 use crate::disk::MemoryDisk;
 use crate::random::{caller, config, fingerprint, open};

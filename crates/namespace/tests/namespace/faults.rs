@@ -1,7 +1,7 @@
 //! A disk that fails, fills up, or is not what was written.
 
 use pario_namespace::{Access, Create, Error, Namespace, Wish};
-use pario_units::{ErrorKind, PartitionId, Stamp};
+use pario_types::{ErrorKind, PartitionId, Stamp};
 use proptest::prelude::*;
 
 use crate::disk::{EIO, ENOSPC, Fault, MemoryDisk};

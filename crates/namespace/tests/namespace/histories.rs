@@ -5,7 +5,7 @@
 //! `PARIO_SEEDS` says how many histories; one that fails names its seed.
 
 use pario_namespace::{Access, Config, Create, Error, Inode, Namespace, Wish};
-use pario_units::{FileId, Stamp, TruncationId};
+use pario_types::{FileId, Stamp, TruncationId};
 
 use crate::disk::{Dice, EIO, ENOSPC, Fault, MemoryDisk};
 use crate::random::{caller, config, fingerprint};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pario_namespace::{Access, Create, Kind, Namespace, Size};
-use pario_units::{FileId, Stamp};
+use pario_types::{FileId, Stamp};
 use proptest::prelude::*;
 
 use crate::disk::MemoryDisk;

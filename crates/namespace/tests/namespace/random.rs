@@ -4,7 +4,7 @@ use pario_layout::Table;
 use pario_namespace::{
     Access, Caller, Config, Create, Error, Inode, Namespace, Recovered, Size, Wish, Written,
 };
-use pario_units::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
+use pario_types::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
 use proptest::prelude::*;
 
 use crate::disk::MemoryDisk;

@@ -2,7 +2,7 @@
 //! cases that it does not reach.)
 
 use pario_namespace::{Access, Create, Error, Namespace, Opened, Wish};
-use pario_units::Stamp;
+use pario_types::Stamp;
 
 use crate::disk::MemoryDisk;
 use crate::random::{caller, open};

@@ -1,7 +1,7 @@
 //! Rules one by one: striping, permissions, times, orphans.
 
 use pario_namespace::{Access, Create, Error, Namespace, Opened, Size, Wish, Written};
-use pario_units::{ErrorKind, FileId, Stamp};
+use pario_types::{ErrorKind, FileId, Stamp};
 
 use crate::disk::MemoryDisk;
 use crate::random::{caller, open};

@@ -5,7 +5,7 @@
 //! its own last write or truncation, if it asked.
 
 use pario_namespace::{Access, Create, Namespace, Size, Wish, Written};
-use pario_units::{ErrorKind, FileId, Stamp, TruncationId};
+use pario_types::{ErrorKind, FileId, Stamp, TruncationId};
 use proptest::prelude::*;
 
 use crate::disk::MemoryDisk;

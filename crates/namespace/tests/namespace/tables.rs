@@ -2,7 +2,7 @@
 
 use pario_layout::{Layout, Table, TableId};
 use pario_namespace::{Access, Create, Error, Wish};
-use pario_units::{ErrorKind, FileId, ServerId, Stamp};
+use pario_types::{ErrorKind, FileId, ServerId, Stamp};
 
 use crate::disk::{Fault, MemoryDisk};
 use crate::random::{caller, open};

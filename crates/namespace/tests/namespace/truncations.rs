@@ -4,7 +4,7 @@
 //! The model has servers that apply each truncation id once and in order, and messages of clients that arrive late.
 
 use pario_namespace::{Access, Create, Error, Namespace, Unfinished, Wish};
-use pario_units::{ErrorKind, FileId, Stamp, TruncationId};
+use pario_types::{ErrorKind, FileId, Stamp, TruncationId};
 use proptest::prelude::*;
 
 use crate::disk::MemoryDisk;

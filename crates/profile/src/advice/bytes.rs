@@ -77,7 +77,7 @@ mod tests {
                 .iter()
                 .map(|&(process, file, offset, len, write)| Access::new(process, file, offset, offset + len, write, 0))
                 .collect();
-            let process = |label: u32| pario_plan::Process { label: label.to_string(), node: String::new() };
+            let process = |label: u32| pario_placement::Process { label: label.to_string(), node: String::new() };
             let processes = (0..3).map(process).collect();
             let profile = Profile { processes, files: vec!["f".into(), "g".into()], accesses, idle: 0 };
             for (file, overlap) in overlaps(&profile).into_iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use pario_units::ServerId;
+use pario_types::ServerId;
 
 use super::keys::{self, Key, is_name};
 use super::resource::Resource;

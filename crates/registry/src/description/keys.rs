@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use pario_units::distance;
+use pario_types::distance;
 
 use super::draft::Draft;
 use super::listen::Listen;

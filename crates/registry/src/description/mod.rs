@@ -16,7 +16,7 @@ mod value;
 use std::path::Path;
 use std::time::Duration;
 
-use pario_units::ServerId;
+use pario_types::ServerId;
 
 use crate::error::{Error, Fault};
 use draft::Draft;

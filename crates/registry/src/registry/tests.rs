@@ -4,7 +4,7 @@ use super::*;
 use crate::entry::Running;
 use crate::error::Trouble;
 use crate::replace::Step;
-use pario_units::{ErrorKind, ServerId};
+use pario_types::{ErrorKind, ServerId};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 /// A directory for a test, gone after it.

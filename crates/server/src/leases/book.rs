@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use pario_locks::{Action, Counters, Extent, Grant, Limits, LockId, Manager, Mode, Release, Request, Ticket};
-use pario_units::{ClientId, FileId};
+use pario_types::{ClientId, FileId};
 use pario_wire::message::Leases;
 
 use super::clients::Clients;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use pario_locks::Extent;
-use pario_units::ClientId;
+use pario_types::ClientId;
 
 use super::book::Team;
 use super::model::{FILE, GRACE, Op, UNITS, World, extent};

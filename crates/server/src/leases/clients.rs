@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use pario_units::ClientId;
+use pario_types::ClientId;
 
 use super::book::{Session, Team};
 use crate::error::{Error, Result};

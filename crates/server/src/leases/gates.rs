@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-use pario_units::FileId;
+use pario_types::FileId;
 
 const GATES: usize = 1024;
 

@@ -152,7 +152,7 @@ fn lines(records: &[Record], before: u32) -> (String, u32) {
 
 #[cfg(test)]
 mod tests {
-    use pario_units::ClientId;
+    use pario_types::ClientId;
 
     use super::super::book::Team;
     use super::*;

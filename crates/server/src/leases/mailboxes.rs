@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use pario_locks::{Extent, Mode};
-use pario_units::{ClientId, FileId};
+use pario_types::{ClientId, FileId};
 
 use super::book::{Book, Holder, Recall, Session, Team};
 use crate::error::{Error, Result};

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use pario_cache::{Pool, Renewal};
 use pario_locks::{Extent, LockId};
-use pario_units::{ClientId, FileId};
+use pario_types::{ClientId, FileId};
 use pario_wire::message::{self, Range, Recall};
 
 use crate::apply::Asker;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use pario_locks::Extent;
-use pario_units::{ClientId, FileId};
+use pario_types::{ClientId, FileId};
 use proptest::prelude::*;
 
 use super::book::{Ask, Book, Step, Team};

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
 use pario_locks::{Extent, Mode, Release};
-use pario_units::{ClientId, FileId};
+use pario_types::{ClientId, FileId};
 
 use super::book::{Book, Holder, Team, Way};
 use super::mailboxes::{Mailbox, Place};

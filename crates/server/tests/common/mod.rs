@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use pario_cache::{LedgerId, Mapped};
 use pario_server::{Config, Server};
 use pario_transport::{Address, Connection, Tuning};
-use pario_units::{ClientId, FileId, PartitionId, RequestId, ServerId};
+use pario_types::{ClientId, FileId, PartitionId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::message::{Access, Attributes, Create, Range, What, Wish};
 use pario_wire::{Envelope, Reply, Request, Secret};

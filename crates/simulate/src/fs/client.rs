@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 use pario_locks::{Extent, Held, LockId, Mode, Release, Ticket};
-use pario_units::FileId;
+use pario_types::FileId;
 
 use super::keeping::Kept;
 use super::locking::Holder;

@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use pario_locks::{Action, Extent, Grant, Mode, Request, Ticket};
-use pario_units::FileId;
+use pario_types::FileId;
 
 use super::Run;
 use crate::setup::{Callback, Protocol};

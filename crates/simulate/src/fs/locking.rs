@@ -4,7 +4,7 @@
 //! files. With tokens there is one for the file as a whole: it knows who has which token, and the holder splits it.
 
 use pario_locks::{Action, Begin, Extent, Grant, Manager, Mode, Release, Request, Ticket};
-use pario_units::FileId;
+use pario_types::FileId;
 
 use super::client::{Deferred, Owing};
 use super::{Event, Run};

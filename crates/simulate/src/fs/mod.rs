@@ -18,9 +18,9 @@ mod server;
 use std::fmt;
 
 use pario_domain::{ConfigList, Method, Partition, Wanted, choose};
-use pario_exchange::{Call, Claim, Costs, Coverage, Settings, Strategy, Way, plan};
 use pario_layout::Striping;
 use pario_locks::{Action, Counters};
+use pario_two_phase::{Call, Claim, Costs, Coverage, Settings, Strategy, Way, plan};
 
 use crate::agenda::{Agenda, Time};
 use crate::chance::Chance;
@@ -129,7 +129,7 @@ struct Run<'a> {
     messages: Messages,
     seen: Counters,
     /// Who wrote a part of a block last: the next one has to read it.
-    partial: std::collections::BTreeMap<(pario_units::FileId, u64), u32>,
+    partial: std::collections::BTreeMap<(pario_types::FileId, u64), u32>,
     /// When the last call, or the last piece at its server, was known to be done.
     calls_done: Time,
     done: Time,

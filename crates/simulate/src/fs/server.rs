@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use pario_locks::Extent;
-use pario_units::FileId;
+use pario_types::FileId;
 
 use super::{Event, Run};
 use crate::link::{Link, span};
@@ -160,7 +160,7 @@ impl Run<'_> {
     /// Begins to read a part of a file, if it is one and it is not there.
     fn load(&mut self, server: u16, file: FileId, part: u64) {
         let len = self.part_bytes();
-        let end = self.striping.local_end(pario_units::ServerId(server), self.work.size(self.call));
+        let end = self.striping.local_end(pario_types::ServerId(server), self.work.size(self.call));
         let local = part * len;
         let parts = &mut self.servers[usize::from(server)].parts;
         if local < end && !parts.contains_key(&(file, part)) {

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 use pario_domain::{ConfigList, Method, Partition, Wanted, choose};
 use pario_layout::Striping;
-use pario_units::{Offset, Pos};
+use pario_types::{Offset, Pos};
 
 use crate::agenda::Time;
 use crate::fs::Refused;

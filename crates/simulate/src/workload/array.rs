@@ -244,10 +244,10 @@ mod tests {
         let slices = Slices::new(9, 3, 1).expect("sound");
         let mut owners = [9; 27];
         for rank in 0..9 {
-            let view = pario_view::View::new(pario_units::Offset(0), slices.pattern(rank));
+            let view = pario_view::View::new(pario_types::Offset(0), slices.pattern(rank));
             assert!(view.is_monotone());
             for p in 0..3 {
-                owners[view.select(pario_units::Pos(p)).expect("a cell").0 as usize] = rank;
+                owners[view.select(pario_types::Pos(p)).expect("a cell").0 as usize] = rank;
             }
         }
         assert_eq!(owners[..9], [0, 1, 2, 3, 4, 5, 6, 7, 8]);

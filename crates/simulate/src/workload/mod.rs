@@ -10,7 +10,7 @@ mod recorded;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-use pario_units::{FileId, Offset, Pos};
+use pario_types::{FileId, Offset, Pos};
 use pario_view::View;
 
 pub use array::{Grid, Slices};

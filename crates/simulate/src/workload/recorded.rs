@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use pario_units::FileId;
+use pario_types::FileId;
 
 /// So many bytes, somewhere in a span of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::io::{IoSlice, IoSliceMut};
 
 use pario_transport::{Connection, Error, MOST_OUTSTANDING, Stream, Tuning};
-use pario_units::{ClientId, ErrorKind, FileId, RequestId};
+use pario_types::{ClientId, ErrorKind, FileId, RequestId};
 use pario_wire::message::{Range, What};
 use pario_wire::{Envelope, Reply, Request};
 use proptest::prelude::*;

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, mpsc};
 
 use pario_transport::{Connection, Door, Error};
-use pario_units::{ErrorKind, PartitionId, ServerId};
+use pario_types::{ErrorKind, PartitionId, ServerId};
 use pario_wire::Secret;
 use pario_wire::greeting::{Greeting, Hello, Refusal, VERSION, Welcome};
 

@@ -4,7 +4,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::mpsc;
 
 use pario_transport::{Connection, Error};
-use pario_units::{ErrorKind, FileId, RequestId};
+use pario_types::{ErrorKind, FileId, RequestId};
 use pario_wire::message::{Range, What};
 use pario_wire::{Envelope, HEAD, Reply, Request, TAG};
 

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 
 use pario_transport::{Address, Connection, Error, Listener, Stream, Tuning};
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 
 use crate::support::{Directory, Medium, accepted, hello, secret, soon};
 

@@ -10,7 +10,7 @@ use pario_transport::{
     Accepted, Address, Connection, Door, Error, Handshake, Listener, RecordReader, Step, Stream, Tuning,
     fresh_nonce,
 };
-use pario_units::{ClientId, PartitionId, RequestId, ServerId};
+use pario_types::{ClientId, PartitionId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role, Welcome};
 use pario_wire::message::What;
 use pario_wire::{Envelope, Intake, Reply, Request, Sealer, Secret, encode_reply};

@@ -1,7 +1,7 @@
 //! Random messages from a seed: for the property tests and for `examples/fuzz_codec.rs`.
 
 use pario_layout::{Striping, TableId};
-use pario_units::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
+use pario_types::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
 use pario_wire::Envelope;
 use pario_wire::greeting::{Greeting, Hello, Prefix, Refusal, Role, Welcome};
 use pario_wire::message::{

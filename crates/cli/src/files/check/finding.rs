@@ -1,7 +1,7 @@
 //! What can be wrong with a partition, in words and in JSON.
 
 use pario_layout::Layout;
-use pario_units::{FileId, ServerId};
+use pario_types::{FileId, ServerId};
 use serde_json::{Value, json};
 use std::fmt;
 use std::ops::Range;
@@ -182,7 +182,7 @@ pub fn bytes_of(layout: &Layout, server: ServerId, blocks: &[u64], block: u64, e
 mod tests {
     use super::*;
     use pario_layout::Striping;
-    use pario_units::Offset;
+    use pario_types::Offset;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 

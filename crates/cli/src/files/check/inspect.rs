@@ -9,7 +9,7 @@ use super::super::progress::Meter;
 use super::finding::{Fault, Finding, bytes_of};
 use super::paths::{Inodes, path};
 use pario_client::{Inode, Layout, OpenOptions, Partition};
-use pario_units::{ErrorKind, FileId, ServerId};
+use pario_types::{ErrorKind, FileId, ServerId};
 use pario_wire::message::{Kind, Size};
 use std::collections::BTreeMap;
 

@@ -124,7 +124,7 @@ fn object(name: &str, report: &Report) -> Value {
 mod tests {
     use super::finding::{Fault, Finding};
     use super::*;
-    use pario_units::FileId;
+    use pario_types::FileId;
 
     #[test]
     fn the_exit_code_says_what_is_left() {

@@ -2,7 +2,7 @@
 
 use super::super::address::join;
 use pario_client::Inode;
-use pario_units::FileId;
+use pario_types::FileId;
 use pario_wire::message::Kind;
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub fn path(inodes: &Inodes, file: FileId) -> Option<String> {
 pub mod tests {
     use super::*;
     use pario_layout::Striping;
-    use pario_units::Stamp;
+    use pario_types::Stamp;
     use pario_wire::message::{Attributes, Size};
 
     /// An inode with these properties and no others.

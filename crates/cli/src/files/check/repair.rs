@@ -5,7 +5,7 @@ use super::finding::{Fault, Finding};
 use super::inspect::{Report, inode_now};
 use pario_client::{OpenOptions, Partition};
 use pario_layout::At;
-use pario_units::{ErrorKind, FileId, ServerId};
+use pario_types::{ErrorKind, FileId, ServerId};
 use pario_wire::message::Size;
 use std::time::{Duration, Instant};
 

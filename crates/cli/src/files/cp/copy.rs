@@ -11,7 +11,7 @@ use super::limit::Limit;
 use super::ranges::Ranges;
 use super::side::{Info, Kind, Layout, Open, Side};
 use super::state::{MOST_BYTES, State};
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -3,7 +3,7 @@
 use super::super::address::join;
 use super::super::error::Error;
 use pario_client::{OpenOptions, Partition, Table};
-use pario_units::ErrorKind;
+use pario_types::ErrorKind;
 use rustix::fs::SeekFrom;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, FileTimes};

@@ -5,7 +5,7 @@ use crate::partition::{Whom, call, connect};
 use pario_client::Target;
 use pario_registry::{Entry, Registry};
 use pario_transport::Address;
-use pario_units::ServerId;
+use pario_types::ServerId;
 use pario_wire::message::Status;
 use pario_wire::{Reply, Request, Secret};
 use std::time::{Duration, Instant};

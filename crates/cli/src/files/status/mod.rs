@@ -10,7 +10,7 @@ use super::session::Session;
 use crate::env::Environment;
 use ask::Picture;
 use clap::Args;
-use pario_units::Stamp;
+use pario_types::Stamp;
 use serde_json::Value;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -120,7 +120,7 @@ fn verdict(arguments: &Arguments, pictures: &[Picture]) -> ExitCode {
 mod tests {
     use super::ask::{Picture, State};
     use pario_registry::{Description, Entry, Running};
-    use pario_units::{PartitionId, ServerId, Stamp};
+    use pario_types::{PartitionId, ServerId, Stamp};
     use pario_wire::message::{Prefetches, Status};
 
     /// A server that has done something.

@@ -4,7 +4,7 @@ use super::super::table::{Side, Table};
 use super::super::text::{count, percent, short_size, span};
 use super::ask::{Picture, State};
 use pario_registry::{Entry, Running};
-use pario_units::{ServerId, Stamp};
+use pario_types::{ServerId, Stamp};
 use pario_wire::message::{Leases, Prefetches, Status};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

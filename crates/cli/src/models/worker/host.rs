@@ -5,7 +5,7 @@ use super::{Part, command, lines, message};
 use crate::env::Environment;
 use crate::files::session::Session;
 use crate::partition::message::{line, next_line};
-use pario_models::Spot;
+use pario_io_models::Spot;
 use std::io::{self, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::Receiver;

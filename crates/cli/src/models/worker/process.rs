@@ -9,8 +9,8 @@ use super::{lines, message};
 use crate::env::Environment;
 use crate::files::Error;
 use crate::files::session::Session;
-use pario_models::content::{Content, difference};
-use pario_models::{Model, Share, Spot};
+use pario_io_models::content::{Content, difference};
+use pario_io_models::{Model, Share, Spot};
 use std::io;
 
 pub fn main(env: &Environment) -> io::Result<()> {

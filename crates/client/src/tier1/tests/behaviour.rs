@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use pario_units::{ErrorKind, ServerId};
+use pario_types::{ErrorKind, ServerId};
 
 use super::super::state::{Post, State};
 use super::super::{Shared, TierFile, TierOptions};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pario_units::ServerId;
+use pario_types::ServerId;
 use proptest::prelude::*;
 
 use super::super::state::{Post, State};

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use pario_layout::Striping;
-use pario_units::{ErrorKind, FileId, ServerId};
+use pario_types::{ErrorKind, FileId, ServerId};
 use pario_wire::message::{Failure, STALE};
 
 use super::super::door::{Door, Heard, Mailbox, Recall};

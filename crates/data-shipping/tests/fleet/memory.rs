@@ -1,0 +1,165 @@
+//! A file that is a vector of bytes: naive, slow and right, and it counts what it is asked.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, RwLock};
+
+use pario_buffer::UserBuffer;
+use pario_data_shipping::{Backing, Fault, Hold};
+use pario_posix::{Foresight, PrefetchLimits, Tuning, read_guided};
+use pario_types::{ErrorKind, Pos};
+use pario_view::View;
+
+/// Ranges that may be ready at a time; more are refused.
+const MOST_READY: usize = 3;
+
+#[derive(Default)]
+pub struct Memory {
+    bytes: RwLock<Vec<u8>>,
+    held: Mutex<Held>,
+    /// Ranges that are ready, and how many were, were refused and were released in all.
+    ready: Mutex<Vec<Range<u64>>>,
+    pub taken: AtomicU64,
+    pub refused: AtomicU64,
+    pub released: AtomicU64,
+    /// Locks asked for.
+    pub locks: AtomicU64,
+}
+
+#[derive(Default)]
+struct Held {
+    agents: usize,
+    stranger: bool,
+}
+
+/// One handle, as a rank has it.
+pub struct Handle(pub Arc<Memory>);
+
+impl Memory {
+    pub fn with(bytes: &[u8]) -> Arc<Memory> {
+        Arc::new(Memory { bytes: RwLock::new(bytes.to_vec()), ..Memory::default() })
+    }
+
+    pub fn bytes(&self) -> Vec<u8> {
+        self.bytes.read().unwrap().clone()
+    }
+
+    /// Somebody locks for himself, or lets go; whether he could.
+    pub fn lock_for_myself(&self, lock: bool) -> bool {
+        let mut held = self.held.lock().unwrap();
+        let may = !lock || held.agents == 0;
+        held.stranger = lock && may;
+        may
+    }
+
+    pub fn is_nothing_ready(&self) -> bool {
+        self.ready.lock().unwrap().is_empty()
+    }
+}
+
+fn check(view: &View, at: Pos, len: u64) -> Result<(), Fault> {
+    match len == 0 || view.bounds(at, len).is_some() {
+        true => Ok(()),
+        false => Err(Fault { kind: ErrorKind::Arg, errno: None, at: None, text: "beyond".into() }),
+    }
+}
+
+impl Backing for Handle {
+    fn read(
+        &self,
+        view: &View,
+        at: Pos,
+        buf: &UserBuffer,
+        buf_at: u64,
+        len: u64,
+        _: &Tuning,
+    ) -> Result<u64, Fault> {
+        check(view, at, len)?;
+        let bytes = self.0.bytes.read().unwrap();
+        for done in 0..len {
+            let offset = view.cursor(Pos(at.0 + done), 1).next_piece(1).unwrap().offset as usize;
+            let Some(byte) = bytes.get(offset) else { return Ok(done) };
+            buf.unpack(buf_at + done, &[*byte]);
+        }
+        Ok(len)
+    }
+
+    fn write(
+        &self,
+        view: &View,
+        at: Pos,
+        buf: &UserBuffer,
+        buf_at: u64,
+        len: u64,
+        _: &Tuning,
+    ) -> Result<u64, Fault> {
+        check(view, at, len)?;
+        let mut bytes = self.0.bytes.write().unwrap();
+        for done in 0..len {
+            let offset = view.cursor(Pos(at.0 + done), 1).next_piece(1).unwrap().offset as usize;
+            if bytes.len() <= offset {
+                bytes.resize(offset + 1, 0);
+            }
+            buf.pack(buf_at + done, &mut bytes[offset..=offset]);
+        }
+        Ok(len)
+    }
+
+    fn read_parts(
+        &self,
+        view: &View,
+        parts: &[Range<Pos>],
+        buf: &UserBuffer,
+        _: &Tuning,
+        prefetch: PrefetchLimits,
+    ) -> Result<u64, Fault> {
+        read_guided(&mut Reader(self), view, parts, buf, 0, prefetch)
+    }
+
+    fn hold(&self) -> Result<Option<Box<dyn Hold>>, Fault> {
+        self.0.locks.fetch_add(1, Relaxed);
+        let mut held = self.0.held.lock().unwrap();
+        if held.stranger {
+            return Ok(None);
+        }
+        held.agents += 1;
+        Ok(Some(Box::new(Handle(self.0.clone()))))
+    }
+}
+
+impl Hold for Handle {
+    fn release(self: Box<Self>) -> Result<(), Fault> {
+        self.0.held.lock().unwrap().agents -= 1;
+        Ok(())
+    }
+}
+
+struct Reader<'a>(&'a Handle);
+
+impl Foresight for Reader<'_> {
+    type Error = Fault;
+
+    fn read(&mut self, view: &View, at: Pos, buf: &UserBuffer, buf_at: u64, len: u64) -> Result<u64, Fault> {
+        self.0.read(view, at, buf, buf_at, len, &Tuning::default())
+    }
+
+    fn prefetch(&mut self, ranges: &[Range<u64>]) -> usize {
+        let memory = &self.0.0;
+        let mut ready = memory.ready.lock().unwrap();
+        let taken = ranges.len().min(MOST_READY.saturating_sub(ready.len()));
+        ready.extend_from_slice(&ranges[..taken]);
+        memory.taken.fetch_add(taken as u64, Relaxed);
+        memory.refused.fetch_add((ranges.len() - taken) as u64, Relaxed);
+        taken
+    }
+
+    fn release(&mut self, ranges: &[Range<u64>]) {
+        let memory = &self.0.0;
+        let mut ready = memory.ready.lock().unwrap();
+        for range in ranges {
+            let index = ready.iter().position(|one| one == range).expect("released what is ready");
+            ready.remove(index);
+        }
+        memory.released.fetch_add(ranges.len() as u64, Relaxed);
+    }
+}
