@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use pario_mpi_host::{Host, host};
-use pario_mpiio::{Error, File, Result, env, handles, is_forked, say, tracing, watch_forks};
+use pario_mpiio::{Error, File, Result, env, handles, is_forked, tracing, warn, watch_forks};
 use pario_trace::{Op, StatsTo, counters};
 use pario_types::ErrorKind;
 
@@ -38,13 +38,13 @@ pub(crate) fn mode() -> &'static Mode {
         Ok(host) => {
             watch_forks();
             if let Err(e) = host.at_finalize(at_finalize) {
-                say(&format!("no hook at MPI_Finalize ({e}): close every file before it"));
+                warn(&format!("no hook at MPI_Finalize ({e}): close every file before it"));
             }
             Mode::Pario(host)
         }
         Err(unrecognised) => {
             if !env().disable {
-                say(&format!("{unrecognised}; its own MPI-IO is used"));
+                warn(&format!("{unrecognised}; its own MPI-IO is used"));
             }
             Mode::PassThrough
         }
@@ -58,7 +58,7 @@ pub(crate) fn host_function(name: &'static CStr) -> Option<*const c_void> {
         Err(unrecognised) => unrecognised.symbol(name),
     };
     if found.is_none() {
-        say(&format!("the host MPI has no function {}", name.to_string_lossy()));
+        warn(&format!("the host MPI has no function {}", name.to_string_lossy()));
     }
     found
 }
@@ -71,7 +71,7 @@ pub(crate) fn no_such_function() -> c_int {
 }
 
 /// Says once why nothing is done in a forked child, past all locks, which may be those of the parent's threads.
-pub(crate) fn complain_of_fork() {
+pub(crate) fn warn_about_fork() {
     static SAID: AtomicBool = AtomicBool::new(false);
     if !SAID.swap(true, Ordering::Relaxed) {
         let line = b"pario: a forked child cannot use the files of its parent: use them in the parent, or execute another \
@@ -88,7 +88,7 @@ fn at_finalize() {
         return;
     }
     let settled = catch_unwind(|| {
-        pario_mpiio::settle_all();
+        pario_mpiio::quiesce_all();
         tracing::finish();
         if env().stats != StatsTo::Off
             && let Ok(host) = host()
@@ -98,7 +98,7 @@ fn at_finalize() {
         }
     });
     if settled.is_err() {
-        say("a bug in Pario was met at MPI_Finalize; please report it with the message above");
+        warn("a bug in Pario was met at MPI_Finalize; please report it with the message above");
     }
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn on_file(
     if let Some((control, start, file)) = traced {
         control.record(host, file.as_deref(), start, &outcome);
     }
-    conclude(host, name, handle, handler, outcome)
+    report_outcome(host, name, handle, handler, outcome)
 }
 
 /// Runs `f` where no file is open; a failure goes to the error handler of MPI_FILE_NULL.
@@ -128,7 +128,7 @@ pub(crate) fn on_null(host: &'static Host, name: &'static str, f: impl FnOnce() 
     if let Some(control) = Control::of(name) {
         control.record(host, None, start, &outcome);
     }
-    conclude(host, name, host.file_null(), errhandler::of_null(host), outcome)
+    report_outcome(host, name, host.file_null(), errhandler::of_null(host), outcome)
 }
 
 /// A call that moves no data and stands in traces; accesses are recorded where their offsets are known.
@@ -171,12 +171,18 @@ fn guard(f: impl FnOnce() -> Result<()>) -> Result<()> {
     )))
 }
 
-fn conclude(host: &'static Host, name: &str, handle: usize, handler: usize, outcome: Result<()>) -> c_int {
+fn report_outcome(
+    host: &'static Host,
+    name: &str,
+    handle: usize,
+    handler: usize,
+    outcome: Result<()>,
+) -> c_int {
     let Err(error) = outcome else { return 0 };
     counters().errors.add(1);
     let class = host.class(error.kind());
     if env().verbose {
-        say(&format!("rank {}: {name}: {error}", host.world_rank()));
+        warn(&format!("rank {}: {name}: {error}", host.world_rank()));
     }
     errhandler::invoke(host, handler, handle, class, &|| format!("{name}: {error}"));
     class
@@ -204,7 +210,7 @@ macro_rules! export {
             match $crate::boundary::mode() {
                 $crate::boundary::Mode::Pario($host) => $body,
                 $crate::boundary::Mode::Forked => {
-                    $crate::boundary::complain_of_fork();
+                    $crate::boundary::warn_about_fork();
                     $missing
                 }
                 $crate::boundary::Mode::PassThrough => {

@@ -4,7 +4,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
 use pario_mpi_host::TypeHandle;
-use pario_mpiio::{Conversion, Error, Result};
+use pario_mpiio::{ConversionFunctions, Error, Result};
 use pario_types::ErrorKind;
 
 use crate::boundary::{export, no_such_function, on_null};
@@ -55,7 +55,7 @@ impl Registered {
     }
 }
 
-impl Conversion for Registered {
+impl ConversionFunctions for Registered {
     fn extent(&self, predefined: TypeHandle) -> std::result::Result<i64, i32> {
         let mut extent = 0isize;
         // SAFETY: the program's function writes one MPI_Aint.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use pario_mpi_host::{ErrhandlerHandle, Host};
-use pario_mpiio::{Error, File, Result, handles, say};
+use pario_mpiio::{Error, File, Result, handles, warn};
 use pario_types::ErrorKind;
 
 use crate::boundary::{export, no_such_function, on_file, on_null};
@@ -58,7 +58,7 @@ pub(crate) fn of_null(host: &Host) -> usize {
 
 /// The raw handle of a file's handler.
 pub(crate) fn of(host: &Host, file: &File) -> usize {
-    or_default(host, file.edge_word().load(Ordering::Relaxed))
+    or_default(host, file.error_handler_word().load(Ordering::Relaxed))
 }
 
 fn retain(raw: usize) {
@@ -67,7 +67,7 @@ fn retain(raw: usize) {
     }
 }
 
-fn let_go(host: &'static Host, raw: usize) -> Result<()> {
+fn drop_reference(host: &'static Host, raw: usize) -> Result<()> {
     let mut users = users();
     let Some(user) = users.get_mut(&raw) else { return Ok(()) };
     user.references -= 1;
@@ -83,14 +83,14 @@ fn let_go(host: &'static Host, raw: usize) -> Result<()> {
 pub(crate) fn inherit(host: &'static Host, file: &File) {
     let raw = of_null(host);
     retain(raw);
-    file.edge_word().store(raw, Ordering::Relaxed);
+    file.error_handler_word().store(raw, Ordering::Relaxed);
 }
 
 /// A closed file lets go of its handler.
 pub(crate) fn release(host: &'static Host, file: &File) {
-    let raw = file.edge_word().swap(0, Ordering::Relaxed);
-    if let Err(e) = let_go(host, raw) {
-        say(&format!("an error handler cannot be freed: {e}"));
+    let raw = file.error_handler_word().swap(0, Ordering::Relaxed);
+    if let Err(e) = drop_reference(host, raw) {
+        warn(&format!("an error handler cannot be freed: {e}"));
     }
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn invoke(
         Some((function, Language::C)) => call_c(function, handle, class),
         Some((function, Language::Fortran)) => call_fortran(function, handle, class),
         None => {
-            say(&format!("rank {}: {}; the error handler says to abort", host.world_rank(), what()));
+            warn(&format!("rank {}: {}; the error handler says to abort", host.world_rank(), what()));
             host.abort(host.world(), class);
         }
     }
@@ -160,12 +160,14 @@ fn set(host: &'static Host, fh: usize, raw: usize) -> c_int {
     };
     let swap = |word: &AtomicUsize| {
         retain(raw);
-        let_go(host, word.swap(raw, Ordering::Relaxed))
+        drop_reference(host, word.swap(raw, Ordering::Relaxed))
     };
     if fh == host.file_null() {
         return on_null(host, "MPI_File_set_errhandler", || check().and_then(|()| swap(&OF_NULL)));
     }
-    on_file(host, "MPI_File_set_errhandler", fh, |file| check().and_then(|()| swap(file.edge_word())))
+    on_file(host, "MPI_File_set_errhandler", fh, |file| {
+        check().and_then(|()| swap(file.error_handler_word()))
+    })
 }
 
 fn get(host: &'static Host, fh: usize, out: *mut c_void) -> c_int {
@@ -214,7 +216,7 @@ fn free(host: &'static Host, handler: *mut c_void) -> c_int {
     }
     on_null(host, "MPI_Errhandler_free", || {
         put_handle(host, handler, host.constants().handle.errhandler_null)?;
-        if user { let_go(host, raw) } else { Ok(()) }
+        if user { drop_reference(host, raw) } else { Ok(()) }
     })
 }
 

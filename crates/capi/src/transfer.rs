@@ -5,23 +5,23 @@ use std::ffi::{c_int, c_void};
 
 use pario_buffer::UserBuffer;
 use pario_mpi_host::Host;
-use pario_mpiio::{Direction, Error, Operand, Place, Reach, Result};
+use pario_mpiio::{Coordination, Direction, Error, Operand, Positioning, Result};
 use pario_types::ErrorKind;
 
 use crate::boundary::{export, no_such_function, on_file};
 
 /// The program's memory as it names it.
 #[derive(Clone, Copy)]
-struct Named {
+struct ProgramBuffer {
     buffer: *const c_void,
     count: i64,
     datatype: usize,
 }
 
-impl Named {
+impl ProgramBuffer {
     /// Checks it and makes an operand of it.
     fn operand(self, host: &'static Host) -> Result<Operand> {
-        let Named { buffer, count, datatype } = self;
+        let ProgramBuffer { buffer, count, datatype } = self;
         let count = u64::try_from(count)
             .map_err(|_| Error::Value(ErrorKind::Count, "the count must not be negative", count))?;
         let datatype = crate::control::datatype(host, datatype)?;
@@ -34,7 +34,7 @@ impl Named {
             return Err(Error::Usage(ErrorKind::Buffer, "the buffer is a null pointer"));
         }
         // SAFETY: the program promises by the MPI standard that its buffer holds count items of the datatype
-        // and stays in place until the access is complete.
+        // and stays in positioning until the access is complete.
         let memory = unsafe { UserBuffer::new(buffer.cast_mut().cast(), pattern.clone(), count) };
         if memory.len() != len {
             return Err(Error::Usage(ErrorKind::Count, "the buffer reaches beyond the address space"));
@@ -48,39 +48,43 @@ impl Named {
 struct Access {
     name: &'static str,
     direction: Direction,
-    place: Place,
-    reach: Reach,
+    positioning: Positioning,
+    coordination: Coordination,
 }
 
 impl Access {
-    fn run(self, host: &'static Host, fh: usize, memory: Named, status: Out) -> c_int {
+    fn run(self, host: &'static Host, fh: usize, memory: ProgramBuffer, status: Out) -> c_int {
         on_file(host, self.name, fh, |file| {
-            let bytes = file.access(self.direction, self.place, self.reach, memory.operand(host))?;
+            let bytes =
+                file.access(self.direction, self.positioning, self.coordination, memory.operand(host))?;
             // SAFETY: the program's status object, or the host's MPI_STATUS_IGNORE.
             Ok(unsafe { host.set_status(status, bytes) }?)
         })
     }
 
-    fn start(self, host: &'static Host, fh: usize, memory: Named, request: Out) -> c_int {
+    fn start(self, host: &'static Host, fh: usize, memory: ProgramBuffer, request: Out) -> c_int {
         on_file(host, self.name, fh, |file| {
-            let ticket = file.start(self.direction, self.place, self.reach, memory.operand(host))?;
+            let pending =
+                file.start(self.direction, self.positioning, self.coordination, memory.operand(host))?;
             // SAFETY: the program's request variable.
-            let started = unsafe { host.start_request(ticket.clone(), request) };
+            let started = unsafe { host.start_request(pending.clone(), request) };
             if started.is_err() {
                 // Without a request the program takes its memory back when this call returns.
-                ticket.wait();
+                pending.wait();
             }
             Ok(started?)
         })
     }
 
-    fn begin(self, host: &'static Host, fh: usize, memory: Named) -> c_int {
-        on_file(host, self.name, fh, |file| file.begin(self.direction, self.place, memory.operand(host)))
+    fn begin(self, host: &'static Host, fh: usize, memory: ProgramBuffer) -> c_int {
+        on_file(host, self.name, fh, |file| {
+            file.begin(self.direction, self.positioning, memory.operand(host))
+        })
     }
 
     fn end(self, host: &'static Host, fh: usize, buffer: *const c_void, status: Out) -> c_int {
         on_file(host, self.name, fh, |file| {
-            let bytes = file.end(self.direction, self.place, buffer as usize)?;
+            let bytes = file.end(self.direction, self.positioning, buffer as usize)?;
             // SAFETY: the program's status object, or the host's MPI_STATUS_IGNORE.
             Ok(unsafe { host.set_status(status, bytes) }?)
         })
@@ -92,51 +96,51 @@ type Out = *mut c_void;
 
 macro_rules! named {
     ($buffer:ident, $count:ident, $datatype:ident) => {
-        Named { buffer: $buffer, count: $count.into(), datatype: $datatype }
+        ProgramBuffer { buffer: $buffer, count: $count.into(), datatype: $datatype }
     };
 }
 
-/// `shape name place direction reach;` for each function with an int count and its `_c` twin.
+/// `shape name positioning direction coordination;` for each function with an int count and its `_c` twin.
 macro_rules! transfers {
     ($($shape:ident $name:ident $pname:ident $symbol:literal $name_c:ident $pname_c:ident $symbol_c:literal:
-        $direction:ident $place:ident $reach:ident;)+) => {$(
-        transfers!(@$shape c_int, $name, $pname, $symbol, $direction, $place, $reach);
-        transfers!(@$shape i64, $name_c, $pname_c, $symbol_c, $direction, $place, $reach);
+        $direction:ident $positioning:ident $coordination:ident;)+) => {$(
+        transfers!(@$shape c_int, $name, $pname, $symbol, $direction, $positioning, $coordination);
+        transfers!(@$shape i64, $name_c, $pname_c, $symbol_c, $direction, $positioning, $coordination);
     )+};
-    (@access $name:ident, $direction:ident, At, $reach:ident, $offset:ident) => {
-        Access { name: stringify!($name), direction: Direction::$direction, place: Place::At($offset), reach: Reach::$reach }
+    (@access $name:ident, $direction:ident, At, $coordination:ident, $offset:ident) => {
+        Access { name: stringify!($name), direction: Direction::$direction, positioning: Positioning::At($offset), coordination: Coordination::$coordination }
     };
-    (@access $name:ident, $direction:ident, $place:ident, $reach:ident) => {
-        Access { name: stringify!($name), direction: Direction::$direction, place: Place::$place, reach: Reach::$reach }
+    (@access $name:ident, $direction:ident, $positioning:ident, $coordination:ident) => {
+        Access { name: stringify!($name), direction: Direction::$direction, positioning: Positioning::$positioning, coordination: Coordination::$coordination }
     };
-    (@run $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, At, $reach:ident) => { export! {
+    (@run $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, At, $coordination:ident) => { export! {
         fn $name, $pname, $symbol (fh: usize, offset: i64, buf: Buf, count: $count, datatype: usize, status: Out) -> c_int
-            = |host| transfers!(@access $name, $direction, At, $reach, offset).run(host, fh, named!(buf, count, datatype), status),
+            = |host| transfers!(@access $name, $direction, At, $coordination, offset).run(host, fh, named!(buf, count, datatype), status),
             else no_such_function();
     } };
-    (@run $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, $place:ident, $reach:ident) => { export! {
+    (@run $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, $positioning:ident, $coordination:ident) => { export! {
         fn $name, $pname, $symbol (fh: usize, buf: Buf, count: $count, datatype: usize, status: Out) -> c_int
-            = |host| transfers!(@access $name, $direction, $place, $reach).run(host, fh, named!(buf, count, datatype), status),
+            = |host| transfers!(@access $name, $direction, $positioning, $coordination).run(host, fh, named!(buf, count, datatype), status),
             else no_such_function();
     } };
-    (@start $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, At, $reach:ident) => { export! {
+    (@start $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, At, $coordination:ident) => { export! {
         fn $name, $pname, $symbol (fh: usize, offset: i64, buf: Buf, count: $count, datatype: usize, request: Out) -> c_int
-            = |host| transfers!(@access $name, $direction, At, $reach, offset).start(host, fh, named!(buf, count, datatype), request),
+            = |host| transfers!(@access $name, $direction, At, $coordination, offset).start(host, fh, named!(buf, count, datatype), request),
             else no_such_function();
     } };
-    (@start $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, $place:ident, $reach:ident) => { export! {
+    (@start $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, $positioning:ident, $coordination:ident) => { export! {
         fn $name, $pname, $symbol (fh: usize, buf: Buf, count: $count, datatype: usize, request: Out) -> c_int
-            = |host| transfers!(@access $name, $direction, $place, $reach).start(host, fh, named!(buf, count, datatype), request),
+            = |host| transfers!(@access $name, $direction, $positioning, $coordination).start(host, fh, named!(buf, count, datatype), request),
             else no_such_function();
     } };
-    (@begin $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, At, $reach:ident) => { export! {
+    (@begin $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, At, $coordination:ident) => { export! {
         fn $name, $pname, $symbol (fh: usize, offset: i64, buf: Buf, count: $count, datatype: usize) -> c_int
-            = |host| transfers!(@access $name, $direction, At, $reach, offset).begin(host, fh, named!(buf, count, datatype)),
+            = |host| transfers!(@access $name, $direction, At, $coordination, offset).begin(host, fh, named!(buf, count, datatype)),
             else no_such_function();
     } };
-    (@begin $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, $place:ident, $reach:ident) => { export! {
+    (@begin $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, $positioning:ident, $coordination:ident) => { export! {
         fn $name, $pname, $symbol (fh: usize, buf: Buf, count: $count, datatype: usize) -> c_int
-            = |host| transfers!(@access $name, $direction, $place, $reach).begin(host, fh, named!(buf, count, datatype)),
+            = |host| transfers!(@access $name, $direction, $positioning, $coordination).begin(host, fh, named!(buf, count, datatype)),
             else no_such_function();
     } };
 }
@@ -174,23 +178,23 @@ transfers! {
 
 /// The ends of split accesses.
 macro_rules! ends {
-    ($($name:ident $pname:ident $symbol:literal: $direction:ident $place:expr;)+) => { export! {$(
+    ($($name:ident $pname:ident $symbol:literal: $direction:ident $positioning:expr;)+) => { export! {$(
         fn $name, $pname, $symbol (fh: usize, buf: Buf, status: Out) -> c_int
             = |host| Access {
                 name: stringify!($name),
                 direction: Direction::$direction,
-                place: $place,
-                reach: Reach::Collective,
+                positioning: $positioning,
+                coordination: Coordination::Collective,
             }.end(host, fh, buf, status),
             else no_such_function();
     )+} };
 }
 
 ends! {
-    MPI_File_read_at_all_end PMPI_File_read_at_all_end c"PMPI_File_read_at_all_end": Read Place::At(0);
-    MPI_File_read_all_end PMPI_File_read_all_end c"PMPI_File_read_all_end": Read Place::Individual;
-    MPI_File_read_ordered_end PMPI_File_read_ordered_end c"PMPI_File_read_ordered_end": Read Place::Ordered;
-    MPI_File_write_at_all_end PMPI_File_write_at_all_end c"PMPI_File_write_at_all_end": Write Place::At(0);
-    MPI_File_write_all_end PMPI_File_write_all_end c"PMPI_File_write_all_end": Write Place::Individual;
-    MPI_File_write_ordered_end PMPI_File_write_ordered_end c"PMPI_File_write_ordered_end": Write Place::Ordered;
+    MPI_File_read_at_all_end PMPI_File_read_at_all_end c"PMPI_File_read_at_all_end": Read Positioning::At(0);
+    MPI_File_read_all_end PMPI_File_read_all_end c"PMPI_File_read_all_end": Read Positioning::Individual;
+    MPI_File_read_ordered_end PMPI_File_read_ordered_end c"PMPI_File_read_ordered_end": Read Positioning::Ordered;
+    MPI_File_write_at_all_end PMPI_File_write_at_all_end c"PMPI_File_write_at_all_end": Write Positioning::At(0);
+    MPI_File_write_all_end PMPI_File_write_all_end c"PMPI_File_write_all_end": Write Positioning::Individual;
+    MPI_File_write_ordered_end PMPI_File_write_ordered_end c"PMPI_File_write_ordered_end": Write Positioning::Ordered;
 }

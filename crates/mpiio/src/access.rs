@@ -1,7 +1,7 @@
 //! One data access, from the program's arguments to bytes moved.
 //!
-//! Every read and write of the chapter is the same three steps: find the place (explicit offset, individual,
-//! shared or ordered pointer), make a [`Job`] of it, and drive the job (blocking, on the I/O thread, or as a
+//! Every read and write of the chapter is the same three steps: find the positioning (explicit offset, individual,
+//! shared or ordered pointer), make a [`DataAccess`] of it, and drive the access (blocking, on the I/O thread, or as a
 //! split collective). A pointer moves when the access starts, by what was asked (MPI-4.1, 14.4.1).
 
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use pario_trace::counters;
 use pario_two_phase::Job as Task;
 use pario_types::ErrorKind;
 
-use crate::collective::Ground;
+use crate::collective::RankContext;
 use crate::convert;
-use crate::datarep::{Conversion, Datarep};
+use crate::data_shipping::ShippingSession;
+use crate::datarep::{ConversionFunctions, Datarep};
 use crate::error::{Error, Result};
 use crate::file::{File, Split};
-use crate::shipment::Shipment;
+use crate::file_view::{FileView, file_pattern};
+use crate::io_thread::{self, Completion};
 use crate::storage::counted;
 use crate::tracing::Traced;
-use crate::window::{Window, file_pattern};
-use crate::worker::{self, Ticket};
 
 /// Which way the bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub enum Direction {
 
 /// Where an access starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Positioning {
     /// At an offset in etypes.
     At(i64),
     /// At the individual file pointer.
@@ -45,21 +45,21 @@ pub enum Place {
     Ordered,
 }
 
-impl Place {
+impl Positioning {
     /// A number for each kind, below 16.
     pub(crate) fn number(self) -> u32 {
         match self {
-            Place::At(_) => 0,
-            Place::Individual => 1,
-            Place::Shared => 2,
-            Place::Ordered => 3,
+            Positioning::At(_) => 0,
+            Positioning::Individual => 1,
+            Positioning::Shared => 2,
+            Positioning::Ordered => 3,
         }
     }
 }
 
 /// When the program gets control back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub(crate) enum Synchronism {
     Blocking,
     Split,
     Nonblocking,
@@ -67,7 +67,7 @@ pub(crate) enum Pace {
 
 /// Who takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum Coordination {
     /// This rank alone.
     Independent,
     /// All ranks of the file.
@@ -87,19 +87,19 @@ pub struct Operand {
 }
 
 /// One access, complete: it needs the host MPI no more, unless the program's own functions convert.
-pub(crate) struct Job {
+pub(crate) struct DataAccess {
     pub task: Task,
-    pub ground: Ground,
+    pub context: RankContext,
 }
 
 /// How values change on their way.
-pub(crate) enum Coder {
+pub(crate) enum ValueCoding {
     /// Not at all.
     Plain,
     /// To and from external32; the buffer's pattern is typed.
     External,
     /// By the program's functions, for so many values.
-    User(Arc<dyn Conversion>, u64),
+    User(Arc<dyn ConversionFunctions>, u64),
 }
 
 impl File {
@@ -110,16 +110,16 @@ impl File {
     pub fn access(
         self: &Arc<File>,
         d: Direction,
-        place: Place,
-        reach: Reach,
+        positioning: Positioning,
+        coordination: Coordination,
         operand: Result<Operand>,
     ) -> Result<u64> {
-        let mut traced = Traced::begin(d, place, reach, Pace::Blocking);
-        let job = self.job(d, place, reach, operand);
-        find(&mut traced, &job);
-        let outcome = match reach {
-            Reach::Independent => job.and_then(Job::run),
-            Reach::Collective => self.access_collectively(d, place, job),
+        let mut traced = Traced::begin(d, positioning, coordination, Synchronism::Blocking);
+        let access = self.prepare_access(d, positioning, coordination, operand);
+        record_position(&mut traced, &access);
+        let outcome = match coordination {
+            Coordination::Independent => access.and_then(DataAccess::run),
+            Coordination::Collective => self.access_collectively(d, positioning, access),
         };
         if let Some(traced) = &traced {
             traced.end(&self.trace_id, &outcome);
@@ -131,29 +131,29 @@ impl File {
     pub fn start(
         self: &Arc<File>,
         d: Direction,
-        place: Place,
-        reach: Reach,
+        positioning: Positioning,
+        coordination: Coordination,
         operand: Result<Operand>,
     ) -> Result<Arc<dyn Pending>> {
-        let mut traced = Traced::begin(d, place, reach, Pace::Nonblocking);
-        let job = self.job(d, place, reach, operand);
-        find(&mut traced, &job);
+        let mut traced = Traced::begin(d, positioning, coordination, Synchronism::Nonblocking);
+        let access = self.prepare_access(d, positioning, coordination, operand);
+        record_position(&mut traced, &access);
         let file = self.clone();
         let then = move |outcome: &Result<u64>| {
             if let Some(traced) = traced {
                 traced.end(&file.trace_id, outcome);
             }
             if let Err(e) = outcome {
-                file.keep_late_error(e.kind());
+                file.record_deferred_error(e.kind());
             }
         };
-        match (reach, job) {
-            (Reach::Collective, job) => self.start_collectively(d, place, job, then),
-            (Reach::Independent, Ok(job)) => Ok(self.launch(job, then)),
-            (Reach::Independent, Err(e)) => {
+        match (coordination, access) {
+            (Coordination::Collective, access) => self.start_collectively(d, positioning, access, then),
+            (Coordination::Independent, Ok(access)) => Ok(self.launch(access, then)),
+            (Coordination::Independent, Err(e)) => {
                 // Told now, so not again later.
                 let outcome = Err(e);
-                if let Some(traced) = Traced::begin(d, place, reach, Pace::Nonblocking) {
+                if let Some(traced) = Traced::begin(d, positioning, coordination, Synchronism::Nonblocking) {
                     traced.end(&self.trace_id, &outcome);
                 }
                 outcome.map(|_: u64| unreachable!("an error"))
@@ -162,26 +162,31 @@ impl File {
     }
 
     /// Begins a split collective access. It is under way on all ranks or on none.
-    pub fn begin(self: &Arc<File>, d: Direction, place: Place, operand: Result<Operand>) -> Result<()> {
-        let mut traced = Traced::begin(d, place, Reach::Collective, Pace::Split);
-        let job = self.job(d, place, Reach::Collective, operand);
-        find(&mut traced, &job);
-        let base = job.as_ref().map_or(0, |job| job.ground.base);
+    pub fn begin(
+        self: &Arc<File>,
+        d: Direction,
+        positioning: Positioning,
+        operand: Result<Operand>,
+    ) -> Result<()> {
+        let mut traced = Traced::begin(d, positioning, Coordination::Collective, Synchronism::Split);
+        let access = self.prepare_access(d, positioning, Coordination::Collective, operand);
+        record_position(&mut traced, &access);
+        let base = access.as_ref().map_or(0, |access| access.context.base);
         let file = self.clone();
         let then = move |outcome: &Result<u64>| {
             if let Some(traced) = traced {
                 traced.end(&file.trace_id, outcome);
             }
         };
-        let ticket = self.begin_collectively(d, place, job, then)?;
-        self.set_split(Split { direction: d, place: split_kind(place), base, ticket });
+        let ticket = self.begin_collectively(d, positioning, access, then)?;
+        self.set_split(Split { direction: d, positioning: positioning_kind(positioning), base, ticket });
         Ok(())
     }
 
     /// Ends the split collective access that was begun with the same kind of call and the same buffer.
-    pub fn end(self: &Arc<File>, d: Direction, place: Place, base: usize) -> Result<u64> {
+    pub fn end(self: &Arc<File>, d: Direction, positioning: Positioning, base: usize) -> Result<u64> {
         let split = self.take_split(|split| {
-            if split.direction != d || split.place != split_kind(place) {
+            if split.direction != d || split.positioning != positioning_kind(positioning) {
                 return Err(Error::Usage(
                     ErrorKind::UnsupportedOperation,
                     "the split collective access under way was begun by another kind of call",
@@ -195,70 +200,74 @@ impl File {
             }
             Ok(())
         });
-        self.team.agree(split.and_then(|split| split.ticket.take()))
+        self.group.agree(split.and_then(|split| split.ticket.take()))
     }
 
     /// Has an access done by the I/O thread.
     pub(crate) fn launch(
         self: &Arc<File>,
-        job: Job,
+        access: DataAccess,
         then: impl FnOnce(&Result<u64>) + Send + 'static,
-    ) -> Arc<Ticket> {
-        if matches!(job.ground.coder, Coder::User(..)) {
+    ) -> Arc<Completion> {
+        if matches!(access.context.coder, ValueCoding::User(..)) {
             // The program's functions may call MPI: only this thread may run them.
-            let outcome = job.run();
+            let outcome = access.run();
             then(&outcome);
-            return Ticket::finished(outcome);
+            return Completion::finished(outcome);
         }
         counters().background.add(1);
-        let guard = self.under_way();
-        worker::submit(Box::new(move || {
-            let outcome = worker::guarded(|| job.run());
+        let guard = self.begin_access();
+        io_thread::submit(Box::new(move || {
+            let outcome = io_thread::catch_panic(|| access.run());
             then(&outcome);
             drop(guard);
             outcome
         }))
     }
 
-    /// Checks the arguments, finds the place and moves the pointer.
-    fn job(
+    /// Checks the arguments, finds the positioning and moves the pointer.
+    fn prepare_access(
         self: &Arc<File>,
         d: Direction,
-        place: Place,
-        reach: Reach,
+        positioning: Positioning,
+        coordination: Coordination,
         operand: Result<Operand>,
-    ) -> Result<Job> {
-        let window = self.window();
-        let checked = operand.and_then(|operand| self.check(d, place, reach, &window, operand));
-        let etypes = checked.as_ref().map_or(0, |(_, len, _)| len / window.etype_size);
+    ) -> Result<DataAccess> {
+        let file_view = self.file_view();
+        let checked =
+            operand.and_then(|operand| self.check(d, positioning, coordination, &file_view, operand));
+        let etypes = checked.as_ref().map_or(0, |(_, len, _)| len / file_view.etype_size);
         // Ordered access is a meeting of all ranks, so a rank whose arguments are bad comes too.
-        let start = match place {
-            Place::Ordered => self.claim_ordered(etypes)?,
+        let start = match positioning {
+            Positioning::Ordered => self.fetch_add_ordered(etypes)?,
             _ if checked.is_err() => 0,
-            Place::At(offset) => offset,
-            Place::Individual => self.claim_individual(etypes)?,
-            Place::Shared => self.claim_shared(etypes)?,
+            Positioning::At(offset) => offset,
+            Positioning::Individual => self.fetch_add_individual(etypes)?,
+            Positioning::Shared => self.fetch_add_shared(etypes)?,
         };
         let (operand, len, coder) = checked?;
-        let at = window.pos(start)?;
+        let at = file_view.pos(start)?;
         at.checked_add(len).ok_or(Error::Value(
             ErrorKind::Arg,
             "the access ends beyond the largest file",
             start,
         ))?;
         let Operand { buffer, base, datatype, .. } = operand;
-        let task = Task { write: d == Direction::Write, view: window.view.clone(), at, len, buffer };
-        Ok(Job { task, ground: Ground { file: self.clone(), owned: false, coder, base, datatype } })
+        let task = Task { write: d == Direction::Write, view: file_view.view.clone(), at, len, buffer };
+        Ok(DataAccess {
+            task,
+            context: RankContext { file: self.clone(), owned: false, coder, base, datatype },
+        })
     }
 
     fn check(
         &self,
         d: Direction,
-        place: Place,
-        reach: Reach,
-        window: &Window,
+        positioning: Positioning,
+        coordination: Coordination,
+        file_view: &FileView,
         operand: Operand,
-    ) -> Result<(Operand, u64, Coder)> {
+    ) -> Result<(Operand, u64, ValueCoding)> {
         let amode = self.amode();
         if d == Direction::Read && !amode.read {
             return Err(Error::Usage(ErrorKind::Access, "the file was opened for writing only"));
@@ -266,20 +275,20 @@ impl File {
         if d == Direction::Write && !amode.write {
             return Err(Error::Usage(ErrorKind::ReadOnly, "the file was opened for reading only"));
         }
-        if amode.sequential && !matches!(place, Place::Shared | Place::Ordered) {
+        if amode.sequential && !matches!(positioning, Positioning::Shared | Positioning::Ordered) {
             return Err(Error::Usage(
                 ErrorKind::UnsupportedOperation,
                 "a file opened with MPI_MODE_SEQUENTIAL is accessed by its shared pointer only",
             ));
         }
-        if reach == Reach::Collective {
+        if coordination == Coordination::Collective {
             self.no_split()?;
         }
-        if let Place::At(offset) = place {
-            window.pos(offset)?;
+        if let Positioning::At(offset) = positioning {
+            file_view.pos(offset)?;
         }
-        let (operand, len, coder) = self.encode_plan(d, window, operand)?;
-        if len % window.etype_size != 0 {
+        let (operand, len, coder) = self.value_coding(d, file_view, operand)?;
+        if len % file_view.etype_size != 0 {
             return Err(Error::Usage(
                 ErrorKind::Type,
                 "the access is not a whole number of the view's etypes",
@@ -288,18 +297,23 @@ impl File {
         Ok((operand, len, coder))
     }
 
-    /// How the operand's values travel under the window's representation, and how many file bytes they are.
-    fn encode_plan(&self, d: Direction, window: &Window, operand: Operand) -> Result<(Operand, u64, Coder)> {
+    /// How the operand's values travel under the file_view's representation, and how many file bytes they are.
+    fn value_coding(
+        &self,
+        d: Direction,
+        file_view: &FileView,
+        operand: Operand,
+    ) -> Result<(Operand, u64, ValueCoding)> {
         let host = self.host();
         let file_bytes = |size: u64| {
             size.checked_mul(operand.count)
                 .filter(|len| *len <= i64::MAX as u64)
                 .ok_or(Error::Usage(ErrorKind::Count, "the access is larger than the largest file"))
         };
-        match &window.rep {
+        match &file_view.rep {
             Datarep::Native | Datarep::Internal => {
                 let len = operand.buffer.len();
-                Ok((operand, len, Coder::Plain))
+                Ok((operand, len, ValueCoding::Plain))
             }
             Datarep::External32 => {
                 let len = file_bytes(host.external(operand.datatype)?.size())?;
@@ -309,7 +323,7 @@ impl File {
                     ErrorKind::Intern,
                     "two layouts of one datatype differ; please report this with the datatype",
                 ))?;
-                Ok((Operand { buffer, base, datatype, count }, len, Coder::External))
+                Ok((Operand { buffer, base, datatype, count }, len, ValueCoding::External))
             }
             Datarep::User(_, conversion) => {
                 let converts = match d {
@@ -318,41 +332,41 @@ impl File {
                 };
                 if !converts {
                     let len = operand.buffer.len();
-                    return Ok((operand, len, Coder::Plain));
+                    return Ok((operand, len, ValueCoding::Plain));
                 }
-                let len = file_bytes(file_pattern(host, operand.datatype, &window.rep)?.size())?;
+                let len = file_bytes(file_pattern(host, operand.datatype, &file_view.rep)?.size())?;
                 let items = host.typed(operand.datatype)?.elements()?.checked_mul(operand.count);
                 let items = items.ok_or(Error::Usage(ErrorKind::Count, "the access has too many values"))?;
-                Ok((operand, len, Coder::User(conversion.clone(), items)))
+                Ok((operand, len, ValueCoding::User(conversion.clone(), items)))
             }
         }
     }
 }
 
-/// Tells the trace where the access is. In place: an access of a few hundred nanoseconds feels every copy.
+/// Tells the trace where the access is. In positioning: an access of a few hundred nanoseconds feels every copy.
 #[inline]
-fn find(traced: &mut Option<Traced>, job: &Result<Job>) {
-    if let (Some(traced), Ok(job)) = (traced, job) {
-        traced.at(&job.task);
+fn record_position(traced: &mut Option<Traced>, access: &Result<DataAccess>) {
+    if let (Some(traced), Ok(access)) = (traced, access) {
+        traced.at(&access.task);
     }
 }
 
 /// Split accesses are paired by kind, not by offset.
-fn split_kind(place: Place) -> Place {
-    match place {
-        Place::At(_) => Place::At(0),
+fn positioning_kind(positioning: Positioning) -> Positioning {
+    match positioning {
+        Positioning::At(_) => Positioning::At(0),
         other => other,
     }
 }
 
-impl Job {
+impl DataAccess {
     /// Moves the bytes; returns how many bytes of the program's buffer.
     pub fn run(self) -> Result<u64> {
-        let (file, write) = (&self.ground.file, self.task.write);
-        let shipment = self.ground.shipment();
-        let moved = self.ground.run(&self.task, shipment.as_deref())?;
-        if let Some(shipment) = shipment {
-            file.stats.decide(write, shipment.choice.clone());
+        let (file, write) = (&self.context.file, self.task.write);
+        let shipping_session = self.context.shipping_session();
+        let moved = self.context.run(&self.task, shipping_session.as_deref())?;
+        if let Some(shipping_session) = shipping_session {
+            file.stats.decide(write, shipping_session.choice.clone());
         }
         let calls = if write { &file.stats.independent_writes } else { &file.stats.independent_reads };
         calls.add(1);
@@ -377,32 +391,34 @@ impl File {
     }
 }
 
-impl Ground {
+impl RankContext {
     /// Moves the bytes of one access by this rank alone.
-    pub(crate) fn run(&self, task: &Task, shipment: Option<&Shipment>) -> Result<u64> {
+    pub(crate) fn run(&self, task: &Task, shipping_session: Option<&ShippingSession>) -> Result<u64> {
         counted(&self.file.stats, || match task.write {
-            true => self.write(task, shipment),
-            false => self.read(task, shipment),
+            true => self.write(task, shipping_session),
+            false => self.read(task, shipping_session),
         })
     }
 
     /// Data shipping, where it is on and fit for this access.
-    pub(crate) fn shipment(&self) -> Option<Arc<Shipment>> {
-        let fits = matches!(self.coder, Coder::Plain) && !self.file.tuning().atomic;
-        fits.then(|| self.file.shipment()).flatten()
+    pub(crate) fn shipping_session(&self) -> Option<Arc<ShippingSession>> {
+        let fits = matches!(self.coder, ValueCoding::Plain) && !self.file.tuning().atomic;
+        fits.then(|| self.file.shipping_session()).flatten()
     }
 
-    fn read(&self, task: &Task, shipment: Option<&Shipment>) -> Result<u64> {
+    fn read(&self, task: &Task, shipping_session: Option<&ShippingSession>) -> Result<u64> {
         let Task { view, at, len, buffer, .. } = task;
         let tuning = self.file.tuning();
         let storage = self.file.storage()?;
         match &self.coder {
-            Coder::Plain => match shipment {
-                Some(shipment) => Ok(shipment.shipper.read(view, *at, buffer, 0, *len, &tuning)?),
+            ValueCoding::Plain => match shipping_session {
+                Some(shipping_session) => {
+                    Ok(shipping_session.shipper.read(view, *at, buffer, 0, *len, &tuning)?)
+                }
                 None => storage.read(view, *at, buffer, *len, &tuning),
             },
-            Coder::External => convert::read_external(storage, view, *at, *len, buffer, &tuning),
-            Coder::User(conversion, items) => {
+            ValueCoding::External => convert::read_external(storage, view, *at, *len, buffer, &tuning),
+            ValueCoding::User(conversion, items) => {
                 let mut staged = convert::scratch(*len)?;
                 let got = lend(&mut staged, |memory| storage.read(view, *at, memory, *len, &tuning))?;
                 // Values of one access are of one size only where the datatype is; a short read then
@@ -414,17 +430,19 @@ impl Ground {
         }
     }
 
-    fn write(&self, task: &Task, shipment: Option<&Shipment>) -> Result<u64> {
+    fn write(&self, task: &Task, shipping_session: Option<&ShippingSession>) -> Result<u64> {
         let Task { view, at, len, buffer, .. } = task;
         let tuning = self.file.tuning();
         let storage = self.file.storage()?;
         match &self.coder {
-            Coder::Plain => match shipment {
-                Some(shipment) => Ok(shipment.shipper.write(view, *at, buffer, 0, *len, &tuning)?),
+            ValueCoding::Plain => match shipping_session {
+                Some(shipping_session) => {
+                    Ok(shipping_session.shipper.write(view, *at, buffer, 0, *len, &tuning)?)
+                }
                 None => storage.write(view, *at, buffer, *len, &tuning),
             },
-            Coder::External => convert::write_external(storage, view, *at, *len, buffer, &tuning),
-            Coder::User(conversion, items) => {
+            ValueCoding::External => convert::write_external(storage, view, *at, *len, buffer, &tuning),
+            ValueCoding::User(conversion, items) => {
                 let mut staged = convert::scratch(*len)?;
                 conversion
                     .write(self.base, self.datatype, *items, &mut staged)

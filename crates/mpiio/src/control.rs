@@ -9,10 +9,10 @@ use pario_types::{ErrorKind, Offset};
 use crate::datarep::Datarep;
 use crate::error::{Error, Result};
 use crate::file::{File, ViewTypes};
-use crate::open::{UNEQUAL_HINTS, apply_info, common_digest, develop};
-use crate::team::Same;
-use crate::window::{Window, file_pattern};
-use crate::worker::held;
+use crate::file_group::MustMatch;
+use crate::file_view::{FileView, file_pattern};
+use crate::io_thread::held;
+use crate::open::{HINTS_DIFFER, apply_info, common_digest, if_develop};
 
 /// The displacement argument of MPI_File_set_view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,56 +65,58 @@ impl File {
     pub fn set_view(self: &Arc<File>, request: ViewRequest) -> Result<()> {
         let mine = self.prepare_view(request);
         let (extent, rep, holes) = match &mine {
-            Ok((window, ..)) => (window.etype_extent, window.rep.fingerprint(), !window.view.is_contiguous()),
+            Ok((file_view, ..)) => {
+                (file_view.etype_extent, file_view.rep.fingerprint(), !file_view.view.is_contiguous())
+            }
             Err(_) => (0, 0, false),
         };
         let hints = match &mine {
-            Ok((_, _, info)) => develop(|| self.digest_with(info)),
+            Ok((_, _, info)) => if_develop(|| self.digest_with(info)),
             Err(_) => 0,
         };
         let same = [
-            Same(hints, UNEQUAL_HINTS),
-            Same(extent as u64, "the etype's extent of MPI_File_set_view differs between ranks"),
-            Same(rep, "the data representation of MPI_File_set_view differs between ranks"),
+            MustMatch(hints, HINTS_DIFFER),
+            MustMatch(extent as u64, "the etype's extent of MPI_File_set_view differs between ranks"),
+            MustMatch(rep, "the data representation of MPI_File_set_view differs between ranks"),
         ];
-        let reships = mine.as_ref().is_ok_and(|(_, _, info)| self.reships_for(info));
+        let restart = mine.as_ref().is_ok_and(|(_, _, info)| self.shipping_changes_with(info));
         let mut most =
-            [u64::from(holes && self.amode().write), u64::from(self.shared.touched()), u64::from(reships)];
-        let (window, given, info) = self.team.agree_on(mine, &same, &mut most)?;
+            [u64::from(holes && self.amode().write), u64::from(self.shared.touched()), u64::from(restart)];
+        let (file_view, given, info) = self.group.agree_on(mine, &same, &mut most)?;
         let host = self.host();
         let types =
             ViewTypes { etype: host.own_type(given.etype)?, filetype: host.own_type(given.filetype)? };
-        self.team.share_view(&window.view)?;
-        self.replace_window(window);
+        self.group.share_view(&file_view.view)?;
+        self.set_file_view(file_view);
         let old = std::mem::replace(&mut *held(&self.types), types);
         host.release_type(old.etype)?;
         host.release_type(old.filetype)?;
-        self.change_hints(|hints| apply_info(hints, &info, self.team.rank == 0));
-        self.heed_ranges(&info);
+        self.change_hints(|hints| apply_info(hints, &info, self.group.rank == 0));
+        self.apply_prefetch_info(&info);
         self.retune(|now| Tuning { peers_sieve: most[0] > 0, ..now });
         if most[2] > 0 {
-            self.reship()?;
+            self.restart_shipping()?;
         }
         self.restart_shared(most[1] > 0)
     }
 
     /// Checks this rank's arguments and compiles the view; changes nothing.
     #[allow(clippy::type_complexity, reason = "used once, taken apart at once")]
-    fn prepare_view(&self, request: ViewRequest) -> Result<(Window, ViewTypes, Vec<(String, String)>)> {
+    fn prepare_view(&self, request: ViewRequest) -> Result<(FileView, ViewTypes, Vec<(String, String)>)> {
         let disp = self.displacement(request.disp)?;
         let (etype, filetype) = (request.etype?, request.filetype?);
         let rep = Datarep::named(&request.datarep?)?;
         self.no_split()?;
-        let window = Window::new(self.host(), disp, etype, filetype, rep, self.amode().write)?;
-        Ok((window, ViewTypes { etype, filetype }, request.info?))
+        let file_view = FileView::new(self.host(), disp, etype, filetype, rep, self.amode().write)?;
+        Ok((file_view, ViewTypes { etype, filetype }, request.info?))
     }
 
     fn displacement(&self, disp: Displacement) -> Result<Offset> {
         match (disp, self.amode().sequential) {
             (Displacement::Current, true) => {
-                let window = self.window();
-                let at = window.pos(self.shared_position()?)?;
-                Ok(window.view.select(at).unwrap_or(window.disp))
+                let file_view = self.file_view();
+                let at = file_view.pos(self.shared_position()?)?;
+                Ok(file_view.view.select(at).unwrap_or(file_view.disp))
             }
             (Displacement::Bytes(_), true) => Err(Error::Usage(
                 ErrorKind::Arg,
@@ -136,7 +138,7 @@ impl File {
             self.shared.rebase_untouched();
             return Ok(());
         }
-        self.team.first_does(|| {
+        self.group.root_bcast(|| {
             self.shared.store(0)?;
             Ok([])
         })?;
@@ -145,26 +147,26 @@ impl File {
 
     /// The view in force; derived datatypes are new ones that the caller frees.
     pub fn view(&self) -> Result<ViewInForce> {
-        let window = self.window();
+        let file_view = self.file_view();
         let types = held(&self.types);
         Ok(ViewInForce {
-            disp: window.disp.0 as i64,
+            disp: file_view.disp.0 as i64,
             etype: self.host().own_type(types.etype)?,
             filetype: self.host().own_type(types.filetype)?,
-            datarep: window.rep.name().to_string(),
+            datarep: file_view.rep.name().to_string(),
         })
     }
 
     /// The extent of a datatype in this file's representation.
     pub fn type_extent(&self, datatype: TypeHandle) -> Result<i64> {
-        Ok(file_pattern(self.host(), datatype, &self.window().rep)?.extent())
+        Ok(file_pattern(self.host(), datatype, &self.file_view().rep)?.extent())
     }
 
     /// Moves the individual pointer.
     pub fn seek(&self, offset: i64, whence: Whence) -> Result<()> {
         self.not_sequential("a file opened with MPI_MODE_SEQUENTIAL cannot be sought")?;
-        let target = self.target(offset, whence, || Ok(self.individual()))?;
-        self.set_individual(target);
+        let target = self.target(offset, whence, || Ok(self.individual_pointer()))?;
+        self.set_individual_pointer(target);
         Ok(())
     }
 
@@ -173,11 +175,11 @@ impl File {
         let code = whence.as_ref().map_or(0, |w| *w as u64);
         let mine = self.not_sequential("a file opened with MPI_MODE_SEQUENTIAL cannot be sought").and(whence);
         let same = [
-            Same(offset as u64, "the offset of MPI_File_seek_shared differs between ranks"),
-            Same(code, "the whence of MPI_File_seek_shared differs between ranks"),
+            MustMatch(offset as u64, "the offset of MPI_File_seek_shared differs between ranks"),
+            MustMatch(code, "the whence of MPI_File_seek_shared differs between ranks"),
         ];
-        let whence = self.team.agree_on(mine, &same, &mut [])?;
-        self.team.first_does(|| {
+        let whence = self.group.agree_on(mine, &same, &mut [])?;
+        self.group.root_bcast(|| {
             let target = self.target(offset, whence, || self.shared_position())?;
             self.shared.store(target as u64)?;
             Ok([])
@@ -189,7 +191,7 @@ impl File {
         let base = match whence {
             Whence::Set => 0,
             Whence::Current => current()?,
-            Whence::End => self.window().end(self.storage()?.size()?),
+            Whence::End => self.file_view().end(self.storage()?.size()?),
         };
         base.checked_add(offset).filter(|target| *target >= 0).ok_or(Error::Value(
             ErrorKind::Arg,
@@ -201,7 +203,7 @@ impl File {
     /// The individual pointer, in etypes.
     pub fn position(&self) -> Result<i64> {
         self.not_sequential("a file opened with MPI_MODE_SEQUENTIAL has no individual pointer")?;
-        Ok(self.individual())
+        Ok(self.individual_pointer())
     }
 
     /// The shared pointer, in etypes, for MPI_File_get_position_shared.
@@ -217,9 +219,9 @@ impl File {
 
     /// The absolute byte in the file of an offset in the view.
     pub fn byte_offset(&self, etypes: i64) -> Result<i64> {
-        let window = self.window();
-        let at = window.pos(etypes)?;
-        Ok(window.view.select(at).unwrap_or(window.disp).0 as i64)
+        let file_view = self.file_view();
+        let at = file_view.pos(etypes)?;
+        Ok(file_view.view.select(at).unwrap_or(file_view.disp).0 as i64)
     }
 
     fn not_sequential(&self, text: &'static str) -> Result<()> {
@@ -262,12 +264,12 @@ impl File {
                 u64::try_from(size)
                     .map_err(|_| Error::Value(ErrorKind::Arg, "the size must not be negative", size)),
             );
-        let size = self.team.agree_on(mine, &[Same(size as u64, unequal)], &mut [])?;
-        if self.collective().tier.is_some() {
+        let size = self.group.agree_on(mine, &[MustMatch(size as u64, unequal)], &mut [])?;
+        if self.collective().cache.is_some() {
             let ready = self.opened().map_or(Ok(()), |storage| storage.prepare_resize(size));
-            self.team.agree(ready)?;
+            self.group.agree(ready)?;
         }
-        self.team.first_does(|| {
+        self.group.root_bcast(|| {
             change(size)?;
             Ok([])
         })?;
@@ -277,13 +279,13 @@ impl File {
     /// Forces everything that this rank wrote to storage. Collective; a failure on any rank is known to all.
     pub fn sync(&self) -> Result<()> {
         self.quiesce();
-        self.meet_if_shipped()?;
-        let mine = self.no_split().and(self.take_late_error()).and_then(|()| match self.amode().write {
+        self.barrier_if_shipping()?;
+        let mine = self.no_split().and(self.take_deferred_error()).and_then(|()| match self.amode().write {
             true => self.sync_mine(),
             // Allowed on a file opened for reading, where there is nothing to force.
             false => Ok(()),
         });
-        self.team.agree(mine)
+        self.group.agree(mine)
     }
 
     /// Forces what this rank wrote to storage, if it has the file open at all.
@@ -296,32 +298,32 @@ impl File {
 
     /// Turns atomic mode on or off. Collective, with equal flags.
     pub fn set_atomicity(&self, on: bool) -> Result<()> {
-        let same = [Same(u64::from(on), "the flag of MPI_File_set_atomicity differs between ranks")];
-        self.team.agree_on(Ok(()), &same, &mut [])?;
+        let same = [MustMatch(u64::from(on), "the flag of MPI_File_set_atomicity differs between ranks")];
+        self.group.agree_on(Ok(()), &same, &mut [])?;
         self.retune(|now| Tuning { atomic: on, ..now });
         // Agents that have the whole file locked would be in the way of the locks of atomic mode.
-        let differs = self.hints(|hints| self.shipping_differs(hints));
-        if differs { self.reship() } else { Ok(()) }
+        let differs = self.hints(|hints| self.shipping_changes(hints));
+        if differs { self.restart_shipping() } else { Ok(()) }
     }
 
     /// Takes hints. Collective.
     pub fn set_info(&self, info: Result<Vec<(String, String)>>) -> Result<()> {
-        let digest = info.as_ref().map_or(0, |info| develop(|| self.digest_with(info)));
-        let mut reships = [u64::from(info.as_ref().is_ok_and(|info| self.reships_for(info)))];
-        let info = self.team.agree_on(info, &[Same(digest, UNEQUAL_HINTS)], &mut reships)?;
-        self.change_hints(|hints| apply_info(hints, &info, self.team.rank == 0));
-        self.heed_ranges(&info);
-        if reships[0] > 0 { self.reship() } else { Ok(()) }
+        let digest = info.as_ref().map_or(0, |info| if_develop(|| self.digest_with(info)));
+        let mut restart = [u64::from(info.as_ref().is_ok_and(|info| self.shipping_changes_with(info)))];
+        let info = self.group.agree_on(info, &[MustMatch(digest, HINTS_DIFFER)], &mut restart)?;
+        self.change_hints(|hints| apply_info(hints, &info, self.group.rank == 0));
+        self.apply_prefetch_info(&info);
+        if restart[0] > 0 { self.restart_shipping() } else { Ok(()) }
     }
 
     /// Whether data shipping would change with these hints.
-    fn reships_for(&self, info: &[(String, String)]) -> bool {
+    fn shipping_changes_with(&self, info: &[(String, String)]) -> bool {
         if info.is_empty() {
             return false;
         }
         let mut hints = self.hints(Clone::clone);
         apply_info(&mut hints, info, false);
-        self.shipping_differs(&hints)
+        self.shipping_changes(&hints)
     }
 
     /// A digest of the common hints as they would be with these.

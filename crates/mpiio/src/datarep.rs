@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 ///
 /// An `Err` holds the error code that the program's function returned. The functions may call MPI, so they
 /// run only on the thread that made the MPI call.
-pub trait Conversion: Send + Sync {
+pub trait ConversionFunctions: Send + Sync {
     /// Bytes that one item of a predefined datatype takes in the file.
     fn extent(&self, predefined: TypeHandle) -> std::result::Result<i64, i32>;
     /// Whether values have to be converted when they are read; else they are native.
@@ -50,17 +50,17 @@ pub enum Datarep {
     /// The standard's portable representation.
     External32,
     /// One that the program registered, with its name.
-    User(String, Arc<dyn Conversion>),
+    User(String, Arc<dyn ConversionFunctions>),
 }
 
-static REGISTERED: RwLock<BTreeMap<String, Arc<dyn Conversion>>> = RwLock::new(BTreeMap::new());
+static REGISTERED: RwLock<BTreeMap<String, Arc<dyn ConversionFunctions>>> = RwLock::new(BTreeMap::new());
 
 /// The longest name (MPI_MAX_DATAREP_STRING is 128 with every host, the final zero included).
-const LONGEST_NAME: usize = 127;
+const MAX_NAME: usize = 127;
 
 /// Registers a representation for the rest of the program's life.
-pub fn register(name: &str, conversion: Arc<dyn Conversion>) -> Result<()> {
-    if name.is_empty() || name.len() > LONGEST_NAME {
+pub fn register(name: &str, conversion: Arc<dyn ConversionFunctions>) -> Result<()> {
+    if name.is_empty() || name.len() > MAX_NAME {
         return Err(Error::Usage(ErrorKind::Arg, "a data representation's name has 1 to 127 bytes"));
     }
     let mut registered = REGISTERED.write().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     struct Nothing;
-    impl Conversion for Nothing {
+    impl ConversionFunctions for Nothing {
         fn extent(&self, _: TypeHandle) -> std::result::Result<i64, i32> {
             Ok(1)
         }

@@ -7,7 +7,7 @@ use pario_hints::{Complaint, Hints};
 use pario_posix::{FileSystem, FsKind, Striping, node};
 use pario_trace::{Setup, StatsTo};
 
-use crate::job;
+use crate::launcher;
 
 /// What the environment says.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct Env {
     /// `PARIO_VERBOSE=1`: print a line for every call that fails.
     pub verbose: bool,
     hints: Hints,
-    complaints: Vec<String>,
+    warnings: Vec<String>,
 }
 
 /// The environment of this process.
@@ -53,33 +53,32 @@ impl Env {
     fn read(var: &dyn Fn(&str) -> Option<String>) -> Env {
         let on = |name| var(name).is_some_and(|value| !matches!(value.as_str(), "" | "0"));
         let set = |name: &str| var(name).filter(|value| !value.is_empty());
-        let mut complaints = Vec::new();
+        let mut warnings = Vec::new();
         let source = pario_hints::hint_file(var);
         let text = match std::fs::read(&source.path) {
             Ok(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
             Err(_) if source.variable.is_none() => None,
             Err(e) => {
                 let variable = source.variable.unwrap_or_default();
-                complaints
-                    .push(format!("hint file {} (named by {variable}) cannot be read: {e}", source.path));
+                warnings.push(format!("hint file {} (named by {variable}) cannot be read: {e}", source.path));
                 None
             }
         };
         let (hints, found) = pario_hints::load(var, text.as_deref());
-        complaints.extend(found.iter().map(Complaint::to_string));
+        warnings.extend(found.iter().map(Complaint::to_string));
         let stats = StatsTo::parse(&var("PARIO_STATS").unwrap_or_default()).unwrap_or_else(|refused| {
-            complaints.push(refused.to_string());
+            warnings.push(refused.to_string());
             StatsTo::Off
         });
         let trace = Setup::parse(&var("PARIO_TRACE").unwrap_or_default()).unwrap_or_else(|refused| {
-            complaints.push(refused.to_string());
+            warnings.push(refused.to_string());
             None
         });
         let trace = trace.map(|setup| Setup { job: var("PARIO_JOB").unwrap_or_default(), ..setup });
         let pretend = var("PARIO_PRETEND_FS").and_then(|text| {
-            let found = pretended(&text);
+            let found = parse_pretended_fs(&text);
             if found.is_none() {
-                complaints.push(format!("PARIO_PRETEND_FS={text} is not understood"));
+                warnings.push(format!("PARIO_PRETEND_FS={text} is not understood"));
             }
             found
         });
@@ -95,12 +94,12 @@ impl Env {
             registry: set("PARIO_HOME")
                 .map(PathBuf::from)
                 .or_else(|| Some(PathBuf::from(set("HOME")?).join(".pario"))),
-            program: job::name(&set).map(|job| digest(0, &job)),
+            program: launcher::job_name(&set).map(|job| digest(0, &job)),
             plan: set("PARIO_PLAN").map(PathBuf::from),
             place: var("PARIO_PLACE").unwrap_or_default(),
             verbose: on("PARIO_VERBOSE"),
             hints,
-            complaints,
+            warnings,
         }
     }
 
@@ -132,9 +131,9 @@ impl Env {
     }
 
     /// Says once what is wrong with the hints of the environment.
-    pub(crate) fn complain_once(&self) {
+    pub(crate) fn warn_once(&self) {
         static SAID: Once = Once::new();
-        SAID.call_once(|| self.complaints.iter().for_each(|line| say(line)));
+        SAID.call_once(|| self.warnings.iter().for_each(|line| warn(line)));
     }
 }
 
@@ -144,7 +143,7 @@ fn digest(seed: u64, text: &str) -> u64 {
 }
 
 /// The file system that a test asks to pretend.
-fn pretended(text: &str) -> Option<FileSystem> {
+fn parse_pretended_fs(text: &str) -> Option<FileSystem> {
     let mut parts = text.split(',');
     let kind = match parts.next()? {
         "lustre" => FsKind::Lustre,
@@ -167,7 +166,7 @@ fn pretended(text: &str) -> Option<FileSystem> {
 }
 
 /// One line to the user.
-pub fn say(line: &str) {
+pub fn warn(line: &str) {
     eprintln!("pario: {line}");
 }
 
@@ -186,8 +185,8 @@ mod tests {
         });
         assert!(env.stats == StatsTo::Text && !env.verbose && !env.disable && !env.develop);
         assert_eq!(env.hints().ind_rd_buffer_size(), 1 << 20);
-        assert_eq!(env.complaints.len(), 2, "{:?}", env.complaints);
-        assert!(env.complaints[0].contains("/no/such/file"));
-        assert!(env.complaints[1].contains("cb_buffer_size") && env.complaints[1].contains("64Q"));
+        assert_eq!(env.warnings.len(), 2, "{:?}", env.warnings);
+        assert!(env.warnings[0].contains("/no/such/file"));
+        assert!(env.warnings[1].contains("cb_buffer_size") && env.warnings[1].contains("64Q"));
     }
 }

@@ -28,14 +28,14 @@ pub enum Error {
     /// Data shipping failed.
     Shipping(pario_data_shipping::Error),
     /// This rank's part was fine; that of another rank of the same collective call was not.
-    Elsewhere {
+    OtherRank {
         /// Which rank of the file's communicator.
         rank: u32,
         /// What failed there.
         kind: ErrorKind,
     },
     /// An earlier nonblocking access on this file failed with this kind.
-    Late(ErrorKind),
+    Deferred(ErrorKind),
 }
 
 impl Error {
@@ -50,7 +50,7 @@ impl Error {
             Error::Convert(_) | Error::UserFunction(_) => ErrorKind::Conversion,
             Error::Counter(e) => e.kind(),
             Error::Shipping(e) => e.kind(),
-            Error::Elsewhere { kind, .. } | Error::Late(kind) => *kind,
+            Error::OtherRank { kind, .. } | Error::Deferred(kind) => *kind,
         }
     }
 }
@@ -91,10 +91,12 @@ impl fmt::Display for Error {
             }
             Error::Counter(e) => e.fmt(f),
             Error::Shipping(e) => e.fmt(f),
-            Error::Elsewhere { rank, kind } => {
+            Error::OtherRank { rank, kind } => {
                 write!(f, "rank {rank} of this collective call failed ({kind:?}); its own message says why")
             }
-            Error::Late(kind) => write!(f, "an earlier nonblocking access to this file failed ({kind:?})"),
+            Error::Deferred(kind) => {
+                write!(f, "an earlier nonblocking access to this file failed ({kind:?})")
+            }
         }
     }
 }

@@ -14,28 +14,28 @@ use pario_trace::{FileId, FileStats};
 use pario_two_phase::Costs;
 use pario_types::ErrorKind;
 
-use crate::access::{Direction, Place};
+use crate::access::{Direction, Positioning};
 use crate::amode::Amode;
-use crate::busy::{Busy, UnderWay};
+use crate::client_cache::ClientCache;
+use crate::data_shipping::ShippingSession;
 use crate::error::{Error, Result};
-use crate::name::Name;
-use crate::ranges::Ready;
-use crate::settings::{Collective, Facts};
-use crate::shipment::Shipment;
+use crate::file_group::FileGroup;
+use crate::file_name::FileName;
+use crate::file_view::FileView;
+use crate::in_flight::{InFlight, InFlightGuard};
+use crate::io_thread::{Completion, held};
+use crate::prefetch_hints::PrefetchedRanges;
+use crate::settings::{CollectiveSettings, StorageFacts};
 use crate::storage::Storage;
-use crate::team::Team;
-use crate::tier::Tiered;
-use crate::window::Window;
-use crate::worker::{Ticket, held};
 
 /// An open file, as one rank has it.
 pub struct File {
-    pub(crate) team: Arc<Team>,
+    pub(crate) group: Arc<FileGroup>,
     amode: Amode,
     raw_amode: i32,
     pub(crate) path: PathBuf,
-    storage: Lazy,
-    window: RwLock<Arc<Window>>,
+    storage: LazyStorage,
+    file_view: RwLock<Arc<FileView>>,
     pub(crate) types: Mutex<ViewTypes>,
     /// The individual file pointer, in etypes.
     pointer: Mutex<i64>,
@@ -43,18 +43,18 @@ pub struct File {
     hints: RwLock<Hints>,
     /// What steers an access now: made of hints, view and atomic mode whenever one of them changes.
     tuning: RwLock<Tuning>,
-    facts: Facts,
-    collective: RwLock<Arc<Collective>>,
+    facts: StorageFacts,
+    collective: RwLock<Arc<CollectiveSettings>>,
     /// What collective accesses have cost.
     pub(crate) costs: Mutex<Costs>,
-    pub(crate) shipping: Mutex<Option<Arc<Shipment>>>,
-    pub(crate) ready: Ready,
+    pub(crate) shipping: Mutex<Option<Arc<ShippingSession>>>,
+    pub(crate) ready: PrefetchedRanges,
     pub(crate) stats: FileStats,
     pub(crate) trace_id: FileId,
     split: Mutex<Option<Split>>,
-    late: Mutex<Option<ErrorKind>>,
-    busy: Arc<Busy>,
-    edge: AtomicUsize,
+    deferred: Mutex<Option<ErrorKind>>,
+    in_flight: Arc<InFlight>,
+    error_handler: AtomicUsize,
 }
 
 /// The datatypes of the view in force, kept for MPI_File_get_view. Derived ones are ours to free.
@@ -66,20 +66,20 @@ pub(crate) struct ViewTypes {
 /// A split collective access under way.
 pub(crate) struct Split {
     pub direction: Direction,
-    pub place: Place,
+    pub positioning: Positioning,
     pub base: usize,
-    pub ticket: Arc<Ticket>,
+    pub ticket: Arc<Completion>,
 }
 
 /// What [`File::new`] needs.
 pub(crate) struct Parts {
-    pub team: Arc<Team>,
+    pub group: Arc<FileGroup>,
     pub amode: Amode,
     pub raw_amode: i32,
     pub path: PathBuf,
-    pub storage: Lazy,
-    pub facts: Facts,
-    pub collective: Arc<Collective>,
+    pub storage: LazyStorage,
+    pub facts: StorageFacts,
+    pub collective: Arc<CollectiveSettings>,
     pub shared: SharedCounter,
     pub hints: Hints,
     /// Where the individual pointer starts.
@@ -88,39 +88,39 @@ pub(crate) struct Parts {
 
 impl File {
     pub(crate) fn new(parts: Parts) -> File {
-        let byte = parts.team.host.byte();
-        let sole = parts.team.size == 1 && parts.amode.unique_open;
-        let stagger = (parts.team.rank, parts.team.size);
+        let byte = parts.group.host.byte();
+        let sole = parts.group.size == 1 && parts.amode.unique_open;
+        let stagger = (parts.group.rank, parts.group.size);
         let tuning = Tuning { atomic: false, sole, peers_sieve: false, stagger, ..by_hints(&parts.hints) };
         File {
             facts: parts.facts,
             collective: RwLock::new(parts.collective),
             costs: Mutex::default(),
             shipping: Mutex::new(None),
-            ready: Ready::default(),
+            ready: PrefetchedRanges::default(),
             stats: FileStats::default(),
             trace_id: FileId::new(&parts.path),
-            team: parts.team,
+            group: parts.group,
             amode: parts.amode,
             raw_amode: parts.raw_amode,
             path: parts.path,
             storage: parts.storage,
-            window: RwLock::new(Arc::new(Window::bytes())),
+            file_view: RwLock::new(Arc::new(FileView::bytes())),
             types: Mutex::new(ViewTypes { etype: byte, filetype: byte }),
             pointer: Mutex::new(parts.start),
             shared: parts.shared,
             hints: RwLock::new(parts.hints),
             tuning: RwLock::new(tuning),
             split: Mutex::new(None),
-            late: Mutex::new(None),
-            busy: Arc::default(),
-            edge: AtomicUsize::new(0),
+            deferred: Mutex::new(None),
+            in_flight: Arc::default(),
+            error_handler: AtomicUsize::new(0),
         }
     }
 
-    /// A word for the C edge, which keeps the file's error handler in it.
-    pub fn edge_word(&self) -> &AtomicUsize {
-        &self.edge
+    /// A word for the C error_handler, which keeps the file's error handler in it.
+    pub fn error_handler_word(&self) -> &AtomicUsize {
+        &self.error_handler
     }
 
     /// The file's name in traces.
@@ -140,11 +140,11 @@ impl File {
 
     /// The communicator of the file's ranks, for its group.
     pub fn comm(&self) -> pario_mpi_host::Comm {
-        self.team.comm()
+        self.group.comm()
     }
 
     pub(crate) fn host(&self) -> &'static Host {
-        self.team.host
+        self.group.host
     }
 
     pub(crate) fn amode(&self) -> Amode {
@@ -167,26 +167,26 @@ impl File {
     }
 
     /// What it is called.
-    pub(crate) fn name(&self) -> &Name {
+    pub(crate) fn name(&self) -> &FileName {
         &self.storage.name
     }
 
     /// What is known about the file system.
-    pub(crate) fn facts(&self) -> Facts {
+    pub(crate) fn facts(&self) -> StorageFacts {
         self.facts
     }
 
     /// How collective accesses are done now.
-    pub(crate) fn collective(&self) -> Arc<Collective> {
+    pub(crate) fn collective(&self) -> Arc<CollectiveSettings> {
         self.collective.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
-    pub(crate) fn window(&self) -> Arc<Window> {
-        self.window.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    pub(crate) fn file_view(&self) -> Arc<FileView> {
+        self.file_view.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
-    pub(crate) fn replace_window(&self, window: Window) {
-        *self.window.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(window);
+    pub(crate) fn set_file_view(&self, file_view: FileView) {
+        *self.file_view.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(file_view);
         *held(&self.pointer) = 0;
     }
 
@@ -198,7 +198,7 @@ impl File {
         let mut hints = self.hints.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         f(&mut hints);
         let Tuning { read_buffer, write_buffer, sieve_read, sieve_write, .. } = by_hints(&hints);
-        let collective = Arc::new(Collective::new(&hints, &self.facts, &self.team));
+        let collective = Arc::new(CollectiveSettings::new(&hints, &self.facts, &self.group));
         *self.collective.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = collective;
         drop(hints);
         self.retune(|now| Tuning { read_buffer, write_buffer, sieve_read, sieve_write, ..now });
@@ -221,16 +221,16 @@ impl File {
     }
 
     /// The individual pointer, in etypes.
-    pub(crate) fn individual(&self) -> i64 {
+    pub(crate) fn individual_pointer(&self) -> i64 {
         *held(&self.pointer)
     }
 
-    pub(crate) fn set_individual(&self, etypes: i64) {
+    pub(crate) fn set_individual_pointer(&self, etypes: i64) {
         *held(&self.pointer) = etypes;
     }
 
     /// Returns the individual pointer and moves it on.
-    pub(crate) fn claim_individual(&self, etypes: u64) -> Result<i64> {
+    pub(crate) fn fetch_add_individual(&self, etypes: u64) -> Result<i64> {
         let mut pointer = held(&self.pointer);
         let start = *pointer;
         *pointer = start.checked_add_unsigned(etypes).ok_or(BEYOND)?;
@@ -238,16 +238,16 @@ impl File {
     }
 
     /// Returns the shared pointer and moves it on.
-    pub(crate) fn claim_shared(&self, etypes: u64) -> Result<i64> {
+    pub(crate) fn fetch_add_shared(&self, etypes: u64) -> Result<i64> {
         let start = self.shared.fetch_add(etypes)?;
         i64::try_from(start).map_err(|_| BEYOND)
     }
 
     /// Returns where this rank's part starts when all ranks go in order, and moves the shared pointer on by
-    /// the sum. Collective.
-    pub(crate) fn claim_ordered(&self, etypes: u64) -> Result<i64> {
-        let (before, total) = self.team.before_and_total(etypes)?;
-        let [start] = self.team.first_does(|| Ok([self.shared.fetch_add(total)?]))?;
+    /// the sum. CollectiveSettings.
+    pub(crate) fn fetch_add_ordered(&self, etypes: u64) -> Result<i64> {
+        let (before, total) = self.group.exscan_and_sum(etypes)?;
+        let [start] = self.group.root_bcast(|| Ok([self.shared.fetch_add(total)?]))?;
         start.checked_add(before).and_then(|at| i64::try_from(at).ok()).ok_or(BEYOND)
     }
 
@@ -281,31 +281,31 @@ impl File {
     }
 
     /// Keeps the first failure of a nonblocking access for the next sync or close.
-    pub(crate) fn keep_late_error(&self, kind: ErrorKind) {
-        held(&self.late).get_or_insert(kind);
+    pub(crate) fn record_deferred_error(&self, kind: ErrorKind) {
+        held(&self.deferred).get_or_insert(kind);
     }
 
-    pub(crate) fn take_late_error(&self) -> Result<()> {
-        match held(&self.late).take() {
-            Some(kind) => Err(Error::Late(kind)),
+    pub(crate) fn take_deferred_error(&self) -> Result<()> {
+        match held(&self.deferred).take() {
+            Some(kind) => Err(Error::Deferred(kind)),
             None => Ok(()),
         }
     }
 
     /// Counts one access as under way until the guard is dropped.
-    pub(crate) fn under_way(&self) -> UnderWay {
-        self.busy.begin()
+    pub(crate) fn begin_access(&self) -> InFlightGuard {
+        self.in_flight.begin()
     }
 
     /// Waits until no access is under way.
     pub(crate) fn quiesce(&self) {
-        self.busy.wait();
+        self.in_flight.wait();
     }
 }
 
 const BEYOND: Error = Error::Usage(ErrorKind::Arg, "the file pointer would lie beyond the largest file");
 
-/// What the hints say; the rest is the default.
+/// What the hints warn; the rest is the default.
 fn by_hints(hints: &Hints) -> Tuning {
     Tuning {
         read_buffer: hints.ind_rd_buffer_size() as usize,
@@ -324,25 +324,25 @@ fn toggle(hint: pario_hints::Toggle) -> pario_posix::Toggle {
     }
 }
 
-/// A file that may be opened late: a program that promises to make collective calls only does not need it on ranks
+/// A file that may be opened deferred: a program that promises to make collective calls only does not need it on ranks
 /// that are not aggregators.
-pub(crate) struct Lazy {
-    name: Name,
+pub(crate) struct LazyStorage {
+    name: FileName,
     how: How,
-    tier: Option<Arc<Tiered>>,
+    cache: Option<Arc<ClientCache>>,
     start: u32,
     storage: OnceLock<Storage>,
 }
 
-impl Lazy {
+impl LazyStorage {
     pub fn new(
-        name: Name,
+        name: FileName,
         how: How,
         start: u32,
         storage: Option<Storage>,
-        tier: Option<Arc<Tiered>>,
-    ) -> Lazy {
-        let lazy = Lazy { name, how, start, tier, storage: OnceLock::new() };
+        cache: Option<Arc<ClientCache>>,
+    ) -> LazyStorage {
+        let lazy = LazyStorage { name, how, start, cache, storage: OnceLock::new() };
         if let Some(storage) = storage {
             lazy.storage.get_or_init(|| storage);
         }
@@ -354,12 +354,12 @@ impl Lazy {
             return Ok(storage);
         }
         let mut storage = Storage::open(&self.name, &self.how, self.start, None)?;
-        storage.keep(self.tier.clone());
+        storage.set_client_cache(self.cache.clone());
         Ok(self.storage.get_or_init(|| storage))
     }
 
     pub fn is_on_partition(&self) -> bool {
-        matches!(self.name, Name::Partition { .. })
+        matches!(self.name, FileName::Partition { .. })
     }
 
     /// The file if it is open.

@@ -13,7 +13,7 @@ use crate::file::File;
 
 const MARK: usize = 0x5041_5249; // "PARI"
 const MARK_SHIFT: u32 = 32;
-const MOST: usize = 0xffff;
+const MAX_FILES: usize = 0xffff;
 
 struct Slot {
     generation: u16,
@@ -48,7 +48,7 @@ pub fn insert(file: Arc<File>) -> Result<usize> {
     let free = slots.iter().position(|slot| slot.file.is_none());
     let slot = match free {
         Some(slot) => slot,
-        None if slots.len() < MOST => {
+        None if slots.len() < MAX_FILES => {
             slots.push(Slot { generation: 0, file: None });
             slots.len() - 1
         }

@@ -12,17 +12,17 @@ use pario_trace::{FileReport, StatsTo, counters};
 use pario_types::{ErrorKind, ServerId};
 
 use crate::amode::{Amode, AmodeBits};
-use crate::env::{env, say};
+use crate::client_cache::ClientCache;
+use crate::env::{env, warn};
 use crate::error::{Error, Result};
-use crate::file::{File, Lazy, Parts};
+use crate::file::{File, LazyStorage, Parts};
+use crate::file_group::{FileGroup, MustMatch};
+use crate::file_name::FileName;
 use crate::handles;
-use crate::name::Name;
-use crate::placing::{Homes, share_table, table_words};
-use crate::settings::{Collective, Facts, ships};
-use crate::storage::{self, KeptPointer, Storage, counted};
-use crate::team::{Same, Team};
-use crate::tier::Tiered;
-use crate::worker::held;
+use crate::io_thread::held;
+use crate::placement::{HomeServers, share_table, table_words};
+use crate::settings::{CollectiveSettings, StorageFacts, uses_data_shipping};
+use crate::storage::{self, ServerSharedPointer, Storage, counted};
 
 /// What the program asked for in MPI_File_open.
 pub struct OpenRequest {
@@ -36,64 +36,64 @@ pub struct OpenRequest {
     pub info: Result<Vec<(String, String)>>,
 }
 
-/// Opens a file on all ranks of `comm`. Collective; three short meetings: equal arguments, rank 0 has
+/// Opens a file on all ranks of `comm`. CollectiveSettings; three short meetings: equal arguments, rank 0 has
 /// created or opened it, everybody has.
 pub fn open(host: &'static Host, comm: Comm, request: OpenRequest) -> Result<Arc<File>> {
-    let team = Team::join(host, comm)?;
-    match open_with(&team, request) {
+    let group = FileGroup::acquire(host, comm)?;
+    match open_with(&group, request) {
         Ok((parts, ship)) => {
             counters().opens.add(1);
             let file = Arc::new(File::new(parts));
-            file.team.share_view(&file.window().view)?;
-            if ship && let Err(e) = file.reship() {
+            file.group.share_view(&file.file_view().view)?;
+            if ship && let Err(e) = file.restart_shipping() {
                 drop(file.stop_shipping());
-                file.team.clone().leave();
+                file.group.clone().release();
                 return Err(e);
             }
-            file.heed(&file.hints(Clone::clone));
+            file.apply_prefetch_hints(&file.hints(Clone::clone));
             Ok(file)
         }
         Err(e) => {
-            team.leave();
+            group.release();
             Err(e)
         }
     }
 }
 
 /// What the file is made of, and whether some rank wants data shipping.
-fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
+fn open_with(group: &Arc<FileGroup>, request: OpenRequest) -> Result<(Parts, bool)> {
     let raw_amode = request.raw_amode;
     let checked = (|| {
         let amode = request.bits.check()?;
-        let name = Name::parse(&request.name?, env())?;
+        let name = FileName::parse(&request.name?, env())?;
         Ok((amode, name, request.info?))
     })();
     let same = [
-        Same(raw_amode as u32 as u64, "the access mode of MPI_File_open differs between ranks"),
-        Same(
-            develop(|| checked.as_ref().map_or(0, |(_, name, _): &Checked| path_digest(&name.shown()))),
+        MustMatch(raw_amode as u32 as u64, "the access mode of MPI_File_open differs between ranks"),
+        MustMatch(
+            if_develop(|| checked.as_ref().map_or(0, |(_, name, _): &Checked| path_digest(&name.shown()))),
             "the file name of MPI_File_open differs between ranks",
         ),
     ];
     let mut planned = [u64::from(env().plan.is_some())];
-    let (amode, name, info) = team.agree_on(checked, &same, &mut planned)?;
+    let (amode, name, info) = group.agree_on(checked, &same, &mut planned)?;
     let path = name.shown();
-    let on_partition = matches!(name, Name::Partition { .. });
+    let on_partition = matches!(name, FileName::Partition { .. });
 
     let mut hints = env().hints();
     hints.set_filename(&path.to_string_lossy());
-    if team.rank == 0 {
-        env().complain_once();
+    if group.rank == 0 {
+        env().warn_once();
     }
-    apply_info(&mut hints, &info, team.rank == 0);
-    if team.rank == 0 && !on_partition && matches!(hints.strategy(), "client-directed" | "server-directed") {
-        say(&format!(
+    apply_info(&mut hints, &info, group.rank == 0);
+    if group.rank == 0 && !on_partition && matches!(hints.strategy(), "client-directed" | "server-directed") {
+        warn(&format!(
             "hint pario_strategy={}: this needs a partition; on a plain file it means auto",
             hints.strategy()
         ));
     }
-    if team.rank == 0 && hints.strategy() == "client-directed" && hints.tier1() == Toggle::Disable {
-        say("hint pario_strategy=client-directed: with pario_tier1=disable it means two-phase");
+    if group.rank == 0 && hints.strategy() == "client-directed" && hints.tier1() == Toggle::Disable {
+        warn("hint pario_strategy=client-directed: with pario_tier1=disable it means two-phase");
     }
     hints.seal();
 
@@ -107,31 +107,31 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
     };
     let begin = match hints.schedule() {
         "fixed" => 0,
-        "random" => node::random_id().map_or(team.rank, |id| id as u32),
-        _ => team.rank,
+        "random" => node::random_id().map_or(group.rank, |id| id as u32),
+        _ => group.rank,
     };
     let homes = match on_partition && amode.create && planned[0] > 0 {
-        true => Some(Homes::gather(team, &name)?),
+        true => Some(HomeServers::gather(group, &name)?),
         false => None,
     };
     let (mut first, mut pointer) = (None, None);
-    let words = team.first_does(|| {
-        let (striping, word) = (striping(&hints), team.shared_word());
+    let words = group.root_bcast(|| {
+        let (striping, word) = (striping(&hints), group.shared_word());
         let how = How { create: amode.create, exclusive: amode.exclusive, striping, ..how.clone() };
         let table = homes.as_ref().and_then(|homes| homes.table(&name));
         let storage = Storage::open(&name, &how, begin, table)?;
         let refusal = storage.plain().and_then(|plain| plain.striping_outcome().complaint());
         if let Some(line) = refusal {
-            say(&format!("{}: {line}", path.display()));
+            warn(&format!("{}: {line}", path.display()));
         }
         let start = if amode.append { storage.size()? } else { 0 };
         let id = node::random_id().map_err(|_| NO_RANDOM)?;
         word.word().store(0, Ordering::SeqCst);
         let keeper = storage.keeper().unwrap_or_default();
-        if !team.is_on_one_node() {
-            pointer = KeptPointer::make(&name, keeper, id)?;
+        if !group.is_on_one_node() {
+            pointer = ServerSharedPointer::make(&name, keeper, id)?;
         }
-        let [kind, block, stripe, servers] = Facts::of(&storage).words();
+        let [kind, block, stripe, servers] = StorageFacts::of(&storage).encode();
         let kept = storage.retained().unwrap_or(0);
         let [hash_high, hash_low, len] = table_words(&storage);
         first = Some(storage);
@@ -145,14 +145,14 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
     })?;
     let [high, low, start, keeper, kind, block, stripe, servers, kept_high, kept_low, program, table @ ..] =
         words;
-    storage::belong_to(program);
+    storage::join_program(program);
     let id = u128::from(high) << 64 | u128::from(low);
-    let facts = Facts::from_words([kind, block, stripe, servers]);
-    let collective = Collective::new(&hints, &facts, team);
-    if facts.placed && team.size > 1 {
-        share_table(team, &name, table, first.as_ref())?;
+    let facts = StorageFacts::decode([kind, block, stripe, servers]);
+    let collective = CollectiveSettings::new(&hints, &facts, group);
+    if facts.placed && group.size > 1 {
+        share_table(group, &name, table, first.as_ref())?;
     }
-    let later = hints.no_indep_rw() && !collective.write.aggregators.contains(&team.rank);
+    let later = hints.no_indep_rw() && !collective.write.aggregators.contains(&group.rank);
     let mine = match first {
         Some(storage) => Ok(Some(storage)),
         None if later => Ok(None),
@@ -163,8 +163,8 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
         (true, false, false) => Some("is on a partition that has tier 1 switched off"),
         _ => None,
     };
-    if let (0, Some(why)) = (team.rank, refusal) {
-        let asked = |name: &str, value: &str| say(&format!("hint {name}={value}: {} {why}", path.display()));
+    if let (0, Some(why)) = (group.rank, refusal) {
+        let asked = |name: &str, value: &str| warn(&format!("hint {name}={value}: {} {why}", path.display()));
         match (hints.strategy(), hints.tier1()) {
             ("client-directed", _) => asked("pario_strategy", "client-directed"),
             (_, Toggle::Enable) => asked("pario_tier1", "enable"),
@@ -172,42 +172,42 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
         }
     }
     let mine = mine.and_then(|storage| {
-        storage.iter().for_each(|storage| storage.settle_at_home(team));
-        if pointer.is_none() && !team.is_on_one_node() {
-            pointer = KeptPointer::find(&name, ServerId(keeper as u16), id)?;
+        storage.iter().for_each(|storage| storage.read_near_home(group));
+        if pointer.is_none() && !group.is_on_one_node() {
+            pointer = ServerSharedPointer::find(&name, ServerId(keeper as u16), id)?;
         }
         Ok(storage)
     });
-    let same = [Same(develop(|| common_digest(&hints)), UNEQUAL_HINTS)];
+    let same = [MustMatch(if_develop(|| common_digest(&hints)), HINTS_DIFFER)];
     let far = mine.as_ref().is_ok_and(|storage| storage.as_ref().is_some_and(|storage| !storage.is_near()));
-    let mut most = [u64::from(ships(&hints) && team.size > 1), u64::from(far)];
-    let storage = team.agree_on(mine, &same, &mut most)?;
+    let mut most = [u64::from(uses_data_shipping(&hints) && group.size > 1), u64::from(far)];
+    let storage = group.agree_on(mine, &same, &mut most)?;
     let [ship, far] = most;
-    let facts = Facts { near: far == 0, ..facts };
-    let collective = Collective::new(&hints, &facts, team);
-    let tier = collective.tier.map(|tier| {
+    let facts = StorageFacts { near: far == 0, ..facts };
+    let collective = CollectiveSettings::new(&hints, &facts, group);
+    let cache = collective.cache.map(|cache| {
         // Who kept blocks in an earlier open goes on with them, if it is the same processes with the same blocks.
-        let mapping = team.mapping(&collective.write.aggregators, tier.block);
+        let mapping = group.mapping(&collective.write.aggregators, cache.block);
         let first = if kept_low == mapping { kept_high } else { high };
-        Arc::new(Tiered::new(u128::from(first) << 64 | u128::from(mapping), &tier))
+        Arc::new(ClientCache::new(u128::from(first) << 64 | u128::from(mapping), &cache))
     });
     let storage = storage.map(|mut storage| {
-        storage.keep(tier.clone());
+        storage.set_client_cache(cache.clone());
         storage
     });
-    let place = match team.size {
+    let place = match group.size {
         1 => Place::own(),
-        _ if team.is_on_one_node() => Place::Memory(team.shared_word()),
+        _ if group.is_on_one_node() => Place::Memory(group.shared_word()),
         _ => match pointer {
             Some(pointer) => Place::Kept(Box::new(pointer)),
             None => Place::beside(&path, id),
         },
     };
     let parts = Parts {
-        team: team.clone(),
+        group: group.clone(),
         amode,
         raw_amode,
-        storage: Lazy::new(name, how, begin, storage, tier),
+        storage: LazyStorage::new(name, how, begin, storage, cache),
         path,
         facts,
         collective: Arc::new(collective),
@@ -219,17 +219,17 @@ fn open_with(team: &Arc<Team>, request: OpenRequest) -> Result<(Parts, bool)> {
 }
 
 const NO_RANDOM: Error = Error::Usage(ErrorKind::Intern, "/dev/urandom cannot be read");
-pub(crate) const UNEQUAL_HINTS: &str = "hints that must be the same on all ranks differ";
+pub(crate) const HINTS_DIFFER: &str = "hints that must be the same on all ranks differ";
 
-/// How a new file shall be striped, if the hints say anything about it.
+/// How a new file shall be striped, if the hints warn anything about it.
 fn striping(hints: &Hints) -> Option<StripingRequest> {
     let (unit, count, first) = (hints.striping_unit(), hints.striping_factor(), hints.start_iodevice());
     let asked = unit.is_some() || count.is_some() || first.is_some();
     asked.then_some(StripingRequest { unit, count, first })
 }
 
-/// A digest that ranks compare in develop mode only.
-pub(crate) fn develop(digest: impl FnOnce() -> u64) -> u64 {
+/// A digest that ranks compare in if_develop mode only.
+pub(crate) fn if_develop(digest: impl FnOnce() -> u64) -> u64 {
     if env().develop { digest() } else { 0 }
 }
 
@@ -238,7 +238,7 @@ fn path_digest(path: &Path) -> u64 {
 }
 
 /// The arguments of an open, if they are good.
-type Checked = (Amode, Name, Vec<(String, String)>);
+type Checked = (Amode, FileName, Vec<(String, String)>);
 
 /// A digest of the hints in force that must be the same on all ranks.
 pub(crate) fn common_digest(hints: &Hints) -> u64 {
@@ -266,41 +266,41 @@ pub(crate) fn apply_info(hints: &mut Hints, info: &[(String, String)], speak: bo
         if let Outcome::Refused(refusal) = hints.apply(Source::Info, name, value)
             && speak
         {
-            say(&refusal.to_string());
+            warn(&refusal.to_string());
         }
     }
 }
 
-/// Closes the file of a handle, which is invalid afterwards whatever happens. Collective.
+/// Closes the file of a handle, which is invalid afterwards whatever happens. CollectiveSettings.
 pub fn close(handle: usize) -> Result<()> {
     let file = handles::get(handle)?;
     handles::remove(handle);
     // The program had to complete its accesses; should one be left, its bytes are not lost.
     file.quiesce();
     let unfinished = file.take_split(|_| Ok(())).map(|split| split.ticket.take());
-    let met = file.meet_if_shipped();
+    let met = file.barrier_if_shipping();
     let mine = met
-        .and(file.take_late_error())
+        .and(file.take_deferred_error())
         .and(unfinished.unwrap_or(Ok(0)).map(drop))
         .and_then(|()| if file.must_sync_at_close() { file.sync_mine() } else { Ok(()) })
-        .and(file.settle_mine());
+        .and(file.flush_at_close());
     let mut used_pointer = [u64::from(file.shared.touched())];
-    let outcome = file.team.agree_on(mine, &[], &mut used_pointer);
+    let outcome = file.group.agree_on(mine, &[], &mut used_pointer);
     // All ranks have come here, so no agent is needed any more.
     let stopped = file.stop_shipping();
-    let outcome = outcome.and(stopped).and(file.leave_nothing(used_pointer[0] > 0));
+    let outcome = outcome.and(stopped).and(file.clean_up(used_pointer[0] > 0));
     let outcome = outcome.and(file.free_view_types()).and(file.report());
-    file.team.clone().leave();
+    file.group.clone().release();
     outcome
 }
 
 impl File {
     /// At close: what this rank wrote is stored, or it hears why not.
-    fn settle_mine(&self) -> Result<()> {
+    fn flush_at_close(&self) -> Result<()> {
         match self.opened() {
             Some(storage) => {
                 let stays = !self.amode().delete_on_close;
-                counted(&self.stats, || storage.settle(self.amode().write, stays, &self.stats))
+                counted(&self.stats, || storage.close(self.amode().write, stays, &self.stats))
             }
             None => Ok(()),
         }
@@ -310,22 +310,22 @@ impl File {
         self.amode().write && self.hints(Hints::close_sync)
     }
 
-    /// Reports what was done to the file, if the user wants to know. Collective.
+    /// Reports what was done to the file, if the user wants to know. CollectiveSettings.
     fn report(&self) -> Result<()> {
         let to = &env().stats;
         if *to == StatsTo::Off {
             return Ok(());
         }
         let numbers = self.stats.numbers();
-        let (sums, peaks) = match self.team.size {
+        let (sums, peaks) = match self.group.size {
             1 => (numbers.clone(), numbers),
-            _ => self.team.sums_and_peaks(&numbers)?,
+            _ => self.group.reduce_sum_and_max(&numbers)?,
         };
-        if self.team.rank == 0 {
+        if self.group.rank == 0 {
             let path = self.path.to_string_lossy();
-            let report = FileReport::reduced(&path, self.team.size, &sums, &peaks, self.stats.decisions());
+            let report = FileReport::reduced(&path, self.group.size, &sums, &peaks, self.stats.decisions());
             if let Err(e) = to.deliver(&report) {
-                say(&format!("the statistics of {path} cannot be written: {e}"));
+                warn(&format!("the statistics of {path} cannot be written: {e}"));
             }
         }
         Ok(())
@@ -333,12 +333,12 @@ impl File {
 
     /// Removes what the open file left behind, and the file itself if it was to be deleted. All ranks have
     /// stopped using both.
-    fn leave_nothing(&self, pointer_used: bool) -> Result<()> {
+    fn clean_up(&self, pointer_used: bool) -> Result<()> {
         let delete = self.amode().delete_on_close;
         if !pointer_used && !delete {
             return Ok(());
         }
-        self.team.first_does(|| {
+        self.group.root_bcast(|| {
             if pointer_used {
                 self.shared.remove()?;
             }
@@ -359,10 +359,10 @@ impl File {
 
 /// Deletes a file by name. Not collective.
 pub fn delete(name: Result<PathBuf>) -> Result<()> {
-    Storage::delete(&Name::parse(&name?, env())?)
+    Storage::delete(&FileName::parse(&name?, env())?)
 }
 
 /// Waits for everything under way on every open file; for programs that finish without closing.
-pub fn settle_all() {
+pub fn quiesce_all() {
     handles::all().iter().for_each(|file| file.quiesce());
 }

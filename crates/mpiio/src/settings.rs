@@ -8,12 +8,12 @@ use pario_layout::Layout;
 use pario_posix::{FsKind, PrefetchLimits};
 use pario_two_phase::{Guess, Prior, Settings, Strategy};
 
+use crate::file_group::FileGroup;
 use crate::storage::Storage;
-use crate::team::Team;
 
 /// What the ranks have to know alike about the file system; rank 0 tells the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub(crate) struct StorageFacts {
     /// How it keeps writers apart.
     pub protocol: Protocol,
     /// Whether the bytes are in this host's page cache.
@@ -36,12 +36,12 @@ pub(crate) struct Facts {
     pub servers: u32,
 }
 
-impl Facts {
+impl StorageFacts {
     /// Of an open file.
-    pub fn of(storage: &Storage) -> Facts {
+    pub fn of(storage: &Storage) -> StorageFacts {
         let file = match storage {
             Storage::Plain(file) => file,
-            Storage::Partition(on) => return Facts::of_partition(on.file.layout(), on.allows_tier1()),
+            Storage::Partition(on) => return StorageFacts::of_partition(on.file.layout(), on.allows_tier1()),
         };
         let fs = file.filesystem();
         let protocol = match fs.kind {
@@ -50,7 +50,7 @@ impl Facts {
             _ => Protocol::Local,
         };
         let striping = file.striping();
-        Facts {
+        StorageFacts {
             protocol,
             local: fs.is_local(),
             memory: fs.kind == FsKind::Tmpfs,
@@ -64,9 +64,9 @@ impl Facts {
         }
     }
 
-    fn of_partition(layout: &Layout, tier1: bool) -> Facts {
+    fn of_partition(layout: &Layout, tier1: bool) -> StorageFacts {
         let striping = layout.striping();
-        Facts {
+        StorageFacts {
             protocol: Protocol::Servers,
             local: false,
             memory: false,
@@ -85,7 +85,7 @@ impl Facts {
         if self.stripe > 0 { self.stripe } else { self.block }
     }
 
-    pub fn words(self) -> [u64; 4] {
+    pub fn encode(self) -> [u64; 4] {
         let protocol = match self.protocol {
             Protocol::Local => 0,
             Protocol::Servers => 1,
@@ -104,7 +104,7 @@ impl Facts {
         ]
     }
 
-    pub fn from_words([kind, block, stripe, servers]: [u64; 4]) -> Facts {
+    pub fn decode([kind, block, stripe, servers]: [u64; 4]) -> StorageFacts {
         let protocol = match kind & 0xff {
             1 => Protocol::Servers,
             2 => Protocol::Tokens,
@@ -112,7 +112,7 @@ impl Facts {
         };
         let [local, memory, partition, placed, tier1] = [8, 9, 10, 11, 12].map(|bit| kind & 1 << bit != 0);
         let near = false;
-        Facts {
+        StorageFacts {
             protocol,
             local,
             memory,
@@ -128,18 +128,18 @@ impl Facts {
 }
 
 /// The settings of both directions.
-pub(crate) struct Collective {
+pub(crate) struct CollectiveSettings {
     pub read: Arc<Settings>,
     pub write: Arc<Settings>,
     /// The strategy's word where it goes through windows, for reports.
     pub word: &'static str,
     /// How blocks are kept in the ranks' memory, if they are.
-    pub tier: Option<Tier>,
+    pub cache: Option<CacheSettings>,
 }
 
 /// The cache in the ranks' own memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tier {
+pub(crate) struct CacheSettings {
     /// Bytes of each rank.
     pub bytes: u64,
     /// Bytes of a block; block `b` is at aggregator `b mod n`.
@@ -161,45 +161,45 @@ const MEMORY_PIECE_WRITE: u64 = 16 << 10;
 /// Elsewhere every call is a message, so windows pay until pieces are very large.
 const REMOTE_PIECE: u64 = 4 << 20;
 
-impl Collective {
-    pub fn new(hints: &Hints, facts: &Facts, team: &Team) -> Collective {
-        let ships = ships(hints);
-        let tier = tier(hints, facts);
+impl CollectiveSettings {
+    pub fn new(hints: &Hints, facts: &StorageFacts, group: &FileGroup) -> CollectiveSettings {
+        let uses_data_shipping = uses_data_shipping(hints);
+        let cache = cache(hints, facts);
         let direction = |write: bool| {
             let (cb, wish) = match write {
                 true => (hints.cb_write(), hints.fd_partition()),
                 false => (hints.cb_read(), hints.fd_partition_read()),
             };
-            let aggregators = aggregators(hints, facts, team, ships, tier.is_some());
+            let aggregators = aggregators(hints, facts, group, uses_data_shipping, cache.is_some());
             let method = match wish.and_then(Method::from_word) {
-                _ if tier.is_some() || ships && wish.is_none() => Method::StaticCyclic,
+                _ if cache.is_some() || uses_data_shipping && wish.is_none() => Method::StaticCyclic,
                 Some(method) => method,
                 None => auto(facts.protocol, write),
             };
-            let window = hints.cb_buffer_size().min(team.capacity());
+            let window = hints.cb_buffer_size().min(group.capacity());
             let piece = match (write, facts.memory) {
                 (true, true) => MEMORY_PIECE_WRITE,
                 (true, false) => LOCAL_PIECE_WRITE,
                 (false, _) => LOCAL_PIECE_READ,
             };
             Arc::new(Settings {
-                strategy: strategy(hints, cb, ships, facts, tier.is_some()),
+                strategy: strategy(hints, cb, uses_data_shipping, facts, cache.is_some()),
                 method,
-                unit: if ships { shipping_unit(hints, facts) } else { unit(hints, facts) },
+                unit: if uses_data_shipping { shipping_unit(hints, facts) } else { unit(hints, facts) },
                 servers: hints.striping_factor().unwrap_or(facts.servers).max(1),
-                window: if facts.local || tier.is_some() { window.min(LOCAL_WINDOW) } else { window },
+                window: if facts.local || cache.is_some() { window.min(LOCAL_WINDOW) } else { window },
                 aggregators,
                 direct_piece: if facts.local { piece } else { REMOTE_PIECE },
                 one_writer: facts.local,
-                owned: tier.is_some(),
+                owned: cache.is_some(),
             })
         };
-        let word = match (ships, &tier) {
+        let word = match (uses_data_shipping, &cache) {
             (true, _) => "data-shipping",
             (false, Some(_)) => "client-directed",
             (false, None) => "two-phase",
         };
-        Collective { read: direction(false), write: direction(true), word, tier }
+        CollectiveSettings { read: direction(false), write: direction(true), word, cache }
     }
 
     pub fn of(&self, write: bool) -> &Arc<Settings> {
@@ -208,12 +208,12 @@ impl Collective {
 }
 
 /// Whether the ranks' accesses are shipped to agents that own blocks.
-pub(crate) fn ships(hints: &Hints) -> bool {
+pub(crate) fn uses_data_shipping(hints: &Hints) -> bool {
     hints.strategy() == "data-shipping" && !hints.largeblock_io()
 }
 
 /// The agents' blocks: whole blocks of the file system.
-pub(crate) fn shipping_unit(hints: &Hints, facts: &Facts) -> u64 {
+pub(crate) fn shipping_unit(hints: &Hints, facts: &StorageFacts) -> u64 {
     let block = facts.lock_unit();
     hints.io_buffer_size().unwrap_or(16 * block).next_multiple_of(block)
 }
@@ -223,7 +223,7 @@ const LEAST_PREFETCH: u64 = 64 << 10;
 
 /// How far ahead of an agent's reads to prefetch. Unasked, a local file system is left to its own read-ahead: no
 /// gain was measured there.
-pub(crate) fn prefetch(hints: &Hints, facts: &Facts) -> PrefetchLimits {
+pub(crate) fn prefetch(hints: &Hints, facts: &StorageFacts) -> PrefetchLimits {
     let asked = hints.get("pario_max_acc").is_some_and(|(_, source)| source != Source::Default);
     if facts.local && !asked {
         return PrefetchLimits::OFF;
@@ -235,13 +235,13 @@ pub(crate) fn prefetch(hints: &Hints, facts: &Facts) -> PrefetchLimits {
     }
 }
 
-fn unit(hints: &Hints, facts: &Facts) -> u64 {
+fn unit(hints: &Hints, facts: &StorageFacts) -> u64 {
     hints.striping_unit().unwrap_or(facts.lock_unit()).max(1)
 }
 
 /// Whether and how ranks keep blocks of a partition's file: not if they are placed, so that they lie where they are used, and
-/// not if the partition has it switched off. A tier means windows that aggregators own.
-fn tier(hints: &Hints, facts: &Facts) -> Option<Tier> {
+/// not if the partition has it switched off. A cache means windows that aggregators own.
+fn cache(hints: &Hints, facts: &StorageFacts) -> Option<CacheSettings> {
     let wanted = match (hints.strategy(), hints.tier1()) {
         (_, Toggle::Disable) => false,
         ("client-directed", _) | ("auto", Toggle::Enable) => true,
@@ -250,7 +250,7 @@ fn tier(hints: &Hints, facts: &Facts) -> Option<Tier> {
     };
     let (bytes, high, low) = hints.tier1_size();
     let block = facts.stripe.max(1);
-    (facts.partition && facts.tier1 && !facts.placed && wanted).then_some(Tier {
+    (facts.partition && facts.tier1 && !facts.placed && wanted).then_some(CacheSettings {
         bytes: bytes.max(2 * block),
         block,
         high,
@@ -258,7 +258,7 @@ fn tier(hints: &Hints, facts: &Facts) -> Option<Tier> {
     })
 }
 
-/// What the roads to a partition's servers cost about. Measurements soon take the place of these; they only say
+/// What the roads to a partition's servers cost about. Measurements soon take the place of these; they only warn
 /// which road to try first.
 fn prior(near: bool, tiered: bool) -> Prior {
     let guess = |start, byte, piece| Guess { start, byte, piece };
@@ -274,12 +274,18 @@ fn prior(near: bool, tiered: bool) -> Prior {
     }
 }
 
-fn strategy(hints: &Hints, cb: Toggle, ships: bool, facts: &Facts, tiered: bool) -> Strategy {
+fn strategy(
+    hints: &Hints,
+    cb: Toggle,
+    uses_data_shipping: bool,
+    facts: &StorageFacts,
+    tiered: bool,
+) -> Strategy {
     match hints.strategy() {
         "independent" | "server-directed" => Strategy::Direct,
         "two-phase" => Strategy::Windows,
         "client-directed" if facts.partition => Strategy::Windows,
-        "data-shipping" if ships => Strategy::Windows,
+        "data-shipping" if uses_data_shipping => Strategy::Windows,
         "data-shipping" => Strategy::Direct,
         _ => match cb {
             Toggle::Enable => Strategy::Windows,
@@ -294,8 +300,14 @@ fn strategy(hints: &Hints, cb: Toggle, ships: bool, facts: &Facts, tiered: bool)
     }
 }
 
-fn aggregators(hints: &Hints, facts: &Facts, team: &Team, ships: bool, tiered: bool) -> Vec<u32> {
-    if ships && let Some(agents) = agents(hints, team) {
+fn aggregators(
+    hints: &Hints,
+    facts: &StorageFacts,
+    group: &FileGroup,
+    uses_data_shipping: bool,
+    tiered: bool,
+) -> Vec<u32> {
+    if uses_data_shipping && let Some(agents) = agents(hints, group) {
         let mut distinct = agents;
         distinct.sort_unstable();
         distinct.dedup();
@@ -304,7 +316,7 @@ fn aggregators(hints: &Hints, facts: &Facts, team: &Team, ships: bool, tiered: b
     let cb_nodes = hints.cb_nodes();
     let (list, asked) = hints.cb_config_list();
     // Ranks of one node stand in for each other in shared memory, so on a local file system all may.
-    let shared = facts.local || tiered && team.is_on_one_node();
+    let shared = facts.local || tiered && group.is_on_one_node();
     let list = match asked {
         true => list,
         false if cb_nodes.is_some() || shared => "*:*",
@@ -314,12 +326,12 @@ fn aggregators(hints: &Hints, facts: &Facts, team: &Team, ships: bool, tiered: b
     let servers = hints.striping_factor().or((facts.servers > 0).then_some(facts.servers));
     // Who keeps blocks has a lease of them, and does not meet others at a server's locks.
     let servers = if facts.local || tiered { None } else { servers };
-    choose(&team.seating().node_of, &team.names, &Wanted { cb_nodes, config: &config, servers })
+    choose(&group.seating().node_of, &group.names, &Wanted { cb_nodes, config: &config, servers })
 }
 
 /// The agents that the user named, those that exist; `None` if there are none.
-pub(crate) fn agents(hints: &Hints, team: &Team) -> Option<Vec<u32>> {
-    let named: Vec<u32> = hints.agents()?.into_iter().filter(|rank| *rank < team.size).collect();
+pub(crate) fn agents(hints: &Hints, group: &FileGroup) -> Option<Vec<u32>> {
+    let named: Vec<u32> = hints.agents()?.into_iter().filter(|rank| *rank < group.size).collect();
     (!named.is_empty()).then_some(named)
 }
 
@@ -331,7 +343,7 @@ mod tests {
     fn facts_survive_being_told() {
         for protocol in [Protocol::Local, Protocol::Servers, Protocol::Tokens] {
             for (local, memory) in [(true, true), (true, false), (false, false)] {
-                let facts = Facts {
+                let facts = StorageFacts {
                     protocol,
                     local,
                     memory,
@@ -343,7 +355,7 @@ mod tests {
                     stripe: 65536,
                     servers: 7,
                 };
-                assert_eq!(Facts::from_words(facts.words()), facts);
+                assert_eq!(StorageFacts::decode(facts.encode()), facts);
             }
         }
     }

@@ -15,14 +15,14 @@ use pario_trace::FileStats;
 use pario_types::{ErrorKind, Offset, Pos, ServerId};
 use pario_view::View;
 
+use crate::client_cache::ClientCache;
 use crate::env::env;
 use crate::error::{Error, Result};
-use crate::name::Name;
-use crate::placing;
-use crate::remote::Remote;
-use crate::team::Team;
-use crate::tier::Tiered;
-use crate::worker::held;
+use crate::file_group::FileGroup;
+use crate::file_name::FileName;
+use crate::io_thread::held;
+use crate::partition_backing::PartitionBacking;
+use crate::placement;
 
 /// Counts in a file's statistics what is asked of servers in the meantime.
 pub(crate) fn counted<T>(stats: &FileStats, access: impl FnOnce() -> T) -> T {
@@ -39,24 +39,24 @@ pub(crate) fn counted<T>(stats: &FileStats, access: impl FnOnce() -> T) -> T {
 /// An open file's storage.
 pub(crate) enum Storage {
     Plain(Arc<PlainFile>),
-    Partition(OnPartition),
+    Partition(PartitionFile),
 }
 
 /// A file of a partition.
-pub(crate) struct OnPartition {
+pub(crate) struct PartitionFile {
     partition: client::Partition,
     pub file: client::File,
     /// What ranks keep of it in their memory, if they may.
-    tier: Option<Arc<Tiered>>,
+    cache: Option<Arc<ClientCache>>,
 }
 
 impl Storage {
     /// Opens a file, on the file system that a test asks to pretend if it does. Accesses begin with the server at
     /// place `start`, counted round. A new file on a partition is placed by the table.
-    pub fn open(name: &Name, how: &How, start: u32, table: Option<Table>) -> Result<Storage> {
+    pub fn open(name: &FileName, how: &How, start: u32, table: Option<Table>) -> Result<Storage> {
         match name {
-            Name::Plain(path) => Ok(Storage::Plain(Arc::new(open_plain(path, how)?))),
-            Name::Partition { partition, path } => {
+            FileName::Plain(path) => Ok(Storage::Plain(Arc::new(open_plain(path, how)?))),
+            FileName::Partition { partition, path } => {
                 let mut options = client::OpenOptions::new();
                 options
                     .read(how.read)
@@ -77,16 +77,16 @@ impl Storage {
                 let partition = partition_named(partition)?;
                 let file = partition.open(path, &options)?;
                 file.set_start(start);
-                Ok(Storage::Partition(OnPartition { partition, file, tier: None }))
+                Ok(Storage::Partition(PartitionFile { partition, file, cache: None }))
             }
         }
     }
 
     /// Copies of its bytes are read at the home of this rank.
-    pub fn settle_at_home(&self, team: &Team) {
+    pub fn read_near_home(&self, group: &FileGroup) {
         if let Storage::Partition(on) = self
             && on.file.layout().has_copies()
-            && let Some(home) = placing::home(team, &on.partition)
+            && let Some(home) = placement::home_server(group, &on.partition)
         {
             on.file.set_home(home);
         }
@@ -109,10 +109,10 @@ impl Storage {
     }
 
     /// Removes a file.
-    pub fn delete(name: &Name) -> Result<()> {
+    pub fn delete(name: &FileName) -> Result<()> {
         match name {
-            Name::Plain(path) => Ok(pario_posix::delete(path)?),
-            Name::Partition { partition, path } => Ok(partition_named(partition)?.remove_file(path)?),
+            FileName::Plain(path) => Ok(pario_posix::delete(path)?),
+            FileName::Partition { partition, path } => Ok(partition_named(partition)?.remove_file(path)?),
         }
     }
 
@@ -132,7 +132,7 @@ impl Storage {
         }
     }
 
-    /// The team that still keeps blocks of the file, from an earlier open by this process.
+    /// The group that still keeps blocks of the file, from an earlier open by this process.
     pub fn retained(&self) -> Option<u128> {
         match self {
             Storage::Plain(_) => None,
@@ -141,9 +141,9 @@ impl Storage {
     }
 
     /// From now on ranks keep blocks of the file.
-    pub fn keep(&mut self, tier: Option<Arc<Tiered>>) {
+    pub fn set_client_cache(&mut self, cache: Option<Arc<ClientCache>>) {
         if let Storage::Partition(on) = self {
-            on.tier = tier;
+            on.cache = cache;
         }
     }
 
@@ -151,7 +151,7 @@ impl Storage {
     pub fn backing(&self) -> Arc<dyn Backing> {
         match self {
             Storage::Plain(plain) => plain.clone(),
-            Storage::Partition(on) => Arc::new(Remote(on.file.clone())),
+            Storage::Partition(on) => Arc::new(PartitionBacking(on.file.clone())),
         }
     }
 
@@ -184,7 +184,7 @@ impl Storage {
         match self {
             Storage::Plain(plain) => Ok(plain.sync()?),
             Storage::Partition(on) => {
-                on.flush_tier()?;
+                on.flush_cache()?;
                 Ok(on.file.sync()?)
             }
         }
@@ -192,19 +192,19 @@ impl Storage {
 
     /// Before the size changes: what ranks have kept is at the servers, and what lies beyond is forgotten.
     pub fn prepare_resize(&self, size: u64) -> Result<()> {
-        if let Storage::Partition(OnPartition { tier: Some(tier), .. }) = self {
-            tier.flush()?;
-            tier.resize(size);
+        if let Storage::Partition(PartitionFile { cache: Some(cache), .. }) = self {
+            cache.flush()?;
+            cache.resize(size);
         }
         Ok(())
     }
 
     /// At close: what was written is in storage, or somebody hears that it is not. `stays`: the file does.
-    pub fn settle(&self, wrote: bool, stays: bool, stats: &FileStats) -> Result<()> {
+    pub fn close(&self, wrote: bool, stays: bool, stats: &FileStats) -> Result<()> {
         match self {
             Storage::Plain(_) => Ok(()),
             Storage::Partition(on) => {
-                let kept = on.tier.as_ref().map_or(Ok(()), |tier| tier.close(stays, stats));
+                let kept = on.cache.as_ref().map_or(Ok(()), |cache| cache.close(stays, stats));
                 let stored = if wrote { on.file.flush().map_err(Error::from) } else { Ok(()) };
                 kept.and(stored)
             }
@@ -216,7 +216,7 @@ impl Storage {
         match self {
             Storage::Plain(plain) => Ok(plain.read(view, at, buffer, 0, len, tuning)?),
             Storage::Partition(on) => {
-                let got = in_turn(&on.file, view, at, len, false, tuning, || {
+                let got = with_atomic_lock(&on.file, view, at, len, false, tuning, || {
                     Ok(on.file.read_through(view, at, buffer, 0, len)?)
                 })?;
                 Ok(on.read_beyond(view, at, buffer, got, len))
@@ -228,7 +228,7 @@ impl Storage {
     pub fn write(&self, view: &View, at: Pos, buffer: &UserBuffer, len: u64, tuning: &Tuning) -> Result<u64> {
         match self {
             Storage::Plain(plain) => Ok(plain.write(view, at, buffer, 0, len, tuning)?),
-            Storage::Partition(on) => in_turn(&on.file, view, at, len, true, tuning, || {
+            Storage::Partition(on) => with_atomic_lock(&on.file, view, at, len, true, tuning, || {
                 on.file.write_through(view, at, buffer, 0, len)?;
                 Ok(len)
             }),
@@ -250,8 +250,8 @@ impl Storage {
                 }
                 Ok(done)
             }
-            Storage::Partition(on) => match on.tier.as_ref().filter(|_| owned) {
-                Some(tier) => tier.read(&on.partition, &on.file, parts),
+            Storage::Partition(on) => match on.cache.as_ref().filter(|_| owned) {
+                Some(cache) => cache.read(&on.partition, &on.file, parts),
                 None => Ok(on.file.read_vectored_at(parts)?),
             },
         }
@@ -270,8 +270,8 @@ impl Storage {
                 true => Ok(plain.write_locked(Offset(*at), from)?),
                 false => Ok(plain.write_bytes_tuned(Offset(*at), from, tuning)?),
             }),
-            Storage::Partition(on) => match on.tier.as_ref().filter(|_| owned) {
-                Some(tier) => tier.write(&on.partition, &on.file, parts),
+            Storage::Partition(on) => match on.cache.as_ref().filter(|_| owned) {
+                Some(cache) => cache.write(&on.partition, &on.file, parts),
                 None => Ok(on.file.write_vectored_at(parts)?),
             },
         }
@@ -296,25 +296,25 @@ impl Storage {
     }
 
     /// All ranks have written windows up to here.
-    pub fn reached(&self, end: u64) {
-        if let Storage::Partition(OnPartition { tier: Some(tier), .. }) = self {
-            tier.reached(end);
+    pub fn extend_written_end(&self, end: u64) {
+        if let Storage::Partition(PartitionFile { cache: Some(cache), .. }) = self {
+            cache.extend_written_end(end);
         }
     }
 }
 
-impl OnPartition {
+impl PartitionFile {
     /// Whether the partition lets ranks keep blocks in their own memory.
     pub fn allows_tier1(&self) -> bool {
         self.partition.allows_tier1()
     }
 
     fn reach(&self) -> u64 {
-        self.tier.as_ref().map_or(0, |tier| tier.reach())
+        self.cache.as_ref().map_or(0, |cache| cache.reach())
     }
 
-    fn flush_tier(&self) -> Result<()> {
-        self.tier.as_ref().map_or(Ok(()), |tier| tier.flush())
+    fn flush_cache(&self) -> Result<()> {
+        self.cache.as_ref().map_or(Ok(()), |cache| cache.flush())
     }
 
     /// A read that ended at the end of the file as the servers know it goes on with zeros as far as the ranks have
@@ -337,27 +337,27 @@ impl OnPartition {
 }
 
 /// A shared file pointer that a server keeps for ranks on several nodes.
-pub(crate) struct KeptPointer {
+pub(crate) struct ServerSharedPointer {
     counter: client::Counter,
     /// Who made it ends it.
     is_mine: bool,
 }
 
-impl KeptPointer {
+impl ServerSharedPointer {
     /// One that rank 0 has made; `None` for a plain file.
-    pub fn find(name: &Name, server: ServerId, id: u128) -> Result<Option<KeptPointer>> {
+    pub fn find(name: &FileName, server: ServerId, id: u128) -> Result<Option<ServerSharedPointer>> {
         match name {
-            Name::Plain(_) => Ok(None),
-            Name::Partition { partition, .. } => {
+            FileName::Plain(_) => Ok(None),
+            FileName::Partition { partition, .. } => {
                 let counter = partition_named(partition)?.counter(server, id);
-                Ok(Some(KeptPointer { counter, is_mine: false }))
+                Ok(Some(ServerSharedPointer { counter, is_mine: false }))
             }
         }
     }
 
     /// A new one.
-    pub fn make(name: &Name, server: ServerId, id: u128) -> Result<Option<KeptPointer>> {
-        let mut pointer = KeptPointer::find(name, server, id)?;
+    pub fn make(name: &FileName, server: ServerId, id: u128) -> Result<Option<ServerSharedPointer>> {
+        let mut pointer = ServerSharedPointer::find(name, server, id)?;
         if let Some(pointer) = &mut pointer {
             pointer.counter.set(0)?;
             pointer.is_mine = true;
@@ -366,7 +366,7 @@ impl KeptPointer {
     }
 }
 
-impl Keeper for KeptPointer {
+impl Keeper for ServerSharedPointer {
     fn change(&self, change: Change) -> std::result::Result<u64, (ErrorKind, String)> {
         let changed = match change {
             Change::Add(n) => self.counter.add(n),
@@ -376,7 +376,7 @@ impl Keeper for KeptPointer {
     }
 }
 
-impl Drop for KeptPointer {
+impl Drop for ServerSharedPointer {
     /// By then all ranks have closed the file, or could not open it.
     fn drop(&mut self) {
         if self.is_mine {
@@ -387,7 +387,7 @@ impl Drop for KeptPointer {
 }
 
 /// In atomic mode an access has its range for itself, or shared by readers.
-pub(crate) fn in_turn(
+pub(crate) fn with_atomic_lock(
     file: &client::File,
     view: &View,
     at: Pos,
@@ -431,15 +431,15 @@ pub(crate) fn program() -> u64 {
 }
 
 /// This rank opens a file with one of that number; unless it has one, it is of the same program.
-pub(crate) fn belong_to(program: u64) {
+pub(crate) fn join_program(program: u64) {
     PROGRAM.get_or_init(|| env().program.unwrap_or(program));
 }
 
 /// The partition that a file is on.
-pub(crate) fn partition_of(name: &Name) -> Option<Result<client::Partition>> {
+pub(crate) fn partition_of(name: &FileName) -> Option<Result<client::Partition>> {
     match name {
-        Name::Plain(_) => None,
-        Name::Partition { partition, .. } => Some(partition_named(partition)),
+        FileName::Plain(_) => None,
+        FileName::Partition { partition, .. } => Some(partition_named(partition)),
     }
 }
 

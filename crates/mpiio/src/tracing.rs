@@ -15,8 +15,8 @@ use pario_trace::{Actor, Call, FileId, InView, Mode, Moment, Op, PatternId, Reco
 use pario_two_phase::Job as Task;
 use pario_view::{Pattern, ViewHash};
 
-use crate::access::{Direction, Pace, Place, Reach};
-use crate::env::{env, say};
+use crate::access::{Coordination, Direction, Positioning, Synchronism};
+use crate::env::{env, warn};
 use crate::error::{Error, Result};
 
 /// The recorder of this task, if the user asked for one.
@@ -61,7 +61,7 @@ pub fn finish() {
     let of_agents = OF_AGENTS.get().and_then(Option::as_ref);
     for recorder in recorder().into_iter().chain(of_agents) {
         if let Err(e) = recorder.finish() {
-            say(&format!("the trace is incomplete: {e}"));
+            warn(&format!("the trace is incomplete: {e}"));
         }
     }
 }
@@ -112,22 +112,27 @@ struct Viewed {
 impl Traced {
     /// `None` where nothing is traced.
     #[inline]
-    pub fn begin(d: Direction, place: Place, reach: Reach, pace: Pace) -> Option<Traced> {
+    pub fn begin(
+        d: Direction,
+        positioning: Positioning,
+        coordination: Coordination,
+        synchronism: Synchronism,
+    ) -> Option<Traced> {
         let recorder = recorder()?;
         let start = recorder.now();
         let op = if d == Direction::Write { Op::Write } else { Op::Read };
-        let place = match place {
-            Place::At(_) => pario_trace::Place::At,
-            Place::Individual => pario_trace::Place::Individual,
-            Place::Shared => pario_trace::Place::Shared,
-            Place::Ordered => pario_trace::Place::Ordered,
+        let place = match positioning {
+            Positioning::At(_) => pario_trace::Place::At,
+            Positioning::Individual => pario_trace::Place::Individual,
+            Positioning::Shared => pario_trace::Place::Shared,
+            Positioning::Ordered => pario_trace::Place::Ordered,
         };
-        let pace = match pace {
-            Pace::Blocking => pario_trace::Pace::Blocking,
-            Pace::Split => pario_trace::Pace::Split,
-            Pace::Nonblocking => pario_trace::Pace::Nonblocking,
+        let pace = match synchronism {
+            Synchronism::Blocking => pario_trace::Pace::Blocking,
+            Synchronism::Split => pario_trace::Pace::Split,
+            Synchronism::Nonblocking => pario_trace::Pace::Nonblocking,
         };
-        let call = Call { op, place, collective: reach == Reach::Collective, pace };
+        let call = Call { op, place, collective: coordination == Coordination::Collective, pace };
         Some(Traced { recorder, call, start, offset: 0, end: 0, len: 0, view: None })
     }
 
@@ -199,7 +204,7 @@ impl Traced {
 }
 
 /// Patterns that are remembered so that each is written once; beyond these, some are written again.
-const MOST_PATTERNS: usize = 256;
+const MAX_PATTERNS: usize = 256;
 
 /// What stands for a view's pattern in the trace.
 fn pattern(tile: &Pattern) -> Option<Arc<PatternId>> {
@@ -209,7 +214,7 @@ fn pattern(tile: &Pattern) -> Option<Arc<PatternId>> {
         return Some(found.clone());
     }
     let new = Arc::new(PatternId::new(tile.to_bytes())?);
-    if known.len() == MOST_PATTERNS {
+    if known.len() == MAX_PATTERNS {
         known.clear();
     }
     known.insert(tile.hash(), new.clone());
@@ -222,5 +227,5 @@ fn is_echo(error: &Error) -> bool {
         return false;
     }
     let at_agent = matches!(error, Error::Shipping(pario_data_shipping::Error::Agent { .. }));
-    at_agent || matches!(error, Error::Elsewhere { .. } | Error::Late(_))
+    at_agent || matches!(error, Error::OtherRank { .. } | Error::Deferred(_))
 }

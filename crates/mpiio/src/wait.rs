@@ -12,15 +12,15 @@ use pario_two_phase::Node;
 use pario_types::ErrorKind;
 
 use crate::error::{Error, Result};
-use crate::team::advance_all;
+use crate::file_group::progress_all;
 
 /// One wait, however often it is resumed.
-pub(crate) struct Wait<'a> {
+pub(crate) struct RankWait<'a> {
     node: &'a Node,
     pids: &'a [u32],
     /// Nobody outside this node is waited for.
     here: bool,
-    /// A communicator of the team, if this thread may call the host.
+    /// A communicator of the group, if this thread may call the host.
     comm: Option<Comm>,
     /// How long to look again and again before sleeping.
     spin: Duration,
@@ -39,21 +39,21 @@ const SHORT_NAP: Duration = Duration::from_micros(50);
 /// How often to see whether the others live.
 const CHECK: Duration = Duration::from_secs(1);
 
-impl<'a> Wait<'a> {
-    pub fn new(node: &'a Node, pids: &'a [u32], here: bool, comm: Option<Comm>) -> Wait<'a> {
+impl<'a> RankWait<'a> {
+    pub fn new(node: &'a Node, pids: &'a [u32], here: bool, comm: Option<Comm>) -> RankWait<'a> {
         let spin = if pids.len() <= cores() { SPIN } else { Duration::ZERO };
-        Wait { node, pids, here, comm, spin, seen: node.event(), check: None }
+        RankWait { node, pids, here, comm, spin, seen: node.event(), check: None }
     }
 
     /// Returns when something has changed since the last time, or it is worth a look for another reason.
-    pub fn for_a_change(&mut self) -> Result<()> {
+    pub fn wait_for_change(&mut self) -> Result<()> {
         if !self.spin.is_zero() {
             self.spin();
         }
         if self.node.event() == self.seen {
             self.node.sleep(self.seen, if self.here { NAP } else { SHORT_NAP });
             if self.node.event() == self.seen {
-                self.in_vain()?;
+                self.on_timeout()?;
             }
         }
         if self.node.is_broken() {
@@ -75,10 +75,10 @@ impl<'a> Wait<'a> {
         }
     }
 
-    fn in_vain(&mut self) -> Result<()> {
+    fn on_timeout(&mut self) -> Result<()> {
         if let Some(comm) = self.comm {
             comm.poke();
-            advance_all();
+            progress_all();
         }
         let now = Instant::now();
         match self.check {

@@ -1,14 +1,14 @@
 //! Which program a rank is of: a name that all ranks of a job share and no others, from what its launcher says.
 //!
-//! Most launchers say it in a variable. Hydra, which starts the ranks of MPICH and its kin, does not; but on every node
+//! Most launchers warn it in a variable. Hydra, which starts the ranks of MPICH and its kin, does not; but on every node
 //! its proxy, an ancestor of the ranks, is told where `mpiexec` listens. Where nothing is to be found ranks agree on a
-//! number when they first open a file together (`storage::belong_to`).
+//! number when they first open a file together (`storage::join_program`).
 
 /// How far above a rank its proxy is looked for: scripts may stand between them.
 const GENERATIONS: usize = 16;
 
 /// The name, from the environment and from the processes above this one.
-pub(crate) fn name(set: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+pub(crate) fn job_name(set: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let hydra = || set("PMI_RANK").and_then(|_| hydra());
     let slurm = || Some(format!("{}.{}", set("SLURM_JOB_ID")?, set("SLURM_STEP_ID")?));
     // Hydra before the others, which may have started it.
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     fn named(set: &[(&str, &str)]) -> Option<String> {
-        name(&|name| set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).into()))
+        job_name(&|name| set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).into()))
     }
 
     #[test]
@@ -88,14 +88,14 @@ mod tests {
     #[test]
     fn a_rank_that_says_which_program_it_is_of() {
         if std::env::var_os("PARIO_TEST_SAYS").is_some() {
-            println!("program {:?}", name(&|name| std::env::var(name).ok()));
+            println!("program {:?}", job_name(&|name| std::env::var(name).ok()));
         }
     }
 
     #[test]
     fn each_launch_has_a_name_that_its_ranks_share() {
         let myself = std::env::current_exe().expect("a program knows its path");
-        let exact = "job::tests::a_rank_that_says_which_program_it_is_of";
+        let exact = "launcher::tests::a_rank_that_says_which_program_it_is_of";
         let own = std::env::temp_dir().join(format!("pario-job-{}", std::process::id()));
         std::fs::create_dir_all(&own).expect("there is room");
         let mut names = BTreeSet::new();

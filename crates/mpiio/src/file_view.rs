@@ -10,7 +10,7 @@ use crate::datarep::Datarep;
 use crate::error::{Error, Result};
 
 /// A file view, ready for use: nothing in it needs the host MPI any more.
-pub(crate) struct Window {
+pub(crate) struct FileView {
     /// The displacement that the program gave (or that MPI_DISPLACEMENT_CURRENT stood for).
     pub disp: Offset,
     /// Which bytes of the file, in which order.
@@ -23,10 +23,10 @@ pub(crate) struct Window {
     pub rep: Datarep,
 }
 
-impl Window {
+impl FileView {
     /// The view of a freshly opened file: a stream of bytes.
-    pub fn bytes() -> Window {
-        Window {
+    pub fn bytes() -> FileView {
+        FileView {
             disp: Offset(0),
             view: Arc::new(View::contiguous(Offset(0))),
             etype_size: 1,
@@ -43,7 +43,7 @@ impl Window {
         filetype: TypeHandle,
         rep: Datarep,
         writable: bool,
-    ) -> Result<Window> {
+    ) -> Result<FileView> {
         let bad = |text| Err(Error::Usage(ErrorKind::Type, text));
         let unit = file_pattern(host, etype, &rep)?;
         let tile = file_pattern(host, filetype, &rep)?;
@@ -62,7 +62,7 @@ impl Window {
         if tile.size() > 0 && tile.extent() <= 0 {
             return bad("the filetype's extent must be positive");
         }
-        Ok(Window {
+        Ok(FileView {
             disp,
             view: Arc::new(View::new(disp, tile)),
             etype_size: unit.size(),

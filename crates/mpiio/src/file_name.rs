@@ -12,7 +12,7 @@ const PLAIN_PREFIXES: [&str; 6] = ["ufs:", "nfs:", "xfs:", "lustre:", "gpfs:", "
 
 /// Where a file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Name {
+pub(crate) enum FileName {
     /// In an ordinary file system.
     Plain(PathBuf),
     /// On a partition.
@@ -24,33 +24,33 @@ pub(crate) enum Name {
     },
 }
 
-impl Name {
+impl FileName {
     /// Understands a name: `pario:partition/path`, `pario:/path` and paths below the mount point mean a partition,
     /// everything else is a path, with or without a prefix that names its file system.
-    pub fn parse(name: &Path, env: &Env) -> Result<Name> {
+    pub fn parse(name: &Path, env: &Env) -> Result<FileName> {
         let text = name.as_os_str().as_encoded_bytes();
         if text.is_empty() {
             return Err(Error::Usage(ErrorKind::BadFile, "the file name is empty"));
         }
-        let Some(name) = name.to_str() else { return Ok(Name::Plain(name.to_path_buf())) };
+        let Some(name) = name.to_str() else { return Ok(FileName::Plain(name.to_path_buf())) };
         if let Some(rest) = name.strip_prefix("pario:") {
             let (partition, path) = rest.split_once('/').ok_or(Error::Usage(
                 ErrorKind::BadFile,
                 "a name on a partition is pario:partition/path, or pario:/path with PARIO_PARTITION set",
             ))?;
-            return Name::on(if partition.is_empty() { None } else { Some(partition) }, path, env);
+            return FileName::on(if partition.is_empty() { None } else { Some(partition) }, path, env);
         }
         let plain = PLAIN_PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix));
         match (plain, &env.mount) {
             (None, Some(mount)) => match below(Path::new(name), mount) {
-                Some(path) => Name::on(None, &path, env),
-                None => Ok(Name::Plain(PathBuf::from(name))),
+                Some(path) => FileName::on(None, &path, env),
+                None => Ok(FileName::Plain(PathBuf::from(name))),
             },
-            _ => Ok(Name::Plain(PathBuf::from(plain.unwrap_or(name)))),
+            _ => Ok(FileName::Plain(PathBuf::from(plain.unwrap_or(name)))),
         }
     }
 
-    fn on(partition: Option<&str>, path: &str, env: &Env) -> Result<Name> {
+    fn on(partition: Option<&str>, path: &str, env: &Env) -> Result<FileName> {
         let partition = partition.or(env.partition.as_deref()).ok_or(Error::Usage(
             ErrorKind::BadFile,
             "no partition is named: set PARIO_PARTITION, or use pario:partition/path",
@@ -59,14 +59,14 @@ impl Name {
         if parts.is_empty() || parts.contains(&"..") {
             return Err(Error::Usage(ErrorKind::BadFile, "this is no path of a file on a partition"));
         }
-        Ok(Name::Partition { partition: partition.to_owned(), path: format!("/{}", parts.join("/")) })
+        Ok(FileName::Partition { partition: partition.to_owned(), path: format!("/{}", parts.join("/")) })
     }
 
     /// For reports, traces and hints.
     pub fn shown(&self) -> PathBuf {
         match self {
-            Name::Plain(path) => path.clone(),
-            Name::Partition { partition, path } => PathBuf::from(format!("pario:{partition}{path}")),
+            FileName::Plain(path) => path.clone(),
+            FileName::Partition { partition, path } => PathBuf::from(format!("pario:{partition}{path}")),
         }
     }
 }
@@ -90,29 +90,31 @@ fn below(path: &Path, mount: &Path) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn parse(name: &str, partition: Option<&str>, mount: Option<&str>) -> Result<Name> {
+    fn parse(name: &str, partition: Option<&str>, mount: Option<&str>) -> Result<FileName> {
         let env = Env::of(&|variable| match variable {
             "PARIO_PARTITION" => partition.map(String::from),
             "PARIO_MOUNT" => mount.map(String::from),
             _ => None,
         });
-        Name::parse(Path::new(name), &env)
+        FileName::parse(Path::new(name), &env)
     }
 
     #[test]
     fn prefixes_of_file_systems_are_not_part_of_the_name() {
         let path = |name: &str| parse(name, Some("p"), Some("/mnt"));
-        assert_eq!(path("ufs:/a/b").unwrap(), Name::Plain("/a/b".into()));
-        assert_eq!(path("lustre:c").unwrap(), Name::Plain("c".into()));
-        assert_eq!(path("ufs:/mnt/x").unwrap(), Name::Plain("/mnt/x".into()));
-        assert_eq!(path("a:b").unwrap(), Name::Plain("a:b".into()));
+        assert_eq!(path("ufs:/a/b").unwrap(), FileName::Plain("/a/b".into()));
+        assert_eq!(path("lustre:c").unwrap(), FileName::Plain("c".into()));
+        assert_eq!(path("ufs:/mnt/x").unwrap(), FileName::Plain("/mnt/x".into()));
+        assert_eq!(path("a:b").unwrap(), FileName::Plain("a:b".into()));
         assert_eq!(path("").unwrap_err().kind(), ErrorKind::BadFile);
     }
 
     #[test]
     fn partitions_are_named_or_mounted() {
-        let on =
-            |partition: &str, path: &str| Name::Partition { partition: partition.into(), path: path.into() };
+        let on = |partition: &str, path: &str| FileName::Partition {
+            partition: partition.into(),
+            path: path.into(),
+        };
         assert_eq!(parse("pario:s/x/y", None, None).unwrap(), on("s", "/x/y"));
         assert_eq!(parse("pario:/x", Some("q"), None).unwrap(), on("q", "/x"));
         assert_eq!(parse("pario:/x", None, None).unwrap_err().kind(), ErrorKind::BadFile);
@@ -121,9 +123,9 @@ mod tests {
         assert_eq!(parse("/mnt/a//b", Some("q"), Some("/mnt")).unwrap(), on("q", "/a/b"));
         assert_eq!(
             parse("/mnt/../etc/b", Some("q"), Some("/mnt")).unwrap(),
-            Name::Plain("/mnt/../etc/b".into())
+            FileName::Plain("/mnt/../etc/b".into())
         );
-        assert_eq!(parse("/mntx/b", Some("q"), Some("/mnt")).unwrap(), Name::Plain("/mntx/b".into()));
+        assert_eq!(parse("/mntx/b", Some("q"), Some("/mnt")).unwrap(), FileName::Plain("/mntx/b".into()));
         assert_eq!(parse("/mnt/b", None, Some("/mnt")).unwrap_err().kind(), ErrorKind::BadFile);
     }
 }

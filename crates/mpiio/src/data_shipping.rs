@@ -15,22 +15,22 @@ use pario_types::{ErrorKind, digest};
 use crate::env::env;
 use crate::error::{Error, Result};
 use crate::file::File;
-use crate::settings::{agents, prefetch, shipping_unit, ships};
-use crate::team::Same;
+use crate::file_group::MustMatch;
+use crate::io_thread::held;
+use crate::settings::{agents, prefetch, shipping_unit, uses_data_shipping};
 use crate::tracing;
-use crate::worker::held;
 
 /// Who owns which blocks, and how they lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Terms {
+pub(crate) struct ShippingTerms {
     unit: u64,
     agents: Vec<u32>,
     partitioned: bool,
 }
 
 /// Data shipping under way.
-pub(crate) struct Shipment {
-    terms: Terms,
+pub(crate) struct ShippingSession {
+    terms: ShippingTerms,
     /// How its accesses are done, for statistics.
     pub choice: Choice,
     pub shipper: Shipper,
@@ -40,7 +40,7 @@ pub(crate) struct Shipment {
 const NO_ADDRESS: &str =
     "data shipping between nodes needs an IPv4 address that other nodes reach; this node has none";
 
-impl Terms {
+impl ShippingTerms {
     fn choice(&self) -> Choice {
         let mut agents = self.agents.clone();
         agents.sort_unstable();
@@ -58,38 +58,39 @@ impl Terms {
 
 impl File {
     /// Data shipping, where it is on.
-    pub(crate) fn shipment(&self) -> Option<Arc<Shipment>> {
+    pub(crate) fn shipping_session(&self) -> Option<Arc<ShippingSession>> {
         held(&self.shipping).clone()
     }
 
     /// The terms that these hints ask for.
-    fn terms(&self, hints: &pario_hints::Hints) -> Option<Terms> {
-        if self.team.size == 1 || !ships(hints) {
+    fn terms(&self, hints: &pario_hints::Hints) -> Option<ShippingTerms> {
+        if self.group.size == 1 || !uses_data_shipping(hints) {
             return None;
         }
         let unit = shipping_unit(hints, &self.facts());
-        let agents = agents(hints, &self.team).unwrap_or_else(|| self.collective().write.aggregators.clone());
-        Some(Terms { unit, agents, partitioned: self.amode().unique_open && !self.atomicity() })
+        let agents =
+            agents(hints, &self.group).unwrap_or_else(|| self.collective().write.aggregators.clone());
+        Some(ShippingTerms { unit, agents, partitioned: self.amode().unique_open && !self.atomicity() })
     }
 
     /// Whether data shipping has to change for these hints.
-    pub(crate) fn shipping_differs(&self, hints: &pario_hints::Hints) -> bool {
-        self.terms(hints) != self.shipment().map(|now| now.terms.clone())
+    pub(crate) fn shipping_changes(&self, hints: &pario_hints::Hints) -> bool {
+        self.terms(hints) != self.shipping_session().map(|now| now.terms.clone())
     }
 
     /// Starts, stops or restarts data shipping as the hints in force ask for. Collective.
-    pub(crate) fn reship(&self) -> Result<()> {
+    pub(crate) fn restart_shipping(&self) -> Result<()> {
         let terms = self.hints(|hints| self.terms(hints));
-        let same = [Same(
-            terms.as_ref().map_or(0, Terms::digest),
+        let same = [MustMatch(
+            terms.as_ref().map_or(0, ShippingTerms::digest),
             "the hints for data shipping differ between ranks",
         )];
         // Nobody is in an access any more when all have come here.
-        self.team.agree_on(Ok(()), &same, &mut [])?;
+        self.group.agree_on(Ok(()), &same, &mut [])?;
         let stopped = self.stop_shipping();
-        self.team.agree(stopped)?;
+        self.group.agree(stopped)?;
         let Some(terms) = terms else { return Ok(()) };
-        let [high, low] = self.team.first_does(|| {
+        let [high, low] = self.group.root_bcast(|| {
             let secret = node::random_id()
                 .map_err(|_| Error::Usage(ErrorKind::Intern, "/dev/urandom cannot be read"))?;
             Ok([(secret >> 64) as u64, secret as u64])
@@ -100,12 +101,12 @@ impl File {
             Ok(agent) => Address::encode(agent.as_ref().map(Agent::address).as_ref()),
             Err(_) => Address::encode(None),
         };
-        let addresses = self.team.share_words(&address)?;
-        let agent = self.team.agree(started)?;
+        let addresses = self.group.allgather_array(&address)?;
+        let agent = self.group.agree(started)?;
         let team = Team {
             map: Map::new(terms.unit, terms.agents.clone())?,
             addresses: addresses.iter().map(Address::decode).collect(),
-            rank: self.team.rank,
+            rank: self.group.rank,
             node: env().node_key(),
             secret,
             partitioned: terms.partitioned,
@@ -115,23 +116,24 @@ impl File {
         if terms.partitioned {
             self.retune(|now| Tuning { sole: true, ..now });
         }
-        *held(&self.shipping) = Some(Arc::new(Shipment { choice: terms.choice(), terms, shipper, agent }));
+        *held(&self.shipping) =
+            Some(Arc::new(ShippingSession { choice: terms.choice(), terms, shipper, agent }));
         Ok(())
     }
 
-    fn start_agent(&self, terms: &Terms, secret: u128) -> Result<Option<Agent>> {
-        if !terms.agents.contains(&self.team.rank) {
+    fn start_agent(&self, terms: &ShippingTerms, secret: u128) -> Result<Option<Agent>> {
+        if !terms.agents.contains(&self.group.rank) {
             return Ok(None);
         }
-        let tcp = match self.team.is_on_one_node() {
+        let tcp = match self.group.is_on_one_node() {
             true => None,
             false => Some(ip_of_this_node().ok_or(Error::Usage(ErrorKind::Io, NO_ADDRESS))?),
         };
-        let (tuning, prefetch) = self.agents_manner();
+        let (tuning, prefetch) = self.agent_tuning();
         let service = Service {
             file: self.storage()?.backing(),
             map: Map::new(terms.unit, terms.agents.clone())?,
-            rank: self.team.rank,
+            rank: self.group.rank,
             secret,
             tuning,
             prefetch,
@@ -144,38 +146,40 @@ impl File {
     }
 
     /// How this rank's agent accesses the file.
-    fn agents_manner(&self) -> (Tuning, PrefetchLimits) {
+    fn agent_tuning(&self) -> (Tuning, PrefetchLimits) {
         let prefetch = self.hints(|hints| prefetch(hints, &self.facts()));
         (Tuning { peers_sieve: true, ..self.tuning() }, prefetch)
     }
 
     /// Makes this rank's agent go by the hints in force.
     pub(crate) fn retune_agent(&self) {
-        if let Some(agent) = self.shipment().as_ref().and_then(|shipment| shipment.agent.as_ref()) {
-            let (tuning, prefetch) = self.agents_manner();
+        if let Some(agent) =
+            self.shipping_session().as_ref().and_then(|shipping_session| shipping_session.agent.as_ref())
+        {
+            let (tuning, prefetch) = self.agent_tuning();
             agent.retune(tuning, prefetch);
         }
     }
 
     /// Before what was written to a partition is stored: agents write for others there, so none may be in an access
     /// any more. Collective.
-    pub(crate) fn meet_if_shipped(&self) -> Result<()> {
-        match self.is_on_partition() && self.shipment().is_some() {
-            true => self.team.agree(Ok(())),
+    pub(crate) fn barrier_if_shipping(&self) -> Result<()> {
+        match self.is_on_partition() && self.shipping_session().is_some() {
+            true => self.group.agree(Ok(())),
             false => Ok(()),
         }
     }
 
     /// Ends data shipping on this rank. No rank is in an access.
     pub(crate) fn stop_shipping(&self) -> Result<()> {
-        let Some(shipment) = held(&self.shipping).take() else { return Ok(()) };
-        if shipment.terms.partitioned {
+        let Some(shipping_session) = held(&self.shipping).take() else { return Ok(()) };
+        if shipping_session.terms.partitioned {
             self.retune(|now| Tuning { sole: false, ..now });
         }
-        let counts = shipment.shipper.counts();
+        let counts = shipping_session.shipper.counts();
         self.stats.messages.add(counts.messages);
         self.stats.message_bytes.add(counts.shipped);
-        match Arc::into_inner(shipment).and_then(|shipment| shipment.agent) {
+        match Arc::into_inner(shipping_session).and_then(|shipping_session| shipping_session.agent) {
             Some(agent) => {
                 self.stats.lock_requests.add(agent.counts().locks);
                 Ok(agent.stop()?)

@@ -12,27 +12,27 @@ use pario_posix::PlainFile;
 use pario_types::Offset;
 
 use crate::file::File;
+use crate::io_thread::held;
 use crate::open::apply_info;
 use crate::storage::Storage;
-use crate::worker::held;
 
 /// What a rank may have ready of a plain file: so many ranges, so many bytes.
-const MOST_RANGES: usize = 64;
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_RANGES: usize = 64;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// Ranges of a plain file that are ready, and whether the system was asked for them.
 #[derive(Default)]
-pub(crate) struct Ready(Mutex<Vec<(Range<u64>, bool)>>);
+pub(crate) struct PrefetchedRanges(Mutex<Vec<(Range<u64>, bool)>>);
 
-impl Ready {
+impl PrefetchedRanges {
     /// Gets ranges ready; how many of them, from the first on.
     fn prefetch(&self, file: &PlainFile, ranges: &[Range<u64>]) -> usize {
         let mut ready = held(&self.0);
         let bytes = |range: &Range<u64>| range.end - range.start;
-        let mut room = MOST_BYTES - ready.iter().map(|(range, _)| bytes(range)).sum::<u64>();
+        let mut room = MAX_BYTES - ready.iter().map(|(range, _)| bytes(range)).sum::<u64>();
         let refused = ranges.iter().position(|range| {
             let asked = !file.is_in_memory(Offset(range.start));
-            let taken = ready.len() < MOST_RANGES
+            let taken = ready.len() < MAX_RANGES
                 && bytes(range) <= room
                 && (!asked || file.prefetch(Offset(range.start)..Offset(range.end)));
             if taken {
@@ -59,14 +59,14 @@ impl Ready {
 
 impl File {
     /// Heeds the ranges of an info that the program has passed.
-    pub(crate) fn heed_ranges(&self, info: &[(String, String)]) {
+    pub(crate) fn apply_prefetch_info(&self, info: &[(String, String)]) {
         let mut passed = Hints::new();
         apply_info(&mut passed, info, false);
-        self.heed(&passed);
+        self.apply_prefetch_hints(&passed);
     }
 
     /// Heeds the ranges among hints. Whatever goes wrong is told to who accesses them.
-    pub(crate) fn heed(&self, hints: &Hints) {
+    pub(crate) fn apply_prefetch_hints(&self, hints: &Hints) {
         let (done, soon) = (hints.access_done().unwrap_or_default(), hints.access_ranges());
         if done.is_empty() && soon.is_none() {
             return;
@@ -117,12 +117,12 @@ mod tests {
         let told = Arc::new(Told::default());
         let file = PlainFile::open_with(&path, &How { read: true, ..How::default() }, told.clone(), None);
         std::fs::remove_file(&path).unwrap();
-        let (file, ready) = (file.unwrap(), Ready::default());
-        assert_eq!(ready.prefetch(&file, &[0..10, 2000..2010, 5000..5000 + MOST_BYTES, 7..8]), 2);
+        let (file, ready) = (file.unwrap(), PrefetchedRanges::default());
+        assert_eq!(ready.prefetch(&file, &[0..10, 2000..2010, 5000..5000 + MAX_BYTES, 7..8]), 2);
         ready.forget(&file, &[0..10, 2000..2010, 2000..2010, 9..10]);
         assert_eq!(*held(&told.0), [(true, 2000, 10), (false, 2000, 10)]);
         let many: Vec<_> = (0..100).map(|i| i..i + 1).collect();
-        assert_eq!(ready.prefetch(&file, &many), MOST_RANGES);
+        assert_eq!(ready.prefetch(&file, &many), MAX_RANGES);
         ready.forget(&file, &many[..10]);
         assert_eq!(ready.prefetch(&file, &many[64..]), 10);
     }

@@ -11,15 +11,15 @@ use pario_types::Pos;
 use pario_view::View;
 
 use crate::error::Error;
-use crate::storage::in_turn;
+use crate::storage::with_atomic_lock;
 
 /// The file of one rank.
-pub(crate) struct Remote(pub client::File);
+pub(crate) struct PartitionBacking(pub client::File);
 
 /// All bytes that a file can have.
 const ALL: Range<u64> = 0..i64::MAX as u64;
 
-fn told<T>(outcome: Result<T, Error>) -> Result<T, Fault> {
+fn to_fault<T>(outcome: Result<T, Error>) -> Result<T, Fault> {
     outcome.map_err(|error: Error| Fault {
         kind: error.kind(),
         errno: Some(error.errno()).filter(|errno| *errno != 0),
@@ -28,7 +28,7 @@ fn told<T>(outcome: Result<T, Error>) -> Result<T, Fault> {
     })
 }
 
-impl Backing for Remote {
+impl Backing for PartitionBacking {
     fn read(
         &self,
         view: &View,
@@ -39,7 +39,7 @@ impl Backing for Remote {
         tune: &Tuning,
     ) -> Result<u64, Fault> {
         let access = || Ok(self.0.read_through(view, at, buf, buf_at, len)?);
-        told(in_turn(&self.0, view, at, len, false, tune, access))
+        to_fault(with_atomic_lock(&self.0, view, at, len, false, tune, access))
     }
 
     fn write(
@@ -52,7 +52,7 @@ impl Backing for Remote {
         tune: &Tuning,
     ) -> Result<u64, Fault> {
         let access = || Ok(self.0.write_through(view, at, buf, buf_at, len).map(|()| len)?);
-        told(in_turn(&self.0, view, at, len, true, tune, access))
+        to_fault(with_atomic_lock(&self.0, view, at, len, true, tune, access))
     }
 
     fn read_parts(
@@ -63,34 +63,41 @@ impl Backing for Remote {
         tune: &Tuning,
         prefetch: PrefetchLimits,
     ) -> Result<u64, Fault> {
-        read_guided(&mut Reader { file: self, tune, asked: VecDeque::new() }, view, parts, buf, 0, prefetch)
+        read_guided(
+            &mut PrefetchingReader { file: self, tune, asked: VecDeque::new() },
+            view,
+            parts,
+            buf,
+            0,
+            prefetch,
+        )
     }
 
     fn hold(&self) -> Result<Option<Box<dyn Hold>>, Fault> {
-        let lock = told(self.0.try_lock(ALL, false).map_err(Error::from))?;
-        Ok(lock.map(|lock| -> Box<dyn Hold> { Box::new(Held(lock)) }))
+        let lock = to_fault(self.0.try_lock(ALL, false).map_err(Error::from))?;
+        Ok(lock.map(|lock| -> Box<dyn Hold> { Box::new(WholeFileLock(lock)) }))
     }
 }
 
 /// The lock of file-partitioning mode, at the file's first server.
-struct Held(client::Lock);
+struct WholeFileLock(client::Lock);
 
-impl Hold for Held {
+impl Hold for WholeFileLock {
     fn release(self: Box<Self>) -> Result<(), Fault> {
-        told(self.0.unlock().map_err(Error::from))
+        to_fault(self.0.unlock().map_err(Error::from))
     }
 }
 
-/// A file that is read for others. A server that cannot be told what comes next does without: who reads there hears
+/// A file that is read for others. A server that cannot be to_fault what comes next does without: who reads there hears
 /// what is wrong with it.
-struct Reader<'a> {
-    file: &'a Remote,
+struct PrefetchingReader<'a> {
+    file: &'a PartitionBacking,
     tune: &'a Tuning,
     /// Of the ranges that are ready, in their order, whether the servers were asked for it. What is at hand is not.
     asked: VecDeque<bool>,
 }
 
-impl Foresight for Reader<'_> {
+impl Foresight for PrefetchingReader<'_> {
     type Error = Fault;
 
     fn read(&mut self, view: &View, at: Pos, buf: &UserBuffer, buf_at: u64, len: u64) -> Result<u64, Fault> {

@@ -3,7 +3,7 @@
 //! Independent accesses have one thread per process; collective ones, which wait for other ranks, have one
 //! per open file, so that two files never wait for each other. A thread is started by the first such access,
 //! asleep when there is nothing to do, and never calls MPI (a program may have asked for MPI_THREAD_SINGLE).
-//! Whoever waits is told through a [`Ticket`], and lets the host MPI do its work meanwhile: another rank may
+//! Whoever waits is told through a [`Completion`], and lets the host MPI do its work meanwhile: another rank may
 //! need that to come to the access. The queue is bounded: when it is full the caller waits for room.
 
 use std::collections::VecDeque;
@@ -15,16 +15,16 @@ use pario_mpi_host::Pending;
 use pario_types::ErrorKind;
 
 use crate::error::{Error, Result};
-use crate::team::make_progress;
+use crate::file_group::make_progress;
 
 /// Accesses waiting for the I/O thread, at most.
 const QUEUE: usize = 256;
 
-/// One piece of work: does the access and returns the bytes moved. It does not panic: see [`guarded`].
+/// One piece of work: does the access and returns the bytes moved. It does not panic: see [`catch_panic`].
 pub(crate) type Work = Box<dyn FnOnce() -> Result<u64> + Send>;
 
 /// The receipt for one access under way.
-pub struct Ticket {
+pub struct Completion {
     slot: Mutex<Slot>,
     done: Condvar,
 }
@@ -36,15 +36,15 @@ enum Slot {
     Taken(u64),
 }
 
-impl Ticket {
+impl Completion {
     /// A ticket for work that is done already.
-    pub(crate) fn finished(outcome: Result<u64>) -> Arc<Ticket> {
-        Arc::new(Ticket { slot: Mutex::new(Slot::Done(outcome)), done: Condvar::new() })
+    pub(crate) fn finished(outcome: Result<u64>) -> Arc<Completion> {
+        Arc::new(Completion { slot: Mutex::new(Slot::Done(outcome)), done: Condvar::new() })
     }
 
     /// A ticket for work that somebody else will finish.
-    pub(crate) fn running() -> Arc<Ticket> {
-        Arc::new(Ticket { slot: Mutex::new(Slot::Running), done: Condvar::new() })
+    pub(crate) fn running() -> Arc<Completion> {
+        Arc::new(Completion { slot: Mutex::new(Slot::Running), done: Condvar::new() })
     }
 
     pub(crate) fn finish(&self, outcome: Result<u64>) {
@@ -66,14 +66,14 @@ impl Ticket {
     fn until_done(&self) -> MutexGuard<'_, Slot> {
         let mut slot = held(&self.slot);
         while matches!(*slot, Slot::Running) {
-            slot = nap(&self.done, slot);
+            slot = wait_and_progress(&self.done, slot);
         }
         slot
     }
 }
 
 /// Waits for a moment, or until told; then lets the host do its work. Only for threads inside an MPI call.
-pub(crate) fn nap<'a, T>(told: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+pub(crate) fn wait_and_progress<'a, T>(told: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     let (guard, over) = told.wait_timeout(guard, NAP).unwrap_or_else(|poisoned| poisoned.into_inner());
     if over.timed_out() {
         make_progress();
@@ -83,7 +83,7 @@ pub(crate) fn nap<'a, T>(told: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard
 
 const NAP: Duration = Duration::from_millis(1);
 
-impl Pending for Ticket {
+impl Pending for Completion {
     fn poll(&self) -> Option<u64> {
         let slot = held(&self.slot);
         (!matches!(*slot, Slot::Running)).then(|| bytes_of(&slot))
@@ -103,7 +103,7 @@ fn bytes_of(slot: &Slot) -> u64 {
 }
 
 /// A thread and its queue. The thread ends when this is dropped, after what is queued.
-pub(crate) struct Worker(Arc<Queue>);
+pub(crate) struct IoThread(Arc<Queue>);
 
 #[derive(Default)]
 struct Queue {
@@ -114,35 +114,35 @@ struct Queue {
 
 #[derive(Default)]
 struct Entries {
-    waiting: VecDeque<(Work, Arc<Ticket>)>,
+    waiting: VecDeque<(Work, Arc<Completion>)>,
     closed: bool,
 }
 
 /// Hands `work` to the thread for independent accesses. Where no thread can be started the work is done here
 /// and now.
-pub(crate) fn submit(work: Work) -> Arc<Ticket> {
-    static WORKER: OnceLock<Option<Worker>> = OnceLock::new();
-    match WORKER.get_or_init(|| Worker::start("pario-io")) {
+pub(crate) fn submit(work: Work) -> Arc<Completion> {
+    static WORKER: OnceLock<Option<IoThread>> = OnceLock::new();
+    match WORKER.get_or_init(|| IoThread::start("pario-io")) {
         Some(worker) => worker.submit(work),
-        None => Ticket::finished(work()),
+        None => Completion::finished(work()),
     }
 }
 
-impl Worker {
+impl IoThread {
     /// Starts a thread; `None` where that is not possible.
-    pub fn start(name: &str) -> Option<Worker> {
+    pub fn start(name: &str) -> Option<IoThread> {
         let queue = Arc::new(Queue::default());
         let theirs = queue.clone();
         let spawned = std::thread::Builder::new().name(name.into()).spawn(move || theirs.run());
-        spawned.is_ok().then_some(Worker(queue))
+        spawned.is_ok().then_some(IoThread(queue))
     }
 
     /// Queues `work`; waits for room first if need be.
-    pub fn submit(&self, work: Work) -> Arc<Ticket> {
-        let ticket = Ticket::running();
+    pub fn submit(&self, work: Work) -> Arc<Completion> {
+        let ticket = Completion::running();
         let mut entries = held(&self.0.entries);
         while entries.waiting.len() >= QUEUE {
-            entries = nap(&self.0.emptied, entries);
+            entries = wait_and_progress(&self.0.emptied, entries);
         }
         entries.waiting.push_back((work, ticket.clone()));
         self.0.filled.notify_one();
@@ -150,7 +150,7 @@ impl Worker {
     }
 }
 
-impl Drop for Worker {
+impl Drop for IoThread {
     fn drop(&mut self) {
         held(&self.0.entries).closed = true;
         self.0.filled.notify_one();
@@ -178,7 +178,7 @@ impl Queue {
 }
 
 /// Does `work`; a panic in it becomes an error, so that whoever waits is told and the I/O thread lives on.
-pub(crate) fn guarded(work: impl FnOnce() -> Result<u64>) -> Result<u64> {
+pub(crate) fn catch_panic(work: impl FnOnce() -> Result<u64>) -> Result<u64> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Error::Usage(
         ErrorKind::Intern,
         "a background access met a bug in Pario; please report it with the message above",
@@ -220,7 +220,7 @@ mod tests {
         let failed = submit(Box::new(|| Err(Error::Usage(ErrorKind::Io, "injected"))));
         assert_eq!(failed.wait(), 0);
         assert_eq!(failed.take().unwrap_err().kind(), ErrorKind::Io);
-        let panicked = submit(Box::new(|| guarded(|| panic!("injected"))));
+        let panicked = submit(Box::new(|| catch_panic(|| panic!("injected"))));
         assert_eq!(panicked.take().unwrap_err().kind(), ErrorKind::Intern);
         assert_eq!(submit(Box::new(|| Ok(7))).take().unwrap(), 7);
     }

@@ -1,11 +1,11 @@
 //! The ranks that opened a file together, and how they agree.
 //!
-//! A team has a duplicate of the program's communicator and, on each node, a table of shared memory. Every
+//! A group has a duplicate of the program's communicator and, on each node, a table of shared memory. Every
 //! collective call that is not a data access is one meeting at the tables, in which all ranks learn whether
 //! anyone failed, whether what must be equal is equal, and the largest of what each reports. So no rank
 //! returns early, and none waits for one that has given up. On one node a meeting does not call the host MPI.
 //!
-//! Founding a team takes a few operations of the host. When its file is closed it stays with the program's
+//! Founding a group takes a few operations of the host. When its file is closed it stays with the program's
 //! communicator, and the next open on that communicator takes it over.
 
 use std::any::Any;
@@ -19,15 +19,15 @@ use pario_two_phase::{CELL, Coverage, Meeting, Messages, Node, Seat, Seating, Sh
 use pario_types::{ErrorKind, digest};
 use pario_view::View;
 
-use crate::busy::{Busy, UnderWay};
-use crate::collective::Flight;
+use crate::collective::QueuedAccess;
 use crate::env::env;
 use crate::error::{Error, Result};
-use crate::wait::Wait;
-use crate::worker::{Worker, held};
+use crate::in_flight::{InFlight, InFlightGuard};
+use crate::io_thread::{IoThread, held};
+use crate::wait::RankWait;
 
 /// The ranks of one open file.
-pub(crate) struct Team {
+pub(crate) struct FileGroup {
     pub host: &'static Host,
     comm: Comm,
     /// A communicator of the nodes' leaders, where there are several nodes and this rank leads one.
@@ -44,54 +44,54 @@ pub(crate) struct Team {
     pub names: Vec<String>,
     pub coverage: Arc<Coverage>,
     /// A digest of who all ranks are: host and process of each.
-    people: u64,
+    identities: u64,
     /// Views of other ranks, by their hash.
     pub views: Mutex<HashMap<u128, Arc<View>>>,
-    worker: OnceLock<Option<Worker>>,
+    worker: OnceLock<Option<IoThread>>,
     /// Collective accesses that the worker has to do.
-    busy: Arc<Busy>,
+    busy: Arc<InFlight>,
     /// Collective accesses that are stepped from the program's MPI calls, in order.
-    flights: Mutex<VecDeque<Box<Flight>>>,
-    pool: Weak<Pool>,
+    queued: Mutex<VecDeque<Box<QueuedAccess>>>,
+    pool: Weak<IdleGroups>,
 }
 
-/// A value that must be the same on all ranks, and what to say when it is not.
-pub(crate) struct Same(pub u64, pub &'static str);
+/// A value that must be the same on all ranks, and what to warn when it is not.
+pub(crate) struct MustMatch(pub u64, pub &'static str);
 
 /// Teams of a communicator that have no file at the moment.
 #[derive(Default)]
-struct Pool(Mutex<Vec<Arc<Team>>>);
+struct IdleGroups(Mutex<Vec<Arc<FileGroup>>>);
 
-/// Communicators of teams that are gone. Freeing is left to the next call that may.
-static GONE: Mutex<Vec<OwnedComm>> = Mutex::new(Vec::new());
+/// Communicators of groups that are gone. Freeing is left to the next call that may.
+static RETIRED_COMMS: Mutex<Vec<OwnedComm>> = Mutex::new(Vec::new());
 
 /// Teams with accesses that are stepped from the program's MPI calls.
-static FLYING: Mutex<Vec<Weak<Team>>> = Mutex::new(Vec::new());
+static WITH_QUEUE: Mutex<Vec<Weak<FileGroup>>> = Mutex::new(Vec::new());
 
-/// The team that was joined last.
-static LATEST: Mutex<Weak<Team>> = Mutex::new(Weak::new());
+/// The group that was joined last.
+static LATEST: Mutex<Weak<FileGroup>> = Mutex::new(Weak::new());
 
 /// Lets the host do its work, and goes on with queued accesses; for whoever waits inside an MPI call for
 /// something in the background.
 pub(crate) fn make_progress() {
     let latest = held(&LATEST).upgrade();
-    if let Some(team) = latest {
-        team.comm.poke();
+    if let Some(group) = latest {
+        group.comm.poke();
     }
-    advance_all();
+    progress_all();
 }
 
 /// Goes on with the queued accesses of all files. Whoever waits for one thing inside an MPI call does this: a
 /// rank that it waits for may need another of them first.
-pub(crate) fn advance_all() {
-    let teams: Vec<Arc<Team>> = match FLYING.try_lock() {
-        Ok(mut flying) => {
-            flying.retain(|team| team.upgrade().is_some_and(|team| !team.flights_are_over()));
-            flying.iter().filter_map(Weak::upgrade).collect()
+pub(crate) fn progress_all() {
+    let groups: Vec<Arc<FileGroup>> = match WITH_QUEUE.try_lock() {
+        Ok(mut waiting) => {
+            waiting.retain(|group| group.upgrade().is_some_and(|group| !group.queue_is_empty()));
+            waiting.iter().filter_map(Weak::upgrade).collect()
         }
         Err(_) => return,
     };
-    teams.iter().for_each(|team| team.advance());
+    groups.iter().for_each(|group| group.progress());
 }
 
 /// The largest window that a table has room for, unless the environment asks for more. Only what is used
@@ -101,32 +101,33 @@ const CAPACITY: u64 = 16 << 20;
 /// The same where all of it has to be reserved.
 const SMALL_CAPACITY: usize = 1 << 20;
 
-impl Team {
-    /// The team of all ranks of a communicator, for one file; collective.
-    pub fn join(host: &'static Host, comm: Comm) -> Result<Arc<Team>> {
-        for gone in std::mem::take(&mut *held(&GONE)) {
+impl FileGroup {
+    /// The group of all ranks of a communicator, for one file; collective.
+    pub fn acquire(host: &'static Host, comm: Comm) -> Result<Arc<FileGroup>> {
+        for gone in std::mem::take(&mut *held(&RETIRED_COMMS)) {
             gone.free()?;
         }
-        let known = comm.attached()?.and_then(|any: Arc<dyn Any + Send + Sync>| any.downcast::<Pool>().ok());
+        let known =
+            comm.attached()?.and_then(|any: Arc<dyn Any + Send + Sync>| any.downcast::<IdleGroups>().ok());
         let pool = match known {
             Some(pool) => pool,
             None => {
-                let pool = Arc::new(Pool::default());
+                let pool = Arc::new(IdleGroups::default());
                 comm.attach(pool.clone())?;
                 pool
             }
         };
         let idle = held(&pool.0).pop();
-        let team = match idle {
-            Some(team) => team,
-            None => Arc::new(Team::found(host, comm, Arc::downgrade(&pool))?),
+        let group = match idle {
+            Some(group) => group,
+            None => Arc::new(FileGroup::create(host, comm, Arc::downgrade(&pool))?),
         };
-        *held(&LATEST) = Arc::downgrade(&team);
-        Ok(team)
+        *held(&LATEST) = Arc::downgrade(&group);
+        Ok(group)
     }
 
-    /// Gives the team back when its file is closed.
-    pub fn leave(self: Arc<Team>) {
+    /// Gives the group back when its file is closed.
+    pub fn release(self: Arc<FileGroup>) {
         if self.node.is_broken() {
             return;
         }
@@ -135,14 +136,14 @@ impl Team {
         }
     }
 
-    fn found(host: &'static Host, comm: Comm, pool: Weak<Pool>) -> Result<Team> {
+    fn create(host: &'static Host, comm: Comm, pool: Weak<IdleGroups>) -> Result<FileGroup> {
         let owned = comm.dup()?;
         let comm = *owned;
         let (rank, size) = (comm.rank()?, comm.size()?);
-        let people = Person::gather(comm)?;
-        let shared = Seating::by_key(&people.iter().map(|p| p.node).collect::<Vec<_>>());
+        let identities = RankIdentity::gather(comm)?;
+        let shared = Seating::by_key(&identities.iter().map(|p| p.node).collect::<Vec<_>>());
         let capacity = env().hints().cb_buffer_size().max(CAPACITY) as usize;
-        let (seating, node) = match table(comm, rank, &shared, capacity, people[rank as usize].random)? {
+        let (seating, node) = match table(comm, rank, &shared, capacity, identities[rank as usize].random)? {
             Some(node) => (shared, node),
             None => {
                 // Some rank cannot reach its node's memory, so everybody is a node of his own.
@@ -163,9 +164,9 @@ impl Team {
             comm
         });
         let my_node = seating.node_of[rank as usize];
-        let person = |rank: u32| &people[rank as usize];
+        let identity = |rank: u32| &identities[rank as usize];
         let first_of = |node| seating.ranks_of(node).next().unwrap_or(0);
-        Ok(Team {
+        Ok(FileGroup {
             host,
             comm,
             leaders,
@@ -174,20 +175,20 @@ impl Team {
             size,
             seat: Mutex::new(Seat::new(node.clone(), rank, seating.clone())),
             node,
-            pids: seating.ranks_of(my_node).map(|rank| person(rank).pid).collect(),
-            names: (0..seating.nodes()).map(|node| person(first_of(node)).name.clone()).collect(),
-            coverage: Arc::new(Coverage::new(people[0].random)),
-            people: digest(people.iter().flat_map(|p| [p.node, u64::from(p.pid)])),
+            pids: seating.ranks_of(my_node).map(|rank| identity(rank).pid).collect(),
+            names: (0..seating.nodes()).map(|node| identity(first_of(node)).name.clone()).collect(),
+            coverage: Arc::new(Coverage::new(identities[0].random)),
+            identities: digest(identities.iter().flat_map(|p| [p.node, u64::from(p.pid)])),
             seating,
             views: Mutex::default(),
             worker: OnceLock::new(),
             busy: Arc::default(),
-            flights: Mutex::default(),
+            queued: Mutex::default(),
             pool,
         })
     }
 
-    /// The communicator of this team, for the group of a file.
+    /// The communicator of this group, for the group of a file.
     pub fn comm(&self) -> Comm {
         self.comm
     }
@@ -209,12 +210,12 @@ impl Team {
 
     /// A number for which processes keep which blocks, if these ranks take blocks of this size in turn.
     pub fn mapping(&self, aggregators: &[u32], block: u64) -> u64 {
-        digest([self.people, block].into_iter().chain(aggregators.iter().map(|rank| u64::from(*rank))))
+        digest([self.identities, block].into_iter().chain(aggregators.iter().map(|rank| u64::from(*rank))))
     }
 
     /// A word that the ranks of a node share.
     pub fn shared_word(&self) -> Arc<dyn Word> {
-        Arc::new(TableWord(self.node.clone()))
+        Arc::new(SegmentWord(self.node.clone()))
     }
 
     /// The seat, for one collective call at a time.
@@ -223,45 +224,45 @@ impl Team {
     }
 
     /// A way to wait for the others. `may_call`: this thread may call the host MPI.
-    pub fn wait(&self, may_call: bool) -> Wait<'_> {
+    pub fn wait(&self, may_call: bool) -> RankWait<'_> {
         let comm = may_call.then_some(self.comm);
-        Wait::new(&self.node, &self.pids, self.is_on_one_node(), comm)
+        RankWait::new(&self.node, &self.pids, self.is_on_one_node(), comm)
     }
 
     /// The thread for collective accesses in the background, where they need no call of the host.
-    pub fn worker(&self) -> Option<&Worker> {
-        self.worker.get_or_init(|| Worker::start("pario-collective")).as_ref()
+    pub fn worker(&self) -> Option<&IoThread> {
+        self.worker.get_or_init(|| IoThread::start("pario-collective")).as_ref()
     }
 
     /// Counts a collective access of the worker until the result is dropped.
-    pub fn take_up(&self) -> UnderWay {
+    pub fn begin_background(&self) -> InFlightGuard {
         self.busy.begin()
     }
 
-    /// Queues a collective access to be stepped by [`Team::advance`].
-    pub fn queue(self: &Arc<Team>, flight: Box<Flight>) {
-        held(&self.flights).push_back(flight);
-        let mut flying = held(&FLYING);
-        if !flying.iter().any(|team| std::ptr::eq(team.as_ptr(), Arc::as_ptr(self))) {
-            flying.push(Arc::downgrade(self));
+    /// Queues a collective access to be stepped by [`FileGroup::progress`].
+    pub fn queue(self: &Arc<FileGroup>, access: Box<QueuedAccess>) {
+        held(&self.queued).push_back(access);
+        let mut waiting = held(&WITH_QUEUE);
+        if !waiting.iter().any(|group| std::ptr::eq(group.as_ptr(), Arc::as_ptr(self))) {
+            waiting.push(Arc::downgrade(self));
         }
-        drop(flying);
-        self.advance();
+        drop(waiting);
+        self.progress();
     }
 
     /// Goes on with queued accesses. Called from within itself, by way of the host, it does nothing.
-    pub fn advance(&self) {
-        let Ok(mut flights) = self.flights.try_lock() else { return };
-        while let Some(flight) = flights.front_mut() {
-            if !flight.step() {
+    pub fn progress(&self) {
+        let Ok(mut queued) = self.queued.try_lock() else { return };
+        while let Some(access) = queued.front_mut() {
+            if !access.step() {
                 return;
             }
-            flights.pop_front();
+            queued.pop_front();
         }
     }
 
-    fn flights_are_over(&self) -> bool {
-        self.flights.try_lock().is_ok_and(|flights| flights.is_empty())
+    fn queue_is_empty(&self) -> bool {
+        self.queued.try_lock().is_ok_and(|queued| queued.is_empty())
     }
 
     /// The seat, if nobody has it.
@@ -270,15 +271,15 @@ impl Team {
     }
 
     /// Waits for the collective accesses in the background: all calls of a file are in order.
-    pub fn idle(&self) -> Result<()> {
+    pub fn drain_background(&self) -> Result<()> {
         self.busy.wait();
         let mut wait = self.wait(true);
         loop {
-            self.advance();
-            if held(&self.flights).is_empty() {
+            self.progress();
+            if held(&self.queued).is_empty() {
                 return Ok(());
             }
-            wait.for_a_change()?;
+            wait.wait_for_change()?;
         }
     }
 
@@ -288,21 +289,21 @@ impl Team {
     }
 
     /// Everybody's words, in rank order; at most [`CELL`] each. Collective.
-    fn meet(&self, words: &[u64]) -> Result<Vec<[u64; CELL]>> {
-        self.idle()?;
+    fn allgather_words(&self, words: &[u64]) -> Result<Vec<[u64; CELL]>> {
+        self.drain_background()?;
         let mut seat = self.seat();
-        let mut wire = self.wire();
+        let mut messages = self.messages();
         let mut meeting = Meeting::come(&mut seat, words);
         let mut wait = self.wait(true);
-        while !meeting.step(&seat, &mut wire)? {
-            wait.for_a_change()?;
+        while !meeting.step(&seat, &mut messages)? {
+            wait.wait_for_change()?;
         }
         Ok((0..self.size).map(|rank| meeting.words(&seat, rank)).collect())
     }
 
     /// Messages to other nodes.
-    pub fn wire(&self) -> Wire<'_> {
-        Wire { team: self }
+    pub fn messages(&self) -> HostMessages<'_> {
+        HostMessages { group: self }
     }
 
     /// All ranks learn whether all succeeded, in one meeting.
@@ -310,16 +311,16 @@ impl Team {
         self.agree_on(mine, &[], &mut [])
     }
 
-    /// As [`Team::agree`]; besides, the values of `same` must be equal everywhere (else
+    /// As [`FileGroup::agree`]; besides, the values of `same` must be equal everywhere (else
     /// [`ErrorKind::NotSame`]), and each word of `most` becomes the largest that any rank gave.
-    pub fn agree_on<T>(&self, mine: Result<T>, same: &[Same], most: &mut [u64]) -> Result<T> {
+    pub fn agree_on<T>(&self, mine: Result<T>, same: &[MustMatch], most: &mut [u64]) -> Result<T> {
         if self.size == 1 {
             return mine;
         }
         let mut words = vec![mine.as_ref().map_or_else(|e| e.kind().code(), |_| 0)];
-        words.extend(same.iter().map(|Same(value, _)| *value));
+        words.extend(same.iter().map(|MustMatch(value, _)| *value));
         words.extend_from_slice(most);
-        let all = self.meet(&words)?;
+        let all = self.allgather_words(&words)?;
         let values = &all[0][1..1 + same.len()];
         for (i, word) in most.iter_mut().enumerate() {
             *word = all.iter().map(|words| words[1 + same.len() + i]).max().unwrap_or(*word);
@@ -327,9 +328,9 @@ impl Team {
         let mine = mine?;
         let failed = (0..).zip(&all).find_map(|(rank, words)| Some((rank, ErrorKind::from_code(words[0])?)));
         if let Some((rank, kind)) = failed {
-            return Err(Error::Elsewhere { rank, kind });
+            return Err(Error::OtherRank { rank, kind });
         }
-        for (i, (value, Same(_, text))) in values.iter().zip(same).enumerate() {
+        for (i, (value, MustMatch(_, text))) in values.iter().zip(same).enumerate() {
             if all.iter().any(|words| words[1 + i] != *value) {
                 return Err(Error::Usage(ErrorKind::NotSame, text));
             }
@@ -338,37 +339,37 @@ impl Team {
     }
 
     /// Rank 0 does `work`, and all ranks get its words or its error. `N` is the number of words.
-    pub fn first_does<const N: usize>(&self, work: impl FnOnce() -> Result<[u64; N]>) -> Result<[u64; N]> {
+    pub fn root_bcast<const N: usize>(&self, work: impl FnOnce() -> Result<[u64; N]>) -> Result<[u64; N]> {
         let mine = if self.rank == 0 { work() } else { Ok([0; N]) };
         if self.size == 1 {
             return mine;
         }
         let mut words = vec![mine.as_ref().map_or_else(|e| e.kind().code(), |_| 0)];
         words.extend_from_slice(mine.as_ref().unwrap_or(&[0; N]));
-        let all = self.meet(&words)?;
+        let all = self.allgather_words(&words)?;
         mine?;
         match ErrorKind::from_code(all[0][0]) {
-            Some(kind) => Err(Error::Elsewhere { rank: 0, kind }),
+            Some(kind) => Err(Error::OtherRank { rank: 0, kind }),
             None => Ok(std::array::from_fn(|i| all[0][i + 1])),
         }
     }
 
     /// The sum of `n` over the ranks before this one, and over all ranks.
-    pub fn before_and_total(&self, n: u64) -> Result<(u64, u64)> {
+    pub fn exscan_and_sum(&self, n: u64) -> Result<(u64, u64)> {
         if self.size == 1 {
             return Ok((0, n));
         }
-        let all = self.meet(&[n])?;
+        let all = self.allgather_words(&[n])?;
         let before = all[..self.rank as usize].iter().map(|words| words[0]);
         let (before, total) = (sum(before), sum(all.iter().map(|words| words[0])));
         Ok((before, total))
     }
 
     /// The sum and the largest over all ranks of each number. Collective.
-    pub fn sums_and_peaks(&self, numbers: &[u64]) -> Result<(Vec<u64>, Vec<u64>)> {
+    pub fn reduce_sum_and_max(&self, numbers: &[u64]) -> Result<(Vec<u64>, Vec<u64>)> {
         let (mut sums, mut peaks) = (Vec::new(), Vec::new());
         for part in numbers.chunks(CELL) {
-            let all = self.meet(part)?;
+            let all = self.allgather_words(part)?;
             for i in 0..part.len() {
                 sums.push(sum(all.iter().map(|words| words[i])));
                 peaks.push(all.iter().map(|words| words[i]).max().unwrap_or(0));
@@ -384,18 +385,18 @@ impl Team {
             return Ok(());
         }
         let hash = u128::from_le_bytes(view.hash().0);
-        let all = self.meet(&[(hash >> 64) as u64, hash as u64])?;
+        let all = self.allgather_words(&[(hash >> 64) as u64, hash as u64])?;
         let hashes = all.iter().map(|words| u128::from(words[0]) << 64 | u128::from(words[1]));
         let mut known = std::mem::take(&mut *held(&self.views));
         known.insert(hash, view.clone());
         let mut missing = [u64::from(hashes.clone().any(|hash| !known.contains_key(&hash)))];
         self.agree_on(Ok(()), &[], &mut missing)?;
-        if known.len() > VIEWS {
+        if known.len() > MAX_VIEWS {
             let current: Vec<u128> = hashes.collect();
             known.retain(|hash, _| current.contains(hash));
         }
         if missing[0] > 0 {
-            for bytes in self.share_bytes(&view.to_bytes())? {
+            for bytes in self.allgather_bytes(&view.to_bytes())? {
                 let view = View::from_bytes(&bytes)?;
                 known.insert(u128::from_le_bytes(view.hash().0), Arc::new(view));
             }
@@ -405,20 +406,20 @@ impl Team {
     }
 
     /// Everybody's `N` bytes, a multiple of 8 and few, in rank order. Collective.
-    pub fn share_words<const N: usize>(&self, mine: &[u8; N]) -> Result<Vec<[u8; N]>> {
+    pub fn allgather_array<const N: usize>(&self, mine: &[u8; N]) -> Result<Vec<[u8; N]>> {
         let words: Vec<u64> = mine.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
-        let all = self.meet(&words)?;
+        let all = self.allgather_words(&words)?;
         let bytes = |words: &[u64; CELL]| std::array::from_fn(|i| words[i / 8].to_ne_bytes()[i % 8]);
         Ok(all.iter().map(bytes).collect())
     }
 
     /// What rank 0 has, to all, who know how long it is; a call of the host MPI. Collective.
-    pub fn share_from_first(&self, bytes: &mut [u8]) -> Result<()> {
+    pub fn bcast_from_root(&self, bytes: &mut [u8]) -> Result<()> {
         Ok(self.comm.bcast(bytes, 0)?)
     }
 
     /// Everybody's bytes, of any length, in rank order; calls of the host MPI. Collective.
-    fn share_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
+    fn allgather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
         let lengths = self.comm.allgather_u64(&[mine.len() as u64])?;
         let longest = lengths.iter().copied().max().unwrap_or(0) as usize;
         let mut padded = mine.to_vec();
@@ -430,11 +431,11 @@ impl Team {
 }
 
 /// Views of other ranks that are kept for later.
-const VIEWS: usize = 256;
+const MAX_VIEWS: usize = 256;
 
-impl Drop for Team {
+impl Drop for FileGroup {
     fn drop(&mut self) {
-        held(&GONE).append(&mut held(&self.owned));
+        held(&RETIRED_COMMS).append(&mut held(&self.owned));
     }
 }
 
@@ -443,11 +444,11 @@ fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
 }
 
 fn no_memory(_: std::io::Error) -> Error {
-    Error::Usage(ErrorKind::NoMem, "no memory for the table at which ranks meet")
+    Error::Usage(ErrorKind::NoMem, "no memory for the segment that the ranks of a node share")
 }
 
-/// What ranks tell each other when they found a team.
-struct Person {
+/// What ranks tell each other when they found a group.
+struct RankIdentity {
     node: u64,
     pid: u32,
     random: u64,
@@ -457,8 +458,8 @@ struct Person {
 /// Bytes of a host name that are told.
 const NAME: usize = 64;
 
-impl Person {
-    fn gather(comm: Comm) -> Result<Vec<Person>> {
+impl RankIdentity {
+    fn gather(comm: Comm) -> Result<Vec<RankIdentity>> {
         let name = env().host_name();
         let mut mine = Vec::with_capacity(24 + NAME);
         let random =
@@ -472,7 +473,7 @@ impl Person {
         let word = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
         Ok(all
             .chunks_exact(24 + NAME)
-            .map(|one| Person {
+            .map(|one| RankIdentity {
                 node: word(&one[..8]),
                 pid: word(&one[8..16]) as u32,
                 random: word(&one[16..24]),
@@ -527,31 +528,31 @@ fn table_made_by(
 }
 
 /// The spare word of a table.
-struct TableWord(Arc<Node>);
+struct SegmentWord(Arc<Node>);
 
-impl Word for TableWord {
+impl Word for SegmentWord {
     fn word(&self) -> &std::sync::atomic::AtomicU64 {
         self.0.spare()
     }
 }
 
 /// Messages of one rank to other nodes, by the host MPI.
-pub(crate) struct Wire<'a> {
-    team: &'a Team,
+pub(crate) struct HostMessages<'a> {
+    group: &'a FileGroup,
 }
 
 /// The tag of the messages of a collective access.
 const TAG: u16 = 1;
 
-impl Messages for Wire<'_> {
+impl Messages for HostMessages<'_> {
     type Error = Error;
     type Transfer = Message;
 
     fn gather(&mut self, mine: &[u64]) -> Result<Message> {
-        let Some(leaders) = self.team.leaders else {
+        let Some(leaders) = self.group.leaders else {
             return Err(Error::Usage(ErrorKind::Intern, "only the leaders of nodes exchange words"));
         };
-        let seating = &self.team.seating;
+        let seating = &self.group.seating;
         let lengths: Vec<usize> =
             (0..seating.nodes()).map(|node| seating.ranks_of(node).count() * CELL * 8).collect();
         let bytes = mine.iter().flat_map(|word| word.to_ne_bytes()).collect();
@@ -559,11 +560,11 @@ impl Messages for Wire<'_> {
     }
 
     fn send(&mut self, to: u32, bytes: Vec<u8>) -> Result<Message> {
-        Ok(self.team.comm.send(to, TAG, bytes)?)
+        Ok(self.group.comm.send(to, TAG, bytes)?)
     }
 
     fn receive(&mut self, from: u32, len: usize) -> Result<Message> {
-        Ok(self.team.comm.receive(from, TAG, len)?)
+        Ok(self.group.comm.receive(from, TAG, len)?)
     }
 
     fn test(&mut self, transfer: &mut Message) -> Result<Option<Vec<u8>>> {

@@ -11,14 +11,14 @@ use pario_layout::{Table, TableId};
 use pario_placement::{Places, Plan, Process};
 use pario_types::ServerId;
 
-use crate::env::{env, say};
+use crate::env::{env, warn};
 use crate::error::Result;
-use crate::name::Name;
+use crate::file_group::FileGroup;
+use crate::file_name::FileName;
 use crate::storage::{self, Storage};
-use crate::team::Team;
 
 /// Where the ranks of a file have their local storage.
-pub(crate) struct Homes {
+pub(crate) struct HomeServers {
     /// By their number among all ranks of the program.
     of: Vec<Option<ServerId>>,
     /// On which node.
@@ -26,46 +26,48 @@ pub(crate) struct Homes {
 }
 
 /// This rank's home, if it has one.
-pub(crate) fn home(team: &Team, partition: &client::Partition) -> Option<ServerId> {
+pub(crate) fn home_server(group: &FileGroup, partition: &client::Partition) -> Option<ServerId> {
     let servers = partition.near_servers();
-    let node = team.seating().node_of[team.rank as usize];
-    let turn = team.seating().ranks_of(node).position(|rank| rank == team.rank).unwrap_or(0);
-    let label = team.host.world_rank().to_string();
+    let node = group.seating().node_of[group.rank as usize];
+    let turn = group.seating().ranks_of(node).position(|rank| rank == group.rank).unwrap_or(0);
+    let label = group.host.world_rank().to_string();
     let named = places().of(&label, &env().host_name());
     let named = named.filter(|server| partition.servers().any(|known| known == *server));
     named.or_else(|| servers.get(turn % servers.len().max(1)).copied())
 }
 
-impl Homes {
+impl HomeServers {
     /// Everybody tells his. Collective.
-    pub fn gather(team: &Team, name: &Name) -> Result<Homes> {
-        let [program] = team.first_does(|| Ok([storage::program()]))?;
-        storage::belong_to(program);
+    pub fn gather(group: &FileGroup, name: &FileName) -> Result<HomeServers> {
+        let [program] = group.root_bcast(|| Ok([storage::program()]))?;
+        storage::join_program(program);
         // Who cannot tell says so when he opens the file.
+        let mine = storage::partition_of(name)
+            .and_then(Result::ok)
+            .and_then(|partition| home_server(group, &partition));
         let mine =
-            storage::partition_of(name).and_then(Result::ok).and_then(|partition| home(team, &partition));
-        let mine = mine.map_or(0, |server| u64::from(server.0) + 1) | u64::from(team.host.world_rank()) << 32;
-        let all = team.share_words(&mine.to_ne_bytes())?;
-        let size = team.host.world_size() as usize;
+            mine.map_or(0, |server| u64::from(server.0) + 1) | u64::from(group.host.world_rank()) << 32;
+        let all = group.allgather_array(&mine.to_ne_bytes())?;
+        let size = group.host.world_size() as usize;
         let (mut of, mut nodes) = (vec![None; size], vec![String::new(); size]);
         for (word, rank) in all.into_iter().map(u64::from_ne_bytes).zip(0..) {
             let (number, home) = ((word >> 32) as usize, word as u32);
             if let Some(known) = of.get_mut(number) {
                 *known = home.checked_sub(1).map(|server| ServerId(server as u16));
-                nodes[number] = team.names[team.seating().node_of[rank] as usize].clone();
+                nodes[number] = group.names[group.seating().node_of[rank] as usize].clone();
             }
         }
-        Ok(Homes { of, nodes })
+        Ok(HomeServers { of, nodes })
     }
 
     /// The table of a new file, if the plan has one for it; rank 0 asks, and says why there is none.
-    pub fn table(&self, name: &Name) -> Option<Table> {
+    pub fn table(&self, name: &FileName) -> Option<Table> {
         let plan = plan()?;
         if let Some(Ok(partition)) = storage::partition_of(name)
             && let Some(server) = places().servers().find(|server| partition.servers().all(|s| s != *server))
         {
             let count = partition.servers().count();
-            say(&format!(
+            warn(&format!(
                 "PARIO_PLACE names server {server}, and partition {} has {count}",
                 partition.name()
             ));
@@ -74,7 +76,7 @@ impl Homes {
         let ranks = self.of.len();
         let planned = plan.ranks();
         if let Some(planned) = planned.filter(|planned| *planned as usize != ranks) {
-            say(&format!(
+            warn(&format!(
                 "{}: the plan is for {planned} ranks, these are {ranks}, so it does not count; \
                  'pario plan --rescale-to ranks={ranks}' makes one that fits",
                 name.shown().display()
@@ -89,7 +91,7 @@ impl Homes {
         let homes: Vec<Option<ServerId>> = plan.processes.iter().map(home).collect();
         let table = plan.table(file, |process| homes[process.0 as usize]);
         if table.as_ref().is_none_or(|table| table.end() == 0) {
-            say(&format!(
+            warn(&format!(
                 "{}: by the plan all of it is shared, or no rank has a server for its local storage, so the \
                  plan does not count; --place LABEL=SERVER names servers",
                 name.shown().display()
@@ -108,8 +110,8 @@ pub(crate) fn table_words(storage: &Storage) -> [u64; 3] {
 /// Has rank 0, which has opened a placed file with this table, tell its table to those who do not know it: from the metadata server
 /// everybody would get megabytes. Collective.
 pub(crate) fn share_table(
-    team: &Team,
-    name: &Name,
+    group: &FileGroup,
+    name: &FileName,
     [high, low, len]: [u64; 3],
     first: Option<&Storage>,
 ) -> Result<()> {
@@ -118,11 +120,11 @@ pub(crate) fn share_table(
     let partition = storage::partition_of(name).and_then(Result::ok);
     let is_new = partition.as_ref().is_some_and(|partition| !partition.knows_table(id));
     let mut missing = [u64::from(is_new)];
-    team.agree_on(Ok(()), &[], &mut missing)?;
+    group.agree_on(Ok(()), &[], &mut missing)?;
     if missing[0] > 0 {
         let table = first.and_then(Storage::table);
         let mut bytes = table.map_or_else(|| vec![0; len as usize], Table::to_bytes);
-        team.share_from_first(&mut bytes)?;
+        group.bcast_from_root(&mut bytes)?;
         if let Some(partition) = partition.filter(|_| is_new) {
             partition.tell_table(bytes);
         }
@@ -139,7 +141,7 @@ fn plan() -> Option<&'static Plan> {
         match text.and_then(|text| Plan::from_text(&text).map_err(|e| e.to_string())) {
             Ok(plan) => Some(plan),
             Err(why) => {
-                say(&format!("plan {} does not count: {why}", path.display()));
+                warn(&format!("plan {} does not count: {why}", path.display()));
                 None
             }
         }
@@ -153,7 +155,7 @@ fn places() -> &'static Places {
     let read = || match env().place.parse() {
         Ok(places) => places,
         Err(why) => {
-            say(&format!("PARIO_PLACE does not count: {why}"));
+            warn(&format!("PARIO_PLACE does not count: {why}"));
             Places::default()
         }
     };
