@@ -11,9 +11,10 @@ use crate::boundary::{export, no_such_function, on_file};
 /// A datatype argument.
 pub(crate) fn datatype(host: &'static Host, raw: usize) -> Result<TypeHandle> {
     let handle = host.datatype(raw);
-    match host.datatype_is_null(handle) {
-        true => Err(Error::Usage(ErrorKind::Type, "the datatype is MPI_DATATYPE_NULL")),
-        false => Ok(handle),
+    if host.datatype_is_null(handle) {
+        Err(Error::Usage(ErrorKind::Type, "the datatype is MPI_DATATYPE_NULL"))
+    } else {
+        Ok(handle)
     }
 }
 
@@ -54,9 +55,10 @@ pub(crate) fn put_handle(host: &'static Host, out: *mut c_void, handle: usize) -
 }
 
 fn displacement(host: &'static Host, disp: i64) -> Displacement {
-    match disp == host.constants().number.displacement_current {
-        true => Displacement::Current,
-        false => Displacement::Bytes(disp),
+    if disp == host.constants().number.displacement_current {
+        Displacement::Current
+    } else {
+        Displacement::Bytes(disp)
     }
 }
 

@@ -154,9 +154,12 @@ fn is_file_handler(host: &Host, raw: usize) -> bool {
 
 fn set(host: &'static Host, fh: usize, raw: usize) -> c_int {
     let raw = host.errhandler(raw).raw();
-    let check = || match is_file_handler(host, raw) {
-        true => Ok(()),
-        false => Err(Error::Usage(ErrorKind::Arg, "the error handler is not one for files")),
+    let check = || {
+        if is_file_handler(host, raw) {
+            Ok(())
+        } else {
+            Err(Error::Usage(ErrorKind::Arg, "the error handler is not one for files"))
+        }
     };
     let swap = |word: &AtomicUsize| {
         retain(raw);

@@ -56,9 +56,10 @@ fn intracomm(host: &'static Host, raw: usize) -> Result<Comm> {
         return Err(Error::Usage(ErrorKind::Comm, "the communicator is MPI_COMM_NULL"));
     }
     host.check_comm(comm)?;
-    match comm.is_inter()? {
-        true => Err(Error::Usage(ErrorKind::Comm, "a file cannot be opened on an intercommunicator")),
-        false => Ok(comm),
+    if comm.is_inter()? {
+        Err(Error::Usage(ErrorKind::Comm, "a file cannot be opened on an intercommunicator"))
+    } else {
+        Ok(comm)
     }
 }
 

@@ -410,9 +410,10 @@ impl Decoder<'_, '_> {
             (Kind::Signed, named::f90_integer(n.signed()?))
         } else {
             let real = named::f90_real(n.signed()?, n.signed()?);
-            match combiner == c.f90_real {
-                true => (Kind::Float, real),
-                false => (Kind::Complex, real.map(|size| 2 * size)),
+            if combiner == c.f90_real {
+                (Kind::Float, real)
+            } else {
+                (Kind::Complex, real.map(|size| 2 * size))
             }
         };
         // Where the standard leaves the external size undefined, the native one is as good as any.

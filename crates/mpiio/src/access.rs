@@ -139,7 +139,7 @@ impl File {
         let access = self.prepare_access(d, positioning, coordination, operand);
         record_position(&mut traced, &access);
         let file = self.clone();
-        let then = move |outcome: &Result<u64>| {
+        let on_complete = move |outcome: &Result<u64>| {
             if let Some(traced) = traced {
                 traced.end(&file.trace_id, outcome);
             }
@@ -148,8 +148,10 @@ impl File {
             }
         };
         match (coordination, access) {
-            (Coordination::Collective, access) => self.start_collectively(d, positioning, access, then),
-            (Coordination::Independent, Ok(access)) => Ok(self.launch(access, then)),
+            (Coordination::Collective, access) => {
+                self.start_collectively(d, positioning, access, on_complete)
+            }
+            (Coordination::Independent, Ok(access)) => Ok(self.launch(access, on_complete)),
             (Coordination::Independent, Err(e)) => {
                 // Told now, so not again later.
                 let outcome = Err(e);
@@ -173,13 +175,13 @@ impl File {
         record_position(&mut traced, &access);
         let base = access.as_ref().map_or(0, |access| access.context.base);
         let file = self.clone();
-        let then = move |outcome: &Result<u64>| {
+        let on_complete = move |outcome: &Result<u64>| {
             if let Some(traced) = traced {
                 traced.end(&file.trace_id, outcome);
             }
         };
-        let ticket = self.begin_collectively(d, positioning, access, then)?;
-        self.set_split(Split { direction: d, positioning: positioning_kind(positioning), base, ticket });
+        let completion = self.begin_collectively(d, positioning, access, on_complete)?;
+        self.set_split(Split { direction: d, positioning: positioning_kind(positioning), base, completion });
         Ok(())
     }
 
@@ -200,26 +202,26 @@ impl File {
             }
             Ok(())
         });
-        self.group.agree(split.and_then(|split| split.ticket.take()))
+        self.group.agree(split.and_then(|split| split.completion.take()))
     }
 
     /// Has an access done by the I/O thread.
     pub(crate) fn launch(
         self: &Arc<File>,
         access: DataAccess,
-        then: impl FnOnce(&Result<u64>) + Send + 'static,
+        on_complete: impl FnOnce(&Result<u64>) + Send + 'static,
     ) -> Arc<Completion> {
         if matches!(access.context.coder, ValueCoding::User(..)) {
             // The program's functions may call MPI: only this thread may run them.
             let outcome = access.run();
-            then(&outcome);
+            on_complete(&outcome);
             return Completion::finished(outcome);
         }
         counters().background.add(1);
         let guard = self.begin_access();
         io_thread::submit(Box::new(move || {
             let outcome = io_thread::catch_panic(|| access.run());
-            then(&outcome);
+            on_complete(&outcome);
             drop(guard);
             outcome
         }))
@@ -394,9 +396,8 @@ impl File {
 impl RankContext {
     /// Moves the bytes of one access by this rank alone.
     pub(crate) fn run(&self, task: &Task, shipping_session: Option<&ShippingSession>) -> Result<u64> {
-        counted(&self.file.stats, || match task.write {
-            true => self.write(task, shipping_session),
-            false => self.read(task, shipping_session),
+        counted(&self.file.stats, || {
+            if task.write { self.write(task, shipping_session) } else { self.read(task, shipping_session) }
         })
     }
 

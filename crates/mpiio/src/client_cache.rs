@@ -1,30 +1,29 @@
-//! CacheSettings 1: the blocks of a partition's file that this rank keeps in its own memory for all ranks of the file.
+//! Tier 1: the blocks of a partition's file that this rank caches in its own memory for all ranks of the file.
 //!
-//! Block `b` is opened by aggregator `b mod n`, which alone accesses it in collective calls: exchange has a window of
-//! such blocks accessed by nobody else. What others do (independent accesses, other programs) goes to the servers,
-//! which then call blocks back. So all that has to be known here besides is how far the ranks have written: the
-//! servers may not have heard of it.
+//! Aggregator `b mod n` caches block `b`, and only that aggregator accesses the block in collective calls. Independent
+//! accesses and other programs go to the servers, which recall cached blocks first. The servers may not know how far
+//! the ranks have written, so this module records it.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use pario_client::{self as client, TierFile, TierOptions};
 
 use pario_trace::FileStats;
 
 use crate::error::Result;
-use crate::io_thread::held;
 use crate::settings::CacheSettings;
 
-/// This rank's part of it, for one open file.
+/// The tier 1 cache of this rank for one open file.
 pub(crate) struct ClientCache {
-    /// Who keeps blocks together; equal on all ranks, and for another open of the file only if the same processes
-    /// open_cache the same blocks.
+    /// The team that owns the leases. It is equal on all ranks. A later open of the file uses the same team only if
+    /// the same processes cache the same blocks.
     team: u128,
     options: TierOptions,
-    /// Opened when this rank first keeps something.
+    /// Opened at the first access of this rank.
     opened: Mutex<Option<Arc<TierFile>>>,
-    /// The furthest byte that any rank has written in a collective call.
+    /// The end of the furthest byte that any rank has written in a collective call.
     reach: AtomicU64,
 }
 
@@ -36,12 +35,12 @@ impl ClientCache {
     }
 
     fn opened(&self) -> Option<Arc<TierFile>> {
-        held(&self.opened).clone()
+        self.opened.lock().clone()
     }
 
-    /// What this rank keeps of a file, from now on.
+    /// Opens the cache of this rank at its first access.
     fn open_cache(&self, partition: &client::Partition, file: &client::File) -> Result<Arc<TierFile>> {
-        let mut opened = held(&self.opened);
+        let mut opened = self.opened.lock();
         if let Some(opened) = &*opened {
             return Ok(opened.clone());
         }
@@ -49,7 +48,8 @@ impl ClientCache {
         Ok(opened.insert(tier).clone())
     }
 
-    /// Reads the parts of a window; as far as the file reaches, of which the servers may know less than the ranks.
+    /// Reads the parts of a window, up to the end of the file. The ranks may have written beyond the end that the
+    /// servers know; bytes between the two ends read as zeros.
     pub fn read(
         &self,
         partition: &client::Partition,
@@ -80,22 +80,22 @@ impl ClientCache {
         Ok(self.open_cache(partition, file)?.write_vectored_at(parts)?)
     }
 
-    /// All ranks have written up to here.
+    /// Notes that the ranks have written up to `end`.
     pub fn extend_written_end(&self, end: u64) {
         self.reach.fetch_max(end, Ordering::AcqRel);
     }
 
-    /// How far the ranks have written.
+    /// The end of what the ranks have written.
     pub fn reach(&self) -> u64 {
         self.reach.load(Ordering::Acquire)
     }
 
-    /// Of `len` bytes at `at`, of which the servers warn that `got` are there: how many the file has.
+    /// The number of bytes that the file has of `len` bytes at `at`, if the servers know of `got` of them.
     pub fn known_end(&self, at: u64, got: u64, len: u64) -> u64 {
         self.reach().saturating_sub(at).clamp(got, len)
     }
 
-    /// Everything written is at the servers.
+    /// Writes all dirty blocks to the servers.
     pub fn flush(&self) -> Result<()> {
         match self.opened() {
             Some(opened) => Ok(opened.flush()?),
@@ -103,7 +103,7 @@ impl ClientCache {
         }
     }
 
-    /// The file is about to be cut or extended; everything has been flushed.
+    /// Drops blocks beyond the new size. All dirty blocks have been flushed.
     pub fn resize(&self, size: u64) {
         if let Some(opened) = self.opened() {
             opened.cut(size);
@@ -111,9 +111,9 @@ impl ClientCache {
         self.reach.store(0, Ordering::Release);
     }
 
-    /// At close. What is clean may stay for a later open, unless the file goes.
+    /// Closes the cache. Clean blocks stay for a later open unless the file is deleted.
     pub fn close(&self, stays: bool, stats: &FileStats) -> Result<()> {
-        let Some(opened) = held(&self.opened).take() else { return Ok(()) };
+        let Some(opened) = self.opened.lock().take() else { return Ok(()) };
         let flushed = opened.flush();
         let (staged, recalled) = opened.staged_and_recalled();
         stats.staged_bytes.add(staged);

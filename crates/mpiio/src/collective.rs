@@ -1,9 +1,9 @@
-//! Collective accesses: the exchange machine with a real file and real ranks, and its three drivers.
+//! Collective accesses: the three drivers of the two-phase machine, and the file and ranks it works on.
 //!
-//! A blocking call steps the machine and waits in between. A split access is brought by its begin to where
-//! all arguments are known to be good, and from there on runs in the background until its end. A nonblocking
-//! one runs in the background altogether; where several nodes take part it is stepped from within the
-//! program's own MPI calls instead, because only its thread may call MPI.
+//! A blocking call steps the machine and waits in between. The begin of a split access steps it until all arguments
+//! are known to be valid; the rest runs in the background until the end call. A nonblocking access runs in the
+//! background from the start. If several nodes take part, the program's own MPI calls step a nonblocking access
+//! instead, because only the program's thread may call MPI.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use pario_mpi_host::{Message, Pending, TypeHandle};
 use pario_posix::{OwnedRange, Tuning};
 use pario_trace::{Choice, counters};
 use pario_two_phase::{
-    self as exchange, Access, Call, Claim, Costs, Messages, Outcome, Seat, Step, Strategy, Way, World,
+    self as two_phase, Access, Call, Claim, Costs, Messages, Outcome, Seat, Step, Strategy, Way, World,
 };
 use pario_types::ErrorKind;
 use pario_view::View;
@@ -21,14 +21,14 @@ use crate::access::{Coordination, DataAccess, Direction, Positioning, Synchronis
 use crate::data_shipping::ShippingSession;
 use crate::error::{Error, Result};
 use crate::file::File;
-use crate::io_thread::{Completion, IoThread, held};
+use crate::io_thread::{Completion, IoThread};
 use crate::storage::{Storage, counted};
 use crate::tracing::Traced;
 
-/// The file and the other ranks, as the machine sees them.
+/// The file and the other ranks, as the two-phase machine sees them.
 pub(crate) struct RankContext {
     pub file: Arc<File>,
-    /// Whether this rank keeps the windows that it accesses.
+    /// Whether this rank caches the windows that it accesses.
     pub owned: bool,
     pub coder: ValueCoding,
     pub base: usize,
@@ -60,7 +60,7 @@ impl Messages for RankContext {
 }
 
 impl World for RankContext {
-    /// Nothing where there are no locks, or nobody else can have the file open.
+    /// `None` if the file system has no locks, or if no other process can have the file open.
     type Guard = Option<OwnedRange>;
 
     fn kind(error: &Error) -> ErrorKind {
@@ -88,12 +88,12 @@ impl World for RankContext {
         self.file.storage()?.try_lock(range)
     }
 
-    fn direct(&mut self, job: &exchange::Job) -> Result<u64> {
+    fn direct(&mut self, job: &two_phase::Job) -> Result<u64> {
         self.run(job, self.shipping_session().as_deref())
     }
 
     fn view_of(&mut self, rank: u32, hash: u128) -> Result<Arc<View>> {
-        held(&self.file.group.views).get(&hash).cloned().ok_or(Error::Value(
+        self.file.group.views.lock().get(&hash).cloned().ok_or(Error::Value(
             ErrorKind::Intern,
             "the view of another rank is not known here",
             i64::from(rank),
@@ -101,12 +101,12 @@ impl World for RankContext {
     }
 }
 
-/// One collective access under way on this rank.
+/// One collective access in progress on this rank.
 pub(crate) struct CollectiveAccess {
-    access: Access<RankContext>,
+    machine: Access<RankContext>,
     context: RankContext,
     write: bool,
-    /// What is wrong with this rank's arguments; the others are told.
+    /// The error in this rank's arguments. The other ranks learn its kind.
     refusal: Option<Error>,
 }
 
@@ -123,7 +123,7 @@ impl CollectiveAccess {
         let settings = file.collective().of(write).clone();
         let coverage = file.group.coverage.clone();
         let costs = match settings.strategy {
-            Strategy::Measured(_) => held(&file.costs).clone(),
+            Strategy::Measured(_) => file.costs.lock().clone(),
             _ => Costs::default(),
         };
         let digest = settings.digest() ^ costs.digest();
@@ -137,10 +137,9 @@ impl CollectiveAccess {
                     file.tuning().atomic || unreadable || !matches!(context.coder, ValueCoding::Plain);
                 let cover = (write && settings.strategy != Strategy::Direct).then_some(&*coverage);
                 let claim = Claim::access(call, digest, &task.view, task.at, task.len, alone, cover);
-                // Who does not want sieving does not want windows with holes either. Servers merge small pieces
-                // themselves; and a window that is read, changed and written back would have to be kept from other
-                // programs meanwhile, for which one rank would wait while others wait for it. Who owns windows reads
-                // nothing.
+                // Disabling data sieving also disables windows with holes. Partitions have none either: servers merge
+                // small pieces themselves, and a read-modify-write would need a lock that one rank waits for while
+                // other ranks wait for that rank. An aggregator that owns its windows does not read before it writes.
                 let no_sieving = file.tuning().sieve_write == pario_posix::Toggle::Disable;
                 let apart = synchronism == Synchronism::Nonblocking && !file.group.is_on_one_node();
                 let no_holes = !context.owned && (no_sieving || servers || apart);
@@ -156,19 +155,19 @@ impl CollectiveAccess {
         };
         file.stats.pieces.add(claim.pieces);
         CollectiveAccess {
-            access: Access::new(claim, task, settings, coverage, costs),
+            machine: Access::new(claim, task, settings, coverage, costs),
             context,
             write,
             refusal,
         }
     }
 
-    /// Whether the program's own functions take part, which only its own thread may call.
+    /// Whether the program's conversion functions take part. Only the program's own thread may call them.
     fn is_bound_to_thread(&self) -> bool {
         matches!(self.context.coder, ValueCoding::User(..))
     }
 
-    /// Goes on as far as possible.
+    /// Steps the machine as far as possible without waiting.
     fn step(&mut self) -> Result<Step<Error>> {
         let file = self.context.file.clone();
         let mut seat = file.group.seat();
@@ -176,21 +175,22 @@ impl CollectiveAccess {
     }
 
     fn step_at(&mut self, seat: &mut Seat) -> Result<Step<Error>> {
-        let step = self.access.step(seat, &mut self.context);
+        let step = self.machine.step(seat, &mut self.context);
         if matches!(step, Ok(Step::Agreed)) && self.write {
             self.note_read_modify_write();
         }
         step
     }
 
-    /// Where aggregators may read, change and write back, every writer of the file has to know it.
+    /// Notes that aggregators may do read-modify-write, which all writers of the file must take into account.
     fn note_read_modify_write(&self) {
-        if matches!(self.access.way, Some(Way::Windows { covered: false, .. })) {
+        if matches!(self.machine.way, Some(Way::Windows { covered: false, .. })) {
             self.context.file.retune(|now| Tuning { peers_sieve: true, ..now });
         }
     }
 
-    /// Goes on, waiting for the others, until all are known to agree (`None`) or to the end.
+    /// Steps the machine and waits for the other ranks, to the end, or until all ranks agree (on_complete the result is
+    /// `None`).
     fn run(&mut self, may_call: bool, until_agreed: bool) -> Option<Result<u64>> {
         let file = self.context.file.clone();
         let mut wait = file.group.wait(may_call);
@@ -226,15 +226,15 @@ impl CollectiveAccess {
             }),
         };
         if let (true, true, Some(Way::Windows { partition, .. })) =
-            (self.write, self.context.owned, &self.access.way)
+            (self.write, self.context.owned, &self.machine.way)
             && let Some(storage) = file.opened()
         {
             storage.extend_written_end(partition.region().end);
         }
-        if let Some(lesson) = &self.access.lesson {
-            held(&file.costs).learn(lesson);
+        if let Some(lesson) = &self.machine.lesson {
+            file.costs.lock().learn(lesson);
         }
-        file.count(self.write, &self.access, self.context.shipping_session().as_deref(), &result);
+        file.count(self.write, &self.machine, self.context.shipping_session().as_deref(), &result);
         result
     }
 }
@@ -251,52 +251,52 @@ impl File {
             return self.access_single_rank(d, job);
         }
         self.group.drain_background()?;
-        let mut operation = CollectiveAccess::new(self, d, positioning, Synchronism::Blocking, job);
-        operation.run(true, false).unwrap_or(Ok(0))
+        let mut access = CollectiveAccess::new(self, d, positioning, Synchronism::Blocking, job);
+        access.run(true, false).unwrap_or(Ok(0))
     }
 
-    /// Begins a split access: all ranks' arguments are good, or it fails on all. The rest is in the background
-    /// where it can be.
+    /// Begins a split access. It fails on all ranks if the arguments of one are invalid. The rest runs in the
+    /// background if possible.
     pub(crate) fn begin_collectively(
         self: &Arc<File>,
         d: Direction,
         positioning: Positioning,
         job: Result<DataAccess>,
-        then: impl FnOnce(&Result<u64>) + Send + 'static,
+        on_complete: impl FnOnce(&Result<u64>) + Send + 'static,
     ) -> Result<Arc<Completion>> {
         self.group.drain_background()?;
         let job = match (self.group.size, job) {
-            (1, Ok(job)) => return Ok(self.launch(job, then)),
+            (1, Ok(job)) => return Ok(self.launch(job, on_complete)),
             (_, job) => job,
         };
-        let mut operation = CollectiveAccess::new(self, d, positioning, Synchronism::Split, job);
-        match operation.run(true, true) {
-            // Over already: nothing to do, or refused.
+        let mut access = CollectiveAccess::new(self, d, positioning, Synchronism::Split, job);
+        match access.run(true, true) {
+            // The access has ended: it moved nothing, or a rank refused it.
             Some(outcome) => {
-                then(&outcome);
+                on_complete(&outcome);
                 outcome.map(|bytes| Completion::finished(Ok(bytes)))
             }
-            None => Ok(self.continue_in_background(operation, then)),
+            None => Ok(self.continue_in_background(access, on_complete)),
         }
     }
 
-    /// Starts a nonblocking collective access. Bad arguments are told at once, here; the other ranks learn of
-    /// them with their requests.
+    /// Starts a nonblocking collective access. A rank with invalid arguments gets its error at once; the other ranks
+    /// get an error with their requests.
     pub(crate) fn start_collectively(
         self: &Arc<File>,
         d: Direction,
         positioning: Positioning,
         job: Result<DataAccess>,
-        then: impl FnOnce(&Result<u64>) + Send + 'static,
+        on_complete: impl FnOnce(&Result<u64>) + Send + 'static,
     ) -> Result<Arc<dyn Pending>> {
         let (job, refusal) = match job {
-            Ok(job) if self.group.size == 1 => return Ok(self.launch(job, then)),
+            Ok(job) if self.group.size == 1 => return Ok(self.launch(job, on_complete)),
             Ok(job) => (Ok(job), None),
             Err(e) => (Err(Error::Deferred(e.kind())), Some(e)),
         };
-        let operation = CollectiveAccess::new(self, d, positioning, Synchronism::Nonblocking, job);
+        let access = CollectiveAccess::new(self, d, positioning, Synchronism::Nonblocking, job);
         if let Some(e) = refusal {
-            // Who is told now is not told again later.
+            // This rank returns the error now, so it is not recorded for sync or close.
             let outcome = Err(e);
             if let Some(traced) =
                 Traced::begin(d, positioning, Coordination::Collective, Synchronism::Nonblocking)
@@ -304,64 +304,62 @@ impl File {
                 traced.end(&self.trace_id, &outcome);
             }
             if self.group.size > 1 {
-                self.start_operation(operation, |_| ());
+                self.start_access(access, |_| ());
             }
             return outcome.map(|_: u64| unreachable!("an error"));
         }
-        Ok(self.start_operation(operation, then))
+        Ok(self.start_access(access, on_complete))
     }
 
-    fn start_operation(
+    fn start_access(
         self: &Arc<File>,
-        operation: CollectiveAccess,
-        then: impl FnOnce(&Result<u64>) + Send + 'static,
+        access: CollectiveAccess,
+        on_complete: impl FnOnce(&Result<u64>) + Send + 'static,
     ) -> Arc<dyn Pending> {
-        match self.thread_for(&operation).is_some() {
-            true => self.continue_in_background(operation, then),
-            false => self.queue_access(operation, Box::new(then)),
+        if self.thread_for(&access).is_some() {
+            self.continue_in_background(access, on_complete)
+        } else {
+            self.queue_access(access, Box::new(on_complete))
         }
     }
 
-    /// The thread that can do an operation without calling the host.
-    fn thread_for(&self, operation: &CollectiveAccess) -> Option<&IoThread> {
-        match self.group.is_on_one_node() && !operation.is_bound_to_thread() {
-            true => self.group.worker(),
-            false => None,
-        }
+    /// The thread that can do the access without calling the host MPI.
+    fn thread_for(&self, access: &CollectiveAccess) -> Option<&IoThread> {
+        if self.group.is_on_one_node() && !access.is_bound_to_thread() { self.group.worker() } else { None }
     }
 
-    /// Has the rest of an operation done: by the group's thread if that needs no call of the host, else here.
+    /// Completes an access on the group's thread if that needs no call of the host MPI, else here.
     fn continue_in_background(
         self: &Arc<File>,
-        mut operation: CollectiveAccess,
-        then: impl FnOnce(&Result<u64>) + Send + 'static,
+        mut access: CollectiveAccess,
+        on_complete: impl FnOnce(&Result<u64>) + Send + 'static,
     ) -> Arc<Completion> {
-        let Some(thread) = self.thread_for(&operation) else {
-            let outcome = operation.run(true, false).unwrap_or(Ok(0));
-            then(&outcome);
+        let Some(thread) = self.thread_for(&access) else {
+            let outcome = access.run(true, false).unwrap_or(Ok(0));
+            on_complete(&outcome);
             return Completion::finished(outcome);
         };
         counters().background.add(1);
         let busy = self.group.begin_background();
         let guard = self.begin_access();
         thread.submit(Box::new(move || {
-            let outcome = crate::io_thread::catch_panic(|| operation.run(false, false).unwrap_or(Ok(0)));
-            then(&outcome);
-            drop((operation, busy, guard));
+            let outcome = crate::io_thread::catch_panic(|| access.run(false, false).unwrap_or(Ok(0)));
+            on_complete(&outcome);
+            drop((access, busy, guard));
             outcome
         }))
     }
 
-    /// Queues an operation to be stepped whenever the program is inside an MPI call that looks at it.
-    fn queue_access(self: &Arc<File>, operation: CollectiveAccess, then: OnComplete) -> Arc<dyn Pending> {
+    /// Queues an access. The program's MPI calls on its request step it.
+    fn queue_access(self: &Arc<File>, access: CollectiveAccess, on_complete: OnComplete) -> Arc<dyn Pending> {
         counters().background.add(1);
-        let ticket = Completion::running();
-        let flight = QueuedAccess { operation, ticket: ticket.clone(), then: Some(then) };
-        self.group.queue(Box::new(flight));
-        Arc::new(QueuedRequest { file: self.clone(), ticket })
+        let completion = Completion::running();
+        let queued = QueuedAccess { access, completion: completion.clone(), on_complete: Some(on_complete) };
+        self.group.queue(Box::new(queued));
+        Arc::new(QueuedRequest { file: self.clone(), completion })
     }
 
-    /// A collective access of a file with one rank.
+    /// A collective access to a file with one rank.
     fn access_single_rank(self: &Arc<File>, d: Direction, job: Result<DataAccess>) -> Result<u64> {
         let job = job?;
         let stats = &self.stats;
@@ -381,15 +379,15 @@ impl File {
         job.run()
     }
 
-    /// Puts what an access took into the file's statistics.
+    /// Adds an access to the file's statistics.
     fn count(
         &self,
         write: bool,
-        access: &Access<RankContext>,
+        machine: &Access<RankContext>,
         shipping_session: Option<&ShippingSession>,
         result: &Result<u64>,
     ) {
-        let (stats, tally) = (&self.stats, &access.tally);
+        let (stats, tally) = (&self.stats, &machine.tally);
         let calls = if write { &stats.collective_writes } else { &stats.collective_reads };
         calls.add(1);
         self.count_moved(write, *result.as_ref().unwrap_or(&0));
@@ -400,11 +398,11 @@ impl File {
         stats.rmw.add(tally.rmw);
         stats.lock_requests.add(tally.locks);
         stats.io_ns.add(tally.io.as_nanos() as u64);
-        stats.exchange_ns.add(access.elapsed.saturating_sub(tally.io).as_nanos() as u64);
+        stats.exchange_ns.add(machine.elapsed.saturating_sub(tally.io).as_nanos() as u64);
         stats.errors.add(u64::from(result.is_err()));
         let collective = self.collective();
         let settings = collective.of(write);
-        match &access.way {
+        match &machine.way {
             Some(Way::Windows { partition, choice, .. }) => {
                 let aggregators = partition.aggregators();
                 stats.window_bytes.see(2 * settings.window * u64::from(aggregators));
@@ -425,25 +423,25 @@ impl File {
     }
 }
 
-/// What is done with the outcome.
+/// A function that gets the outcome.
 type OnComplete = Box<dyn FnOnce(&Result<u64>) + Send>;
 
-/// An operation that is stepped from the program's MPI calls.
+/// An access that the program's MPI calls step.
 pub(crate) struct QueuedAccess {
-    operation: CollectiveAccess,
-    ticket: Arc<Completion>,
-    then: Option<OnComplete>,
+    access: CollectiveAccess,
+    completion: Arc<Completion>,
+    on_complete: Option<OnComplete>,
 }
 
 impl QueuedAccess {
-    /// Goes on as far as possible; true once it is over.
+    /// Steps the access as far as possible without waiting; true once it has ended.
     pub fn step(&mut self) -> bool {
-        let file = self.operation.context.file.clone();
+        let file = self.access.context.file.clone();
         let Some(mut seat) = file.group.free_seat() else { return false };
-        let step = self.operation.step_at(&mut seat);
+        let step = self.access.step_at(&mut seat);
         drop(seat);
         let outcome = match step {
-            Ok(Step::Done(outcome)) => self.operation.finish(outcome),
+            Ok(Step::Done(outcome)) => self.access.finish(outcome),
             Ok(Step::Agreed) => return self.step(),
             Ok(Step::Waiting) => return false,
             Err(e) => {
@@ -451,24 +449,24 @@ impl QueuedAccess {
                 Err(e)
             }
         };
-        if let Some(then) = self.then.take() {
-            then(&outcome);
+        if let Some(on_complete) = self.on_complete.take() {
+            on_complete(&outcome);
         }
-        self.ticket.finish(outcome);
+        self.completion.finish(outcome);
         true
     }
 }
 
-/// The request for such an operation.
+/// The request of a queued access.
 struct QueuedRequest {
     file: Arc<File>,
-    ticket: Arc<Completion>,
+    completion: Arc<Completion>,
 }
 
 impl Pending for QueuedRequest {
     fn poll(&self) -> Option<u64> {
         self.file.group.progress();
-        self.ticket.poll()
+        self.completion.poll()
     }
 
     fn wait(&self) -> u64 {

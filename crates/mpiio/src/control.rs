@@ -11,7 +11,6 @@ use crate::error::{Error, Result};
 use crate::file::{File, ViewTypes};
 use crate::file_group::MustMatch;
 use crate::file_view::{FileView, file_pattern};
-use crate::io_thread::held;
 use crate::open::{HINTS_DIFFER, apply_info, common_digest, if_develop};
 
 /// The displacement argument of MPI_File_set_view.
@@ -88,7 +87,7 @@ impl File {
             ViewTypes { etype: host.own_type(given.etype)?, filetype: host.own_type(given.filetype)? };
         self.group.share_view(&file_view.view)?;
         self.set_file_view(file_view);
-        let old = std::mem::replace(&mut *held(&self.types), types);
+        let old = std::mem::replace(&mut *self.types.lock(), types);
         host.release_type(old.etype)?;
         host.release_type(old.filetype)?;
         self.change_hints(|hints| apply_info(hints, &info, self.group.rank == 0));
@@ -148,7 +147,7 @@ impl File {
     /// The view in force; derived datatypes are new ones that the caller frees.
     pub fn view(&self) -> Result<ViewInForce> {
         let file_view = self.file_view();
-        let types = held(&self.types);
+        let types = self.types.lock();
         Ok(ViewInForce {
             disp: file_view.disp.0 as i64,
             etype: self.host().own_type(types.etype)?,
@@ -225,16 +224,18 @@ impl File {
     }
 
     fn not_sequential(&self, text: &'static str) -> Result<()> {
-        match self.amode().sequential {
-            true => Err(Error::Usage(ErrorKind::UnsupportedOperation, text)),
-            false => Ok(()),
+        if self.amode().sequential {
+            Err(Error::Usage(ErrorKind::UnsupportedOperation, text))
+        } else {
+            Ok(())
         }
     }
 
     fn writable(&self) -> Result<()> {
-        match self.amode().write {
-            true => Ok(()),
-            false => Err(Error::Usage(ErrorKind::ReadOnly, "the file was opened for reading only")),
+        if self.amode().write {
+            Ok(())
+        } else {
+            Err(Error::Usage(ErrorKind::ReadOnly, "the file was opened for reading only"))
         }
     }
 

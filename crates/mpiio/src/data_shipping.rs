@@ -1,9 +1,9 @@
 //! Data shipping: independent accesses go to the I/O agents that own the blocks they touch.
 //!
-//! The ranks that are agents start threads for it, everybody learns their addresses, and from then on an
-//! access of one rank needs nobody's calls. It begins with the open, ends with the close, and begins anew
-//! where hints change the blocks or the agents. A file opened with MPI_MODE_UNIQUE_OPEN is in
-//! file-partitioning mode: the agents lock it once for as long as they live.
+//! The ranks that are agents start threads for it, and all ranks learn the agents' addresses. From then on an access
+//! of one rank needs no MPI call of another. Data shipping starts at open, stops at close, and restarts when hints
+//! change the blocks or the agents. A file opened with MPI_MODE_UNIQUE_OPEN is in file-partitioning mode: each agent
+//! locks the file once, for as long as the agent runs.
 
 use std::sync::Arc;
 
@@ -16,11 +16,10 @@ use crate::env::env;
 use crate::error::{Error, Result};
 use crate::file::File;
 use crate::file_group::MustMatch;
-use crate::io_thread::held;
 use crate::settings::{agents, prefetch, shipping_unit, uses_data_shipping};
 use crate::tracing;
 
-/// Who owns which blocks, and how they lock.
+/// The owners of the blocks, and how the agents lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ShippingTerms {
     unit: u64,
@@ -28,10 +27,10 @@ pub(crate) struct ShippingTerms {
     partitioned: bool,
 }
 
-/// Data shipping under way.
+/// Data shipping of one open file.
 pub(crate) struct ShippingSession {
     terms: ShippingTerms,
-    /// How its accesses are done, for statistics.
+    /// The strategy for the statistics.
     pub choice: Choice,
     pub shipper: Shipper,
     agent: Option<Agent>,
@@ -57,12 +56,12 @@ impl ShippingTerms {
 }
 
 impl File {
-    /// Data shipping, where it is on.
+    /// The data shipping session, if there is one.
     pub(crate) fn shipping_session(&self) -> Option<Arc<ShippingSession>> {
-        held(&self.shipping).clone()
+        self.shipping.lock().clone()
     }
 
-    /// The terms that these hints ask for.
+    /// The terms that these hints ask for; `None` if they do not ask for data shipping.
     fn terms(&self, hints: &pario_hints::Hints) -> Option<ShippingTerms> {
         if self.group.size == 1 || !uses_data_shipping(hints) {
             return None;
@@ -73,7 +72,7 @@ impl File {
         Some(ShippingTerms { unit, agents, partitioned: self.amode().unique_open && !self.atomicity() })
     }
 
-    /// Whether data shipping has to change for these hints.
+    /// Whether these hints start, stop or change data shipping.
     pub(crate) fn shipping_changes(&self, hints: &pario_hints::Hints) -> bool {
         self.terms(hints) != self.shipping_session().map(|now| now.terms.clone())
     }
@@ -85,7 +84,7 @@ impl File {
             terms.as_ref().map_or(0, ShippingTerms::digest),
             "the hints for data shipping differ between ranks",
         )];
-        // Nobody is in an access any more when all have come here.
+        // After this agreement no rank is inside an access.
         self.group.agree_on(Ok(()), &same, &mut [])?;
         let stopped = self.stop_shipping();
         self.group.agree(stopped)?;
@@ -116,7 +115,7 @@ impl File {
         if terms.partitioned {
             self.retune(|now| Tuning { sole: true, ..now });
         }
-        *held(&self.shipping) =
+        *self.shipping.lock() =
             Some(Arc::new(ShippingSession { choice: terms.choice(), terms, shipper, agent }));
         Ok(())
     }
@@ -125,9 +124,10 @@ impl File {
         if !terms.agents.contains(&self.group.rank) {
             return Ok(None);
         }
-        let tcp = match self.group.is_on_one_node() {
-            true => None,
-            false => Some(ip_of_this_node().ok_or(Error::Usage(ErrorKind::Io, NO_ADDRESS))?),
+        let tcp = if self.group.is_on_one_node() {
+            None
+        } else {
+            Some(ip_of_this_node().ok_or(Error::Usage(ErrorKind::Io, NO_ADDRESS))?)
         };
         let (tuning, prefetch) = self.agent_tuning();
         let service = Service {
@@ -145,13 +145,13 @@ impl File {
         Ok(Some(Agent::start(service)?))
     }
 
-    /// How this rank's agent accesses the file.
+    /// The tuning of this rank's agent.
     fn agent_tuning(&self) -> (Tuning, PrefetchLimits) {
         let prefetch = self.hints(|hints| prefetch(hints, &self.facts()));
         (Tuning { peers_sieve: true, ..self.tuning() }, prefetch)
     }
 
-    /// Makes this rank's agent go by the hints in force.
+    /// Applies the hints in force to this rank's agent.
     pub(crate) fn retune_agent(&self) {
         if let Some(agent) =
             self.shipping_session().as_ref().and_then(|shipping_session| shipping_session.agent.as_ref())
@@ -161,18 +161,19 @@ impl File {
         }
     }
 
-    /// Before what was written to a partition is stored: agents write for others there, so none may be in an access
-    /// any more. Collective.
+    /// Waits until no rank is inside an access, before this rank stores what was written to a partition: its agent
+    /// writes for other ranks. Collective.
     pub(crate) fn barrier_if_shipping(&self) -> Result<()> {
-        match self.is_on_partition() && self.shipping_session().is_some() {
-            true => self.group.agree(Ok(())),
-            false => Ok(()),
+        if self.is_on_partition() && self.shipping_session().is_some() {
+            self.group.agree(Ok(()))
+        } else {
+            Ok(())
         }
     }
 
-    /// Ends data shipping on this rank. No rank is in an access.
+    /// Stops data shipping on this rank. No rank is inside an access.
     pub(crate) fn stop_shipping(&self) -> Result<()> {
-        let Some(shipping_session) = held(&self.shipping).take() else { return Ok(()) };
+        let Some(shipping_session) = self.shipping.lock().take() else { return Ok(()) };
         if shipping_session.terms.partitioned {
             self.retune(|now| Tuning { sole: false, ..now });
         }

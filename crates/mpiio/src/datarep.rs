@@ -3,8 +3,9 @@
 //! `native` and `internal` are the bytes as they are in memory; `external32` is the standard's portable
 //! form; others are registered by the program with functions of its own.
 
+use parking_lot::RwLock;
 use std::collections::BTreeMap;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 use pario_mpi_host::TypeHandle;
 use pario_types::ErrorKind;
@@ -63,7 +64,7 @@ pub fn register(name: &str, conversion: Arc<dyn ConversionFunctions>) -> Result<
     if name.is_empty() || name.len() > MAX_NAME {
         return Err(Error::Usage(ErrorKind::Arg, "a data representation's name has 1 to 127 bytes"));
     }
-    let mut registered = REGISTERED.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut registered = REGISTERED.write();
     if matches!(name, "native" | "internal" | "external32") || registered.contains_key(name) {
         return Err(Error::Usage(ErrorKind::DupDatarep, "a data representation of that name exists already"));
     }
@@ -80,7 +81,6 @@ impl Datarep {
             "external32" => Ok(Datarep::External32),
             _ => REGISTERED
                 .read()
-                .unwrap_or_else(|poisoned| poisoned.into_inner())
                 .get(name)
                 .map(|conversion| Datarep::User(name.to_string(), conversion.clone()))
                 .ok_or(Error::Usage(

@@ -1,40 +1,51 @@
-//! What can go wrong in an MPI-IO call, as one sentence each.
-
-use std::fmt;
+//! The errors of MPI-IO calls.
 
 use pario_types::ErrorKind;
+use thiserror::Error as ThisError;
 
-/// Why an MPI-IO call failed.
-#[derive(Debug)]
+/// The reason why an MPI-IO call failed.
+#[derive(Debug, ThisError)]
 pub enum Error {
-    /// An argument or a state that the standard forbids; the text says which and what is allowed.
+    /// An argument or a state that the standard forbids. The text names it and says what is allowed.
+    #[error("{1}")]
     Usage(ErrorKind, &'static str),
-    /// As [`Error::Usage`], with the offending value.
+    /// As [`Error::Usage`], with the invalid value.
+    #[error("{1} (got {2})")]
     Value(ErrorKind, &'static str, i64),
-    /// The storage failed.
-    Storage(pario_posix::Error),
+    /// The storage of a plain file failed.
+    #[error(transparent)]
+    Storage(#[from] pario_posix::Error),
     /// The partition failed.
-    Partition(pario_client::Error),
+    #[error(transparent)]
+    Partition(#[from] pario_client::Error),
     /// The host MPI failed.
-    Host(pario_mpi_host::HostError),
+    #[error(transparent)]
+    Host(#[from] pario_mpi_host::HostError),
     /// A datatype cannot be turned into a view.
-    View(pario_view::Error),
+    #[error(transparent)]
+    View(#[from] pario_view::Error),
     /// A conversion between data representations failed.
-    Convert(pario_buffer::convert::Error),
-    /// A user's conversion or extent function returned this error code.
+    #[error(transparent)]
+    Convert(#[from] pario_buffer::convert::Error),
+    /// A conversion or extent function of the program returned this error code.
+    #[error("the data representation's function returned error {0}")]
     UserFunction(i32),
-    /// The shared file pointer cannot be reached.
-    Counter(pario_posix::CounterError),
+    /// The shared file pointer cannot be accessed.
+    #[error(transparent)]
+    Counter(#[from] pario_posix::CounterError),
     /// Data shipping failed.
-    Shipping(pario_data_shipping::Error),
-    /// This rank's part was fine; that of another rank of the same collective call was not.
+    #[error(transparent)]
+    Shipping(#[from] pario_data_shipping::Error),
+    /// Another rank failed in the same collective call; this rank did not.
+    #[error("rank {rank} of this collective call failed ({kind:?}); its own message says why")]
     OtherRank {
-        /// Which rank of the file's communicator.
+        /// The rank in the file's communicator.
         rank: u32,
-        /// What failed there.
+        /// The kind of the failure.
         kind: ErrorKind,
     },
     /// An earlier nonblocking access on this file failed with this kind.
+    #[error("an earlier nonblocking access to this file failed ({0:?})")]
     Deferred(ErrorKind),
 }
 
@@ -53,10 +64,8 @@ impl Error {
             Error::OtherRank { kind, .. } | Error::Deferred(kind) => *kind,
         }
     }
-}
 
-impl Error {
-    /// The operating system's number for it, 0 where it has none.
+    /// The errno of the failure; 0 if it has none.
     pub fn errno(&self) -> i32 {
         match self {
             Error::Storage(e) => e.errno().unwrap_or(0),
@@ -76,50 +85,5 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Usage(_, text) => f.write_str(text),
-            Error::Value(_, text, value) => write!(f, "{text} (got {value})"),
-            Error::Storage(e) => e.fmt(f),
-            Error::Partition(e) => e.fmt(f),
-            Error::Host(e) => e.fmt(f),
-            Error::View(e) => e.fmt(f),
-            Error::Convert(e) => e.fmt(f),
-            Error::UserFunction(code) => {
-                write!(f, "the data representation's function returned error {code}")
-            }
-            Error::Counter(e) => e.fmt(f),
-            Error::Shipping(e) => e.fmt(f),
-            Error::OtherRank { rank, kind } => {
-                write!(f, "rank {rank} of this collective call failed ({kind:?}); its own message says why")
-            }
-            Error::Deferred(kind) => {
-                write!(f, "an earlier nonblocking access to this file failed ({kind:?})")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Error {}
-
-macro_rules! from {
-    ($($source:ty => $variant:ident),+ $(,)?) => {$(
-        impl From<$source> for Error {
-            fn from(e: $source) -> Error { Error::$variant(e) }
-        }
-    )+};
-}
-
-from! {
-    pario_posix::Error => Storage,
-    pario_client::Error => Partition,
-    pario_posix::CounterError => Counter,
-    pario_data_shipping::Error => Shipping,
-    pario_mpi_host::HostError => Host,
-    pario_view::Error => View,
-    pario_buffer::convert::Error => Convert,
-}
-
-/// What every function of this room returns.
+/// The result of every function of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -3,9 +3,10 @@
 //! Everything here may be called by several threads at once (MPI_THREAD_MULTIPLE); each lock is held for a
 //! few instructions, never during an access and never while another is taken.
 
+use parking_lot::{Mutex, RwLock};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock};
 
 use pario_hints::Hints;
 use pario_mpi_host::{Host, TypeHandle};
@@ -23,7 +24,7 @@ use crate::file_group::FileGroup;
 use crate::file_name::FileName;
 use crate::file_view::FileView;
 use crate::in_flight::{InFlight, InFlightGuard};
-use crate::io_thread::{Completion, held};
+use crate::io_thread::Completion;
 use crate::prefetch_hints::PrefetchedRanges;
 use crate::settings::{CollectiveSettings, StorageFacts};
 use crate::storage::Storage;
@@ -68,7 +69,7 @@ pub(crate) struct Split {
     pub direction: Direction,
     pub positioning: Positioning,
     pub base: usize,
-    pub ticket: Arc<Completion>,
+    pub completion: Arc<Completion>,
 }
 
 /// What [`File::new`] needs.
@@ -178,28 +179,28 @@ impl File {
 
     /// How collective accesses are done now.
     pub(crate) fn collective(&self) -> Arc<CollectiveSettings> {
-        self.collective.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+        self.collective.read().clone()
     }
 
     pub(crate) fn file_view(&self) -> Arc<FileView> {
-        self.file_view.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+        self.file_view.read().clone()
     }
 
     pub(crate) fn set_file_view(&self, file_view: FileView) {
-        *self.file_view.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = Arc::new(file_view);
-        *held(&self.pointer) = 0;
+        *self.file_view.write() = Arc::new(file_view);
+        *self.pointer.lock() = 0;
     }
 
     pub(crate) fn hints<T>(&self, f: impl FnOnce(&Hints) -> T) -> T {
-        f(&self.hints.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
+        f(&self.hints.read())
     }
 
     pub(crate) fn change_hints(&self, f: impl FnOnce(&mut Hints)) {
-        let mut hints = self.hints.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut hints = self.hints.write();
         f(&mut hints);
         let Tuning { read_buffer, write_buffer, sieve_read, sieve_write, .. } = by_hints(&hints);
         let collective = Arc::new(CollectiveSettings::new(&hints, &self.facts, &self.group));
-        *self.collective.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = collective;
+        *self.collective.write() = collective;
         drop(hints);
         self.retune(|now| Tuning { read_buffer, write_buffer, sieve_read, sieve_write, ..now });
         self.retune_agent();
@@ -207,31 +208,31 @@ impl File {
 
     /// Notes how many of the ranges that the program will access soon were taken.
     pub(crate) fn note_taken(&self, taken: usize) {
-        self.hints.write().unwrap_or_else(|poisoned| poisoned.into_inner()).set_access_taken(taken);
+        self.hints.write().set_access_taken(taken);
     }
 
     /// The typed values that steer an access now.
     pub(crate) fn tuning(&self) -> Tuning {
-        *self.tuning.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+        *self.tuning.read()
     }
 
     pub(crate) fn retune(&self, f: impl FnOnce(Tuning) -> Tuning) {
-        let mut tuning = self.tuning.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut tuning = self.tuning.write();
         *tuning = f(*tuning);
     }
 
     /// The individual pointer, in etypes.
     pub(crate) fn individual_pointer(&self) -> i64 {
-        *held(&self.pointer)
+        *self.pointer.lock()
     }
 
     pub(crate) fn set_individual_pointer(&self, etypes: i64) {
-        *held(&self.pointer) = etypes;
+        *self.pointer.lock() = etypes;
     }
 
     /// Returns the individual pointer and moves it on.
     pub(crate) fn fetch_add_individual(&self, etypes: u64) -> Result<i64> {
-        let mut pointer = held(&self.pointer);
+        let mut pointer = self.pointer.lock();
         let start = *pointer;
         *pointer = start.checked_add_unsigned(etypes).ok_or(BEYOND)?;
         Ok(start)
@@ -252,12 +253,12 @@ impl File {
     }
 
     pub(crate) fn set_split(&self, split: Split) {
-        *held(&self.split) = Some(split);
+        *self.split.lock() = Some(split);
     }
 
     /// Takes the split access under way if `check` lets it go.
     pub(crate) fn take_split(&self, check: impl FnOnce(&Split) -> Result<()>) -> Result<Split> {
-        let mut split = held(&self.split);
+        let mut split = self.split.lock();
         match split.as_ref() {
             Some(active) => check(active)?,
             None => {
@@ -271,7 +272,7 @@ impl File {
     }
 
     pub(crate) fn no_split(&self) -> Result<()> {
-        match held(&self.split).as_ref() {
+        match self.split.lock().as_ref() {
             None => Ok(()),
             Some(_) => Err(Error::Usage(
                 ErrorKind::UnsupportedOperation,
@@ -282,11 +283,11 @@ impl File {
 
     /// Keeps the first failure of a nonblocking access for the next sync or close.
     pub(crate) fn record_deferred_error(&self, kind: ErrorKind) {
-        held(&self.deferred).get_or_insert(kind);
+        self.deferred.lock().get_or_insert(kind);
     }
 
     pub(crate) fn take_deferred_error(&self) -> Result<()> {
-        match held(&self.deferred).take() {
+        match self.deferred.lock().take() {
             Some(kind) => Err(Error::Deferred(kind)),
             None => Ok(()),
         }

@@ -8,9 +8,10 @@
 //! Founding a group takes a few operations of the host. When its file is closed it stays with the program's
 //! communicator, and the next open on that communicator takes it over.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use pario_mpi_host::{Comm, Host, Message, OwnedComm, Reduce};
 use pario_posix::counter::Word;
@@ -23,7 +24,7 @@ use crate::collective::QueuedAccess;
 use crate::env::env;
 use crate::error::{Error, Result};
 use crate::in_flight::{InFlight, InFlightGuard};
-use crate::io_thread::{IoThread, held};
+use crate::io_thread::IoThread;
 use crate::wait::RankWait;
 
 /// The ranks of one open file.
@@ -74,7 +75,7 @@ static LATEST: Mutex<Weak<FileGroup>> = Mutex::new(Weak::new());
 /// Lets the host do its work, and goes on with queued accesses; for whoever waits inside an MPI call for
 /// something in the background.
 pub(crate) fn make_progress() {
-    let latest = held(&LATEST).upgrade();
+    let latest = LATEST.lock().upgrade();
     if let Some(group) = latest {
         group.comm.poke();
     }
@@ -85,11 +86,11 @@ pub(crate) fn make_progress() {
 /// rank that it waits for may need another of them first.
 pub(crate) fn progress_all() {
     let groups: Vec<Arc<FileGroup>> = match WITH_QUEUE.try_lock() {
-        Ok(mut waiting) => {
+        Some(mut waiting) => {
             waiting.retain(|group| group.upgrade().is_some_and(|group| !group.queue_is_empty()));
             waiting.iter().filter_map(Weak::upgrade).collect()
         }
-        Err(_) => return,
+        None => return,
     };
     groups.iter().for_each(|group| group.progress());
 }
@@ -104,7 +105,7 @@ const SMALL_CAPACITY: usize = 1 << 20;
 impl FileGroup {
     /// The group of all ranks of a communicator, for one file; collective.
     pub fn acquire(host: &'static Host, comm: Comm) -> Result<Arc<FileGroup>> {
-        for gone in std::mem::take(&mut *held(&RETIRED_COMMS)) {
+        for gone in std::mem::take(&mut *RETIRED_COMMS.lock()) {
             gone.free()?;
         }
         let known =
@@ -117,12 +118,12 @@ impl FileGroup {
                 pool
             }
         };
-        let idle = held(&pool.0).pop();
+        let idle = pool.0.lock().pop();
         let group = match idle {
             Some(group) => group,
             None => Arc::new(FileGroup::create(host, comm, Arc::downgrade(&pool))?),
         };
-        *held(&LATEST) = Arc::downgrade(&group);
+        *LATEST.lock() = Arc::downgrade(&group);
         Ok(group)
     }
 
@@ -132,7 +133,7 @@ impl FileGroup {
             return;
         }
         if let Some(pool) = self.pool.upgrade() {
-            held(&pool.0).push(self);
+            pool.0.lock().push(self);
         }
     }
 
@@ -220,7 +221,7 @@ impl FileGroup {
 
     /// The seat, for one collective call at a time.
     pub fn seat(&self) -> MutexGuard<'_, Seat> {
-        held(&self.seat)
+        self.seat.lock()
     }
 
     /// A way to wait for the others. `may_call`: this thread may call the host MPI.
@@ -241,8 +242,8 @@ impl FileGroup {
 
     /// Queues a collective access to be stepped by [`FileGroup::progress`].
     pub fn queue(self: &Arc<FileGroup>, access: Box<QueuedAccess>) {
-        held(&self.queued).push_back(access);
-        let mut waiting = held(&WITH_QUEUE);
+        self.queued.lock().push_back(access);
+        let mut waiting = WITH_QUEUE.lock();
         if !waiting.iter().any(|group| std::ptr::eq(group.as_ptr(), Arc::as_ptr(self))) {
             waiting.push(Arc::downgrade(self));
         }
@@ -252,7 +253,7 @@ impl FileGroup {
 
     /// Goes on with queued accesses. Called from within itself, by way of the host, it does nothing.
     pub fn progress(&self) {
-        let Ok(mut queued) = self.queued.try_lock() else { return };
+        let Some(mut queued) = self.queued.try_lock() else { return };
         while let Some(access) = queued.front_mut() {
             if !access.step() {
                 return;
@@ -262,12 +263,12 @@ impl FileGroup {
     }
 
     fn queue_is_empty(&self) -> bool {
-        self.queued.try_lock().is_ok_and(|queued| queued.is_empty())
+        self.queued.try_lock().is_some_and(|queued| queued.is_empty())
     }
 
     /// The seat, if nobody has it.
     pub fn free_seat(&self) -> Option<MutexGuard<'_, Seat>> {
-        self.seat.try_lock().ok()
+        self.seat.try_lock()
     }
 
     /// Waits for the collective accesses in the background: all calls of a file are in order.
@@ -276,7 +277,7 @@ impl FileGroup {
         let mut wait = self.wait(true);
         loop {
             self.progress();
-            if held(&self.queued).is_empty() {
+            if self.queued.lock().is_empty() {
                 return Ok(());
             }
             wait.wait_for_change()?;
@@ -387,7 +388,7 @@ impl FileGroup {
         let hash = u128::from_le_bytes(view.hash().0);
         let all = self.allgather_words(&[(hash >> 64) as u64, hash as u64])?;
         let hashes = all.iter().map(|words| u128::from(words[0]) << 64 | u128::from(words[1]));
-        let mut known = std::mem::take(&mut *held(&self.views));
+        let mut known = std::mem::take(&mut *self.views.lock());
         known.insert(hash, view.clone());
         let mut missing = [u64::from(hashes.clone().any(|hash| !known.contains_key(&hash)))];
         self.agree_on(Ok(()), &[], &mut missing)?;
@@ -401,7 +402,7 @@ impl FileGroup {
                 known.insert(u128::from_le_bytes(view.hash().0), Arc::new(view));
             }
         }
-        *held(&self.views) = known;
+        *self.views.lock() = known;
         Ok(())
     }
 
@@ -435,7 +436,7 @@ const MAX_VIEWS: usize = 256;
 
 impl Drop for FileGroup {
     fn drop(&mut self) {
-        held(&RETIRED_COMMS).append(&mut held(&self.owned));
+        RETIRED_COMMS.lock().append(&mut self.owned.lock());
     }
 }
 
@@ -507,10 +508,7 @@ fn table_made_by(
     make: &dyn Fn() -> std::io::Result<Node>,
 ) -> Result<Option<Node>> {
     let leader = seating.ranks_of(seating.node_of[rank as usize]).next().unwrap_or(rank);
-    let made = match rank == leader {
-        true => make().ok(),
-        false => None,
-    };
+    let made = if rank == leader { make().ok() } else { None };
     let ticket = made.as_ref().and_then(|node| node.ticket().ok());
     let mine = ticket.map_or([0; 4], |t| [1, u64::from(t.pid), u64::from(t.fd), t.inode]);
     let all = comm.allgather_u64(&mine)?;

@@ -4,7 +4,8 @@
 //! bits 0–15 the slot plus one, bits 16–31 the slot's generation, above them a mark. So a stale, foreign or
 //! invented handle is told from an open file without touching memory that may not exist.
 
-use std::sync::{Arc, RwLock};
+use parking_lot::RwLock;
+use std::sync::Arc;
 
 use pario_types::ErrorKind;
 
@@ -22,12 +23,12 @@ struct Slot {
 
 static TABLE: RwLock<Vec<Slot>> = RwLock::new(Vec::new());
 
-fn table() -> std::sync::RwLockReadGuard<'static, Vec<Slot>> {
-    TABLE.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+fn table() -> parking_lot::RwLockReadGuard<'static, Vec<Slot>> {
+    TABLE.read()
 }
 
-fn table_mut() -> std::sync::RwLockWriteGuard<'static, Vec<Slot>> {
-    TABLE.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+fn table_mut() -> parking_lot::RwLockWriteGuard<'static, Vec<Slot>> {
+    TABLE.write()
 }
 
 fn handle(slot: usize, generation: u16) -> usize {

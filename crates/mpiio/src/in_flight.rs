@@ -1,38 +1,39 @@
-//! How many accesses are under way, and waiting until there are none.
+//! The number of accesses in progress, and the wait until there are none.
 
-use std::sync::{Arc, Condvar, Mutex};
+use parking_lot::{Condvar, Mutex};
+use std::sync::Arc;
 
-use crate::io_thread::{held, wait_and_progress};
+use crate::io_thread::wait_and_progress;
 
-/// A count of accesses under way.
+/// A counter of accesses in progress.
 #[derive(Default)]
 pub(crate) struct InFlight {
     count: Mutex<usize>,
     idle: Condvar,
 }
 
-/// One access under way, until it is dropped.
+/// One access in progress. Dropping it ends the count.
 pub(crate) struct InFlightGuard(Arc<InFlight>);
 
 impl InFlight {
-    /// Counts one more.
+    /// Counts one more access.
     pub fn begin(self: &Arc<InFlight>) -> InFlightGuard {
-        *held(&self.count) += 1;
+        *self.count.lock() += 1;
         InFlightGuard(self.clone())
     }
 
-    /// Waits until none is under way. For threads inside an MPI call.
+    /// Waits until no access is in progress. Only a thread inside an MPI call may call this.
     pub fn wait(&self) {
-        let mut count = held(&self.count);
+        let mut count = self.count.lock();
         while *count > 0 {
-            count = wait_and_progress(&self.idle, count);
+            wait_and_progress(&self.idle, &mut count);
         }
     }
 }
 
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
-        let mut count = held(&self.0.count);
+        let mut count = self.0.count.lock();
         *count -= 1;
         if *count == 0 {
             self.0.idle.notify_all();

@@ -1,14 +1,16 @@
-//! Threads for accesses in the background, so that the program can compute meanwhile.
+//! Threads that do accesses in the background while the program computes.
 //!
-//! Independent accesses have one thread per process; collective ones, which wait for other ranks, have one
-//! per open file, so that two files never wait for each other. A thread is started by the first such access,
-//! asleep when there is nothing to do, and never calls MPI (a program may have asked for MPI_THREAD_SINGLE).
-//! Whoever waits is told through a [`Completion`], and lets the host MPI do its work meanwhile: another rank may
-//! need that to come to the access. The queue is bounded: when it is full the caller waits for room.
+//! One thread per process does independent accesses. Collective accesses wait for other ranks, so each open file has a
+//! thread of its own for them, and two files never wait for each other. The first background access starts the thread.
+//! The thread sleeps while its queue is empty. It never calls MPI, because the program may run with MPI_THREAD_SINGLE.
+//!
+//! The caller waits on a [`Completion`]. While it waits it lets the host MPI make progress, because another rank may
+//! need that progress to reach the same access. The queue is bounded: a caller waits while it is full.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pario_mpi_host::Pending;
@@ -17,13 +19,13 @@ use pario_types::ErrorKind;
 use crate::error::{Error, Result};
 use crate::file_group::make_progress;
 
-/// Accesses waiting for the I/O thread, at most.
-const QUEUE: usize = 256;
+/// The largest number of accesses in the queue of an I/O thread.
+const QUEUE_CAPACITY: usize = 256;
 
-/// One piece of work: does the access and returns the bytes moved. It does not panic: see [`catch_panic`].
+/// One access. It returns the number of bytes that it moved, and does not panic (see [`catch_panic`]).
 pub(crate) type Work = Box<dyn FnOnce() -> Result<u64> + Send>;
 
-/// The receipt for one access under way.
+/// The completion of one access in progress.
 pub struct Completion {
     slot: Mutex<Slot>,
     done: Condvar,
@@ -32,27 +34,27 @@ pub struct Completion {
 enum Slot {
     Running,
     Done(Result<u64>),
-    /// The outcome was taken; the bytes stay for a request that is asked again.
+    /// The outcome was taken. The byte count stays for later polls of the same request.
     Taken(u64),
 }
 
 impl Completion {
-    /// A ticket for work that is done already.
+    /// The completion of an access that has ended.
     pub(crate) fn finished(outcome: Result<u64>) -> Arc<Completion> {
         Arc::new(Completion { slot: Mutex::new(Slot::Done(outcome)), done: Condvar::new() })
     }
 
-    /// A ticket for work that somebody else will finish.
+    /// The completion of an access that [`Completion::finish`] ends later.
     pub(crate) fn running() -> Arc<Completion> {
         Arc::new(Completion { slot: Mutex::new(Slot::Running), done: Condvar::new() })
     }
 
     pub(crate) fn finish(&self, outcome: Result<u64>) {
-        *held(&self.slot) = Slot::Done(outcome);
+        *self.slot.lock() = Slot::Done(outcome);
         self.done.notify_all();
     }
 
-    /// Waits for the end and takes the outcome.
+    /// Waits for the end of the access and takes its outcome.
     pub(crate) fn take(&self) -> Result<u64> {
         let mut slot = self.until_done();
         let bytes = bytes_of(&slot);
@@ -64,28 +66,27 @@ impl Completion {
     }
 
     fn until_done(&self) -> MutexGuard<'_, Slot> {
-        let mut slot = held(&self.slot);
+        let mut slot = self.slot.lock();
         while matches!(*slot, Slot::Running) {
-            slot = wait_and_progress(&self.done, slot);
+            wait_and_progress(&self.done, &mut slot);
         }
         slot
     }
 }
 
-/// Waits for a moment, or until told; then lets the host do its work. Only for threads inside an MPI call.
-pub(crate) fn wait_and_progress<'a, T>(told: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-    let (guard, over) = told.wait_timeout(guard, NAP).unwrap_or_else(|poisoned| poisoned.into_inner());
-    if over.timed_out() {
+/// Waits for a notification, for at most [`PROGRESS_INTERVAL`]; after a timeout the host MPI makes progress. Only a thread
+/// inside an MPI call may call this.
+pub(crate) fn wait_and_progress<T>(condition: &Condvar, guard: &mut MutexGuard<'_, T>) {
+    if condition.wait_for(guard, PROGRESS_INTERVAL).timed_out() {
         make_progress();
     }
-    guard
 }
 
-const NAP: Duration = Duration::from_millis(1);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(1);
 
 impl Pending for Completion {
     fn poll(&self) -> Option<u64> {
-        let slot = held(&self.slot);
+        let slot = self.slot.lock();
         (!matches!(*slot, Slot::Running)).then(|| bytes_of(&slot))
     }
 
@@ -94,7 +95,7 @@ impl Pending for Completion {
     }
 }
 
-/// A failed access has moved no byte that anybody may count on; its error is kept by the file.
+/// A failed access counts as zero bytes; the file records its error.
 fn bytes_of(slot: &Slot) -> u64 {
     match slot {
         Slot::Done(Ok(bytes)) | Slot::Taken(bytes) => *bytes,
@@ -102,7 +103,7 @@ fn bytes_of(slot: &Slot) -> u64 {
     }
 }
 
-/// A thread and its queue. The thread ends when this is dropped, after what is queued.
+/// A thread and its queue. Dropping it ends the thread after the queued accesses.
 pub(crate) struct IoThread(Arc<Queue>);
 
 #[derive(Default)]
@@ -118,8 +119,7 @@ struct Entries {
     closed: bool,
 }
 
-/// Hands `work` to the thread for independent accesses. Where no thread can be started the work is done here
-/// and now.
+/// Queues `work` on the thread for independent accesses. If no thread can be started, the caller does the work itself.
 pub(crate) fn submit(work: Work) -> Arc<Completion> {
     static WORKER: OnceLock<Option<IoThread>> = OnceLock::new();
     match WORKER.get_or_init(|| IoThread::start("pario-io")) {
@@ -129,30 +129,30 @@ pub(crate) fn submit(work: Work) -> Arc<Completion> {
 }
 
 impl IoThread {
-    /// Starts a thread; `None` where that is not possible.
+    /// Starts a thread; `None` if that fails.
     pub fn start(name: &str) -> Option<IoThread> {
         let queue = Arc::new(Queue::default());
-        let theirs = queue.clone();
-        let spawned = std::thread::Builder::new().name(name.into()).spawn(move || theirs.run());
+        let shared = queue.clone();
+        let spawned = std::thread::Builder::new().name(name.into()).spawn(move || shared.run());
         spawned.is_ok().then_some(IoThread(queue))
     }
 
-    /// Queues `work`; waits for room first if need be.
+    /// Queues `work`; waits while the queue is full.
     pub fn submit(&self, work: Work) -> Arc<Completion> {
-        let ticket = Completion::running();
-        let mut entries = held(&self.0.entries);
-        while entries.waiting.len() >= QUEUE {
-            entries = wait_and_progress(&self.0.emptied, entries);
+        let completion = Completion::running();
+        let mut entries = self.0.entries.lock();
+        while entries.waiting.len() >= QUEUE_CAPACITY {
+            wait_and_progress(&self.0.emptied, &mut entries);
         }
-        entries.waiting.push_back((work, ticket.clone()));
+        entries.waiting.push_back((work, completion.clone()));
         self.0.filled.notify_one();
-        ticket
+        completion
     }
 }
 
 impl Drop for IoThread {
     fn drop(&mut self) {
-        held(&self.0.entries).closed = true;
+        self.0.entries.lock().closed = true;
         self.0.filled.notify_one();
     }
 }
@@ -160,24 +160,22 @@ impl Drop for IoThread {
 impl Queue {
     fn run(&self) {
         loop {
-            let mut entries = held(&self.entries);
-            let (work, ticket) = loop {
+            let mut entries = self.entries.lock();
+            let (work, completion) = loop {
                 match entries.waiting.pop_front() {
                     Some(entry) => break entry,
                     None if entries.closed => return,
-                    None => {
-                        entries = self.filled.wait(entries).unwrap_or_else(|poisoned| poisoned.into_inner());
-                    }
+                    None => self.filled.wait(&mut entries),
                 }
             };
             self.emptied.notify_one();
             drop(entries);
-            ticket.finish(work());
+            completion.finish(work());
         }
     }
 }
 
-/// Does `work`; a panic in it becomes an error, so that whoever waits is told and the I/O thread lives on.
+/// Does `work` and turns a panic into an error, so that the waiting caller gets an outcome and the I/O thread survives.
 pub(crate) fn catch_panic(work: impl FnOnce() -> Result<u64>) -> Result<u64> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Error::Usage(
         ErrorKind::Intern,
@@ -185,38 +183,33 @@ pub(crate) fn catch_panic(work: impl FnOnce() -> Result<u64>) -> Result<u64> {
     )))
 }
 
-/// Locks; a panic elsewhere while holding the lock does not make the data unusable here.
-pub(crate) fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn work_runs_in_order_and_tickets_tell() {
+    fn accesses_run_in_order_and_completions_return_their_bytes() {
         let log = Arc::new(Mutex::new(Vec::new()));
-        let tickets: Vec<_> = (0..1000u64)
+        let completions: Vec<_> = (0..1000u64)
             .map(|i| {
                 let log = log.clone();
                 submit(Box::new(move || {
-                    held(&log).push(i);
+                    log.lock().push(i);
                     Ok(i)
                 }))
             })
             .collect();
-        for (i, ticket) in tickets.iter().enumerate() {
-            assert_eq!(ticket.wait(), i as u64);
-            assert_eq!(ticket.poll(), Some(i as u64));
-            assert_eq!(ticket.take().unwrap(), i as u64);
-            assert_eq!(ticket.wait(), i as u64, "asked again after it was taken");
+        for (i, completion) in completions.iter().enumerate() {
+            assert_eq!(completion.wait(), i as u64);
+            assert_eq!(completion.poll(), Some(i as u64));
+            assert_eq!(completion.take().unwrap(), i as u64);
+            assert_eq!(completion.wait(), i as u64, "waited again after the outcome was taken");
         }
-        assert!(held(&log).iter().copied().eq(0..1000));
+        assert!(log.lock().iter().copied().eq(0..1000));
     }
 
     #[test]
-    fn a_failure_or_a_panic_ends_that_work_only() {
+    fn a_failure_or_a_panic_ends_only_that_access() {
         let failed = submit(Box::new(|| Err(Error::Usage(ErrorKind::Io, "injected"))));
         assert_eq!(failed.wait(), 0);
         assert_eq!(failed.take().unwrap_err().kind(), ErrorKind::Io);

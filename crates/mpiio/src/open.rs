@@ -19,7 +19,6 @@ use crate::file::{File, LazyStorage, Parts};
 use crate::file_group::{FileGroup, MustMatch};
 use crate::file_name::FileName;
 use crate::handles;
-use crate::io_thread::held;
 use crate::placement::{HomeServers, share_table, table_words};
 use crate::settings::{CollectiveSettings, StorageFacts, uses_data_shipping};
 use crate::storage::{self, ServerSharedPointer, Storage, counted};
@@ -110,9 +109,10 @@ fn open_with(group: &Arc<FileGroup>, request: OpenRequest) -> Result<(Parts, boo
         "random" => node::random_id().map_or(group.rank, |id| id as u32),
         _ => group.rank,
     };
-    let homes = match on_partition && amode.create && planned[0] > 0 {
-        true => Some(HomeServers::gather(group, &name)?),
-        false => None,
+    let homes = if on_partition && amode.create && planned[0] > 0 {
+        Some(HomeServers::gather(group, &name)?)
+    } else {
+        None
     };
     let (mut first, mut pointer) = (None, None);
     let words = group.root_bcast(|| {
@@ -127,24 +127,48 @@ fn open_with(group: &Arc<FileGroup>, request: OpenRequest) -> Result<(Parts, boo
         let start = if amode.append { storage.size()? } else { 0 };
         let id = node::random_id().map_err(|_| NO_RANDOM)?;
         word.word().store(0, Ordering::SeqCst);
-        let keeper = storage.keeper().unwrap_or_default();
+        let pointer_server = storage.pointer_server().unwrap_or_default();
         if !group.is_on_one_node() {
-            pointer = ServerSharedPointer::make(&name, keeper, id)?;
+            pointer = ServerSharedPointer::make(&name, pointer_server, id)?;
         }
         let [kind, block, stripe, servers] = StorageFacts::of(&storage).encode();
         let kept = storage.retained().unwrap_or(0);
         let [hash_high, hash_low, len] = table_words(&storage);
         first = Some(storage);
         let [id, kept] = [id, kept].map(|n| [(n >> 64) as u64, n as u64]);
-        let [keeper, program] = [keeper.0.into(), storage::program()];
+        let [pointer_server, program] = [pointer_server.0.into(), storage::program_number()];
         let [id_high, id_low, kept_high, kept_low] = [id[0], id[1], kept[0], kept[1]];
         Ok([
-            id_high, id_low, start, keeper, kind, block, stripe, servers, kept_high, kept_low, program,
-            hash_high, hash_low, len,
+            id_high,
+            id_low,
+            start,
+            pointer_server,
+            kind,
+            block,
+            stripe,
+            servers,
+            kept_high,
+            kept_low,
+            program,
+            hash_high,
+            hash_low,
+            len,
         ])
     })?;
-    let [high, low, start, keeper, kind, block, stripe, servers, kept_high, kept_low, program, table @ ..] =
-        words;
+    let [
+        high,
+        low,
+        start,
+        pointer_server,
+        kind,
+        block,
+        stripe,
+        servers,
+        kept_high,
+        kept_low,
+        program,
+        table @ ..,
+    ] = words;
     storage::join_program(program);
     let id = u128::from(high) << 64 | u128::from(low);
     let facts = StorageFacts::decode([kind, block, stripe, servers]);
@@ -174,7 +198,7 @@ fn open_with(group: &Arc<FileGroup>, request: OpenRequest) -> Result<(Parts, boo
     let mine = mine.and_then(|storage| {
         storage.iter().for_each(|storage| storage.read_near_home(group));
         if pointer.is_none() && !group.is_on_one_node() {
-            pointer = ServerSharedPointer::find(&name, ServerId(keeper as u16), id)?;
+            pointer = ServerSharedPointer::find(&name, ServerId(pointer_server as u16), id)?;
         }
         Ok(storage)
     });
@@ -277,7 +301,7 @@ pub fn close(handle: usize) -> Result<()> {
     handles::remove(handle);
     // The program had to complete its accesses; should one be left, its bytes are not lost.
     file.quiesce();
-    let unfinished = file.take_split(|_| Ok(())).map(|split| split.ticket.take());
+    let unfinished = file.take_split(|_| Ok(())).map(|split| split.completion.take());
     let met = file.barrier_if_shipping();
     let mine = met
         .and(file.take_deferred_error())
@@ -351,7 +375,7 @@ impl File {
     }
 
     fn free_view_types(&self) -> Result<()> {
-        let types = held(&self.types);
+        let types = self.types.lock();
         self.host().release_type(types.etype)?;
         Ok(self.host().release_type(types.filetype)?)
     }

@@ -1,4 +1,4 @@
-//! A file on a partition, as data shipping uses it.
+//! A file on a partition, for data shipping.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use crate::storage::with_atomic_lock;
 /// The file of one rank.
 pub(crate) struct PartitionBacking(pub client::File);
 
-/// All bytes that a file can have.
+/// The range of all bytes that a file can have.
 const ALL: Range<u64> = 0..i64::MAX as u64;
 
 fn to_fault<T>(outcome: Result<T, Error>) -> Result<T, Fault> {
@@ -88,12 +88,12 @@ impl Hold for WholeFileLock {
     }
 }
 
-/// A file that is read for others. A server that cannot be to_fault what comes next does without: who reads there hears
-/// what is wrong with it.
+/// A reader that prefetches. A failed prefetch is ignored: the read that follows reports the error.
 struct PrefetchingReader<'a> {
     file: &'a PartitionBacking,
     tune: &'a Tuning,
-    /// Of the ranges that are ready, in their order, whether the servers were asked for it. What is at hand is not.
+    /// For each prefetched range, in order: whether the servers were asked for it. Ranges that are cached already are
+    /// not.
     asked: VecDeque<bool>,
 }
 
@@ -111,7 +111,7 @@ impl Foresight for PrefetchingReader<'_> {
         let ask: Vec<_> =
             ranges.iter().zip(&flags).filter(|(_, ask)| **ask).map(|(range, _)| range.clone()).collect();
         let mut left = if ask.is_empty() { 0 } else { file.prefetch(&ask).unwrap_or(0) };
-        // Up to the first that was refused.
+        // Counts the ranges before the first refused one.
         let taken = flags.iter().take_while(|asked| {
             let refused = **asked && left == 0;
             left -= usize::from(**asked && !refused);

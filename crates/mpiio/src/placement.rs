@@ -39,7 +39,7 @@ pub(crate) fn home_server(group: &FileGroup, partition: &client::Partition) -> O
 impl HomeServers {
     /// Everybody tells his. Collective.
     pub fn gather(group: &FileGroup, name: &FileName) -> Result<HomeServers> {
-        let [program] = group.root_bcast(|| Ok([storage::program()]))?;
+        let [program] = group.root_bcast(|| Ok([storage::program_number()]))?;
         storage::join_program(program);
         // Who cannot tell says so when he opens the file.
         let mine = storage::partition_of(name)

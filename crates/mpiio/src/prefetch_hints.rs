@@ -4,15 +4,14 @@
 //! system is asked to read them ahead, within limits of our own; what was in its memory anyway is not given up, since
 //! it may be there for others.
 
+use parking_lot::Mutex;
 use std::ops::Range;
-use std::sync::Mutex;
 
 use pario_hints::Hints;
 use pario_posix::PlainFile;
 use pario_types::Offset;
 
 use crate::file::File;
-use crate::io_thread::held;
 use crate::open::apply_info;
 use crate::storage::Storage;
 
@@ -27,7 +26,7 @@ pub(crate) struct PrefetchedRanges(Mutex<Vec<(Range<u64>, bool)>>);
 impl PrefetchedRanges {
     /// Gets ranges ready; how many of them, from the first on.
     fn prefetch(&self, file: &PlainFile, ranges: &[Range<u64>]) -> usize {
-        let mut ready = held(&self.0);
+        let mut ready = self.0.lock();
         let bytes = |range: &Range<u64>| range.end - range.start;
         let mut room = MAX_BYTES - ready.iter().map(|(range, _)| bytes(range)).sum::<u64>();
         let refused = ranges.iter().position(|range| {
@@ -46,7 +45,7 @@ impl PrefetchedRanges {
 
     /// Gives up ranges as they were made ready.
     fn forget(&self, file: &PlainFile, ranges: &[Range<u64>]) {
-        let mut ready = held(&self.0);
+        let mut ready = self.0.lock();
         for range in ranges {
             let Some(index) = ready.iter().position(|(one, _)| one == range) else { continue };
             if ready.swap_remove(index).1 {
@@ -105,7 +104,7 @@ mod tests {
         }
 
         fn advise(&self, _: i32, advice: Advice, at: u64, len: u64) -> Result<(), Errno> {
-            held(&self.0).push((advice == Advice::Soon, at, len));
+            self.0.lock().push((advice == Advice::Soon, at, len));
             Ok(())
         }
     }
@@ -120,7 +119,7 @@ mod tests {
         let (file, ready) = (file.unwrap(), PrefetchedRanges::default());
         assert_eq!(ready.prefetch(&file, &[0..10, 2000..2010, 5000..5000 + MAX_BYTES, 7..8]), 2);
         ready.forget(&file, &[0..10, 2000..2010, 2000..2010, 9..10]);
-        assert_eq!(*held(&told.0), [(true, 2000, 10), (false, 2000, 10)]);
+        assert_eq!(*told.0.lock(), [(true, 2000, 10), (false, 2000, 10)]);
         let many: Vec<_> = (0..100).map(|i| i..i + 1).collect();
         assert_eq!(ready.prefetch(&file, &many), MAX_RANGES);
         ready.forget(&file, &many[..10]);

@@ -166,9 +166,10 @@ impl CollectiveSettings {
         let uses_data_shipping = uses_data_shipping(hints);
         let cache = cache(hints, facts);
         let direction = |write: bool| {
-            let (cb, wish) = match write {
-                true => (hints.cb_write(), hints.fd_partition()),
-                false => (hints.cb_read(), hints.fd_partition_read()),
+            let (cb, wish) = if write {
+                (hints.cb_write(), hints.fd_partition())
+            } else {
+                (hints.cb_read(), hints.fd_partition_read())
             };
             let aggregators = aggregators(hints, facts, group, uses_data_shipping, cache.is_some());
             let method = match wish.and_then(Method::from_word) {

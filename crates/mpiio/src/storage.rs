@@ -1,9 +1,10 @@
-//! Where the bytes of an open file are: in a plain file, or striped over the servers of a partition.
+//! The storage of an open file: a plain file, or a file striped over the servers of a partition.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use pario_buffer::UserBuffer;
 use pario_client as client;
@@ -20,11 +21,10 @@ use crate::env::env;
 use crate::error::{Error, Result};
 use crate::file_group::FileGroup;
 use crate::file_name::FileName;
-use crate::io_thread::held;
 use crate::partition_backing::PartitionBacking;
 use crate::placement;
 
-/// Counts in a file's statistics what is asked of servers in the meantime.
+/// Adds the requests and bytes that `access` sends to servers to the file's statistics.
 pub(crate) fn counted<T>(stats: &FileStats, access: impl FnOnce() -> T) -> T {
     let before = client::Sent::by_this_thread();
     let outcome = access();
@@ -36,23 +36,23 @@ pub(crate) fn counted<T>(stats: &FileStats, access: impl FnOnce() -> T) -> T {
     outcome
 }
 
-/// An open file's storage.
+/// The storage of an open file.
 pub(crate) enum Storage {
     Plain(Arc<PlainFile>),
     Partition(PartitionFile),
 }
 
-/// A file of a partition.
+/// An open file of a partition.
 pub(crate) struct PartitionFile {
     partition: client::Partition,
     pub file: client::File,
-    /// What ranks keep of it in their memory, if they may.
+    /// The tier 1 cache of this rank, if the file uses one.
     cache: Option<Arc<ClientCache>>,
 }
 
 impl Storage {
-    /// Opens a file, on the file system that a test asks to pretend if it does. Accesses begin with the server at
-    /// place `start`, counted round. A new file on a partition is placed by the table.
+    /// Opens a file. `start` selects the server (modulo their number) with which accesses begin. A new file on a
+    /// partition is placed by `table`. A test can make plain files appear to be on another file system.
     pub fn open(name: &FileName, how: &How, start: u32, table: Option<Table>) -> Result<Storage> {
         match name {
             FileName::Plain(path) => Ok(Storage::Plain(Arc::new(open_plain(path, how)?))),
@@ -82,7 +82,7 @@ impl Storage {
         }
     }
 
-    /// Copies of its bytes are read at the home of this rank.
+    /// Makes reads of replicated extents prefer the home server of this rank.
     pub fn read_near_home(&self, group: &FileGroup) {
         if let Storage::Partition(on) = self
             && on.file.layout().has_copies()
@@ -92,7 +92,7 @@ impl Storage {
         }
     }
 
-    /// The table by which it is placed, if it is.
+    /// The placement table of a placed file.
     pub fn table(&self) -> Option<&Table> {
         match self {
             Storage::Plain(_) => None,
@@ -100,8 +100,8 @@ impl Storage {
         }
     }
 
-    /// The server that keeps the shared pointer of ranks on several nodes, if the file is on a partition.
-    pub fn keeper(&self) -> Option<ServerId> {
+    /// The server that keeps the shared file pointer of ranks on several nodes, if the file is on a partition.
+    pub fn pointer_server(&self) -> Option<ServerId> {
         match self {
             Storage::Plain(_) => None,
             Storage::Partition(on) => on.file.layout().holders().next(),
@@ -116,7 +116,7 @@ impl Storage {
         }
     }
 
-    /// The plain file, if it is one.
+    /// The plain file, or `None` for a file on a partition.
     pub fn plain(&self) -> Option<&Arc<PlainFile>> {
         match self {
             Storage::Plain(plain) => Some(plain),
@@ -124,7 +124,7 @@ impl Storage {
         }
     }
 
-    /// Whether shared memory leads to where its bytes are cached.
+    /// Whether this process reaches the cached bytes of the file by shared memory.
     pub fn is_near(&self) -> bool {
         match self {
             Storage::Plain(_) => true,
@@ -132,7 +132,7 @@ impl Storage {
         }
     }
 
-    /// The group that still keeps blocks of the file, from an earlier open by this process.
+    /// The team whose blocks of the file this process still caches from an earlier open.
     pub fn retained(&self) -> Option<u128> {
         match self {
             Storage::Plain(_) => None,
@@ -140,14 +140,14 @@ impl Storage {
         }
     }
 
-    /// From now on ranks keep blocks of the file.
+    /// Makes collective accesses use the ranks' tier 1 cache.
     pub fn set_client_cache(&mut self, cache: Option<Arc<ClientCache>>) {
         if let Storage::Partition(on) = self {
             on.cache = cache;
         }
     }
 
-    /// The file as data shipping uses it.
+    /// The file for data shipping.
     pub fn backing(&self) -> Arc<dyn Backing> {
         match self {
             Storage::Plain(plain) => plain.clone(),
@@ -172,11 +172,14 @@ impl Storage {
     pub fn preallocate(&self, size: u64) -> Result<()> {
         match self {
             Storage::Plain(plain) => Ok(plain.preallocate(size)?),
-            // Stripes are sparse; what counts to the program is that the file has that many bytes.
-            Storage::Partition(on) => match on.file.len()? < size {
-                true => Ok(on.file.set_len(size)?),
-                false => Ok(()),
-            },
+            // Stripes are sparse. The standard demands only that the file has at least this size.
+            Storage::Partition(on) => {
+                if on.file.len()? < size {
+                    Ok(on.file.set_len(size)?)
+                } else {
+                    Ok(())
+                }
+            }
         }
     }
 
@@ -190,7 +193,8 @@ impl Storage {
         }
     }
 
-    /// Before the size changes: what ranks have kept is at the servers, and what lies beyond is forgotten.
+    /// Prepares a change of the size: flushes the tier 1 cache to the servers and drops the blocks beyond the new
+    /// size.
     pub fn prepare_resize(&self, size: u64) -> Result<()> {
         if let Storage::Partition(PartitionFile { cache: Some(cache), .. }) = self {
             cache.flush()?;
@@ -199,7 +203,8 @@ impl Storage {
         Ok(())
     }
 
-    /// At close: what was written is in storage, or somebody hears that it is not. `stays`: the file does.
+    /// Stores what this rank wrote before the file is closed, and returns the error if that fails. `stays` is false if
+    /// the file is deleted next.
     pub fn close(&self, wrote: bool, stays: bool, stats: &FileStats) -> Result<()> {
         match self {
             Storage::Plain(_) => Ok(()),
@@ -211,7 +216,7 @@ impl Storage {
         }
     }
 
-    /// Reads bytes of a view into the program's memory; how many there were before the end of the file.
+    /// Reads bytes of a view into the program's memory. Returns the number of bytes before the end of the file.
     pub fn read(&self, view: &View, at: Pos, buffer: &UserBuffer, len: u64, tuning: &Tuning) -> Result<u64> {
         match self {
             Storage::Plain(plain) => Ok(plain.read(view, at, buffer, 0, len, tuning)?),
@@ -235,8 +240,8 @@ impl Storage {
         }
     }
 
-    /// Reads the parts of a window of a collective access, up to the end of the file. `owned`: nobody else accesses it in
-    /// collective calls.
+    /// Reads the parts of a window of a collective access, up to the end of the file. `owned`: no other rank accesses
+    /// the window in collective calls, so it may be cached.
     pub fn read_window(&self, parts: &mut [(u64, &mut [u8])], owned: bool) -> Result<usize> {
         match self {
             Storage::Plain(plain) => {
@@ -257,7 +262,8 @@ impl Storage {
         }
     }
 
-    /// Writes those of one; `locked` if [`try_lock`](Storage::try_lock) gave their ranges.
+    /// Writes the parts of a window. `locked`: the caller holds the lock of [`try_lock`](Storage::try_lock) on their
+    /// ranges.
     pub fn write_window(
         &self,
         parts: &[(u64, &[u8])],
@@ -266,9 +272,12 @@ impl Storage {
         tuning: &Tuning,
     ) -> Result<()> {
         match self {
-            Storage::Plain(plain) => parts.iter().try_for_each(|(at, from)| match locked {
-                true => Ok(plain.write_locked(Offset(*at), from)?),
-                false => Ok(plain.write_bytes_tuned(Offset(*at), from, tuning)?),
+            Storage::Plain(plain) => parts.iter().try_for_each(|(at, from)| {
+                if locked {
+                    Ok(plain.write_locked(Offset(*at), from)?)
+                } else {
+                    Ok(plain.write_bytes_tuned(Offset(*at), from, tuning)?)
+                }
             }),
             Storage::Partition(on) => match on.cache.as_ref().filter(|_| owned) {
                 Some(cache) => cache.write(&on.partition, &on.file, parts),
@@ -284,8 +293,8 @@ impl Storage {
         }
     }
 
-    /// Keeps others from a range while it is read, changed and written; `Some(None)` where there are no locks, or on a
-    /// partition, where no window with holes is written back.
+    /// Locks a range for a read-modify-write. The result is `Some(None)` if the file system has no locks, and on a
+    /// partition, where collective accesses do no read-modify-write.
     pub fn try_lock(&self, range: Range<u64>) -> Result<Option<Option<OwnedRange>>> {
         let Storage::Plain(plain) = self else { return Ok(Some(None)) };
         match plain.try_lock_owned(Offset(range.start)..Offset(range.end), true) {
@@ -295,7 +304,7 @@ impl Storage {
         }
     }
 
-    /// All ranks have written windows up to here.
+    /// Notes that the ranks have written windows up to `end`.
     pub fn extend_written_end(&self, end: u64) {
         if let Storage::Partition(PartitionFile { cache: Some(cache), .. }) = self {
             cache.extend_written_end(end);
@@ -304,7 +313,7 @@ impl Storage {
 }
 
 impl PartitionFile {
-    /// Whether the partition lets ranks keep blocks in their own memory.
+    /// Whether the partition allows ranks to cache blocks in their own memory.
     pub fn allows_tier1(&self) -> bool {
         self.partition.allows_tier1()
     }
@@ -317,8 +326,8 @@ impl PartitionFile {
         self.cache.as_ref().map_or(Ok(()), |cache| cache.flush())
     }
 
-    /// A read that ended at the end of the file as the servers know it goes on with zeros as far as the ranks have
-    /// written: what lies there has been called back from them, and what has not is a hole.
+    /// Extends a read that ended at the servers' end of file with zeros, up to the end that the ranks have written.
+    /// The servers have recalled all cached blocks of that range, so the rest of it is a hole.
     fn read_beyond(&self, view: &View, at: Pos, buffer: &UserBuffer, got: u64, len: u64) -> u64 {
         let reach = self.reach();
         if got == len || reach == 0 {
@@ -339,12 +348,12 @@ impl PartitionFile {
 /// A shared file pointer that a server keeps for ranks on several nodes.
 pub(crate) struct ServerSharedPointer {
     counter: client::Counter,
-    /// Who made it ends it.
+    /// The rank that created the pointer removes it.
     is_mine: bool,
 }
 
 impl ServerSharedPointer {
-    /// One that rank 0 has made; `None` for a plain file.
+    /// The pointer that rank 0 has created; `None` for a plain file.
     pub fn find(name: &FileName, server: ServerId, id: u128) -> Result<Option<ServerSharedPointer>> {
         match name {
             FileName::Plain(_) => Ok(None),
@@ -355,7 +364,7 @@ impl ServerSharedPointer {
         }
     }
 
-    /// A new one.
+    /// Creates a pointer with value 0.
     pub fn make(name: &FileName, server: ServerId, id: u128) -> Result<Option<ServerSharedPointer>> {
         let mut pointer = ServerSharedPointer::find(name, server, id)?;
         if let Some(pointer) = &mut pointer {
@@ -377,16 +386,16 @@ impl Keeper for ServerSharedPointer {
 }
 
 impl Drop for ServerSharedPointer {
-    /// By then all ranks have closed the file, or could not open it.
+    /// All ranks have closed the file by now, or failed to open it.
     fn drop(&mut self) {
         if self.is_mine {
-            // Should the server not hear of it, it forgets the pointer with the connection.
+            // If this request is lost, the server removes the pointer with the connection.
             let _ = self.counter.remove();
         }
     }
 }
 
-/// In atomic mode an access has its range for itself, or shared by readers.
+/// Runs `access`, in atomic mode under a lock on its range: an exclusive one for writes, a shared one for reads.
 pub(crate) fn with_atomic_lock(
     file: &client::File,
     view: &View,
@@ -407,7 +416,7 @@ pub(crate) fn with_atomic_lock(
     }
 }
 
-/// The permission bits that the user does not want on new files.
+/// The umask of this process.
 fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
@@ -421,21 +430,22 @@ fn open_plain(path: &Path, how: &How) -> Result<PlainFile> {
     })
 }
 
-/// The number of this program at servers: the one that is known, else that of the rank that opened a file first.
+/// The number by which servers know this program: from the launcher if it gives one, else chosen by the rank that
+/// opened a file first.
 static PROGRAM: OnceLock<u64> = OnceLock::new();
 
-/// This rank's number of the program, for those that open the file with it.
-pub(crate) fn program() -> u64 {
+/// This rank's program number; rank 0 announces it to the other ranks.
+pub(crate) fn program_number() -> u64 {
     let fresh = || pario_posix::node::random_id().map_or(std::process::id().into(), |id| id as u64);
     *PROGRAM.get_or_init(|| env().program.unwrap_or_else(fresh))
 }
 
-/// This rank opens a file with one of that number; unless it has one, it is of the same program.
+/// Adopts the program number that rank 0 has announced, unless this rank has one already.
 pub(crate) fn join_program(program: u64) {
     PROGRAM.get_or_init(|| env().program.unwrap_or(program));
 }
 
-/// The partition that a file is on.
+/// The partition of a file; `None` for a plain file.
 pub(crate) fn partition_of(name: &FileName) -> Option<Result<client::Partition>> {
     match name {
         FileName::Plain(_) => None,
@@ -443,10 +453,10 @@ pub(crate) fn partition_of(name: &FileName) -> Option<Result<client::Partition>>
     }
 }
 
-/// A partition; connections to its servers are shared by all files of the process.
+/// Opens a partition. All files of the process share the connections to its servers.
 fn partition_named(name: &str) -> Result<client::Partition> {
     static KNOWN: OnceLock<Mutex<HashMap<String, client::Partition>>> = OnceLock::new();
-    let mut known = held(KNOWN.get_or_init(Mutex::default));
+    let mut known = KNOWN.get_or_init(Mutex::default).lock();
     if let Some(partition) = known.get(name) {
         return Ok(partition.clone());
     }
@@ -454,8 +464,11 @@ fn partition_named(name: &str) -> Result<client::Partition> {
         ErrorKind::BadFile,
         "partitions are looked up in PARIO_HOME or ~/.pario, and neither PARIO_HOME nor HOME is set",
     ))?;
-    let options =
-        client::Options { far: env().is_far(), program: Some(program()), ..client::Options::default() };
+    let options = client::Options {
+        far: env().is_far(),
+        program: Some(program_number()),
+        ..client::Options::default()
+    };
     let partition = client::Partition::open_as_described(registry, name, options)?;
     known.insert(name.to_owned(), partition.clone());
     Ok(partition)

@@ -4,9 +4,10 @@
 //! reached a rank, or that an earlier failure of its own is told again by sync or close, is not a failure of its
 //! own, so each failure stands in one record.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use pario_data_shipping::{Report, Served};
@@ -209,7 +210,7 @@ const MAX_PATTERNS: usize = 256;
 /// What stands for a view's pattern in the trace.
 fn pattern(tile: &Pattern) -> Option<Arc<PatternId>> {
     static KNOWN: OnceLock<Mutex<HashMap<ViewHash, Arc<PatternId>>>> = OnceLock::new();
-    let mut known = KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = KNOWN.get_or_init(Mutex::default).lock();
     if let Some(found) = known.get(&tile.hash()) {
         return Some(found.clone());
     }
