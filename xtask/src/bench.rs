@@ -2,6 +2,7 @@
 //! what came out.
 
 mod collective;
+mod instructions;
 mod partition;
 mod partition_io;
 mod plan;
@@ -44,6 +45,11 @@ const BENCHES: &[Bench] = &[
         name: "partition-io",
         about: "workloads on a partition, each strategy beside the host's MPI-IO on files; --help",
         run: partition_io::run,
+    },
+    Bench {
+        name: "instructions",
+        about: "instructions per operation by callgrind, also beside another checkout; --help",
+        run: instructions::run,
     },
     Bench {
         name: "plan",

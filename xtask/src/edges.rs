@@ -1,11 +1,15 @@
-//! The allowed edges between our crates, and a check that no `Cargo.toml` has another.
+//! The allowed edges between our crates, and a check that every `Cargo.toml` has these edges and no others, and that the code of
+//! a crate uses each of them.
 //!
 //! This table and the map in `ARCHITECTURE.md` say the same; a new edge is a decision, not an accident.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::place;
 use crate::program::{Outcome, at};
+use crate::source::{self, code_only};
+use crate::tidy::baseline::Violation;
 
 /// A crate (directory in `crates`, package `pario-…`) and the crates of ours that it may depend on.
 const EDGES: &[(&str, &[&str])] = &[
@@ -74,7 +78,6 @@ const EDGES: &[(&str, &[&str])] = &[
             "transport",
             "server",
             "client",
-            "pario",
             "workloads",
             "fuse",
         ],
@@ -82,17 +85,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("reference-model", &["types", "view"]),
     (
         "conformance",
-        &[
-            "reference-model",
-            "types",
-            "view",
-            "pario",
-            "client",
-            "registry",
-            "transport",
-            "wire",
-            "workloads",
-        ],
+        &["reference-model", "types", "view", "pario", "registry", "transport", "wire", "workloads"],
     ),
 ];
 
@@ -111,6 +104,48 @@ pub fn check() -> Outcome<Vec<String>> {
         }
     }
     Ok(complaints)
+}
+
+/// One violation per edge that the table allows and no `Cargo.toml` has, and per dependency that no code uses.
+pub fn unused() -> Outcome<Vec<Violation>> {
+    let mut found = Vec::new();
+    for (name, allowed) in EDGES {
+        let dir = place::root().join("crates").join(name);
+        let manifest = dir.join("Cargo.toml");
+        if !manifest.exists() {
+            let message = format!("xtask/src/edges.rs: there is no crate `{name}`");
+            found.push(Violation { key: (*name).to_owned(), message });
+            continue;
+        }
+        let text = at(&manifest, std::fs::read_to_string(&manifest))?;
+        let mut code = String::new();
+        for path in source::files()?.iter().filter(|path| path.starts_with(&dir)) {
+            if path.extension().is_some_and(|extension| extension == "rs") {
+                code.push_str(&code_only(&at(path, std::fs::read_to_string(path))?));
+            }
+        }
+        found.extend(unused_by(name, allowed, &text, &code));
+    }
+    Ok(found)
+}
+
+fn unused_by(name: &str, allowed: &[&str], manifest: &str, code: &str) -> Vec<Violation> {
+    let dependencies: BTreeSet<String> =
+        our_dependencies(manifest).into_iter().map(|(_, name)| name).collect();
+    let words: BTreeSet<&str> = code.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    let mut found = Vec::new();
+    for permission in allowed.iter().filter(|permission| !dependencies.contains(**permission)) {
+        let message = format!("xtask/src/edges.rs: nobody uses the permission {name} → {permission}");
+        found.push(Violation { key: format!("{name}-{permission}"), message });
+    }
+    for dependency in dependencies {
+        let package = if dependency == "pario" { dependency.clone() } else { format!("pario_{dependency}") };
+        if !words.contains(package.replace('-', "_").as_str()) {
+            let message = format!("crates/{name}/Cargo.toml: no code of {name} uses {dependency}");
+            found.push(Violation { key: format!("{name}-{dependency}"), message });
+        }
+    }
+    found
 }
 
 /// The names of all crates, sorted.
@@ -205,6 +240,14 @@ pario-capi.workspace = true
         let complaints = forbidden("view", MANIFEST, &["types"]);
         assert_eq!(complaints.len(), 3, "{complaints:?}");
         assert!(complaints.iter().all(|line| !line.contains("reference-model") && !line.contains("→ types")));
+    }
+
+    #[test]
+    fn permissions_and_dependencies_that_nobody_uses_are_found() {
+        let code = "use pario_types::X; pario_posix::f(); pario_buffer::g(); pario_reference_model::h();";
+        let found = unused_by("view", &["types", "posix", "buffer", "shm"], MANIFEST, code);
+        let keys: Vec<&str> = found.iter().map(|violation| violation.key.as_str()).collect();
+        assert_eq!(keys, ["view-shm", "view-capi"]);
     }
 
     #[test]

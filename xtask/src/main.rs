@@ -31,7 +31,8 @@ usage: cargo xtask <command>
   setup            install or build whatever the other commands need
   demo             a C program on both MPIs, with and without Pario: same bytes, times side by side
   test [ARG…]      everything CI runs; ARGs go to `cargo nextest run`
-  tidy             formatting, lints, docs, licences, edges between crates, unsafe, file sizes
+  tidy             formatting, lints, docs, licences, edges between crates, unsafe, file sizes, names, words;
+                   --texts: without compiling; --shrink: take off the baseline what is no longer there
   bench [NAME …]   a measurement by name; without a name, the list of them
   torture [ARG…]   partitions whose processes are killed, stopped and starved: nothing acknowledged is lost; --help
   help             this text";
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
         "setup" => setup::everything(),
         "demo" => demo::run(rest),
         "test" => test::run(rest),
-        "tidy" => tidy::run(),
+        "tidy" => tidy::run(rest),
         "bench" => bench::run(rest),
         "torture" => torture::run(rest),
         "help" | "-h" | "--help" => {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::place;
 use crate::program::{Outcome, at};
 
-/// Directories that hold no text of ours.
+/// Directories without text of ours. In a linked worktree `.git` is a file.
 const SKIPPED: &[&str] = &["target", ".git"];
 
 /// All files of the repository but build results, sorted.
@@ -22,10 +22,11 @@ fn walk(dir: &Path, found: &mut Vec<PathBuf>) -> Outcome {
         let entry = at(dir, entry)?;
         let path = entry.path();
         let kind = at(&path, entry.file_type())?;
+        if SKIPPED.iter().any(|name| entry.file_name() == *name) || path == place::target() {
+            continue;
+        }
         if kind.is_dir() {
-            if !SKIPPED.iter().any(|name| entry.file_name() == *name) && path != place::target() {
-                walk(&path, found)?;
-            }
+            walk(&path, found)?;
         } else if kind.is_file() {
             found.push(path);
         }
@@ -57,6 +58,22 @@ pub fn code_only(text: &str) -> String {
         rest = &rest[length..];
     }
     code
+}
+
+/// The comments of Rust or C code; everything else is left out, and line ends stay.
+pub fn comments_only(text: &str) -> String {
+    let mut comments = String::new();
+    let mut rest = text;
+    let mut before = None;
+    while let Some(first) = rest.chars().next() {
+        let length = skipped(rest, before);
+        let taken = if length == 0 { first.len_utf8() } else { length };
+        let is_comment = length > 0 && rest.starts_with('/');
+        comments.extend(rest[..taken].chars().filter(|c| is_comment || *c == '\n'));
+        before = if length == 0 { Some(first) } else { Some(' ') };
+        rest = &rest[taken..];
+    }
+    comments
 }
 
 /// The length of the comment or literal that `rest` starts with; 0 if it starts with code.
@@ -140,7 +157,7 @@ fn is_character(rest: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::code_only;
+    use super::{code_only, comments_only};
 
     fn words(text: &str) -> Vec<String> {
         code_only(text).split_whitespace().map(String::from).collect()
@@ -156,6 +173,12 @@ mod tests {
     #[test]
     fn lines_stay() {
         assert_eq!(code_only("a\n/* \n */\n\"\n\"\n").matches('\n').count(), 5);
+    }
+
+    #[test]
+    fn comments_alone_are_left() {
+        let text = "a(\"// b\"); // c\n/// d\nlet e = '\"'; /* f\n g */ h\n";
+        assert_eq!(comments_only(text), "// c\n/// d\n/* f\n g */\n");
     }
 
     #[test]

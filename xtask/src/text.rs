@@ -1,5 +1,5 @@
-//! Rules about texts: `ARCHITECTURE.md` names every crate, files stay small, and nothing that is only true
-//! on one developer's machine gets in.
+//! Rules about texts: `ARCHITECTURE.md` names every crate, source files stay small, and no path of one developer's machine
+//! gets in.
 
 use std::path::Path;
 
@@ -7,11 +7,10 @@ use crate::edges;
 use crate::place;
 use crate::program::{Outcome, at};
 use crate::source::{self, shown};
+use crate::tidy::baseline::Violation;
 
-/// Longer than this, a source file has surely more than one idea.
-const MOST_LINES: usize = 800;
-/// Longer than this, it may have.
-const MANY_LINES: usize = 600;
+/// A longer source file has more than one idea.
+const MOST_LINES: usize = 600;
 
 const SOURCE: &[&str] = &["rs", "c", "h", "f90", "py"];
 
@@ -27,9 +26,18 @@ pub fn check() -> Outcome<Vec<String>> {
             continue;
         };
         complaints.extend(private_paths(&path, &text));
-        complaints.extend(too_long(&path, &text));
     }
     Ok(complaints)
+}
+
+/// One violation per source file that is too long.
+pub fn long_files() -> Outcome<Vec<Violation>> {
+    let mut found = Vec::new();
+    for path in source::files()? {
+        let bytes = at(&path, std::fs::read(&path))?;
+        found.extend(String::from_utf8(bytes).ok().and_then(|text| too_long(&path, &text)));
+    }
+    Ok(found)
 }
 
 fn unnamed_crates() -> Outcome<Vec<String>> {
@@ -45,15 +53,31 @@ fn private_paths(path: &Path, text: &str) -> Vec<String> {
     bad.map(|(_, number)| format!("{}:{number}: a path of one developer's machine", shown(path))).collect()
 }
 
-fn too_long(path: &Path, text: &str) -> Option<String> {
+fn too_long(path: &Path, text: &str) -> Option<Violation> {
     let extension = path.extension()?.to_str()?;
     let lines = text.lines().count();
-    if !SOURCE.contains(&extension) || lines <= MANY_LINES {
+    if !SOURCE.contains(&extension) || lines <= MOST_LINES {
         return None;
     }
-    if lines <= MOST_LINES {
-        println!("{}: {lines} lines; more than one idea? (a warning only)", shown(path));
-        return None;
+    let message = format!("{}: {lines} lines, and {MOST_LINES} is the limit", shown(path));
+    Some(Violation { key: shown(path), message })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn source_files_over_the_limit_are_found() {
+        let long = "x\n".repeat(MOST_LINES + 1);
+        assert!(too_long(Path::new("a.rs"), &long).is_some());
+        assert!(too_long(Path::new("a.rs"), &long[2..]).is_none());
+        assert!(too_long(Path::new("a.md"), &long).is_none());
     }
-    Some(format!("{}: {lines} lines, and {MOST_LINES} is the limit", shown(path)))
+
+    #[test]
+    fn private_paths_are_found() {
+        let text = format!("a\n{}x\n", PRIVATE_PATHS[0]);
+        assert_eq!(private_paths(Path::new("a.rs"), &text).len(), 1);
+    }
 }

@@ -29,7 +29,7 @@ pub fn run(arguments: &[String]) -> Outcome {
     program::run(program::cargo().args(["build", "--release", "-p", "pario-cli"]))?;
     program::run(program::cargo().args(["build", "--release", "-p", "pario", "--example", "measure"]))?;
     println!("\n{}\n{}", legend(&options), super::load());
-    let site = Site::create(&place::target().join("bench/partition"))?;
+    let site = Site::create(&place::target().join("bench/partition"), &place::binary())?;
     for part in &options.parts {
         match part {
             Part::Local => local(&site, &options)?,

@@ -56,7 +56,7 @@ pub fn run(arguments: &[String]) -> Outcome {
     setup::compilers_and_mpis()?;
     test::release_build()?;
     println!("\n{}\n{}", options.legend(), super::load());
-    let site = Site::create(&place::target().join("bench/partition-io"))?;
+    let site = Site::create(&place::target().join("bench/partition-io"), &place::binary())?;
     let mut tables = Vec::new();
     for host in &options.hosts {
         let program = workload(host, &site)?;

@@ -14,12 +14,14 @@ const NAMES: [&str; 5] = ["large", "small", "streams", "dirty", "names"];
 /// It goes away, whatever happens.
 pub struct Site {
     dir: PathBuf,
+    /// The `pario` program that starts and stops the partitions.
+    program: PathBuf,
 }
 
 impl Site {
     /// Cleans up first after a bench that was killed.
-    pub fn create(dir: &Path) -> Outcome<Site> {
-        let site = Site { dir: dir.to_path_buf() };
+    pub fn create(dir: &Path, program: &Path) -> Outcome<Site> {
+        let site = Site { dir: dir.to_path_buf(), program: program.to_path_buf() };
         if dir.exists() {
             for name in NAMES {
                 // Most of them do not run.
@@ -55,7 +57,7 @@ impl Site {
         let file = own.join("partition.toml");
         let text = format!("name = '{name}'\nservers = [{}]\nlauncher = 'local'\n", places.join(", "));
         at(&file, std::fs::write(&file, text))?;
-        let mut up = self.pario(between.on_server(place::binary()));
+        let mut up = self.pario(between.on_server(&self.program));
         up.args(["up", "--json"]).arg(&file);
         settings.iter().for_each(|setting| {
             up.args(["--set", setting]);
@@ -65,7 +67,7 @@ impl Site {
     }
 
     fn down(&self, name: &str, between: &Between<'_>) -> Command {
-        let mut down = self.pario(between.on_server(place::binary()));
+        let mut down = self.pario(between.on_server(&self.program));
         down.args(["down", "--forget", name]);
         down
     }
