@@ -5,7 +5,8 @@
 //! for another executes an arbitrary number of the host MPI's. The figure is the sum over all ranks and threads,
 //! and the median of several such differences.
 //!
-//! `--against CHECKOUT` measures the release build of another checkout in the same way and shows the difference.
+//! `--against CHECKOUT` measures the release build of another checkout in the same way and shows the difference; `--of CHECKOUT`
+//! measures it alone.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,10 +19,11 @@ use crate::program::{self, Failure, Outcome, at};
 use crate::{setup, test};
 
 const HELP: &str = "\
-usage: cargo xtask bench instructions [--against CHECKOUT]
+usage: cargo xtask bench instructions [--against CHECKOUT | --of CHECKOUT]
 
 Counts instructions inside libpario.so by valgrind --tool=callgrind.
   --against CHECKOUT   also measures the release build of another checkout of the project (target/release in it)
+  --of CHECKOUT        measures only that one, and builds nothing
 ";
 
 /// Differences per case; the median counts.
@@ -88,23 +90,26 @@ const CASES: &[Case] = &[
 ];
 
 pub fn run(arguments: &[String]) -> Outcome {
-    let mut builds = vec![Build { name: "this checkout", dir: place::target().join("release") }];
-    match arguments {
-        [] => {}
+    let this = Build { name: "this checkout", dir: place::target().join("release") };
+    let other =
+        |checkout: &String| Build { name: "the other", dir: Path::new(checkout).join("target/release") };
+    let builds = match arguments {
+        [] => vec![this],
         [option] if option == "--help" => {
             print!("{HELP}");
             return Ok(());
         }
-        [option, checkout] if option == "--against" => {
-            builds.insert(0, Build { name: "the other", dir: Path::new(checkout).join("target/release") });
-        }
+        [option, checkout] if option == "--against" => vec![other(checkout), this],
+        [option, checkout] if option == "--of" => vec![other(checkout)],
         _ => return Err(Failure::new(format!("wrong arguments\n{HELP}"))),
-    }
+    };
     setup::compilers_and_mpis()?;
     if !program::works("valgrind", &["--version"]) {
         return Err(Failure::new("valgrind is not installed"));
     }
-    test::release_build()?;
+    if arguments.first().is_none_or(|option| option != "--of") {
+        test::release_build()?;
+    }
     let program = MPICH.compile("xtask/bench/instructions.c", &place::target().join("bench"))?;
     println!(
         "\nInstructions inside libpario.so per operation, all ranks together (MPICH, valgrind --tool=callgrind): \
