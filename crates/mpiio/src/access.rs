@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pario_buffer::{UserBuffer, lend};
 use pario_mpi_host::{Pending, TypeHandle};
 use pario_trace::counters;
-use pario_two_phase::Job as Task;
+use pario_two_phase::AccessRequest as Task;
 use pario_types::ErrorKind;
 
 use crate::collective::RankContext;

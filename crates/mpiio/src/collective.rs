@@ -12,7 +12,8 @@ use pario_mpi_host::{Message, Pending, TypeHandle};
 use pario_posix::{OwnedRange, Tuning};
 use pario_trace::{Choice, counters};
 use pario_two_phase::{
-    self as two_phase, Access, Call, Claim, Costs, Messages, Outcome, Seat, Step, Strategy, Way, World,
+    self as two_phase, AccessMachine, AccessStep, AccessSummary, CallKind, CollectiveIo, CollectiveOutcome,
+    CollectivePlan, CostHistory, NodeMessages, RankState, TransferStrategy,
 };
 use pario_types::ErrorKind;
 use pario_view::View;
@@ -35,13 +36,13 @@ pub(crate) struct RankContext {
     pub datatype: TypeHandle,
 }
 
-impl Messages for RankContext {
+impl NodeMessages for RankContext {
     type Error = Error;
     type Transfer = Message;
 
-    fn gather(&mut self, mine: &[u64]) -> Result<Message> {
+    fn allgather(&mut self, mine: &[u64]) -> Result<Message> {
         self.file.stats.host_calls.add(1);
-        self.file.group.messages().gather(mine)
+        self.file.group.messages().allgather(mine)
     }
 
     fn send(&mut self, to: u32, bytes: Vec<u8>) -> Result<Message> {
@@ -59,7 +60,7 @@ impl Messages for RankContext {
     }
 }
 
-impl World for RankContext {
+impl CollectiveIo for RankContext {
     /// `None` if the file system has no locks, or if no other process can have the file open.
     type Guard = Option<OwnedRange>;
 
@@ -88,7 +89,7 @@ impl World for RankContext {
         self.file.storage()?.try_lock(range)
     }
 
-    fn direct(&mut self, job: &two_phase::Job) -> Result<u64> {
+    fn access_independently(&mut self, job: &two_phase::AccessRequest) -> Result<u64> {
         self.run(job, self.shipping_session().as_deref())
     }
 
@@ -103,7 +104,7 @@ impl World for RankContext {
 
 /// One collective access in progress on this rank.
 pub(crate) struct CollectiveAccess {
-    machine: Access<RankContext>,
+    machine: AccessMachine<RankContext>,
     context: RankContext,
     write: bool,
     /// The error in this rank's arguments. The other ranks learn its kind.
@@ -119,43 +120,45 @@ impl CollectiveAccess {
         job: Result<DataAccess>,
     ) -> CollectiveAccess {
         let write = d == Direction::Write;
-        let call = Call { write, form: positioning.number() | (synchronism as u32) << 4 };
+        let call = CallKind { write, form: positioning.number() | (synchronism as u32) << 4 };
         let settings = file.collective().of(write).clone();
         let coverage = file.group.coverage.clone();
         let costs = match settings.strategy {
-            Strategy::Measured(_) => file.costs.lock().clone(),
-            _ => Costs::default(),
+            TransferStrategy::CostBased(_) => file.costs.lock().clone(),
+            _ => CostHistory::default(),
         };
         let digest = settings.digest() ^ costs.digest();
-        let (claim, task, context, refusal) = match job {
+        let (summary, task, context, refusal) = match job {
             Ok(DataAccess { task, context }) => {
-                let context = RankContext { owned: settings.owned, ..context };
+                let context = RankContext { owned: settings.exclusive_domains, ..context };
                 let servers = file.is_on_partition();
                 let plain = file.opened().and_then(Storage::plain);
                 let unreadable = write && plain.is_some_and(|plain| !plain.can_sieve_writes());
                 let alone =
                     file.tuning().atomic || unreadable || !matches!(context.coder, ValueCoding::Plain);
-                let cover = (write && settings.strategy != Strategy::Direct).then_some(&*coverage);
-                let claim = Claim::access(call, digest, &task.view, task.at, task.len, alone, cover);
+                let cover =
+                    (write && settings.strategy != TransferStrategy::Independent).then_some(&*coverage);
+                let summary =
+                    AccessSummary::of_access(call, digest, &task.view, task.at, task.len, alone, cover);
                 // Disabling data sieving also disables windows with holes. Partitions have none either: servers merge
                 // small pieces themselves, and a read-modify-write would need a lock that one rank waits for while
                 // other ranks wait for that rank. An aggregator that owns its windows does not read before it writes.
                 let no_sieving = file.tuning().sieve_write == pario_posix::Toggle::Disable;
                 let apart = synchronism == Synchronism::Nonblocking && !file.group.is_on_one_node();
                 let no_holes = !context.owned && (no_sieving || servers || apart);
-                let claim = Claim { no_holes, ..claim };
-                (claim, Some(task), context, None)
+                let summary = AccessSummary { no_holes, ..summary };
+                (summary, Some(task), context, None)
             }
             Err(e) => {
                 let datatype = file.group.host.byte();
-                let (coder, owned) = (ValueCoding::Plain, settings.owned);
+                let (coder, owned) = (ValueCoding::Plain, settings.exclusive_domains);
                 let context = RankContext { file: file.clone(), owned, coder, base: 0, datatype };
-                (Claim::failed(call, digest, e.kind()), None, context, Some(e))
+                (AccessSummary::failed(call, digest, e.kind()), None, context, Some(e))
             }
         };
-        file.stats.pieces.add(claim.pieces);
+        file.stats.pieces.add(summary.pieces);
         CollectiveAccess {
-            machine: Access::new(claim, task, settings, coverage, costs),
+            machine: AccessMachine::new(summary, task, settings, coverage, costs),
             context,
             write,
             refusal,
@@ -168,15 +171,15 @@ impl CollectiveAccess {
     }
 
     /// Steps the machine as far as possible without waiting.
-    fn step(&mut self) -> Result<Step<Error>> {
+    fn step(&mut self) -> Result<AccessStep<Error>> {
         let file = self.context.file.clone();
-        let mut seat = file.group.seat();
-        self.step_at(&mut seat)
+        let mut rank_state = file.group.rank_state();
+        self.step_at(&mut rank_state)
     }
 
-    fn step_at(&mut self, seat: &mut Seat) -> Result<Step<Error>> {
-        let step = self.machine.step(seat, &mut self.context);
-        if matches!(step, Ok(Step::Agreed)) && self.write {
+    fn step_at(&mut self, rank_state: &mut RankState) -> Result<AccessStep<Error>> {
+        let step = self.machine.step(rank_state, &mut self.context);
+        if matches!(step, Ok(AccessStep::Agreed)) && self.write {
             self.note_read_modify_write();
         }
         step
@@ -184,7 +187,7 @@ impl CollectiveAccess {
 
     /// Notes that aggregators may do read-modify-write, which all writers of the file must take into account.
     fn note_read_modify_write(&self) {
-        if matches!(self.machine.way, Some(Way::Windows { covered: false, .. })) {
+        if matches!(self.machine.plan, Some(CollectivePlan::TwoPhase { covered: false, .. })) {
             self.context.file.retune(|now| Tuning { peers_sieve: true, ..now });
         }
     }
@@ -196,12 +199,12 @@ impl CollectiveAccess {
         let mut wait = file.group.wait(may_call);
         loop {
             let waited = match self.step() {
-                Ok(Step::Done(outcome)) => return Some(self.finish(outcome)),
-                Ok(Step::Agreed) if until_agreed => return None,
-                Ok(Step::Agreed) => Ok(()),
-                Ok(Step::Waiting) => wait.wait_for_change(),
+                Ok(AccessStep::Done(outcome)) => return Some(self.finish(outcome)),
+                Ok(AccessStep::Agreed) if until_agreed => return None,
+                Ok(AccessStep::Agreed) => Ok(()),
+                Ok(AccessStep::Waiting) => wait.wait_for_change(),
                 Err(e) => {
-                    file.group.break_up();
+                    file.group.mark_broken();
                     Err(e)
                 }
             };
@@ -211,13 +214,13 @@ impl CollectiveAccess {
         }
     }
 
-    fn finish(&mut self, outcome: Outcome<Error>) -> Result<u64> {
+    fn finish(&mut self, outcome: CollectiveOutcome<Error>) -> Result<u64> {
         let file = &self.context.file;
         let result = match outcome {
-            Outcome::Moved(bytes) => Ok(bytes),
-            Outcome::Failed(e) => Err(e),
-            Outcome::FailedElsewhere(rank, kind) => Err(Error::OtherRank { rank, kind }),
-            Outcome::Refused(rank, kind) => Err(match self.refusal.take() {
+            CollectiveOutcome::Moved(bytes) => Ok(bytes),
+            CollectiveOutcome::Failed(e) => Err(e),
+            CollectiveOutcome::FailedOnPeer(rank, kind) => Err(Error::OtherRank { rank, kind }),
+            CollectiveOutcome::Refused(rank, kind) => Err(match self.refusal.take() {
                 Some(mine) => mine,
                 None if kind == ErrorKind::NotSame => {
                     Error::Usage(kind, "the ranks of the file are in different collective calls")
@@ -225,14 +228,14 @@ impl CollectiveAccess {
                 None => Error::OtherRank { rank, kind },
             }),
         };
-        if let (true, true, Some(Way::Windows { partition, .. })) =
-            (self.write, self.context.owned, &self.machine.way)
+        if let (true, true, Some(CollectivePlan::TwoPhase { domains, .. })) =
+            (self.write, self.context.owned, &self.machine.plan)
             && let Some(storage) = file.opened()
         {
-            storage.extend_written_end(partition.region().end);
+            storage.extend_written_end(domains.region().end);
         }
-        if let Some(lesson) = &self.machine.lesson {
-            file.costs.lock().learn(lesson);
+        if let Some(sample) = &self.machine.sample {
+            file.costs.lock().record(sample);
         }
         file.count(self.write, &self.machine, self.context.shipping_session().as_deref(), &result);
         result
@@ -383,34 +386,34 @@ impl File {
     fn count(
         &self,
         write: bool,
-        machine: &Access<RankContext>,
+        machine: &AccessMachine<RankContext>,
         shipping_session: Option<&ShippingSession>,
         result: &Result<u64>,
     ) {
-        let (stats, tally) = (&self.stats, &machine.tally);
+        let (stats, counted) = (&self.stats, &machine.counters);
         let calls = if write { &stats.collective_writes } else { &stats.collective_reads };
         calls.add(1);
         self.count_moved(write, *result.as_ref().unwrap_or(&0));
-        stats.rounds.add(tally.windows);
-        stats.messages.add(tally.messages);
-        stats.message_bytes.add(tally.message_bytes);
-        stats.copied_bytes.add(tally.copied);
-        stats.rmw.add(tally.rmw);
-        stats.lock_requests.add(tally.locks);
-        stats.io_ns.add(tally.io.as_nanos() as u64);
-        stats.exchange_ns.add(machine.elapsed.saturating_sub(tally.io).as_nanos() as u64);
+        stats.rounds.add(counted.windows);
+        stats.messages.add(counted.messages);
+        stats.message_bytes.add(counted.message_bytes);
+        stats.copied_bytes.add(counted.copied);
+        stats.rmw.add(counted.rmw);
+        stats.lock_requests.add(counted.locks);
+        stats.io_ns.add(counted.io.as_nanos() as u64);
+        stats.exchange_ns.add(machine.elapsed.saturating_sub(counted.io).as_nanos() as u64);
         stats.errors.add(u64::from(result.is_err()));
         let collective = self.collective();
         let settings = collective.of(write);
-        match &machine.way {
-            Some(Way::Windows { partition, choice, .. }) => {
-                let aggregators = partition.aggregators();
+        match &machine.plan {
+            Some(CollectivePlan::TwoPhase { domains, reason, .. }) => {
+                let aggregators = domains.aggregators();
                 stats.window_bytes.see(2 * settings.window * u64::from(aggregators));
                 let (strategy, partitioning) = (collective.word, settings.method.word());
-                stats.decide(write, Choice { strategy, partitioning, aggregators, why: choice.why.clone() });
+                stats.decide(write, Choice { strategy, partitioning, aggregators, why: reason.clone() });
             }
-            Some(Way::Direct(choice)) => {
-                let why = choice.why.clone();
+            Some(CollectivePlan::Independent(reason)) => {
+                let why = reason.clone();
                 let strategy = if self.is_on_partition() { "server-directed" } else { "independent" };
                 let (partitioning, aggregators) = ("", self.group.size);
                 let direct = Choice { strategy, partitioning, aggregators, why: why.clone() };
@@ -418,7 +421,7 @@ impl File {
                     .map(|shipping_session| Choice { why, ..shipping_session.choice.clone() });
                 stats.decide(write, shipped.unwrap_or(direct));
             }
-            Some(Way::Nothing | Way::Refused { .. }) | None => {}
+            Some(CollectivePlan::Nothing | CollectivePlan::Refused { .. }) | None => {}
         }
     }
 }
@@ -437,15 +440,15 @@ impl QueuedAccess {
     /// Steps the access as far as possible without waiting; true once it has ended.
     pub fn step(&mut self) -> bool {
         let file = self.access.context.file.clone();
-        let Some(mut seat) = file.group.free_seat() else { return false };
-        let step = self.access.step_at(&mut seat);
-        drop(seat);
+        let Some(mut rank_state) = file.group.free_rank_state() else { return false };
+        let step = self.access.step_at(&mut rank_state);
+        drop(rank_state);
         let outcome = match step {
-            Ok(Step::Done(outcome)) => self.access.finish(outcome),
-            Ok(Step::Agreed) => return self.step(),
-            Ok(Step::Waiting) => return false,
+            Ok(AccessStep::Done(outcome)) => self.access.finish(outcome),
+            Ok(AccessStep::Agreed) => return self.step(),
+            Ok(AccessStep::Waiting) => return false,
             Err(e) => {
-                file.group.break_up();
+                file.group.mark_broken();
                 Err(e)
             }
         };

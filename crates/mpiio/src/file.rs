@@ -12,7 +12,7 @@ use pario_hints::Hints;
 use pario_mpi_host::{Host, TypeHandle};
 use pario_posix::{How, SharedCounter, Tuning};
 use pario_trace::{FileId, FileStats};
-use pario_two_phase::Costs;
+use pario_two_phase::CostHistory;
 use pario_types::ErrorKind;
 
 use crate::access::{Direction, Positioning};
@@ -47,7 +47,7 @@ pub struct File {
     facts: StorageFacts,
     collective: RwLock<Arc<CollectiveSettings>>,
     /// What collective accesses have cost.
-    pub(crate) costs: Mutex<Costs>,
+    pub(crate) costs: Mutex<CostHistory>,
     pub(crate) shipping: Mutex<Option<Arc<ShippingSession>>>,
     pub(crate) ready: PrefetchedRanges,
     pub(crate) stats: FileStats,

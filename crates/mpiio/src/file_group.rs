@@ -16,7 +16,9 @@ use std::sync::{Arc, OnceLock, Weak};
 use pario_mpi_host::{Comm, Host, Message, OwnedComm, Reduce};
 use pario_posix::counter::Word;
 use pario_posix::node;
-use pario_two_phase::{CELL, Coverage, Meeting, Messages, Node, Seat, Seating, Shape};
+use pario_two_phase::{
+    Allgather, CoverageHash, NodeMap, NodeMessages, NodeSegment, RankState, SegmentShape, WORDS_PER_RANK,
+};
 use pario_types::{ErrorKind, digest};
 use pario_view::View;
 
@@ -36,14 +38,14 @@ pub(crate) struct FileGroup {
     owned: Mutex<Vec<OwnedComm>>,
     pub rank: u32,
     pub size: u32,
-    seat: Mutex<Seat>,
-    node: Arc<Node>,
-    seating: Arc<Seating>,
+    rank_state: Mutex<RankState>,
+    node: Arc<NodeSegment>,
+    node_map: Arc<NodeMap>,
     /// Processes of this node's ranks.
     pids: Vec<u32>,
     /// Host names of the nodes.
     pub names: Vec<String>,
-    pub coverage: Arc<Coverage>,
+    pub coverage: Arc<CoverageHash>,
     /// A digest of who all ranks are: host and process of each.
     identities: u64,
     /// Views of other ranks, by their hash.
@@ -142,20 +144,20 @@ impl FileGroup {
         let comm = *owned;
         let (rank, size) = (comm.rank()?, comm.size()?);
         let identities = RankIdentity::gather(comm)?;
-        let shared = Seating::by_key(&identities.iter().map(|p| p.node).collect::<Vec<_>>());
+        let shared = NodeMap::by_key(&identities.iter().map(|p| p.node).collect::<Vec<_>>());
         let capacity = env().hints().cb_buffer_size().max(CAPACITY) as usize;
-        let (seating, node) = match table(comm, rank, &shared, capacity, identities[rank as usize].random)? {
+        let (node_map, node) = match table(comm, rank, &shared, capacity, identities[rank as usize].random)? {
             Some(node) => (shared, node),
             None => {
                 // Some rank cannot reach its node's memory, so everybody is a node of his own.
-                let shape = Shape { ranks: size, locals: 1, capacity };
-                (Seating { node_of: (0..size).collect() }, Node::private(shape).map_err(no_memory)?)
+                let shape = SegmentShape { ranks: size, locals: 1, capacity };
+                (NodeMap { node_of: (0..size).collect() }, NodeSegment::private(shape).map_err(no_memory)?)
             }
         };
-        let (seating, node) = (Arc::new(seating), Arc::new(node));
+        let (node_map, node) = (Arc::new(node_map), Arc::new(node));
         let mut all = vec![owned];
-        let leads = |rank: u32| seating.ranks_of(seating.node_of[rank as usize]).next() == Some(rank);
-        let leaders = match seating.nodes() {
+        let leads = |rank: u32| node_map.ranks_of(node_map.node_of[rank as usize]).next() == Some(rank);
+        let leaders = match node_map.nodes() {
             0 | 1 => None,
             _ => comm.split(leads(rank).then_some(0))?,
         };
@@ -164,9 +166,9 @@ impl FileGroup {
             all.push(owned);
             comm
         });
-        let my_node = seating.node_of[rank as usize];
+        let my_node = node_map.node_of[rank as usize];
         let identity = |rank: u32| &identities[rank as usize];
-        let first_of = |node| seating.ranks_of(node).next().unwrap_or(0);
+        let first_of = |node| node_map.ranks_of(node).next().unwrap_or(0);
         Ok(FileGroup {
             host,
             comm,
@@ -174,13 +176,13 @@ impl FileGroup {
             owned: Mutex::new(all),
             rank,
             size,
-            seat: Mutex::new(Seat::new(node.clone(), rank, seating.clone())),
+            rank_state: Mutex::new(RankState::new(node.clone(), rank, node_map.clone())),
             node,
-            pids: seating.ranks_of(my_node).map(|rank| identity(rank).pid).collect(),
-            names: (0..seating.nodes()).map(|node| identity(first_of(node)).name.clone()).collect(),
-            coverage: Arc::new(Coverage::new(identities[0].random)),
+            pids: node_map.ranks_of(my_node).map(|rank| identity(rank).pid).collect(),
+            names: (0..node_map.nodes()).map(|node| identity(first_of(node)).name.clone()).collect(),
+            coverage: Arc::new(CoverageHash::new(identities[0].random)),
             identities: digest(identities.iter().flat_map(|p| [p.node, u64::from(p.pid)])),
-            seating,
+            node_map,
             views: Mutex::default(),
             worker: OnceLock::new(),
             busy: Arc::default(),
@@ -195,13 +197,13 @@ impl FileGroup {
     }
 
     /// Where the ranks are.
-    pub fn seating(&self) -> &Seating {
-        &self.seating
+    pub fn node_map(&self) -> &NodeMap {
+        &self.node_map
     }
 
     /// Whether all ranks share memory.
     pub fn is_on_one_node(&self) -> bool {
-        self.seating.nodes() == 1
+        self.node_map.nodes() == 1
     }
 
     /// The largest window that the table has room for.
@@ -219,9 +221,9 @@ impl FileGroup {
         Arc::new(SegmentWord(self.node.clone()))
     }
 
-    /// The seat, for one collective call at a time.
-    pub fn seat(&self) -> MutexGuard<'_, Seat> {
-        self.seat.lock()
+    /// The state of this rank, for one collective call at a time.
+    pub fn rank_state(&self) -> MutexGuard<'_, RankState> {
+        self.rank_state.lock()
     }
 
     /// A way to wait for the others. `may_call`: this thread may call the host MPI.
@@ -266,9 +268,9 @@ impl FileGroup {
         self.queued.try_lock().is_some_and(|queued| queued.is_empty())
     }
 
-    /// The seat, if nobody has it.
-    pub fn free_seat(&self) -> Option<MutexGuard<'_, Seat>> {
-        self.seat.try_lock()
+    /// The state of this rank, unless another call uses it.
+    pub fn free_rank_state(&self) -> Option<MutexGuard<'_, RankState>> {
+        self.rank_state.try_lock()
     }
 
     /// Waits for the collective accesses in the background: all calls of a file are in order.
@@ -285,21 +287,21 @@ impl FileGroup {
     }
 
     /// This rank cannot go on in the middle of something: nobody shall wait for it.
-    pub fn break_up(&self) {
-        self.node.break_up();
+    pub fn mark_broken(&self) {
+        self.node.mark_broken();
     }
 
-    /// Everybody's words, in rank order; at most [`CELL`] each. Collective.
-    fn allgather_words(&self, words: &[u64]) -> Result<Vec<[u64; CELL]>> {
+    /// Everybody's words, in rank order; at most [`WORDS_PER_RANK`] each. Collective.
+    fn allgather_words(&self, words: &[u64]) -> Result<Vec<[u64; WORDS_PER_RANK]>> {
         self.drain_background()?;
-        let mut seat = self.seat();
+        let mut rank_state = self.rank_state();
         let mut messages = self.messages();
-        let mut meeting = Meeting::come(&mut seat, words);
+        let mut allgather = Allgather::start(&mut rank_state, words);
         let mut wait = self.wait(true);
-        while !meeting.step(&seat, &mut messages)? {
+        while !allgather.step(&rank_state, &mut messages)? {
             wait.wait_for_change()?;
         }
-        Ok((0..self.size).map(|rank| meeting.words(&seat, rank)).collect())
+        Ok((0..self.size).map(|rank| allgather.words(&rank_state, rank)).collect())
     }
 
     /// Messages to other nodes.
@@ -369,7 +371,7 @@ impl FileGroup {
     /// The sum and the largest over all ranks of each number. Collective.
     pub fn reduce_sum_and_max(&self, numbers: &[u64]) -> Result<(Vec<u64>, Vec<u64>)> {
         let (mut sums, mut peaks) = (Vec::new(), Vec::new());
-        for part in numbers.chunks(CELL) {
+        for part in numbers.chunks(WORDS_PER_RANK) {
             let all = self.allgather_words(part)?;
             for i in 0..part.len() {
                 sums.push(sum(all.iter().map(|words| words[i])));
@@ -410,7 +412,8 @@ impl FileGroup {
     pub fn allgather_array<const N: usize>(&self, mine: &[u8; N]) -> Result<Vec<[u8; N]>> {
         let words: Vec<u64> = mine.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
         let all = self.allgather_words(&words)?;
-        let bytes = |words: &[u64; CELL]| std::array::from_fn(|i| words[i / 8].to_ne_bytes()[i % 8]);
+        let bytes =
+            |words: &[u64; WORDS_PER_RANK]| std::array::from_fn(|i| words[i / 8].to_ne_bytes()[i % 8]);
         Ok(all.iter().map(bytes).collect())
     }
 
@@ -486,51 +489,57 @@ impl RankIdentity {
 
 /// The table of this rank's node, made by its leader and opened by the others; `None`, on all ranks, if that
 /// cannot be had everywhere. Collective.
-fn table(comm: Comm, rank: u32, seating: &Seating, capacity: usize, random: u64) -> Result<Option<Node>> {
-    let locals = seating.ranks_of(seating.node_of[rank as usize]).count() as u32;
-    let shape = Shape { ranks: seating.node_of.len() as u32, locals, capacity };
-    if locals == 1 && seating.nodes() == shape.ranks {
-        return Ok(Some(Node::private(shape).map_err(no_memory)?));
+fn table(
+    comm: Comm,
+    rank: u32,
+    node_map: &NodeMap,
+    capacity: usize,
+    random: u64,
+) -> Result<Option<NodeSegment>> {
+    let locals = node_map.ranks_of(node_map.node_of[rank as usize]).count() as u32;
+    let shape = SegmentShape { ranks: node_map.node_of.len() as u32, locals, capacity };
+    if locals == 1 && node_map.nodes() == shape.ranks {
+        return Ok(Some(NodeSegment::private(shape).map_err(no_memory)?));
     }
-    if let Some(node) = table_made_by(comm, rank, seating, shape, &|| Node::create(shape))? {
+    if let Some(node) = table_made_by(comm, rank, node_map, shape, &|| NodeSegment::create(shape))? {
         return Ok(Some(node));
     }
     // All of it is reserved at once, so it is small.
-    let shape = Shape { capacity: capacity.min(SMALL_CAPACITY), ..shape };
-    table_made_by(comm, rank, seating, shape, &|| Node::create_named(shape, random))
+    let shape = SegmentShape { capacity: capacity.min(SMALL_CAPACITY), ..shape };
+    table_made_by(comm, rank, node_map, shape, &|| NodeSegment::create_named(shape, random))
 }
 
 fn table_made_by(
     comm: Comm,
     rank: u32,
-    seating: &Seating,
-    shape: Shape,
-    make: &dyn Fn() -> std::io::Result<Node>,
-) -> Result<Option<Node>> {
-    let leader = seating.ranks_of(seating.node_of[rank as usize]).next().unwrap_or(rank);
+    node_map: &NodeMap,
+    shape: SegmentShape,
+    make: &dyn Fn() -> std::io::Result<NodeSegment>,
+) -> Result<Option<NodeSegment>> {
+    let leader = node_map.ranks_of(node_map.node_of[rank as usize]).next().unwrap_or(rank);
     let made = if rank == leader { make().ok() } else { None };
-    let ticket = made.as_ref().and_then(|node| node.ticket().ok());
+    let ticket = made.as_ref().and_then(|node| node.handle().ok());
     let mine = ticket.map_or([0; 4], |t| [1, u64::from(t.pid), u64::from(t.fd), t.inode]);
     let all = comm.allgather_u64(&mine)?;
     let mut node = made.or_else(|| {
         let [known, pid, fd, inode] = all.as_chunks::<4>().0.get(leader as usize)?;
-        let ticket = pario_two_phase::Ticket { pid: *pid as u32, fd: *fd as u32, inode: *inode };
-        (*known == 1).then(|| Node::open(&ticket, shape).ok())?
+        let ticket = pario_two_phase::SegmentHandle { pid: *pid as u32, fd: *fd as u32, inode: *inode };
+        (*known == 1).then(|| NodeSegment::open(&ticket, shape).ok())?
     });
     let mut missing = [u64::from(node.is_none())];
     comm.allreduce_u64(&mut missing, Reduce::Max)?;
     if let Some(node) = &mut node {
-        node.close_door();
+        node.stop_sharing();
     }
     Ok(if missing[0] == 0 { node } else { None })
 }
 
 /// The spare word of a table.
-struct SegmentWord(Arc<Node>);
+struct SegmentWord(Arc<NodeSegment>);
 
 impl Word for SegmentWord {
     fn word(&self) -> &std::sync::atomic::AtomicU64 {
-        self.0.spare()
+        self.0.user_word()
     }
 }
 
@@ -542,17 +551,17 @@ pub(crate) struct HostMessages<'a> {
 /// The tag of the messages of a collective access.
 const TAG: u16 = 1;
 
-impl Messages for HostMessages<'_> {
+impl NodeMessages for HostMessages<'_> {
     type Error = Error;
     type Transfer = Message;
 
-    fn gather(&mut self, mine: &[u64]) -> Result<Message> {
+    fn allgather(&mut self, mine: &[u64]) -> Result<Message> {
         let Some(leaders) = self.group.leaders else {
             return Err(Error::Usage(ErrorKind::Intern, "only the leaders of nodes exchange words"));
         };
-        let seating = &self.group.seating;
+        let node_map = &self.group.node_map;
         let lengths: Vec<usize> =
-            (0..seating.nodes()).map(|node| seating.ranks_of(node).count() * CELL * 8).collect();
+            (0..node_map.nodes()).map(|node| node_map.ranks_of(node).count() * WORDS_PER_RANK * 8).collect();
         let bytes = mine.iter().flat_map(|word| word.to_ne_bytes()).collect();
         Ok(leaders.start_allgather(bytes, &lengths)?)
     }

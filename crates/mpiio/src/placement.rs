@@ -28,8 +28,8 @@ pub(crate) struct HomeServers {
 /// This rank's home, if it has one.
 pub(crate) fn home_server(group: &FileGroup, partition: &client::Partition) -> Option<ServerId> {
     let servers = partition.near_servers();
-    let node = group.seating().node_of[group.rank as usize];
-    let turn = group.seating().ranks_of(node).position(|rank| rank == group.rank).unwrap_or(0);
+    let node = group.node_map().node_of[group.rank as usize];
+    let turn = group.node_map().ranks_of(node).position(|rank| rank == group.rank).unwrap_or(0);
     let label = group.host.world_rank().to_string();
     let named = places().of(&label, &env().host_name());
     let named = named.filter(|server| partition.servers().any(|known| known == *server));
@@ -54,7 +54,7 @@ impl HomeServers {
             let (number, home) = ((word >> 32) as usize, word as u32);
             if let Some(known) = of.get_mut(number) {
                 *known = home.checked_sub(1).map(|server| ServerId(server as u16));
-                nodes[number] = group.names[group.seating().node_of[rank] as usize].clone();
+                nodes[number] = group.names[group.node_map().node_of[rank] as usize].clone();
             }
         }
         Ok(HomeServers { of, nodes })

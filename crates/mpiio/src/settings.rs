@@ -6,7 +6,7 @@ use pario_domain::{ConfigList, Method, Protocol, Wanted, auto, choose};
 use pario_hints::{Hints, Source, Toggle};
 use pario_layout::Layout;
 use pario_posix::{FsKind, PrefetchLimits};
-use pario_two_phase::{Guess, Prior, Settings, Strategy};
+use pario_two_phase::{CostEstimate, CostPrior, TransferStrategy, TwoPhaseSettings};
 
 use crate::file_group::FileGroup;
 use crate::storage::Storage;
@@ -129,8 +129,8 @@ impl StorageFacts {
 
 /// The settings of both directions.
 pub(crate) struct CollectiveSettings {
-    pub read: Arc<Settings>,
-    pub write: Arc<Settings>,
+    pub read: Arc<TwoPhaseSettings>,
+    pub write: Arc<TwoPhaseSettings>,
     /// The strategy's word where it goes through windows, for reports.
     pub word: &'static str,
     /// How blocks are kept in the ranks' memory, if they are.
@@ -183,16 +183,16 @@ impl CollectiveSettings {
                 (true, false) => LOCAL_PIECE_WRITE,
                 (false, _) => LOCAL_PIECE_READ,
             };
-            Arc::new(Settings {
+            Arc::new(TwoPhaseSettings {
                 strategy: strategy(hints, cb, uses_data_shipping, facts, cache.is_some()),
                 method,
                 unit: if uses_data_shipping { shipping_unit(hints, facts) } else { unit(hints, facts) },
                 servers: hints.striping_factor().unwrap_or(facts.servers).max(1),
                 window: if facts.local || cache.is_some() { window.min(LOCAL_WINDOW) } else { window },
                 aggregators,
-                direct_piece: if facts.local { piece } else { REMOTE_PIECE },
-                one_writer: facts.local,
-                owned: cache.is_some(),
+                large_piece: if facts.local { piece } else { REMOTE_PIECE },
+                single_writer: facts.local,
+                exclusive_domains: cache.is_some(),
             })
         };
         let word = match (uses_data_shipping, &cache) {
@@ -203,7 +203,7 @@ impl CollectiveSettings {
         CollectiveSettings { read: direction(false), write: direction(true), word, cache }
     }
 
-    pub fn of(&self, write: bool) -> &Arc<Settings> {
+    pub fn of(&self, write: bool) -> &Arc<TwoPhaseSettings> {
         if write { &self.write } else { &self.read }
     }
 }
@@ -261,16 +261,22 @@ fn cache(hints: &Hints, facts: &StorageFacts) -> Option<CacheSettings> {
 
 /// What the roads to a partition's servers cost about. Measurements soon take the place of these; they only warn
 /// which road to try first.
-fn prior(near: bool, tiered: bool) -> Prior {
-    let guess = |start, byte, piece| Guess { start, byte, piece };
+fn prior(near: bool, tiered: bool) -> CostPrior {
+    let guess = |start, byte, piece| CostEstimate { start, byte, piece };
     match (near, tiered) {
         // One copy into the servers' memory; or two, and a wait for each other.
-        (true, true) => Prior { alone: guess(5_000, 120, 3_000), windows: guess(40_000, 300, 4_000) },
-        (true, false) => Prior { alone: guess(5_000, 120, 3_000), windows: guess(60_000, 400, 4_000) },
+        (true, true) => {
+            CostPrior { independent: guess(5_000, 120, 3_000), two_phase: guess(40_000, 300, 4_000) }
+        }
+        (true, false) => {
+            CostPrior { independent: guess(5_000, 120, 3_000), two_phase: guess(60_000, 400, 4_000) }
+        }
         // All through the network while the ranks wait; or into memory, and through the network later.
-        (false, true) => Prior { alone: guess(300_000, 1_000, 8_000), windows: guess(100_000, 500, 4_000) },
+        (false, true) => {
+            CostPrior { independent: guess(300_000, 1_000, 8_000), two_phase: guess(100_000, 500, 4_000) }
+        }
         (false, false) => {
-            Prior { alone: guess(300_000, 1_000, 8_000), windows: guess(400_000, 1_200, 4_000) }
+            CostPrior { independent: guess(300_000, 1_000, 8_000), two_phase: guess(400_000, 1_200, 4_000) }
         }
     }
 }
@@ -281,22 +287,22 @@ fn strategy(
     uses_data_shipping: bool,
     facts: &StorageFacts,
     tiered: bool,
-) -> Strategy {
+) -> TransferStrategy {
     match hints.strategy() {
-        "independent" | "server-directed" => Strategy::Direct,
-        "two-phase" => Strategy::Windows,
-        "client-directed" if facts.partition => Strategy::Windows,
-        "data-shipping" if uses_data_shipping => Strategy::Windows,
-        "data-shipping" => Strategy::Direct,
+        "independent" | "server-directed" => TransferStrategy::Independent,
+        "two-phase" => TransferStrategy::TwoPhase,
+        "client-directed" if facts.partition => TransferStrategy::TwoPhase,
+        "data-shipping" if uses_data_shipping => TransferStrategy::TwoPhase,
+        "data-shipping" => TransferStrategy::Independent,
         _ => match cb {
-            Toggle::Enable => Strategy::Windows,
-            Toggle::Disable => Strategy::Direct,
-            Toggle::Automatic if tiered && hints.tier1() == Toggle::Enable => Strategy::Windows,
+            Toggle::Enable => TransferStrategy::TwoPhase,
+            Toggle::Disable => TransferStrategy::Independent,
+            Toggle::Automatic if tiered && hints.tier1() == Toggle::Enable => TransferStrategy::TwoPhase,
             // What is placed lies near those who use it, whatever else is far.
             Toggle::Automatic if facts.partition => {
-                Strategy::Measured(prior(facts.near || facts.placed, tiered))
+                TransferStrategy::CostBased(prior(facts.near || facts.placed, tiered))
             }
-            Toggle::Automatic => Strategy::Auto,
+            Toggle::Automatic => TransferStrategy::Auto,
         },
     }
 }
@@ -327,7 +333,7 @@ fn aggregators(
     let servers = hints.striping_factor().or((facts.servers > 0).then_some(facts.servers));
     // Who keeps blocks has a lease of them, and does not meet others at a server's locks.
     let servers = if facts.local || tiered { None } else { servers };
-    choose(&group.seating().node_of, &group.names, &Wanted { cb_nodes, config: &config, servers })
+    choose(&group.node_map().node_of, &group.names, &Wanted { cb_nodes, config: &config, servers })
 }
 
 /// The agents that the user named, those that exist; `None` if there are none.

@@ -13,7 +13,7 @@ use std::time::Instant;
 use pario_data_shipping::{Report, Served};
 use pario_mpi_host::host;
 use pario_trace::{Actor, Call, FileId, InView, Mode, Moment, Op, PatternId, Record, Recorder};
-use pario_two_phase::Job as Task;
+use pario_two_phase::AccessRequest as Task;
 use pario_view::{Pattern, ViewHash};
 
 use crate::access::{Coordination, Direction, Positioning, Synchronism};

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use pario_mpi_host::Comm;
-use pario_two_phase::Node;
+use pario_two_phase::NodeSegment;
 use pario_types::ErrorKind;
 
 use crate::error::{Error, Result};
@@ -16,7 +16,7 @@ use crate::file_group::progress_all;
 
 /// One wait, however often it is resumed.
 pub(crate) struct RankWait<'a> {
-    node: &'a Node,
+    node: &'a NodeSegment,
     pids: &'a [u32],
     /// Nobody outside this node is waited for.
     here: bool,
@@ -40,7 +40,7 @@ const SHORT_NAP: Duration = Duration::from_micros(50);
 const CHECK: Duration = Duration::from_secs(1);
 
 impl<'a> RankWait<'a> {
-    pub fn new(node: &'a Node, pids: &'a [u32], here: bool, comm: Option<Comm>) -> RankWait<'a> {
+    pub fn new(node: &'a NodeSegment, pids: &'a [u32], here: bool, comm: Option<Comm>) -> RankWait<'a> {
         let spin = if pids.len() <= cores() { SPIN } else { Duration::ZERO };
         RankWait { node, pids, here, comm, spin, seen: node.event(), check: None }
     }
@@ -83,7 +83,9 @@ impl<'a> RankWait<'a> {
         let now = Instant::now();
         match self.check {
             Some(when) if now < when => return Ok(()),
-            Some(_) if !self.pids.iter().all(|pid| pario_two_phase::is_alive(*pid)) => self.node.break_up(),
+            Some(_) if !self.pids.iter().all(|pid| pario_two_phase::is_alive(*pid)) => {
+                self.node.mark_broken()
+            }
             // The first time only sets the clock.
             Some(_) | None => {}
         }

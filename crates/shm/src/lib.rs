@@ -1,7 +1,7 @@
 //! Memory that the processes of one node share, and sleeping on it.
 //!
 //! A [`Segment`] is memory without a name in any file system: whoever makes it holds a descriptor, and the
-//! others of the node open that descriptor through `/proc` by a [`Ticket`]. So nothing is left behind however
+//! others of the node open that descriptor through `/proc` by a [`SegmentHandle`]. So nothing is left behind however
 //! a process ends, and no limit of `/dev/shm` applies. Pages cost memory only when touched. Where processes
 //! may not look at each other in `/proc`, a name in `/dev/shm` serves until all have opened it. Memory that
 //! has to outlive its maker is a file that the maker names ([`Segment::create_file`]).
@@ -20,7 +20,7 @@ pub use claim::Claim;
 pub use futex::{Woken, sleep, wake_all};
 pub use origin::Origin;
 pub use process::Process;
-pub use segment::{LARGE_PAGE, NEIGHBOURHOOD, Segment, Ticket};
+pub use segment::{LARGE_PAGE, NEIGHBOURHOOD, Segment, SegmentHandle};
 
 /// Whether a process is there at all (it may be a zombie of somebody who waits for it).
 pub fn is_alive(pid: u32) -> bool {

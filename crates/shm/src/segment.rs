@@ -27,13 +27,13 @@ pub const LARGE_PAGE: usize = 2 << 20;
 pub struct Segment {
     base: NonNull<u8>,
     len: usize,
-    /// How others can open it, until the door is closed.
-    door: Door,
+    /// How others can open it, until the sharing is closed.
+    sharing: Sharing,
 }
 
 #[derive(Debug)]
-enum Door {
-    Closed,
+enum Sharing {
+    Stopped,
     /// A descriptor that others of the same user find in `/proc`.
     Descriptor(OwnedFd),
     /// A name in the memory file system, gone when this is dropped.
@@ -66,7 +66,7 @@ impl Drop for Name {
 
 /// How another process of the node finds a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ticket {
+pub struct SegmentHandle {
     /// Who holds the descriptor.
     pub pid: u32,
     /// The descriptor there.
@@ -101,10 +101,10 @@ impl Segment {
             return Err(io::Error::last_os_error());
         }
         let base = map(fd.as_raw_fd(), libc::MAP_SHARED, len)?;
-        Ok(Segment { base, len, door: Door::Descriptor(fd) })
+        Ok(Segment { base, len, sharing: Sharing::Descriptor(fd) })
     }
 
-    /// New memory, all zero, with a name until the door is closed: for processes that may not look into each
+    /// New memory, all zero, with a name until the sharing is closed: for processes that may not look into each
     /// other's descriptors. `id` is a random number. All of it is reserved at once, since running out of the
     /// memory file system's space later would be fatal.
     pub fn create_named(len: usize, id: u64) -> io::Result<Segment> {
@@ -117,7 +117,7 @@ impl Segment {
         let name = Name(id);
         reserve(&fd, len)?;
         let base = map(fd.as_raw_fd(), libc::MAP_SHARED, len)?;
-        Ok(Segment { base, len, door: Door::Name(name) })
+        Ok(Segment { base, len, sharing: Sharing::Name(name) })
     }
 
     /// New memory, all zero, that is a file at `path` for its user alone, until somebody removes it. There
@@ -136,7 +136,7 @@ impl Segment {
             // before.
             unsafe { libc::unlink(name.as_ptr()) };
         })?;
-        Ok(Segment { base, len, door: Door::Descriptor(fd) })
+        Ok(Segment { base, len, sharing: Sharing::Descriptor(fd) })
     }
 
     /// The memory of an existing file.
@@ -144,17 +144,19 @@ impl Segment {
         let fd = open(&c_path(path)?, libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW)?;
         let (_, len) = stat(&fd)?;
         let base = map(fd.as_raw_fd(), libc::MAP_SHARED, len)?;
-        Ok(Segment { base, len, door: Door::Descriptor(fd) })
+        Ok(Segment { base, len, sharing: Sharing::Descriptor(fd) })
     }
 
     /// The same memory with more bytes, all zero, behind those that it has: for a file that somebody has cut short. All of
     /// them are reserved.
     pub fn grow(self, len: usize) -> io::Result<Segment> {
-        let Door::Descriptor(fd) = &self.door else { return Err(io::Error::from_raw_os_error(libc::EBADF)) };
+        let Sharing::Descriptor(fd) = &self.sharing else {
+            return Err(io::Error::from_raw_os_error(libc::EBADF));
+        };
         let fd = fd.try_clone()?;
         reserve(&fd, len)?;
         let base = map(fd.as_raw_fd(), libc::MAP_SHARED, len)?;
-        Ok(Segment { base, len, door: Door::Descriptor(fd) })
+        Ok(Segment { base, len, sharing: Sharing::Descriptor(fd) })
     }
 
     /// Ends this process, by a `SIGBUS`, if somebody has cut the file short: what was read from it before may be zeros
@@ -172,56 +174,56 @@ impl Segment {
     pub fn from_descriptor(fd: OwnedFd) -> io::Result<Segment> {
         let (_, len) = stat(&fd)?;
         let base = map(fd.as_raw_fd(), libc::MAP_SHARED, len)?;
-        Ok(Segment { base, len, door: Door::Closed })
+        Ok(Segment { base, len, sharing: Sharing::Stopped })
     }
 
-    /// The descriptor to pass to other processes, while the door is open and if there is one.
+    /// The descriptor to pass to other processes, while the sharing is open and if there is one.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        match &self.door {
-            Door::Descriptor(fd) => Some(fd.as_fd()),
-            Door::Closed | Door::Name(_) => None,
+        match &self.sharing {
+            Sharing::Descriptor(fd) => Some(fd.as_fd()),
+            Sharing::Stopped | Sharing::Name(_) => None,
         }
     }
 
     /// Memory for this process alone, all zero.
     pub fn private(len: usize) -> io::Result<Segment> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        Ok(Segment { base: map(-1, flags, len)?, len, door: Door::Closed })
+        Ok(Segment { base: map(-1, flags, len)?, len, sharing: Sharing::Stopped })
     }
 
     /// Lets nobody else open it any more.
-    pub fn close_door(&mut self) {
-        self.door = Door::Closed;
+    pub fn stop_sharing(&mut self) {
+        self.sharing = Sharing::Stopped;
     }
 
     /// What another process of this node needs to open it. Only the maker has one.
-    pub fn ticket(&self) -> io::Result<Ticket> {
-        match &self.door {
-            Door::Closed => Err(io::Error::from_raw_os_error(libc::EBADF)),
-            Door::Descriptor(fd) => {
+    pub fn handle(&self) -> io::Result<SegmentHandle> {
+        match &self.sharing {
+            Sharing::Stopped => Err(io::Error::from_raw_os_error(libc::EBADF)),
+            Sharing::Descriptor(fd) => {
                 let (inode, _) = stat(fd)?;
-                Ok(Ticket { pid: std::process::id(), fd: fd.as_raw_fd() as u32, inode })
+                Ok(SegmentHandle { pid: std::process::id(), fd: fd.as_raw_fd() as u32, inode })
             }
-            Door::Name(name) => Ok(Ticket { pid: 0, fd: 0, inode: name.0 }),
+            Sharing::Name(name) => Ok(SegmentHandle { pid: 0, fd: 0, inode: name.0 }),
         }
     }
 
     /// The memory that another process of this node made.
-    pub fn open(ticket: &Ticket) -> io::Result<Segment> {
+    pub fn open(handle: &SegmentHandle) -> io::Result<Segment> {
         let flags = libc::O_RDWR | libc::O_CLOEXEC;
-        let fd = match ticket.pid {
-            0 => open(&Name(ticket.inode).forget(), flags | libc::O_NOFOLLOW)?,
+        let fd = match handle.pid {
+            0 => open(&Name(handle.inode).forget(), flags | libc::O_NOFOLLOW)?,
             pid => {
-                let path = format!("/proc/{pid}/fd/{}", ticket.fd);
+                let path = format!("/proc/{pid}/fd/{}", handle.fd);
                 open(&CString::new(path).expect("digits and slashes"), flags)?
             }
         };
         let (inode, len) = stat(&fd)?;
-        if ticket.pid != 0 && inode != ticket.inode {
+        if handle.pid != 0 && inode != handle.inode {
             return Err(io::Error::from_raw_os_error(libc::ESTALE));
         }
         let base = map(fd.as_raw_fd(), libc::MAP_SHARED, len)?;
-        Ok(Segment { base, len, door: Door::Closed })
+        Ok(Segment { base, len, sharing: Sharing::Stopped })
     }
 
     /// Bytes of it.
@@ -421,23 +423,23 @@ mod tests {
     #[test]
     fn two_mappings_see_the_same_memory() {
         let one = Segment::create(8192).unwrap();
-        let two = Segment::open(&one.ticket().unwrap()).unwrap();
+        let two = Segment::open(&one.handle().unwrap()).unwrap();
         assert_eq!(two.len(), 8192);
         one.word(8).store(7, Ordering::Release);
         one.bytes(4096, 5, |bytes| bytes.copy_from_slice(b"hello"));
         assert_eq!(two.word(8).load(Ordering::Acquire), 7);
         assert_eq!(two.bytes(4096, 5, |bytes| bytes.to_vec()), b"hello");
-        assert!(two.ticket().is_err(), "only the maker's descriptor is kept");
+        assert!(two.handle().is_err(), "only the maker's descriptor is kept");
     }
 
     #[test]
     fn private_memory_and_a_closed_door_have_no_ticket() {
         let mut one = Segment::create(4096).unwrap();
-        one.close_door();
-        assert!(one.ticket().is_err());
+        one.stop_sharing();
+        assert!(one.handle().is_err());
         let private = Segment::private(1 << 40).unwrap();
         private.word(1 << 39).store(1, Ordering::Relaxed);
-        assert!(private.ticket().is_err());
+        assert!(private.handle().is_err());
     }
 
     #[test]
@@ -445,12 +447,12 @@ mod tests {
         let id = u64::from(std::process::id()) << 20 | 77;
         let mut one = Segment::create_named(8192, id).unwrap();
         assert!(Segment::create_named(8192, id).is_err(), "never somebody else's");
-        let ticket = one.ticket().unwrap();
-        let two = Segment::open(&ticket).unwrap();
+        let handle = one.handle().unwrap();
+        let two = Segment::open(&handle).unwrap();
         one.word(0).store(5, Ordering::Relaxed);
         assert_eq!(two.word(0).load(Ordering::Relaxed), 5);
-        one.close_door();
-        assert!(Segment::open(&ticket).is_err());
+        one.stop_sharing();
+        assert!(Segment::open(&handle).is_err());
     }
 
     #[test]
@@ -493,7 +495,7 @@ mod tests {
             one.write_from(len - 5, b"hello");
             one.prepare(1, len - 1);
             (0..len.div_ceil(NEIGHBOURHOOD)).for_each(|each| one.arrive(each));
-            let two = Segment::open(&one.ticket().unwrap()).unwrap();
+            let two = Segment::open(&one.handle().unwrap()).unwrap();
             two.arrive((len - 1) / NEIGHBOURHOOD);
             let mut bytes = [1; 6];
             two.read_into(len - 6, &mut bytes);
@@ -510,9 +512,9 @@ mod tests {
     #[test]
     fn a_stale_ticket_is_refused() {
         let one = Segment::create(4096).unwrap();
-        let ticket = one.ticket().unwrap();
-        assert!(Segment::open(&Ticket { inode: ticket.inode + 1, ..ticket }).is_err());
-        assert!(Segment::open(&Ticket { fd: 99_999, ..ticket }).is_err());
+        let handle = one.handle().unwrap();
+        assert!(Segment::open(&SegmentHandle { inode: handle.inode + 1, ..handle }).is_err());
+        assert!(Segment::open(&SegmentHandle { fd: 99_999, ..handle }).is_err());
     }
 
     #[test]

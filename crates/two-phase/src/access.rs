@@ -1,4 +1,7 @@
-//! One collective access on one rank: meet, move, settle.
+//! One collective access on one rank, as a state machine.
+//!
+//! The ranks exchange summaries of their parts, run the plan that follows from the summaries, and exchange
+//! their results.
 
 use pario_buffer::UserBuffer;
 use pario_types::{ErrorKind, Pos};
@@ -6,218 +9,229 @@ use pario_view::View;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::claim::Claim;
-use crate::cost::{Costs, Lesson};
-use crate::coverage::Coverage;
-use crate::meeting::Meeting;
-use crate::moving::Moving;
-use crate::plan::{Settings, Together, Way, plan};
-use crate::seat::Seat;
-use crate::tally::Tally;
-use crate::world::World;
+use crate::allgather::Allgather;
+use crate::cost::{CostHistory, CostSample};
+use crate::counters::AccessCounters;
+use crate::coverage::CoverageHash;
+use crate::io::CollectiveIo;
+use crate::plan::{AccessTotals, CollectivePlan, TwoPhaseSettings, plan_access};
+use crate::rank_state::RankState;
+use crate::rounds::TwoPhaseRounds;
+use crate::summary::AccessSummary;
 
-/// What one rank wants moved.
-pub struct Job {
-    /// Whether to the file.
+/// The part of one rank in a collective access.
+pub struct AccessRequest {
+    /// True for a write to the file.
     pub write: bool,
-    /// Its view.
+    /// The file view.
     pub view: Arc<View>,
-    /// Where in the view.
+    /// The position in the view at which the access begins.
     pub at: Pos,
-    /// How many bytes.
+    /// The number of bytes.
     pub len: u64,
-    /// Its memory, used from its first byte on.
+    /// The memory of the rank. The access begins at its first byte.
     pub buffer: UserBuffer,
 }
 
 /// How a collective access ended on this rank.
 #[derive(Debug)]
-pub enum Outcome<E> {
-    /// All ranks succeeded; so many bytes were moved here.
+pub enum CollectiveOutcome<E> {
+    /// All ranks succeeded. This rank moved this many bytes.
     Moved(u64),
-    /// No byte was moved anywhere, because of this rank's arguments.
+    /// The arguments of this rank are invalid. No rank moved a byte.
     Refused(u32, ErrorKind),
-    /// This rank's part failed.
+    /// The part of this rank failed.
     Failed(E),
-    /// That rank's part failed, this one's did not.
-    FailedElsewhere(u32, ErrorKind),
+    /// The part of the given rank failed. The part of this rank did not.
+    FailedOnPeer(u32, ErrorKind),
 }
 
-/// What [`Access::step`] has come to.
-pub enum Step<E> {
-    /// Others have to do something first.
+/// The state that [`AccessMachine::step`] reached.
+pub enum AccessStep<E> {
+    /// The access waits for other ranks.
     Waiting,
-    /// All ranks' claims were fine (told once, and not for an access that is refused).
+    /// The arguments of all ranks are valid. Reported once, and never for a refused access.
     Agreed,
-    /// It is over.
-    Done(Outcome<E>),
+    /// The access is finished.
+    Done(CollectiveOutcome<E>),
 }
 
-/// A collective access under way.
-pub struct Access<W: World> {
-    job: Option<Job>,
-    settings: Arc<Settings>,
-    coverage: Arc<Coverage>,
-    costs: Costs,
-    together: Option<Together>,
-    /// When this rank knew the way.
-    set_out: Instant,
-    state: State<W>,
-    /// What it took.
-    pub tally: Tally,
-    /// How it was done, once that is known.
-    pub way: Option<Way>,
-    begun: Instant,
-    /// Time from the first step to the last.
+/// A collective access in progress.
+pub struct AccessMachine<C: CollectiveIo> {
+    request: Option<AccessRequest>,
+    settings: Arc<TwoPhaseSettings>,
+    coverage: Arc<CoverageHash>,
+    costs: CostHistory,
+    totals: Option<AccessTotals>,
+    /// The time at which this rank computed the plan.
+    planned_at: Instant,
+    state: State<C>,
+    /// Counts of the work that this rank did.
+    pub counters: AccessCounters,
+    /// The plan, once it is known.
+    pub plan: Option<CollectivePlan>,
+    started_at: Instant,
+    /// The time from the first step to the last.
     pub elapsed: Duration,
-    /// What it teaches about the way that it went, once it is over; the same on all ranks.
-    pub lesson: Option<Lesson>,
+    /// The measured cost of the plan, once the access is finished. It is the same on all ranks.
+    pub sample: Option<CostSample>,
 }
 
-enum State<W: World> {
-    Coming(Claim),
-    Meeting(Meeting<W::Transfer>),
-    Direct,
-    Moving(Box<Moving<W>>),
-    Settling(Meeting<W::Transfer>, Result<u64, W::Error>),
-    Over,
+enum State<C: CollectiveIo> {
+    Starting(AccessSummary),
+    ExchangingSummaries(Allgather<C::Transfer>),
+    AccessingIndependently,
+    RunningRounds(Box<TwoPhaseRounds<C>>),
+    ExchangingResults(Allgather<C::Transfer>, Result<u64, C::Error>),
+    Finished,
 }
 
-impl<W: World> Access<W> {
-    /// An access with a claim, and a job if the claim is not an error.
+impl<C: CollectiveIo> AccessMachine<C> {
+    /// Creates an access from a summary, and from a request unless the summary reports an error.
     pub fn new(
-        claim: Claim,
-        job: Option<Job>,
-        settings: Arc<Settings>,
-        coverage: Arc<Coverage>,
-        costs: Costs,
-    ) -> Access<W> {
-        let (tally, begun) = (Tally::default(), Instant::now());
-        let (state, elapsed) = (State::Coming(claim), Duration::ZERO);
-        let (way, together, lesson, set_out) = (None, None, None, begun);
-        Access {
-            job,
+        summary: AccessSummary,
+        request: Option<AccessRequest>,
+        settings: Arc<TwoPhaseSettings>,
+        coverage: Arc<CoverageHash>,
+        costs: CostHistory,
+    ) -> AccessMachine<C> {
+        let (counters, started_at) = (AccessCounters::default(), Instant::now());
+        let (state, elapsed) = (State::Starting(summary), Duration::ZERO);
+        let (plan, totals, sample, planned_at) = (None, None, None, started_at);
+        AccessMachine {
+            request,
             settings,
             coverage,
             costs,
-            together,
-            set_out,
+            totals,
+            planned_at,
             state,
-            tally,
-            way,
-            begun,
+            counters,
+            plan,
+            started_at,
             elapsed,
-            lesson,
+            sample,
         }
     }
 
-    /// The job, for who needs its memory back.
-    pub fn into_job(self) -> Option<Job> {
-        self.job
+    /// Returns the request, for callers that need its memory back.
+    pub fn into_request(self) -> Option<AccessRequest> {
+        self.request
     }
 
-    /// Goes as far as possible without waiting. An error here means that messages to other ranks fail, and
-    /// that this access cannot be brought to an end.
-    pub fn step(&mut self, seat: &mut Seat, world: &mut W) -> Result<Step<W::Error>, W::Error> {
+    /// Runs as far as possible without waiting. An error means that messages to other ranks fail and that
+    /// this access cannot be finished.
+    pub fn step(&mut self, rank_state: &mut RankState, io: &mut C) -> Result<AccessStep<C::Error>, C::Error> {
         loop {
             match &mut self.state {
-                State::Coming(claim) => {
-                    self.state = State::Meeting(Meeting::come(seat, &claim.words()));
+                State::Starting(summary) => {
+                    self.state = State::ExchangingSummaries(Allgather::start(rank_state, &summary.encode()));
                 }
-                State::Meeting(meeting) => {
-                    if !meeting.step(seat, world)? {
-                        return Ok(Step::Waiting);
+                State::ExchangingSummaries(allgather) => {
+                    if !allgather.step(rank_state, io)? {
+                        return Ok(AccessStep::Waiting);
                     }
-                    let claims: Vec<Claim> =
-                        (0..seat.ranks()).map(|rank| Claim::from_words(&meeting.words(seat, rank))).collect();
-                    if let Some(step) = self.set_out(claims, seat, world)? {
+                    let summaries: Vec<AccessSummary> = (0..rank_state.ranks())
+                        .map(|rank| AccessSummary::decode(&allgather.words(rank_state, rank)))
+                        .collect();
+                    if let Some(step) = self.start_plan(summaries, rank_state, io)? {
                         return Ok(step);
                     }
                 }
-                State::Direct => {
-                    let result = match &self.job {
-                        Some(job) => self.tally.timed(|| world.direct(job)),
+                State::AccessingIndependently => {
+                    let result = match &self.request {
+                        Some(request) => self.counters.timed(|| io.access_independently(request)),
                         None => Ok(0),
                     };
-                    self.settle(seat, result);
+                    self.exchange_results(rank_state, result);
                 }
-                State::Moving(moving) => {
-                    if !moving.step(self.job.as_ref(), seat, world, &mut self.tally)? {
-                        return Ok(Step::Waiting);
+                State::RunningRounds(rounds) => {
+                    if !rounds.step(self.request.as_ref(), rank_state, io, &mut self.counters)? {
+                        return Ok(AccessStep::Waiting);
                     }
-                    let result = moving.finish(seat);
-                    self.settle(seat, result);
+                    let result = rounds.finish(rank_state);
+                    self.exchange_results(rank_state, result);
                 }
-                State::Settling(meeting, _) => {
-                    if !meeting.step(seat, world)? {
-                        return Ok(Step::Waiting);
+                State::ExchangingResults(allgather, _) => {
+                    if !allgather.step(rank_state, io)? {
+                        return Ok(AccessStep::Waiting);
                     }
-                    return Ok(Step::Done(self.conclude(seat)));
+                    return Ok(AccessStep::Done(self.outcome(rank_state)));
                 }
-                State::Over => return Ok(Step::Waiting),
+                State::Finished => return Ok(AccessStep::Waiting),
             }
         }
     }
 
-    /// Begins what the claims ask for.
-    fn set_out(
+    /// Starts the plan that follows from the summaries.
+    fn start_plan(
         &mut self,
-        claims: Vec<Claim>,
-        seat: &mut Seat,
-        world: &mut W,
-    ) -> Result<Option<Step<W::Error>>, W::Error> {
-        self.together = Some(Together::of(&claims));
-        self.set_out = Instant::now();
-        let way = plan(&claims, &self.settings, &self.coverage, &self.costs);
-        let step = match &way {
-            Way::Refused { kind, rank } => {
-                self.state = State::Over;
-                self.elapsed = self.begun.elapsed();
-                Step::Done(Outcome::Refused(*rank, *kind))
+        summaries: Vec<AccessSummary>,
+        rank_state: &mut RankState,
+        io: &mut C,
+    ) -> Result<Option<AccessStep<C::Error>>, C::Error> {
+        self.totals = Some(AccessTotals::of(&summaries));
+        self.planned_at = Instant::now();
+        let plan = plan_access(&summaries, &self.settings, &self.coverage, &self.costs);
+        let step = match &plan {
+            CollectivePlan::Refused { kind, rank } => {
+                self.state = State::Finished;
+                self.elapsed = self.started_at.elapsed();
+                AccessStep::Done(CollectiveOutcome::Refused(*rank, *kind))
             }
-            Way::Nothing => {
-                self.settle(seat, Ok(0));
-                Step::Agreed
+            CollectivePlan::Nothing => {
+                self.exchange_results(rank_state, Ok(0));
+                AccessStep::Agreed
             }
-            Way::Direct(_) => {
-                // On the next step, so that who wants to can hand that over to another thread.
-                self.state = State::Direct;
-                Step::Agreed
+            CollectivePlan::Independent(_) => {
+                // The access runs in the next step, so that the caller can move it to another thread.
+                self.state = State::AccessingIndependently;
+                AccessStep::Agreed
             }
-            Way::Windows { partition, covered, .. } => {
+            CollectivePlan::TwoPhase { domains, covered, .. } => {
                 let coverage = self.coverage.clone();
-                let moving =
-                    Moving::windows(claims, partition, *covered, &self.settings, coverage, seat, world)?;
-                self.state = State::Moving(Box::new(moving));
-                Step::Agreed
+                let rounds = TwoPhaseRounds::new(
+                    summaries,
+                    domains,
+                    *covered,
+                    &self.settings,
+                    coverage,
+                    rank_state,
+                    io,
+                )?;
+                self.state = State::RunningRounds(Box::new(rounds));
+                AccessStep::Agreed
             }
         };
-        self.way = Some(way);
+        self.plan = Some(plan);
         Ok(Some(step))
     }
 
-    fn settle(&mut self, seat: &mut Seat, result: Result<u64, W::Error>) {
-        let code = result.as_ref().map_or_else(|e| W::kind(e).code(), |_| 0);
-        let took = self.set_out.elapsed().as_nanos() as u64;
-        self.state = State::Settling(Meeting::come(seat, &[code, took]), result);
+    fn exchange_results(&mut self, rank_state: &mut RankState, result: Result<u64, C::Error>) {
+        let code = result.as_ref().map_or_else(|e| C::kind(e).code(), |_| 0);
+        let took = self.planned_at.elapsed().as_nanos() as u64;
+        self.state = State::ExchangingResults(Allgather::start(rank_state, &[code, took]), result);
     }
 
-    fn conclude(&mut self, seat: &Seat) -> Outcome<W::Error> {
-        self.elapsed = self.begun.elapsed();
-        let State::Settling(meeting, result) = std::mem::replace(&mut self.state, State::Over) else {
+    fn outcome(&mut self, rank_state: &RankState) -> CollectiveOutcome<C::Error> {
+        self.elapsed = self.started_at.elapsed();
+        let State::ExchangingResults(allgather, result) = std::mem::replace(&mut self.state, State::Finished)
+        else {
             unreachable!("only called when settled");
         };
-        let failed = (0..seat.ranks())
-            .find_map(|rank| ErrorKind::from_code(meeting.words(seat, rank)[0]).map(|kind| (rank, kind)));
-        let longest = (0..seat.ranks()).map(|rank| meeting.words(seat, rank)[1]).max().unwrap_or(0);
-        self.lesson = match (&self.way, &self.together, failed) {
-            (Some(way), Some(together), None) => way.lesson(together, longest),
+        let failed = (0..rank_state.ranks()).find_map(|rank| {
+            ErrorKind::from_code(allgather.words(rank_state, rank)[0]).map(|kind| (rank, kind))
+        });
+        let longest =
+            (0..rank_state.ranks()).map(|rank| allgather.words(rank_state, rank)[1]).max().unwrap_or(0);
+        self.sample = match (&self.plan, &self.totals, failed) {
+            (Some(plan), Some(totals), None) => plan.cost_sample(totals, longest),
             _ => None,
         };
         match (result, failed) {
-            (Err(e), _) => Outcome::Failed(e),
-            (Ok(_), Some((rank, kind))) => Outcome::FailedElsewhere(rank, kind),
-            (Ok(bytes), None) => Outcome::Moved(bytes),
+            (Err(e), _) => CollectiveOutcome::Failed(e),
+            (Ok(_), Some((rank, kind))) => CollectiveOutcome::FailedOnPeer(rank, kind),
+            (Ok(bytes), None) => CollectiveOutcome::Moved(bytes),
         }
     }
 }

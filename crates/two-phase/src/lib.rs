@@ -1,40 +1,42 @@
-//! The machine that runs one collective access: who moves which bytes where, in which order.
+//! Two-phase collective I/O as a state machine.
 //!
-//! All ranks of an open file come to a [`Meeting`] with a [`Claim`]: what they want, or why they cannot.
-//! From the claims each rank computes the same [`Way`]: every rank by itself, or through *windows*: the
-//! accessed region is dealt out to aggregators ([`pario_domain`]), and each domain is worked off in rounds of
-//! one window. On one node windows lie in memory that all its ranks share ([`Node`]): a rank copies its bytes
-//! straight from the program's memory into the window, and whoever comes last writes it to the file; reads go
-//! the other way, whoever comes first reads. Ranks of other nodes send their bytes, in view order, to the
-//! aggregator, which knows their views and puts the bytes in their places. A second meeting settles whether
-//! all went well.
+//! All ranks of an open file exchange an [`AccessSummary`] by an [`Allgather`]. From the summaries each
+//! rank computes the same [`CollectivePlan`]: every rank accesses the file by itself, or *aggregators*
+//! access it through *windows*. In the second case the accessed region is divided into file domains
+//! ([`pario_domain`]), and each domain is processed in rounds of one window. The windows of a node are in
+//! memory that its ranks share ([`NodeSegment`]). For a write, a rank copies its bytes from the memory of
+//! the program into the window, and the last rank to do so writes the window to the file. For a read, the
+//! first rank that needs the window reads it from the file. Ranks of other nodes send their bytes in view
+//! order to the aggregator, which knows their views and copies the bytes to their offsets. A second
+//! allgather tells all ranks whether any rank failed.
 //!
-//! The machine does no I/O and waits for nothing: [`Access::step`] goes as far as it can and says whether it
-//! is done. Files and other nodes are the [`World`] that the caller brings. So blocking, split and
-//! nonblocking calls are three drivers of it, and tests run many pretended ranks in one thread.
+//! The machine performs no I/O and never waits. [`AccessMachine::step`] runs as far as possible and
+//! reports whether the access is finished. The caller provides file access and messages as a
+//! [`CollectiveIo`]. Blocking, split and nonblocking calls therefore are three drivers of one machine, and
+//! tests run many simulated ranks in one thread.
 #![forbid(unsafe_code)]
 
 mod access;
-mod claim;
+mod allgather;
 mod cost;
+mod counters;
 mod coverage;
-mod meeting;
-mod moving;
-mod node;
-mod part;
+mod io;
+mod node_segment;
 mod plan;
-mod seat;
-mod tally;
-mod world;
+mod portion;
+mod rank_state;
+mod rounds;
+mod summary;
 
-pub use access::{Access, Job, Outcome, Step};
-pub use claim::{Call, Claim};
-pub use cost::{Costs, Guess, Lesson, Prior};
-pub use coverage::Coverage;
-pub use meeting::Meeting;
-pub use node::{CELL, Node, Shape};
-pub use pario_shm::{Ticket, cores, is_alive};
-pub use plan::{Choice, Settings, Strategy, Way, plan};
-pub use seat::{Seat, Seating};
-pub use tally::Tally;
-pub use world::{Messages, World};
+pub use access::{AccessMachine, AccessRequest, AccessStep, CollectiveOutcome};
+pub use allgather::Allgather;
+pub use cost::{CostEstimate, CostHistory, CostPrior, CostSample};
+pub use counters::AccessCounters;
+pub use coverage::CoverageHash;
+pub use io::{CollectiveIo, NodeMessages};
+pub use node_segment::{NodeSegment, SegmentShape, WORDS_PER_RANK};
+pub use pario_shm::{SegmentHandle, cores, is_alive};
+pub use plan::{CollectivePlan, TransferStrategy, TwoPhaseSettings, plan_access};
+pub use rank_state::{NodeMap, RankState};
+pub use summary::{AccessSummary, CallKind};

@@ -1,61 +1,64 @@
-//! From the claims of all ranks to what each does: computed alike by everybody, without another word.
+//! The plan of a collective access.
+//!
+//! Every rank computes the same plan from the summaries of all ranks, without further communication.
 
-use crate::claim::Claim;
-use crate::cost::{Costs, Kind, Lesson, Prior, Road};
-use crate::coverage::{Coverage, plus};
+use crate::cost::{AccessClass, AccessPath, CostHistory, CostPrior, CostSample};
+use crate::coverage::{CoverageHash, add_mod};
+use crate::summary::AccessSummary;
 use pario_domain::{Method, Partition};
 use pario_types::{ErrorKind, digest};
 use std::borrow::Cow;
 
 /// How collective accesses of one direction move data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
-    /// As the accesses suggest.
+pub enum TransferStrategy {
+    /// The access pattern decides.
     Auto,
-    /// Every rank by itself.
-    Direct,
-    /// Every rank by itself or through windows, whichever costs less: there are storage servers that merge pieces.
-    Measured(Prior),
-    /// Through windows, whatever the accesses look like.
-    Windows,
+    /// Every rank accesses the file by itself.
+    Independent,
+    /// The cheaper path by measurement, for storage servers that merge small pieces.
+    CostBased(CostPrior),
+    /// Two-phase I/O, for every access pattern.
+    TwoPhase,
 }
 
-/// What steers the accesses of one direction; the same on all ranks.
+/// The settings of the collective accesses of one direction. They are the same on all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct TwoPhaseSettings {
     /// How to move data.
-    pub strategy: Strategy,
-    /// How the region is dealt out.
+    pub strategy: TransferStrategy,
+    /// How the accessed region is divided into file domains.
     pub method: Method,
-    /// The file system's lock unit.
+    /// The lock unit of the file system.
     pub unit: u64,
-    /// How many I/O servers it has.
+    /// The number of I/O servers of the file system.
     pub servers: u32,
-    /// The largest window, at most the table's capacity.
+    /// The largest window, at most the capacity of the node segment.
     pub window: u64,
-    /// The ranks that aggregate, in order, all different.
+    /// The aggregators, in order of their file domains. No rank occurs twice.
     pub aggregators: Vec<u32>,
-    /// Pieces of at least this many bytes had better go straight to the file.
-    pub direct_piece: u64,
-    /// The file system lets one process of a node write a file at a time, so it is no use to try together.
-    pub one_writer: bool,
-    /// An aggregator keeps what it accesses in a cache of its own, so nobody else accesses its domain.
-    pub owned: bool,
+    /// The mean piece size from which on independent access is used.
+    pub large_piece: u64,
+    /// The file system serialises the writes of one node to a file, so only one rank of a node writes at a
+    /// time.
+    pub single_writer: bool,
+    /// Each aggregator caches its file domain, so no other rank accesses that domain.
+    pub exclusive_domains: bool,
 }
 
-impl Strategy {
+impl TransferStrategy {
     fn number(self) -> u64 {
         match self {
-            Strategy::Auto => 0,
-            Strategy::Direct => 1,
-            Strategy::Measured(_) => 2,
-            Strategy::Windows => 3,
+            TransferStrategy::Auto => 0,
+            TransferStrategy::Independent => 1,
+            TransferStrategy::CostBased(_) => 2,
+            TransferStrategy::TwoPhase => 3,
         }
     }
 }
 
-impl Settings {
-    /// A number that hardly two different settings share.
+impl TwoPhaseSettings {
+    /// A digest that differs for different settings, with high probability.
     pub fn digest(&self) -> u64 {
         let words = [
             self.strategy.number(),
@@ -63,154 +66,162 @@ impl Settings {
             self.unit,
             u64::from(self.servers),
             self.window,
-            self.direct_piece,
-            u64::from(self.one_writer) | u64::from(self.owned) << 1,
+            self.large_piece,
+            u64::from(self.single_writer) | u64::from(self.exclusive_domains) << 1,
         ];
         let ranks = self.aggregators.iter().map(|rank| u64::from(*rank));
         digest(words.into_iter().chain(ranks))
     }
 }
 
-/// What came of the claims.
+/// How a collective access is performed.
 #[derive(Clone, Debug)]
-pub enum Way {
-    /// Somebody cannot take part, so nobody does anything.
+pub enum CollectivePlan {
+    /// The arguments of a rank are invalid, so no rank does anything.
     Refused {
-        /// What is wrong.
+        /// The kind of the error.
         kind: ErrorKind,
-        /// With which rank first.
+        /// The first rank with the error.
         rank: u32,
     },
     /// No rank has a byte to move.
     Nothing,
-    /// Every rank accesses the file by itself.
-    Direct(Choice),
-    /// Through windows.
-    Windows {
-        /// Who gets which part of the region.
-        partition: Partition,
+    /// Every rank accesses the file by itself, for the given reason.
+    Independent(Cow<'static, str>),
+    /// Aggregators access the file, and ranks exchange data with them through windows.
+    TwoPhase {
+        /// The file domains of the aggregators.
+        domains: Partition,
         /// Every byte of the region is written by exactly one rank.
         covered: bool,
-        /// Why.
-        choice: Choice,
+        /// The reason for this plan.
+        reason: Cow<'static, str>,
     },
 }
 
-/// Why a way was chosen, for those who look.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
-    /// In words.
-    pub why: Cow<'static, str>,
-}
-
-impl Way {
-    /// What an access of these claims that took so long teaches about its way.
-    pub(crate) fn lesson(&self, claims: &Together, took: u64) -> Option<Lesson> {
-        let road = match self {
-            Way::Direct(_) => Road::Alone,
-            Way::Windows { .. } => Road::Windows,
-            Way::Refused { .. } | Way::Nothing => return None,
+impl CollectivePlan {
+    /// The cost sample of an access with this plan, from the nanoseconds of the slowest rank.
+    pub(crate) fn cost_sample(&self, totals: &AccessTotals, took: u64) -> Option<CostSample> {
+        let path = match self {
+            CollectivePlan::Independent(_) => AccessPath::Independent,
+            CollectivePlan::TwoPhase { .. } => AccessPath::TwoPhase,
+            CollectivePlan::Refused { .. } | CollectivePlan::Nothing => return None,
         };
-        let Together { write, bytes, pieces } = *claims;
-        Some(Lesson { kind: Kind::of(write, bytes, pieces), road, bytes, took })
+        let AccessTotals { write, bytes, pieces } = *totals;
+        Some(CostSample { class: AccessClass::of(write, bytes, pieces), path, bytes, took })
     }
 }
 
-/// What all ranks want, in sum.
+/// The totals over all ranks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Together {
+pub(crate) struct AccessTotals {
     write: bool,
     bytes: u64,
     pieces: u64,
 }
 
-impl Together {
-    pub fn of(claims: &[Claim]) -> Together {
-        let sum = |part: fn(&Claim) -> u64| claims.iter().map(part).fold(0, u64::saturating_add);
-        Together { write: claims[0].call.write, bytes: sum(|c| c.bytes), pieces: sum(|c| c.pieces).max(1) }
+impl AccessTotals {
+    pub fn of(summaries: &[AccessSummary]) -> AccessTotals {
+        let sum = |part: fn(&AccessSummary) -> u64| summaries.iter().map(part).fold(0, u64::saturating_add);
+        AccessTotals {
+            write: summaries[0].call.write,
+            bytes: sum(|s| s.bytes),
+            pieces: sum(|s| s.pieces).max(1),
+        }
     }
 }
 
-/// The way that these claims ask for.
-pub fn plan(claims: &[Claim], settings: &Settings, coverage: &Coverage, costs: &Costs) -> Way {
-    if let Some((rank, kind)) = (0..).zip(claims).find_map(|(rank, c)| Some((rank, c.error?))) {
-        return Way::Refused { kind, rank };
+/// Computes the plan from the summaries of all ranks.
+pub fn plan_access(
+    summaries: &[AccessSummary],
+    settings: &TwoPhaseSettings,
+    coverage: &CoverageHash,
+    costs: &CostHistory,
+) -> CollectivePlan {
+    if let Some((rank, kind)) = (0..).zip(summaries).find_map(|(rank, s)| Some((rank, s.error?))) {
+        return CollectivePlan::Refused { kind, rank };
     }
-    if let Some(rank) = claims.iter().position(|c| c.call != claims[0].call) {
-        return Way::Refused { kind: ErrorKind::NotSame, rank: rank as u32 };
+    if let Some(rank) = summaries.iter().position(|s| s.call != summaries[0].call) {
+        return CollectivePlan::Refused { kind: ErrorKind::NotSame, rank: rank as u32 };
     }
-    let busy: Vec<&Claim> = claims.iter().filter(|c| c.bytes > 0).collect();
-    let (Some(lo), Some(hi)) = (busy.iter().map(|c| c.lo).min(), busy.iter().map(|c| c.hi).max()) else {
-        return Way::Nothing;
+    let busy: Vec<&AccessSummary> = summaries.iter().filter(|s| s.bytes > 0).collect();
+    let (Some(lo), Some(hi)) = (busy.iter().map(|s| s.lo).min(), busy.iter().map(|s| s.hi).max()) else {
+        return CollectivePlan::Nothing;
     };
-    let why = match choose(claims, &busy, hi - lo, settings, costs) {
-        Ok(why) => why,
-        Err(why) => return Way::Direct(Choice { why }),
+    let reason = match choose(summaries, &busy, hi - lo, settings, costs) {
+        Ok(reason) => reason,
+        Err(reason) => return CollectivePlan::Independent(reason),
     };
-    let Settings { method, unit, servers, .. } = *settings;
-    let partition = Partition::new(method, lo..hi, settings.aggregators.len() as u32, unit, servers);
-    let covered = claims[0].call.write && {
-        let bytes = busy.iter().fold(0u64, |sum, c| sum.saturating_add(c.bytes));
-        bytes == hi - lo && busy.iter().fold(0, |sum, c| plus(sum, c.print)) == coverage.range(lo..hi)
+    let TwoPhaseSettings { method, unit, servers, .. } = *settings;
+    let domains = Partition::new(method, lo..hi, settings.aggregators.len() as u32, unit, servers);
+    let covered = summaries[0].call.write && {
+        let bytes = busy.iter().fold(0u64, |sum, s| sum.saturating_add(s.bytes));
+        bytes == hi - lo
+            && busy.iter().fold(0, |sum, s| add_mod(sum, s.fingerprint)) == coverage.of_range(lo..hi)
     };
-    if claims[0].call.write && !covered && busy.iter().any(|c| c.no_holes) {
-        return Way::Direct(Choice {
-            why: "there are holes, and reading before writing is not wanted".into(),
-        });
+    if summaries[0].call.write && !covered && busy.iter().any(|s| s.no_holes) {
+        return CollectivePlan::Independent(
+            "the windows have holes, and data sieving is not possible".into(),
+        );
     }
-    Way::Windows { partition, covered, choice: Choice { why } }
+    CollectivePlan::TwoPhase { domains, covered, reason }
 }
 
-/// Why windows, or (as an error) why not.
+/// The reason for two-phase I/O, or as an error the reason against it.
 fn choose(
-    claims: &[Claim],
-    busy: &[&Claim],
+    summaries: &[AccessSummary],
+    busy: &[&AccessSummary],
     span: u64,
-    settings: &Settings,
-    costs: &Costs,
+    settings: &TwoPhaseSettings,
+    costs: &CostHistory,
 ) -> Result<Cow<'static, str>, Cow<'static, str>> {
-    if claims.iter().any(|c| c.settings != claims[0].settings) {
+    if summaries.iter().any(|s| s.settings_digest != summaries[0].settings_digest) {
         return Err("the hints differ between ranks".into());
     }
-    if busy.iter().any(|c| c.alone) {
-        return Err("atomic mode, a converted representation, or a view out of order".into());
+    if busy.iter().any(|s| s.independent_only) {
+        return Err("atomic mode, a converted data representation, or a view that is not monotone".into());
     }
-    let Together { write, bytes, pieces } = Together::of(claims);
+    let AccessTotals { write, bytes, pieces } = AccessTotals::of(summaries);
     match settings.strategy {
-        Strategy::Direct => return Err("by hint".into()),
-        Strategy::Measured(prior) => {
-            return match costs.choose(&prior, write, bytes, pieces) {
-                (Road::Alone, why) => Err(why.into()),
-                (Road::Windows, why) => Ok(why.into()),
+        TransferStrategy::Independent => return Err("by hint".into()),
+        TransferStrategy::CostBased(prior) => {
+            return match costs.choose_path(&prior, write, bytes, pieces) {
+                (AccessPath::Independent, why) => Err(why.into()),
+                (AccessPath::TwoPhase, why) => Ok(why.into()),
             };
         }
-        Strategy::Windows => return Ok("by hint".into()),
-        Strategy::Auto => {}
+        TransferStrategy::TwoPhase => return Ok("by hint".into()),
+        TransferStrategy::Auto => {}
     }
-    match straight(busy, span, bytes / pieces, settings) {
+    match independent_reason(busy, span, bytes / pieces, settings) {
         Some(why) => Err(why.into()),
         None => Ok("small interleaved pieces".into()),
     }
 }
 
-/// Why every rank had better access a file by itself, if so.
-fn straight(busy: &[&Claim], span: u64, piece: u64, settings: &Settings) -> Option<&'static str> {
+/// The reason for independent access, if the pattern suggests it.
+fn independent_reason(
+    busy: &[&AccessSummary],
+    span: u64,
+    piece: u64,
+    settings: &TwoPhaseSettings,
+) -> Option<&'static str> {
     if busy.len() == 1 {
         return Some("only one rank has data");
     }
-    if !interleaved(busy) {
+    if !ranges_interleave(busy) {
         return Some("the ranks' ranges do not interleave");
     }
-    if piece >= settings.direct_piece {
+    if piece >= settings.large_piece {
         return Some("the pieces are large");
     }
-    let bytes = busy.iter().fold(0u64, |sum, c| sum.saturating_add(c.bytes));
+    let bytes = busy.iter().fold(0u64, |sum, s| sum.saturating_add(s.bytes));
     (bytes < span / 8).then_some("the pieces lie far apart")
 }
 
-/// Whether some rank's range overlaps another's.
-fn interleaved(busy: &[&Claim]) -> bool {
-    let mut ranges: Vec<(u64, u64)> = busy.iter().map(|c| (c.lo, c.hi)).collect();
+/// Whether the range of any rank overlaps that of another.
+fn ranges_interleave(busy: &[&AccessSummary]) -> bool {
+    let mut ranges: Vec<(u64, u64)> = busy.iter().map(|s| (s.lo, s.hi)).collect();
     if !ranges.is_sorted() {
         ranges.sort_unstable();
     }

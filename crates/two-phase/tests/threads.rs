@@ -1,10 +1,11 @@
-//! The machine with ranks that really run at the same time: threads of one process at one table.
+//! The machine with concurrent ranks: threads of one process that share one segment.
 
 use pario_buffer::UserBuffer;
 use pario_domain::Method;
 use pario_two_phase::{
-    Access, Call, Claim, Costs, Coverage, Job, Messages, Node, Outcome, Seat, Seating, Settings, Shape, Step,
-    Strategy, World,
+    AccessMachine, AccessRequest, AccessStep, AccessSummary, CallKind, CollectiveIo, CollectiveOutcome,
+    CostHistory, CoverageHash, NodeMap, NodeMessages, NodeSegment, RankState, SegmentShape, TransferStrategy,
+    TwoPhaseSettings,
 };
 use pario_types::{ErrorKind, Offset, Pos};
 use pario_view::View;
@@ -12,15 +13,15 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A file in memory; there are no other nodes.
+/// A file in memory. There are no other nodes.
 #[derive(Clone)]
 struct Disk(Arc<Mutex<Vec<u8>>>);
 
-impl Messages for Disk {
+impl NodeMessages for Disk {
     type Error = ErrorKind;
     type Transfer = ();
 
-    fn gather(&mut self, _: &[u64]) -> Result<(), ErrorKind> {
+    fn allgather(&mut self, _: &[u64]) -> Result<(), ErrorKind> {
         unreachable!("one node")
     }
 
@@ -37,7 +38,7 @@ impl Messages for Disk {
     }
 }
 
-impl World for Disk {
+impl CollectiveIo for Disk {
     type Guard = ();
 
     fn kind(error: &ErrorKind) -> ErrorKind {
@@ -64,7 +65,7 @@ impl World for Disk {
         Ok(Some(()))
     }
 
-    fn direct(&mut self, _: &Job) -> Result<u64, ErrorKind> {
+    fn access_independently(&mut self, _: &AccessRequest) -> Result<u64, ErrorKind> {
         unreachable!("windows are asked for")
     }
 
@@ -75,50 +76,67 @@ impl World for Disk {
 
 const RANKS: u32 = 4;
 
-/// Every rank accesses a contiguous part of its own, so that most have nothing in most windows and run ahead.
-fn together(
+/// Every rank accesses a contiguous part of its own. Most ranks have no bytes in most windows and run
+/// ahead.
+fn run_ranks(
     write: bool,
     part: u64,
     aggregators: Vec<u32>,
-    (one_writer, owned): (bool, bool),
+    (single_writer, exclusive_domains): (bool, bool),
     disk: &Disk,
 ) -> Vec<Vec<u8>> {
-    let node = Arc::new(Node::create(Shape { ranks: RANKS, locals: RANKS, capacity: 64 }).unwrap());
-    let seating = Arc::new(Seating::by_key(&[0; RANKS as usize]));
-    let coverage = Arc::new(Coverage::new(1));
-    let (strategy, method, unit, servers, window) = (Strategy::Windows, Method::Even, 1, 1, 16);
-    let direct_piece = u64::MAX;
-    let settings =
-        Settings { strategy, method, unit, servers, window, aggregators, direct_piece, one_writer, owned };
+    let node =
+        Arc::new(NodeSegment::create(SegmentShape { ranks: RANKS, locals: RANKS, capacity: 64 }).unwrap());
+    let node_map = Arc::new(NodeMap::by_key(&[0; RANKS as usize]));
+    let coverage = Arc::new(CoverageHash::new(1));
+    let (strategy, method, unit, servers, window) = (TransferStrategy::TwoPhase, Method::Even, 1, 1, 16);
+    let large_piece = u64::MAX;
+    let settings = TwoPhaseSettings {
+        strategy,
+        method,
+        unit,
+        servers,
+        window,
+        aggregators,
+        large_piece,
+        single_writer,
+        exclusive_domains,
+    };
     let settings = Arc::new(settings);
-    let rank_does = &|rank: u32| {
-        let mut seat = Seat::new(node.clone(), rank, seating.clone());
+    let run_rank = &|rank: u32| {
+        let mut rank_state = RankState::new(node.clone(), rank, node_map.clone());
         let view = Arc::new(View::contiguous(Offset(u64::from(rank) * part)));
-        let call = Call { write, form: 0 };
+        let call = CallKind { write, form: 0 };
         let cover = write.then_some(&*coverage);
-        let claim = Claim::access(call, settings.digest(), &view, Pos(0), part, false, cover);
+        let summary = AccessSummary::of_access(call, settings.digest(), &view, Pos(0), part, false, cover);
         let memory = (0..part).map(|i| if write { byte(u64::from(rank) * part + i) } else { 0 }).collect();
         let buffer = UserBuffer::of(Vec::leak(memory));
-        let job = Job { write, view, at: Pos(0), len: part, buffer };
-        let mut access = Access::new(claim, Some(job), settings.clone(), coverage.clone(), Costs::default());
-        let mut world = disk.clone();
+        let request = AccessRequest { write, view, at: Pos(0), len: part, buffer };
+        let mut access = AccessMachine::new(
+            summary,
+            Some(request),
+            settings.clone(),
+            coverage.clone(),
+            CostHistory::default(),
+        );
+        let mut io = disk.clone();
         loop {
             let seen = node.event();
-            match access.step(&mut seat, &mut world).unwrap() {
-                Step::Done(outcome) => {
-                    assert!(matches!(outcome, Outcome::Moved(n) if n == part), "{outcome:?}");
+            match access.step(&mut rank_state, &mut io).unwrap() {
+                AccessStep::Done(outcome) => {
+                    assert!(matches!(outcome, CollectiveOutcome::Moved(n) if n == part), "{outcome:?}");
                     break;
                 }
-                Step::Agreed => {}
-                Step::Waiting => drop(node.sleep(seen, Duration::from_millis(1))),
+                AccessStep::Agreed => {}
+                AccessStep::Waiting => drop(node.sleep(seen, Duration::from_millis(1))),
             }
         }
         let mut memory = vec![0; part as usize];
-        access.into_job().unwrap().buffer.pack(0, &mut memory);
+        access.into_request().unwrap().buffer.pack(0, &mut memory);
         memory
     };
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..RANKS).map(|rank| scope.spawn(move || rank_does(rank))).collect();
+        let threads: Vec<_> = (0..RANKS).map(|rank| scope.spawn(move || run_rank(rank))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }
@@ -127,28 +145,28 @@ fn byte(at: u64) -> u8 {
     (at / 16 * 7 + at % 16) as u8
 }
 
-/// Each rank's part has so many bytes; accesses are done so often.
+/// Each rank has `part` bytes. The accesses are repeated `times` times.
 fn write_and_read(part: u64, times: u32) {
     let all: Vec<u8> = (0..u64::from(RANKS) * part).map(byte).collect();
     for aggregators in [vec![0], vec![1, 3], vec![0, 1, 2, 3]] {
         for time in 0..times {
             let disk = Disk(Arc::new(Mutex::new(vec![0xEE; all.len()])));
-            let owned = time % 3 == 2;
-            together(true, part, aggregators.clone(), (time % 2 == 0, owned), &disk);
+            let exclusive_domains = time % 3 == 2;
+            run_ranks(true, part, aggregators.clone(), (time % 2 == 0, exclusive_domains), &disk);
             assert!(*disk.0.lock().unwrap() == all, "written by {aggregators:?}");
-            let read = together(false, part, aggregators.clone(), (false, owned), &disk);
+            let read = run_ranks(false, part, aggregators.clone(), (false, exclusive_domains), &disk);
             assert!(read.concat() == all, "read by {aggregators:?}");
         }
     }
 }
 
 #[test]
-fn ranks_at_the_same_time_write_and_read_what_they_should() {
+fn concurrent_ranks_write_and_read_correctly() {
     write_and_read(4000, 6);
 }
 
-/// An aggregator that comes last to the last window must not leave the one before it unwritten.
+/// An aggregator that arrives last at the last window must not leave the window before it unwritten.
 #[test]
-fn regression_the_end_of_a_lane_is_not_left_to_nobody() {
+fn regression_the_last_windows_of_a_domain_are_written() {
     write_and_read(20, 300);
 }

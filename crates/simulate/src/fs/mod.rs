@@ -20,7 +20,10 @@ use std::fmt;
 use pario_domain::{ConfigList, Method, Partition, Wanted, choose};
 use pario_layout::Striping;
 use pario_locks::{Action, Counters};
-use pario_two_phase::{Call, Claim, Costs, Coverage, Settings, Strategy, Way, plan};
+use pario_two_phase::{
+    AccessSummary, CallKind, CollectivePlan, CostHistory, CoverageHash, TransferStrategy, TwoPhaseSettings,
+    plan_access,
+};
 
 use crate::agenda::{Agenda, Time};
 use crate::chance::Chance;
@@ -107,8 +110,8 @@ struct Run<'a> {
     setup: &'a Setup,
     work: &'a Workload,
     striping: Striping,
-    settings: Settings,
-    coverage: Coverage,
+    settings: TwoPhaseSettings,
+    coverage: CoverageHash,
     agenda: Agenda<Event>,
     chance: Chance,
     shuffle: Shuffle<'a>,
@@ -168,20 +171,20 @@ impl<'a> Run<'a> {
             Protocol::Token => 1,
         };
         let client = |&rank: &u32| Client::new(rank, keepers, setup.stripe);
-        let settings = Settings {
-            strategy: Strategy::Windows,
+        let settings = TwoPhaseSettings {
+            strategy: TransferStrategy::TwoPhase,
             method: setup.method,
             unit: setup.stripe,
             servers: u32::from(count),
             window: setup.buffer,
             aggregators,
-            direct_piece: u64::MAX,
-            one_writer: false,
-            owned: false,
+            large_piece: u64::MAX,
+            single_writer: false,
+            exclusive_domains: false,
         };
         Ok(Run {
             striping,
-            coverage: Coverage::new(setup.seed),
+            coverage: CoverageHash::new(setup.seed),
             agenda: Agenda::default(),
             chance: Chance::new(setup.seed),
             shuffle: Shuffle::new(work, machine),
@@ -241,20 +244,21 @@ impl<'a> Run<'a> {
         self.numbered
     }
 
-    /// The ranks bring their claims and plan; whoever has a domain begins.
+    /// The ranks bring their summaries and plan; whoever has a domain begins.
     fn meet(&mut self) {
         let now = self.agenda.now();
         while self.call < self.work.calls() {
-            let claims: Vec<Claim> = (0..self.work.ranks()).map(|rank| self.claim(rank)).collect();
-            if let Way::Windows { partition, .. } =
-                plan(&claims, &self.settings, &self.coverage, &Costs::default())
+            let summaries: Vec<AccessSummary> =
+                (0..self.work.ranks()).map(|rank| self.access_summary(rank)).collect();
+            if let CollectivePlan::TwoPhase { domains, .. } =
+                plan_access(&summaries, &self.settings, &self.coverage, &CostHistory::default())
             {
-                let bytes: u64 = claims.iter().map(|claim| claim.bytes).sum();
-                let busy = || claims.iter().filter(|claim| claim.bytes > 0);
-                let lo = busy().map(|claim| claim.lo).min().unwrap_or(0);
-                let hi = busy().map(|claim| claim.hi).max().unwrap_or(0);
+                let bytes: u64 = summaries.iter().map(|summary| summary.bytes).sum();
+                let busy = || summaries.iter().filter(|summary| summary.bytes > 0);
+                let lo = busy().map(|summary| summary.lo).min().unwrap_or(0);
+                let hi = busy().map(|summary| summary.hi).max().unwrap_or(0);
                 self.holes = bytes < hi - lo;
-                self.partition = partition;
+                self.partition = domains;
                 break;
             }
             self.call += 1;
@@ -275,14 +279,18 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn claim(&self, rank: u32) -> Claim {
-        let call = Call { write: self.setup.write, form: 0 };
+    fn access_summary(&self, rank: u32) -> AccessSummary {
+        let call = CallKind { write: self.setup.write, form: 0 };
         match self.work.access(rank, self.call) {
-            Access::View { view, at, len } => Claim::access(call, 0, view, at, len, false, None),
-            Access::Spread(span) if span.len == 0 => Claim::nothing(call, 0),
-            Access::Spread(span) => {
-                Claim { lo: span.lo, hi: span.hi, bytes: span.len, pieces: 1, ..Claim::nothing(call, 0) }
-            }
+            Access::View { view, at, len } => AccessSummary::of_access(call, 0, view, at, len, false, None),
+            Access::Spread(span) if span.len == 0 => AccessSummary::empty(call, 0),
+            Access::Spread(span) => AccessSummary {
+                lo: span.lo,
+                hi: span.hi,
+                bytes: span.len,
+                pieces: 1,
+                ..AccessSummary::empty(call, 0)
+            },
         }
     }
 

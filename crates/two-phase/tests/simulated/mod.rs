@@ -1,11 +1,12 @@
-//! Pretended ranks, nodes, files and messages.
+//! Simulated ranks, nodes, files and messages.
 
 use pario_buffer::UserBuffer;
 use pario_domain::Method;
 use pario_reference_model::Rng;
 use pario_two_phase::{
-    Access, Call, Claim, Costs, Coverage, Job, Messages, Node, Outcome, Seat, Seating, Settings, Shape, Step,
-    Strategy, Tally, World,
+    AccessCounters, AccessMachine, AccessRequest, AccessStep, AccessSummary, CallKind, CollectiveIo,
+    CollectiveOutcome, CostHistory, CoverageHash, NodeMap, NodeMessages, NodeSegment, RankState,
+    SegmentShape, TransferStrategy, TwoPhaseSettings,
 };
 use pario_types::{ErrorKind, Offset, Pos};
 use pario_view::{Basic, Datatype, Pattern, View};
@@ -15,12 +16,12 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A file of bytes that can be made to fail.
+/// A file in memory whose accesses can be made to fail.
 #[derive(Default)]
 pub struct Disk {
     pub bytes: Vec<u8>,
     pub writes: u64,
-    /// From so many accesses on, all fail with this.
+    /// After this many accesses, all accesses fail with this error.
     pub fail_after: Option<(u64, ErrorKind)>,
     pub failed: bool,
     pub refuse_locks: u32,
@@ -60,7 +61,7 @@ impl Drop for Lock {
 #[derive(Default)]
 struct Net {
     mail: HashMap<(u32, u32), VecDeque<Vec<u8>>>,
-    /// What each node brought to each exchange.
+    /// The words of each node, for each allgather.
     gathers: Vec<HashMap<u32, Vec<u64>>>,
     nodes: u32,
 }
@@ -71,31 +72,31 @@ pub enum Transfer {
     Gather(usize),
 }
 
-/// One rank's world.
-struct Mine {
+/// The file and the messages of one rank.
+struct RankIo {
     rank: u32,
     node: u32,
     disk: Rc<RefCell<Disk>>,
     net: Rc<RefCell<Net>>,
     views: Rc<RefCell<Vec<Arc<View>>>>,
     gathers: usize,
-    /// Where aggregators own blocks in turn: the block and the aggregators.
+    /// The block size and the aggregators, if aggregators own blocks cyclically.
     owners: Option<(u64, Vec<u32>)>,
     /// Delays messages.
     rng: Rng,
 }
 
-impl Mine {
-    /// That what is accessed is this rank's to access.
-    fn own(&self, at: u64, len: usize) {
+impl RankIo {
+    /// Checks that this rank owns the accessed range.
+    fn check_owner(&self, at: u64, len: usize) {
         let Some((unit, aggregators)) = &self.owners else { return };
         for block in at / unit..(at + len as u64).div_ceil(*unit) {
-            assert_eq!(aggregators[block as usize % aggregators.len()], self.rank, "somebody else's block");
+            assert_eq!(aggregators[block as usize % aggregators.len()], self.rank, "a block of another rank");
         }
     }
 }
 
-impl World for Mine {
+impl CollectiveIo for RankIo {
     type Guard = Lock;
 
     fn kind(error: &ErrorKind) -> ErrorKind {
@@ -107,7 +108,7 @@ impl World for Mine {
         disk.access()?;
         let mut done = 0;
         for (at, to) in parts {
-            self.own(*at, to.len());
+            self.check_owner(*at, to.len());
             let there = disk.bytes.get(*at as usize..).unwrap_or_default();
             let got = there.len().min(to.len());
             to[..got].copy_from_slice(&there[..got]);
@@ -124,7 +125,7 @@ impl World for Mine {
         disk.access()?;
         disk.writes += 1;
         for (at, from) in parts {
-            self.own(*at, from.len());
+            self.check_owner(*at, from.len());
             let end = at + from.len() as u64;
             let held = disk.locks.borrow().iter().any(|l| l.start <= *at && end <= l.end);
             assert_eq!(held, locked);
@@ -154,7 +155,7 @@ impl World for Mine {
         Ok(Some(Lock(locks, range)))
     }
 
-    fn direct(&mut self, _: &Job) -> Result<u64, ErrorKind> {
+    fn access_independently(&mut self, _: &AccessRequest) -> Result<u64, ErrorKind> {
         unreachable!("these tests ask for windows")
     }
 
@@ -165,11 +166,11 @@ impl World for Mine {
     }
 }
 
-impl Messages for Mine {
+impl NodeMessages for RankIo {
     type Error = ErrorKind;
     type Transfer = Transfer;
 
-    fn gather(&mut self, mine: &[u64]) -> Result<Transfer, ErrorKind> {
+    fn allgather(&mut self, mine: &[u64]) -> Result<Transfer, ErrorKind> {
         let mut net = self.net.borrow_mut();
         let index = self.gathers;
         self.gathers += 1;
@@ -204,16 +205,16 @@ impl Messages for Mine {
                 found
             }
             Transfer::Gather(index) => {
-                let (nodes, brought) = (net.nodes, &net.gathers[*index]);
-                (brought.len() as u32 == nodes).then(|| {
-                    (0..nodes).flat_map(|n| brought[&n].iter().flat_map(|w| w.to_ne_bytes())).collect()
+                let (nodes, words) = (net.nodes, &net.gathers[*index]);
+                (words.len() as u32 == nodes).then(|| {
+                    (0..nodes).flat_map(|n| words[&n].iter().flat_map(|w| w.to_ne_bytes())).collect()
                 })
             }
         })
     }
 }
 
-/// What one rank does in a collective access.
+/// The part of one rank in a collective access.
 #[derive(Clone)]
 pub struct Rank {
     runs: Vec<(u64, u64)>,
@@ -260,7 +261,7 @@ impl Rank {
         }
     }
 
-    /// The memory after a read, and how many leading bytes were there.
+    /// The memory after a read, and the number of leading bytes before the end of the file.
     pub fn read_from(&self, file: &[u8]) -> (Vec<u8>, u64) {
         let visible = self.offsets().take_while(|offset| *offset < file.len() as u64).count() as u64;
         let byte = |(index, offset): (u64, u64)| if index < visible { file[offset as usize] } else { UNREAD };
@@ -276,15 +277,15 @@ impl Rank {
     }
 }
 
-/// What memory holds before a read.
+/// The content of memory before a read.
 const UNREAD: u8 = 0x5A;
 
 pub fn filled(len: usize, byte: u8) -> Vec<u8> {
     vec![byte; len]
 }
 
-/// Deals the bytes of a file to ranks in random runs; some bytes, and some ranks, are left out.
-pub fn deal(rng: &mut Rng, ranks: u32, size: u64) -> Vec<Rank> {
+/// Assigns the bytes of a file to ranks in random runs. Some bytes, and some ranks, are left out.
+pub fn random_parts(rng: &mut Rng, ranks: u32, size: u64) -> Vec<Rank> {
     let mut parts: Vec<Rank> =
         (0..ranks).map(|r| Rank::writer(&[], (rng.below(200) as u8).wrapping_add(r as u8))).collect();
     let holes = [0, 0, 3, 30][rng.below(4) as usize];
@@ -304,49 +305,50 @@ pub fn deal(rng: &mut Rng, ranks: u32, size: u64) -> Vec<Rank> {
     parts
 }
 
-/// The settings of a scene.
-pub struct Wish {
-    pub strategy: Strategy,
+/// The settings of a simulation.
+pub struct SimulationSettings {
+    pub strategy: TransferStrategy,
     pub method: Method,
     pub unit: u64,
     pub servers: u32,
     pub window: u64,
     pub aggregators: Vec<u32>,
-    pub one_writer: bool,
-    pub owned: bool,
+    pub single_writer: bool,
+    pub exclusive_domains: bool,
 }
 
-/// All ranks of a pretended file.
-pub struct Scene {
-    seats: Vec<Seat>,
-    worlds: Vec<Mine>,
-    settings: Arc<Settings>,
-    coverage: Arc<Coverage>,
+/// All ranks of a simulated file.
+pub struct Simulation {
+    rank_states: Vec<RankState>,
+    ios: Vec<RankIo>,
+    settings: Arc<TwoPhaseSettings>,
+    coverage: Arc<CoverageHash>,
     disk: Rc<RefCell<Disk>>,
     views: Rc<RefCell<Vec<Arc<View>>>>,
-    jobs: Vec<Option<Job>>,
-    tally: Tally,
+    requests: Vec<Option<AccessRequest>>,
+    counters: AccessCounters,
 }
 
-impl Scene {
-    pub fn new(keys: &[u64], wish: Wish, seed: u64) -> Scene {
-        let seating = Arc::new(Seating::by_key(keys));
+impl Simulation {
+    pub fn new(keys: &[u64], wanted: SimulationSettings, seed: u64) -> Simulation {
+        let node_map = Arc::new(NodeMap::by_key(keys));
         let ranks = keys.len() as u32;
-        let capacity = wish.window as usize;
-        let tables: Vec<Arc<Node>> = (0..seating.nodes())
+        let capacity = wanted.window as usize;
+        let segments: Vec<Arc<NodeSegment>> = (0..node_map.nodes())
             .map(|node| {
-                let locals = seating.ranks_of(node).count() as u32;
-                Arc::new(Node::create(Shape { ranks, locals, capacity }).unwrap())
+                let locals = node_map.ranks_of(node).count() as u32;
+                Arc::new(NodeSegment::create(SegmentShape { ranks, locals, capacity }).unwrap())
             })
             .collect();
         let disk: Rc<RefCell<Disk>> = Rc::default();
-        let net = Rc::new(RefCell::new(Net { nodes: seating.nodes(), ..Net::default() }));
+        let net = Rc::new(RefCell::new(Net { nodes: node_map.nodes(), ..Net::default() }));
         let views: Rc<RefCell<Vec<Arc<View>>>> = Rc::default();
-        let node_of = |rank: u32| seating.node_of[rank as usize];
-        let owners = (wish.owned && wish.method == Method::StaticCyclic)
-            .then(|| (wish.unit, wish.aggregators.clone()));
-        let seat = |rank| Seat::new(tables[node_of(rank) as usize].clone(), rank, seating.clone());
-        let world = |rank| Mine {
+        let node_of = |rank: u32| node_map.node_of[rank as usize];
+        let owners = (wanted.exclusive_domains && wanted.method == Method::StaticCyclic)
+            .then(|| (wanted.unit, wanted.aggregators.clone()));
+        let rank_state =
+            |rank| RankState::new(segments[node_of(rank) as usize].clone(), rank, node_map.clone());
+        let io = |rank| RankIo {
             rank,
             node: node_of(rank),
             disk: disk.clone(),
@@ -356,77 +358,97 @@ impl Scene {
             owners: owners.clone(),
             rng: Rng::new(seed ^ u64::from(rank)),
         };
-        let Wish { strategy, method, unit, servers, window, aggregators, one_writer, owned } = wish;
-        let settings = Settings {
+        let SimulationSettings {
             strategy,
             method,
             unit,
             servers,
             window,
             aggregators,
-            one_writer,
-            owned,
-            direct_piece: 1 << 30,
+            single_writer,
+            exclusive_domains,
+        } = wanted;
+        let settings = TwoPhaseSettings {
+            strategy,
+            method,
+            unit,
+            servers,
+            window,
+            aggregators,
+            single_writer,
+            exclusive_domains,
+            large_piece: 1 << 30,
         };
-        Scene {
-            seats: (0..ranks).map(seat).collect(),
-            worlds: (0..ranks).map(world).collect(),
+        Simulation {
+            rank_states: (0..ranks).map(rank_state).collect(),
+            ios: (0..ranks).map(io).collect(),
             settings: Arc::new(settings),
-            coverage: Arc::new(Coverage::new(seed)),
+            coverage: Arc::new(CoverageHash::new(seed)),
             disk,
             views,
-            jobs: Vec::new(),
-            tally: Tally::default(),
+            requests: Vec::new(),
+            counters: AccessCounters::default(),
         }
     }
 
     pub fn ranks(&self) -> u32 {
-        self.seats.len() as u32
+        self.rank_states.len() as u32
     }
 
     pub fn disk(&self) -> RefMut<'_, Disk> {
         self.disk.borrow_mut()
     }
 
-    /// The sum over all ranks of the last access.
-    pub fn tally(&self) -> Tally {
-        self.tally
+    /// The sums over all ranks of the last access.
+    pub fn counters(&self) -> AccessCounters {
+        self.counters
     }
 
-    /// What a rank's memory holds after the last access.
+    /// The memory of a rank after the last access.
     pub fn memory(&self, rank: usize) -> Vec<u8> {
-        let Some(job) = &self.jobs[rank] else { return Vec::new() };
-        let mut bytes = vec![0; job.len as usize];
-        job.buffer.pack(0, &mut bytes);
+        let Some(request) = &self.requests[rank] else { return Vec::new() };
+        let mut bytes = vec![0; request.len as usize];
+        request.buffer.pack(0, &mut bytes);
         bytes
     }
 
-    fn access(&self, write: bool, part: &Rank, view: &Arc<View>) -> Access<Mine> {
-        let call = Call { write, form: part.form };
+    fn access(&self, write: bool, part: &Rank, view: &Arc<View>) -> AccessMachine<RankIo> {
+        let call = CallKind { write, form: part.form };
         let digest = self.settings.digest();
-        let (claim, job) = match part.refusal {
-            Some(kind) => (Claim::failed(call, digest, kind), None),
+        let (summary, request) = match part.refusal {
+            Some(kind) => (AccessSummary::failed(call, digest, kind), None),
             None => {
                 let len = part.bytes();
                 let coverage = write.then_some(&*self.coverage);
-                let claim = Claim::access(call, digest, view, Pos(0), len, false, coverage);
+                let summary = AccessSummary::of_access(call, digest, view, Pos(0), len, false, coverage);
                 let byte = |index| if write { part.byte(index) } else { UNREAD };
                 let memory: Vec<u8> = (0..len).map(byte).collect();
                 let buffer = UserBuffer::of(Vec::leak(memory));
-                (claim, Some(Job { write, view: view.clone(), at: Pos(0), len, buffer }))
+                (summary, Some(AccessRequest { write, view: view.clone(), at: Pos(0), len, buffer }))
             }
         };
-        Access::new(claim, job, self.settings.clone(), self.coverage.clone(), Costs::default())
+        AccessMachine::new(
+            summary,
+            request,
+            self.settings.clone(),
+            self.coverage.clone(),
+            CostHistory::default(),
+        )
     }
 
-    /// Runs one collective access; every rank is stepped in random order until all are done.
-    pub fn collective(&mut self, write: bool, parts: &[Rank], rng: &mut Rng) -> Vec<Outcome<ErrorKind>> {
+    /// Runs one collective access. Ranks are stepped in random order until all are finished.
+    pub fn collective(
+        &mut self,
+        write: bool,
+        parts: &[Rank],
+        rng: &mut Rng,
+    ) -> Vec<CollectiveOutcome<ErrorKind>> {
         *self.views.borrow_mut() = parts.iter().map(|part| Arc::new(part.view())).collect();
         let views = self.views.borrow().clone();
         let mut accesses: Vec<_> = parts.iter().zip(&views).map(|(p, v)| self.access(write, p, v)).collect();
-        let mut outcomes: Vec<Option<Outcome<ErrorKind>>> = parts.iter().map(|_| None).collect();
+        let mut outcomes: Vec<Option<CollectiveOutcome<ErrorKind>>> = parts.iter().map(|_| None).collect();
         for steps in 0.. {
-            assert!(steps < 2_000_000, "nobody gets on");
+            assert!(steps < 2_000_000, "no progress");
             let rank = rng.below(parts.len() as u64) as usize;
             if outcomes[rank].is_some() {
                 if outcomes.iter().all(Option::is_some) {
@@ -434,19 +456,19 @@ impl Scene {
                 }
                 continue;
             }
-            if let Step::Done(outcome) =
-                accesses[rank].step(&mut self.seats[rank], &mut self.worlds[rank]).unwrap()
+            if let AccessStep::Done(outcome) =
+                accesses[rank].step(&mut self.rank_states[rank], &mut self.ios[rank]).unwrap()
             {
                 outcomes[rank] = Some(outcome);
             }
         }
-        self.tally = Tally::default();
+        self.counters = AccessCounters::default();
         for access in &accesses {
-            self.tally.rmw += access.tally.rmw;
-            self.tally.locks += access.tally.locks;
-            self.tally.messages += access.tally.messages;
+            self.counters.rmw += access.counters.rmw;
+            self.counters.locks += access.counters.locks;
+            self.counters.messages += access.counters.messages;
         }
-        self.jobs = accesses.into_iter().map(Access::into_job).collect();
+        self.requests = accesses.into_iter().map(AccessMachine::into_request).collect();
         outcomes.into_iter().flatten().collect()
     }
 }

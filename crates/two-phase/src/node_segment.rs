@@ -1,34 +1,34 @@
-//! The table at which the ranks of a node meet: shared words and windows.
+//! The shared memory of the ranks of a node: words for allgathers, and windows.
 //!
 //! Layout of the segment, in bytes:
 //!
-//! | at | what |
+//! | offset | content |
 //! |---|---|
-//! | 0 | event: 32-bit number that changes whenever somebody may go on |
-//! | 8 | how many sleep on it |
-//! | 16 | broken: not 0 once a rank has left in the middle of something |
+//! | 0 | event: 32-bit number that changes whenever a rank may continue |
+//! | 8 | number of ranks that sleep on the event |
+//! | 16 | broken: not 0 once a rank has left a collective call before its end |
 //! | 24 | a word for the layer above (the shared file pointer) |
-//! | 32 | full windows that wait to be written, where one rank writes at a time |
-//! | 40 | whether some rank writes |
-//! | 64 | two banks of a meeting, each: arrived, ready, published, 5 words free |
-//! | 192 | two banks of cells: for each rank of the file [`CELL`] words |
-//! | … | slots: for each local aggregator two, each 16 words (see [`Slot`]) |
-//! | … | from a multiple of 4096 on: windows, one for each slot, `capacity` bytes |
-//! | … | marks, one row for each slot: a bit for each byte of its window, the lowest of a word first |
+//! | 32 | number of full windows that wait to be written, if one rank writes at a time |
+//! | 40 | not 0 while a rank writes |
+//! | 64 | two banks of allgather counters, each: arrived, ready, published, 5 words unused |
+//! | 192 | two banks of allgather words: [`WORDS_PER_RANK`] words for each rank of the file |
+//! | … | slots: two for each local aggregator, each 16 words (see [`WindowSlot`]) |
+//! | … | from a multiple of 4096 on: one window of `capacity` bytes for each slot |
+//! | … | one row of marks for each slot: a bit for each byte of its window, the lowest bit of a word first |
 //!
-//! Words are native-endian 64-bit numbers. Generations and turns only grow, so nothing has to be put back
-//! to zero between accesses.
+//! Words are native-endian 64-bit numbers. Generations and sequence numbers only grow, so no word is reset
+//! between accesses.
 
-use pario_shm::{Segment, Ticket, Woken};
+use pario_shm::{Segment, SegmentHandle, Woken};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Words that a rank brings to a meeting.
-pub const CELL: usize = 16;
+/// The number of words that a rank contributes to an allgather.
+pub const WORDS_PER_RANK: usize = 16;
 
-/// Windows of each aggregator: while one is being written, the next is being filled.
+/// The number of windows of each aggregator. One is filled while the other is written.
 pub(crate) const DEPTH: u64 = 2;
 
 const EVENT: usize = 0;
@@ -43,20 +43,20 @@ const CELLS: usize = BANKS + 2 * BANK;
 const SLOT: usize = 128;
 const PAGE: usize = 4096;
 
-/// What a node's table is made for; the same on all its ranks.
+/// The dimensions of a node segment. They are the same on all ranks of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Ranks of the file, on all nodes.
+pub struct SegmentShape {
+    /// The number of ranks of the file on all nodes.
     pub ranks: u32,
-    /// Ranks on this node.
+    /// The number of ranks on this node.
     pub locals: u32,
-    /// The largest window in bytes.
+    /// The size of the largest window in bytes.
     pub capacity: usize,
 }
 
-impl Shape {
+impl SegmentShape {
     fn slots_at(&self) -> usize {
-        CELLS + 2 * self.ranks as usize * CELL * 8
+        CELLS + 2 * self.ranks as usize * WORDS_PER_RANK * 8
     }
 
     fn windows_at(&self) -> usize {
@@ -75,7 +75,7 @@ impl Shape {
         self.windows_at() + self.slots() * self.stride()
     }
 
-    /// Bytes of a row of marks.
+    /// The number of bytes in a row of marks.
     fn row(&self) -> usize {
         self.stride() / 8
     }
@@ -85,64 +85,64 @@ impl Shape {
     }
 }
 
-/// The table of a node.
+/// The shared memory of a node.
 #[derive(Debug)]
-pub struct Node {
+pub struct NodeSegment {
     segment: Segment,
-    shape: Shape,
+    shape: SegmentShape,
 }
 
-impl Node {
-    /// A new table.
-    pub fn create(shape: Shape) -> io::Result<Node> {
-        Ok(Node { segment: Segment::create(shape.bytes())?, shape })
+impl NodeSegment {
+    /// Creates a segment.
+    pub fn create(shape: SegmentShape) -> io::Result<NodeSegment> {
+        Ok(NodeSegment { segment: Segment::create(shape.bytes())?, shape })
     }
 
-    /// A new table that has a name until its door is closed; `id` is a random number.
-    pub fn create_named(shape: Shape, id: u64) -> io::Result<Node> {
-        Ok(Node { segment: Segment::create_named(shape.bytes(), id)?, shape })
+    /// Creates a segment that has a name until [`NodeSegment::stop_sharing`]. `id` is a random number.
+    pub fn create_named(shape: SegmentShape, id: u64) -> io::Result<NodeSegment> {
+        Ok(NodeSegment { segment: Segment::create_named(shape.bytes(), id)?, shape })
     }
 
-    /// A table for one rank alone.
-    pub fn private(shape: Shape) -> io::Result<Node> {
-        Ok(Node { segment: Segment::private(shape.bytes())?, shape })
+    /// Creates a segment for a single rank.
+    pub fn private(shape: SegmentShape) -> io::Result<NodeSegment> {
+        Ok(NodeSegment { segment: Segment::private(shape.bytes())?, shape })
     }
 
-    /// All ranks of the node have opened it: nobody else can.
-    pub fn close_door(&mut self) {
-        self.segment.close_door();
+    /// Prevents further opens, after all ranks of the node have opened the segment.
+    pub fn stop_sharing(&mut self) {
+        self.segment.stop_sharing();
     }
 
-    /// The table that another rank of this node made.
-    pub fn open(ticket: &Ticket, shape: Shape) -> io::Result<Node> {
-        let segment = Segment::open(ticket)?;
+    /// Opens the segment that another rank of this node created.
+    pub fn open(handle: &SegmentHandle, shape: SegmentShape) -> io::Result<NodeSegment> {
+        let segment = Segment::open(handle)?;
         if segment.len() != shape.bytes() {
             return Err(io::Error::other("the ranks of a node disagree about their shared memory"));
         }
-        Ok(Node { segment, shape })
+        Ok(NodeSegment { segment, shape })
     }
 
-    /// What another rank needs to open it; for the maker.
-    pub fn ticket(&self) -> io::Result<Ticket> {
-        self.segment.ticket()
+    /// The handle with which other ranks open the segment. Only the creator has one.
+    pub fn handle(&self) -> io::Result<SegmentHandle> {
+        self.segment.handle()
     }
 
-    /// What it is made for.
-    pub fn shape(&self) -> Shape {
+    /// The dimensions of the segment.
+    pub fn shape(&self) -> SegmentShape {
         self.shape
     }
 
-    /// A word that this room does not use, zero at first.
-    pub fn spare(&self) -> &AtomicU64 {
+    /// A word for the layer above. It is 0 at first.
+    pub fn user_word(&self) -> &AtomicU64 {
         self.segment.word(SPARE)
     }
 
-    /// The number to give to [`Node::sleep`], taken before looking whether one can go on.
+    /// The event number to pass to [`NodeSegment::sleep`]. Read it before checking whether there is work.
     pub fn event(&self) -> u32 {
         self.segment.half(EVENT).load(Ordering::SeqCst)
     }
 
-    /// Sleeps until somebody may go on, unless that has happened since `seen` was taken.
+    /// Sleeps until a rank may continue. Returns at once if the event number is not `seen` any more.
     pub fn sleep(&self, seen: u32, limit: Duration) -> Woken {
         let sleepers = self.segment.word(SLEEPERS);
         sleepers.fetch_add(1, Ordering::SeqCst);
@@ -151,7 +151,7 @@ impl Node {
         woken
     }
 
-    /// Tells the others that something has changed.
+    /// Wakes the other ranks of the node.
     pub(crate) fn notify(&self) {
         let event = self.segment.half(EVENT);
         event.fetch_add(1, Ordering::SeqCst);
@@ -160,24 +160,24 @@ impl Node {
         }
     }
 
-    /// Says that this rank has left in the middle of something, so that nobody waits for it.
-    pub fn break_up(&self) {
+    /// Reports that this rank has left a collective call before its end, so that no rank waits for it.
+    pub fn mark_broken(&self) {
         self.segment.word(BROKEN).store(1, Ordering::SeqCst);
         self.notify();
     }
 
-    /// Whether a rank has left in the middle of something.
+    /// Whether a rank has left a collective call before its end.
     pub fn is_broken(&self) -> bool {
         self.segment.word(BROKEN).load(Ordering::Relaxed) != 0
     }
 
-    /// Full windows that wait to be written.
-    pub(crate) fn full(&self) -> &AtomicU64 {
+    /// The number of full windows that wait to be written.
+    pub(crate) fn full_windows(&self) -> &AtomicU64 {
         self.segment.word(FULL)
     }
 
-    /// Not zero while a rank writes.
-    pub(crate) fn writer(&self) -> &AtomicU64 {
+    /// Not 0 while a rank writes.
+    pub(crate) fn active_writer(&self) -> &AtomicU64 {
         self.segment.word(WRITER)
     }
 
@@ -185,91 +185,92 @@ impl Node {
         self.segment.word(BANKS + (generation as usize & 1) * BANK + 8 * word)
     }
 
-    /// Ranks that have come to this meeting.
+    /// The number of ranks of this node that have started this allgather.
     pub(crate) fn arrived(&self, generation: u64) -> &AtomicU64 {
         self.bank(generation, 0)
     }
 
-    /// The last meeting to which all ranks of this node have come.
+    /// The last allgather that all ranks of this node have started.
     pub(crate) fn ready(&self, generation: u64) -> &AtomicU64 {
         self.bank(generation, 1)
     }
 
-    /// The last meeting whose cells are complete.
+    /// The last allgather whose words are complete.
     pub(crate) fn published(&self, generation: u64) -> &AtomicU64 {
         self.bank(generation, 2)
     }
 
-    fn cell_word(&self, generation: u64, rank: u32, word: usize) -> &AtomicU64 {
+    fn rank_word(&self, generation: u64, rank: u32, word: usize) -> &AtomicU64 {
         let bank = (generation as usize & 1) * self.shape.ranks as usize;
-        self.segment.word(CELLS + ((bank + rank as usize) * CELL + word) * 8)
+        self.segment.word(CELLS + ((bank + rank as usize) * WORDS_PER_RANK + word) * 8)
     }
 
-    pub(crate) fn set_cell(&self, generation: u64, rank: u32, words: &[u64]) {
+    pub(crate) fn set_words(&self, generation: u64, rank: u32, words: &[u64]) {
         for (i, value) in words.iter().enumerate() {
-            self.cell_word(generation, rank, i).store(*value, Ordering::Relaxed);
+            self.rank_word(generation, rank, i).store(*value, Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn cell(&self, generation: u64, rank: u32) -> [u64; CELL] {
-        std::array::from_fn(|i| self.cell_word(generation, rank, i).load(Ordering::Relaxed))
+    pub(crate) fn words(&self, generation: u64, rank: u32) -> [u64; WORDS_PER_RANK] {
+        std::array::from_fn(|i| self.rank_word(generation, rank, i).load(Ordering::Relaxed))
     }
 
-    /// The slot of a local aggregator's turn.
-    pub(crate) fn slot(&self, lane: u32, turn: u64) -> Slot<'_> {
-        let index = lane as usize * DEPTH as usize + (turn % DEPTH) as usize;
+    /// The slot for a sequence number of a local aggregator.
+    pub(crate) fn slot(&self, aggregator_index: u32, sequence: u64) -> WindowSlot<'_> {
+        let index = aggregator_index as usize * DEPTH as usize + (sequence % DEPTH) as usize;
         let words = self.shape.slots_at() + index * SLOT;
         let window = self.shape.windows_at() + index * self.shape.stride();
-        Slot { node: self, words, window, marks: self.shape.marks_at() + index * self.shape.row() }
+        WindowSlot { node: self, words, window, marks: self.shape.marks_at() + index * self.shape.row() }
     }
 }
 
-/// One window and the words that go with it.
+/// A window and its state words.
 ///
-/// The slots of a lane take its turns in order. Besides the count of completed turns, all words are zero when
-/// a turn begins; what some mean depends on its direction.
+/// The slots of an aggregator serve its sequence numbers in turn. When a sequence number begins, all words
+/// are 0 except the count of completed sequence numbers. The meaning of some words depends on the direction
+/// of the access.
 #[derive(Clone, Copy)]
-pub(crate) struct Slot<'a> {
-    node: &'a Node,
+pub(crate) struct WindowSlot<'a> {
+    node: &'a NodeSegment,
     words: usize,
     window: usize,
     marks: usize,
 }
 
-/// How far a slot's turn is.
+/// The states of a slot.
 pub(crate) mod state {
-    /// Reads: nobody has read the window. Writes: not all have announced.
+    /// Reads: no rank has read the window. Writes: not all ranks have announced their bytes.
     pub const FRESH: u64 = 0;
-    /// Somebody may read the file into the window, and has to.
+    /// A rank that may access the file has to read the window.
     pub const WANTED: u64 = 1;
-    /// Somebody does.
+    /// A rank is reading the window.
     pub const READING: u64 = 2;
     /// Ranks may copy.
     pub const READY: u64 = 3;
-    /// All ranks have copied in; an aggregator has to write.
+    /// All ranks have copied their bytes. An aggregator has to write the window.
     pub const FULL: u64 = 4;
-    /// An aggregator does.
+    /// An aggregator is writing the window.
     pub const WRITING: u64 = 5;
 }
 
-impl Slot<'_> {
+impl WindowSlot<'_> {
     fn word(&self, index: usize) -> &AtomicU64 {
         self.node.segment.word(self.words + 8 * index)
     }
 
-    /// Turns that this slot has completed.
+    /// The number of sequence numbers that this slot has completed.
     fn completed(&self) -> &AtomicU64 {
         self.word(0)
     }
 
-    /// Whether it is this turn's time. Turns of a lane are numbered from 0.
-    pub fn serves(&self, turn: u64) -> bool {
-        self.completed().load(Ordering::Acquire) == turn / DEPTH
+    /// Whether the slot serves this sequence number. The sequence numbers of an aggregator begin at 0.
+    pub fn is_current(&self, sequence: u64) -> bool {
+        self.completed().load(Ordering::Acquire) == sequence / DEPTH
     }
 
-    /// Whether this turn is over.
-    pub fn is_past(&self, turn: u64) -> bool {
-        self.completed().load(Ordering::Acquire) > turn / DEPTH
+    /// Whether this sequence number is completed.
+    pub fn is_completed(&self, sequence: u64) -> bool {
+        self.completed().load(Ordering::Acquire) > sequence / DEPTH
     }
 
     pub fn arrived(&self) -> &AtomicU64 {
@@ -284,40 +285,40 @@ impl Slot<'_> {
         self.word(3)
     }
 
-    /// Bytes announced.
+    /// The number of announced bytes.
     pub fn bytes(&self) -> &AtomicU64 {
         self.word(4)
     }
 
-    pub fn print_low(&self) -> &AtomicU64 {
+    pub fn fingerprint_low(&self) -> &AtomicU64 {
         self.word(5)
     }
 
-    pub fn print_high(&self) -> &AtomicU64 {
+    pub fn fingerprint_high(&self) -> &AtomicU64 {
         self.word(6)
     }
 
-    /// Writes: the complement of the lowest offset announced, so that zero means none.
-    pub fn not_low(&self) -> &AtomicU64 {
+    /// Writes: the complement of the lowest announced offset. 0 means that there is none.
+    pub fn inverted_low(&self) -> &AtomicU64 {
         self.word(7)
     }
 
-    /// Writes: the end of the highest byte announced. Reads: where the file ends.
+    /// Writes: the end of the highest announced byte. Reads: the end of the file.
     pub fn high(&self) -> &AtomicU64 {
         self.word(8)
     }
 
-    /// Not zero if the window must not be used: reading the file failed.
-    pub fn spoiled(&self) -> &AtomicU64 {
+    /// Not 0 if the window is unusable because the file could not be read.
+    pub fn failed_read(&self) -> &AtomicU64 {
         self.word(9)
     }
 
-    /// Not zero if the window was read under a lock that is held until it is written.
+    /// Not 0 if the window was read under a lock that is held until the window is written.
     pub fn locked(&self) -> &AtomicU64 {
         self.word(10)
     }
 
-    /// Ends the turn: the slot is free for the next.
+    /// Completes the current sequence number and frees the slot for the next.
     pub fn complete(&self) {
         for index in 1..11 {
             self.word(index).store(0, Ordering::Relaxed);
@@ -330,7 +331,7 @@ impl Slot<'_> {
         self.node.segment.word(self.marks + 8 * index as usize)
     }
 
-    /// Marks bytes of the window as brought by some rank, which it says by arriving.
+    /// Marks bytes of the window as written by a rank. The arrival of the rank publishes the marks.
     pub fn mark(&self, bytes: Range<u64>) {
         assert!(bytes.end <= self.node.shape.capacity as u64, "window bytes {bytes:?}");
         let mut at = bytes.start;
@@ -338,7 +339,7 @@ impl Slot<'_> {
             let (word, bit) = (at / 64, at % 64);
             let len = (64 - bit).min(bytes.end - at);
             match len {
-                // Nothing that others mark can be lost, and a store is much cheaper.
+                // A store cannot lose the marks of other ranks here, and costs much less.
                 64 => self.mark_word(word).store(u64::MAX, Ordering::Relaxed),
                 _ => drop(self.mark_word(word).fetch_or(u64::MAX >> (64 - len) << bit, Ordering::Relaxed)),
             }
@@ -346,8 +347,8 @@ impl Slot<'_> {
         }
     }
 
-    /// The runs of marked bytes among the first `len`, in order; no byte is marked afterwards. All have arrived: nobody
-    /// marks any more.
+    /// Returns the runs of marked bytes among the first `len` in order, and clears all marks. All ranks
+    /// have arrived, so no rank marks bytes at the same time.
     pub fn take_marks(&self, len: u64) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for word in 0..len.div_ceil(64) {
@@ -372,7 +373,7 @@ impl Slot<'_> {
         runs
     }
 
-    /// The window's bytes `[at, at + len)`.
+    /// Calls `f` with the bytes `[at, at + len)` of the window.
     pub fn window<R>(&self, at: u64, len: u64, f: impl FnOnce(&mut [u8]) -> R) -> R {
         let (at, len) = (at as usize, len as usize);
         assert!(at + len <= self.node.shape.capacity, "window bytes {at}+{len}");
@@ -388,7 +389,7 @@ mod tests {
     proptest! {
         #[test]
         fn marks_are_a_set_of_bytes(pieces in prop::collection::vec((0u64..300, 0u64..150), 0..20)) {
-            let node = Node::private(Shape { ranks: 1, locals: 1, capacity: 450 }).expect("memory");
+            let node = NodeSegment::private(SegmentShape { ranks: 1, locals: 1, capacity: 450 }).expect("memory");
             let mut bytes = [false; 450];
             let slot = node.slot(0, 1);
             for (at, len) in pieces {
