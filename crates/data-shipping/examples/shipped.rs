@@ -10,8 +10,9 @@ use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
 use pario_buffer::lend;
-use pario_data_shipping::{Agent, Limits, Map, Service, Shipper, Team};
-use pario_posix::{How, PlainFile, PrefetchLimits, Tuning, node};
+use pario_data_shipping::{Agent, AgentConfig, BlockMap, Shipper, ShippingGroup, ShippingLimits};
+use pario_posix::{PlainFile, PlainOpenOptions};
+use pario_types::{AccessTuning, PrefetchLimits};
 use pario_types::{Offset, Pos};
 use pario_view::{Datatype, Pattern, Shape, View};
 
@@ -25,6 +26,9 @@ enum Mode {
     Shipped,
     Partitioned,
 }
+
+/// All agents and shippers are on one node.
+const NODE: u64 = 7;
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -52,15 +56,28 @@ fn main() {
 
 /// One pass over the file; returns MB/s.
 fn run(path: &Path, mode: Mode, ranks: u32, piece: u64, request: u64, write: bool) -> f64 {
-    let how = How { read: true, write: true, create: true, ..How::default() };
+    let how = PlainOpenOptions { read: true, write: true, create: true, ..PlainOpenOptions::default() };
     let files: Vec<_> =
         (0..ranks).map(|_| Arc::new(PlainFile::open(path, &how).expect("open the file"))).collect();
-    let (map, secret, limits) = (Map::new(UNIT, (0..ranks).collect()).expect("a map"), 7, Limits::default());
-    let (tuning, partitioned) = (Tuning::default(), mode == Mode::Partitioned);
+    let (map, secret, limits) =
+        (BlockMap::new(UNIT, (0..ranks).collect()).expect("a map"), 7, ShippingLimits::default());
+    let (tuning, partitioned) = (AccessTuning::default(), mode == Mode::Partitioned);
     let serve = |(rank, file): (u32, &Arc<PlainFile>)| {
         let (map, file, prefetch) = (map.clone(), file.clone(), PrefetchLimits::OFF);
         let (tcp, report) = (None, None);
-        let service = Service { file, map, rank, secret, tuning, prefetch, partitioned, tcp, limits, report };
+        let service = AgentConfig {
+            file,
+            map,
+            rank,
+            node: NODE,
+            secret,
+            tuning,
+            prefetch,
+            partitioned,
+            tcp,
+            limits,
+            report,
+        };
         Agent::start(service).expect("start an agent")
     };
     let agents: Vec<Agent> = (0..ranks).zip(&files).map(serve).collect();
@@ -68,9 +85,8 @@ fn run(path: &Path, mode: Mode, ranks: u32, piece: u64, request: u64, write: boo
     let barrier = Barrier::new(ranks as usize + 1);
     std::thread::scope(|scope| {
         for (rank, file) in (0..ranks).zip(&files) {
-            let (map, addresses, barrier, node) =
-                (map.clone(), addresses.clone(), &barrier, node::node_key());
-            let team = Team { map, addresses, rank, node, secret, partitioned, limits };
+            let (map, addresses, barrier, node) = (map.clone(), addresses.clone(), &barrier, NODE);
+            let team = ShippingGroup { map, addresses, rank, node, secret, partitioned, limits };
             scope.spawn(move || {
                 let shipper = Shipper::new(team, file.clone()).expect("make a shipper");
                 let view = strided(rank, ranks, piece);

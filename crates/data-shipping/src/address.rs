@@ -1,4 +1,4 @@
-//! Where an agent can be reached, in a form that ranks exchange when they open a file.
+//! The address of an agent, in the form that ranks exchange when they open a file.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -7,7 +7,7 @@ use std::os::unix::net::SocketAddr as UnixAddr;
 
 /// An agent's address: a name on its own node, and perhaps one for other nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address {
+pub struct AgentAddress {
     /// The node it is on.
     pub(crate) node: u64,
     /// What its Unix socket's name is made of.
@@ -16,7 +16,7 @@ pub struct Address {
     pub(crate) tcp: Option<SocketAddr>,
 }
 
-impl Address {
+impl AgentAddress {
     /// Bytes of an encoded address.
     pub const BYTES: usize = 48;
 
@@ -31,8 +31,8 @@ impl Address {
     /// 16 16  id of the Unix socket, whose abstract name is "pario-agent-" and the id in 32 hex digits
     /// 32 16  IP address; one of version 4 is the first 4 bytes
     /// ```
-    pub fn encode(address: Option<&Address>) -> [u8; Address::BYTES] {
-        let mut out = [0; Address::BYTES];
+    pub fn encode(address: Option<&AgentAddress>) -> [u8; AgentAddress::BYTES] {
+        let mut out = [0; AgentAddress::BYTES];
         let Some(address) = address else { return out };
         out[0] = 1;
         out[8..16].copy_from_slice(&address.node.to_le_bytes());
@@ -54,7 +54,7 @@ impl Address {
     }
 
     /// The reverse; `None` also for bytes that are no address.
-    pub fn decode(bytes: &[u8; Address::BYTES]) -> Option<Address> {
+    pub fn decode(bytes: &[u8; AgentAddress::BYTES]) -> Option<AgentAddress> {
         let port = u16::from_le_bytes([bytes[2], bytes[3]]);
         let high: [u8; 16] = bytes[32..].try_into().ok()?;
         let ip: Option<IpAddr> = match bytes[1] {
@@ -63,7 +63,7 @@ impl Address {
             6 => Some(Ipv6Addr::from(high).into()),
             _ => return None,
         };
-        (bytes[0] == 1).then_some(Address {
+        (bytes[0] == 1).then_some(AgentAddress {
             node: u64::from_le_bytes(bytes[8..16].try_into().ok()?),
             id: u128::from_le_bytes(bytes[16..32].try_into().ok()?),
             tcp: ip.map(|ip| SocketAddr::new(ip, port)),
@@ -75,10 +75,10 @@ impl Address {
     }
 }
 
-/// The address of this node that other nodes most likely reach: the one its own packets to far away bear, or,
-/// where there is no way to far away, its packets to the first network that it is on.
+/// The address by which other nodes most likely reach this node: the source address of its packets to a distant host or,
+/// without a route to one, of its packets to the first network that it is on.
 pub fn ip_of_this_node() -> Option<IpAddr> {
-    // An address that belongs to nobody (RFC 5737).
+    // An address that is reserved for documentation (RFC 5737).
     let far = Ipv4Addr::new(192, 0, 2, 1);
     let routes = || std::fs::read_to_string("/proc/net/route").unwrap_or_default();
     ip_of_packets_to(far).or_else(|| neighbours(&routes()).into_iter().find_map(ip_of_packets_to))
@@ -105,13 +105,13 @@ mod tests {
 
     #[test]
     fn addresses_travel_as_bytes() {
-        let mut address = Address { node: 7, id: 3 << 90, tcp: None };
+        let mut address = AgentAddress { node: 7, id: 3 << 90, tcp: None };
         for tcp in [None, Some("127.0.0.1:80"), Some("[2001:db8::7]:65535")] {
             address.tcp = tcp.map(|text| text.parse().unwrap());
-            assert_eq!(Address::decode(&Address::encode(Some(&address))), Some(address));
+            assert_eq!(AgentAddress::decode(&AgentAddress::encode(Some(&address))), Some(address));
         }
-        assert_eq!(Address::decode(&Address::encode(None)), None);
-        assert_eq!(Address::decode(&[9; Address::BYTES]), None);
+        assert_eq!(AgentAddress::decode(&AgentAddress::encode(None)), None);
+        assert_eq!(AgentAddress::decode(&[9; AgentAddress::BYTES]), None);
     }
 
     #[test]

@@ -1,14 +1,13 @@
-//! An agent: a few threads that serve the blocks of a file that their rank owns.
+//! An I/O agent: a few threads that serve the blocks of a file that their rank owns.
 //!
-//! The threads wait at one poller for listeners and sessions; whichever has something to read wakes one of
-//! them, which serves one frame and arms the session again. So the number of threads bounds the accesses
-//! under way, and a thousand idle shippers cost no thread. A thread waits for a peer only inside a frame,
-//! under the deadline.
+//! The threads wait in one poller for listeners and sessions. A socket that can be read wakes one thread, which serves
+//! one frame and arms the session again. So the number of threads bounds the concurrent accesses, and a thousand idle
+//! shippers need no thread. A thread waits for a peer only within a frame, under the deadline.
 //!
-//! Nobody waits in a circle. An agent's thread waits for a shipper in two places: for the rest of a frame,
-//! which that shipper is sending at the moment, and to get an answer with data off, which that shipper takes
-//! as soon as it comes, since it takes from all agents at once and sends nothing long while such an answer is
-//! out. The threads hold no lock of the file while they wait for a shipper.
+//! There is no deadlock. An agent's thread waits for a shipper in two places: for the rest of a frame, which that shipper
+//! is sending, and while it sends a reply with data, which that shipper receives at once, because a shipper receives from
+//! all agents at the same time and sends nothing large while such a reply is outstanding. The threads hold no lock of the
+//! file while they wait for a shipper.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,35 +15,39 @@ use std::net::{IpAddr, TcpListener};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pario_posix::socket::Poller;
-use pario_posix::{PrefetchLimits, Tuning, node};
+use parking_lot::{Condvar, Mutex, RwLock};
 
-use crate::Limits;
-use crate::address::Address;
-use crate::backing::{Backing, Hold};
+use crate::socket::Poller;
+use pario_types::{AccessTuning, PrefetchLimits};
+
+use crate::ShippingLimits;
+use crate::address::AgentAddress;
+use crate::backing::{Backing, WholeFileLock};
+use crate::block_map::BlockMap;
 use crate::counts::{AgentCounters, AgentCounts};
 use crate::error::Error;
-use crate::map::Map;
-use crate::served::Report;
-use crate::session::{Desk, Over, Session};
-use crate::stream::Listener;
+use crate::observer::RequestObserver;
+use crate::session::{AgentState, SessionEnd, ShippingSession};
+use crate::stream::AgentListener;
 
-/// What an agent is to do.
-pub struct Service {
+/// The configuration of an agent.
+pub struct AgentConfig {
     /// The file, as this rank has it open. Its shipper has to use the same.
     pub file: Arc<dyn Backing>,
-    /// Whose blocks are whose.
-    pub map: Map,
+    /// The assignment of blocks to agents.
+    pub map: BlockMap,
     /// The rank of the agent.
     pub rank: u32,
-    /// What a shipper has to know: a random number that only the ranks of this open have.
+    /// The key of the node that the agent runs on. Shippers with the same key connect by a Unix socket.
+    pub node: u64,
+    /// The secret that shippers present: a random number that only the ranks of this open have.
     pub secret: u128,
-    /// The settings of its accesses; not the atomic one.
-    pub tuning: Tuning,
+    /// The settings of its accesses; `atomic` is ignored.
+    pub tuning: AccessTuning,
     /// How far its reads are prefetched.
     pub prefetch: PrefetchLimits,
     /// Lock the file once and for all: file-partitioning mode.
@@ -52,83 +55,80 @@ pub struct Service {
     /// The address to be reached at by other nodes, where there are any.
     pub tcp: Option<IpAddr>,
     /// Bounds.
-    pub limits: Limits,
-    /// Gets to know every request that was served, on the agent's threads.
-    pub report: Option<Report>,
+    pub limits: ShippingLimits,
+    /// Called for each served request, on the agent's threads.
+    pub report: Option<RequestObserver>,
 }
 
 const STOP: u64 = 0;
 const FIRST_LISTENER: u64 = 1;
 const FIRST_SESSION: u64 = 16;
 
-/// What the threads share.
-struct Core {
-    desk: Desk,
-    limits: Limits,
+/// The state that the threads share.
+struct AgentCore {
+    agent: AgentState,
+    limits: ShippingLimits,
     poller: Poller,
-    listeners: Vec<Listener>,
+    listeners: Vec<AgentListener>,
     sessions: Mutex<Sessions>,
     running: Mutex<usize>,
     ended: Condvar,
     /// Whether it is in file-partitioning mode, and the lock of that: it lives as long as any thread that may write.
     partitioned: bool,
-    hold: Mutex<Option<Box<dyn Hold>>>,
+    hold: Mutex<Option<Box<dyn WholeFileLock>>>,
 }
 
 #[derive(Default)]
 struct Sessions {
-    open: HashMap<u64, Arc<Session>>,
+    open: HashMap<u64, Arc<ShippingSession>>,
     accepted: u64,
     stopping: bool,
 }
 
 /// The agent of one rank for one open file. Dropping it stops it.
 pub struct Agent {
-    core: Arc<Core>,
-    address: Address,
+    core: Arc<AgentCore>,
+    address: AgentAddress,
     threads: Vec<JoinHandle<()>>,
     /// Closing it is the sign to stop.
     stop: Option<UnixStream>,
 }
 
-pub(crate) fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is guarded here is valid at every step.
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
 impl Agent {
     /// Starts an agent: from now on it can be reached at its address.
-    pub fn start(service: Service) -> Result<Agent, Error> {
-        let Service { file, map, rank, secret, tuning, prefetch, partitioned, tcp, limits, report } = service;
+    pub fn start(service: AgentConfig) -> Result<Agent, Error> {
+        let AgentConfig { file, map, rank, node, secret, tuning, prefetch, partitioned, tcp, limits, report } =
+            service;
         let counts = AgentCounters::default();
         let hold = match partitioned {
             true => {
                 counts.locks.add(1);
-                Some(file.hold()?.ok_or(Error::InUse)?)
+                Some(file.lock_whole_file()?.ok_or(Error::InUse)?)
             }
             false => None,
         };
-        let manner = RwLock::new((own_tuning(tuning, partitioned), prefetch));
+        let tuning_and_prefetch = RwLock::new((own_tuning(tuning, partitioned), prefetch));
         let owned = map.owned_by(rank);
-        let desk = Desk { file, owned, secret, manner, report, counts };
-        Agent::listen(desk, tcp, limits, hold).map_err(Error::Start)
+        let agent = AgentState { file, owned, secret, tuning_and_prefetch, report, counts };
+        Agent::listen(node, agent, tcp, limits, hold).map_err(Error::Start)
     }
 
     fn listen(
-        desk: Desk,
+        node: u64,
+        agent: AgentState,
         tcp: Option<IpAddr>,
-        limits: Limits,
-        hold: Option<Box<dyn Hold>>,
+        limits: ShippingLimits,
+        hold: Option<Box<dyn WholeFileLock>>,
     ) -> io::Result<Agent> {
-        let mut address = Address { node: node::node_key(), id: node::random_id()?, tcp: None };
+        let mut address = AgentAddress { node, id: random_id()?, tcp: None };
         let unix = UnixListener::bind_addr(&address.unix()?)?;
         unix.set_nonblocking(true)?;
-        let mut listeners = vec![Listener::Unix(unix)];
+        let mut listeners = vec![AgentListener::Unix(unix)];
         if let Some(ip) = tcp {
             let listener = TcpListener::bind((ip, 0))?;
             listener.set_nonblocking(true)?;
             address.tcp = Some(listener.local_addr()?);
-            listeners.push(Listener::Tcp(listener));
+            listeners.push(AgentListener::Tcp(listener));
         }
         let (stop, stopped) = UnixStream::pair()?;
         let poller = Poller::new()?;
@@ -136,8 +136,8 @@ impl Agent {
             poller.add(listener.as_fd(), key)?;
         }
         poller.add_for_all(stopped.as_fd(), STOP)?;
-        let core = Arc::new(Core {
-            desk,
+        let core = Arc::new(AgentCore {
+            agent,
             limits,
             poller,
             listeners,
@@ -157,20 +157,20 @@ impl Agent {
 
     fn spawn(&mut self, stopped: Arc<UnixStream>) -> io::Result<()> {
         let core = self.core.clone();
-        *held(&core.running) += 1;
+        *core.running.lock() += 1;
         let body = {
             let core = core.clone();
             move || {
                 core.run();
                 drop(stopped);
-                *held(&core.running) -= 1;
+                *core.running.lock() -= 1;
                 core.ended.notify_all();
             }
         };
         match std::thread::Builder::new().name("pario-agent".into()).stack_size(512 << 10).spawn(body) {
             Ok(thread) => self.threads.push(thread),
             Err(error) => {
-                *held(&core.running) -= 1;
+                *core.running.lock() -= 1;
                 return Err(error);
             }
         }
@@ -178,24 +178,24 @@ impl Agent {
     }
 
     /// Where shippers find it.
-    pub fn address(&self) -> Address {
+    pub fn address(&self) -> AgentAddress {
         self.address
     }
 
     /// Changes the settings of its accesses.
-    pub fn retune(&self, tuning: Tuning, prefetch: PrefetchLimits) {
+    pub fn retune(&self, tuning: AccessTuning, prefetch: PrefetchLimits) {
         let partitioned = self.core.partitioned;
-        let mut now = self.core.desk.manner.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut now = self.core.agent.tuning_and_prefetch.write();
         *now = (own_tuning(tuning, partitioned), prefetch);
     }
 
-    /// What it has done so far.
+    /// Its counters so far.
     pub fn counts(&self) -> AgentCounts {
-        self.core.desk.counts.shown()
+        self.core.agent.counts.shown()
     }
 
-    /// Ends all connections and threads, and lets the file's lock go; an error if that was lost meanwhile.
-    /// Shippers in the middle of something get an error; accesses under way come to their end.
+    /// Ends all connections and threads and releases the lock of the file; an error if that lock was lost. Shippers with a
+    /// request in progress get an error; accesses in progress are completed.
     pub fn stop(mut self) -> Result<(), Error> {
         self.end()
     }
@@ -203,29 +203,23 @@ impl Agent {
     fn end(&mut self) -> Result<(), Error> {
         drop(self.stop.take());
         {
-            let mut sessions = held(&self.core.sessions);
+            let mut sessions = self.core.sessions.lock();
             sessions.stopping = true;
             sessions.open.drain().for_each(|(_, session)| session.stream.end());
         }
         let end = Instant::now() + self.core.limits.deadline;
-        let mut running = held(&self.core.running);
+        let mut running = self.core.running.lock();
         while *running > 0 {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if Instant::now() >= end {
                 self.threads.clear();
                 return Err(Error::Stuck { threads: *running });
             }
-            running = self
-                .core
-                .ended
-                .wait_timeout(running, left)
-                .unwrap_or_else(|poisoned| poisoned.into_inner())
-                .0;
+            self.core.ended.wait_until(&mut running, end);
         }
         drop(running);
-        // All have left their loop; a panic there would be a bug that has been told already.
+        // All threads have left their loop. A panic there is a bug that was reported when it happened.
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
-        match held(&self.core.hold).take() {
+        match self.core.hold.lock().take() {
             Some(hold) => Ok(hold.release()?),
             None => Ok(()),
         }
@@ -234,18 +228,24 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // Whoever wants to know calls `stop`.
+        // Callers that need the result call `stop`.
         let _ = self.end();
     }
 }
 
-/// An agent's blocks are its own, so it waits for nobody's turn; whether it needs locks against other
-/// programs is the caller's word, unless the file is partitioned.
-fn own_tuning(tuning: Tuning, partitioned: bool) -> Tuning {
-    Tuning { atomic: false, sole: tuning.sole || partitioned, stagger: (0, 1), ..tuning }
+/// The settings of an agent's accesses. No other rank accesses its blocks, so it does not stagger. The caller decides
+/// whether it needs locks against other programs, unless the file is partitioned.
+fn own_tuning(tuning: AccessTuning, partitioned: bool) -> AccessTuning {
+    AccessTuning { atomic: false, sole: tuning.sole || partitioned, stagger: (0, 1), ..tuning }
 }
 
-impl Core {
+fn random_id() -> io::Result<u128> {
+    let mut bytes = [0u8; 16];
+    getrandom::fill(&mut bytes)?;
+    Ok(u128::from_ne_bytes(bytes))
+}
+
+impl AgentCore {
     fn run(&self) {
         let mut scratch = Vec::new();
         // Waiting fails only for a descriptor that is none.
@@ -259,19 +259,19 @@ impl Core {
     }
 
     fn serve(&self, key: u64, scratch: &mut Vec<u8>) {
-        let Some(session) = held(&self.sessions).open.get(&key).cloned() else { return };
-        let served = catch_unwind(AssertUnwindSafe(|| session.serve(&self.desk, scratch)));
+        let Some(session) = self.sessions.lock().open.get(&key).cloned() else { return };
+        let served = catch_unwind(AssertUnwindSafe(|| session.serve(&self.agent, scratch)));
         let over = match served {
             Ok(Ok(())) => self.poller.arm(session.stream.as_fd(), key).is_err(),
-            Ok(Err(Over::Connection)) => true,
-            Ok(Err(Over::Refused | Over::Malformed)) | Err(_) => {
-                self.desk.counts.refused.add(1);
+            Ok(Err(SessionEnd::Connection)) => true,
+            Ok(Err(SessionEnd::Refused | SessionEnd::Malformed)) | Err(_) => {
+                self.agent.counts.refused.add(1);
                 true
             }
         };
         if over {
             session.stream.end();
-            held(&self.sessions).open.remove(&key);
+            self.sessions.lock().open.remove(&key);
         }
     }
 
@@ -280,8 +280,8 @@ impl Core {
         loop {
             match listener.accept(self.limits.deadline) {
                 Ok(None) => break,
-                Ok(Some(stream)) => self.admit(Session::new(stream)),
-                // One that failed early, or no descriptors are left: the others of the queue wait a moment.
+                Ok(Some(stream)) => self.add_session(ShippingSession::new(stream)),
+                // The connection failed early, or no descriptors are left: let the rest of the queue wait a moment.
                 Err(_) => {
                     std::thread::sleep(Duration::from_millis(1));
                     break;
@@ -292,9 +292,9 @@ impl Core {
         let _ = self.poller.arm(listener.as_fd(), key);
     }
 
-    /// Takes a connection in. Where there are too many, a stranger has to go.
-    fn admit(&self, session: Session) {
-        let mut sessions = held(&self.sessions);
+    /// Adds a session. If there are too many, the oldest session that has not authenticated is closed.
+    fn add_session(&self, session: ShippingSession) {
+        let mut sessions = self.sessions.lock();
         if sessions.stopping {
             return;
         }
@@ -306,7 +306,7 @@ impl Core {
         }
         let key = FIRST_SESSION + sessions.accepted;
         sessions.accepted += 1;
-        self.desk.counts.sessions.add(1);
+        self.agent.counts.sessions.add(1);
         let session = Arc::new(session);
         sessions.open.insert(key, session.clone());
         if self.poller.add(session.stream.as_fd(), key).is_err() {

@@ -1,11 +1,11 @@
-//! What agents and shippers need of a file, whatever it is: a plain one is one ([`PlainFile`]), one on a partition
-//! is another, made by whoever knows partitions.
+//! The file operations that agents and shippers need. [`PlainFile`] implements them here; the implementation for files
+//! on a partition is elsewhere.
 
-use std::fmt;
 use std::ops::Range;
 
 use pario_buffer::UserBuffer;
-use pario_posix::{How, OwnedRange, PlainFile, PrefetchLimits, Tuning};
+use pario_posix::{OwnedRangeGuard, PlainFile, PlainOpenOptions};
+use pario_types::{AccessTuning, PrefetchLimits};
 use pario_types::{ErrorKind, Offset, Pos};
 use pario_view::View;
 
@@ -20,8 +20,8 @@ pub trait Backing: Send + Sync {
         buf: &UserBuffer,
         buf_at: u64,
         len: u64,
-        tune: &Tuning,
-    ) -> Result<u64, Fault>;
+        tune: &AccessTuning,
+    ) -> Result<u64, BackingError>;
 
     /// Writes `len` bytes of the memory's data from `buf_at` to the view from `at`: all of them, or an error.
     fn write(
@@ -31,8 +31,8 @@ pub trait Backing: Send + Sync {
         buf: &UserBuffer,
         buf_at: u64,
         len: u64,
-        tune: &Tuning,
-    ) -> Result<u64, Fault>;
+        tune: &AccessTuning,
+    ) -> Result<u64, BackingError>;
 
     /// Reads ranges of positions, in ascending order, into the memory's data bytes, where they lie one after the
     /// other from the first on; prefetches as far as the limits say. Returns how many bytes there were: fewer only
@@ -42,45 +42,38 @@ pub trait Backing: Send + Sync {
         view: &View,
         parts: &[Range<Pos>],
         buf: &UserBuffer,
-        tune: &Tuning,
+        tune: &AccessTuning,
         prefetch: PrefetchLimits,
-    ) -> Result<u64, Fault>;
+    ) -> Result<u64, BackingError>;
 
-    /// Locks the whole file, bytes to come included, beside other agents and against everybody who locks for
-    /// himself. `None` if somebody of those holds a lock now.
-    fn hold(&self) -> Result<Option<Box<dyn Hold>>, Fault>;
+    /// Locks the whole file, future bytes included. Other agents may hold the same lock; processes that lock ranges are
+    /// excluded. `None` if such a process holds a lock now.
+    fn lock_whole_file(&self) -> Result<Option<Box<dyn WholeFileLock>>, BackingError>;
 }
 
-/// The lock of file-partitioning mode. Dropping it lets go, too, without a word.
-pub trait Hold: Send + Sync {
-    /// Lets go; an error if it was lost meanwhile, or cannot be let go.
-    fn release(self: Box<Self>) -> Result<(), Fault>;
+/// The lock of file-partitioning mode. Dropping it releases the lock without a report.
+pub trait WholeFileLock: Send + Sync {
+    /// Releases the lock; an error if it was lost or cannot be released.
+    fn release(self: Box<Self>) -> Result<(), BackingError>;
 }
 
-/// A file's failure, whatever file it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+/// A failed operation on a file of any kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct BackingError {
     /// What kind of failure.
     pub kind: ErrorKind,
     /// The system's error number, where there is one.
     pub errno: Option<i32>,
     /// Where in the file, if that is known.
     pub at: Option<Offset>,
-    /// What and where, in one line.
+    /// A description in one line.
     pub text: String,
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for Fault {}
-
-impl From<pario_posix::Error> for Fault {
-    fn from(error: pario_posix::Error) -> Fault {
-        Fault { kind: error.kind(), errno: error.errno(), at: error.at(), text: error.to_string() }
+impl From<pario_posix::Error> for BackingError {
+    fn from(error: pario_posix::Error) -> BackingError {
+        BackingError { kind: error.kind(), errno: error.errno(), at: error.at(), text: error.to_string() }
     }
 }
 
@@ -92,8 +85,8 @@ impl Backing for PlainFile {
         buf: &UserBuffer,
         buf_at: u64,
         len: u64,
-        tune: &Tuning,
-    ) -> Result<u64, Fault> {
+        tune: &AccessTuning,
+    ) -> Result<u64, BackingError> {
         Ok(PlainFile::read(self, view, at, buf, buf_at, len, tune)?)
     }
 
@@ -104,8 +97,8 @@ impl Backing for PlainFile {
         buf: &UserBuffer,
         buf_at: u64,
         len: u64,
-        tune: &Tuning,
-    ) -> Result<u64, Fault> {
+        tune: &AccessTuning,
+    ) -> Result<u64, BackingError> {
         Ok(PlainFile::write(self, view, at, buf, buf_at, len, tune)?)
     }
 
@@ -114,22 +107,22 @@ impl Backing for PlainFile {
         view: &View,
         parts: &[Range<Pos>],
         buf: &UserBuffer,
-        tune: &Tuning,
+        tune: &AccessTuning,
         prefetch: PrefetchLimits,
-    ) -> Result<u64, Fault> {
+    ) -> Result<u64, BackingError> {
         Ok(self.read_guided(view, parts, buf, 0, tune, prefetch)?)
     }
 
-    fn hold(&self) -> Result<Option<Box<dyn Hold>>, Fault> {
-        // Through an open of its own: in that of the accesses it would be in their way.
-        let own = PlainFile::open(self.path(), &How::default())?;
+    fn lock_whole_file(&self) -> Result<Option<Box<dyn WholeFileLock>>, BackingError> {
+        // Through a second open: in the first one the lock would conflict with the accesses.
+        let own = PlainFile::open(self.path(), &PlainOpenOptions::default())?;
         let range = own.try_lock_owned(Offset(0)..Offset(u64::MAX), false)?;
-        Ok(range.map(|range| -> Box<dyn Hold> { Box::new(range) }))
+        Ok(range.map(|range| -> Box<dyn WholeFileLock> { Box::new(range) }))
     }
 }
 
-impl Hold for OwnedRange {
-    fn release(self: Box<Self>) -> Result<(), Fault> {
-        Ok(OwnedRange::release(*self)?)
+impl WholeFileLock for OwnedRangeGuard {
+    fn release(self: Box<Self>) -> Result<(), BackingError> {
+        Ok(OwnedRangeGuard::release(*self)?)
     }
 }

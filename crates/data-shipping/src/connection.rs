@@ -1,4 +1,4 @@
-//! A shipper's connection to one agent, and which views the agent knows through it.
+//! A shipper's connection to one agent, with the views that the agent has received over it.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -6,45 +6,45 @@ use std::time::Duration;
 
 use pario_view::{View, ViewHash};
 
-use crate::address::Address;
+use crate::address::AgentAddress;
 use crate::error::Error;
-use crate::frame::{self, Hello, Request, SLOTS, WELCOME};
-use crate::stream::{Input, Stream, input};
+use crate::frame::{self, SLOTS, ShippingHello, ShippingRequest, WELCOME};
+use crate::stream::{AgentStream, Input, input};
 
 /// One connection.
-pub struct Connection {
+pub struct AgentConnection {
     pub rank: u32,
-    pub stream: Arc<Stream>,
+    pub stream: Arc<AgentStream>,
     pub input: Input,
-    /// What the agent keeps for this connection, and when it was used last.
+    /// The views that the agent holds for this connection, each with the time of its last use.
     views: Vec<(ViewHash, u64)>,
     uses: u64,
 }
 
-impl Connection {
-    /// Connects from `node` to the agent of a rank, and shows the secret.
+impl AgentConnection {
+    /// Connects from `node` to the agent of a rank and presents the secret.
     pub fn open(
         rank: u32,
-        address: &Address,
+        address: &AgentAddress,
         node: u64,
-        hello: Hello,
+        hello: ShippingHello,
         deadline: Duration,
-    ) -> Result<Connection, Error> {
+    ) -> Result<AgentConnection, Error> {
         let failed = |cause| Error::connection(rank, cause, deadline);
-        let stream = Arc::new(Stream::connect(address, node, deadline).map_err(failed)?);
+        let stream = Arc::new(AgentStream::connect(address, node, deadline).map_err(failed)?);
         let mut input = input(&stream);
         stream.send(&hello.to_bytes()).map_err(failed)?;
         let mut welcome = [0; WELCOME];
         input.read_exact(&mut welcome).map_err(failed)?;
         match frame::is_refusal(&welcome) {
-            Some(false) => Ok(Connection { rank, stream, input, views: Vec::new(), uses: 0 }),
+            Some(false) => Ok(AgentConnection { rank, stream, input, views: Vec::new(), uses: 0 }),
             Some(true) => Err(Error::Refused { rank }),
             None => Err(Error::Garbled { rank, what: "not an agent, or one of another version" }),
         }
     }
 
-    /// Makes sure that the agent knows a view; returns its slot, and whether the view had to be sent.
-    pub fn introduce(
+    /// Sends a view unless the agent has it; returns its slot, and whether it was sent.
+    pub fn send_view(
         &mut self,
         view: &View,
         hash: ViewHash,
@@ -61,7 +61,7 @@ impl Connection {
         };
         let rank = self.rank;
         let bytes = view.to_bytes();
-        let header = Request::View { slot: slot as u8, body: bytes.len() as u32 }.to_bytes();
+        let header = ShippingRequest::View { slot: slot as u8, body: bytes.len() as u32 }.to_bytes();
         let sent = self.stream.send(&[&header[..], &bytes].concat());
         sent.map_err(|cause| Error::connection(rank, cause, deadline))?;
         match self.views.get_mut(slot) {

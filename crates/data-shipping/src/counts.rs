@@ -1,4 +1,4 @@
-//! What agents and shippers count: always, by one relaxed addition each.
+//! The counters of agents and shippers. Each update is one relaxed atomic addition.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -37,13 +37,13 @@ macro_rules! counts {
 }
 
 counts! {
-    /// What an agent has done so far.
+    /// The counters of an agent.
     AgentCounts, AgentCounters {
         /// Requests served.
         requests,
-        /// Bytes written for others.
+        /// Bytes written for shippers.
         written,
-        /// Bytes read for others.
+        /// Bytes read for shippers.
         read,
         /// Requests that failed at the file.
         failures,
@@ -57,18 +57,18 @@ counts! {
 }
 
 counts! {
-    /// What a shipper has done so far.
+    /// The counters of a shipper.
     ShipperCounts, ShipperCounters {
-        /// Requests that went along the map.
+        /// Requests that were divided by the block map.
         requests,
-        /// Requests that went past the agents: atomic ones, those through a view that cannot be shipped,
-        /// those of no bytes and those that no file can satisfy.
+        /// Requests that used the rank's own descriptor: atomic ones, those through a view that cannot be shipped, empty
+        /// ones and invalid ones.
         direct,
         /// Messages sent to agents: requests with their data, and views.
         messages,
         /// Views among them.
         views,
-        /// Bytes that agents were asked to move.
+        /// Bytes of requests to agents.
         shipped,
         /// Bytes of the blocks that this rank owns.
         home,

@@ -1,19 +1,20 @@
-//! What can go wrong when an access is shipped.
+//! The errors of data shipping.
 
-use std::fmt;
 use std::io;
 use std::time::Duration;
 
 use pario_types::{ErrorKind, Offset};
 
-use crate::backing::Fault;
+use crate::backing::BackingError;
 
 /// A failed access, or an agent that could not start or stop.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// This rank's own access to the file failed.
-    File(Fault),
+    #[error(transparent)]
+    File(#[from] BackingError),
     /// An agent's access to the file failed.
+    #[error("agent on rank {rank}: {text}")]
     Agent {
         /// The agent's rank.
         rank: u32,
@@ -27,45 +28,56 @@ pub enum Error {
         text: String,
     },
     /// No connection to an agent could be made, or it broke.
+    #[error("agent on rank {rank}: no connection, its process may have ended: {cause}")]
     Lost {
         /// The agent's rank.
         rank: u32,
         /// Why.
+        #[source]
         cause: io::Error,
     },
-    /// An agent did not move for too long.
+    /// An agent was silent for longer than the deadline.
+    #[error("agent on rank {rank}: silent for {} s, given up", waited.as_secs_f32())]
     Silent {
         /// The agent's rank.
         rank: u32,
         /// How long.
         waited: Duration,
     },
-    /// An agent does not take this rank for one of its file.
+    /// An agent refused the secret of this rank.
+    #[error("agent on rank {rank}: refused the connection; it serves another open of the file")]
     Refused {
         /// The agent's rank.
         rank: u32,
     },
-    /// An agent said what no agent says.
+    /// An agent violated the protocol.
+    #[error("agent on rank {rank}: unexpected answer: {what}")]
     Garbled {
         /// The agent's rank.
         rank: u32,
         /// What was wrong.
         what: &'static str,
     },
-    /// The map names an agent that no address is known of.
+    /// The map names an agent without a known address.
+    #[error("agent on rank {rank}: no address by which this node could reach it")]
     NoAddress {
         /// The agent's rank.
         rank: u32,
     },
     /// A map without agents, or with blocks of no bytes.
+    #[error("data shipping needs at least one agent and blocks of at least one byte")]
     Map,
     /// Atomic mode in file-partitioning mode.
+    #[error("atomic mode and file partitioning exclude each other; stop one first")]
     Atomic,
-    /// Somebody holds a lock on a file that was to be partitioned.
+    /// Another process holds a lock on a file that was to be partitioned.
+    #[error("the file cannot be partitioned: another process holds a lock on it; try again when it is free")]
     InUse,
     /// The agent's threads or sockets could not be made.
-    Start(io::Error),
+    #[error("cannot start an agent for data shipping: {0}")]
+    Start(#[source] io::Error),
     /// An agent's threads did not end in time.
+    #[error("{threads} threads of the agent for data shipping have not ended in time")]
     Stuck {
         /// How many are left.
         threads: usize,
@@ -113,49 +125,6 @@ impl Error {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Silent { rank, waited },
             _ => Error::Lost { rank, cause },
         }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::File(fault) => fault.fmt(f),
-            Error::Agent { rank, text, .. } => write!(f, "agent on rank {rank}: {text}"),
-            Error::Lost { rank, cause } => {
-                write!(f, "agent on rank {rank}: no connection, its process may have ended: {cause}")
-            }
-            Error::Silent { rank, waited } => {
-                write!(f, "agent on rank {rank}: silent for {} s, given up", waited.as_secs_f32())
-            }
-            Error::Refused { rank } => {
-                write!(f, "agent on rank {rank}: refused the connection; it serves another open of the file")
-            }
-            Error::Garbled { rank, what } => write!(f, "agent on rank {rank}: unexpected answer: {what}"),
-            Error::NoAddress { rank } => {
-                write!(f, "agent on rank {rank}: no address by which this node could reach it")
-            }
-            Error::Map => {
-                f.write_str("data shipping needs at least one agent and blocks of at least one byte")
-            }
-            Error::Atomic => {
-                f.write_str("atomic mode and file partitioning exclude each other; stop one first")
-            }
-            Error::InUse => f.write_str(
-                "the file cannot be partitioned: somebody holds a lock on it; try again when it is free",
-            ),
-            Error::Start(cause) => write!(f, "cannot start an agent for data shipping: {cause}"),
-            Error::Stuck { threads } => {
-                write!(f, "{threads} threads of the agent for data shipping have not ended in time")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Error {}
-
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Error {
-        Error::File(fault)
     }
 }
 

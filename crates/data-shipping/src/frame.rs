@@ -1,4 +1,4 @@
-//! What travels between a shipper and an agent, version 1. Numbers are little-endian; `zero` bytes must be 0.
+//! The messages between a shipper and an agent, version 1. Numbers are little-endian; `zero` bytes must be 0.
 //!
 //! A connection begins with a hello, answered by a welcome:
 //!
@@ -51,14 +51,14 @@ pub const MOST_TEXT: usize = 4096;
 const MAGIC: [u8; 8] = *b"parioshp";
 const VERSION: u16 = 1;
 
-/// The first words of a shipper.
+/// The first message of a shipper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hello {
+pub struct ShippingHello {
     pub rank: u32,
     pub secret: u128,
 }
 
-impl Hello {
+impl ShippingHello {
     pub fn to_bytes(self) -> [u8; HELLO] {
         let mut out = [0; HELLO];
         out[..8].copy_from_slice(&MAGIC);
@@ -68,10 +68,10 @@ impl Hello {
         out
     }
 
-    pub fn from_bytes(bytes: &[u8; HELLO]) -> Option<Hello> {
+    pub fn from_bytes(bytes: &[u8; HELLO]) -> Option<ShippingHello> {
         let begins = bytes[..8] == MAGIC && u16::from_le_bytes(part(bytes, 8)) == VERSION;
         let zero = bytes[10..12] == [0; 2];
-        (begins && zero).then(|| Hello {
+        (begins && zero).then(|| ShippingHello {
             rank: u32::from_le_bytes(part(bytes, 12)),
             secret: u128::from_le_bytes(part(bytes, 16)),
         })
@@ -92,20 +92,20 @@ pub fn is_refusal(bytes: &[u8; WELCOME]) -> Option<bool> {
     [false, true].into_iter().find(|&refused| *bytes == welcome(refused))
 }
 
-/// What is asked of an agent.
+/// A request to an agent, without its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum ShippingRequest {
     /// The body is a view for a slot.
     View { slot: u8, body: u32 },
     /// Move the agent's share of a range of positions.
     Move { write: bool, slot: u8, at: u64, len: u64, share: u32 },
 }
 
-impl Request {
+impl ShippingRequest {
     pub fn to_bytes(self) -> [u8; HEADER] {
         let (op, slot, body, numbers) = match self {
-            Request::View { slot, body } => (1, slot, body, [0; 3]),
-            Request::Move { write, slot, at, len, share } => {
+            ShippingRequest::View { slot, body } => (1, slot, body, [0; 3]),
+            ShippingRequest::Move { write, slot, at, len, share } => {
                 let (op, body) = if write { (2, share) } else { (3, 0) };
                 (op, slot, body, [at, len, u64::from(share)])
             }
@@ -120,7 +120,7 @@ impl Request {
         out
     }
 
-    pub fn from_bytes(bytes: &[u8; HEADER]) -> Option<Request> {
+    pub fn from_bytes(bytes: &[u8; HEADER]) -> Option<ShippingRequest> {
         let (op, slot) = (bytes[0], bytes[1]);
         let body = u32::from_le_bytes(part(bytes, 4));
         let [at, len, share] = [8, 16, 24].map(|from| u64::from_le_bytes(part(bytes, from)));
@@ -129,7 +129,7 @@ impl Request {
         }
         if op == 1 {
             let fits = u64::from(body) <= MOST_VIEW && [at, len, share] == [0; 3];
-            return fits.then_some(Request::View { slot, body });
+            return fits.then_some(ShippingRequest::View { slot, body });
         }
         let write = op == 2;
         let known = write || op == 3;
@@ -137,29 +137,29 @@ impl Request {
         let some = (1..=len.min(MOST_DATA)).contains(&share);
         let framed = u64::from(body) == if write { share } else { 0 };
         let moves = known && in_file && some && framed;
-        moves.then_some(Request::Move { write, slot, at, len, share: share as u32 })
+        moves.then_some(ShippingRequest::Move { write, slot, at, len, share: share as u32 })
     }
 }
 
-/// How a request ended, without the body.
+/// The reply to a request, without its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// So many bytes of the share were moved; the body is that many for a read.
+pub enum ShippingReply {
+    /// The number of bytes of the share that were moved; for a read, the body has that many bytes.
     Done { moved: u64, body: u32 },
-    /// The body is the reason in words.
+    /// The body is the text of the error.
     Failed { kind: ErrorKind, errno: Option<i32>, at: Option<Offset>, body: u32 },
 }
 
-impl Answer {
+impl ShippingReply {
     pub fn to_bytes(self) -> [u8; HEADER] {
         let mut out = [0; HEADER];
         match self {
-            Answer::Done { moved, body } => {
+            ShippingReply::Done { moved, body } => {
                 out[4..8].copy_from_slice(&body.to_le_bytes());
                 out[8..16].copy_from_slice(&moved.to_le_bytes());
                 out[16..24].fill(0xff);
             }
-            Answer::Failed { kind, errno, at, body } => {
+            ShippingReply::Failed { kind, errno, at, body } => {
                 out[0] = 1;
                 out[4..8].copy_from_slice(&body.to_le_bytes());
                 out[16..24].copy_from_slice(&at.map_or(u64::MAX, |at| at.0).to_le_bytes());
@@ -170,7 +170,7 @@ impl Answer {
         out
     }
 
-    pub fn from_bytes(bytes: &[u8; HEADER]) -> Option<Answer> {
+    pub fn from_bytes(bytes: &[u8; HEADER]) -> Option<ShippingReply> {
         let body = u32::from_le_bytes(part(bytes, 4));
         let [moved, at] = [8, 16].map(|from| u64::from_le_bytes(part(bytes, from)));
         let errno = i32::from_le_bytes(part(bytes, 28));
@@ -178,8 +178,9 @@ impl Answer {
             return None;
         }
         match bytes[0] {
-            0 => (at == u64::MAX && bytes[24] == 0 && errno == 0).then_some(Answer::Done { moved, body }),
-            1 if moved == 0 && body as usize <= MOST_TEXT => Some(Answer::Failed {
+            0 => (at == u64::MAX && bytes[24] == 0 && errno == 0)
+                .then_some(ShippingReply::Done { moved, body }),
+            1 if moved == 0 && body as usize <= MOST_TEXT => Some(ShippingReply::Failed {
                 kind: ErrorKind::from_code(u64::from(bytes[24]))?,
                 errno: (errno != 0).then_some(errno),
                 at: (at != u64::MAX).then_some(Offset(at)),
@@ -208,33 +209,38 @@ mod tests {
 
     #[test]
     fn frames_come_back_as_they_went() {
-        let hello = Hello { rank: 9, secret: 1 << 100 | 7 };
-        assert_eq!(Hello::from_bytes(&hello.to_bytes()), Some(hello));
+        let hello = ShippingHello { rank: 9, secret: 1 << 100 | 7 };
+        assert_eq!(ShippingHello::from_bytes(&hello.to_bytes()), Some(hello));
         assert_eq!(is_refusal(&welcome(true)), Some(true));
         assert_eq!(is_refusal(&welcome(false)), Some(false));
         assert_eq!(is_refusal(&[0; WELCOME]), None);
         for request in [
-            Request::View { slot: 3, body: 100 },
-            Request::Move { write: true, slot: 15, at: 77, len: 90, share: 12 },
-            Request::Move { write: false, slot: 0, at: 0, len: 1, share: 1 },
+            ShippingRequest::View { slot: 3, body: 100 },
+            ShippingRequest::Move { write: true, slot: 15, at: 77, len: 90, share: 12 },
+            ShippingRequest::Move { write: false, slot: 0, at: 0, len: 1, share: 1 },
         ] {
-            assert_eq!(Request::from_bytes(&request.to_bytes()), Some(request));
+            assert_eq!(ShippingRequest::from_bytes(&request.to_bytes()), Some(request));
         }
         let (kind, errno, at) = (ErrorKind::NoSpace, Some(28), Some(Offset(5)));
-        for answer in [Answer::Done { moved: 8, body: 8 }, Answer::Failed { kind, errno, at, body: 3 }] {
-            assert_eq!(Answer::from_bytes(&answer.to_bytes()), Some(answer));
+        for answer in
+            [ShippingReply::Done { moved: 8, body: 8 }, ShippingReply::Failed { kind, errno, at, body: 3 }]
+        {
+            assert_eq!(ShippingReply::from_bytes(&answer.to_bytes()), Some(answer));
         }
     }
 
     #[test]
     fn what_breaks_a_rule_is_no_request() {
-        let at_end = Request::Move { write: false, slot: 0, at: i64::MAX as u64, len: 1, share: 1 };
-        assert_eq!(Request::from_bytes(&at_end.to_bytes()), None);
-        let more_than_asked = Request::Move { write: true, slot: 0, at: 0, len: 1, share: 2 };
-        assert_eq!(Request::from_bytes(&more_than_asked.to_bytes()), None);
-        let nothing = Request::Move { write: true, slot: 0, at: 0, len: 1, share: 0 };
-        assert_eq!(Request::from_bytes(&nothing.to_bytes()), None);
-        assert_eq!(Request::from_bytes(&Request::View { slot: 16, body: 9 }.to_bytes()), None);
+        let at_end = ShippingRequest::Move { write: false, slot: 0, at: i64::MAX as u64, len: 1, share: 1 };
+        assert_eq!(ShippingRequest::from_bytes(&at_end.to_bytes()), None);
+        let more_than_asked = ShippingRequest::Move { write: true, slot: 0, at: 0, len: 1, share: 2 };
+        assert_eq!(ShippingRequest::from_bytes(&more_than_asked.to_bytes()), None);
+        let nothing = ShippingRequest::Move { write: true, slot: 0, at: 0, len: 1, share: 0 };
+        assert_eq!(ShippingRequest::from_bytes(&nothing.to_bytes()), None);
+        assert_eq!(
+            ShippingRequest::from_bytes(&ShippingRequest::View { slot: 16, body: 9 }.to_bytes()),
+            None
+        );
         assert_eq!(view_from_bytes(b"short"), None);
     }
 
@@ -243,10 +249,10 @@ mod tests {
         fn any_bytes_are_a_frame_or_refused(bytes in any::<[u8; HEADER]>(), op in 0u8..4) {
             let mut bytes = bytes;
             bytes[0] = op;
-            if let Some(request) = Request::from_bytes(&bytes) {
+            if let Some(request) = ShippingRequest::from_bytes(&bytes) {
                 prop_assert_eq!(request.to_bytes(), bytes);
             }
-            if let Some(answer) = Answer::from_bytes(&bytes) {
+            if let Some(answer) = ShippingReply::from_bytes(&bytes) {
                 prop_assert_eq!(answer.to_bytes(), bytes);
             }
             let _ = view_from_bytes(&bytes);

@@ -1,53 +1,53 @@
-//! Data shipping for independent calls: whoever owns a block of the file makes all accesses to it.
+//! Data shipping for independent accesses: the rank that owns a block of the file performs all accesses to it.
 //!
-//! The blocks of a file are bound to *agents* round-robin ([`Map`]). An [`Agent`] is a few threads in a
-//! rank's process that serve a socket; they never call MPI, so the program's own threads may do what they
-//! like. A [`Shipper`] is a rank's other end: it takes the same arguments as a file, accesses the
-//! blocks that its own rank owns, and ships the rest to the owners as (view, position, length) and
-//! contiguous data. What kind of file it is ([`Backing`]) is the caller's choice.
-//! The view goes over once per connection; both sides compute from view and map whose bytes are whose, so no
-//! list of offsets ever travels. Pieces merge at the agent, which sieves in its own blocks undisturbed.
+//! The blocks of a file are assigned to I/O agents round-robin ([`BlockMap`]). An [`Agent`] is a few threads in a rank's
+//! process that serve a socket; they never call MPI, so the program's own threads are free. A [`Shipper`] is a rank's
+//! client side: it takes the same arguments as a file, accesses the blocks of its own rank directly, and sends the rest
+//! to their owners as (view, position, length) and contiguous data. The caller provides the file ([`Backing`]).
+//! A view is sent once per connection. Both sides compute from the view and the map which bytes each agent owns, so no
+//! list of offsets is sent. Pieces are merged at the agent, which sieves its own blocks without interference.
 //!
-//! In *file-partitioning* mode the agents lock the file once, for as long as they live, and then need no lock
-//! per access. Somebody who locks ranges of the file for himself is kept out meanwhile.
+//! In *file-partitioning* mode the agents lock the whole file once, for as long as they run, and need no lock per access.
+//! Processes that lock ranges of the file are excluded in the meantime.
 //!
-//! Three kinds of access are not shipped: those in atomic mode (they lock for themselves, so they are refused
-//! in file-partitioning mode), those through a view whose offsets do not ascend, and those through a view too
-//! large to send. The last two go to the rank's own descriptor; where they write in file-partitioning mode,
-//! they are shipped contiguous piece by contiguous piece.
+//! Three kinds of access are not shipped: accesses in atomic mode (they take their own locks and are refused in
+//! file-partitioning mode), accesses through a view whose offsets do not ascend, and accesses through a view too large
+//! to send. The last two use the rank's own descriptor; writes of these kinds in file-partitioning mode are shipped one
+//! contiguous piece at a time.
 #![forbid(unsafe_code)]
 
 mod address;
 mod agent;
 mod backing;
+mod block_map;
 mod connection;
 mod counts;
 mod error;
 mod frame;
-mod map;
-mod served;
+mod observer;
 mod session;
+mod shipped_access;
 mod shipper;
+mod socket;
 mod stream;
-mod voyage;
 
-pub use address::{Address, ip_of_this_node};
-pub use agent::{Agent, Service};
-pub use backing::{Backing, Fault, Hold};
+pub use address::{AgentAddress, ip_of_this_node};
+pub use agent::{Agent, AgentConfig};
+pub use backing::{Backing, BackingError, WholeFileLock};
+pub use block_map::BlockMap;
 pub use counts::{AgentCounts, ShipperCounts};
 pub use error::Error;
-pub use map::Map;
-pub use served::{Report, Served};
-pub use shipper::{Shipper, Team};
+pub use observer::{RequestObserver, ServedRequest};
+pub use shipper::{Shipper, ShippingGroup};
 
 use std::time::Duration;
 
-/// Bounds of what agents and shippers do. All ranks of a file use the same.
+/// Limits of agents and shippers. All ranks of a file use the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct ShippingLimits {
     /// Most data bytes of one message, at most 4 MiB.
     pub frame: u64,
-    /// How long a peer may stay silent in the middle of something before it counts as dead.
+    /// The time that a peer may stay silent within an operation before it counts as dead.
     pub deadline: Duration,
     /// Threads of an agent.
     pub threads: usize,
@@ -55,8 +55,8 @@ pub struct Limits {
     pub sessions: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { frame: 1 << 20, deadline: Duration::from_secs(120), threads: 4, sessions: 4096 }
+impl Default for ShippingLimits {
+    fn default() -> ShippingLimits {
+        ShippingLimits { frame: 1 << 20, deadline: Duration::from_secs(120), threads: 4, sessions: 4096 }
     }
 }

@@ -1,71 +1,73 @@
-//! One connection as its agent sees it: hello first, then frames, one at a time.
+//! The agent's side of one connection: a hello first, then frames, one at a time.
 
 use std::io::{self, BufRead, Read};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use pario_buffer::{UserBuffer, lend};
-use pario_posix::{PrefetchLimits, Tuning};
 use pario_types::Pos;
+use pario_types::{AccessTuning, PrefetchLimits};
 use pario_view::View;
+use parking_lot::RwLock;
 
-use crate::backing::{Backing, Fault};
+use crate::backing::{Backing, BackingError};
+use crate::block_map::OwnedBlocks;
 use crate::counts::AgentCounters;
-use crate::frame::{self, Answer, HEADER, HELLO, Hello, MOST_TEXT, Request, SLOTS};
-use crate::map::Owned;
-use crate::served::{Report, Served};
-use crate::stream::{Input, Stream, input};
+use crate::frame::{self, HEADER, HELLO, MOST_TEXT, SLOTS, ShippingHello, ShippingReply, ShippingRequest};
+use crate::observer::{RequestObserver, ServedRequest};
+use crate::stream::{AgentStream, Input, input};
 
-/// What all sessions of an agent work with.
-pub struct Desk {
+/// The state that all sessions of an agent share.
+pub struct AgentState {
     pub file: Arc<dyn Backing>,
-    pub owned: Owned,
+    pub owned: OwnedBlocks,
     pub secret: u128,
-    /// How it accesses the file.
-    pub manner: RwLock<(Tuning, PrefetchLimits)>,
-    pub report: Option<Report>,
+    /// The settings of its accesses.
+    pub tuning_and_prefetch: RwLock<(AccessTuning, PrefetchLimits)>,
+    pub report: Option<RequestObserver>,
     pub counts: AgentCounters,
 }
 
-/// Why a session is over.
-pub enum Over {
+/// The reason why a session ends.
+pub enum SessionEnd {
     /// The connection ended or failed.
     Connection,
     /// The peer does not know the secret.
     Refused,
-    /// The peer sent what the protocol does not have.
+    /// The peer violated the protocol.
     Malformed,
 }
 
-impl From<io::Error> for Over {
-    fn from(_: io::Error) -> Over {
-        Over::Connection
+impl From<io::Error> for SessionEnd {
+    fn from(_: io::Error) -> SessionEnd {
+        SessionEnd::Connection
     }
 }
 
 /// One connection.
-pub struct Session {
-    pub stream: Arc<Stream>,
+pub struct ShippingSession {
+    pub stream: Arc<AgentStream>,
     known: AtomicBool,
-    /// Only the thread that the poller gave this session to takes it.
+    /// Only the thread that the poller woke for this session locks it.
+    /// A lock of the standard library, because poisoning tells that a frame ended in a panic.
     state: Mutex<State>,
 }
 
 struct State {
     input: Input,
     hello: Vec<u8>,
-    /// Who asks.
+    /// The rank of the shipper.
     rank: u32,
     views: [Option<View>; SLOTS],
 }
 
-impl Session {
-    pub fn new(stream: Stream) -> Session {
+impl ShippingSession {
+    pub fn new(stream: AgentStream) -> ShippingSession {
         let stream = Arc::new(stream);
         let state = State { input: input(&stream), hello: Vec::new(), rank: 0, views: Default::default() };
-        Session { stream, known: AtomicBool::new(false), state: Mutex::new(state) }
+        ShippingSession { stream, known: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
     /// Whether the peer has shown that it knows the secret.
@@ -73,40 +75,40 @@ impl Session {
         self.known.load(Relaxed)
     }
 
-    /// Serves what has come. `scratch` is the thread's own.
-    pub fn serve(&self, desk: &Desk, scratch: &mut Vec<u8>) -> Result<(), Over> {
+    /// Serves the received frames. `scratch` belongs to the calling thread.
+    pub fn serve(&self, agent: &AgentState, scratch: &mut Vec<u8>) -> Result<(), SessionEnd> {
         // Poisoned means that a frame of this session ended in a panic, which ended the session.
-        let mut state = self.state.lock().map_err(|_| Over::Malformed)?;
+        let mut state = self.state.lock().map_err(|_| SessionEnd::Malformed)?;
         if !self.is_known() {
-            self.greet(&mut state, desk)?;
+            self.greet(&mut state, agent)?;
             if state.input.buffer().is_empty() {
                 return Ok(());
             }
         }
-        // The poller tells of bytes in the kernel only; those read ahead have to be served now.
+        // The poller reports bytes in the kernel only, so frames in the read buffer are served now.
         loop {
-            self.frame(&mut state, desk, scratch)?;
+            self.frame(&mut state, agent, scratch)?;
             if state.input.buffer().is_empty() {
                 return Ok(());
             }
         }
     }
 
-    /// Takes what has come of the hello. Never waits for more: a stranger shall not hold a thread.
-    fn greet(&self, state: &mut State, desk: &Desk) -> Result<(), Over> {
+    /// Receives the available part of the hello. Never waits for the rest: an unauthenticated peer must not block a thread.
+    fn greet(&self, state: &mut State, agent: &AgentState) -> Result<(), SessionEnd> {
         let come = state.input.fill_buf()?;
         let part = come.len().min(HELLO - state.hello.len());
         if part == 0 {
-            return Err(Over::Connection);
+            return Err(SessionEnd::Connection);
         }
         state.hello.extend_from_slice(&come[..part]);
         state.input.consume(part);
         let Some(hello) = state.hello.first_chunk() else { return Ok(()) };
-        let hello = Hello::from_bytes(hello).ok_or(Over::Malformed)?;
-        let refused = hello.secret != desk.secret;
+        let hello = ShippingHello::from_bytes(hello).ok_or(SessionEnd::Malformed)?;
+        let refused = hello.secret != agent.secret;
         self.stream.send(&frame::welcome(refused))?;
         if refused {
-            return Err(Over::Refused);
+            return Err(SessionEnd::Refused);
         }
         state.rank = hello.rank;
         self.known.store(true, Relaxed);
@@ -114,20 +116,20 @@ impl Session {
     }
 
     /// Serves one frame, waiting for the rest of it.
-    fn frame(&self, state: &mut State, desk: &Desk, scratch: &mut Vec<u8>) -> Result<(), Over> {
+    fn frame(&self, state: &mut State, agent: &AgentState, scratch: &mut Vec<u8>) -> Result<(), SessionEnd> {
         let mut header = [0; HEADER];
         state.input.read_exact(&mut header)?;
-        match Request::from_bytes(&header).ok_or(Over::Malformed)? {
-            Request::View { slot, body } => {
+        match ShippingRequest::from_bytes(&header).ok_or(SessionEnd::Malformed)? {
+            ShippingRequest::View { slot, body } => {
                 let mut bytes = vec![0; body as usize];
                 state.input.read_exact(&mut bytes)?;
-                let view = frame::view_from_bytes(&bytes).ok_or(Over::Malformed)?;
+                let view = frame::view_from_bytes(&bytes).ok_or(SessionEnd::Malformed)?;
                 state.views[usize::from(slot)] = Some(view);
                 Ok(())
             }
-            Request::Move { write, slot, at, len, share } => {
-                let view = state.views[usize::from(slot)].as_ref().ok_or(Over::Malformed)?;
-                let parts = desk.parts(view, at, len, u64::from(share)).ok_or(Over::Malformed)?;
+            ShippingRequest::Move { write, slot, at, len, share } => {
+                let view = state.views[usize::from(slot)].as_ref().ok_or(SessionEnd::Malformed)?;
+                let parts = agent.parts(view, at, len, u64::from(share)).ok_or(SessionEnd::Malformed)?;
                 let end = HEADER + share as usize;
                 if scratch.len() < end {
                     scratch.resize(end, 0);
@@ -137,33 +139,34 @@ impl Session {
                     state.input.read_exact(data)?;
                 }
                 let start = Instant::now();
-                let moved = lend(data, |buffer| desk.access(write, view, &parts, buffer));
-                if let Some(report) = &desk.report {
-                    report(&Served::new(state.rank, write, view, &parts, &moved, start));
+                let moved = lend(data, |buffer| agent.access(write, view, &parts, buffer));
+                if let Some(report) = &agent.report {
+                    report(&ServedRequest::new(state.rank, write, view, &parts, &moved, start));
                 }
                 Ok(self.answer(write, moved, scratch)?)
             }
         }
     }
 
-    /// Sends how it went. The data of a read stands in `scratch` where the answer's body goes.
-    fn answer(&self, write: bool, moved: Result<u64, Fault>, scratch: &mut [u8]) -> io::Result<()> {
+    /// Sends the reply. The data of a read is already in `scratch`, at the position of the reply's body.
+    fn answer(&self, write: bool, moved: Result<u64, BackingError>, scratch: &mut [u8]) -> io::Result<()> {
         match moved {
             Ok(moved) => {
                 let body = if write { 0 } else { moved as usize };
-                scratch[..HEADER].copy_from_slice(&Answer::Done { moved, body: body as u32 }.to_bytes());
+                scratch[..HEADER]
+                    .copy_from_slice(&ShippingReply::Done { moved, body: body as u32 }.to_bytes());
                 self.stream.send(&scratch[..HEADER + body])
             }
-            Err(Fault { kind, errno, at, text }) => {
+            Err(BackingError { kind, errno, at, text }) => {
                 let text = &text.as_bytes()[..text.len().min(MOST_TEXT)];
-                let answer = Answer::Failed { kind, errno, at, body: text.len() as u32 };
+                let answer = ShippingReply::Failed { kind, errno, at, body: text.len() as u32 };
                 self.stream.send(&[&answer.to_bytes(), text].concat())
             }
         }
     }
 }
 
-impl Desk {
+impl AgentState {
     /// The agent's own positions; `None` if they are not as many bytes as the shipper says.
     fn parts(&self, view: &View, at: u64, len: u64, share: u64) -> Option<Vec<Range<Pos>>> {
         let mut parts = Vec::new();
@@ -186,8 +189,8 @@ impl Desk {
         view: &View,
         parts: &[Range<Pos>],
         buffer: &UserBuffer,
-    ) -> Result<u64, Fault> {
-        let (tuning, prefetch) = *self.manner.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+    ) -> Result<u64, BackingError> {
+        let (tuning, prefetch) = *self.tuning_and_prefetch.read();
         let moved = match write {
             true => self.write(view, parts, buffer, &tuning),
             false => self.file.read_parts(view, parts, buffer, &tuning, prefetch),
@@ -203,8 +206,8 @@ impl Desk {
         view: &View,
         parts: &[Range<Pos>],
         buffer: &UserBuffer,
-        tuning: &Tuning,
-    ) -> Result<u64, Fault> {
+        tuning: &AccessTuning,
+    ) -> Result<u64, BackingError> {
         let mut done = 0;
         for part in parts {
             done += self.file.write(view, part.start, buffer, done, part.end.0 - part.start.0, tuning)?;

@@ -7,29 +7,30 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pario_posix::socket;
+use crate::socket;
 
-use crate::address::Address;
+use crate::address::AgentAddress;
 
-/// Either kind of connection. Reading and writing give up after the deadline it was made with.
-pub enum Stream {
+/// A connection of either kind. Reads and writes fail after its deadline.
+pub enum AgentStream {
     /// Within a node.
     Unix(UnixStream),
     /// Between nodes.
     Tcp(TcpStream),
 }
 
-impl Stream {
+impl AgentStream {
     /// Connects to an agent from a process on `node`.
     ///
-    /// A node is told by its key, but a Unix socket's name is only known within one network namespace; so
-    /// where the name is unknown and there is a TCP address, that is tried.
-    pub fn connect(to: &Address, node: u64, deadline: Duration) -> io::Result<Stream> {
+    /// Nodes are compared by key, but the name of a Unix socket is valid only within one network namespace. So if the
+    /// name is unknown and there is a TCP address, this connects by TCP.
+    pub fn connect(to: &AgentAddress, node: u64, deadline: Duration) -> io::Result<AgentStream> {
         let unknown = || io::Error::from(io::ErrorKind::AddrNotAvailable);
-        let by_tcp = || TcpStream::connect_timeout(&to.tcp.ok_or_else(unknown)?, deadline).map(Stream::Tcp);
+        let by_tcp =
+            || TcpStream::connect_timeout(&to.tcp.ok_or_else(unknown)?, deadline).map(AgentStream::Tcp);
         let stream = if to.node == node {
             match UnixStream::connect_addr(&to.unix()?) {
-                Ok(stream) => Ok(Stream::Unix(stream)),
+                Ok(stream) => Ok(AgentStream::Unix(stream)),
                 Err(error) => by_tcp().map_err(|_| error),
             }
         } else {
@@ -41,11 +42,11 @@ impl Stream {
 
     fn set_deadline(&self, deadline: Duration) -> io::Result<()> {
         match self {
-            Stream::Unix(stream) => {
+            AgentStream::Unix(stream) => {
                 stream.set_read_timeout(Some(deadline))?;
                 stream.set_write_timeout(Some(deadline))
             }
-            Stream::Tcp(stream) => {
+            AgentStream::Tcp(stream) => {
                 stream.set_nodelay(true)?;
                 stream.set_read_timeout(Some(deadline))?;
                 stream.set_write_timeout(Some(deadline))
@@ -65,34 +66,34 @@ impl Stream {
         Ok(())
     }
 
-    /// Ends the connection for both sides; whoever waits for it wakes up.
+    /// Ends the connection for both sides and wakes threads that wait for it.
     pub fn end(&self) {
         // It fails only where the connection has ended already.
         let _ = match self {
-            Stream::Unix(stream) => stream.shutdown(Shutdown::Both),
-            Stream::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            AgentStream::Unix(stream) => stream.shutdown(Shutdown::Both),
+            AgentStream::Tcp(stream) => stream.shutdown(Shutdown::Both),
         };
     }
 }
 
-impl AsFd for Stream {
+impl AsFd for AgentStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Stream::Unix(stream) => stream.as_fd(),
-            Stream::Tcp(stream) => stream.as_fd(),
+            AgentStream::Unix(stream) => stream.as_fd(),
+            AgentStream::Tcp(stream) => stream.as_fd(),
         }
     }
 }
 
 /// The reading side of a stream.
-pub struct Reader(Arc<Stream>);
+pub struct StreamReader(Arc<AgentStream>);
 
-impl Read for Reader {
+impl Read for StreamReader {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         loop {
             let read = match &*self.0 {
-                Stream::Unix(stream) => (&mut &*stream).read(to),
-                Stream::Tcp(stream) => (&mut &*stream).read(to),
+                AgentStream::Unix(stream) => (&mut &*stream).read(to),
+                AgentStream::Tcp(stream) => (&mut &*stream).read(to),
             };
             match read {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -103,45 +104,45 @@ impl Read for Reader {
 }
 
 /// Reads through a small buffer, so that a small frame costs one call; large bodies go past it.
-pub type Input = BufReader<Reader>;
+pub type Input = BufReader<StreamReader>;
 
 /// The input of a stream.
-pub fn input(stream: &Arc<Stream>) -> Input {
-    BufReader::with_capacity(4096, Reader(stream.clone()))
+pub fn input(stream: &Arc<AgentStream>) -> Input {
+    BufReader::with_capacity(4096, StreamReader(stream.clone()))
 }
 
-/// Either kind of listener; accepting never waits.
-pub enum Listener {
+/// A listener of either kind; accepting never waits.
+pub enum AgentListener {
     /// Within a node.
     Unix(UnixListener),
     /// Between nodes.
     Tcp(TcpListener),
 }
 
-impl Listener {
+impl AgentListener {
     /// The next connection that waits, if any. Over a Unix socket only from the same user.
-    pub fn accept(&self, deadline: Duration) -> io::Result<Option<Stream>> {
+    pub fn accept(&self, deadline: Duration) -> io::Result<Option<AgentStream>> {
         let stream = match self {
-            Listener::Unix(listener) => listener.accept().map(|(stream, _)| Stream::Unix(stream)),
-            Listener::Tcp(listener) => listener.accept().map(|(stream, _)| Stream::Tcp(stream)),
+            AgentListener::Unix(listener) => listener.accept().map(|(stream, _)| AgentStream::Unix(stream)),
+            AgentListener::Tcp(listener) => listener.accept().map(|(stream, _)| AgentStream::Tcp(stream)),
         };
         let stream = match stream {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
             other => other?,
         };
         stream.set_deadline(deadline)?;
-        if matches!(stream, Stream::Unix(_)) && !socket::is_same_user(stream.as_fd())? {
+        if matches!(stream, AgentStream::Unix(_)) && !socket::is_same_user(stream.as_fd())? {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
         Ok(Some(stream))
     }
 }
 
-impl AsFd for Listener {
+impl AsFd for AgentListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Listener::Unix(listener) => listener.as_fd(),
-            Listener::Tcp(listener) => listener.as_fd(),
+            AgentListener::Unix(listener) => listener.as_fd(),
+            AgentListener::Tcp(listener) => listener.as_fd(),
         }
     }
 }

@@ -10,8 +10,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fleet::*;
-use pario_data_shipping::{Address, Agent, Error, Limits, Served, Service, Shipper, Team};
-use pario_posix::{Errno, FileSystem, FsKind, LockOp, PlainFile, Syscalls, Toggle, Tuning, node};
+use pario_data_shipping::{
+    Agent, AgentAddress, AgentConfig, Error, ServedRequest, Shipper, ShippingGroup, ShippingLimits,
+};
+use pario_posix::{Errno, FileSystem, FsKind, LockOp, PlainFile, Syscalls};
+use pario_types::{AccessTuning, Toggle};
 use pario_types::{ErrorKind, Offset};
 use pario_view::View;
 
@@ -35,7 +38,7 @@ fn a_full_disk_at_an_agent_is_told_with_its_rank() {
     fleet.stop();
 }
 
-/// Who asked, whether to write, from where to where, how much; and what moved, or the errno.
+/// A served request: rank, whether it writes, start, end and length of its range, and the moved bytes or the errno.
 type Told = (u32, bool, u64, u64, u64, Result<u64, Option<i32>>);
 
 #[test]
@@ -45,9 +48,9 @@ fn what_an_agent_has_served_is_told_with_who_asked_and_how_it_ended() {
     let told: Arc<Mutex<Vec<Told>>> = Arc::default();
     let serve = |path: &Path| {
         let keep = told.clone();
-        let service = Service {
-            report: Some(Arc::new(move |served: &Served<'_>| {
-                let Served { rank, write, range, len, moved, .. } = served;
+        let service = AgentConfig {
+            report: Some(Arc::new(move |served: &ServedRequest<'_>| {
+                let ServedRequest { rank, write, range, len, moved, .. } = served;
                 let moved = moved.map_err(|fault| fault.errno);
                 keep.lock().unwrap().push((*rank, *write, range.start.0, range.end.0, *len, moved));
             })),
@@ -87,7 +90,7 @@ fn one_failing_agent_of_several_fails_the_request_and_only_that() {
     }
     let path = TempPath::with(&[0; 64]);
     let plan = Plan::new(3, 16, &[0, 1, 2]);
-    let how = pario_posix::How { read: true, write: true, ..Default::default() };
+    let how = pario_posix::PlainOpenOptions { read: true, write: true, ..Default::default() };
     let bad =
         PlainFile::open_with(&path.0, &how, Arc::new(Lockless), Some(FileSystem::new(FsKind::Tmpfs, 4096)));
     let files = [open(&path.0), bad.unwrap(), open(&path.0)].map(Arc::new);
@@ -133,8 +136,8 @@ fn stopping_in_the_middle_of_requests_ends_them_all() {
             scope.spawn(move || {
                 let data = vec![5; 1 << 20];
                 loop {
-                    let moved = write(shipper, &flat(), 0, &data, &Tuning::default())
-                        .and_then(|_| read(shipper, &flat(), 0, 1 << 20, &Tuning::default()));
+                    let moved = write(shipper, &flat(), 0, &data, &AccessTuning::default())
+                        .and_then(|_| read(shipper, &flat(), 0, 1 << 20, &AccessTuning::default()));
                     if let Err(error) = moved {
                         return error;
                     }
@@ -153,12 +156,12 @@ fn stopping_in_the_middle_of_requests_ends_them_all() {
 }
 
 /// An address on this node's TCP, as the ranks exchange it.
-fn at_port(listener: &TcpListener) -> Option<Address> {
-    let mut bytes = Address::encode(None);
+fn at_port(listener: &TcpListener) -> Option<AgentAddress> {
+    let mut bytes = AgentAddress::encode(None);
     bytes[..2].copy_from_slice(&[1, 4]);
     bytes[2..4].copy_from_slice(&listener.local_addr().unwrap().port().to_le_bytes());
     bytes[32..36].copy_from_slice(&[127, 0, 0, 1]);
-    Address::decode(&bytes)
+    AgentAddress::decode(&bytes)
 }
 
 #[test]
@@ -169,7 +172,7 @@ fn silent_agents_are_given_up() {
     let listeners = [0, 1].map(|_| TcpListener::bind("127.0.0.1:0").unwrap());
     let addresses = vec![None, at_port(&listeners[0]), at_port(&listeners[1])];
     let shipper = plan.shipper(0, Arc::new(open(&path.0)), addresses);
-    // Nobody serves: the kernel takes the connection, and no welcome comes.
+    // No agent serves: the kernel accepts the connection, and no welcome arrives.
     let error = read(&shipper, &flat(), 0, 64, &plan.tuning).unwrap_err();
     assert!(matches!(error, Error::Silent { rank: 1, .. }), "{error}");
     drop(listeners[0].accept().unwrap());
@@ -178,13 +181,13 @@ fn silent_agents_are_given_up() {
         let open: Vec<_> = listeners.iter().map(|listener| scope.spawn(|| greet(listener))).collect();
         let error = read(&shipper, &flat(), 0, 64, &plan.tuning).unwrap_err();
         assert!(matches!(error, Error::Silent { rank: 1, .. }), "{error}");
-        // On a busy machine the first welcome may have come too late, and then nobody called the second.
+        // On a busy machine the first welcome may have arrived too late; then there is no second connection.
         listeners.iter().for_each(|listener| drop(TcpStream::connect(listener.local_addr().unwrap())));
         open.into_iter().for_each(|thread| drop(thread.join().unwrap()));
     });
 }
 
-/// Accepts a connection and welcomes whoever it is, if he is still there.
+/// Accepts a connection and welcomes the peer, if it is still connected.
 fn greet(listener: &TcpListener) -> TcpStream {
     let mut stream = listener.accept().unwrap().0;
     if stream.read_exact(&mut [0; 32]).is_ok() {
@@ -218,11 +221,11 @@ fn whoever_does_not_know_the_secret_is_refused() {
     let path = TempPath::with(&[1; 64]);
     let fleet = plan.launch(&path.0);
     let stranger = Shipper::new(
-        Team {
+        ShippingGroup {
             map: plan.map(),
             addresses: exchanged(&fleet.agents),
             rank: 0,
-            node: node::node_key(),
+            node: NODE,
             secret: SECRET + 1,
             partitioned: false,
             limits: plan.limits,
@@ -246,7 +249,7 @@ fn hello() -> Vec<u8> {
 
 /// Sends bytes to an agent; returns what comes back until it ends the connection.
 fn exchange(agent: &Agent, bytes: &[u8]) -> Vec<u8> {
-    let address = Address::encode(Some(&agent.address()));
+    let address = AgentAddress::encode(Some(&agent.address()));
     let port = u16::from_le_bytes([address[2], address[3]]);
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -295,11 +298,11 @@ fn a_share_that_is_not_the_agents_own_is_malformed() {
 #[test]
 fn strangers_make_room_for_shippers() {
     let mut plan = Plan { tcp: true, ..Plan::new(2, 16, &[1]) };
-    plan.limits = Limits { sessions: 2, ..plan.limits };
+    plan.limits = ShippingLimits { sessions: 2, ..plan.limits };
     let path = TempPath::with(&[1; 64]);
     let fleet = plan.launch(&path.0);
     let agent = fleet.agents[1].as_ref().unwrap();
-    let address = Address::encode(Some(&agent.address()));
+    let address = AgentAddress::encode(Some(&agent.address()));
     let port = u16::from_le_bytes([address[2], address[3]]);
     let strangers: Vec<_> = (0..5).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
     assert_eq!(read(&fleet.shippers[0], &flat(), 0, 8, &plan.tuning).unwrap().0, 8);
@@ -318,13 +321,13 @@ fn partitioning_and_normal_locks_exclude_each_other() {
     drop(locked);
     let fleet = plan.launch(&path.0);
     // Sieved writes at home and at the other agent work without any lock of their own ...
-    let tune = Tuning { sieve_write: Toggle::Enable, ..Tuning::default() };
+    let tune = AccessTuning { sieve_write: Toggle::Enable, ..AccessTuning::default() };
     let view = tiled(0, &[(0, 2)], 4);
     assert_eq!(write(&fleet.shippers[0], &view, 0, &[7; 32], &tune).unwrap(), 32);
     assert_eq!(path.bytes(), [7, 7, 1, 1].repeat(16));
     // ... a stranger gets none, and atomic mode is refused instead of waiting for ever.
     assert!(stranger.try_lock_owned(Offset(99)..Offset(100), true).unwrap().is_none());
-    let atomic = Tuning { atomic: true, ..tune };
+    let atomic = AccessTuning { atomic: true, ..tune };
     let error = read(&fleet.shippers[0], &flat(), 0, 8, &atomic).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::UnsupportedOperation);
     fleet.stop();
@@ -358,7 +361,7 @@ fn atomic_requests_and_impossible_ones_go_past_the_agents() {
     let plan = Plan::new(2, 16, &[1]);
     let fleet = plan.launch(&path.0);
     let shipper = &fleet.shippers[0];
-    let atomic = Tuning { atomic: true, ..Tuning::default() };
+    let atomic = AccessTuning { atomic: true, ..AccessTuning::default() };
     assert_eq!(write(shipper, &flat(), 0, &[2; 64], &atomic).unwrap(), 64);
     let far = write(shipper, &flat(), i64::MAX as u64, &[2; 64], &plan.tuning).unwrap_err();
     assert_eq!(far.kind(), ErrorKind::Arg);
@@ -372,7 +375,7 @@ fn atomic_requests_and_impossible_ones_go_past_the_agents() {
 fn a_map_without_agents_or_addresses_is_refused() {
     let path = TempPath::with(&[]);
     let plan = Plan::new(2, 16, &[0, 1]);
-    let team = Team {
+    let team = ShippingGroup {
         map: plan.map(),
         addresses: vec![None, None],
         rank: 0,

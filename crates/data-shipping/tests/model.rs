@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use fleet::*;
 use pario_buffer::lend;
-use pario_data_shipping::Limits;
-use pario_posix::{Advice, Errno, How, PlainFile, PrefetchLimits, Syscalls, Toggle, Tuning};
+use pario_data_shipping::ShippingLimits;
+use pario_posix::{AccessAdvice, Errno, PlainFile, PlainOpenOptions, Syscalls};
 use pario_reference_model::{FlatView, arb_file_type};
+use pario_types::{AccessTuning, PrefetchLimits, Toggle};
 use pario_types::{Offset, Pos};
 use pario_view::{Datatype, Pattern, View};
 use proptest::prelude::*;
@@ -23,7 +24,7 @@ fn plan() -> impl Strategy<Value = Plan> {
     let agents = (1u32..4).prop_flat_map(|ranks| (Just(ranks), prop::collection::vec(0..ranks, 1..6)));
     let unit = prop_oneof![Just(16u64), 16u64..300, Just(4096)];
     let frame = prop_oneof![1u64..40, Just(512), Just(1 << 20)];
-    let toggle = prop_oneof![Just(Toggle::Enable), Just(Toggle::Disable), Just(Toggle::Auto)];
+    let toggle = prop_oneof![Just(Toggle::Enable), Just(Toggle::Disable), Just(Toggle::Automatic)];
     let prefetch = (1u64..200, 0usize..5, 0usize..5).prop_map(|(block, max_pre, max_acc)| PrefetchLimits {
         block,
         max_pre,
@@ -32,8 +33,8 @@ fn plan() -> impl Strategy<Value = Plan> {
     (agents, unit, frame, 1usize..4, toggle, any::<(bool, bool)>(), prefetch).prop_map(
         |((ranks, agents), unit, frame, threads, sieve_write, (partitioned, tcp), prefetch)| Plan {
             prefetch,
-            limits: Limits { frame, threads, deadline: Duration::from_secs(20), sessions: 64 },
-            tuning: Tuning { sieve_write, write_buffer: 64, ..Tuning::default() },
+            limits: ShippingLimits { frame, threads, deadline: Duration::from_secs(20), sessions: 64 },
+            tuning: AccessTuning { sieve_write, write_buffer: 64, ..AccessTuning::default() },
             partitioned,
             tcp,
             ..Plan::new(ranks, unit, &agents)
@@ -125,7 +126,8 @@ proptest! {
 fn interleaved_ranks_lose_no_byte() {
     for (partitioned, in_memory) in [(false, false), (true, false), (true, true)] {
         let ranks = 4u64;
-        let tuning = Tuning { sieve_write: Toggle::Enable, write_buffer: 256, ..Tuning::default() };
+        let tuning =
+            AccessTuning { sieve_write: Toggle::Enable, write_buffer: 256, ..AccessTuning::default() };
         let plan = Plan { partitioned, tuning, ..Plan::new(ranks as u32, 64, &[0, 2, 2, 1]) };
         let site = Site::with(in_memory, &[]);
         let fleet = plan.launch_on(&site);
@@ -150,19 +152,19 @@ fn interleaved_ranks_lose_no_byte() {
     }
 }
 
-/// More data in both directions than all sockets hold, with one thread per agent: nobody waits in a circle.
+/// More data in both directions than all sockets hold, with one thread per agent: there is no deadlock.
 #[test]
 fn large_requests_of_all_ranks_to_all_agents_come_through() {
     let ranks = 4u32;
     let mut plan = Plan::new(ranks, 4096, &[3, 1, 0, 2]);
-    plan.limits = Limits { threads: 1, ..plan.limits };
+    plan.limits = ShippingLimits { threads: 1, ..plan.limits };
     let path = TempPath::with(&[]);
     let fleet = plan.launch(&path.0);
     let each = 6u64 << 20;
     std::thread::scope(|scope| {
         for (rank, shipper) in (0..u64::from(ranks)).zip(&fleet.shippers) {
             scope.spawn(move || {
-                let (tune, view) = (Tuning::default(), tiled(rank * 100, &[(0, 100)], 400));
+                let (tune, view) = (AccessTuning::default(), tiled(rank * 100, &[(0, 100)], 400));
                 let data: Vec<u8> = (0..each).map(|i| (i / 100 * 31 + i + rank) as u8).collect();
                 assert_eq!(write(shipper, &view, 0, &data, &tune).unwrap(), each);
                 let (got, back) = read(shipper, &view, 0, each, &tune).unwrap();
@@ -183,7 +185,7 @@ fn a_view_goes_over_once_and_old_ones_make_room() {
     let plan = Plan::new(2, 64, &[1]);
     let path = TempPath::with(&old_bytes(5000));
     let fleet = plan.launch(&path.0);
-    let tune = Tuning::default();
+    let tune = AccessTuning::default();
     let view = |i: u64| tiled(i * 7, &[(0, 3)], 9);
     let check = |i: u64| {
         let (got, bytes) = read(&fleet.shippers[0], &view(i), 5, 30, &tune).unwrap();
@@ -211,7 +213,7 @@ fn agents_prefetch_irregular_reads_until_told_otherwise() {
         fn is_in_memory(&self, _: i32, _: u64) -> bool {
             false
         }
-        fn advise(&self, _: i32, _: Advice, _: u64, _: u64) -> Result<(), Errno> {
+        fn advise(&self, _: i32, _: AccessAdvice, _: u64, _: u64) -> Result<(), Errno> {
             self.0.fetch_add(1, Relaxed);
             Ok(())
         }
@@ -219,7 +221,7 @@ fn agents_prefetch_irregular_reads_until_told_otherwise() {
     let path = TempPath::with(&old_bytes(3000));
     let plan = Plan::new(2, 64, &[1]);
     let told = Arc::new(Told::default());
-    let how = How { read: true, ..How::default() };
+    let how = PlainOpenOptions { read: true, ..PlainOpenOptions::default() };
     let file = PlainFile::open_with(&path.0, &how, told.clone(), None).unwrap();
     let agents = [None, Some(plan.agent(1, Arc::new(file)).unwrap())];
     let shipper = plan.shipper(0, Arc::new(open(&path.0)), exchanged(&agents));

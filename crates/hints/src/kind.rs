@@ -7,23 +7,14 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
+use pario_types::Toggle;
+
 /// The longest text a hint may hold: MPICH's limit on an info value, less its closing zero byte.
 const LONGEST_TEXT: usize = 1023;
 /// The longest list of numbers or words; more dimensions than this no array has.
 const LONGEST_LIST: usize = 64;
 /// MPI counts ranks in a C `int`.
 const HIGHEST_RANK: u64 = i32::MAX as u64;
-
-/// Three ways to treat an optimisation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Toggle {
-    /// Always do it.
-    Enable,
-    /// Never do it.
-    Disable,
-    /// Do it where it pays.
-    Automatic,
-}
 
 /// A hint's value, typed.
 #[derive(Clone, Debug, PartialEq, Eq)]

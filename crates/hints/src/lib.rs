@@ -21,7 +21,8 @@ mod table;
 mod typed;
 
 pub use doc::{markdown, wrap};
-pub use kind::{Form, Kind, Toggle, Value};
+pub use kind::{Form, Kind, Value};
+pub use pario_types::Toggle;
 pub use set::{Hints, Ignored, Outcome, Refusal, Source};
 pub use sources::{
     BadLine, Complaint, Fault, HintFile, HintLine, SYSTEM_HINT_FILE, VARIABLES, hint_file, load,

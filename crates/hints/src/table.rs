@@ -5,7 +5,9 @@
 //! An entry says honestly what the hint does today: `Active` ones change what Pario does; `Accepted` ones
 //! are checked, kept and returned, and their text says what they are kept for.
 
-use crate::kind::{Form, Kind, Toggle, Value};
+use pario_types::Toggle;
+
+use crate::kind::{Form, Kind, Value};
 use std::borrow::Cow;
 
 /// Whose vocabulary a hint belongs to.

@@ -3,7 +3,9 @@
 //! Where several hints speak of one thing, the getter says what they come to, so that no room has to know
 //! more than one: [`Hints::cb_read`] and [`Hints::fd_partition_read`] do.
 
-use crate::kind::{Toggle, Value};
+use pario_types::Toggle;
+
+use crate::kind::Value;
 use crate::set::Hints;
 use crate::table::Id;
 use std::ops::Range;

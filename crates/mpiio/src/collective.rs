@@ -9,12 +9,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use pario_mpi_host::{Message, Pending, TypeHandle};
-use pario_posix::{OwnedRange, Tuning};
+use pario_posix::OwnedRangeGuard;
 use pario_trace::{Choice, counters};
 use pario_two_phase::{
     self as two_phase, AccessMachine, AccessStep, AccessSummary, CallKind, CollectiveIo, CollectiveOutcome,
     CollectivePlan, CostHistory, NodeMessages, RankState, TransferStrategy,
 };
+use pario_types::AccessTuning;
 use pario_types::ErrorKind;
 use pario_view::View;
 
@@ -62,7 +63,7 @@ impl NodeMessages for RankContext {
 
 impl CollectiveIo for RankContext {
     /// `None` if the file system has no locks, or if no other process can have the file open.
-    type Guard = Option<OwnedRange>;
+    type Guard = Option<OwnedRangeGuard>;
 
     fn kind(error: &Error) -> ErrorKind {
         error.kind()
@@ -82,7 +83,7 @@ impl CollectiveIo for RankContext {
         self.file.storage()?.is_hole(range)
     }
 
-    fn try_lock(&mut self, range: Range<u64>) -> Result<Option<Option<OwnedRange>>> {
+    fn try_lock(&mut self, range: Range<u64>) -> Result<Option<Option<OwnedRangeGuard>>> {
         if self.file.tuning().sole {
             return Ok(Some(None));
         }
@@ -143,7 +144,7 @@ impl CollectiveAccess {
                 // Disabling data sieving also disables windows with holes. Partitions have none either: servers merge
                 // small pieces themselves, and a read-modify-write would need a lock that one rank waits for while
                 // other ranks wait for that rank. An aggregator that owns its windows does not read before it writes.
-                let no_sieving = file.tuning().sieve_write == pario_posix::Toggle::Disable;
+                let no_sieving = file.tuning().sieve_write == pario_types::Toggle::Disable;
                 let apart = synchronism == Synchronism::Nonblocking && !file.group.is_on_one_node();
                 let no_holes = !context.owned && (no_sieving || servers || apart);
                 let summary = AccessSummary { no_holes, ..summary };
@@ -188,7 +189,7 @@ impl CollectiveAccess {
     /// Notes that aggregators may do read-modify-write, which all writers of the file must take into account.
     fn note_read_modify_write(&self) {
         if matches!(self.machine.plan, Some(CollectivePlan::TwoPhase { covered: false, .. })) {
-            self.context.file.retune(|now| Tuning { peers_sieve: true, ..now });
+            self.context.file.retune(|now| AccessTuning { peers_sieve: true, ..now });
         }
     }
 

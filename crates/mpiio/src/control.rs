@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pario_mpi_host::TypeHandle;
-use pario_posix::Tuning;
+use pario_types::AccessTuning;
 use pario_types::{ErrorKind, Offset};
 
 use crate::datarep::Datarep;
@@ -92,7 +92,7 @@ impl File {
         host.release_type(old.filetype)?;
         self.change_hints(|hints| apply_info(hints, &info, self.group.rank == 0));
         self.apply_prefetch_info(&info);
-        self.retune(|now| Tuning { peers_sieve: most[0] > 0, ..now });
+        self.retune(|now| AccessTuning { peers_sieve: most[0] > 0, ..now });
         if most[2] > 0 {
             self.restart_shipping()?;
         }
@@ -301,7 +301,7 @@ impl File {
     pub fn set_atomicity(&self, on: bool) -> Result<()> {
         let same = [MustMatch(u64::from(on), "the flag of MPI_File_set_atomicity differs between ranks")];
         self.group.agree_on(Ok(()), &same, &mut [])?;
-        self.retune(|now| Tuning { atomic: on, ..now });
+        self.retune(|now| AccessTuning { atomic: on, ..now });
         // Agents that have the whole file locked would be in the way of the locks of atomic mode.
         let differs = self.hints(|hints| self.shipping_changes(hints));
         if differs { self.restart_shipping() } else { Ok(()) }

@@ -5,7 +5,7 @@
 
 use pario_buffer::convert::{TypedStream, decode, encode};
 use pario_buffer::{UserBuffer, lend};
-use pario_posix::Tuning;
+use pario_types::AccessTuning;
 use pario_types::{ErrorKind, Pos};
 use pario_view::View;
 
@@ -25,7 +25,7 @@ pub(crate) fn scratch(len: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn chunk(len: u64, tuning: &Tuning) -> Result<Vec<u8>> {
+fn chunk(len: u64, tuning: &AccessTuning) -> Result<Vec<u8>> {
     scratch(if tuning.atomic { len } else { len.min(CHUNK) })
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn write_external(
     at: Pos,
     len: u64,
     buffer: &UserBuffer,
-    tuning: &Tuning,
+    tuning: &AccessTuning,
 ) -> Result<u64> {
     let mut chunk = chunk(len, tuning)?;
     let mut values = TypedStream::new(buffer);
@@ -62,7 +62,7 @@ pub(crate) fn read_external(
     at: Pos,
     len: u64,
     buffer: &UserBuffer,
-    tuning: &Tuning,
+    tuning: &AccessTuning,
 ) -> Result<u64> {
     let mut chunk = chunk(len, tuning)?;
     let mut values = TypedStream::new(buffer);

@@ -7,15 +7,18 @@
 
 use std::sync::Arc;
 
-use pario_data_shipping::{Address, Agent, Limits, Map, Service, Shipper, Team, ip_of_this_node};
-use pario_posix::{PrefetchLimits, Tuning, node};
+use pario_data_shipping::{
+    Agent, AgentAddress, AgentConfig, BlockMap, Shipper, ShippingGroup, ShippingLimits, ip_of_this_node,
+};
 use pario_trace::Choice;
+use pario_types::{AccessTuning, PrefetchLimits};
 use pario_types::{ErrorKind, digest};
 
 use crate::env::env;
 use crate::error::{Error, Result};
 use crate::file::File;
 use crate::file_group::MustMatch;
+use crate::node::{node_key, random_id};
 use crate::settings::{agents, prefetch, shipping_unit, uses_data_shipping};
 use crate::tracing;
 
@@ -90,30 +93,30 @@ impl File {
         self.group.agree(stopped)?;
         let Some(terms) = terms else { return Ok(()) };
         let [high, low] = self.group.root_bcast(|| {
-            let secret = node::random_id()
-                .map_err(|_| Error::Usage(ErrorKind::Intern, "/dev/urandom cannot be read"))?;
+            let secret = random_id()
+                .map_err(|_| Error::Usage(ErrorKind::Intern, "the system has no random numbers"))?;
             Ok([(secret >> 64) as u64, secret as u64])
         })?;
         let secret = u128::from(high) << 64 | u128::from(low);
         let started = self.start_agent(&terms, secret);
         let address = match &started {
-            Ok(agent) => Address::encode(agent.as_ref().map(Agent::address).as_ref()),
-            Err(_) => Address::encode(None),
+            Ok(agent) => AgentAddress::encode(agent.as_ref().map(Agent::address).as_ref()),
+            Err(_) => AgentAddress::encode(None),
         };
         let addresses = self.group.allgather_array(&address)?;
         let agent = self.group.agree(started)?;
-        let team = Team {
-            map: Map::new(terms.unit, terms.agents.clone())?,
-            addresses: addresses.iter().map(Address::decode).collect(),
+        let team = ShippingGroup {
+            map: BlockMap::new(terms.unit, terms.agents.clone())?,
+            addresses: addresses.iter().map(AgentAddress::decode).collect(),
             rank: self.group.rank,
             node: env().node_key(),
             secret,
             partitioned: terms.partitioned,
-            limits: Limits::default(),
+            limits: ShippingLimits::default(),
         };
         let shipper = Shipper::new(team, self.storage()?.backing())?;
         if terms.partitioned {
-            self.retune(|now| Tuning { sole: true, ..now });
+            self.retune(|now| AccessTuning { sole: true, ..now });
         }
         *self.shipping.lock() =
             Some(Arc::new(ShippingSession { choice: terms.choice(), terms, shipper, agent }));
@@ -130,25 +133,26 @@ impl File {
             Some(ip_of_this_node().ok_or(Error::Usage(ErrorKind::Io, NO_ADDRESS))?)
         };
         let (tuning, prefetch) = self.agent_tuning();
-        let service = Service {
+        let service = AgentConfig {
             file: self.storage()?.backing(),
-            map: Map::new(terms.unit, terms.agents.clone())?,
+            map: BlockMap::new(terms.unit, terms.agents.clone())?,
             rank: self.group.rank,
+            node: node_key(),
             secret,
             tuning,
             prefetch,
             partitioned: terms.partitioned,
             tcp,
-            limits: Limits::default(),
+            limits: ShippingLimits::default(),
             report: tracing::of_agent(&self.path),
         };
         Ok(Some(Agent::start(service)?))
     }
 
     /// The tuning of this rank's agent.
-    fn agent_tuning(&self) -> (Tuning, PrefetchLimits) {
+    fn agent_tuning(&self) -> (AccessTuning, PrefetchLimits) {
         let prefetch = self.hints(|hints| prefetch(hints, &self.facts()));
-        (Tuning { peers_sieve: true, ..self.tuning() }, prefetch)
+        (AccessTuning { peers_sieve: true, ..self.tuning() }, prefetch)
     }
 
     /// Applies the hints in force to this rank's agent.
@@ -175,7 +179,7 @@ impl File {
     pub(crate) fn stop_shipping(&self) -> Result<()> {
         let Some(shipping_session) = self.shipping.lock().take() else { return Ok(()) };
         if shipping_session.terms.partitioned {
-            self.retune(|now| Tuning { sole: false, ..now });
+            self.retune(|now| AccessTuning { sole: false, ..now });
         }
         let counts = shipping_session.shipper.counts();
         self.stats.messages.add(counts.messages);

@@ -102,9 +102,7 @@ impl Datarep {
 
     /// A number by which ranks compare representations: FNV-1a of the name.
     pub(crate) fn fingerprint(&self) -> u64 {
-        let name = self.name().as_bytes();
-        name.iter()
-            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+        pario_types::fnv1a(self.name().bytes())
     }
 }
 

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::{Once, OnceLock};
 
 use pario_hints::{Complaint, Hints};
-use pario_posix::{FileSystem, FsKind, Striping, node};
+use pario_posix::{FileSystem, FsKind, FsStriping};
+
+use crate::node;
 use pario_trace::{Setup, StatsTo};
 
 use crate::launcher;
@@ -162,7 +164,7 @@ fn parse_pretended_fs(text: &str) -> Option<FileSystem> {
             _ => return None,
         }
     }
-    Some(FileSystem::pretend(kind, 4096, Some(Striping { unit, count })))
+    Some(FileSystem::pretend(kind, 4096, Some(FsStriping { unit, count })))
 }
 
 /// One line to the user.

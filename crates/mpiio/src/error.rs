@@ -32,7 +32,7 @@ pub enum Error {
     UserFunction(i32),
     /// The shared file pointer cannot be accessed.
     #[error(transparent)]
-    Counter(#[from] pario_posix::CounterError),
+    Counter(#[from] crate::shared_counter::CounterError),
     /// Data shipping failed.
     #[error(transparent)]
     Shipping(#[from] pario_data_shipping::Error),

@@ -10,9 +10,12 @@ use std::sync::{Arc, OnceLock};
 
 use pario_hints::Hints;
 use pario_mpi_host::{Host, TypeHandle};
-use pario_posix::{How, SharedCounter, Tuning};
+use pario_posix::PlainOpenOptions;
+
+use crate::shared_counter::SharedCounter;
 use pario_trace::{FileId, FileStats};
 use pario_two_phase::CostHistory;
+use pario_types::AccessTuning;
 use pario_types::ErrorKind;
 
 use crate::access::{Direction, Positioning};
@@ -43,7 +46,7 @@ pub struct File {
     pub(crate) shared: SharedCounter,
     hints: RwLock<Hints>,
     /// What steers an access now: made of hints, view and atomic mode whenever one of them changes.
-    tuning: RwLock<Tuning>,
+    tuning: RwLock<AccessTuning>,
     facts: StorageFacts,
     collective: RwLock<Arc<CollectiveSettings>>,
     /// What collective accesses have cost.
@@ -92,7 +95,8 @@ impl File {
         let byte = parts.group.host.byte();
         let sole = parts.group.size == 1 && parts.amode.unique_open;
         let stagger = (parts.group.rank, parts.group.size);
-        let tuning = Tuning { atomic: false, sole, peers_sieve: false, stagger, ..by_hints(&parts.hints) };
+        let tuning =
+            AccessTuning { atomic: false, sole, peers_sieve: false, stagger, ..by_hints(&parts.hints) };
         File {
             facts: parts.facts,
             collective: RwLock::new(parts.collective),
@@ -198,11 +202,11 @@ impl File {
     pub(crate) fn change_hints(&self, f: impl FnOnce(&mut Hints)) {
         let mut hints = self.hints.write();
         f(&mut hints);
-        let Tuning { read_buffer, write_buffer, sieve_read, sieve_write, .. } = by_hints(&hints);
+        let AccessTuning { read_buffer, write_buffer, sieve_read, sieve_write, .. } = by_hints(&hints);
         let collective = Arc::new(CollectiveSettings::new(&hints, &self.facts, &self.group));
         *self.collective.write() = collective;
         drop(hints);
-        self.retune(|now| Tuning { read_buffer, write_buffer, sieve_read, sieve_write, ..now });
+        self.retune(|now| AccessTuning { read_buffer, write_buffer, sieve_read, sieve_write, ..now });
         self.retune_agent();
     }
 
@@ -212,11 +216,11 @@ impl File {
     }
 
     /// The typed values that steer an access now.
-    pub(crate) fn tuning(&self) -> Tuning {
+    pub(crate) fn tuning(&self) -> AccessTuning {
         *self.tuning.read()
     }
 
-    pub(crate) fn retune(&self, f: impl FnOnce(Tuning) -> Tuning) {
+    pub(crate) fn retune(&self, f: impl FnOnce(AccessTuning) -> AccessTuning) {
         let mut tuning = self.tuning.write();
         *tuning = f(*tuning);
     }
@@ -307,21 +311,13 @@ impl File {
 const BEYOND: Error = Error::Usage(ErrorKind::Arg, "the file pointer would lie beyond the largest file");
 
 /// What the hints warn; the rest is the default.
-fn by_hints(hints: &Hints) -> Tuning {
-    Tuning {
+fn by_hints(hints: &Hints) -> AccessTuning {
+    AccessTuning {
         read_buffer: hints.ind_rd_buffer_size() as usize,
         write_buffer: hints.ind_wr_buffer_size() as usize,
-        sieve_read: toggle(hints.ds_read()),
-        sieve_write: toggle(hints.ds_write()),
-        ..Tuning::default()
-    }
-}
-
-fn toggle(hint: pario_hints::Toggle) -> pario_posix::Toggle {
-    match hint {
-        pario_hints::Toggle::Enable => pario_posix::Toggle::Enable,
-        pario_hints::Toggle::Disable => pario_posix::Toggle::Disable,
-        pario_hints::Toggle::Automatic => pario_posix::Toggle::Auto,
+        sieve_read: hints.ds_read(),
+        sieve_write: hints.ds_write(),
+        ..AccessTuning::default()
     }
 }
 
@@ -329,7 +325,7 @@ fn toggle(hint: pario_hints::Toggle) -> pario_posix::Toggle {
 /// that are not aggregators.
 pub(crate) struct LazyStorage {
     name: FileName,
-    how: How,
+    how: PlainOpenOptions,
     cache: Option<Arc<ClientCache>>,
     start: u32,
     storage: OnceLock<Storage>,
@@ -338,7 +334,7 @@ pub(crate) struct LazyStorage {
 impl LazyStorage {
     pub fn new(
         name: FileName,
-        how: How,
+        how: PlainOpenOptions,
         start: u32,
         storage: Option<Storage>,
         cache: Option<Arc<ClientCache>>,

@@ -14,8 +14,6 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, OnceLock, Weak};
 
 use pario_mpi_host::{Comm, Host, Message, OwnedComm, Reduce};
-use pario_posix::counter::Word;
-use pario_posix::node;
 use pario_two_phase::{
     Allgather, CoverageHash, NodeMap, NodeMessages, NodeSegment, RankState, SegmentShape, WORDS_PER_RANK,
 };
@@ -27,6 +25,8 @@ use crate::env::env;
 use crate::error::{Error, Result};
 use crate::in_flight::{InFlight, InFlightGuard};
 use crate::io_thread::IoThread;
+use crate::node;
+use crate::shared_counter::SharedWord;
 use crate::wait::RankWait;
 
 /// The ranks of one open file.
@@ -217,7 +217,7 @@ impl FileGroup {
     }
 
     /// A word that the ranks of a node share.
-    pub fn shared_word(&self) -> Arc<dyn Word> {
+    pub fn shared_word(&self) -> Arc<dyn SharedWord> {
         Arc::new(SegmentWord(self.node.clone()))
     }
 
@@ -466,8 +466,8 @@ impl RankIdentity {
     fn gather(comm: Comm) -> Result<Vec<RankIdentity>> {
         let name = env().host_name();
         let mut mine = Vec::with_capacity(24 + NAME);
-        let random =
-            node::random_id().map_err(|_| Error::Usage(ErrorKind::Intern, "/dev/urandom cannot be read"))?;
+        let random = node::random_id()
+            .map_err(|_| Error::Usage(ErrorKind::Intern, "the system has no random numbers"))?;
         for word in [env().node_key(), u64::from(std::process::id()), random as u64] {
             mine.extend_from_slice(&word.to_ne_bytes());
         }
@@ -537,7 +537,7 @@ fn table_made_by(
 /// The spare word of a table.
 struct SegmentWord(Arc<NodeSegment>);
 
-impl Word for SegmentWord {
+impl SharedWord for SegmentWord {
     fn word(&self) -> &std::sync::atomic::AtomicU64 {
         self.0.user_word()
     }

@@ -6,8 +6,10 @@ use std::sync::atomic::Ordering;
 
 use pario_hints::{Hints, Outcome, Source, Toggle};
 use pario_mpi_host::{Comm, Host};
-use pario_posix::counter::Place;
-use pario_posix::{How, SharedCounter, StripingRequest, node};
+use pario_posix::{PlainOpenOptions, StripingRequest};
+
+use crate::node;
+use crate::shared_counter::{CounterLocation, SharedCounter};
 use pario_trace::{FileReport, StatsTo, counters};
 use pario_types::{ErrorKind, ServerId};
 
@@ -96,7 +98,7 @@ fn open_with(group: &Arc<FileGroup>, request: OpenRequest) -> Result<(Parts, boo
     }
     hints.seal();
 
-    let how = How {
+    let how = PlainOpenOptions {
         read: amode.read,
         write: amode.write,
         create: false,
@@ -117,7 +119,8 @@ fn open_with(group: &Arc<FileGroup>, request: OpenRequest) -> Result<(Parts, boo
     let (mut first, mut pointer) = (None, None);
     let words = group.root_bcast(|| {
         let (striping, word) = (striping(&hints), group.shared_word());
-        let how = How { create: amode.create, exclusive: amode.exclusive, striping, ..how.clone() };
+        let how =
+            PlainOpenOptions { create: amode.create, exclusive: amode.exclusive, striping, ..how.clone() };
         let table = homes.as_ref().and_then(|homes| homes.table(&name));
         let storage = Storage::open(&name, &how, begin, table)?;
         let refusal = storage.plain().and_then(|plain| plain.striping_outcome().complaint());
@@ -220,11 +223,11 @@ fn open_with(group: &Arc<FileGroup>, request: OpenRequest) -> Result<(Parts, boo
         storage
     });
     let place = match group.size {
-        1 => Place::own(),
-        _ if group.is_on_one_node() => Place::Memory(group.shared_word()),
+        1 => CounterLocation::private(),
+        _ if group.is_on_one_node() => CounterLocation::Memory(group.shared_word()),
         _ => match pointer {
-            Some(pointer) => Place::Kept(Box::new(pointer)),
-            None => Place::beside(&path, id),
+            Some(pointer) => CounterLocation::Server(Box::new(pointer)),
+            None => CounterLocation::file_beside(&path, id),
         },
     };
     let parts = Parts {
@@ -242,7 +245,7 @@ fn open_with(group: &Arc<FileGroup>, request: OpenRequest) -> Result<(Parts, boo
     Ok((parts, ship > 0))
 }
 
-const NO_RANDOM: Error = Error::Usage(ErrorKind::Intern, "/dev/urandom cannot be read");
+const NO_RANDOM: Error = Error::Usage(ErrorKind::Intern, "the system has no random numbers");
 pub(crate) const HINTS_DIFFER: &str = "hints that must be the same on all ranks differ";
 
 /// How a new file shall be striped, if the hints warn anything about it.
@@ -279,9 +282,7 @@ pub(crate) fn common_digest(hints: &Hints) -> u64 {
 
 /// FNV-1a: the same in every process.
 fn digest(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    pario_types::fnv1a(bytes.iter().copied())
 }
 
 /// Takes the hints of an info object; a refusal is told once, by rank 0.

@@ -5,9 +5,10 @@ use std::ops::Range;
 
 use pario_buffer::UserBuffer;
 use pario_client as client;
-use pario_data_shipping::{Backing, Fault, Hold};
-use pario_posix::{Foresight, PrefetchLimits, Tuning, read_guided};
+use pario_data_shipping::{Backing, BackingError, WholeFileLock};
+use pario_posix::{Foresight, read_guided};
 use pario_types::Pos;
+use pario_types::{AccessTuning, PrefetchLimits};
 use pario_view::View;
 
 use crate::error::Error;
@@ -19,8 +20,8 @@ pub(crate) struct PartitionBacking(pub client::File);
 /// The range of all bytes that a file can have.
 const ALL: Range<u64> = 0..i64::MAX as u64;
 
-fn to_fault<T>(outcome: Result<T, Error>) -> Result<T, Fault> {
-    outcome.map_err(|error: Error| Fault {
+fn to_fault<T>(outcome: Result<T, Error>) -> Result<T, BackingError> {
+    outcome.map_err(|error: Error| BackingError {
         kind: error.kind(),
         errno: Some(error.errno()).filter(|errno| *errno != 0),
         at: None,
@@ -36,8 +37,8 @@ impl Backing for PartitionBacking {
         buf: &UserBuffer,
         buf_at: u64,
         len: u64,
-        tune: &Tuning,
-    ) -> Result<u64, Fault> {
+        tune: &AccessTuning,
+    ) -> Result<u64, BackingError> {
         let access = || Ok(self.0.read_through(view, at, buf, buf_at, len)?);
         to_fault(with_atomic_lock(&self.0, view, at, len, false, tune, access))
     }
@@ -49,8 +50,8 @@ impl Backing for PartitionBacking {
         buf: &UserBuffer,
         buf_at: u64,
         len: u64,
-        tune: &Tuning,
-    ) -> Result<u64, Fault> {
+        tune: &AccessTuning,
+    ) -> Result<u64, BackingError> {
         let access = || Ok(self.0.write_through(view, at, buf, buf_at, len).map(|()| len)?);
         to_fault(with_atomic_lock(&self.0, view, at, len, true, tune, access))
     }
@@ -60,9 +61,9 @@ impl Backing for PartitionBacking {
         view: &View,
         parts: &[Range<Pos>],
         buf: &UserBuffer,
-        tune: &Tuning,
+        tune: &AccessTuning,
         prefetch: PrefetchLimits,
-    ) -> Result<u64, Fault> {
+    ) -> Result<u64, BackingError> {
         read_guided(
             &mut PrefetchingReader { file: self, tune, asked: VecDeque::new() },
             view,
@@ -73,17 +74,17 @@ impl Backing for PartitionBacking {
         )
     }
 
-    fn hold(&self) -> Result<Option<Box<dyn Hold>>, Fault> {
+    fn lock_whole_file(&self) -> Result<Option<Box<dyn WholeFileLock>>, BackingError> {
         let lock = to_fault(self.0.try_lock(ALL, false).map_err(Error::from))?;
-        Ok(lock.map(|lock| -> Box<dyn Hold> { Box::new(WholeFileLock(lock)) }))
+        Ok(lock.map(|lock| -> Box<dyn WholeFileLock> { Box::new(PartitionFileLock(lock)) }))
     }
 }
 
 /// The lock of file-partitioning mode, at the file's first server.
-struct WholeFileLock(client::Lock);
+struct PartitionFileLock(client::Lock);
 
-impl Hold for WholeFileLock {
-    fn release(self: Box<Self>) -> Result<(), Fault> {
+impl WholeFileLock for PartitionFileLock {
+    fn release(self: Box<Self>) -> Result<(), BackingError> {
         to_fault(self.0.unlock().map_err(Error::from))
     }
 }
@@ -91,16 +92,23 @@ impl Hold for WholeFileLock {
 /// A reader that prefetches. A failed prefetch is ignored: the read that follows reports the error.
 struct PrefetchingReader<'a> {
     file: &'a PartitionBacking,
-    tune: &'a Tuning,
+    tune: &'a AccessTuning,
     /// For each prefetched range, in order: whether the servers were asked for it. Ranges that are cached already are
     /// not.
     asked: VecDeque<bool>,
 }
 
 impl Foresight for PrefetchingReader<'_> {
-    type Error = Fault;
+    type Error = BackingError;
 
-    fn read(&mut self, view: &View, at: Pos, buf: &UserBuffer, buf_at: u64, len: u64) -> Result<u64, Fault> {
+    fn read(
+        &mut self,
+        view: &View,
+        at: Pos,
+        buf: &UserBuffer,
+        buf_at: u64,
+        len: u64,
+    ) -> Result<u64, BackingError> {
         self.file.read(view, at, buf, buf_at, len, self.tune)
     }
 

@@ -91,7 +91,7 @@ impl File {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pario_posix::{Advice, Errno, How, Syscalls};
+    use pario_posix::{AccessAdvice, Errno, PlainOpenOptions, Syscalls};
     use std::sync::Arc;
 
     /// A system whose memory holds what lies below 1000, and which notes what it is told.
@@ -103,8 +103,8 @@ mod tests {
             at < 1000
         }
 
-        fn advise(&self, _: i32, advice: Advice, at: u64, len: u64) -> Result<(), Errno> {
-            self.0.lock().push((advice == Advice::Soon, at, len));
+        fn advise(&self, _: i32, advice: AccessAdvice, at: u64, len: u64) -> Result<(), Errno> {
+            self.0.lock().push((advice == AccessAdvice::WillNeed, at, len));
             Ok(())
         }
     }
@@ -114,7 +114,12 @@ mod tests {
         let path = std::env::temp_dir().join(format!("pario-ranges-{}", std::process::id()));
         std::fs::write(&path, [0; 10]).unwrap();
         let told = Arc::new(Told::default());
-        let file = PlainFile::open_with(&path, &How { read: true, ..How::default() }, told.clone(), None);
+        let file = PlainFile::open_with(
+            &path,
+            &PlainOpenOptions { read: true, ..PlainOpenOptions::default() },
+            told.clone(),
+            None,
+        );
         std::fs::remove_file(&path).unwrap();
         let (file, ready) = (file.unwrap(), PrefetchedRanges::default());
         assert_eq!(ready.prefetch(&file, &[0..10, 2000..2010, 5000..5000 + MAX_BYTES, 7..8]), 2);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use pario_domain::{ConfigList, Method, Protocol, Wanted, auto, choose};
 use pario_hints::{Hints, Source, Toggle};
 use pario_layout::Layout;
-use pario_posix::{FsKind, PrefetchLimits};
+use pario_posix::FsKind;
 use pario_two_phase::{CostEstimate, CostPrior, TransferStrategy, TwoPhaseSettings};
+use pario_types::PrefetchLimits;
 
 use crate::file_group::FileGroup;
 use crate::storage::Storage;

@@ -6,13 +6,14 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use crate::shared_counter::{CounterServer, CounterUpdate};
 use pario_buffer::UserBuffer;
 use pario_client as client;
 use pario_data_shipping::Backing;
 use pario_layout::Table;
-use pario_posix::counter::{Change, Keeper};
-use pario_posix::{How, Linux, OwnedRange, PlainFile, Tuning};
+use pario_posix::{Linux, OwnedRangeGuard, PlainFile, PlainOpenOptions};
 use pario_trace::FileStats;
+use pario_types::AccessTuning;
 use pario_types::{ErrorKind, Offset, Pos, ServerId};
 use pario_view::View;
 
@@ -53,7 +54,12 @@ pub(crate) struct PartitionFile {
 impl Storage {
     /// Opens a file. `start` selects the server (modulo their number) with which accesses begin. A new file on a
     /// partition is placed by `table`. A test can make plain files appear to be on another file system.
-    pub fn open(name: &FileName, how: &How, start: u32, table: Option<Table>) -> Result<Storage> {
+    pub fn open(
+        name: &FileName,
+        how: &PlainOpenOptions,
+        start: u32,
+        table: Option<Table>,
+    ) -> Result<Storage> {
         match name {
             FileName::Plain(path) => Ok(Storage::Plain(Arc::new(open_plain(path, how)?))),
             FileName::Partition { partition, path } => {
@@ -217,7 +223,14 @@ impl Storage {
     }
 
     /// Reads bytes of a view into the program's memory. Returns the number of bytes before the end of the file.
-    pub fn read(&self, view: &View, at: Pos, buffer: &UserBuffer, len: u64, tuning: &Tuning) -> Result<u64> {
+    pub fn read(
+        &self,
+        view: &View,
+        at: Pos,
+        buffer: &UserBuffer,
+        len: u64,
+        tuning: &AccessTuning,
+    ) -> Result<u64> {
         match self {
             Storage::Plain(plain) => Ok(plain.read(view, at, buffer, 0, len, tuning)?),
             Storage::Partition(on) => {
@@ -230,7 +243,14 @@ impl Storage {
     }
 
     /// Writes bytes of the program's memory to a view.
-    pub fn write(&self, view: &View, at: Pos, buffer: &UserBuffer, len: u64, tuning: &Tuning) -> Result<u64> {
+    pub fn write(
+        &self,
+        view: &View,
+        at: Pos,
+        buffer: &UserBuffer,
+        len: u64,
+        tuning: &AccessTuning,
+    ) -> Result<u64> {
         match self {
             Storage::Plain(plain) => Ok(plain.write(view, at, buffer, 0, len, tuning)?),
             Storage::Partition(on) => with_atomic_lock(&on.file, view, at, len, true, tuning, || {
@@ -269,7 +289,7 @@ impl Storage {
         parts: &[(u64, &[u8])],
         locked: bool,
         owned: bool,
-        tuning: &Tuning,
+        tuning: &AccessTuning,
     ) -> Result<()> {
         match self {
             Storage::Plain(plain) => parts.iter().try_for_each(|(at, from)| {
@@ -295,7 +315,7 @@ impl Storage {
 
     /// Locks a range for a read-modify-write. The result is `Some(None)` if the file system has no locks, and on a
     /// partition, where collective accesses do no read-modify-write.
-    pub fn try_lock(&self, range: Range<u64>) -> Result<Option<Option<OwnedRange>>> {
+    pub fn try_lock(&self, range: Range<u64>) -> Result<Option<Option<OwnedRangeGuard>>> {
         let Storage::Plain(plain) = self else { return Ok(Some(None)) };
         match plain.try_lock_owned(Offset(range.start)..Offset(range.end), true) {
             Ok(guard) => Ok(guard.map(Some)),
@@ -375,11 +395,11 @@ impl ServerSharedPointer {
     }
 }
 
-impl Keeper for ServerSharedPointer {
-    fn change(&self, change: Change) -> std::result::Result<u64, (ErrorKind, String)> {
-        let changed = match change {
-            Change::Add(n) => self.counter.add(n),
-            Change::Set(value) => self.counter.set(value),
+impl CounterServer for ServerSharedPointer {
+    fn update(&self, update: CounterUpdate) -> std::result::Result<u64, (ErrorKind, String)> {
+        let changed = match update {
+            CounterUpdate::Add(n) => self.counter.add(n),
+            CounterUpdate::Set(value) => self.counter.set(value),
         };
         changed.map_err(|e| (e.kind(), e.to_string()))
     }
@@ -402,7 +422,7 @@ pub(crate) fn with_atomic_lock(
     at: Pos,
     len: u64,
     exclusive: bool,
-    tuning: &Tuning,
+    tuning: &AccessTuning,
     access: impl FnOnce() -> Result<u64>,
 ) -> Result<u64> {
     match view.bounds(at, len).filter(|_| tuning.atomic && len > 0) {
@@ -423,7 +443,7 @@ fn umask() -> u32 {
     mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)
 }
 
-fn open_plain(path: &Path, how: &How) -> Result<PlainFile> {
+fn open_plain(path: &Path, how: &PlainOpenOptions) -> Result<PlainFile> {
     Ok(match env().pretend {
         Some(fs) => PlainFile::open_with(path, how, Arc::new(Linux), Some(fs))?,
         None => PlainFile::open(path, how)?,
@@ -436,7 +456,7 @@ static PROGRAM: OnceLock<u64> = OnceLock::new();
 
 /// This rank's program number; rank 0 announces it to the other ranks.
 pub(crate) fn program_number() -> u64 {
-    let fresh = || pario_posix::node::random_id().map_or(std::process::id().into(), |id| id as u64);
+    let fresh = || crate::node::random_id().map_or(std::process::id().into(), |id| id as u64);
     *PROGRAM.get_or_init(|| env().program.unwrap_or_else(fresh))
 }
 

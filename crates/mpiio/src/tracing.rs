@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use pario_data_shipping::{Report, Served};
+use pario_data_shipping::{RequestObserver, ServedRequest};
 use pario_mpi_host::host;
 use pario_trace::{Actor, Call, FileId, InView, Mode, Moment, Op, PatternId, Record, Recorder};
 use pario_two_phase::AccessRequest as Task;
@@ -36,10 +36,10 @@ fn start(actor: Actor) -> Option<Recorder> {
 }
 
 /// What records the requests that this task's agent serves on a file, if the user asked for it.
-pub(crate) fn of_agent(path: &Path) -> Option<Report> {
+pub(crate) fn of_agent(path: &Path) -> Option<RequestObserver> {
     let recorder = OF_AGENTS.get_or_init(|| start(Actor::Agent)).as_ref()?;
     let file = FileId::new(path);
-    Some(Arc::new(move |served: &Served<'_>| {
+    Some(Arc::new(move |served: &ServedRequest<'_>| {
         let failure = served.moved.as_ref().err();
         let offset = failure.and_then(|fault| fault.at).unwrap_or(served.range.start).0;
         let call = Call::from(if served.write { Op::Write } else { Op::Read });

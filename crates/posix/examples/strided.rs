@@ -6,7 +6,8 @@
 //! "new" writes begin with an empty file, "old" ones and reads with a full one in the page cache.
 
 use pario_buffer::UserBuffer;
-use pario_posix::{How, PlainFile, Toggle, Tuning};
+use pario_posix::{PlainFile, PlainOpenOptions};
+use pario_types::{AccessTuning, Toggle};
 use pario_types::{Offset, Pos};
 use pario_view::{Datatype, Pattern, Shape, View};
 use std::io::{Read, Write};
@@ -111,12 +112,15 @@ fn rank(args: &[String]) {
     let toggle = match args[2].as_str() {
         "disable" => Toggle::Disable,
         "enable" => Toggle::Enable,
-        _ => Toggle::Auto,
+        _ => Toggle::Automatic,
     };
     let stagger = (rank as u32, ranks as u32);
-    let tune = Tuning { sieve_read: toggle, sieve_write: toggle, stagger, ..Tuning::default() };
-    let file =
-        PlainFile::open(Path::new(&args[0]), &How { write: true, ..How::default() }).expect("the file");
+    let tune = AccessTuning { sieve_read: toggle, sieve_write: toggle, stagger, ..AccessTuning::default() };
+    let file = PlainFile::open(
+        Path::new(&args[0]),
+        &PlainOpenOptions { write: true, ..PlainOpenOptions::default() },
+    )
+    .expect("the file");
     let view = View::new(Offset(rank * piece), every(piece, piece * ranks));
     let len = total / ranks / piece * piece;
     let mut memory = vec![rank as u8; len as usize];

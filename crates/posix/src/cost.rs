@@ -1,20 +1,19 @@
-//! What calls and bytes cost on one file system, and the choice that follows.
+//! The cost model of one file system, and the decision between data sieving and single pieces.
 //!
-//! Five prices in nanoseconds: a read call, a read byte, a write call, a written byte, a lock. They start
-//! from measured constants of the file system's class and follow the times of real operations. Locks are
-//! timed by themselves. The rest of a measured time is either mostly calls or mostly bytes, as predicted; only
-//! the prices of that part move, an eighth of the way to what would explain the time. So the price of a call
-//! is learnt where there are many small ones, that of a byte where there are few large ones, and neither
-//! disturbs the other. One outlier (a descheduled process) counts at most fourfold, and a price stays within
-//! 1/16 and 64 times its start.
+//! The model has five prices in nanoseconds: a read call, a read byte, a write call, a written byte and a lock. They
+//! start from measured constants of the file system's class and follow the times of real operations. Locks are timed
+//! separately. The rest of a measured time is predicted to be mostly calls or mostly bytes; only the prices of that part
+//! change, by an eighth of the difference that would explain the time. So many small calls adjust the price of a call,
+//! few large calls adjust the price of a byte, and neither disturbs the other. One outlier (a descheduled process) counts
+//! at most fourfold, and a price stays between 1/16 and 64 times its start.
 //!
-//! The choice is made gap by gap. Two neighbouring pieces are joined into one access if the call that saves
-//! costs more than moving the gap and copying the piece through scratch memory; so dense stretches are
-//! sieved and sparse ones are not, within one request.
+//! The decision is made gap by gap. Two neighbouring pieces are joined into one access if the saved call costs more than
+//! moving the gap and copying the piece through scratch memory. So within one request, dense regions are sieved and
+//! sparse ones are not.
 
 use crate::filesystem::{FileSystem, FsKind};
-use crate::meter::Clock;
-use crate::tuning::Toggle;
+use crate::meter::TimeSource;
+use pario_types::Toggle;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,9 +22,9 @@ use std::time::Duration;
 /// Copying a byte between scratch memory that stays in the processor's cache and the program's memory.
 const COPY_BYTE: f64 = 0.08;
 
-/// Windows of at most this many bytes for reads and for writes.
+/// The largest windows, in bytes, for reads and for writes.
 #[derive(Clone, Copy)]
-struct Windows {
+struct WindowLimits {
     read: usize,
     write: usize,
 }
@@ -34,14 +33,14 @@ struct Windows {
 /// processes, 512 KiB were measured at half the speed of 128 KiB, and 2 MiB at a third. A write waits for the
 /// file's lock inside the kernel, once for each window, so its windows are larger: 384 KiB were measured a
 /// tenth faster than 128 KiB on new files, and as fast on old ones.
-const MEMORY_WINDOWS: Windows = Windows { read: 128 << 10, write: 384 << 10 };
+const MEMORY_WINDOWS: WindowLimits = WindowLimits { read: 128 << 10, write: 384 << 10 };
 
 /// On a local disk's file system a call costs more the larger the pages in its cache are, so windows are
 /// larger: 512 KiB were measured up to half as fast again as 128 KiB.
-const DISK_WINDOWS: Windows = Windows { read: 512 << 10, write: 512 << 10 };
+const DISK_WINDOWS: WindowLimits = WindowLimits { read: 512 << 10, write: 512 << 10 };
 
 /// On a remote file system the caller alone decides.
-const REMOTE_WINDOWS: Windows = Windows { read: usize::MAX, write: usize::MAX };
+const REMOTE_WINDOWS: WindowLimits = WindowLimits { read: usize::MAX, write: usize::MAX };
 
 /// Beyond this a larger window gains nothing anywhere, whatever the caller allows.
 const LARGEST_WINDOW: usize = 1 << 30;
@@ -65,11 +64,11 @@ const DISK: Prices =
 const REMOTE: Prices =
     Prices { read_call: 20_000.0, read_byte: 0.5, write_call: 20_000.0, write_byte: 0.5, lock: 200_000.0 };
 
-/// The prices of one file system, as learnt so far by all files that this process had open on it.
-pub(crate) struct Costs {
+/// The prices of one file system, as adjusted so far by all files that this process had open on it.
+pub(crate) struct CostModel {
     seed: Prices,
-    windows: Windows,
-    clock: Clock,
+    windows: WindowLimits,
+    clock: TimeSource,
     read_call: AtomicU64,
     read_byte: AtomicU64,
     write_call: AtomicU64,
@@ -77,28 +76,28 @@ pub(crate) struct Costs {
     lock: AtomicU64,
 }
 
-/// How much work a measured stretch of time was.
+/// The work that was done in a measured time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Work {
+pub(crate) struct MeasuredWork {
     pub read_calls: u64,
     pub read_bytes: u64,
     pub write_calls: u64,
     pub write_bytes: u64,
     pub copied: u64,
     pub locks: u64,
-    /// What the locks took, on the wall.
+    /// Wall-clock time of the locks.
     pub lock_time: Duration,
 }
 
-impl Costs {
-    pub fn new(fs: &FileSystem) -> Costs {
+impl CostModel {
+    pub fn new(fs: &FileSystem) -> CostModel {
         let (seed, windows, clock) = match fs.kind {
-            FsKind::Tmpfs => (MEMORY, MEMORY_WINDOWS, Clock::Processor),
-            _ if fs.is_local() => (DISK, DISK_WINDOWS, Clock::Processor),
-            _ => (REMOTE, REMOTE_WINDOWS, Clock::Wall),
+            FsKind::Tmpfs => (MEMORY, MEMORY_WINDOWS, TimeSource::Processor),
+            _ if fs.is_local() => (DISK, DISK_WINDOWS, TimeSource::Processor),
+            _ => (REMOTE, REMOTE_WINDOWS, TimeSource::Wall),
         };
         let cell = |ns: f64| AtomicU64::new(ns.to_bits());
-        Costs {
+        CostModel {
             seed,
             windows,
             clock,
@@ -111,10 +110,10 @@ impl Costs {
     }
 
     /// The prices of the file system on this device, shared by all files on it.
-    pub fn of_device(device: u64, fs: &FileSystem) -> Arc<Costs> {
-        static KNOWN: Mutex<BTreeMap<u64, Arc<Costs>>> = Mutex::new(BTreeMap::new());
+    pub fn of_device(device: u64, fs: &FileSystem) -> Arc<CostModel> {
+        static KNOWN: Mutex<BTreeMap<u64, Arc<CostModel>>> = Mutex::new(BTreeMap::new());
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-        known.entry(device).or_insert_with(|| Arc::new(Costs::new(fs))).clone()
+        known.entry(device).or_insert_with(|| Arc::new(CostModel::new(fs))).clone()
     }
 
     /// The window to read by where the caller allows `most` bytes of scratch memory.
@@ -128,7 +127,7 @@ impl Costs {
     }
 
     /// What the work on this file is measured by.
-    pub fn clock(&self) -> Clock {
+    pub fn time_source(&self) -> TimeSource {
         self.clock
     }
 
@@ -143,39 +142,39 @@ impl Costs {
         }
     }
 
-    /// Moves the prices towards what this work really took. A race between threads loses a sample, no more.
-    pub fn learn(&self, work: &Work, took: Duration) {
+    /// Adjusts the prices to the time that this work took. A race between threads loses one sample only.
+    pub fn update(&self, work: &MeasuredWork, took: Duration) {
         let now = self.prices();
         if work.locks > 0 {
             let each = work.lock_time.as_nanos() as f64 / work.locks as f64;
-            move_by(&self.lock, self.seed.lock, each / now.lock);
+            scale_price(&self.lock, self.seed.lock, each / now.lock);
         }
         // Waiting for locks takes no processor time.
-        let waited = if self.clock == Clock::Wall { work.lock_time } else { Duration::ZERO };
+        let waited = if self.clock == TimeSource::Wall { work.lock_time } else { Duration::ZERO };
         let rest = took.saturating_sub(waited).as_nanos() as f64;
         let calls = now.read_call * work.read_calls as f64 + now.write_call * work.write_calls as f64;
         let bytes = now.read_byte * work.read_bytes as f64 + now.write_byte * work.write_bytes as f64;
         let copies = COPY_BYTE * work.copied as f64;
         if calls > bytes + copies {
             let ratio = (rest - bytes - copies) / calls;
-            move_if(work.read_calls, &self.read_call, self.seed.read_call, ratio);
-            move_if(work.write_calls, &self.write_call, self.seed.write_call, ratio);
+            scale_price_if_used(work.read_calls, &self.read_call, self.seed.read_call, ratio);
+            scale_price_if_used(work.write_calls, &self.write_call, self.seed.write_call, ratio);
         } else if bytes > 0.0 {
             let ratio = (rest - calls - copies) / bytes;
-            move_if(work.read_bytes, &self.read_byte, self.seed.read_byte, ratio);
-            move_if(work.write_bytes, &self.write_byte, self.seed.write_byte, ratio);
+            scale_price_if_used(work.read_bytes, &self.read_byte, self.seed.read_byte, ratio);
+            scale_price_if_used(work.write_bytes, &self.write_byte, self.seed.write_byte, ratio);
         }
     }
 }
 
-fn move_if(count: u64, cell: &AtomicU64, seed: f64, ratio: f64) {
+fn scale_price_if_used(count: u64, cell: &AtomicU64, seed: f64, ratio: f64) {
     if count > 0 {
-        move_by(cell, seed, ratio);
+        scale_price(cell, seed, ratio);
     }
 }
 
 /// Moves a price an eighth of the way to `ratio` times itself.
-fn move_by(cell: &AtomicU64, seed: f64, ratio: f64) {
+fn scale_price(cell: &AtomicU64, seed: f64, ratio: f64) {
     let price = f64::from_bits(cell.load(Ordering::Relaxed));
     let moved = price * (1.0 + (ratio.clamp(0.25, 4.0) - 1.0) / 8.0);
     cell.store(moved.clamp(seed / 16.0, seed * 64.0).to_bits(), Ordering::Relaxed);
@@ -216,7 +215,7 @@ fn saved(call: f64, toggle: Toggle) -> f64 {
     match toggle {
         Toggle::Enable => f64::INFINITY,
         Toggle::Disable => 0.0,
-        Toggle::Auto => call,
+        Toggle::Automatic => call,
     }
 }
 
@@ -238,13 +237,13 @@ impl Prices {
 mod tests {
     use super::*;
 
-    fn costs() -> Costs {
-        Costs::new(&FileSystem::new(FsKind::Tmpfs, 4096))
+    fn costs() -> CostModel {
+        CostModel::new(&FileSystem::new(FsKind::Tmpfs, 4096))
     }
 
     #[test]
     fn small_gaps_are_joined_and_large_ones_are_not() {
-        let rule = JoinRule::for_read(&costs().prices(), Toggle::Auto);
+        let rule = JoinRule::for_read(&costs().prices(), Toggle::Automatic);
         assert!(rule.joins(64, 64) && !rule.joins(1 << 20, 64));
         assert!(!JoinRule::for_read(&costs().prices(), Toggle::Disable).joins(1, 1));
         assert!(JoinRule::for_write(&costs().prices(), Toggle::Enable).joins(1 << 40, 1));
@@ -253,15 +252,15 @@ mod tests {
     #[test]
     fn prices_follow_what_is_measured_within_bounds() {
         let costs = costs();
-        let work = Work { write_calls: 1000, write_bytes: 1000, ..Work::default() };
+        let work = MeasuredWork { write_calls: 1000, write_bytes: 1000, ..MeasuredWork::default() };
         for _ in 0..2000 {
-            costs.learn(&work, Duration::from_micros(20_000));
+            costs.update(&work, Duration::from_micros(20_000));
         }
         let learnt = costs.prices();
         assert!((15_000.0..21_000.0).contains(&learnt.write_call), "{learnt:?}");
         assert_eq!(learnt.read_call, MEMORY.read_call);
         for _ in 0..10_000 {
-            costs.learn(&work, Duration::from_secs(1));
+            costs.update(&work, Duration::from_secs(1));
         }
         assert_eq!(costs.prices().write_call, MEMORY.write_call * 64.0);
     }
@@ -270,15 +269,15 @@ mod tests {
     fn windows_do_not_teach_the_price_of_small_calls() {
         let costs = costs();
         let window = 128 << 10;
-        let work = Work {
+        let work = MeasuredWork {
             read_calls: 1,
             read_bytes: window,
             write_calls: 1,
             write_bytes: window,
-            ..Work::default()
+            ..MeasuredWork::default()
         };
         for _ in 0..100 {
-            costs.learn(&work, Duration::from_micros(200));
+            costs.update(&work, Duration::from_micros(200));
         }
         let learnt = costs.prices();
         assert_eq!((learnt.read_call, learnt.write_call), (MEMORY.read_call, MEMORY.write_call));
@@ -289,9 +288,9 @@ mod tests {
     fn waiting_for_locks_makes_locks_dear_and_nothing_else() {
         let costs = costs();
         let (locks, lock_time) = (10, Duration::from_micros(500));
-        let work = Work { locks, lock_time, ..Work::default() };
+        let work = MeasuredWork { locks, lock_time, ..MeasuredWork::default() };
         for _ in 0..200 {
-            costs.learn(&work, lock_time);
+            costs.update(&work, lock_time);
         }
         let learnt = costs.prices();
         assert!((45_000.0..50_001.0).contains(&learnt.lock), "{learnt:?}");
@@ -311,7 +310,7 @@ mod tests {
         assert_eq!(costs().read_window(16), 16);
         assert_eq!(costs().read_window(4 << 20), MEMORY_WINDOWS.read as u64);
         assert_eq!(costs().write_window(4 << 20), MEMORY_WINDOWS.write as u64);
-        let remote = Costs::new(&FileSystem::new(FsKind::Lustre, 4096));
+        let remote = CostModel::new(&FileSystem::new(FsKind::Lustre, 4096));
         assert_eq!(remote.write_window(4 << 20), 4 << 20);
         assert_eq!(remote.read_window(usize::MAX), LARGEST_WINDOW as u64);
         assert_eq!(costs().write_window(0), 1);

@@ -1,13 +1,12 @@
 //! What can go wrong with one plain file: what was tried, where, and the system's own number for it.
 
 use pario_types::{ErrorKind, Offset};
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 /// What was being done when the system said no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum FileOperation {
     /// Opening or creating the file.
     Open,
     /// Reading bytes.
@@ -28,29 +27,30 @@ pub enum Action {
     Delete,
 }
 
-impl Action {
+impl FileOperation {
     fn words(self) -> &'static str {
         match self {
-            Action::Open => "cannot open",
-            Action::Read => "cannot read",
-            Action::Write => "cannot write",
-            Action::Lock => "cannot lock a range of",
-            Action::Inspect => "cannot inspect",
-            Action::Resize => "cannot set the size of",
-            Action::Preallocate => "cannot reserve space for",
-            Action::Sync => "cannot flush",
-            Action::Delete => "cannot delete",
+            FileOperation::Open => "cannot open",
+            FileOperation::Read => "cannot read",
+            FileOperation::Write => "cannot write",
+            FileOperation::Lock => "cannot lock a range of",
+            FileOperation::Inspect => "cannot inspect",
+            FileOperation::Resize => "cannot set the size of",
+            FileOperation::Preallocate => "cannot reserve space for",
+            FileOperation::Sync => "cannot flush",
+            FileOperation::Delete => "cannot delete",
         }
     }
 }
 
 /// A failed operation on a plain file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A system call failed.
+    #[error("{}", system_text(*action, path, *at, *errno))]
     System {
         /// What was tried.
-        action: Action,
+        action: FileOperation,
         /// On which file.
         path: Arc<Path>,
         /// At which byte of it, where that has a meaning.
@@ -61,6 +61,7 @@ pub enum Error {
         errno: i32,
     },
     /// A write call accepted no byte and gave no reason.
+    #[error("cannot write {} at byte {at}: the system accepted no byte", path.display())]
     NoProgress {
         /// The file.
         path: Arc<Path>,
@@ -70,21 +71,25 @@ pub enum Error {
         done: u64,
     },
     /// The name is a directory, a pipe or a socket.
+    #[error("{} is not a file; name a regular file", path.display())]
     NotAFile {
         /// The name.
         path: Arc<Path>,
     },
     /// A read on a file opened for writing only.
+    #[error("{} is open for writing only", path.display())]
     NotReadable {
         /// The file.
         path: Arc<Path>,
     },
     /// A write on a file opened for reading only.
+    #[error("{} is open for reading only", path.display())]
     NotWritable {
         /// The file.
         path: Arc<Path>,
     },
     /// The file system has no byte-range locks, and the operation cannot do without.
+    #[error("the file system of {} has no byte-range locks, so atomic mode cannot be had there: {}", path.display(), reason(*errno))]
     NoLocks {
         /// The file.
         path: Arc<Path>,
@@ -92,6 +97,7 @@ pub enum Error {
         errno: i32,
     },
     /// The calling thread holds a lock guard that overlaps the range without covering it.
+    #[error("{} at byte {at}: this thread holds a lock that overlaps the range but does not cover it", path.display())]
     WouldDeadlock {
         /// The file.
         path: Arc<Path>,
@@ -99,6 +105,7 @@ pub enum Error {
         at: Offset,
     },
     /// The request reaches beyond the largest offset a file can have, or its view shows no byte.
+    #[error("{len} bytes from there do not fit any file ({})", path.display())]
     OutOfRange {
         /// The file.
         path: Arc<Path>,
@@ -106,6 +113,7 @@ pub enum Error {
         len: u64,
     },
     /// The memory given is shorter than the request.
+    #[error("{len} bytes asked for, but the memory holds {held}")]
     ShortBuffer {
         /// Bytes asked for.
         len: u64,
@@ -115,7 +123,7 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn system(action: Action, path: &Arc<Path>, errno: i32) -> Error {
+    pub(crate) fn system(action: FileOperation, path: &Arc<Path>, errno: i32) -> Error {
         Error::System { action, path: path.clone(), at: None, done: 0, errno }
     }
 
@@ -176,46 +184,14 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::System { action, path, at, errno, .. } => {
-                write!(f, "{} {}", action.words(), path.display())?;
-                if let Some(at) = at {
-                    write!(f, " at byte {at}")?;
-                }
-                write!(f, ": {}", std::io::Error::from_raw_os_error(*errno))
-            }
-            Error::NoProgress { path, at, .. } => {
-                write!(f, "cannot write {} at byte {at}: the system accepted no byte", path.display())
-            }
-            Error::NotAFile { path } => {
-                write!(f, "{} is not a file; name a regular file", path.display())
-            }
-            Error::NotReadable { path } => write!(f, "{} is open for writing only", path.display()),
-            Error::NotWritable { path } => write!(f, "{} is open for reading only", path.display()),
-            Error::NoLocks { path, errno } => write!(
-                f,
-                "the file system of {} has no byte-range locks, so atomic mode cannot be had there: {}",
-                path.display(),
-                std::io::Error::from_raw_os_error(*errno)
-            ),
-            Error::WouldDeadlock { path, at } => write!(
-                f,
-                "{} at byte {at}: this thread holds a lock that overlaps the range but does not cover it",
-                path.display()
-            ),
-            Error::OutOfRange { path, len } => {
-                write!(f, "{len} bytes from there do not fit any file ({})", path.display())
-            }
-            Error::ShortBuffer { len, held } => {
-                write!(f, "{len} bytes asked for, but the memory holds {held}")
-            }
-        }
-    }
+fn system_text(action: FileOperation, path: &Path, at: Option<Offset>, errno: i32) -> String {
+    let place = at.map_or(String::new(), |at| format!(" at byte {at}"));
+    format!("{} {}{place}: {}", action.words(), path.display(), reason(errno))
 }
 
-impl std::error::Error for Error {}
+fn reason(errno: i32) -> std::io::Error {
+    std::io::Error::from_raw_os_error(errno)
+}
 
 #[cfg(test)]
 mod tests {
@@ -224,8 +200,13 @@ mod tests {
     #[test]
     fn an_error_says_what_where_and_why() {
         let path: Arc<Path> = Arc::from(Path::new("/data/x"));
-        let e =
-            Error::System { action: Action::Write, path, at: Some(Offset(42)), done: 7, errno: libc::ENOSPC };
+        let e = Error::System {
+            action: FileOperation::Write,
+            path,
+            at: Some(Offset(42)),
+            done: 7,
+            errno: libc::ENOSPC,
+        };
         assert_eq!(e.to_string(), "cannot write /data/x at byte 42: No space left on device (os error 28)");
         assert_eq!((e.kind(), e.done(), e.errno()), (ErrorKind::NoSpace, 7, Some(28)));
         assert_eq!(e.clone().after(3).done(), 10);

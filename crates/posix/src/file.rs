@@ -1,16 +1,18 @@
-//! An open plain file: size, space, flushing, locks, what to expect. Data access is in `read`, `write` and
+//! An open plain file: size, preallocation, flushing, locks and access advice. Data access is in `read`, `write` and
 //! `window`.
 
-use crate::cost::Costs;
-use crate::error::{Action, Error};
+use crate::cost::CostModel;
+use crate::error::{Error, FileOperation};
 use crate::filesystem::{FileSystem, FsKind};
-use crate::locks::{Claim, Handle, OwnedRange, RangeGuard, Refusal, Want, means_unsupported};
+use crate::locks::{
+    HeldLock, LockRefusal, LockRequest, LockingHandle, OwnedRangeGuard, RangeGuard, means_unsupported,
+};
 use crate::lustre;
-use crate::open::{self, How};
+use crate::open::{self, PlainOpenOptions};
 use crate::scratch::Scratch;
-use crate::striping::{Striping, StripingOutcome};
-use crate::sys::{Advice, Errno, Linux, Syscalls};
-use crate::transfer::{Pipe, Stop};
+use crate::striping::{FsStriping, StripingOutcome};
+use crate::sys::{AccessAdvice, Errno, Linux, Syscalls};
+use crate::transfer::{PartialTransfer, PositionedIo};
 use pario_types::Offset;
 use std::ops::Range;
 use std::os::fd::RawFd;
@@ -21,13 +23,13 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 /// One open plain file. Any number of threads may use it at once.
 pub struct PlainFile {
     pub(crate) path: Arc<Path>,
-    pub(crate) handle: Arc<Handle>,
+    pub(crate) handle: Arc<LockingHandle>,
     may_read: bool,
     may_write: bool,
     /// The descriptor can read, whatever the program asked for.
     readable: bool,
     fs: FileSystem,
-    pub(crate) costs: Arc<Costs>,
+    pub(crate) costs: Arc<CostModel>,
     pub(crate) operations: AtomicU32,
     outcome: StripingOutcome,
     kernel_locks: AtomicU8,
@@ -40,29 +42,29 @@ const REFUSED: u8 = 2;
 
 impl PlainFile {
     /// Opens a file.
-    pub fn open(path: &Path, how: &How) -> Result<PlainFile, Error> {
+    pub fn open(path: &Path, how: &PlainOpenOptions) -> Result<PlainFile, Error> {
         PlainFile::open_with(path, how, Arc::new(Linux), None)
     }
 
     /// Opens a file with other system calls than the real ones, and perhaps a pretended file system.
     pub fn open_with(
         path: &Path,
-        how: &How,
+        how: &PlainOpenOptions,
         sys: Arc<dyn Syscalls>,
         fs: Option<FileSystem>,
     ) -> Result<PlainFile, Error> {
         let path: Arc<Path> = Arc::from(path);
         let failed = |action, errno: Errno| Error::system(action, &path, errno.0);
         let opened =
-            open::open(&path, how, &*sys, fs.as_ref()).map_err(|errno| failed(Action::Open, errno))?;
+            open::open(&path, how, &*sys, fs.as_ref()).map_err(|errno| failed(FileOperation::Open, errno))?;
         let device = open::check_is_file(&opened.fd, &path)?;
-        let handle = Handle::new(path.clone(), sys, opened.fd);
+        let handle = LockingHandle::new(path.clone(), sys, opened.fd);
         let (fs, costs) = match fs {
-            Some(fs) => (fs, Arc::new(Costs::new(&fs))),
+            Some(fs) => (fs, Arc::new(CostModel::new(&fs))),
             None => {
                 let fs = handle.sys.file_system(handle.raw());
-                let fs = fs.map_err(|errno| failed(Action::Inspect, errno))?;
-                (fs, Costs::of_device(device, &fs))
+                let fs = fs.map_err(|errno| failed(FileOperation::Inspect, errno))?;
+                (fs, CostModel::of_device(device, &fs))
             }
         };
         Ok(PlainFile {
@@ -91,7 +93,7 @@ impl PlainFile {
 
     /// How the file is spread over the servers of its file system; `None` where that has no meaning or cannot
     /// be found out. Asks the file system each time.
-    pub fn striping(&self) -> Option<Striping> {
+    pub fn striping(&self) -> Option<FsStriping> {
         match self.fs.kind {
             _ if self.fs.striping.is_some() => self.fs.striping,
             FsKind::Lustre => {
@@ -99,7 +101,7 @@ impl PlainFile {
                 let len = self.handle.sys.attribute(self.raw(), lustre::LAYOUT, &mut layout).ok()?;
                 lustre::striping(layout.get(..len)?)
             }
-            FsKind::Gpfs | FsKind::BeeGfs => Some(Striping { unit: self.fs.block, count: None }),
+            FsKind::Gpfs | FsKind::BeeGfs => Some(FsStriping { unit: self.fs.block, count: None }),
             _ => None,
         }
     }
@@ -118,8 +120,8 @@ impl PlainFile {
         self.readable
     }
 
-    pub(crate) fn pipe(&self) -> Pipe<'_> {
-        Pipe { sys: &*self.handle.sys, fd: self.raw() }
+    pub(crate) fn io(&self) -> PositionedIo<'_> {
+        PositionedIo { sys: &*self.handle.sys, fd: self.raw() }
     }
 
     pub(crate) fn check_read(&self) -> Result<(), Error> {
@@ -130,12 +132,12 @@ impl PlainFile {
         if self.may_write { Ok(()) } else { Err(Error::NotWritable { path: self.path.clone() }) }
     }
 
-    pub(crate) fn failed(&self, action: Action, errno: Errno) -> Error {
+    pub(crate) fn failed(&self, action: FileOperation, errno: Errno) -> Error {
         Error::system(action, &self.path, errno.0)
     }
 
     /// The error for a transfer from `at` that stopped.
-    pub(crate) fn stopped(&self, action: Action, at: u64, stop: Stop) -> Error {
+    pub(crate) fn stopped(&self, action: FileOperation, at: u64, stop: PartialTransfer) -> Error {
         let (path, done, at) = (self.path.clone(), stop.done, Offset(at + stop.done));
         match stop.errno {
             Some(Errno(errno)) => Error::System { action, path, at: Some(at), done, errno },
@@ -145,19 +147,19 @@ impl PlainFile {
 
     pub(crate) fn scratch(&self, len: u64) -> Result<Scratch, Error> {
         let memory = usize::try_from(len).ok().and_then(Scratch::of);
-        memory.ok_or_else(|| self.failed(Action::Read, Errno(libc::ENOMEM)))
+        memory.ok_or_else(|| self.failed(FileOperation::Read, Errno(libc::ENOMEM)))
     }
 
     /// The size in bytes.
     pub fn size(&self) -> Result<u64, Error> {
-        self.handle.sys.size(self.raw()).map_err(|errno| self.failed(Action::Inspect, errno))
+        self.handle.sys.size(self.raw()).map_err(|errno| self.failed(FileOperation::Inspect, errno))
     }
 
     /// Sets the size: cuts the file, or extends it with a hole.
     pub fn set_size(&self, size: u64) -> Result<(), Error> {
         self.check_write()?;
         retry(|| self.handle.sys.truncate(self.raw(), size))
-            .map_err(|errno| self.failed(Action::Resize, errno))
+            .map_err(|errno| self.failed(FileOperation::Resize, errno))
     }
 
     /// Makes sure that the first `size` bytes have space. Grows a shorter file to `size`, never shrinks one,
@@ -173,7 +175,7 @@ impl PlainFile {
         match reserved {
             Ok(()) => Ok(()),
             Err(Errno(libc::EOPNOTSUPP | libc::ENOSYS)) => self.fill_holes(size),
-            Err(errno) => Err(self.failed(Action::Preallocate, errno)),
+            Err(errno) => Err(self.failed(FileOperation::Preallocate, errno)),
         }
     }
 
@@ -198,8 +200,8 @@ impl PlainFile {
         let mut at = range.start;
         while at < range.end {
             let part = (range.end - at).min(zeros.len() as u64);
-            let written = self.pipe().write_slice(&zeros[..part as usize], at);
-            written.map_err(|stop| self.stopped(Action::Preallocate, at, stop).with_nothing_done())?;
+            let written = self.io().write_slice(&zeros[..part as usize], at);
+            written.map_err(|stop| self.stopped(FileOperation::Preallocate, at, stop).with_nothing_done())?;
             at += part;
         }
         Ok(())
@@ -227,7 +229,7 @@ impl PlainFile {
 
     /// Flushes data and metadata to the storage.
     pub fn sync(&self) -> Result<(), Error> {
-        retry(|| self.handle.sys.sync(self.raw())).map_err(|errno| self.failed(Action::Sync, errno))
+        retry(|| self.handle.sys.sync(self.raw())).map_err(|errno| self.failed(FileOperation::Sync, errno))
     }
 
     /// Whether the byte at an offset can be read without waiting for storage; `false` where that cannot be told.
@@ -237,52 +239,56 @@ impl PlainFile {
 
     /// Asks the system to get a range into memory before it is read. `false`: it was refused.
     pub fn prefetch(&self, range: Range<Offset>) -> bool {
-        self.advise(Advice::Soon, range)
+        self.advise(AccessAdvice::WillNeed, range)
     }
 
     /// Tells the system that a range is not needed in memory any more. `false`: it does not care.
     pub fn release(&self, range: Range<Offset>) -> bool {
-        self.advise(Advice::Done, range)
+        self.advise(AccessAdvice::DontNeed, range)
     }
 
     /// Tells the system that the file will be read in ascending order.
     pub fn expect_sequential(&self) -> bool {
-        self.advise(Advice::Sequential, Offset(0)..Offset(i64::MAX as u64))
+        self.advise(AccessAdvice::Sequential, Offset(0)..Offset(i64::MAX as u64))
     }
 
     /// Tells the system that the file will be read in no order.
     pub fn expect_random(&self) -> bool {
-        self.advise(Advice::Random, Offset(0)..Offset(i64::MAX as u64))
+        self.advise(AccessAdvice::Random, Offset(0)..Offset(i64::MAX as u64))
     }
 
-    fn advise(&self, advice: Advice, range: Range<Offset>) -> bool {
+    fn advise(&self, advice: AccessAdvice, range: Range<Offset>) -> bool {
         let Some(len) = range.end.0.checked_sub(range.start.0).filter(|len| *len > 0) else { return false };
         self.handle.sys.advise(self.raw(), advice, range.start.0, len).is_ok()
     }
 
     /// Locks a range against other processes and other threads; waits for it. While the guard lives, this
     /// thread may access the range as usual; an access that sticks out of it is refused if it needs a lock. An
-    /// access elsewhere may wait for a second lock: whoever does that takes ranges in ascending order.
+    /// access elsewhere may wait for a second lock: to avoid deadlock, threads take ranges in ascending order.
     pub fn lock(&self, range: Range<Offset>, exclusive: bool) -> Result<RangeGuard<'_>, Error> {
         self.lock_range(range.start.0..range.end.0, exclusive, true)
     }
 
     /// Locks a range as [`PlainFile::lock`] does, with a guard that borrows nothing. It is let go before
     /// waiting for another process; a second one is taken at higher offsets only.
-    pub fn lock_owned(&self, range: Range<Offset>, exclusive: bool) -> Result<OwnedRange, Error> {
-        let claim = self.take(range.start.0..range.end.0, exclusive, true)?;
-        Ok(OwnedRange::new(self.handle.clone(), claim))
+    pub fn lock_owned(&self, range: Range<Offset>, exclusive: bool) -> Result<OwnedRangeGuard, Error> {
+        let lock = self.acquire(range.start.0..range.end.0, exclusive, true)?;
+        Ok(OwnedRangeGuard::new(self.handle.clone(), lock))
     }
 
-    /// The same if it can be had at once; `None` if somebody else holds a part of the range.
-    pub fn try_lock_owned(&self, range: Range<Offset>, exclusive: bool) -> Result<Option<OwnedRange>, Error> {
+    /// Tries to lock a range without waiting; `None` if another owner holds a part of it.
+    pub fn try_lock_owned(
+        &self,
+        range: Range<Offset>,
+        exclusive: bool,
+    ) -> Result<Option<OwnedRangeGuard>, Error> {
         let want = self.want(range.start.0..range.end.0, exclusive, true);
         let at = range.start;
-        match self.handle.take(want, false) {
-            Err(Refusal::Busy) => Ok(None),
+        match self.handle.acquire(want, false) {
+            Err(LockRefusal::Busy) => Ok(None),
             taken => {
-                let claim = self.taken(taken, true, at)?;
-                Ok(Some(OwnedRange::new(self.handle.clone(), claim)))
+                let lock = self.check_acquired(taken, true, at)?;
+                Ok(Some(OwnedRangeGuard::new(self.handle.clone(), lock)))
             }
         }
     }
@@ -293,34 +299,39 @@ impl PlainFile {
         exclusive: bool,
         kernel: bool,
     ) -> Result<RangeGuard<'_>, Error> {
-        let claim = self.take(range, exclusive, kernel)?;
-        Ok(RangeGuard::new(&self.handle, claim))
+        let lock = self.acquire(range, exclusive, kernel)?;
+        Ok(RangeGuard::new(&self.handle, lock))
     }
 
-    fn take(&self, range: Range<u64>, exclusive: bool, kernel: bool) -> Result<Claim, Error> {
+    fn acquire(&self, range: Range<u64>, exclusive: bool, kernel: bool) -> Result<HeldLock, Error> {
         let at = Offset(range.start);
-        self.taken(self.handle.take(self.want(range, exclusive, kernel), true), kernel, at)
+        self.check_acquired(self.handle.acquire(self.want(range, exclusive, kernel), true), kernel, at)
     }
 
-    fn want(&self, range: Range<u64>, exclusive: bool, kernel: bool) -> Want {
+    fn want(&self, range: Range<u64>, exclusive: bool, kernel: bool) -> LockRequest {
         // A range of no bytes is locked as one byte: the kernel would take it for one without end.
         let range = range.start..range.end.max(range.start.saturating_add(1));
         // A shared lock needs a descriptor that can read.
-        Want { range, exclusive: exclusive || (kernel && !self.readable), kernel }
+        LockRequest { range, exclusive: exclusive || (kernel && !self.readable), kernel }
     }
 
-    /// Learns from how a lock was given or refused.
-    fn taken(&self, result: Result<Claim, Refusal>, kernel: bool, at: Offset) -> Result<Claim, Error> {
+    /// Records whether kernel locks work on this file, and turns a refusal into an error.
+    fn check_acquired(
+        &self,
+        result: Result<HeldLock, LockRefusal>,
+        kernel: bool,
+        at: Offset,
+    ) -> Result<HeldLock, Error> {
         match result {
-            Ok(claim) => {
+            Ok(lock) => {
                 if kernel {
                     self.kernel_locks.store(WORKING, Ordering::Relaxed);
                 }
-                Ok(claim)
+                Ok(lock)
             }
-            Err(Refusal::OwnThread) => Err(Error::WouldDeadlock { path: self.path.clone(), at }),
-            Err(Refusal::Busy) => Err(self.lock_failed(Errno(libc::EAGAIN), at)),
-            Err(Refusal::System(errno)) => Err(self.lock_failed(errno, at)),
+            Err(LockRefusal::OwnThread) => Err(Error::WouldDeadlock { path: self.path.clone(), at }),
+            Err(LockRefusal::Busy) => Err(self.lock_failed(Errno(libc::EAGAIN), at)),
+            Err(LockRefusal::System(errno)) => Err(self.lock_failed(errno, at)),
         }
     }
 
@@ -331,7 +342,7 @@ impl PlainFile {
             return Error::NoLocks { path: self.path.clone(), errno: errno.0 };
         }
         let path = self.path.clone();
-        Error::System { action: Action::Lock, path, at: Some(at), done: 0, errno: errno.0 }
+        Error::System { action: FileOperation::Lock, path, at: Some(at), done: 0, errno: errno.0 }
     }
 
     /// Like `lock_range`, but where the file system has no locks at all: the process's own table only, and
@@ -355,7 +366,7 @@ impl PlainFile {
 
     /// Lets a lock go after an access of `done` bytes. Failing at that would leave the others waiting.
     pub(crate) fn unlock(&self, guard: RangeGuard<'_>, done: u64) -> Result<(), Error> {
-        guard.release().map_err(|errno| self.failed(Action::Lock, errno).after(done))
+        guard.release().map_err(|errno| self.failed(FileOperation::Lock, errno).after(done))
     }
 
     fn raw(&self) -> RawFd {

@@ -1,6 +1,6 @@
 //! Which file system a file lies on, by the number `statfs` gives, and what follows from that.
 
-use crate::striping::Striping;
+use crate::striping::FsStriping;
 
 /// The file systems that are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,7 +37,7 @@ pub struct FileSystem {
     /// Its preferred block size in bytes, at least 1.
     pub block: u64,
     /// What every file is said to be striped like, where the file system is only a pretended one.
-    pub(crate) striping: Option<Striping>,
+    pub(crate) striping: Option<FsStriping>,
 }
 
 impl FileSystem {
@@ -47,8 +47,8 @@ impl FileSystem {
     }
 
     /// A file system that a test wants to be on, whose files are all striped like this.
-    pub fn pretend(kind: FsKind, block: u64, striping: Option<Striping>) -> FileSystem {
-        let striping = striping.map(|s| Striping { unit: s.unit.max(1), ..s });
+    pub fn pretend(kind: FsKind, block: u64, striping: Option<FsStriping>) -> FileSystem {
+        let striping = striping.map(|s| FsStriping { unit: s.unit.max(1), ..s });
         FileSystem { kind, block: block.max(1), striping }
     }
 

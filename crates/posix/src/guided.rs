@@ -1,67 +1,50 @@
-//! Guided prefetch: when to tell the system which bytes come next, and which are done with.
+//! Guided prefetch: decides when to tell the system which bytes are read next and which are no longer needed.
 //!
-//! Whoever does the accesses of many (an I/O agent) knows the whole list before the first one. One range, or
-//! ranges in equal strides, are what ordinary read-ahead is made for, and it is left alone. For any other list
-//! one covering range is computed for each block, and these are gone through in ascending order: some are
-//! prefetched ahead, some accessed, those released, and so on. The system may refuse a prefetch at any time;
-//! then the access goes on without.
+//! An I/O agent knows the whole list of accesses before the first one. Ordinary read-ahead handles a single range and
+//! ranges at equal strides, so these are left to it. For any other list, one covering range is computed for each block.
+//! The loop goes through these in ascending order: it prefetches some, accesses some, releases those, and so on. The
+//! system may refuse a prefetch at any time; then the access goes on without it.
 //!
-//! This module decides; `read_guided` brings the file ([`Guide`]). Covering ranges come one by one from the
-//! view, so memory depends neither on the number of pieces nor on that of blocks. Ranges are asked for and
-//! released several at a time: to a file on a partition that is a message.
+//! This module decides; `read_guided` performs the operations on the file ([`GuidedAccess`]). Covering ranges are computed
+//! one by one from the view, so memory depends neither on the number of pieces nor on the number of blocks. Ranges are
+//! prefetched and released several at a time, because for a file on a partition each call is a message.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use pario_types::{Offset, Pos};
+use pario_types::{Offset, Pos, PrefetchLimits};
 use pario_view::{Run, View};
 
-/// A file that can be told what comes next.
-pub(crate) trait Guide {
-    /// What can end it early.
+/// The operations of guided prefetch on one file.
+pub(crate) trait GuidedAccess {
+    /// The reason for an early end.
     type Stop;
 
-    /// Gets ranges ready; how many of them, from the first on: the others are refused.
+    /// Prefetches ranges. Returns how many were accepted, from the first on; the others are refused.
     fn prefetch(&mut self, ranges: &[Range<u64>]) -> usize;
 
-    /// Does everything there is to do within a range.
+    /// Performs all accesses within a range.
     fn access(&mut self, range: Range<u64>) -> Result<(), Self::Stop>;
 
-    /// Gives up ranges that were made ready: exactly once each that was not refused, in their order.
+    /// Releases prefetched ranges: each one that was not refused exactly once, in order.
     fn release(&mut self, ranges: &[Range<u64>]);
 }
 
-/// How far to go ahead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of a block; at least 1.
-    pub block: u64,
-    /// Ranges that are ready at a time.
-    pub max_pre: usize,
-    /// Ranges that are accessed before the next ones are made ready; 0 turns guided prefetch off.
-    pub max_acc: usize,
-}
-
-impl Limits {
-    /// Everything is left to ordinary read-ahead.
-    pub const OFF: Limits = Limits { block: 1, max_pre: 0, max_acc: 0 };
-}
-
 /// Goes through covering ranges in their order.
-pub(crate) fn tour<G: Guide>(
+pub(crate) fn run_guided<G: GuidedAccess>(
     covers: impl Iterator<Item = Range<u64>>,
-    limits: Limits,
+    limits: PrefetchLimits,
     guide: &mut G,
 ) -> Result<(), G::Stop> {
-    let mut tour = Tour { guide, ready: VecDeque::new() };
-    let result = tour.run(covers, limits);
+    let mut state = PrefetchLoop { guide, ready: VecDeque::new() };
+    let result = state.run(covers, limits);
     // After an early end some are left.
-    tour.release(tour.ready.len());
+    state.release(state.ready.len());
     result
 }
 
-/// Whether ordinary read-ahead sees through these pieces: at most two, or equal ones at equal distances. The
-/// first and the last may be parts of such pieces: requests are cut anywhere.
+/// Whether ordinary read-ahead recognises these pieces: at most two, or equal ones at equal distances. The first and
+/// the last may be parts of such pieces, because requests are cut anywhere.
 pub(crate) fn is_regular(mut runs: impl Iterator<Item = Run>) -> bool {
     let (Some(mut before), Some(second)) = (runs.next(), runs.next()) else { return true };
     if before.count == 1 && before.len < second.len {
@@ -83,7 +66,7 @@ pub(crate) fn is_regular(mut runs: impl Iterator<Item = Run>) -> bool {
 
 /// For each block that positions of a view touch, the smallest range that covers what they touch in it. The
 /// view's offsets ascend, and so do the positions.
-pub(crate) struct Covers<'a> {
+pub(crate) struct CoveringRanges<'a> {
     view: &'a View,
     parts: std::slice::Iter<'a, Range<Pos>>,
     /// What is left of the part under way.
@@ -91,9 +74,9 @@ pub(crate) struct Covers<'a> {
     block: u64,
 }
 
-impl<'a> Covers<'a> {
-    pub fn new(view: &'a View, parts: &'a [Range<Pos>], block: u64) -> Covers<'a> {
-        Covers { view, parts: parts.iter(), open: 0..0, block: block.max(1) }
+impl<'a> CoveringRanges<'a> {
+    pub fn new(view: &'a View, parts: &'a [Range<Pos>], block: u64) -> CoveringRanges<'a> {
+        CoveringRanges { view, parts: parts.iter(), open: 0..0, block: block.max(1) }
     }
 
     /// Where the next byte lies, if there is one.
@@ -106,7 +89,7 @@ impl<'a> Covers<'a> {
     }
 }
 
-impl Iterator for Covers<'_> {
+impl Iterator for CoveringRanges<'_> {
     type Item = Range<u64>;
 
     fn next(&mut self) -> Option<Range<u64>> {
@@ -123,14 +106,18 @@ impl Iterator for Covers<'_> {
     }
 }
 
-struct Tour<'a, G> {
+struct PrefetchLoop<'a, G> {
     guide: &'a mut G,
     /// Ranges that were prefetched and are not released yet; the next ones to access.
     ready: VecDeque<Range<u64>>,
 }
 
-impl<G: Guide> Tour<'_, G> {
-    fn run(&mut self, mut covers: impl Iterator<Item = Range<u64>>, limits: Limits) -> Result<(), G::Stop> {
+impl<G: GuidedAccess> PrefetchLoop<'_, G> {
+    fn run(
+        &mut self,
+        mut covers: impl Iterator<Item = Range<u64>>,
+        limits: PrefetchLimits,
+    ) -> Result<(), G::Stop> {
         // Those after the ready ones, as far as they were looked at.
         let mut next: Vec<Range<u64>> = Vec::new();
         loop {
@@ -182,7 +169,7 @@ mod tests {
         stop_at: Option<u64>,
     }
 
-    impl Guide for Notes {
+    impl GuidedAccess for Notes {
         type Stop = u64;
 
         fn prefetch(&mut self, ranges: &[Range<u64>]) -> usize {
@@ -205,17 +192,17 @@ mod tests {
         }
     }
 
-    fn limits(max_pre: usize, max_acc: usize) -> Limits {
-        Limits { block: 10, max_pre, max_acc }
+    fn limits(max_pre: usize, max_acc: usize) -> PrefetchLimits {
+        PrefetchLimits { block: 10, max_pre, max_acc }
     }
 
     fn in_blocks(blocks: &[u64]) -> impl Iterator<Item = Range<u64>> {
         blocks.iter().map(|block| block * 10 + block % 3..block * 10 + 5)
     }
 
-    fn toured(blocks: &[u64], limits: Limits, refuse: &[usize]) -> String {
+    fn toured(blocks: &[u64], limits: PrefetchLimits, refuse: &[usize]) -> String {
         let mut notes = Notes { refuse: refuse.to_vec(), ..Notes::default() };
-        assert_eq!(tour(in_blocks(blocks), limits, &mut notes), Ok(()));
+        assert_eq!(run_guided(in_blocks(blocks), limits, &mut notes), Ok(()));
         notes.said.join(" ")
     }
 
@@ -238,10 +225,10 @@ mod tests {
     #[test]
     fn an_early_end_releases_what_was_ready() {
         let mut notes = Notes { stop_at: Some(1), ..Notes::default() };
-        assert_eq!(tour(in_blocks(&[0, 1, 4, 6, 9]), limits(3, 2), &mut notes), Err(11));
+        assert_eq!(run_guided(in_blocks(&[0, 1, 4, 6, 9]), limits(3, 2), &mut notes), Err(11));
         assert_eq!(notes.said.join(" "), "p0 p1 p4 a0 a1 r0 r1 r4");
         let mut notes = Notes { stop_at: Some(0), refuse: vec![1], ..Notes::default() };
-        assert_eq!(tour(in_blocks(&[0, 1, 4]), limits(3, 2), &mut notes), Err(0));
+        assert_eq!(run_guided(in_blocks(&[0, 1, 4]), limits(3, 2), &mut notes), Err(0));
         assert_eq!(notes.said.join(" "), "x0 a0");
     }
 
@@ -284,7 +271,7 @@ mod tests {
         let view = View::contiguous(Offset(0));
         let covers = |list: &[Range<u64>]| {
             let parts: Vec<_> = list.iter().map(|part| Pos(part.start)..Pos(part.end)).collect();
-            Covers::new(&view, &parts, 10).collect::<Vec<_>>()
+            CoveringRanges::new(&view, &parts, 10).collect::<Vec<_>>()
         };
         assert_eq!(covers(&[3..4, 7..9, 12..13, 15..16]), [3..9, 12..16]);
         assert_eq!(covers(&[5..32, 34..36, 60..61]), [5..10, 10..20, 20..30, 30..36, 60..61]);
@@ -313,7 +300,7 @@ mod tests {
             }).collect();
             let bytes: Vec<u64> = parts.iter().flat_map(|part| part.start.0..part.end.0)
                 .map(|at| view.select(Pos(at)).unwrap().0).collect();
-            let covers: Vec<_> = Covers::new(&view, &parts, block).collect();
+            let covers: Vec<_> = CoveringRanges::new(&view, &parts, block).collect();
             let mut expected: Vec<Range<u64>> = Vec::new();
             for byte in bytes {
                 match expected.last_mut() {
@@ -324,7 +311,7 @@ mod tests {
             prop_assert_eq!(&covers, &expected);
 
             let mut notes = Notes { refuse, stop_at, ..Notes::default() };
-            let result = tour(covers.iter().cloned(), limits(max_pre, max_acc), &mut notes);
+            let result = run_guided(covers.iter().cloned(), limits(max_pre, max_acc), &mut notes);
             let said = |letter: char| notes.said.iter().filter_map(move |s| s.strip_prefix(letter));
             prop_assert!(said('p').eq(said('r')));
             if result.is_ok() {

@@ -1,14 +1,13 @@
-//! Independent access to one plain file, contiguous or not, correct first and then fast.
+//! Independent access to one plain file, contiguous or noncontiguous.
 //!
-//! A [`PlainFile`] moves bytes between a view of the file and the program's memory. Where the view has gaps,
-//! it either moves each piece by a call of its own or *sieves*: reads a window with the gaps in it, and for
-//! a write puts it back changed. Which is cheaper is decided gap by gap from prices that follow measured
-//! times (`cost`, `segments`). The lock protocol that keeps sieving from losing anybody's bytes stands in
-//! `write`. System calls go through [`Syscalls`], so that faults can be put in where they happen.
+//! A [`PlainFile`] moves bytes between a view of the file and the program's memory. Where the view has gaps, it either
+//! makes one call for each piece or uses data sieving: it reads a window that contains the gaps, and for a write it
+//! writes the modified window back. A cost model of the file system decides gap by gap which is cheaper (`cost`,
+//! `segments`). `write` documents the lock protocol that protects the bytes of other writers from sieving. System calls
+//! go through [`Syscalls`], so that tests can inject faults there.
 #![warn(missing_docs)]
 
 mod cost;
-pub mod counter;
 mod error;
 mod file;
 mod filesystem;
@@ -16,29 +15,23 @@ mod guided;
 mod locks;
 mod lustre;
 mod meter;
-pub mod node;
 mod open;
 mod read;
 mod read_guided;
 mod request;
 mod scratch;
 mod segments;
-pub mod socket;
 mod striping;
 mod sys;
 mod transfer;
-mod tuning;
 mod window;
 mod write;
 
-pub use counter::{CounterError, SharedCounter};
-pub use error::{Action, Error};
+pub use error::{Error, FileOperation};
 pub use file::PlainFile;
 pub use filesystem::{FileSystem, FsKind};
-pub use guided::Limits as PrefetchLimits;
-pub use locks::{OwnedRange, RangeGuard};
-pub use open::{How, delete};
+pub use locks::{OwnedRangeGuard, RangeGuard, with_exclusive_lock};
+pub use open::{PlainOpenOptions, delete};
 pub use read_guided::{Foresight, read_guided};
-pub use striping::{Striping, StripingOutcome, StripingRequest};
-pub use sys::{Advice, Errno, Linux, LockOp, MOST_PER_CALL, Syscalls};
-pub use tuning::{Toggle, Tuning};
+pub use striping::{FsStriping, StripingOutcome, StripingRequest};
+pub use sys::{AccessAdvice, Errno, Linux, LockOp, MOST_PER_CALL, Syscalls};

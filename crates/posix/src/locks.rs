@@ -1,21 +1,23 @@
 //! Byte-range locks that hold between processes and between threads of one process.
 //!
-//! Between processes: open-file-description locks of the kernel. They belong to the descriptor, so they do
-//! not exclude threads that share it, and worse: where two threads' ranges overlap, the first release frees
-//! both. So every lock is entered in a table of the process first, and the table lets two ranges overlap
-//! only if both are shared and at most one of them is also a lock of the kernel.
+//! Between processes these are open-file-description locks of the kernel. They belong to the descriptor, so they do not
+//! exclude threads that share it; and where the ranges of two threads overlap, the first release frees both. So every
+//! lock is entered in a table of the process first. The table lets two ranges overlap only if both are shared and at
+//! most one of them is also a kernel lock.
 //!
-//! A thread that holds a guard may enter any range inside it again at no cost; a range that sticks out is
-//! refused, since waiting for oneself would never end.
+//! A thread that holds a guard may lock any range inside it again at no cost. A range that overlaps the guard without
+//! lying inside it is refused, because the thread would wait for itself.
 
-use crate::error::{Action, Error};
-use crate::sys::{Errno, LockOp, Syscalls};
+use crate::error::{Error, FileOperation};
+use crate::sys::{Errno, Linux, LockOp, Syscalls};
+use std::fs::File;
+use std::io;
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-struct Entry {
+struct LockEntry {
     id: u64,
     owner: usize,
     range: Range<u64>,
@@ -23,16 +25,16 @@ struct Entry {
     kernel: bool,
 }
 
-impl Entry {
+impl LockEntry {
     fn overlaps(&self, range: &Range<u64>) -> bool {
         self.range.start < range.end && range.start < self.range.end
     }
 
-    fn conflicts(&self, want: &Want) -> bool {
+    fn conflicts(&self, want: &LockRequest) -> bool {
         self.overlaps(&want.range) && (self.exclusive || want.exclusive || (self.kernel && want.kernel))
     }
 
-    fn covers(&self, want: &Want) -> bool {
+    fn covers(&self, want: &LockRequest) -> bool {
         self.range.start <= want.range.start
             && want.range.end <= self.range.end
             && (self.exclusive || !want.exclusive)
@@ -40,38 +42,38 @@ impl Entry {
     }
 }
 
-/// A lock somebody asks for. `kernel`: against other processes too.
+/// A request for a lock. `kernel`: against other processes as well.
 #[derive(Clone, Debug)]
-pub(crate) struct Want {
+pub(crate) struct LockRequest {
     pub range: Range<u64>,
     pub exclusive: bool,
     pub kernel: bool,
 }
 
-/// Why a lock was not given.
+/// The reason why a lock was not granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum LockRefusal {
     /// The calling thread holds a part of the range already.
     OwnThread,
-    /// Somebody else holds a part of the range, and waiting was not wanted.
+    /// Another owner holds a part of the range, and the caller did not want to wait.
     Busy,
     /// The kernel failed.
     System(Errno),
 }
 
 #[derive(Default)]
-struct Held {
-    entries: Vec<Entry>,
+struct LockTable {
+    entries: Vec<LockEntry>,
     waiting: usize,
     next: u64,
 }
 
 /// An open descriptor and the locks that this process holds through it.
-pub(crate) struct Handle {
+pub(crate) struct LockingHandle {
     pub path: Arc<Path>,
     pub sys: Arc<dyn Syscalls>,
     fd: OwnedFd,
-    held: Mutex<Held>,
+    table: Mutex<LockTable>,
     changed: Condvar,
 }
 
@@ -80,77 +82,78 @@ fn this_thread() -> usize {
     HERE.with(|here| std::ptr::from_ref(here) as usize)
 }
 
-impl Handle {
-    pub fn new(path: Arc<Path>, sys: Arc<dyn Syscalls>, fd: OwnedFd) -> Handle {
-        Handle { path, sys, fd, held: Mutex::default(), changed: Condvar::new() }
+impl LockingHandle {
+    pub fn new(path: Arc<Path>, sys: Arc<dyn Syscalls>, fd: OwnedFd) -> LockingHandle {
+        LockingHandle { path, sys, fd, table: Mutex::default(), changed: Condvar::new() }
     }
 
     pub fn raw(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn table(&self) -> MutexGuard<'_, LockTable> {
         // No code panics while holding it, and the entries are valid at every step.
-        self.held.lock().unwrap_or_else(|poison| poison.into_inner())
+        self.table.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 
-    /// Enters the range, waiting for other threads if `wait`; no number if this thread's own guard covers it.
-    fn enter(&self, want: &Want, wait: bool) -> Result<Option<u64>, Refusal> {
+    /// Enters the range in the table, waiting for other threads if `wait`. Returns the entry's id, or `None` if a guard of
+    /// this thread covers the range.
+    fn enter(&self, want: &LockRequest, wait: bool) -> Result<Option<u64>, LockRefusal> {
         let owner = this_thread();
-        let mut held = self.held();
+        let mut table = self.table();
         loop {
-            if held.entries.iter().any(|e| e.owner == owner && e.covers(want)) {
+            if table.entries.iter().any(|e| e.owner == owner && e.covers(want)) {
                 return Ok(None);
             }
-            let mut conflicts = held.entries.iter().filter(|e| e.conflicts(want)).peekable();
+            let mut conflicts = table.entries.iter().filter(|e| e.conflicts(want)).peekable();
             if conflicts.peek().is_none() {
                 break;
             }
             if conflicts.any(|e| e.owner == owner) {
-                return Err(Refusal::OwnThread);
+                return Err(LockRefusal::OwnThread);
             }
             if !wait {
-                return Err(Refusal::Busy);
+                return Err(LockRefusal::Busy);
             }
-            held.waiting += 1;
-            held = self.changed.wait(held).unwrap_or_else(|poison| poison.into_inner());
-            held.waiting -= 1;
+            table.waiting += 1;
+            table = self.changed.wait(table).unwrap_or_else(|poison| poison.into_inner());
+            table.waiting -= 1;
         }
-        let id = held.next;
-        held.next += 1;
-        let Want { range, exclusive, kernel } = want.clone();
-        held.entries.push(Entry { id, owner, range, exclusive, kernel });
+        let id = table.next;
+        table.next += 1;
+        let LockRequest { range, exclusive, kernel } = want.clone();
+        table.entries.push(LockEntry { id, owner, range, exclusive, kernel });
         Ok(Some(id))
     }
 
     fn leave(&self, id: u64) {
-        let mut held = self.held();
-        if let Some(at) = held.entries.iter().position(|e| e.id == id) {
-            held.entries.swap_remove(at);
+        let mut table = self.table();
+        if let Some(at) = table.entries.iter().position(|e| e.id == id) {
+            table.entries.swap_remove(at);
         }
-        let waiting = held.waiting > 0;
-        drop(held);
+        let waiting = table.waiting > 0;
+        drop(table);
         if waiting {
             self.changed.notify_all();
         }
     }
 
     /// Takes the lock, waiting as long as it needs, or not at all.
-    pub fn take(&self, want: Want, wait: bool) -> Result<Claim, Refusal> {
+    pub fn acquire(&self, want: LockRequest, wait: bool) -> Result<HeldLock, LockRefusal> {
         let entry = self.enter(&want, wait)?;
-        let mut claim = Claim { entry, range: want.range, kernel: false };
+        let mut lock = HeldLock { entry, range: want.range, kernel: false };
         if want.kernel && entry.is_some() {
             let op = if want.exclusive { LockOp::Exclusive } else { LockOp::Shared };
-            if let Err(errno) = self.fcntl(op, wait, &claim.range) {
-                let _ = claim.let_go(self); // only the table's entry: it cannot fail
+            if let Err(errno) = self.fcntl(op, wait, &lock.range) {
+                let _ = lock.release_lock(self); // only the table's entry: it cannot fail
                 return Err(match errno {
-                    Errno(libc::EAGAIN | libc::EACCES) if !wait => Refusal::Busy,
-                    errno => Refusal::System(errno),
+                    Errno(libc::EAGAIN | libc::EACCES) if !wait => LockRefusal::Busy,
+                    errno => LockRefusal::System(errno),
                 });
             }
-            claim.kernel = true;
+            lock.kernel = true;
         }
-        Ok(claim)
+        Ok(lock)
     }
 
     fn fcntl(&self, op: LockOp, wait: bool, range: &Range<u64>) -> Result<(), Errno> {
@@ -166,15 +169,15 @@ impl Handle {
     }
 }
 
-/// What a guard holds.
-pub(crate) struct Claim {
+/// A lock that a guard holds.
+pub(crate) struct HeldLock {
     entry: Option<u64>,
     range: Range<u64>,
     kernel: bool,
 }
 
-impl Claim {
-    fn let_go(&mut self, on: &Handle) -> Result<(), Errno> {
+impl HeldLock {
+    fn release_lock(&mut self, on: &LockingHandle) -> Result<(), Errno> {
         let kernel = std::mem::take(&mut self.kernel);
         let result = if kernel { on.fcntl(LockOp::Release, true, &self.range) } else { Ok(()) };
         if let Some(id) = self.entry.take() {
@@ -184,56 +187,77 @@ impl Claim {
     }
 }
 
-/// A held byte-range lock; dropping it lets go.
-#[must_use = "the lock is let go as soon as the guard is dropped"]
+/// A held byte-range lock; dropping the guard releases it.
+#[must_use = "the lock is released as soon as the guard is dropped"]
 pub struct RangeGuard<'a> {
-    on: &'a Handle,
-    claim: Claim,
+    on: &'a LockingHandle,
+    lock: HeldLock,
 }
 
 impl<'a> RangeGuard<'a> {
-    pub(crate) fn new(on: &'a Handle, claim: Claim) -> RangeGuard<'a> {
-        RangeGuard { on, claim }
+    pub(crate) fn new(on: &'a LockingHandle, lock: HeldLock) -> RangeGuard<'a> {
+        RangeGuard { on, lock }
     }
 
-    /// Lets go and says whether the kernel agreed. Dropping the guard does the same without a word.
+    /// Releases the lock and reports failure. Dropping the guard releases it without a report.
     pub(crate) fn release(mut self) -> Result<(), Errno> {
-        self.claim.let_go(self.on)
+        self.lock.release_lock(self.on)
     }
 }
 
 impl Drop for RangeGuard<'_> {
     fn drop(&mut self) {
         // A failure here can only be told by `release`; the lock ends with the descriptor at the latest.
-        let _ = self.claim.let_go(self.on);
+        let _ = self.lock.release_lock(self.on);
     }
 }
 
-/// A held byte-range lock that keeps its file open; dropping it lets go. It can be let go by any thread, but
-/// only the one that took it may access the range meanwhile.
-#[must_use = "the lock is let go as soon as this is dropped"]
-pub struct OwnedRange {
-    on: Arc<Handle>,
-    claim: Claim,
+/// A held byte-range lock that keeps its file open; dropping the guard releases it. Any thread may release it, but only
+/// the thread that took it may access the range in the meantime.
+#[must_use = "the lock is released as soon as the guard is dropped"]
+pub struct OwnedRangeGuard {
+    on: Arc<LockingHandle>,
+    lock: HeldLock,
 }
 
-impl OwnedRange {
-    pub(crate) fn new(on: Arc<Handle>, claim: Claim) -> OwnedRange {
-        OwnedRange { on, claim }
+impl OwnedRangeGuard {
+    pub(crate) fn new(on: Arc<LockingHandle>, lock: HeldLock) -> OwnedRangeGuard {
+        OwnedRangeGuard { on, lock }
     }
 
-    /// Lets go and says whether the system agreed. Dropping does the same without a word.
+    /// Releases the lock and reports failure. Dropping the guard releases it without a report.
     pub fn release(mut self) -> Result<(), Error> {
-        let result = self.claim.let_go(&self.on);
-        result.map_err(|errno| Error::system(Action::Lock, &self.on.path, errno.0))
+        let result = self.lock.release_lock(&self.on);
+        result.map_err(|errno| Error::system(FileOperation::Lock, &self.on.path, errno.0))
     }
 }
 
-impl Drop for OwnedRange {
+impl Drop for OwnedRangeGuard {
     fn drop(&mut self) {
         // A failure here can only be told by `release`; the lock ends with the descriptor at the latest.
-        let _ = self.claim.let_go(&self.on);
+        let _ = self.lock.release_lock(&self.on);
     }
+}
+
+/// Runs `work` while an exclusive lock on a range of a file keeps other opens of the file out; waits for the lock.
+pub fn with_exclusive_lock<T>(
+    file: &File,
+    range: Range<u64>,
+    work: impl FnOnce() -> io::Result<T>,
+) -> io::Result<T> {
+    let set = |op| {
+        loop {
+            match Linux.lock(file.as_raw_fd(), op, true, range.start, range.end - range.start) {
+                Err(Errno(libc::EINTR)) => {}
+                Err(Errno(errno)) => return Err(io::Error::from_raw_os_error(errno)),
+                Ok(()) => return Ok(()),
+            }
+        }
+    };
+    set(LockOp::Exclusive)?;
+    let result = work();
+    set(LockOp::Release)?;
+    result
 }
 
 /// Whether this number means that the file system has no such locks, rather than that this one failed.
@@ -244,15 +268,14 @@ pub(crate) fn means_unsupported(errno: Errno) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::Linux;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    fn want(range: Range<u64>, exclusive: bool, kernel: bool) -> Want {
-        Want { range, exclusive, kernel }
+    fn want(range: Range<u64>, exclusive: bool, kernel: bool) -> LockRequest {
+        LockRequest { range, exclusive, kernel }
     }
 
-    fn guard(on: &Handle, want: Want) -> Result<RangeGuard<'_>, Refusal> {
-        on.take(want, true).map(|claim| RangeGuard::new(on, claim))
+    fn guard(on: &LockingHandle, want: LockRequest) -> Result<RangeGuard<'_>, LockRefusal> {
+        on.acquire(want, true).map(|lock| RangeGuard::new(on, lock))
     }
 
     #[test]
@@ -262,15 +285,15 @@ mod tests {
         let inner = guard(&handle, want(12..15, false, true)).unwrap();
         drop(inner);
         let stuck = guard(&handle, want(15..25, false, false)).err();
-        assert_eq!(stuck, Some(Refusal::OwnThread));
+        assert_eq!(stuck, Some(LockRefusal::OwnThread));
         drop(outer);
         assert!(guard(&handle, want(15..25, false, false)).is_ok());
-        assert!(handle.held().entries.is_empty());
+        assert!(handle.table().entries.is_empty());
     }
 
     #[test]
     fn shared_locks_of_one_process_meet_unless_both_are_in_the_kernel() {
-        let e = Entry { id: 0, owner: 0, range: 0..10, exclusive: false, kernel: true };
+        let e = LockEntry { id: 0, owner: 0, range: 0..10, exclusive: false, kernel: true };
         assert!(!e.conflicts(&want(5..6, false, false)));
         assert!(e.conflicts(&want(5..6, false, true)));
         assert!(e.conflicts(&want(5..6, true, false)));
@@ -304,34 +327,39 @@ mod tests {
     fn an_owned_range_outlives_its_thread_and_can_be_tried_for() {
         let handle = Arc::new(handle());
         let take = |range, wait| {
-            handle.take(want(range, true, true), wait).map(|claim| OwnedRange::new(handle.clone(), claim))
+            handle
+                .acquire(want(range, true, true), wait)
+                .map(|lock| OwnedRangeGuard::new(handle.clone(), lock))
         };
         let owned = take(0..10, false).unwrap();
         assert!(take(3..5, false).is_ok(), "its thread may go in");
         std::thread::scope(|scope| {
             let other = scope.spawn(|| {
-                assert_eq!(take(5..15, false).err(), Some(Refusal::Busy));
+                assert_eq!(take(5..15, false).err(), Some(LockRefusal::Busy));
                 drop(take(5..15, true).unwrap());
             });
-            while handle.held().waiting == 0 {
+            while handle.table().waiting == 0 {
                 std::thread::yield_now();
             }
             scope.spawn(|| owned.release().unwrap());
             other.join().unwrap();
         });
-        assert!(handle.held().entries.is_empty());
+        assert!(handle.table().entries.is_empty());
     }
 
     #[test]
     fn trying_does_not_wait_for_another_open_of_the_file() {
         let (one, path) = handle_and_path();
-        let two =
-            Handle::new(one.path.clone(), Arc::new(Linux), std::fs::File::open(&path.0).unwrap().into());
+        let two = LockingHandle::new(
+            one.path.clone(),
+            Arc::new(Linux),
+            std::fs::File::open(&path.0).unwrap().into(),
+        );
         let held = guard(&one, want(0..10, true, true)).unwrap();
-        assert_eq!(two.take(want(5..6, false, true), false).err(), Some(Refusal::Busy));
-        assert!(two.held().entries.is_empty());
+        assert_eq!(two.acquire(want(5..6, false, true), false).err(), Some(LockRefusal::Busy));
+        assert!(two.table().entries.is_empty());
         drop(held);
-        assert!(two.take(want(5..6, false, true), false).is_ok());
+        assert!(two.acquire(want(5..6, false, true), false).is_ok());
     }
 
     struct Vanishing(std::path::PathBuf);
@@ -342,16 +370,16 @@ mod tests {
         }
     }
 
-    fn handle_and_path() -> (Handle, Vanishing) {
+    fn handle_and_path() -> (LockingHandle, Vanishing) {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("pario-locks-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
         let mut how = std::fs::OpenOptions::new();
         let file = how.read(true).write(true).create(true).truncate(true).open(&path).unwrap();
-        (Handle::new(Arc::from(path.as_path()), Arc::new(Linux), file.into()), Vanishing(path))
+        (LockingHandle::new(Arc::from(path.as_path()), Arc::new(Linux), file.into()), Vanishing(path))
     }
 
-    fn handle() -> Handle {
+    fn handle() -> LockingHandle {
         handle_and_path().0
     }
 }

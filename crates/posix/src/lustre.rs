@@ -23,7 +23,7 @@
 //! | 8 | 8 + 8 | start and end of the part |
 //! | 24 | 4 + 4 | where in the whole its simple layout stands, and the length of that |
 
-use crate::striping::{Striping, StripingRequest};
+use crate::striping::{FsStriping, StripingRequest};
 
 /// Flags for opening a new file whose layout will be set before it gets objects: a combination that means
 /// nothing else for files (`O_LOV_DELAY_CREATE`, in its old and its new form).
@@ -67,7 +67,7 @@ pub(crate) fn request(wanted: &StripingRequest) -> [u8; HEAD] {
 
 /// The striping that a layout says. Of a composite one: that of its widest part, usually the last one, which
 /// has no end; where a file is large enough for its striping to matter, most of it lies there.
-pub(crate) fn striping(layout: &[u8]) -> Option<Striping> {
+pub(crate) fn striping(layout: &[u8]) -> Option<FsStriping> {
     match u32_at(layout, 0)? {
         MAGIC_V1 | MAGIC_V3 | MAGIC_SPECIFIC => simple(layout),
         MAGIC_COMPOSITE => composite(layout),
@@ -75,16 +75,16 @@ pub(crate) fn striping(layout: &[u8]) -> Option<Striping> {
     }
 }
 
-fn simple(layout: &[u8]) -> Option<Striping> {
+fn simple(layout: &[u8]) -> Option<FsStriping> {
     // Flags (a released file, for one) stand in the upper half of the pattern; files in the metadata server
     // and foreign ones are not striped.
     let pattern = u32_at(layout, 4)? & 0xFFFF;
     let (unit, count) = (u32_at(layout, 24)?, u16_at(layout, 28)?);
     let count = (count != 0 && count != ALL).then_some(u32::from(count));
-    (pattern <= STRIPED && unit > 0).then_some(Striping { unit: u64::from(unit), count })
+    (pattern <= STRIPED && unit > 0).then_some(FsStriping { unit: u64::from(unit), count })
 }
 
-fn composite(layout: &[u8]) -> Option<Striping> {
+fn composite(layout: &[u8]) -> Option<FsStriping> {
     let entries = usize::from(u16_at(layout, 14)?);
     let mut widest = None;
     for entry in layout.get(HEAD..)?.chunks_exact(ENTRY).take(entries) {
@@ -97,7 +97,7 @@ fn composite(layout: &[u8]) -> Option<Striping> {
 }
 
 /// The width of a composite layout's part and its striping, if it has one.
-fn part(layout: &[u8], entry: &[u8]) -> Option<(u64, Striping)> {
+fn part(layout: &[u8], entry: &[u8]) -> Option<(u64, FsStriping)> {
     if u32_at(entry, 4)? & UNUSABLE != 0 {
         return None;
     }
@@ -153,8 +153,8 @@ mod tests {
         bytes
     }
 
-    fn known(unit: u64, count: u32) -> Option<Striping> {
-        Some(Striping { unit, count: Some(count) })
+    fn known(unit: u64, count: u32) -> Option<FsStriping> {
+        Some(FsStriping { unit, count: Some(count) })
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
         let mut v3 = layout(MAGIC_V3, 0x8000_0001, 65536, 12);
         v3.extend([0; 16 + 12 * 24]);
         assert_eq!(striping(&v3), known(65536, 12));
-        let all = Some(Striping { unit: 65536, count: None });
+        let all = Some(FsStriping { unit: 65536, count: None });
         assert_eq!(striping(&layout(MAGIC_V1, 1, 65536, ALL)), all);
     }
 
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(read_back(100_000, 1), known(131_072, 1));
         assert_eq!(read_back(1, 1), known(65536, 1));
         assert_eq!(read_back(u64::MAX, 1), known((4 << 30) - 65536, 1));
-        assert_eq!(read_back(65536, u32::MAX), Some(Striping { unit: 65536, count: None }));
+        assert_eq!(read_back(65536, u32::MAX), Some(FsStriping { unit: 65536, count: None }));
         let nothing = request(&StripingRequest::default());
         assert_eq!(nothing[4..30], [&[1][..], &[0; 25]].concat());
         assert_eq!(nothing[30..], [0xFF, 0xFF]);

@@ -1,28 +1,28 @@
-//! Times what an access does and teaches the file's prices, lap by lap, so that a long request learns too.
+//! Measures the work of an access and updates the cost model at intervals, so that a long request benefits as well.
 //!
-//! Access to a local file is work of the processor, so it is measured in the thread's processor time: the
-//! clock on the wall would charge the method in use for every moment that other processes had the processor.
-//! Access to a remote file is mostly waiting and is measured on the wall.
+//! Access to a local file is work of the processor and is measured in processor time of the thread: wall-clock time
+//! would include the time in which other processes had the processor. Access to a remote file is mostly waiting and is
+//! measured in wall-clock time.
 
-use crate::cost::{Costs, Work};
+use crate::cost::{CostModel, MeasuredWork};
 use std::time::{Duration, Instant};
 
-/// A lap ends after this much work.
-const LAP_CALLS: u64 = 256;
-const LAP_BYTES: u64 = 8 << 20;
+/// A measured interval ends after this much work.
+const INTERVAL_CALLS: u64 = 256;
+const INTERVAL_BYTES: u64 = 8 << 20;
 
 /// What time is measured by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Clock {
+pub(crate) enum TimeSource {
     Wall,
     Processor,
 }
 
-impl Clock {
+impl TimeSource {
     fn now(self) -> Duration {
         let id = match self {
-            Clock::Wall => libc::CLOCK_MONOTONIC,
-            Clock::Processor => libc::CLOCK_THREAD_CPUTIME_ID,
+            TimeSource::Wall => libc::CLOCK_MONOTONIC,
+            TimeSource::Processor => libc::CLOCK_THREAD_CPUTIME_ID,
         };
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the structure outlives the call. Both clocks exist on every Linux.
@@ -32,15 +32,15 @@ impl Clock {
 }
 
 pub(crate) struct Meter<'a> {
-    costs: &'a Costs,
+    costs: &'a CostModel,
     start: Option<Duration>,
-    pub work: Work,
+    pub work: MeasuredWork,
 }
 
 impl<'a> Meter<'a> {
-    /// A meter; one that is not `running` only counts, since reading a clock is dear beside a small call.
-    pub fn new(costs: &'a Costs, running: bool) -> Meter<'a> {
-        Meter { costs, start: running.then(|| costs.clock().now()), work: Work::default() }
+    /// A meter. If it is not `running`, it only counts, because reading a clock costs much beside a small call.
+    pub fn new(costs: &'a CostModel, running: bool) -> Meter<'a> {
+        Meter { costs, start: running.then(|| costs.time_source().now()), work: MeasuredWork::default() }
     }
 
     pub fn read(&mut self, bytes: u64) {
@@ -57,7 +57,7 @@ impl<'a> Meter<'a> {
         self.work.copied += bytes;
     }
 
-    /// Takes a lock, which may wait: that is always measured on the wall.
+    /// Takes a lock, which may wait: always measured in wall-clock time.
     pub fn lock<T>(&mut self, take: impl FnOnce() -> T) -> T {
         let before = self.start.is_some().then(Instant::now);
         let taken = take();
@@ -68,23 +68,23 @@ impl<'a> Meter<'a> {
         taken
     }
 
-    /// Ends the lap if it is long enough; then the prices have moved.
-    pub fn lap(&mut self) -> bool {
+    /// Ends the interval if it is long enough; returns whether the prices were updated.
+    pub fn end_interval(&mut self) -> bool {
         let calls = self.work.read_calls + self.work.write_calls;
-        let ended = calls >= LAP_CALLS || self.work.read_bytes + self.work.write_bytes >= LAP_BYTES;
+        let ended = calls >= INTERVAL_CALLS || self.work.read_bytes + self.work.write_bytes >= INTERVAL_BYTES;
         if ended {
             self.finish();
         }
         ended
     }
 
-    /// Ends the last lap.
+    /// Ends the last interval.
     pub fn finish(&mut self) {
         if let Some(start) = &mut self.start {
-            let now = self.costs.clock().now();
-            self.costs.learn(&self.work, now.saturating_sub(*start));
+            let now = self.costs.time_source().now();
+            self.costs.update(&self.work, now.saturating_sub(*start));
             *start = now;
         }
-        self.work = Work::default();
+        self.work = MeasuredWork::default();
     }
 }

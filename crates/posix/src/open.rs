@@ -4,7 +4,7 @@
 //! have a layout of its own is made without objects, gets its layout, and then its objects. Whether this is
 //! Lustre has to be known before, so the directory is asked.
 
-use crate::error::{Action, Error};
+use crate::error::{Error, FileOperation};
 use crate::filesystem::{FileSystem, FsKind};
 use crate::lustre;
 use crate::striping::{StripingOutcome, StripingRequest};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// How to open a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct How {
+pub struct PlainOpenOptions {
     /// The program will read.
     pub read: bool,
     /// The program will write.
@@ -32,14 +32,21 @@ pub struct How {
     pub striping: Option<StripingRequest>,
 }
 
-impl Default for How {
-    fn default() -> How {
-        How { read: true, write: false, create: false, exclusive: false, mode: 0o666, striping: None }
+impl Default for PlainOpenOptions {
+    fn default() -> PlainOpenOptions {
+        PlainOpenOptions {
+            read: true,
+            write: false,
+            create: false,
+            exclusive: false,
+            mode: 0o666,
+            striping: None,
+        }
     }
 }
 
 /// An open descriptor and what is known about it.
-pub(crate) struct Opened {
+pub(crate) struct OpenedFile {
     pub fd: OwnedFd,
     /// The descriptor can read, whatever the program asked for.
     pub readable: bool,
@@ -49,16 +56,18 @@ pub(crate) struct Opened {
 /// Opens a file. `pretended` stands for the file system, if it is not to be the real one.
 pub(crate) fn open(
     path: &Path,
-    how: &How,
+    how: &PlainOpenOptions,
     sys: &dyn Syscalls,
     pretended: Option<&FileSystem>,
-) -> Result<Opened, Errno> {
+) -> Result<OpenedFile, Errno> {
     let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno(libc::ENOENT))?;
-    let door = Door { name, how, sys };
+    let request = OpenRequest { name, how, sys };
     match how.striping.filter(|_| how.create) {
-        None => door.open(door.make_flags(), StripingOutcome::NotAsked),
-        Some(_) if !is_lustre(path, sys, pretended) => door.open(door.make_flags(), StripingOutcome::NotHere),
-        Some(wanted) => door.make_striped(&wanted),
+        None => request.open(request.make_flags(), StripingOutcome::NotAsked),
+        Some(_) if !is_lustre(path, sys, pretended) => {
+            request.open(request.make_flags(), StripingOutcome::NotHere)
+        }
+        Some(wanted) => request.make_striped(&wanted),
     }
 }
 
@@ -75,13 +84,13 @@ fn is_lustre(path: &Path, sys: &dyn Syscalls, pretended: Option<&FileSystem>) ->
 }
 
 /// A name to open, in one way or another.
-struct Door<'a> {
+struct OpenRequest<'a> {
     name: CString,
-    how: &'a How,
+    how: &'a PlainOpenOptions,
     sys: &'a dyn Syscalls,
 }
 
-impl Door<'_> {
+impl OpenRequest<'_> {
     fn make_flags(&self) -> i32 {
         match (self.how.create, self.how.exclusive) {
             (false, _) => 0,
@@ -90,7 +99,7 @@ impl Door<'_> {
         }
     }
 
-    fn make_striped(&self, wanted: &StripingRequest) -> Result<Opened, Errno> {
+    fn make_striped(&self, wanted: &StripingRequest) -> Result<OpenedFile, Errno> {
         let flags = libc::O_CREAT | libc::O_EXCL | lustre::DELAY_CREATE;
         let made = match self.open(flags, StripingOutcome::Applied) {
             Err(Errno(libc::EEXIST)) if !self.how.exclusive => {
@@ -107,8 +116,8 @@ impl Door<'_> {
 
     /// Opens for what the program wants. A file for writing only is opened for reading too where that is
     /// allowed, so that writes can be sieved.
-    fn open(&self, flags: i32, outcome: StripingOutcome) -> Result<Opened, Errno> {
-        let opened = |readable| move |fd| Opened { fd, readable, outcome };
+    fn open(&self, flags: i32, outcome: StripingOutcome) -> Result<OpenedFile, Errno> {
+        let opened = |readable| move |fd| OpenedFile { fd, readable, outcome };
         if !self.how.write {
             return self.open_as(flags | libc::O_RDONLY).map(opened(true));
         }
@@ -140,7 +149,7 @@ pub(crate) fn check_is_file(fd: &OwnedFd, path: &Arc<Path>) -> Result<u64, Error
     let mut stat: libc::stat64 = unsafe { std::mem::zeroed() };
     // SAFETY: the structure outlives the call.
     if unsafe { libc::fstat64(fd.as_raw_fd(), &mut stat) } != 0 {
-        return Err(Error::system(Action::Inspect, path, errno().0));
+        return Err(Error::system(FileOperation::Inspect, path, errno().0));
     }
     match stat.st_mode & libc::S_IFMT {
         libc::S_IFDIR | libc::S_IFIFO | libc::S_IFSOCK => Err(Error::NotAFile { path: path.clone() }),
@@ -155,5 +164,5 @@ pub fn delete(path: &Path) -> Result<(), Error> {
     if path.is_dir() {
         return Err(Error::NotAFile { path });
     }
-    Err(Error::system(Action::Delete, &path, error.raw_os_error().unwrap_or(libc::ENOENT)))
+    Err(Error::system(FileOperation::Delete, &path, error.raw_os_error().unwrap_or(libc::ENOENT)))
 }

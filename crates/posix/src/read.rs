@@ -5,13 +5,13 @@
 //! request that lie below it and leaves the memory of the others alone.
 
 use crate::cost::JoinRule;
-use crate::error::{Action, Error};
+use crate::error::{Error, FileOperation};
 use crate::file::PlainFile;
 use crate::meter::Meter;
-use crate::request::{Mover, Place, Request, next_stretch, next_strip};
+use crate::request::{FileExtents, Request, RequestMover, next_extent, next_strided_run};
 use crate::segments::{Limit, Segment, Segments};
-use crate::tuning::Tuning;
 use pario_buffer::UserBuffer;
+use pario_types::AccessTuning;
 use pario_types::{Offset, Pos};
 use pario_view::{Cursor, View};
 
@@ -25,7 +25,7 @@ impl PlainFile {
         buf: &UserBuffer,
         buf_at: u64,
         len: u64,
-        tune: &Tuning,
+        tune: &AccessTuning,
     ) -> Result<u64, Error> {
         self.check_read()?;
         if len == 0 {
@@ -45,16 +45,21 @@ impl PlainFile {
     /// Reads bytes at an offset; returns how many there were before the end of the file.
     pub fn read_bytes(&self, at: Offset, to: &mut [u8]) -> Result<u64, Error> {
         self.check_read()?;
-        self.pipe().read_slice(to, at.0).map_err(|stop| self.stopped(Action::Read, at.0, stop))
+        self.io().read_slice(to, at.0).map_err(|stop| self.stopped(FileOperation::Read, at.0, stop))
     }
 
-    fn read_unlocked(&self, request: &Request<'_>, place: Place, tune: &Tuning) -> Result<u64, Error> {
+    fn read_unlocked(
+        &self,
+        request: &Request<'_>,
+        place: FileExtents,
+        tune: &AccessTuning,
+    ) -> Result<u64, Error> {
         let window = self.costs.read_window(tune.read_buffer);
         let meter = Meter::new(&self.costs, self.timed(request.len));
-        let mut mover = Mover::new(self, request.buf, window, meter);
+        let mut mover = RequestMover::new(self, request.buf, window, meter);
         let got = match place {
-            Place::Stretch(range) => mover.read_stretch(range, request.buf_at),
-            Place::Pieces(_) => self.read_segments(&mut mover, request, tune),
+            FileExtents::Contiguous(range) => mover.read_extent(range, request.buf_at),
+            FileExtents::Pieces(_) => self.read_segments(&mut mover, request, tune),
         };
         mover.meter.finish();
         got
@@ -62,17 +67,17 @@ impl PlainFile {
 
     fn read_segments(
         &self,
-        mover: &mut Mover<'_>,
+        mover: &mut RequestMover<'_>,
         request: &Request<'_>,
-        tune: &Tuning,
+        tune: &AccessTuning,
     ) -> Result<u64, Error> {
         let rule = || JoinRule::for_read(&self.costs.prices(), tune.sieve_read);
         let (mut plan, mut copy) = (request.cursor(), request.cursor());
-        let mut segments = Segments::new(|| next_strip(&mut plan), rule(), Limit::Span(mover.window));
+        let mut segments = Segments::new(|| next_strided_run(&mut plan), rule(), Limit::Span(mover.window));
         let mut done = 0;
         while let Some(segment) = segments.next() {
             let mem = request.buf_at + done;
-            let got = if segment.stretches == 1 {
+            let got = if segment.extents == 1 {
                 read_pieces(mover, &mut copy, mem, segment.data)
             } else {
                 self.sieve(mover, &mut copy, mem, &segment)
@@ -82,7 +87,7 @@ impl PlainFile {
             if got < segment.data {
                 break;
             }
-            if mover.meter.lap() {
+            if mover.meter.end_interval() {
                 segments.set_rule(rule());
             }
         }
@@ -92,7 +97,7 @@ impl PlainFile {
     /// Reads a whole window and takes its pieces out.
     fn sieve(
         &self,
-        mover: &mut Mover<'_>,
+        mover: &mut RequestMover<'_>,
         copy: &mut Cursor,
         mem: u64,
         segment: &Segment,
@@ -100,8 +105,9 @@ impl PlainFile {
         let span = segment.hi - segment.lo;
         let mut scratch = self.scratch(span)?;
         let window = scratch.bytes(span as usize);
-        let got = self.pipe().read_slice(window, segment.lo);
-        let got = got.map_err(|stop| self.stopped(Action::Read, segment.lo, stop).with_nothing_done())?;
+        let got = self.io().read_slice(window, segment.lo);
+        let got =
+            got.map_err(|stop| self.stopped(FileOperation::Read, segment.lo, stop).with_nothing_done())?;
         mover.meter.read(span);
         let visible = if got == span {
             segment.data
@@ -122,11 +128,11 @@ impl PlainFile {
 }
 
 /// Reads the next `len` bytes of the stream piece by piece, up to the end of the file.
-fn read_pieces(mover: &mut Mover<'_>, copy: &mut Cursor, mem: u64, len: u64) -> Result<u64, Error> {
+fn read_pieces(mover: &mut RequestMover<'_>, copy: &mut Cursor, mem: u64, len: u64) -> Result<u64, Error> {
     let mut done = 0;
-    while let Some(stretch) = next_stretch(copy, len - done) {
-        let want = stretch.end - stretch.start;
-        let got = mover.read_stretch(stretch, mem + done).map_err(|error| error.after(done))?;
+    while let Some(extent) = next_extent(copy, len - done) {
+        let want = extent.end - extent.start;
+        let got = mover.read_extent(extent, mem + done).map_err(|error| error.after(done))?;
         done += got;
         if got < want {
             break;
@@ -138,9 +144,9 @@ fn read_pieces(mover: &mut Mover<'_>, copy: &mut Cursor, mem: u64, len: u64) -> 
 /// How many of the next `len` stream bytes, which ascend, lie below `end`.
 fn bytes_below(mut cursor: Cursor, len: u64, end: u64) -> u64 {
     let mut count = 0;
-    while let Some(stretch) = next_stretch(&mut cursor, len - count) {
-        count += end.clamp(stretch.start, stretch.end) - stretch.start;
-        if end < stretch.end {
+    while let Some(extent) = next_extent(&mut cursor, len - count) {
+        count += end.clamp(extent.start, extent.end) - extent.start;
+        if end < extent.end {
             break;
         }
     }

@@ -1,16 +1,16 @@
-//! Reading for others: several ranges of positions at once, with the system told what comes next.
+//! Reads several ranges of positions with guided prefetch, on behalf of an I/O agent.
 //!
-//! An I/O agent gets the parts of a request that lie in its blocks, and so knows the accesses to come. Where
-//! ordinary read-ahead cannot guess them, the loop of `guided` runs over the blocks; each covering range is
-//! then read by ordinary reads of the positions within it. What is in memory already is neither asked for nor
-//! given up: it may be there for others, and to give it up would cost them a read of the storage.
+//! An I/O agent gets the parts of a request that lie in its blocks, so it knows the next accesses. Where ordinary
+//! read-ahead cannot predict them, the loop of `guided` runs over the blocks; ordinary reads then read the positions
+//! within each covering range. Ranges that are in memory already are neither prefetched nor released: other processes
+//! may use them, and releasing them would cost those a read from storage.
 
 use crate::error::Error;
 use crate::file::PlainFile;
-use crate::guided::{Covers, Guide, Limits, is_regular, tour};
-use crate::tuning::Tuning;
+use crate::guided::{CoveringRanges, GuidedAccess, is_regular, run_guided};
 use pario_buffer::UserBuffer;
-use pario_types::{Offset, Pos};
+use pario_types::AccessTuning;
+use pario_types::{Offset, Pos, PrefetchLimits};
 use pario_view::View;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -47,18 +47,18 @@ pub fn read_guided<F: Foresight>(
     parts: &[Range<Pos>],
     buf: &UserBuffer,
     buf_at: u64,
-    limits: Limits,
+    limits: PrefetchLimits,
 ) -> Result<u64, F::Error> {
     let mut walk = Walk { file, view, buf, buf_at, parts, at: 0, done: 0 };
     let guided = match limits.max_acc {
         0 => Ok(()),
         _ if !view.is_monotone() || looks_regular(view, parts) => Ok(()),
-        _ => tour(Covers::new(view, parts, limits.block), limits, &mut walk),
+        _ => run_guided(CoveringRanges::new(view, parts, limits.block), limits, &mut walk),
     };
     // All of them, or what no file can have: the ordinary read says so.
     match guided.and_then(|()| walk.read_below(u64::MAX)) {
-        Ok(()) | Err(Stop::End) => Ok(walk.done),
-        Err(Stop::Failed(error)) => Err(error),
+        Ok(()) | Err(EarlyEnd::End) => Ok(walk.done),
+        Err(EarlyEnd::Failed(error)) => Err(error),
     }
 }
 
@@ -70,18 +70,18 @@ impl PlainFile {
         parts: &[Range<Pos>],
         buf: &UserBuffer,
         buf_at: u64,
-        tune: &Tuning,
-        limits: Limits,
+        tune: &AccessTuning,
+        limits: PrefetchLimits,
     ) -> Result<u64, Error> {
         let mut plain = Plain { file: self, tune, done: 0, asked: VecDeque::new() };
         read_guided(&mut plain, view, parts, buf, buf_at, limits)
     }
 }
 
-/// A plain file while it is read so.
+/// A plain file during a guided read.
 struct Plain<'a> {
     file: &'a PlainFile,
-    tune: &'a Tuning,
+    tune: &'a AccessTuning,
     done: u64,
     /// Of the ranges that are ready, in their order, whether the system was asked for it.
     asked: VecDeque<bool>,
@@ -127,8 +127,8 @@ fn looks_regular(view: &View, parts: &[Range<Pos>]) -> bool {
     is_regular(std::iter::from_fn(|| cursor.next_run(u64::MAX)))
 }
 
-/// Why not all was read.
-enum Stop<E> {
+/// The reason why a read ended early.
+enum EarlyEnd<E> {
     /// The file ends here.
     End,
     Failed(E),
@@ -148,18 +148,19 @@ struct Walk<'a, F> {
 
 impl<F: Foresight> Walk<'_, F> {
     /// Reads what is left below an offset.
-    fn read_below(&mut self, end: u64) -> Result<(), Stop<F::Error>> {
+    fn read_below(&mut self, end: u64) -> Result<(), EarlyEnd<F::Error>> {
         let below = if end == u64::MAX { u64::MAX } else { self.view.rank(Offset(end)).0 };
         while let Some((part, rest)) = self.parts.split_first() {
             let at = self.at.max(part.start.0);
             let len = part.end.0.min(below).saturating_sub(at);
             if len > 0 {
                 let place = self.buf_at + self.done;
-                let got = self.file.read(self.view, Pos(at), self.buf, place, len).map_err(Stop::Failed)?;
+                let got =
+                    self.file.read(self.view, Pos(at), self.buf, place, len).map_err(EarlyEnd::Failed)?;
                 self.done += got;
                 self.at = at + got;
                 if got < len {
-                    return Err(Stop::End);
+                    return Err(EarlyEnd::End);
                 }
             }
             if part.end.0 > below {
@@ -171,8 +172,8 @@ impl<F: Foresight> Walk<'_, F> {
     }
 }
 
-impl<F: Foresight> Guide for Walk<'_, F> {
-    type Stop = Stop<F::Error>;
+impl<F: Foresight> GuidedAccess for Walk<'_, F> {
+    type Stop = EarlyEnd<F::Error>;
 
     fn prefetch(&mut self, ranges: &[Range<u64>]) -> usize {
         self.file.prefetch(ranges)

@@ -1,4 +1,4 @@
-//! Scratch memory that a thread keeps between calls, so that small accesses in a loop allocate nothing.
+//! Scratch memory that a thread reuses between calls, so that small accesses in a loop allocate nothing.
 
 use pario_buffer::Segment;
 use std::cell::Cell;

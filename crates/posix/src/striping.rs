@@ -1,11 +1,11 @@
-//! How a file is spread over the servers of a parallel file system: what is known of it, and asking for it
-//! when a file is made.
+//! The striping of a plain file over the servers of a parallel file system: its value, and the request for it at file
+//! creation.
 
 use std::fmt;
 
 /// How a file is spread over servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Striping {
+pub struct FsStriping {
     /// Bytes on one server before the next one's begin; at least 1.
     pub unit: u64,
     /// How many servers take turns, where that is known.
@@ -23,7 +23,7 @@ pub struct StripingRequest {
     pub first: Option<u32>,
 }
 
-/// What became of a [`StripingRequest`].
+/// The result of a [`StripingRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StripingOutcome {
     /// Nothing was asked for, or nothing was to be made.
@@ -39,7 +39,7 @@ pub enum StripingOutcome {
 }
 
 impl StripingOutcome {
-    /// The line that the user deserves, where the file system refused.
+    /// A line for the user if the file system refused.
     pub fn complaint(self) -> Option<String> {
         matches!(self, StripingOutcome::Refused(_)).then(|| self.to_string())
     }

@@ -1,8 +1,11 @@
-//! The system calls this crate makes, as one trait, so that faults can come in where they come from in life.
+//! The system calls of this crate as one trait, so that tests can inject faults where they happen in production.
 //!
-//! Every call's default is Linux's own; [`Linux`] is the real thing and changes nothing. Everything above it
-//! (retries, short counts, fallbacks) is written against [`Syscalls`] and proven with implementations that
-//! fail on purpose, or that pretend to be a file system which is not there.
+//! The default of every call is Linux's own; [`Linux`] changes nothing. Everything above (retries, short counts,
+//! fallbacks) is written against [`Syscalls`] and tested with implementations that fail on purpose, or that pretend to
+//! be a file system that is not there.
+//!
+//! The calls go through libc and not through a crate that enters the kernel directly, because profilers such as Darshan
+//! intercept the symbols of libc and must see Pario's file accesses.
 
 use crate::filesystem::FileSystem;
 use std::ffi::CStr;
@@ -26,13 +29,13 @@ pub enum LockOp {
     Release,
 }
 
-/// What the system may expect about a byte range.
+/// The expected use of a byte range, as told to the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Advice {
+pub enum AccessAdvice {
     /// It will be read soon.
-    Soon,
+    WillNeed,
     /// It will not be used again soon.
-    Done,
+    DontNeed,
     /// It will be read in ascending order.
     Sequential,
     /// It will be read in no order.
@@ -48,7 +51,7 @@ pub trait Syscalls: Send + Sync {
         if fd < 0 {
             return Err(errno());
         }
-        // SAFETY: a fresh descriptor that nobody else owns.
+        // SAFETY: a fresh descriptor without another owner.
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
@@ -160,13 +163,13 @@ pub trait Syscalls: Send + Sync {
     }
 
     /// Tells the system what to expect about `[at, at + len)`; `len` 0 means to the end of the file.
-    fn advise(&self, fd: RawFd, advice: Advice, at: u64, len: u64) -> Result<(), Errno> {
+    fn advise(&self, fd: RawFd, advice: AccessAdvice, at: u64, len: u64) -> Result<(), Errno> {
         let (at, len) = (signed(at)?, signed(len)?);
         let advice = match advice {
-            Advice::Soon => libc::POSIX_FADV_WILLNEED,
-            Advice::Done => libc::POSIX_FADV_DONTNEED,
-            Advice::Sequential => libc::POSIX_FADV_SEQUENTIAL,
-            Advice::Random => libc::POSIX_FADV_RANDOM,
+            AccessAdvice::WillNeed => libc::POSIX_FADV_WILLNEED,
+            AccessAdvice::DontNeed => libc::POSIX_FADV_DONTNEED,
+            AccessAdvice::Sequential => libc::POSIX_FADV_SEQUENTIAL,
+            AccessAdvice::Random => libc::POSIX_FADV_RANDOM,
         };
         // SAFETY: no memory involved.
         match unsafe { libc::posix_fadvise64(fd, at, len, advice) } {

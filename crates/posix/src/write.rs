@@ -1,9 +1,9 @@
-//! Writing: straight where the file is contiguous; across gaps either piece by piece or by reading,
-//! modifying and writing back a window.
+//! Writing: directly where the file region is contiguous; across gaps either piece by piece or by read-modify-write
+//! of a window.
 //!
-//! Writing a window back puts old bytes over the gaps, so a byte that somebody else wrote there in the
-//! meantime would be undone. This is the protocol that excludes it; "process" locks are entries in this
-//! process's own table, "kernel" ones hold against other processes as well:
+//! Writing a window back overwrites the gaps with the bytes that were read. Without a lock this would undo what another
+//! writer put there in between. The following protocol prevents that. A "process" lock is an entry in this process's
+//! own table; a "kernel" lock also holds against other processes:
 //!
 //! | access | lock | range | when |
 //! |---|---|---|---|
@@ -17,32 +17,32 @@
 //! | window of an aggregator with gaps | as a sieved window | the window | |
 //! | write, atomic mode | kernel, exclusive | bounds of the request | always; the locks above lie inside it |
 //!
-//! - A window excludes every other write to its range, by threads and by processes, from before it is read
-//!   until it is written: nobody's bytes can be undone, and bytes it found beyond the end of the file are
-//!   still beyond the end (or its own) when it writes zeros there. A window ends at the last byte of its own
-//!   data, so the file never grows beyond what was asked for.
-//! - Pieces only ever touch their own bytes; they share.
-//! - Where the file system has no locks, windows are sieved only by a `sole` owner; everybody else writes
-//!   pieces, and pieces need no lock against pieces.
-//! - A process holds one lock at a time, so nobody waits in a circle.
-//! - An aggregator holds the lock of a window with gaps while other ranks fill it. That cannot end in a circle:
-//!   such locks are tried for, never waited for; they are taken only when all ranks are in the access; and
-//!   the ranks fill windows without needing anything of the program's own threads. Where they would (accesses
-//!   that are stepped from the program's MPI calls), windows with gaps are not used at all.
-//! - Locks keep out only those who lock. A window with gaps is safe beside writes through the same open if
-//!   these know of it: `peers_sieve` must be true for every rank that may write while an aggregator modifies.
+//! - A window excludes every other write to its range, by threads and by processes, from before it is read until it is
+//!   written. So no write is undone, and bytes that lay beyond the end of the file when the window was read are still
+//!   beyond the end (or belong to this writer) when it writes zeros there. A window ends at the last byte of its own
+//!   data, so the file never grows beyond the request.
+//! - A write of pieces touches its own bytes only, so such writes share their locks.
+//! - Where the file system has no locks, only a `sole` owner sieves. All others write pieces, which need no lock against
+//!   each other.
+//! - A process holds one lock at a time, so there is no deadlock.
+//! - An aggregator holds the lock of a window with gaps while other ranks fill it. This cannot deadlock: such locks are
+//!   tried, never waited for; they are taken only when all ranks are in the access; and ranks fill windows without the
+//!   help of the program's own threads. Accesses that are stepped from the program's MPI calls do need those threads,
+//!   and therefore use no windows with gaps.
+//! - Locks exclude only processes that lock. A window with gaps is safe beside writes through the same open if those
+//!   writers know of it: `peers_sieve` must be true for every rank that may write while an aggregator modifies.
 //!
-//! Windows lie on a grid of file offsets, so those of different processes coincide, and each process begins
-//! its sweep at its own share of the request, so that they do not all stand at the same window.
+//! Windows are aligned to a grid of file offsets, so the windows of different processes coincide. Each process begins
+//! at its own share of the request, so that they do not all compete for the same window.
 
 use crate::cost::JoinRule;
-use crate::error::{Action, Error};
+use crate::error::{Error, FileOperation};
 use crate::file::PlainFile;
 use crate::meter::Meter;
-use crate::request::{Mover, Place, Request, next_stretch, next_strip};
+use crate::request::{FileExtents, Request, RequestMover, next_extent, next_strided_run};
 use crate::segments::{Limit, Segment, Segments};
-use crate::tuning::{Toggle, Tuning};
 use pario_buffer::UserBuffer;
+use pario_types::{AccessTuning, Toggle};
 use pario_types::{Offset, Pos};
 use pario_view::{Cursor, View};
 use std::ops::Range;
@@ -50,7 +50,7 @@ use std::ops::Range;
 /// A batch of pieces under one lock has at most this many bytes between its ends, unless it is one piece.
 const BATCH_SPAN: u64 = 4 << 20;
 
-/// Pieces of at least this many bytes are worth clearing around.
+/// In a window without old data, gaps are cleared one by one if the pieces have at least this many bytes on average.
 const CLEAR_AROUND: u64 = 512;
 
 impl PlainFile {
@@ -63,7 +63,7 @@ impl PlainFile {
         buf: &UserBuffer,
         buf_at: u64,
         len: u64,
-        tune: &Tuning,
+        tune: &AccessTuning,
     ) -> Result<u64, Error> {
         self.check_write()?;
         if len == 0 {
@@ -72,22 +72,22 @@ impl PlainFile {
         let request = Request { view, at, buf, buf_at, len };
         let place = request.locate(self)?;
         if !tune.atomic {
-            self.write_inside(&request, place, tune)?;
+            self.write_unlocked(&request, place, tune)?;
             return Ok(len);
         }
         let guard = self.lock_range(place.bounds(), true, true)?;
-        self.write_inside(&request, place, tune)?;
+        self.write_unlocked(&request, place, tune)?;
         self.unlock(guard, len)?;
         Ok(len)
     }
 
-    /// Writes bytes at an offset, safely beside processes that sieve.
+    /// Writes bytes at an offset. Other processes may sieve at the same time.
     pub fn write_bytes(&self, at: Offset, from: &[u8]) -> Result<(), Error> {
-        self.write_bytes_tuned(at, from, &Tuning::default())
+        self.write_bytes_tuned(at, from, &AccessTuning::default())
     }
 
     /// Writes bytes at an offset under these settings.
-    pub fn write_bytes_tuned(&self, at: Offset, from: &[u8], tune: &Tuning) -> Result<(), Error> {
+    pub fn write_bytes_tuned(&self, at: Offset, from: &[u8], tune: &AccessTuning) -> Result<(), Error> {
         self.check_write()?;
         let len = from.len() as u64;
         let outside = || Error::OutOfRange { path: self.path.clone(), len };
@@ -99,38 +99,48 @@ impl PlainFile {
             true => (self.lock_range(at.0..end.0, true, true)?, true),
             false => self.lock_unless_refused(at.0..end.0, false, pieces_need_kernel(tune))?,
         };
-        self.pipe().write_slice(from, at.0).map_err(|stop| self.stopped(Action::Write, at.0, stop))?;
+        self.io().write_slice(from, at.0).map_err(|stop| self.stopped(FileOperation::Write, at.0, stop))?;
         self.unlock(guard, len)
     }
 
-    fn write_inside(&self, request: &Request<'_>, place: Place, tune: &Tuning) -> Result<(), Error> {
+    fn write_unlocked(
+        &self,
+        request: &Request<'_>,
+        place: FileExtents,
+        tune: &AccessTuning,
+    ) -> Result<(), Error> {
         let bounds = match place {
-            Place::Stretch(range) => return self.write_straight(request, range, tune),
-            Place::Pieces(bounds) => bounds,
+            FileExtents::Contiguous(range) => return self.write_contiguous(request, range, tune),
+            FileExtents::Pieces(bounds) => bounds,
         };
         let split = self.first_to_write(request, bounds, tune);
         if split == 0 {
-            return self.sweep(request, tune);
+            return self.write_pass(request, tune);
         }
         let (front, back) = (request.part(0, split), request.part(split, request.len - split));
-        self.sweep(&back, tune).map_err(Error::with_nothing_done)?;
-        self.sweep(&front, tune)
+        self.write_pass(&back, tune).map_err(Error::with_nothing_done)?;
+        self.write_pass(&front, tune)
     }
 
-    fn write_straight(&self, request: &Request<'_>, range: Range<u64>, tune: &Tuning) -> Result<(), Error> {
+    fn write_contiguous(
+        &self,
+        request: &Request<'_>,
+        range: Range<u64>,
+        tune: &AccessTuning,
+    ) -> Result<(), Error> {
         let window = self.costs.write_window(tune.write_buffer);
         let (guard, _) = self.lock_unless_refused(range.clone(), false, pieces_need_kernel(tune))?;
         let meter = Meter::new(&self.costs, self.timed(request.len));
-        let mut mover = Mover::new(self, request.buf, window, meter);
-        let put = mover.write_stretch(range, request.buf_at);
+        let mut mover = RequestMover::new(self, request.buf, window, meter);
+        let put = mover.write_extent(range, request.buf_at);
         mover.meter.finish();
         put?;
         self.unlock(guard, request.len)
     }
 
-    /// Which byte of the request to begin with, so that processes do not meet at the same locks: this
-    /// process's share of the range, at a window's border.
-    fn first_to_write(&self, request: &Request<'_>, bounds: Range<u64>, tune: &Tuning) -> u64 {
+    /// The byte of the request to begin with, so that processes do not compete for the same locks: the start of this
+    /// process's share of the range, rounded up to a window border.
+    fn first_to_write(&self, request: &Request<'_>, bounds: Range<u64>, tune: &AccessTuning) -> u64 {
         let (rank, size) = (u64::from(tune.stagger.0), u64::from(tune.stagger.1).max(1));
         let sieves = tune.sieve_write != Toggle::Disable && self.can_sieve_writes();
         if tune.sole || rank % size == 0 || !sieves || !request.view.is_monotone() {
@@ -147,19 +157,20 @@ impl PlainFile {
     }
 
     /// Writes the request from its first byte to its last.
-    fn sweep(&self, request: &Request<'_>, tune: &Tuning) -> Result<(), Error> {
+    fn write_pass(&self, request: &Request<'_>, tune: &AccessTuning) -> Result<(), Error> {
         let window = self.costs.write_window(tune.write_buffer);
         let copy = request.cursor();
         let meter = Meter::new(&self.costs, self.timed(request.len));
-        let mover = Mover::new(self, request.buf, window, meter);
-        let mut sweep = Sweep { mover, copy, tune, mem: request.buf_at, done: 0, batch: None, holes: true };
-        let result = sweep.run(request);
-        sweep.mover.meter.finish();
-        result.map_err(|error| error.after(sweep.done))
+        let mover = RequestMover::new(self, request.buf, window, meter);
+        let mut pass =
+            WritePass { mover, copy, tune, mem: request.buf_at, done: 0, batch: None, holes: true };
+        let result = pass.run(request);
+        pass.mover.meter.finish();
+        result.map_err(|error| error.after(pass.done))
     }
 }
 
-/// Puts zeros between the pieces of a window that holds nothing yet; the pieces themselves come anyway.
+/// Puts zeros between the pieces of a window that has no old data; the pieces themselves are written afterwards.
 fn clear_gaps(window: &mut [u8], mut pieces: Cursor, segment: &Segment) {
     let (mut left, mut clear_from) = (segment.data, 0);
     while let Some(run) = pieces.next_run(left) {
@@ -174,8 +185,8 @@ fn clear_gaps(window: &mut [u8], mut pieces: Cursor, segment: &Segment) {
     }
 }
 
-/// Whether a write of pieces has to lock sieving processes out.
-fn pieces_need_kernel(tune: &Tuning) -> bool {
+/// Whether a write of pieces needs a kernel lock against sieving processes.
+fn pieces_need_kernel(tune: &AccessTuning) -> bool {
     tune.peers_sieve && !tune.sole
 }
 
@@ -188,29 +199,30 @@ struct Batch {
 }
 
 /// One pass over the windows of a request.
-struct Sweep<'a> {
-    mover: Mover<'a>,
+struct WritePass<'a> {
+    mover: RequestMover<'a>,
     copy: Cursor,
-    tune: &'a Tuning,
+    tune: &'a AccessTuning,
     /// Where in the memory the request begins.
     mem: u64,
     /// Bytes written: everything that `copy` has passed.
     done: u64,
     batch: Option<Batch>,
-    /// All windows so far were holes. Asking costs a lock inside the kernel that writers hold, so it ends
-    /// with the first window that holds data.
+    /// All windows so far were holes. Asking for holes takes a kernel-internal lock that writers hold, so it stops at the
+    /// first window that holds data.
     holes: bool,
 }
 
-impl Sweep<'_> {
+impl WritePass<'_> {
     fn run(&mut self, request: &Request<'_>) -> Result<(), Error> {
         let file = self.mover.file;
-        // Sieving is out of the question where the file cannot be read or locked.
+        // Sieving needs a file that can be read and locked.
         let possible = file.readable() && (self.tune.sole || file.can_sieve_writes());
         let toggle = if possible { self.tune.sieve_write } else { Toggle::Disable };
         let rule = || JoinRule::for_write(&file.costs.prices(), toggle);
         let mut plan = request.cursor();
-        let mut segments = Segments::new(|| next_strip(&mut plan), rule(), Limit::Grid(self.mover.window));
+        let mut segments =
+            Segments::new(|| next_strided_run(&mut plan), rule(), Limit::Grid(self.mover.window));
         while let Some(segment) = segments.next() {
             if self.modify_pays(&segment, toggle) {
                 self.flush()?;
@@ -218,7 +230,7 @@ impl Sweep<'_> {
             } else {
                 self.add(&segment)?;
             }
-            if self.mover.meter.lap() {
+            if self.mover.meter.end_interval() {
                 segments.set_rule(rule());
             }
         }
@@ -227,9 +239,9 @@ impl Sweep<'_> {
 
     fn modify_pays(&self, segment: &Segment, toggle: Toggle) -> bool {
         let (span, prices) = (segment.hi - segment.lo, self.mover.file.costs.prices());
-        segment.stretches > 1
+        segment.extents > 1
             && (toggle == Toggle::Enable
-                || prices.modify_pays(span, segment.data, segment.stretches, !self.tune.sole))
+                || prices.modify_pays(span, segment.data, segment.extents, !self.tune.sole))
     }
 
     /// Reads the window, puts the pieces in, writes it back.
@@ -250,7 +262,7 @@ impl Sweep<'_> {
             self.mover.meter.read(span);
         }
         // Zeros only where no piece comes, unless the pieces are so small that one sweep is cheaper.
-        match got == 0 && segment.data / segment.stretches >= CLEAR_AROUND {
+        match got == 0 && segment.data / segment.extents >= CLEAR_AROUND {
             true => clear_gaps(window, self.copy.clone(), segment),
             false => window[got..].fill(0),
         }
@@ -293,9 +305,9 @@ impl Sweep<'_> {
         let (guard, _) =
             self.mover.meter.lock(|| file.lock_unless_refused(batch.lo..batch.hi, false, kernel))?;
         let end = self.done + batch.data;
-        while let Some(stretch) = next_stretch(&mut self.copy, end - self.done) {
-            let len = stretch.end - stretch.start;
-            self.mover.write_stretch(stretch, self.mem + self.done)?;
+        while let Some(extent) = next_extent(&mut self.copy, end - self.done) {
+            let len = extent.end - extent.start;
+            self.mover.write_extent(extent, self.mem + self.done)?;
             self.done += len;
         }
         file.unlock(guard, 0)

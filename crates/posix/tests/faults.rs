@@ -3,9 +3,8 @@
 mod fixture;
 
 use fixture::*;
-use pario_posix::{
-    Action, Errno, Error, FileSystem, FsKind, Linux, LockOp, PlainFile, Syscalls, Toggle, Tuning,
-};
+use pario_posix::{Errno, Error, FileOperation, FileSystem, FsKind, Linux, LockOp, PlainFile, Syscalls};
+use pario_types::{AccessTuning, Toggle};
 use pario_types::{ErrorKind, Offset, Pos};
 use proptest::prelude::*;
 use std::os::fd::RawFd;
@@ -99,13 +98,13 @@ fn open_faulty(path: &TempPath, faulty: Faulty) -> (PlainFile, Arc<Faulty>) {
     (PlainFile::open_with(&path.0, &both(), faulty.clone(), Some(fs)).unwrap(), faulty)
 }
 
-fn forced(toggle: Toggle) -> Tuning {
-    Tuning {
+fn forced(toggle: Toggle) -> AccessTuning {
+    AccessTuning {
         sieve_read: toggle,
         sieve_write: toggle,
         write_buffer: 256,
         read_buffer: 256,
-        ..Tuning::default()
+        ..AccessTuning::default()
     }
 }
 
@@ -150,7 +149,7 @@ proptest! {
             memory.fill(|i| 100 + (i % 100) as u8);
         }
         let toggle = if sieve { Toggle::Enable } else { Toggle::Disable };
-        let tune = Tuning { stagger: (rank, 3), ..forced(toggle) };
+        let tune = AccessTuning { stagger: (rank, 3), ..forced(toggle) };
         let view = layout.view(0);
         let result = match write {
             true => file.write(&view, Pos(0), &memory.buffer, 0, len, &tune),
@@ -183,7 +182,10 @@ fn a_full_disk_is_named_with_its_place() {
     let view = strided(100, 10, 50, 1).view(0);
     let error = file.write(&view, Pos(0), &memory.buffer, 0, 40, &forced(Toggle::Disable)).unwrap_err();
     assert_eq!((error.kind(), error.done()), (ErrorKind::NoSpace, 20));
-    assert!(matches!(error, Error::System { action: Action::Write, at: Some(Offset(200)), .. }), "{error}");
+    assert!(
+        matches!(error, Error::System { action: FileOperation::Write, at: Some(Offset(200)), .. }),
+        "{error}"
+    );
 }
 
 #[test]
@@ -208,11 +210,11 @@ fn without_locks_writes_go_piece_by_piece_and_atomic_mode_is_refused() {
         assert_eq!((calls.reads.load(Relaxed), calls.writes.load(Relaxed)), (0, 10));
         assert_eq!(calls.locks.load(Relaxed), 1, "asked once and remembered");
         assert!(!file.can_sieve_writes());
-        let atomic = Tuning { atomic: true, ..Tuning::default() };
+        let atomic = AccessTuning { atomic: true, ..AccessTuning::default() };
         let error = file.write(&view, Pos(0), &memory.buffer, 0, 100, &atomic).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::UnsupportedOperation);
         // A sole owner needs no lock of the kernel.
-        let sole = Tuning { sole: true, ..forced(Toggle::Enable) };
+        let sole = AccessTuning { sole: true, ..forced(Toggle::Enable) };
         file.write(&view, Pos(0), &memory.buffer, 0, 100, &sole).unwrap();
         assert!(calls.reads.load(Relaxed) > 0);
     }
@@ -234,7 +236,7 @@ fn windows_are_sieved_under_one_lock_each_and_pieces_under_one_in_all() {
     let (file, calls) = open_faulty(&path, Faulty::default());
     let memory = whole(400);
     let view = strided(0, 10, 30, 1).view(0);
-    let count = |tune: &Tuning| {
+    let count = |tune: &AccessTuning| {
         let before = [&calls.reads, &calls.writes, &calls.locks].map(|c| c.load(Relaxed));
         file.write(&view, Pos(0), &memory.buffer, 0, 400, tune).unwrap();
         let after = [&calls.reads, &calls.writes, &calls.locks].map(|c| c.load(Relaxed));
@@ -242,12 +244,12 @@ fn windows_are_sieved_under_one_lock_each_and_pieces_under_one_in_all() {
     };
     // 1180 bytes in cells of 256: five windows, each locked and released.
     assert_eq!(count(&forced(Toggle::Enable)), [5, 5, 10]);
-    assert_eq!(count(&Tuning { sole: true, ..forced(Toggle::Enable) }), [5, 5, 0]);
+    assert_eq!(count(&AccessTuning { sole: true, ..forced(Toggle::Enable) }), [5, 5, 0]);
     assert_eq!(count(&forced(Toggle::Disable)), [0, 40, 2]);
-    assert_eq!(count(&Tuning { peers_sieve: false, ..forced(Toggle::Disable) }), [0, 40, 0]);
+    assert_eq!(count(&AccessTuning { peers_sieve: false, ..forced(Toggle::Disable) }), [0, 40, 0]);
     // In atomic mode one lock covers everything.
-    assert_eq!(count(&Tuning { atomic: true, ..forced(Toggle::Enable) }), [5, 5, 2]);
-    assert_eq!(count(&Tuning { atomic: true, ..forced(Toggle::Disable) }), [0, 40, 2]);
+    assert_eq!(count(&AccessTuning { atomic: true, ..forced(Toggle::Enable) }), [5, 5, 2]);
+    assert_eq!(count(&AccessTuning { atomic: true, ..forced(Toggle::Disable) }), [0, 40, 2]);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 mod fixture;
 
 use fixture::*;
-use pario_posix::{Advice, Errno, How, Linux, PlainFile, Syscalls, Toggle, Tuning, delete};
+use pario_posix::{AccessAdvice, Errno, Linux, PlainFile, PlainOpenOptions, Syscalls, delete};
+use pario_types::{AccessTuning, Toggle};
 use pario_types::{ErrorKind, Offset, Pos};
 use std::os::fd::RawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -20,12 +21,12 @@ fn kind_of(result: Result<PlainFile, pario_posix::Error>) -> ErrorKind {
 #[test]
 fn opens_that_must_fail_say_why() {
     let path = TempPath::new();
-    let new = How { write: true, create: true, exclusive: true, ..How::default() };
-    assert_eq!(kind_of(PlainFile::open(&path.0, &How::default())), ErrorKind::NoSuchFile);
+    let new = PlainOpenOptions { write: true, create: true, exclusive: true, ..PlainOpenOptions::default() };
+    assert_eq!(kind_of(PlainFile::open(&path.0, &PlainOpenOptions::default())), ErrorKind::NoSuchFile);
     PlainFile::open(&path.0, &new).unwrap();
     assert_eq!(kind_of(PlainFile::open(&path.0, &new)), ErrorKind::FileExists);
     let dir = std::env::temp_dir();
-    assert_eq!(kind_of(PlainFile::open(&dir, &How::default())), ErrorKind::BadFile);
+    assert_eq!(kind_of(PlainFile::open(&dir, &PlainOpenOptions::default())), ErrorKind::BadFile);
     assert_eq!(kind_of(PlainFile::open(&dir, &both())), ErrorKind::BadFile);
     assert_eq!(kind_of(PlainFile::open(&path.0.join("x"), &both())), ErrorKind::BadFile);
     assert_eq!(kind_of(PlainFile::open(Path::new("nul\0byte"), &both())), ErrorKind::NoSuchFile);
@@ -37,14 +38,14 @@ fn a_pipe_is_refused_without_waiting_for_its_other_end() {
     let name = std::ffi::CString::new(path.0.to_str().unwrap()).unwrap();
     // SAFETY: the name is a C string that outlives the call.
     assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-    assert_eq!(kind_of(PlainFile::open(&path.0, &How::default())), ErrorKind::BadFile);
+    assert_eq!(kind_of(PlainFile::open(&path.0, &PlainOpenOptions::default())), ErrorKind::BadFile);
     assert_eq!(kind_of(PlainFile::open(&path.0, &both())), ErrorKind::BadFile);
 }
 
 #[test]
 fn permissions_of_a_new_file_are_those_asked_for() {
     let path = TempPath::new();
-    PlainFile::open(&path.0, &How { mode: 0o600, ..both() }).unwrap();
+    PlainFile::open(&path.0, &PlainOpenOptions { mode: 0o600, ..both() }).unwrap();
     assert_eq!(std::fs::metadata(&path.0).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
@@ -52,8 +53,12 @@ fn permissions_of_a_new_file_are_those_asked_for() {
 fn each_direction_needs_its_mode() {
     let path = TempPath::with(b"abc");
     let mut bytes = [0; 3];
-    let reader = PlainFile::open(&path.0, &How::default()).unwrap();
-    let writer = PlainFile::open(&path.0, &How { read: false, write: true, ..How::default() }).unwrap();
+    let reader = PlainFile::open(&path.0, &PlainOpenOptions::default()).unwrap();
+    let writer = PlainFile::open(
+        &path.0,
+        &PlainOpenOptions { read: false, write: true, ..PlainOpenOptions::default() },
+    )
+    .unwrap();
     assert_eq!(reader.write_bytes(Offset(0), b"x").unwrap_err().kind(), ErrorKind::ReadOnly);
     assert_eq!(reader.set_size(0).unwrap_err().kind(), ErrorKind::ReadOnly);
     assert_eq!(writer.read_bytes(Offset(0), &mut bytes).unwrap_err().kind(), ErrorKind::Access);
@@ -105,7 +110,7 @@ fn nothing_is_a_fine_amount() {
     let file = open(&path.0);
     let memory = whole(4);
     let empty = Layout { pieces: vec![], extent: 0 };
-    for tune in [Tuning::default(), Tuning { atomic: true, ..Tuning::default() }] {
+    for tune in [AccessTuning::default(), AccessTuning { atomic: true, ..AccessTuning::default() }] {
         assert_eq!(file.read(&empty.view(0), Pos(0), &memory.buffer, 0, 0, &tune).unwrap(), 0);
         assert_eq!(file.write(&empty.view(0), Pos(0), &memory.buffer, 4, 0, &tune).unwrap(), 0);
         let error = file.read(&empty.view(0), Pos(0), &memory.buffer, 0, 1, &tune).unwrap_err();
@@ -118,8 +123,8 @@ fn nothing_is_a_fine_amount() {
 fn a_file_that_may_only_be_written_is_not_sieved() {
     let path = TempPath::with(&[7; 300]);
     std::fs::set_permissions(&path.0, std::fs::Permissions::from_mode(0o222)).unwrap();
-    let how = How { read: false, write: true, ..How::default() };
-    // The superuser may read everything; as nobody, for files and this thread only, he may not.
+    let how = PlainOpenOptions { read: false, write: true, ..PlainOpenOptions::default() };
+    // The superuser may read everything, so this thread accesses files as another user.
     // SAFETY: changes an identity of this thread, no memory.
     let before = unsafe { libc::setfsuid(65534) };
     let opened = PlainFile::open(&path.0, &how);
@@ -129,8 +134,8 @@ fn a_file_that_may_only_be_written_is_not_sieved() {
     assert!(!file.can_sieve_writes());
     let mut memory = whole(50);
     memory.fill(|_| 9);
-    let tune = Tuning { sieve_write: Toggle::Enable, ..Tuning::default() };
-    for tune in [tune, Tuning { atomic: true, ..tune }, Tuning { sole: true, ..tune }] {
+    let tune = AccessTuning { sieve_write: Toggle::Enable, ..AccessTuning::default() };
+    for tune in [tune, AccessTuning { atomic: true, ..tune }, AccessTuning { sole: true, ..tune }] {
         file.write(&strided(0, 10, 30, 1).view(0), Pos(0), &memory.buffer, 0, 50, &tune).unwrap();
     }
     std::fs::set_permissions(&path.0, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -150,12 +155,16 @@ fn holes_and_the_end_are_known_without_reading() {
 
 /// A system that takes some advice and remembers all of it.
 #[derive(Default)]
-struct Advised(Mutex<Vec<(Advice, u64, u64)>>);
+struct Advised(Mutex<Vec<(AccessAdvice, u64, u64)>>);
 
 impl Syscalls for Advised {
-    fn advise(&self, fd: RawFd, advice: Advice, at: u64, len: u64) -> Result<(), Errno> {
+    fn advise(&self, fd: RawFd, advice: AccessAdvice, at: u64, len: u64) -> Result<(), Errno> {
         self.0.lock().unwrap().push((advice, at, len));
-        if advice == Advice::Soon { Err(Errno(libc::EINVAL)) } else { Linux.advise(fd, advice, at, len) }
+        if advice == AccessAdvice::WillNeed {
+            Err(Errno(libc::EINVAL))
+        } else {
+            Linux.advise(fd, advice, at, len)
+        }
     }
 }
 
@@ -172,10 +181,10 @@ fn advice_reaches_the_system_and_refusals_come_back() {
     assert!(file.release(Offset(10)..Offset(30)) && file.expect_random() && file.expect_sequential());
     let all = i64::MAX as u64;
     let expected = [
-        (Advice::Soon, 10, 20),
-        (Advice::Done, 10, 20),
-        (Advice::Random, 0, all),
-        (Advice::Sequential, 0, all),
+        (AccessAdvice::WillNeed, 10, 20),
+        (AccessAdvice::DontNeed, 10, 20),
+        (AccessAdvice::Random, 0, all),
+        (AccessAdvice::Sequential, 0, all),
     ];
     assert_eq!(*system.0.lock().unwrap(), expected);
 }

@@ -4,10 +4,9 @@
 mod fixture;
 
 use fixture::*;
-use pario_posix::{
-    Advice, Errno, Error, FileSystem, FsKind, Linux, PlainFile, PrefetchLimits, Syscalls, Tuning,
-};
+use pario_posix::{AccessAdvice, Errno, Error, FileSystem, FsKind, Linux, PlainFile, Syscalls};
 use pario_types::Pos;
+use pario_types::{AccessTuning, PrefetchLimits};
 use proptest::prelude::*;
 use std::ops::Range;
 use std::os::fd::RawFd;
@@ -52,8 +51,8 @@ impl Syscalls for Listening {
         self.kept_from.is_some_and(|from| at >= from)
     }
 
-    fn advise(&self, _: RawFd, advice: Advice, at: u64, len: u64) -> Result<(), Errno> {
-        if advice == Advice::Soon {
+    fn advise(&self, _: RawFd, advice: AccessAdvice, at: u64, len: u64) -> Result<(), Errno> {
+        if advice == AccessAdvice::WillNeed {
             if self.refuse.contains(&self.advised.fetch_add(1, Relaxed)) {
                 return Err(Errno(libc::EAGAIN));
             }
@@ -87,7 +86,7 @@ fn told(layout: &Layout, list: &[Range<u64>], limits: PrefetchLimits) -> String 
     let (file, sys) = open_listening(&path, Listening::default());
     let len = list.iter().map(|part| part.end - part.start).sum();
     let memory = whole(len);
-    let tune = Tuning { sieve_read: pario_posix::Toggle::Disable, ..Tuning::default() };
+    let tune = AccessTuning { sieve_read: pario_types::Toggle::Disable, ..AccessTuning::default() };
     let got = file.read_guided(&layout.view(0), &parts(list), &memory.buffer, 0, &tune, limits);
     assert_eq!(got.unwrap(), len);
     let positions = list.iter().flat_map(Range::clone);
@@ -142,7 +141,7 @@ fn what_is_in_memory_is_neither_asked_for_nor_given_up() {
     let (file, sys) = open_listening(&path, Listening { kept_from: Some(390), ..Listening::default() });
     let memory = whole(70);
     let view = irregular().view(0);
-    let got = file.read_guided(&view, &parts(&[0..70]), &memory.buffer, 0, &Tuning::default(), LIMITS);
+    let got = file.read_guided(&view, &parts(&[0..70]), &memory.buffer, 0, &AccessTuning::default(), LIMITS);
     assert_eq!(got.unwrap(), 70);
     assert_eq!(sys.said("soon"), ["5..15", "120..170"]);
     assert_eq!(sys.said("done"), sys.said("soon"));
@@ -152,7 +151,7 @@ fn what_is_in_memory_is_neither_asked_for_nor_given_up() {
 fn an_error_names_its_place_and_leaves_nothing_prefetched() {
     let path = TempPath::with(&contents(5000));
     let (file, sys) = open_listening(&path, Listening { fail_from: Some(150), ..Listening::default() });
-    let tune = Tuning { sieve_read: pario_posix::Toggle::Disable, ..Tuning::default() };
+    let tune = AccessTuning { sieve_read: pario_types::Toggle::Disable, ..AccessTuning::default() };
     let limits = PrefetchLimits { max_pre: 3, max_acc: 3, ..LIMITS };
     let memory = whole(70);
     let result = file.read_guided(&irregular().view(0), &parts(&[0..70]), &memory.buffer, 0, &tune, limits);
@@ -172,7 +171,7 @@ fn the_end_of_the_file_ends_it() {
     let (file, sys) = open_listening(&path, Listening::default());
     let memory = whole(70);
     let view = irregular().view(0);
-    let got = file.read_guided(&view, &parts(&[0..70]), &memory.buffer, 0, &Tuning::default(), LIMITS);
+    let got = file.read_guided(&view, &parts(&[0..70]), &memory.buffer, 0, &AccessTuning::default(), LIMITS);
     assert_eq!(got.unwrap(), 20);
     assert_eq!(sys.said("done"), sys.said("soon"));
     assert!(sys.said("read").iter().all(|range| !range.starts_with("390")));
@@ -201,7 +200,7 @@ proptest! {
         let len: u64 = list.iter().map(|part| part.end - part.start).sum();
         let memory = whole(skip + len);
         let limits = PrefetchLimits { block, max_pre, max_acc };
-        let (view, tune) = (layout.view(disp), Tuning::default());
+        let (view, tune) = (layout.view(disp), AccessTuning::default());
         let got = file.read_guided(&view, &parts(&list), &memory.buffer, skip, &tune, limits);
         prop_assert_eq!(sys.said("done"), sys.said("soon"));
         prop_assert!(max_acc > 0 || sys.said("soon").is_empty());

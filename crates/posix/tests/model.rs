@@ -3,31 +3,34 @@
 mod fixture;
 
 use fixture::*;
-use pario_posix::{FileSystem, FsKind, Linux, PlainFile, Toggle, Tuning};
+use pario_posix::{FileSystem, FsKind, Linux, PlainFile};
 use pario_types::Pos;
+use pario_types::{AccessTuning, Toggle};
 use proptest::prelude::*;
 use std::sync::Arc;
 
 fn toggle() -> impl Strategy<Value = Toggle> {
-    prop_oneof![Just(Toggle::Enable), Just(Toggle::Disable), Just(Toggle::Auto)]
+    prop_oneof![Just(Toggle::Enable), Just(Toggle::Disable), Just(Toggle::Automatic)]
 }
 
 fn buffer_size() -> impl Strategy<Value = usize> {
     prop_oneof![Just(1usize), Just(16), 16usize..300, Just(4096), Just(1 << 20)]
 }
 
-fn tuning() -> impl Strategy<Value = Tuning> {
+fn tuning() -> impl Strategy<Value = AccessTuning> {
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
     (buffer_size(), buffer_size(), toggle(), toggle(), flags, 0u32..5).prop_map(
-        |(read_buffer, write_buffer, sieve_read, sieve_write, (atomic, sole, peers_sieve), rank)| Tuning {
-            read_buffer,
-            write_buffer,
-            sieve_read,
-            sieve_write,
-            atomic,
-            sole,
-            peers_sieve,
-            stagger: (rank, 5),
+        |(read_buffer, write_buffer, sieve_read, sieve_write, (atomic, sole, peers_sieve), rank)| {
+            AccessTuning {
+                read_buffer,
+                write_buffer,
+                sieve_read,
+                sieve_write,
+                atomic,
+                sole,
+                peers_sieve,
+                stagger: (rank, 5),
+            }
         },
     )
 }
@@ -130,7 +133,7 @@ fn holes_read_as_zeros_and_large_offsets_work() {
     let mut memory = whole(64);
     memory.fill(|i| i as u8 + 1);
     let view = layout.view(base);
-    file.write(&view, Pos(0), &memory.buffer, 0, 64, &Tuning::default()).unwrap();
+    file.write(&view, Pos(0), &memory.buffer, 0, 64, &AccessTuning::default()).unwrap();
     assert_eq!(file.size().unwrap(), base + 7 * 16 + 8);
     let mut bytes = [9u8; 24];
     assert_eq!(file.read_bytes(pario_types::Offset(base + 8), &mut bytes).unwrap(), 24);
@@ -145,9 +148,9 @@ fn requests_beyond_any_file_or_memory_are_refused() {
     let file = open(&path.0);
     let memory = whole(8);
     let view = strided(0, 1, 1 << 40, 1).view(0);
-    let far = file.write(&view, Pos(1 << 40), &memory.buffer, 0, 8, &Tuning::default());
+    let far = file.write(&view, Pos(1 << 40), &memory.buffer, 0, 8, &AccessTuning::default());
     assert_eq!(far.unwrap_err().kind(), ErrorKind::Arg);
-    let long = file.read(&view, Pos(0), &memory.buffer, 4, 5, &Tuning::default());
+    let long = file.read(&view, Pos(0), &memory.buffer, 4, 5, &AccessTuning::default());
     assert_eq!(long.unwrap_err().kind(), ErrorKind::Buffer);
     assert_eq!(path.bytes(), b"x");
 }

@@ -4,7 +4,8 @@ mod fixture;
 
 use fixture::*;
 use pario_posix::{
-    Errno, FileSystem, FsKind, How, Linux, PlainFile, Striping, StripingOutcome, StripingRequest, Syscalls,
+    Errno, FileSystem, FsKind, FsStriping, Linux, PlainFile, PlainOpenOptions, StripingOutcome,
+    StripingRequest, Syscalls,
 };
 use std::ffi::CStr;
 use std::os::fd::{OwnedFd, RawFd};
@@ -53,12 +54,12 @@ impl Syscalls for Lustre {
     }
 }
 
-fn asking(unit: u64, count: u32) -> How {
+fn asking(unit: u64, count: u32) -> PlainOpenOptions {
     let request = StripingRequest { unit: Some(unit), count: Some(count), first: None };
-    How { striping: Some(request), ..both() }
+    PlainOpenOptions { striping: Some(request), ..both() }
 }
 
-fn open(path: &TempPath, how: &How, lustre: &Arc<Lustre>) -> PlainFile {
+fn open(path: &TempPath, how: &PlainOpenOptions, lustre: &Arc<Lustre>) -> PlainFile {
     PlainFile::open_with(&path.0, how, lustre.clone(), None).unwrap()
 }
 
@@ -68,7 +69,7 @@ fn a_new_file_gets_its_layout_before_its_objects() {
     let file = open(&path, &asking(100_000, 4), &lustre);
     assert_eq!(file.filesystem().kind, FsKind::Lustre);
     assert_eq!(file.striping_outcome(), StripingOutcome::Applied);
-    assert_eq!(file.striping(), Some(Striping { unit: 128 << 10, count: Some(4) }));
+    assert_eq!(file.striping(), Some(FsStriping { unit: 128 << 10, count: Some(4) }));
     let opened = lustre.opened.lock().unwrap();
     assert_eq!(opened.len(), 1);
     assert_eq!(opened[0] & DELAYED, DELAYED);
@@ -85,7 +86,7 @@ fn an_existing_file_keeps_its_layout() {
     assert!(lustre.opened.lock().unwrap().iter().all(|flags| flags & DELAYED != DELAYED));
     assert_eq!(path.bytes(), b"old");
     assert_eq!(file.striping(), None, "a file without a layout");
-    let exclusive = How { exclusive: true, ..asking(65536, 4) };
+    let exclusive = PlainOpenOptions { exclusive: true, ..asking(65536, 4) };
     let error = PlainFile::open_with(&path.0, &exclusive, lustre, None).err().unwrap();
     assert_eq!(error.errno(), Some(libc::EEXIST));
 }
@@ -95,7 +96,7 @@ fn a_refusal_leaves_a_file_that_works_and_a_line_to_print() {
     let lustre = Arc::new(Lustre { refuse: Some(libc::EINVAL), ..Lustre::default() });
     for exclusive in [false, true] {
         let path = TempPath::new();
-        let file = open(&path, &How { exclusive, ..asking(65536, 9999) }, &lustre);
+        let file = open(&path, &PlainOpenOptions { exclusive, ..asking(65536, 9999) }, &lustre);
         assert_eq!(file.striping_outcome(), StripingOutcome::Refused(libc::EINVAL));
         let line = file.striping_outcome().complaint().unwrap();
         assert!(line.starts_with("striping hints not applied: Invalid argument"), "{line}");
@@ -110,7 +111,7 @@ fn a_refusal_leaves_a_file_that_works_and_a_line_to_print() {
 fn nothing_special_happens_where_nothing_is_asked_or_nobody_can_be() {
     let (path, lustre) = (TempPath::new(), Arc::new(Lustre::default()));
     assert_eq!(open(&path, &both(), &lustre).striping_outcome(), StripingOutcome::NotAsked);
-    let not_making = How { create: false, ..asking(65536, 4) };
+    let not_making = PlainOpenOptions { create: false, ..asking(65536, 4) };
     assert_eq!(open(&path, &not_making, &lustre).striping_outcome(), StripingOutcome::NotAsked);
     assert!(lustre.opened.lock().unwrap().iter().all(|flags| flags & DELAYED == 0));
     let here = TempPath::new();
@@ -127,7 +128,7 @@ fn a_missing_directory_is_the_error_it_always_was() {
 
 #[test]
 fn a_pretended_file_system_goes_the_same_way() {
-    let striping = Striping { unit: 65536, count: Some(4) };
+    let striping = FsStriping { unit: 65536, count: Some(4) };
     let lustre = FileSystem::pretend(FsKind::Lustre, 4096, Some(striping));
     let path = TempPath::new();
     let file = PlainFile::open_with(&path.0, &asking(65536, 8), Arc::new(Linux), Some(lustre)).unwrap();
@@ -138,6 +139,6 @@ fn a_pretended_file_system_goes_the_same_way() {
 
     let gpfs = FileSystem::pretend(FsKind::Gpfs, 256 << 10, None);
     let file = PlainFile::open_with(&path.0, &asking(65536, 8), Arc::new(Linux), Some(gpfs)).unwrap();
-    assert_eq!(file.striping(), Some(Striping { unit: 256 << 10, count: None }));
+    assert_eq!(file.striping(), Some(FsStriping { unit: 256 << 10, count: None }));
     assert_eq!(file.striping_outcome(), StripingOutcome::NotHere);
 }

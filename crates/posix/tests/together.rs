@@ -5,7 +5,8 @@
 mod fixture;
 
 use fixture::*;
-use pario_posix::{PlainFile, Toggle, Tuning};
+use pario_posix::PlainFile;
+use pario_types::{AccessTuning, Toggle};
 use pario_types::{Offset, Pos};
 use std::path::Path;
 use std::process::Command;
@@ -15,10 +16,10 @@ const PIECE: u64 = 24;
 const PIECES: u64 = 300;
 
 /// How rank `rank` of `size` writes: neighbours differ.
-fn tuning(rank: u64, size: u64) -> Tuning {
-    let sieve_write = [Toggle::Enable, Toggle::Disable, Toggle::Auto][rank as usize % 3];
+fn tuning(rank: u64, size: u64) -> AccessTuning {
+    let sieve_write = [Toggle::Enable, Toggle::Disable, Toggle::Automatic][rank as usize % 3];
     let write_buffer = [512, 700, 4096, 512 << 10][rank as usize % 4];
-    Tuning { sieve_write, write_buffer, stagger: (rank as u32, size as u32), ..Tuning::default() }
+    AccessTuning { sieve_write, write_buffer, stagger: (rank as u32, size as u32), ..AccessTuning::default() }
 }
 
 fn value(rank: u64, round: u64, i: u64) -> u8 {
@@ -26,7 +27,7 @@ fn value(rank: u64, round: u64, i: u64) -> u8 {
 }
 
 /// Writes all pieces of a rank, over and over, each time with other bytes.
-fn write_as(file: &PlainFile, rank: u64, size: u64, tune: &Tuning) {
+fn write_as(file: &PlainFile, rank: u64, size: u64, tune: &AccessTuning) {
     let view = strided(0, PIECE, PIECE * size, 1).view(rank * PIECE);
     let mut memory = whole(PIECE * PIECES);
     for round in 0..ROUNDS {
@@ -86,7 +87,7 @@ fn threads_on_one_handle_lose_nothing() {
         std::thread::scope(|scope| {
             for rank in 0..size {
                 let file = &file;
-                scope.spawn(move || write_as(file, rank, size, &Tuning { sole, ..tuning(rank, size) }));
+                scope.spawn(move || write_as(file, rank, size, &AccessTuning { sole, ..tuning(rank, size) }));
             }
         });
         check(&path.0, size);
@@ -98,15 +99,17 @@ fn threads_on_one_handle_lose_nothing() {
 fn atomic_requests_are_seen_whole() {
     let path = TempPath::with(&vec![0; 4000]);
     let layout = strided(5, 7, 31, 1);
-    let (len, atomic) =
-        (7 * 100, Tuning { atomic: true, write_buffer: 256, read_buffer: 256, ..Tuning::default() });
+    let (len, atomic) = (
+        7 * 100,
+        AccessTuning { atomic: true, write_buffer: 256, read_buffer: 256, ..AccessTuning::default() },
+    );
     let handles = [open_lingering(&path.0), open_lingering(&path.0)];
     std::thread::scope(|scope| {
         for (number, file) in handles.iter().enumerate() {
             for toggle in [Toggle::Enable, Toggle::Disable] {
                 let (layout, atomic) = (&layout, &atomic);
                 scope.spawn(move || {
-                    let tune = Tuning { sieve_write: toggle, sieve_read: toggle, ..*atomic };
+                    let tune = AccessTuning { sieve_write: toggle, sieve_read: toggle, ..*atomic };
                     for round in 0..30 {
                         let mut memory = whole(len);
                         memory.fill(|_| (round * 4 + number) as u8);
@@ -129,7 +132,7 @@ fn bytes_beyond_the_end_survive_a_neighbours_window() {
     let rounds = 400u64;
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let tune = Tuning { sieve_write: Toggle::Enable, ..Tuning::default() };
+            let tune = AccessTuning { sieve_write: Toggle::Enable, ..AccessTuning::default() };
             let mut memory = whole(16);
             memory.fill(|_| 1);
             let view = strided(0, 8, 32, 1).view(0);

@@ -4,14 +4,16 @@
 //! ([`Offset`]) and which byte of a *view's data stream* it is ([`Pos`]). Lengths are plain `u64` bytes.
 #![forbid(unsafe_code)]
 
-mod digest;
 mod error;
+mod hash;
 mod ids;
+mod tuning;
 mod word;
 
-pub use digest::digest;
 pub use error::{ErrorKind, Retry};
+pub use hash::{digest, fnv1a};
 pub use ids::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
+pub use tuning::{AccessTuning, PrefetchLimits, Toggle};
 pub use word::distance;
 
 /// An absolute byte offset in a file.

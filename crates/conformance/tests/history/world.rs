@@ -202,7 +202,5 @@ fn filled(access: &Access, rank: usize) -> Vec<u8> {
 
 /// FNV-1a, as the program computes it.
 fn digest(bytes: &[u8]) -> u64 {
-    bytes
-        .iter()
-        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    pario_types::fnv1a(bytes.iter().copied())
 }

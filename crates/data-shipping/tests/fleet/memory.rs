@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, RwLock};
 
 use pario_buffer::UserBuffer;
-use pario_data_shipping::{Backing, Fault, Hold};
-use pario_posix::{Foresight, PrefetchLimits, Tuning, read_guided};
+use pario_data_shipping::{Backing, BackingError, WholeFileLock};
+use pario_posix::{Foresight, read_guided};
+use pario_types::{AccessTuning, PrefetchLimits};
 use pario_types::{ErrorKind, Pos};
 use pario_view::View;
 
@@ -44,7 +45,7 @@ impl Memory {
         self.bytes.read().unwrap().clone()
     }
 
-    /// Somebody locks for himself, or lets go; whether he could.
+    /// Another process takes a range lock, or releases it; returns whether that succeeded.
     pub fn lock_for_myself(&self, lock: bool) -> bool {
         let mut held = self.held.lock().unwrap();
         let may = !lock || held.agents == 0;
@@ -57,10 +58,10 @@ impl Memory {
     }
 }
 
-fn check(view: &View, at: Pos, len: u64) -> Result<(), Fault> {
+fn check(view: &View, at: Pos, len: u64) -> Result<(), BackingError> {
     match len == 0 || view.bounds(at, len).is_some() {
         true => Ok(()),
-        false => Err(Fault { kind: ErrorKind::Arg, errno: None, at: None, text: "beyond".into() }),
+        false => Err(BackingError { kind: ErrorKind::Arg, errno: None, at: None, text: "beyond".into() }),
     }
 }
 
@@ -72,8 +73,8 @@ impl Backing for Handle {
         buf: &UserBuffer,
         buf_at: u64,
         len: u64,
-        _: &Tuning,
-    ) -> Result<u64, Fault> {
+        _: &AccessTuning,
+    ) -> Result<u64, BackingError> {
         check(view, at, len)?;
         let bytes = self.0.bytes.read().unwrap();
         for done in 0..len {
@@ -91,8 +92,8 @@ impl Backing for Handle {
         buf: &UserBuffer,
         buf_at: u64,
         len: u64,
-        _: &Tuning,
-    ) -> Result<u64, Fault> {
+        _: &AccessTuning,
+    ) -> Result<u64, BackingError> {
         check(view, at, len)?;
         let mut bytes = self.0.bytes.write().unwrap();
         for done in 0..len {
@@ -110,13 +111,13 @@ impl Backing for Handle {
         view: &View,
         parts: &[Range<Pos>],
         buf: &UserBuffer,
-        _: &Tuning,
+        _: &AccessTuning,
         prefetch: PrefetchLimits,
-    ) -> Result<u64, Fault> {
+    ) -> Result<u64, BackingError> {
         read_guided(&mut Reader(self), view, parts, buf, 0, prefetch)
     }
 
-    fn hold(&self) -> Result<Option<Box<dyn Hold>>, Fault> {
+    fn lock_whole_file(&self) -> Result<Option<Box<dyn WholeFileLock>>, BackingError> {
         self.0.locks.fetch_add(1, Relaxed);
         let mut held = self.0.held.lock().unwrap();
         if held.stranger {
@@ -127,8 +128,8 @@ impl Backing for Handle {
     }
 }
 
-impl Hold for Handle {
-    fn release(self: Box<Self>) -> Result<(), Fault> {
+impl WholeFileLock for Handle {
+    fn release(self: Box<Self>) -> Result<(), BackingError> {
         self.0.held.lock().unwrap().agents -= 1;
         Ok(())
     }
@@ -137,10 +138,17 @@ impl Hold for Handle {
 struct Reader<'a>(&'a Handle);
 
 impl Foresight for Reader<'_> {
-    type Error = Fault;
+    type Error = BackingError;
 
-    fn read(&mut self, view: &View, at: Pos, buf: &UserBuffer, buf_at: u64, len: u64) -> Result<u64, Fault> {
-        self.0.read(view, at, buf, buf_at, len, &Tuning::default())
+    fn read(
+        &mut self,
+        view: &View,
+        at: Pos,
+        buf: &UserBuffer,
+        buf_at: u64,
+        len: u64,
+    ) -> Result<u64, BackingError> {
+        self.0.read(view, at, buf, buf_at, len, &AccessTuning::default())
     }
 
     fn prefetch(&mut self, ranges: &[Range<u64>]) -> usize {

@@ -11,8 +11,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use pario_buffer::lend;
-use pario_data_shipping::{Address, Agent, Backing, Error, Limits, Map, Service, Shipper, Team};
-use pario_posix::{How, PlainFile, PrefetchLimits, Tuning, node};
+use pario_data_shipping::{
+    Agent, AgentAddress, AgentConfig, Backing, BlockMap, Error, Shipper, ShippingGroup, ShippingLimits,
+};
+use pario_posix::{PlainFile, PlainOpenOptions};
+use pario_types::{AccessTuning, PrefetchLimits};
 use pario_types::{Offset, Pos};
 use pario_view::{Datatype, Pattern, Shape, View};
 
@@ -70,6 +73,9 @@ impl Site {
     }
 }
 
+/// The key of the node that all ranks are on.
+pub const NODE: u64 = 7;
+
 pub const SECRET: u128 = 0x5ec2e7;
 
 /// How to set up a fleet.
@@ -78,8 +84,8 @@ pub struct Plan {
     pub ranks: u32,
     pub unit: u64,
     pub agents: Vec<u32>,
-    pub limits: Limits,
-    pub tuning: Tuning,
+    pub limits: ShippingLimits,
+    pub tuning: AccessTuning,
     pub prefetch: PrefetchLimits,
     pub partitioned: bool,
     /// Every rank pretends to be on a node of its own.
@@ -88,21 +94,22 @@ pub struct Plan {
 
 impl Plan {
     pub fn new(ranks: u32, unit: u64, agents: &[u32]) -> Plan {
-        let limits = Limits { deadline: Duration::from_secs(20), ..Limits::default() };
-        let (agents, tuning) = (agents.to_vec(), Tuning::default());
+        let limits = ShippingLimits { deadline: Duration::from_secs(20), ..ShippingLimits::default() };
+        let (agents, tuning) = (agents.to_vec(), AccessTuning::default());
         let prefetch = PrefetchLimits { block: 64, max_pre: 4, max_acc: 4 };
         Plan { ranks, unit, agents, limits, tuning, prefetch, partitioned: false, tcp: false }
     }
 
-    pub fn map(&self) -> Map {
-        Map::new(self.unit, self.agents.clone()).unwrap()
+    pub fn map(&self) -> BlockMap {
+        BlockMap::new(self.unit, self.agents.clone()).unwrap()
     }
 
-    pub fn service(&self, rank: u32, file: Arc<dyn Backing>) -> Service {
-        Service {
+    pub fn service(&self, rank: u32, file: Arc<dyn Backing>) -> AgentConfig {
+        AgentConfig {
             file,
             map: self.map(),
             rank,
+            node: NODE,
             secret: SECRET,
             tuning: self.tuning,
             prefetch: self.prefetch,
@@ -117,10 +124,15 @@ impl Plan {
         Agent::start(self.service(rank, file))
     }
 
-    pub fn shipper(&self, rank: u32, file: Arc<dyn Backing>, addresses: Vec<Option<Address>>) -> Shipper {
-        let node = if self.tcp { 1 } else { node::node_key() };
+    pub fn shipper(
+        &self,
+        rank: u32,
+        file: Arc<dyn Backing>,
+        addresses: Vec<Option<AgentAddress>>,
+    ) -> Shipper {
+        let node = if self.tcp { 1 } else { NODE };
         let (map, secret, partitioned, limits) = (self.map(), SECRET, self.partitioned, self.limits);
-        Shipper::new(Team { map, addresses, rank, node, secret, partitioned, limits }, file).unwrap()
+        Shipper::new(ShippingGroup { map, addresses, rank, node, secret, partitioned, limits }, file).unwrap()
     }
 
     /// Starts everything on a plain file.
@@ -146,9 +158,10 @@ impl Plan {
 }
 
 /// The agents' addresses as they come out of an exchange between ranks.
-pub fn exchanged(agents: &[Option<Agent>]) -> Vec<Option<Address>> {
-    let encoded = agents.iter().map(|agent| Address::encode(agent.as_ref().map(Agent::address).as_ref()));
-    encoded.map(|bytes| Address::decode(&bytes)).collect()
+pub fn exchanged(agents: &[Option<Agent>]) -> Vec<Option<AgentAddress>> {
+    let encoded =
+        agents.iter().map(|agent| AgentAddress::encode(agent.as_ref().map(Agent::address).as_ref()));
+    encoded.map(|bytes| AgentAddress::decode(&bytes)).collect()
 }
 
 pub struct Fleet {
@@ -164,10 +177,17 @@ impl Fleet {
 }
 
 pub fn open(path: &Path) -> PlainFile {
-    PlainFile::open(path, &How { read: true, write: true, ..How::default() }).unwrap()
+    PlainFile::open(path, &PlainOpenOptions { read: true, write: true, ..PlainOpenOptions::default() })
+        .unwrap()
 }
 
-pub fn write(shipper: &Shipper, view: &View, at: u64, data: &[u8], tune: &Tuning) -> Result<u64, Error> {
+pub fn write(
+    shipper: &Shipper,
+    view: &View,
+    at: u64,
+    data: &[u8],
+    tune: &AccessTuning,
+) -> Result<u64, Error> {
     let mut data = data.to_vec();
     let len = data.len() as u64;
     lend(&mut data, |buffer| shipper.write(view, Pos(at), buffer, 0, len, tune))
@@ -181,7 +201,7 @@ pub fn read(
     view: &View,
     at: u64,
     len: u64,
-    tune: &Tuning,
+    tune: &AccessTuning,
 ) -> Result<(u64, Vec<u8>), Error> {
     let mut memory = vec![UNTOUCHED; len as usize];
     let got = lend(&mut memory, |buffer| shipper.read(view, Pos(at), buffer, 0, len, tune))?;

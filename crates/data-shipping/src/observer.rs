@@ -1,4 +1,4 @@
-//! What an agent tells of each request it has served, for whoever keeps a record of them.
+//! The observer of an agent's requests, for tracing.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use std::time::Instant;
 use pario_types::{Offset, Pos};
 use pario_view::View;
 
-use crate::backing::Fault;
+use crate::backing::BackingError;
 
-/// Gets to know of a request when its access to the file is over, before the answer goes out.
-pub type Report = Arc<dyn Fn(&Served<'_>) + Send + Sync>;
+/// Called when the file access of a request has ended, before the reply is sent.
+pub type RequestObserver = Arc<dyn Fn(&ServedRequest<'_>) + Send + Sync>;
 
 /// A request that an agent has served.
 #[derive(Debug)]
-pub struct Served<'a> {
+pub struct ServedRequest<'a> {
     /// The rank that asked.
     pub rank: u32,
     /// Whether it wrote.
@@ -24,24 +24,24 @@ pub struct Served<'a> {
     /// Bytes of the agent's share.
     pub len: u64,
     /// Bytes that moved, or why it failed.
-    pub moved: Result<u64, &'a Fault>,
+    pub moved: Result<u64, &'a BackingError>,
     /// When the access to the file began.
     pub start: Instant,
 }
 
-impl<'a> Served<'a> {
+impl<'a> ServedRequest<'a> {
     pub(crate) fn new(
         rank: u32,
         write: bool,
         view: &View,
         parts: &[Range<Pos>],
-        moved: &'a Result<u64, Fault>,
+        moved: &'a Result<u64, BackingError>,
         start: Instant,
-    ) -> Served<'a> {
+    ) -> ServedRequest<'a> {
         let first = parts.first().and_then(|part| view.select(part.start)).unwrap_or_default();
         let last = parts.last().and_then(|part| view.select(Pos(part.end.0 - 1))).unwrap_or(first);
         let len = parts.iter().map(|part| part.end.0 - part.start.0).sum();
         let moved = moved.as_ref().map(|moved| *moved);
-        Served { rank, write, range: first..Offset(last.0 + 1), len, moved, start }
+        ServedRequest { rank, write, range: first..Offset(last.0 + 1), len, moved, start }
     }
 }

@@ -1,4 +1,4 @@
-//! Which agent owns which bytes, and how a request falls apart along that. Pure.
+//! The assignment of file blocks to agents, and the division of a request along it. Pure computation.
 //!
 //! Block `b` of `unit` bytes belongs to `agents[b % agents.len()]`. A rank may be named repeatedly, and owns
 //! contiguous blocks where it is named in a row. For a view whose offsets ascend, the bytes of a run of
@@ -13,9 +13,9 @@ use pario_view::View;
 
 use crate::error::Error;
 
-/// The binding of a file's blocks to agents.
+/// The assignment of a file's blocks to agents.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Map {
+pub struct BlockMap {
     unit: u64,
     agents: Arc<[u32]>,
     /// How many blocks from this one on have the same owner; 0 if all have.
@@ -24,14 +24,14 @@ pub struct Map {
 
 /// Positions of a view, all in one run of blocks or all of one agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct ViewPart {
     pub at: u64,
     pub len: u64,
 }
 
-impl Map {
-    /// Binds block `b` of `unit` bytes to rank `agents[b % agents.len()]`.
-    pub fn new(unit: u64, agents: Vec<u32>) -> Result<Map, Error> {
+impl BlockMap {
+    /// Assigns block `b` of `unit` bytes to rank `agents[b % agents.len()]`.
+    pub fn new(unit: u64, agents: Vec<u32>) -> Result<BlockMap, Error> {
         if unit == 0 || agents.is_empty() {
             return Err(Error::Map);
         }
@@ -46,7 +46,7 @@ impl Map {
         if agents.iter().all(|&agent| agent == agents[0]) {
             runs.fill(0);
         }
-        Ok(Map { unit, agents: agents.into(), runs: runs.into() })
+        Ok(BlockMap { unit, agents: agents.into(), runs: runs.into() })
     }
 
     /// Bytes of a block.
@@ -68,7 +68,7 @@ impl Map {
         (block % self.agents.len() as u64) as usize
     }
 
-    /// Where the next other owner's byte after `at` lies; the largest number if there is none.
+    /// The offset after `at` at which the owner changes; the largest number if it never does.
     fn run_end(&self, at: u64) -> Offset {
         let block = at / self.unit;
         match self.runs[self.index(block)] {
@@ -77,7 +77,7 @@ impl Map {
         }
     }
 
-    /// The rounds in which to ship `len` bytes of the view from `at`, for `home`.
+    /// The rounds in which rank `home` ships `len` bytes of the view from `at`.
     pub(crate) fn rounds<'a>(
         &'a self,
         view: &'a View,
@@ -85,36 +85,36 @@ impl Map {
         len: u64,
         home: u32,
         limit: u64,
-    ) -> Rounds<'a> {
-        Rounds { map: self, view, at: at.0, end: at.0 + len, home, limit }
+    ) -> ShippingRounds<'a> {
+        ShippingRounds { map: self, view, at: at.0, end: at.0 + len, home, limit }
     }
 
     /// The blocks of one rank.
-    pub(crate) fn owned_by(&self, rank: u32) -> Owned {
+    pub(crate) fn owned_by(&self, rank: u32) -> OwnedBlocks {
         let mine = (0..self.agents.len()).filter(|&i| self.agents[i] == rank).collect();
-        Owned { map: self.clone(), mine }
+        OwnedBlocks { map: self.clone(), mine }
     }
 }
 
 /// A range of positions of which no agent owns more than a frame holds.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Round {
+pub(crate) struct ShippingRound {
     pub at: u64,
     pub len: u64,
     /// By rank.
-    pub shares: BTreeMap<u32, Share>,
+    pub shares: BTreeMap<u32, AgentShare>,
 }
 
-/// What one rank owns of a round.
+/// The part of a round that one rank owns.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Share {
+pub(crate) struct AgentShare {
     pub bytes: u64,
-    pub parts: Vec<Part>,
+    pub parts: Vec<ViewPart>,
 }
 
-impl Share {
+impl AgentShare {
     /// Adds positions, joined to those before if `join` and nothing lies between.
-    fn push(&mut self, part: Part, join: bool) {
+    fn push(&mut self, part: ViewPart, join: bool) {
         self.bytes += part.len;
         match self.parts.last_mut() {
             Some(last) if join && last.at + last.len == part.at => last.len += part.len,
@@ -126,9 +126,9 @@ impl Share {
 /// A round has at most about this many parts, so that its memory does not depend on the request.
 const MOST_PARTS: usize = 4096;
 
-/// See [`Map::rounds`].
-pub(crate) struct Rounds<'a> {
-    map: &'a Map,
+/// See [`BlockMap::rounds`].
+pub(crate) struct ShippingRounds<'a> {
+    map: &'a BlockMap,
     view: &'a View,
     at: u64,
     end: u64,
@@ -136,12 +136,12 @@ pub(crate) struct Rounds<'a> {
     limit: u64,
 }
 
-impl Iterator for Rounds<'_> {
-    type Item = Round;
+impl Iterator for ShippingRounds<'_> {
+    type Item = ShippingRound;
 
-    fn next(&mut self) -> Option<Round> {
+    fn next(&mut self) -> Option<ShippingRound> {
         let start = self.at;
-        let mut shares: BTreeMap<u32, Share> = BTreeMap::new();
+        let mut shares: BTreeMap<u32, AgentShare> = BTreeMap::new();
         for _ in 0..MOST_PARTS {
             if self.at >= self.end {
                 break;
@@ -149,32 +149,32 @@ impl Iterator for Rounds<'_> {
             let offset = self.view.select(Pos(self.at))?;
             let owner = self.map.owner(offset);
             let share = shares.entry(owner).or_default();
-            // What is at home takes no frame, but parts of it must stay apart: a window that joined them
-            // would reach over blocks of others.
+            // The rank's own share needs no frame. Its parts stay separate, because a sieving window over several of
+            // them would include blocks of other ranks.
             let home = owner == self.home;
             let room = if home { u64::MAX } else { self.limit - share.bytes };
             if room == 0 {
                 break;
             }
             let run = self.view.rank(self.map.run_end(offset.0)).0.min(self.end) - self.at;
-            share.push(Part { at: self.at, len: run.min(room) }, !home);
+            share.push(ViewPart { at: self.at, len: run.min(room) }, !home);
             self.at += run.min(room);
         }
-        (self.at > start).then(|| Round { at: start, len: self.at - start, shares })
+        (self.at > start).then(|| ShippingRound { at: start, len: self.at - start, shares })
     }
 }
 
 /// The blocks of one rank.
 #[derive(Clone, Debug)]
-pub(crate) struct Owned {
-    map: Map,
+pub(crate) struct OwnedBlocks {
+    map: BlockMap,
     /// Indexes of its blocks among those that repeat, ascending.
     mine: Vec<usize>,
 }
 
-impl Owned {
+impl OwnedBlocks {
     /// The positions among `len` from `at` whose bytes the rank owns, one part per run of blocks.
-    pub fn parts<'a>(&'a self, view: &'a View, at: u64, len: u64) -> impl Iterator<Item = Part> + 'a {
+    pub fn parts<'a>(&'a self, view: &'a View, at: u64, len: u64) -> impl Iterator<Item = ViewPart> + 'a {
         let (mut at, end) = (at, at + len);
         std::iter::from_fn(move || {
             while at < end {
@@ -184,7 +184,7 @@ impl Owned {
                     at = view.rank(Offset(own)).0;
                     continue;
                 }
-                let part = Part { at, len: view.rank(self.map.run_end(offset)).0.min(end) - at };
+                let part = ViewPart { at, len: view.rank(self.map.run_end(offset)).0.min(end) - at };
                 at += part.len;
                 return Some(part);
             }
@@ -214,20 +214,20 @@ mod tests {
 
     #[test]
     fn blocks_go_round_and_rows_are_runs() {
-        let map = Map::new(10, vec![3, 3, 5, 3]).unwrap();
+        let map = BlockMap::new(10, vec![3, 3, 5, 3]).unwrap();
         let owners: Vec<u32> = (0..8).map(|b| map.owner(Offset(b * 10 + 9))).collect();
         assert_eq!(owners, [3, 3, 5, 3, 3, 3, 5, 3]);
         assert_eq!(map.run_end(0), Offset(20));
         assert_eq!(map.run_end(25), Offset(30));
         assert_eq!(map.run_end(35), Offset(60));
-        assert_eq!(Map::new(10, vec![7, 7]).unwrap().run_end(35), Offset(u64::MAX));
-        assert!(Map::new(0, vec![1]).is_err() && Map::new(1, vec![]).is_err());
+        assert_eq!(BlockMap::new(10, vec![7, 7]).unwrap().run_end(35), Offset(u64::MAX));
+        assert!(BlockMap::new(0, vec![1]).is_err() && BlockMap::new(1, vec![]).is_err());
     }
 
     #[test]
     fn a_part_at_home_ends_with_its_blocks_even_if_the_next_follows_in_the_view() {
         // 4 bytes every 20: the blocks between belong to another and are not touched.
-        let map = Map::new(10, vec![0, 1]).unwrap();
+        let map = BlockMap::new(10, vec![0, 1]).unwrap();
         let tile = pario_view::Datatype {
             lb: 0,
             extent: 20,
@@ -246,16 +246,16 @@ mod tests {
         };
         let view = View::new(Offset(0), Pattern::native(&tile).unwrap());
         let round = map.rounds(&view, Pos(0), 8, 0, 100).next().unwrap();
-        assert_eq!(round.shares[&0].parts, [Part { at: 0, len: 4 }, Part { at: 4, len: 4 }]);
+        assert_eq!(round.shares[&0].parts, [ViewPart { at: 0, len: 4 }, ViewPart { at: 4, len: 4 }]);
         let round = map.rounds(&view, Pos(0), 8, 1, 100).next().unwrap();
-        assert_eq!(round.shares[&0].parts, [Part { at: 0, len: 8 }]);
-        let parts: Vec<Part> = map.owned_by(0).parts(&view, 1, 6).collect();
-        assert_eq!(parts, [Part { at: 1, len: 3 }, Part { at: 4, len: 3 }]);
+        assert_eq!(round.shares[&0].parts, [ViewPart { at: 0, len: 8 }]);
+        let parts: Vec<ViewPart> = map.owned_by(0).parts(&view, 1, 6).collect();
+        assert_eq!(parts, [ViewPart { at: 1, len: 3 }, ViewPart { at: 4, len: 3 }]);
         assert_eq!(map.owned_by(1).parts(&view, 0, 8).count(), 0);
         assert_eq!(map.owned_by(9).parts(&view, 0, 8).count(), 0);
     }
 
-    fn bytes_of(parts: impl IntoIterator<Item = Part>) -> Vec<u64> {
+    fn bytes_of(parts: impl IntoIterator<Item = ViewPart>) -> Vec<u64> {
         parts.into_iter().flat_map(|part| part.at..part.at + part.len).collect()
     }
 
@@ -270,7 +270,7 @@ mod tests {
         ) {
             let view = View::new(Offset(disp), Pattern::native(&filetype).unwrap());
             prop_assume!(view.tile().size() > 0 && view.is_monotone());
-            let map = Map::new(unit, agents).unwrap();
+            let map = BlockMap::new(unit, agents).unwrap();
             let mut next = at;
             for round in map.rounds(&view, Pos(at), len, home, limit) {
                 prop_assert_eq!(round.at, next);
@@ -283,7 +283,7 @@ mod tests {
                         prop_assert_eq!(map.owner(view.select(Pos(byte)).unwrap()), rank);
                     }
                     let owned = map.owned_by(rank);
-                    let parts: Vec<Part> = owned.parts(&view, round.at, round.len).collect();
+                    let parts: Vec<ViewPart> = owned.parts(&view, round.at, round.len).collect();
                     for part in &parts {
                         let first = view.select(Pos(part.at)).unwrap().0;
                         let last = view.select(Pos(part.at + part.len - 1)).unwrap().0;
