@@ -1,10 +1,10 @@
-//! Between the program's memory and external32, the portable representation of MPI files.
+//! Conversion between the memory of the program and external32, the portable data representation of MPI.
 //!
-//! external32 is big-endian, IEEE floating point, two's complement, without padding, with sizes fixed by the
-//! standard (MPI-4 §14.5.2). A [`TypedStream`] walks a buffer whose pattern kept its basic types;
-//! [`encode`] and [`decode`] move as many whole values as fit into the caller's chunk and go on from there at
-//! the next call. Integers of other sizes are widened or narrowed; a value that does not fit is an error,
-//! never cut. `long double` of x86 becomes IEEE binary128 and back.
+//! external32 is big-endian, with IEEE floating point, two's complement, no padding, and sizes fixed by the
+//! standard (MPI-4 §14.5.2). A [`TypedStream`] iterates over a buffer whose pattern keeps its basic types.
+//! [`encode`] and [`decode`] convert as many whole values as fit into the chunk of the caller and continue
+//! from there at the next call. Integers of other sizes are widened or narrowed. A value that does not fit
+//! is an error and is never truncated. The `long double` of x86 is converted to and from IEEE binary128.
 
 use pario_view::{Basic, Cursor, Kind, Pattern};
 
@@ -12,45 +12,45 @@ pub use crate::error::Error;
 use crate::float80;
 use crate::user::UserBuffer;
 
-/// A place in a typed buffer.
+/// A position in a typed buffer.
 pub struct TypedStream<'a> {
     buffer: &'a UserBuffer,
     cursor: Cursor,
 }
 
 impl<'a> TypedStream<'a> {
-    /// The values of a buffer, from the first. Its pattern has to come from [`Pattern::typed`].
+    /// The values of a buffer, from the first on. Its pattern must come from [`Pattern::typed`].
     pub fn new(buffer: &'a UserBuffer) -> TypedStream<'a> {
         let cursor = buffer.cursor(0);
         TypedStream { buffer, cursor }
     }
 
-    /// Whether all values have been moved.
+    /// Whether all values have been converted.
     pub fn is_done(&self) -> bool {
         self.cursor.remaining() == 0
     }
 
-    /// Bytes in memory of the values still to come.
+    /// The bytes in memory of the remaining values.
     pub fn remaining(&self) -> u64 {
         self.cursor.remaining()
     }
 }
 
-/// Bytes that `count` instances of a typed pattern take in external32.
+/// The bytes of `count` instances of a typed pattern in external32.
 pub fn external_size(typed: &Pattern, count: u64) -> Result<u64, Error> {
     let one = typed.external_size().map_err(|_| Error::TooLarge)?;
     one.checked_mul(count).filter(|&all| all <= i64::MAX as u64).ok_or(Error::TooLarge)
 }
 
-/// Writes the next values to `dst` and returns the bytes written: `dst` is full, but for less than one value,
-/// or the stream is done. After an error the stream's place is undefined.
+/// Writes the next values to `dst` and returns the bytes written. On return `dst` has no room for another
+/// value, or the stream is done. After an error the position of the stream is undefined.
 pub fn encode(stream: &mut TypedStream<'_>, dst: &mut [u8]) -> Result<usize, Error> {
     let mut done = 0;
     while let Some(values) = next_values(stream, dst.len() - done)? {
         for i in 0..values.pieces {
             let native = values.piece(stream, i);
             let len = values.external_len();
-            // SAFETY: the piece is memory that the buffer's maker vouched for.
+            // SAFETY: the creator of the buffer guarantees that the memory of the piece is valid.
             let native = unsafe { std::slice::from_raw_parts(native, values.native_len()) };
             to_external(&values, native, &mut dst[done..done + len])?;
             done += len;
@@ -59,15 +59,15 @@ pub fn encode(stream: &mut TypedStream<'_>, dst: &mut [u8]) -> Result<usize, Err
     Ok(done)
 }
 
-/// Reads the next values from `src` and returns the bytes used: all but less than one value, or the stream is
-/// done. After an error the stream's place is undefined.
+/// Reads the next values from `src` and returns the bytes used. On return the rest of `src` is less than
+/// one value, or the stream is done. After an error the position of the stream is undefined.
 pub fn decode(stream: &mut TypedStream<'_>, src: &[u8]) -> Result<usize, Error> {
     let mut done = 0;
     while let Some(values) = next_values(stream, src.len() - done)? {
         for i in 0..values.pieces {
             let native = values.piece(stream, i);
             let len = values.external_len();
-            // SAFETY: as in `encode`, and nobody else uses the buffer while it is read into.
+            // SAFETY: as in `encode`, and nothing else uses the buffer during a read into it.
             let native = unsafe { std::slice::from_raw_parts_mut(native, values.native_len()) };
             to_native(&values, &src[done..done + len], native)?;
             done += len;
@@ -76,12 +76,12 @@ pub fn decode(stream: &mut TypedStream<'_>, src: &[u8]) -> Result<usize, Error> 
     Ok(done)
 }
 
-/// How one value changes.
+/// The conversion of one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
-    /// Same bytes.
+    /// The bytes do not change.
     Keep,
-    /// Same size, reversed on little-endian machines.
+    /// The size does not change. The bytes are reversed on little-endian machines.
     Reverse,
     Signed,
     Unsigned,
@@ -89,7 +89,7 @@ enum Change {
     Extended,
 }
 
-/// Pieces of equal values: complex ones count as two.
+/// Pieces of equal values. A complex value counts as two.
 struct Values {
     basic: Basic,
     change: Change,
@@ -210,7 +210,7 @@ fn to_native(values: &Values, external: &[u8], native: &mut [u8]) -> Result<(), 
     Ok(())
 }
 
-/// Between the byte order of this machine and big-endian.
+/// Converts between the byte order of this machine and big-endian.
 fn reverse(from: &[u8], to: &mut [u8], size: usize) {
     if cfg!(target_endian = "big") {
         return to.copy_from_slice(from);
@@ -234,7 +234,7 @@ fn reverse_fixed<const N: usize>(from: &[u8], to: &mut [u8]) {
     }
 }
 
-/// An integer of up to 16 bytes in 128 bits, two's complement.
+/// Widens an integer of up to 16 bytes to 128 bits, two's complement.
 fn widen(bytes: &[u8], signed: bool, big_endian: bool) -> u128 {
     let n = bytes.len();
     let top = if big_endian { bytes[0] } else { bytes[n - 1] };
@@ -249,7 +249,7 @@ fn widen(bytes: &[u8], signed: bool, big_endian: bool) -> u128 {
     }
 }
 
-/// Writes an integer to fewer bytes; `None` if it does not fit.
+/// Narrows an integer. Returns `None` if it does not fit.
 fn narrow(wide: u128, out: &mut [u8], signed: bool, big_endian: bool) -> Option<()> {
     let n = out.len();
     if big_endian {

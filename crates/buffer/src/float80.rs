@@ -1,16 +1,17 @@
-//! The x87 extended format (80 bits in 12 or 16 bytes of memory) and IEEE binary128, into each other.
+//! Conversion between the x87 extended format (80 bits in 12 or 16 bytes of memory) and IEEE binary128.
 //!
-//! Both have 15 exponent bits with the same bias; x87 stores the leading 1 of its 64-bit significand,
-//! binary128 has 112 fraction bits and hides it. Going to binary128 is exact. Going back rounds to nearest,
-//! ties to even; infinities, zeros and the top of NaN payloads are kept.
+//! Both have 15 exponent bits with the same bias. x87 stores the leading 1 of its 64-bit significand.
+//! binary128 has 112 fraction bits and an implicit leading 1. The conversion to binary128 is exact. The
+//! conversion back rounds to nearest, ties to even. Infinities, zeros and the high bits of NaN payloads are
+//! preserved.
 
 const EXPONENT: u16 = 0x7fff;
 const LEADING: u64 = 1 << 63;
-/// Fraction bits that binary128 has more than x87.
+/// The number of fraction bits that binary128 has in addition to those of x87.
 const EXTRA: u32 = 49;
 const QUIET_NAN: u128 = (EXPONENT as u128) << 112 | 1 << 111;
 
-/// The binary128 bits of an x87 value (10 bytes, little-endian). Encodings that the processor itself calls
+/// The binary128 bits of an x87 value (10 bytes, little-endian). Encodings that the processor treats as
 /// invalid become a quiet NaN.
 pub fn to_quad(x87: [u8; 10]) -> u128 {
     let mut low = [0; 8];
@@ -21,7 +22,8 @@ pub fn to_quad(x87: [u8; 10]) -> u128 {
     let fraction = u128::from(significand & !LEADING) << EXTRA;
     let leading = significand & LEADING != 0;
     match (exponent, leading) {
-        // Exponent 0 has the scale of exponent 1 in both formats; with the leading bit it is that normal number.
+        // Exponent 0 has the scale of exponent 1 in both formats. With the leading bit set, the value is
+        // that normal number.
         (0, false) => sign | fraction,
         (0, true) => sign | 1 << 112 | fraction,
         (_, true) => sign | u128::from(exponent) << 112 | fraction,
@@ -36,7 +38,7 @@ pub fn from_quad(quad: u128) -> [u8; 10] {
     let fraction = quad & ((1 << 112) - 1);
     let top = (fraction >> EXTRA) as u64;
     if exponent == EXPONENT {
-        // A NaN whose payload lies only in the cut bits must not turn into an infinity.
+        // A NaN whose payload is only in the discarded bits must not become an infinity.
         let payload = if fraction != 0 && top == 0 { 1 << 62 } else { top };
         return pack(sign | EXPONENT, LEADING | payload);
     }
@@ -46,9 +48,9 @@ pub fn from_quad(quad: u128) -> [u8; 10] {
     let up = cut > half || cut == half && top & 1 == 1;
     let (significand, carried) = (leading | top).overflowing_add(u64::from(up));
     match (exponent, carried) {
-        // All ones rounded up: the next power of two, or infinity.
+        // A significand of all ones rounds up to the next power of two or to infinity.
         (_, true) => pack(sign | (exponent + 1), LEADING),
-        // A subnormal rounded up to the smallest normal number.
+        // A subnormal number rounds up to the smallest normal number.
         (0, false) if significand & LEADING != 0 => pack(sign | 1, significand),
         _ => pack(sign | exponent, significand),
     }

@@ -1,7 +1,8 @@
-//! The copy loops: equal pieces at equal distances, from and to.
+//! The copy loops for pieces of equal length at constant strides.
 //!
-//! Pieces of 1 to 64 bytes are moved by loads and stores of fixed width, two overlapping ones where the
-//! length is not a power of two, so that a piece costs about a nanosecond; longer ones by `memcpy`.
+//! Pieces of 1 to 64 bytes are copied by loads and stores of fixed width. Two overlapping ones are used if
+//! the length is not a power of two. A piece then costs about a nanosecond. Longer pieces are copied by
+//! `memcpy`.
 
 /// Copies `count` pieces of `len` bytes; piece `i` goes from `src + i * src_stride` to `dst + i * dst_stride`.
 ///
@@ -15,8 +16,8 @@ pub unsafe fn copy(
     len: usize,
     count: usize,
 ) {
-    let lanes = Lanes { dst, dst_stride, src, src_stride, count };
-    // SAFETY: passed on from the caller; each loop moves exactly `len` bytes per piece.
+    let lanes = StridedCopy { dst, dst_stride, src, src_stride, count };
+    // SAFETY: guaranteed by the caller; each loop copies exactly `len` bytes per piece.
     unsafe {
         match len {
             0 => {}
@@ -41,7 +42,7 @@ pub unsafe fn copy(
 }
 
 #[derive(Clone, Copy)]
-struct Lanes {
+struct StridedCopy {
     dst: *mut u8,
     dst_stride: isize,
     src: *const u8,
@@ -49,13 +50,13 @@ struct Lanes {
     count: usize,
 }
 
-impl Lanes {
+impl StridedCopy {
     /// # Safety
     /// As [`copy`], for pieces of `N` bytes.
     unsafe fn fixed<const N: usize>(self) {
-        let Lanes { mut dst, dst_stride, mut src, src_stride, count } = self;
+        let StridedCopy { mut dst, dst_stride, mut src, src_stride, count } = self;
         for _ in 0..count {
-            // SAFETY: the caller vouches for both pieces; any alignment will do.
+            // SAFETY: the caller guarantees both pieces; any alignment is valid.
             unsafe { dst.cast::<[u8; N]>().write_unaligned(src.cast::<[u8; N]>().read_unaligned()) };
             dst = dst.wrapping_offset(dst_stride);
             src = src.wrapping_offset(src_stride);
@@ -65,10 +66,10 @@ impl Lanes {
     /// # Safety
     /// As [`copy`], for pieces of `len` bytes with `N <= len <= 2 * N`.
     unsafe fn twice<const N: usize>(self, len: usize) {
-        let Lanes { mut dst, dst_stride, mut src, src_stride, count } = self;
+        let StridedCopy { mut dst, dst_stride, mut src, src_stride, count } = self;
         let second = len - N;
         for _ in 0..count {
-            // SAFETY: the caller vouches for `len` bytes at both; both halves lie in them.
+            // SAFETY: the caller guarantees `len` bytes at both addresses; both halves are within them.
             unsafe {
                 let head = src.cast::<[u8; N]>().read_unaligned();
                 let tail = src.add(second).cast::<[u8; N]>().read_unaligned();
@@ -83,9 +84,9 @@ impl Lanes {
     /// # Safety
     /// As [`copy`].
     unsafe fn any(self, len: usize) {
-        let Lanes { mut dst, dst_stride, mut src, src_stride, count } = self;
+        let StridedCopy { mut dst, dst_stride, mut src, src_stride, count } = self;
         for _ in 0..count {
-            // SAFETY: the caller vouches for `len` bytes at both, not overlapping.
+            // SAFETY: the caller guarantees `len` bytes at both addresses without overlap.
             unsafe { std::ptr::copy_nonoverlapping(src, dst, len) };
             dst = dst.wrapping_offset(dst_stride);
             src = src.wrapping_offset(src_stride);

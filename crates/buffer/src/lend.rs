@@ -1,26 +1,26 @@
-//! Buffers made of Pario's own memory, and buffers described anew.
+//! Buffers over memory of Pario, and buffers with another pattern for the same memory.
 
 use pario_view::Pattern;
 
 use crate::UserBuffer;
 
-/// Lets `f` use a slice as a buffer. It cannot be kept beyond `f`: a buffer cannot be copied.
+/// Calls `f` with a slice as a buffer. `f` cannot keep the buffer, because a buffer cannot be copied.
 pub fn lend<R>(bytes: &mut [u8], f: impl FnOnce(&UserBuffer) -> R) -> R {
-    // SAFETY: the slice is exclusively ours for the time of `f`, which cannot keep what it gets by reference.
+    // SAFETY: the slice is exclusively borrowed during `f`, which gets the buffer by reference only.
     let buffer = unsafe { UserBuffer::new(bytes.as_mut_ptr(), Pattern::block(bytes.len() as u64), 1) };
     f(&buffer)
 }
 
 impl UserBuffer {
-    /// A buffer of memory that nobody else will ever use.
+    /// A buffer over memory that nothing else uses.
     pub fn of(memory: &'static mut [u8]) -> UserBuffer {
         let pattern = Pattern::block(memory.len() as u64);
-        // SAFETY: the memory is valid for ever and was exclusively the caller's.
+        // SAFETY: the memory is valid for the whole run of the program and was borrowed exclusively.
         unsafe { UserBuffer::new(memory.as_mut_ptr(), pattern, 1) }
     }
 
-    /// The same memory under another description of the same datatype: one that keeps basic types, say.
-    /// `None` if the description is of another size or reaches beyond the memory of this one.
+    /// The same memory with another pattern of the same datatype, such as one that keeps basic types.
+    /// Returns `None` if the pattern has another size or reaches beyond the memory of this buffer.
     pub fn described_by(self, pattern: &Pattern) -> Option<UserBuffer> {
         let facts = |p: &Pattern| (p.size(), p.true_lb(), p.true_ub(), p.extent());
         (facts(pattern) == facts(self.pattern())).then(|| self.with_pattern(pattern.clone()))

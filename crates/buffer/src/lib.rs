@@ -1,16 +1,17 @@
-//! The program's memory: the only room that reads and writes it.
+//! The memory of the program. Only this crate reads and writes it.
 //!
-//! A [`UserBuffer`] is an address and a pattern, as an MPI call gives them. It moves bytes between that
-//! memory and contiguous buffers (pack, unpack) or the window of a file (scatter, gather) in one pass, from
-//! any position, by loops over strided runs. [`convert`] does the same through the external32 representation.
+//! A [`UserBuffer`] is an address and a pattern, as the arguments of an MPI call describe them. It copies
+//! bytes between that memory and contiguous buffers (pack, unpack) or a window of a file (scatter, gather)
+//! in one pass, from any position, by loops over strided runs. [`convert`] does the same with a conversion
+//! to or from external32.
 
 pub mod convert;
 mod error;
 mod float80;
 mod kernel;
 mod lend;
-mod side;
+mod run_zip;
 mod user;
 
 pub use lend::lend;
-pub use user::{Segment, UserBuffer};
+pub use user::{IoVec, UserBuffer};

@@ -1,17 +1,18 @@
-//! A program's buffer, as an MPI call names it: an address, a datatype and a count.
+//! The buffer of an MPI call: an address, a datatype and a count.
 
 use pario_types::Offset;
 use pario_view::{Cursor, Pattern};
 
 use crate::kernel;
-use crate::side::{Stretch, Zip};
+use crate::run_zip::{RunPair, RunZip};
 
-/// Stretches that are found before they are copied.
+/// The number of runs that are computed before they are copied.
 const BATCH: usize = 32;
 
-/// The program's memory: `count` instances of a pattern, tiled by its extent from a base address.
+/// The memory of the program: `count` instances of a pattern at multiples of its extent from a base
+/// address.
 ///
-/// The data stream of a buffer is its bytes in typemap order; positions below count in that stream.
+/// The data stream of a buffer is its bytes in typemap order. Positions refer to that stream.
 #[derive(Debug)]
 pub struct UserBuffer {
     base: *mut u8,
@@ -20,29 +21,30 @@ pub struct UserBuffer {
     len: u64,
 }
 
-// SAFETY: the buffer is memory that the program lends to Pario for the time of an operation; MPI forbids it to
-// touch that memory meanwhile, whichever thread does the copying. Pario never runs two writers of one buffer.
+// SAFETY: the program lends the memory to Pario for the duration of an operation. MPI forbids the program
+// to access it meanwhile, whichever thread copies. Pario never runs two writers of one buffer.
 unsafe impl Send for UserBuffer {}
 // SAFETY: as above.
 unsafe impl Sync for UserBuffer {}
 
-/// Contiguous memory, laid out like the system's `struct iovec`.
+/// Contiguous memory, with the layout of the system's `struct iovec`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Segment {
-    /// Where it begins.
+pub struct IoVec {
+    /// The address.
     pub base: *mut u8,
-    /// How many bytes.
+    /// The number of bytes.
     pub len: usize,
 }
 
 impl UserBuffer {
-    /// Names the program's memory.
+    /// Describes memory of the program.
     ///
     /// # Safety
-    /// Every byte that the pattern covers must stay valid as long as the buffer is used: to read for
-    /// [`pack`](Self::pack) and [`scatter`](Self::scatter), to write for [`unpack`](Self::unpack) and
-    /// [`gather`](Self::gather), with nobody else writing it meanwhile.
+    ///
+    /// Every byte of the pattern must be valid as long as the buffer is used: for reads in
+    /// [`pack`](Self::pack) and [`scatter`](Self::scatter), for writes in [`unpack`](Self::unpack) and
+    /// [`gather`](Self::gather). Nothing else may write it meanwhile.
     pub unsafe fn new(base: *mut u8, pattern: Pattern, count: u64) -> UserBuffer {
         let len = match pattern.is_contiguous() {
             true => pattern.size().saturating_mul(count).min(i64::MAX as u64),
@@ -51,7 +53,7 @@ impl UserBuffer {
         UserBuffer { base, pattern, count, len }
     }
 
-    /// Data bytes.
+    /// The number of data bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -66,12 +68,12 @@ impl UserBuffer {
         &self.pattern
     }
 
-    /// Instances of the pattern.
+    /// The number of instances of the pattern.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Address and length, if the data lies in one piece.
+    /// The address and length, if the data is contiguous.
     pub fn as_contiguous(&self) -> Option<(*mut u8, u64)> {
         if self.len == 0 || self.pattern.is_contiguous() {
             return Some((self.base, self.len));
@@ -80,23 +82,24 @@ impl UserBuffer {
         (piece.len == self.len).then(|| (self.address(piece.offset), self.len))
     }
 
-    /// Lets `f` read data bytes `[at, at + len)` where they lie; `None` if they are not in one piece.
+    /// Calls `f` with data bytes `[at, at + len)` in place. Returns `None` if they are not contiguous.
     pub fn with_bytes<R>(&self, at: u64, len: u64, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let address = self.piece(at, len)?;
-        // SAFETY: `new` was promised that the memory is valid and that nobody writes it during an access that only
-        // reads it.
+        // SAFETY: the caller of `new` guarantees that the memory is valid and that nothing writes it during
+        // an access that only reads it.
         Some(f(unsafe { std::slice::from_raw_parts(address, len as usize) }))
     }
 
-    /// The same for an access that fills them.
+    /// Calls `f` with data bytes `[at, at + len)` in place, for an access that fills them. Returns `None`
+    /// if they are not contiguous.
     pub fn with_bytes_mut<R>(&self, at: u64, len: u64, f: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
         let address = self.piece(at, len)?;
-        // SAFETY: `new` was promised that the memory is valid and that nobody else uses it during an access that
-        // fills it.
+        // SAFETY: the caller of `new` guarantees that the memory is valid and that nothing else uses it
+        // during an access that fills it.
         Some(f(unsafe { std::slice::from_raw_parts_mut(address, len as usize) }))
     }
 
-    /// Where data bytes `[at, at + len)` lie, if in one piece.
+    /// The address of data bytes `[at, at + len)`, if they are contiguous.
     fn piece(&self, at: u64, len: u64) -> Option<*mut u8> {
         if len == 0 {
             return Some(std::ptr::NonNull::dangling().as_ptr());
@@ -105,7 +108,7 @@ impl UserBuffer {
         (piece.len == len).then(|| self.address(piece.offset))
     }
 
-    /// The data stream from byte `at` on; offsets are relative to the base address.
+    /// The data stream from position `at` on. Offsets are relative to the base address.
     pub fn cursor(&self, at: u64) -> Cursor {
         Cursor::over(&self.pattern, self.count, at)
     }
@@ -123,7 +126,8 @@ impl UserBuffer {
             };
             let (len, count) = (run.len as usize, run.count as usize);
             let to = dst[done..done + len * count].as_mut_ptr();
-            // SAFETY: the slice above holds all pieces; `new` was promised that the run's memory is valid.
+            // SAFETY: the slice above holds all pieces; the caller of `new` guarantees that the memory of
+            // the run is valid.
             unsafe {
                 kernel::copy(to, len as isize, self.address(run.offset), run.stride as isize, len, count)
             };
@@ -144,7 +148,8 @@ impl UserBuffer {
             };
             let (len, count) = (run.len as usize, run.count as usize);
             let from = src[done..done + len * count].as_ptr();
-            // SAFETY: the slice above holds all pieces; `new` was promised that the run's memory is valid.
+            // SAFETY: the slice above holds all pieces; the caller of `new` guarantees that the memory of
+            // the run is valid.
             unsafe {
                 kernel::copy(self.address(run.offset), run.stride as isize, from, len as isize, len, count)
             };
@@ -152,16 +157,17 @@ impl UserBuffer {
         }
     }
 
-    /// Copies data bytes `[at, at + len)` to their places in a window of the file. `file` stands at the
-    /// first of them and is moved past the last; `window[0]` is the byte at file offset `origin`.
+    /// Copies data bytes `[at, at + len)` to their offsets in a window of the file. `file` is at the first
+    /// of them and moves past the last. `window[0]` is the byte at file offset `origin`.
     ///
     /// # Panics
-    /// If a byte lies outside the window, or the buffer or the cursor ends before.
+    ///
+    /// If a byte is outside the window, or the buffer or the cursor ends early.
     pub fn scatter(&self, at: u64, len: u64, file: &mut Cursor, window: &mut [u8], origin: Offset) {
         let base = window.as_mut_ptr();
         self.zip(at, len, file, window.len(), origin, |user, place, s| {
-            // SAFETY: `zip` has checked the window's side; `new` vouches for the buffer's; they are apart
-            // because the window is a live exclusive slice.
+            // SAFETY: `zip` has checked the window. The caller of `new` guarantees the memory of the
+            // buffer. They do not overlap, because the window is an exclusive slice.
             unsafe {
                 let to = base.wrapping_add(place);
                 kernel::copy(
@@ -176,14 +182,15 @@ impl UserBuffer {
         });
     }
 
-    /// The reverse: bytes of a window of the file to data bytes `[at, at + len)`.
+    /// Copies bytes of a window of the file to data bytes `[at, at + len)`.
     ///
     /// # Panics
+    ///
     /// As [`scatter`](Self::scatter).
     pub fn gather(&self, at: u64, len: u64, file: &mut Cursor, window: &[u8], origin: Offset) {
         let base = window.as_ptr();
         self.zip(at, len, file, window.len(), origin, |user, place, s| {
-            // SAFETY: as in `scatter`, the other way round.
+            // SAFETY: as in `scatter`, in the other direction.
             unsafe {
                 let from = base.wrapping_add(place);
                 kernel::copy(
@@ -198,9 +205,9 @@ impl UserBuffer {
         });
     }
 
-    /// Runs over the common stretches of buffer and file, checking that each lies in the window. Several are found before
-    /// they are copied: then the processor fetches the bytes of all of them at once, where in between two it would be
-    /// busy with finding the next.
+    /// Iterates over the common runs of buffer and file, and checks that each is inside the window. Several
+    /// runs are computed before they are copied, so that the processor fetches the bytes of all of them at
+    /// once instead of computing the next run between two copies.
     fn zip(
         &self,
         at: u64,
@@ -208,15 +215,15 @@ impl UserBuffer {
         file: &mut Cursor,
         window: usize,
         origin: Offset,
-        copy: impl Fn(*mut u8, usize, &Stretch),
+        copy: impl Fn(*mut u8, usize, &RunPair),
     ) {
         let mut user = self.cursor(at);
-        let mut stretches = Zip::new(&mut user, file, len);
-        let mut batch = [Stretch::default(); BATCH];
+        let mut pairs = RunZip::new(&mut user, file, len);
+        let mut batch = [RunPair::default(); BATCH];
         let mut done = 0;
         loop {
             let mut found = 0;
-            for (room, s) in batch.iter_mut().zip(&mut stretches) {
+            for (room, s) in batch.iter_mut().zip(&mut pairs) {
                 let first = i128::from(s.b) - i128::from(origin.0);
                 let reach = if s.count == 1 { 0 } else { i128::from(s.b_stride) * (i128::from(s.count) - 1) };
                 let last = first + reach;
@@ -226,7 +233,7 @@ impl UserBuffer {
                     "file bytes {}.. lie outside the window of {window} bytes at {origin}",
                     s.b
                 );
-                *room = Stretch { b: first as i64, ..s };
+                *room = RunPair { b: first as i64, ..s };
                 done += s.len * s.count;
                 found += 1;
             }
@@ -240,14 +247,14 @@ impl UserBuffer {
         assert!(done == len, "buffer or view end after {done} of {len} bytes");
     }
 
-    /// Appends the memory of data bytes `[at, at + len)` to `out`, at most `max` segments, in order, and
-    /// returns how many bytes they hold.
-    pub fn iovecs(&self, at: u64, len: u64, max: usize, out: &mut Vec<Segment>) -> u64 {
+    /// Appends the memory of data bytes `[at, at + len)` to `out` in order, as at most `max` entries.
+    /// Returns the number of bytes in them.
+    pub fn iovecs(&self, at: u64, len: u64, max: usize, out: &mut Vec<IoVec>) -> u64 {
         let mut cursor = self.cursor(at);
         let mut done = 0;
         for _ in 0..max {
             let Some(piece) = cursor.next_piece(len - done) else { break };
-            out.push(Segment { base: self.address(piece.offset), len: piece.len as usize });
+            out.push(IoVec { base: self.address(piece.offset), len: piece.len as usize });
             done += piece.len;
         }
         done

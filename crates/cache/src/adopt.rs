@@ -5,7 +5,7 @@ use crate::ledger::Ledger;
 use crate::memory::Memory;
 use crate::state::{CLOSED, DIRTY, FLUSHING, PENDING, RETIRED, ROOM, VALID, generation_of};
 use crate::table::{Phase, Table};
-use pario_shm::Process;
+use pario_shm::ProcessIdentity;
 use pario_types::FileId;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -119,12 +119,12 @@ fn is_sound(memory: &Memory, block: u64) -> bool {
 }
 
 /// The processes that had ledgers. They count as there until the table is complete.
-fn read_ledgers(table: &mut Table) -> Vec<(u32, Process)> {
+fn read_ledgers(table: &mut Table) -> Vec<(u32, ProcessIdentity)> {
     let mut left = Vec::new();
     for id in 0..table.memory.geometry.ledgers {
         let pid = u32::try_from(table.memory.ledger_pid(id).get()).unwrap_or(0);
         if pid != 0 {
-            let process = Process { pid, start: table.memory.ledger_start(id).get() };
+            let process = ProcessIdentity { pid, start: table.memory.ledger_start(id).get() };
             table.ledgers[id as usize] = Ledger::Taken(process);
             left.push((id, process));
         }

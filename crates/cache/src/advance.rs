@@ -73,7 +73,7 @@ impl Advance {
             self.ready.store(end, Ordering::Relaxed);
         } else {
             self.asleep.store(1, Ordering::SeqCst);
-            pario_shm::sleep(&self.event, *seen, limit);
+            pario_shm::futex_wait(&self.event, *seen, limit);
             *seen = self.event();
         }
     }
@@ -81,7 +81,7 @@ impl Advance {
     /// Ends a rest.
     pub fn wake(&self) {
         self.event.fetch_add(1, Ordering::SeqCst);
-        pario_shm::wake_all(&self.event);
+        pario_shm::futex_wake_all(&self.event);
     }
 
     /// There may be something to do.

@@ -102,7 +102,7 @@ impl Flush {
     pub fn copy_to(&self, to: &mut [u8]) {
         assert!(to.len() <= self.end as usize, "{} of {} bytes", to.len(), self.end);
         self.inner.memory.read(self.slot, 0, to);
-        self.inner.memory.segment.insist();
+        self.inner.memory.segment.check_not_truncated();
     }
 
     /// The block is stored.

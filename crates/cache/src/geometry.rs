@@ -23,11 +23,11 @@
 //! | 4096 | ledgers: each [`HEAD`] bytes (process, its start, hits) and [`LEDGER_WORDS`] words of pins |
 //! | … | slots: each [`SLOT`] bytes (state, file, block, end, used, modified, borrower, seal) |
 //! | … | directory: a word for every hash of file and block (slot and 1, generation) |
-//! | … | from a multiple of [`NEIGHBOURHOOD`] on, where there are many of [`LARGE_PAGE`]: blocks |
+//! | … | from a multiple of [`FAULT_AROUND`] on, where there are many of [`LARGE_PAGE`]: blocks |
 //! | … | a page of nothing: it is gone if the file was cut anywhere before |
 
 use crate::error::{Error, Result};
-use pario_shm::{LARGE_PAGE, NEIGHBOURHOOD};
+use pario_shm::{FAULT_AROUND, LARGE_PAGE};
 use pario_types::{PartitionId, ServerId};
 
 /// Bytes of a block unless said otherwise.
@@ -147,7 +147,7 @@ impl Geometry {
     fn blocks_at(&self) -> usize {
         let directory = self.slots_at() + self.slots as usize * SLOT;
         let blocks = u64::from(self.slots) * u64::from(self.block);
-        let unit = if blocks < MANY { NEIGHBOURHOOD } else { LARGE_PAGE };
+        let unit = if blocks < MANY { FAULT_AROUND } else { LARGE_PAGE };
         (directory + self.directory() * 8).next_multiple_of(unit)
     }
 
@@ -176,7 +176,7 @@ mod tests {
             assert!(geometry.directory_at(geometry.directory() - 1) + 8 <= geometry.block_at(0));
             assert_eq!(geometry.block_at(geometry.slots - 1) + geometry.block as usize + PAGE, len);
             let many = geometry.slots as usize * geometry.block as usize >= 32 << 20;
-            assert_eq!(geometry.block_at(0) % if many { LARGE_PAGE } else { NEIGHBOURHOOD }, 0);
+            assert_eq!(geometry.block_at(0) % if many { LARGE_PAGE } else { FAULT_AROUND }, 0);
         }
     }
 

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::geometry::{AT_BOOT, AT_MAGIC, AT_PARTITION, AT_SERVER, HEADER, Identity};
 use crate::memory::Memory;
 use crate::state::{DIRTY, FLUSHING, VALID};
-use pario_shm::{Claim, Origin, Segment};
+use pario_shm::{ExclusiveLock, PidScope, Segment};
 use pario_types::{PartitionId, ServerId};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -25,7 +25,7 @@ pub struct Leftover {
     pub identity: Option<Identity>,
     /// Bytes in blocks that are not stored. None if it is of another run of the machine: nobody knows which a disk has kept.
     pub unsaved: u64,
-    _claim: Claim,
+    _claim: ExclusiveLock,
 }
 
 /// Looks at the file of a pool.
@@ -34,7 +34,9 @@ pub struct Leftover {
 /// [`Error::NotAPool`] for a pool of another version, of which nothing is known.
 pub fn inspect(path: &Path) -> Result<Inspection> {
     let failed = |what| move |error| Error::System { what, path: path.into(), error };
-    let Some(claim) = Claim::take(path).map_err(failed("lock"))? else { return Ok(Inspection::Served) };
+    let Some(claim) = ExclusiveLock::try_acquire(path).map_err(failed("lock"))? else {
+        return Ok(Inspection::Served);
+    };
     let length = std::fs::metadata(path).map_err(failed("look at"))?.len();
     if length < HEADER as u64 {
         return Ok(Inspection::Left(Leftover { identity: None, unsaved: 0, _claim: claim }));
@@ -53,7 +55,7 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
         let state = memory.state(*slot).get();
         state & VALID != 0 && state & (DIRTY | FLUSHING) != 0
     };
-    let origin = Origin::here().map_err(failed("tell the machine's boot for"))?;
+    let origin = PidScope::current().map_err(failed("tell the machine's boot for"))?;
     if memory.wide(AT_BOOT) != origin.boot {
         return Ok(Inspection::Left(Leftover { identity, unsaved: 0, _claim: claim }));
     }

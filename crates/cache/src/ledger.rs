@@ -9,7 +9,7 @@ use crate::geometry::LEDGER_WORDS;
 use crate::memory::WRITING;
 use crate::state::{VALID, generation_of};
 use crate::table::{Phase, Table};
-use pario_shm::Process;
+use pario_shm::ProcessIdentity;
 use std::sync::Arc;
 
 /// A client's row of pins.
@@ -20,14 +20,14 @@ pub struct LedgerId(pub u32);
 pub(crate) enum Ledger {
     Free,
     /// A session of this process uses it.
-    Taken(Process),
+    Taken(ProcessIdentity),
     /// No session uses it, but the process may.
-    Left(Process),
+    Left(ProcessIdentity),
 }
 
 impl Table {
     pub fn take_ledger(&mut self, pid: u32) -> Option<LedgerId> {
-        let process = Process::of(pid)?;
+        let process = ProcessIdentity::of(pid)?;
         let found = match self.first_ledger(|ledger| *ledger == Ledger::Left(process)) {
             Some(own) => own,
             None => match self.first_ledger(|ledger| *ledger == Ledger::Free) {
@@ -50,7 +50,7 @@ impl Table {
 
     /// The process that had this ledger is back.
     pub fn resume_ledger(&mut self, LedgerId(id): LedgerId, pid: u32) -> bool {
-        match (self.ledgers.get(id as usize), Process::of(pid)) {
+        match (self.ledgers.get(id as usize), ProcessIdentity::of(pid)) {
             (Some(Ledger::Left(process)), Some(now)) if *process == now => {
                 self.ledgers[id as usize] = Ledger::Taken(now);
                 true
@@ -66,7 +66,7 @@ impl Table {
 
     /// Nobody's session uses the ledger any more. What its process was to fill it may still publish as long
     /// as it has it pinned.
-    pub fn leave(&mut self, id: u32, process: Process) {
+    pub fn leave(&mut self, id: u32, process: ProcessIdentity) {
         self.ledgers[id as usize] = Ledger::Left(process);
         if process.is_gone() {
             self.reap(id);

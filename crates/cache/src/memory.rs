@@ -8,7 +8,7 @@ use crate::geometry::{
     AT_SUM, AT_VERSION, Geometry, HEAD, HEADER, LEDGER_WORDS, MAGIC, VERSION,
 };
 use crate::state::{DIRTY, RETIRED, ROOM, Word};
-use pario_shm::{NEIGHBOURHOOD, Segment};
+use pario_shm::{FAULT_AROUND, Segment};
 use pario_types::FileId;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -31,7 +31,7 @@ pub(crate) const WRITING: u64 = 1 << 63;
 
 impl Memory {
     pub fn new(segment: Segment, geometry: Geometry) -> Memory {
-        let words = segment.len().div_ceil(NEIGHBOURHOOD * 64);
+        let words = segment.len().div_ceil(FAULT_AROUND * 64);
         let arrived = std::iter::repeat_with(AtomicU64::default).take(words).collect();
         Memory { segment, geometry, arrived }
     }
@@ -215,8 +215,8 @@ impl Memory {
     /// Maps memory that is going to be written, if this process has not been there yet.
     #[inline]
     fn arrive(&self, place: usize, len: usize) {
-        let last = (place + len).saturating_sub(1) / NEIGHBOURHOOD;
-        for each in place / NEIGHBOURHOOD..=last {
+        let last = (place + len).saturating_sub(1) / FAULT_AROUND;
+        for each in place / FAULT_AROUND..=last {
             let (word, bit) = (&self.arrived[each / 64], 1 << (each % 64));
             if word.load(Ordering::Relaxed) & bit == 0 {
                 self.segment.arrive(each);
@@ -310,7 +310,7 @@ impl Memory {
     }
 
     pub fn event(&self) -> &AtomicU32 {
-        self.segment.half(AT_EVENT)
+        self.segment.word32(AT_EVENT)
     }
 
     /// Tells the flusher; one that does not sleep is told only if it `must` know. The event comes first: a
@@ -322,7 +322,7 @@ impl Memory {
         let asleep = self.header(AT_ASLEEP);
         if asleep.get() != 0 && asleep.swap(0) != 0 {
             self.event().fetch_add(1, Ordering::SeqCst);
-            pario_shm::wake_all(self.event());
+            pario_shm::futex_wake_all(self.event());
         }
     }
 }

@@ -58,7 +58,7 @@ impl Pin {
     /// Copies bytes of the block out. It must have that many.
     pub fn read(&self, at: u32, to: &mut [u8]) {
         self.inner.memory.read(self.slot, at, to);
-        self.inner.memory.segment.insist();
+        self.inner.memory.segment.check_not_truncated();
     }
 
     /// Copies bytes into the block, and [marks](Pin::mark_written) them. It must be large enough.

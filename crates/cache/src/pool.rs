@@ -16,7 +16,7 @@ use crate::pin::{Fill, Pin};
 use crate::renew::Renewal;
 use crate::state::{CLOSED, DIRTY, generation};
 use crate::table::{Phase, Table};
-use pario_shm::{Claim, Origin, Segment};
+use pario_shm::{ExclusiveLock, PidScope, Segment};
 use pario_types::FileId;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -45,7 +45,7 @@ pub(crate) struct Inner {
     pub advance: Advance,
     path: PathBuf,
     /// For as long as we are the one who serves the pool.
-    _claim: Claim,
+    _claim: ExclusiveLock,
 }
 
 /// What [`Pool::get`] found.
@@ -89,7 +89,7 @@ impl Pool {
     pub fn create(path: &Path, geometry: Geometry, identity: Identity) -> Result<Pool> {
         let len = geometry.check()?;
         let failed = |what| move |error| Error::System { what, path: path.into(), error };
-        let origin = Origin::here().map_err(failed("tell the machine's boot for"))?;
+        let origin = PidScope::current().map_err(failed("tell the machine's boot for"))?;
         // Under another name until it is one: a server that is killed meanwhile leaves no half of a pool.
         let fresh = path.with_extension("new");
         match std::fs::remove_file(&fresh) {
@@ -142,7 +142,7 @@ impl Pool {
     pub fn adopt(path: &Path, identity: Identity) -> Result<(Pool, Adopted)> {
         let claim = claim(path)?;
         let failed = |what| move |error| Error::System { what, path: path.into(), error };
-        let origin = Origin::here().map_err(failed("tell the machine's boot for"))?;
+        let origin = PidScope::current().map_err(failed("tell the machine's boot for"))?;
         let segment = Segment::open_file(path).map_err(failed("open"))?;
         let kept = segment.len();
         if kept < HEADER {
@@ -165,7 +165,13 @@ impl Pool {
         Ok((Pool::with(path, memory, pins, table, claim), Adopted { foreign, ..adopted }))
     }
 
-    fn with(path: &Path, memory: Arc<Memory>, pins: Arc<[AtomicU32]>, table: Table, claim: Claim) -> Pool {
+    fn with(
+        path: &Path,
+        memory: Arc<Memory>,
+        pins: Arc<[AtomicU32]>,
+        table: Table,
+        claim: ExclusiveLock,
+    ) -> Pool {
         let advance = Advance::new(table.unused, memory.geometry);
         let table = Mutex::new(table);
         Pool { inner: Arc::new(Inner { memory, pins, table, advance, path: path.into(), _claim: claim }) }
@@ -440,7 +446,7 @@ impl Bell {
         memory.header(AT_ASLEEP).put(1);
         let full = unless_full && memory.dirty() >= self.pool.watermarks().0;
         if !full && event.load(Ordering::SeqCst) == self.seen {
-            pario_shm::sleep(event, self.seen, limit);
+            pario_shm::futex_wait(event, self.seen, limit);
         }
         self.seen = event.load(Ordering::SeqCst);
     }
@@ -472,8 +478,8 @@ impl Pages {
     }
 }
 
-fn claim(path: &Path) -> Result<Claim> {
-    match Claim::take(path) {
+fn claim(path: &Path) -> Result<ExclusiveLock> {
+    match ExclusiveLock::try_acquire(path) {
         Ok(Some(claim)) => Ok(claim),
         Ok(None) => Err(Error::InUse(path.into())),
         Err(error) => Err(Error::System { what: "lock", path: path.into(), error }),

@@ -1,61 +1,66 @@
-//! The four ways to deal a region out, and which of them suits a file system.
+//! The four methods to divide a region into file domains, and the default for each kind of file system.
 
-/// How an accessed region is dealt out to aggregators.
+/// How a region is divided among aggregators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Method {
-    /// One contiguous part each, of the same size.
+pub enum PartitioningMethod {
+    /// One contiguous part of the same size for each aggregator.
     Even,
-    /// As even, with the boundaries moved to the nearest multiples of the lock unit.
+    /// As `Even`, with the boundaries moved to the nearest multiples of the lock unit.
     Aligned,
-    /// Blocks of one lock unit in turn; a block has the same aggregator in every call.
+    /// Blocks of one lock unit, assigned cyclically. A block has the same aggregator in every call.
     StaticCyclic,
-    /// One contiguous part to each group of as many aggregators as there are servers, blocks in turn within
-    /// the group; an aggregator has the same server in every call.
+    /// One contiguous part for each group of as many aggregators as there are servers. Within a group,
+    /// blocks are assigned cyclically. An aggregator accesses the same server in every call.
     GroupCyclic,
 }
 
-/// How a file system keeps writers apart.
+/// How a file system locks ranges against concurrent writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum LockProtocol {
     /// Each server locks the stripes that it stores: Lustre, partitions.
     Servers,
-    /// Whoever holds the token of a range grants locks in it: GPFS.
+    /// The holder of the token of a range grants locks in it: GPFS.
     Tokens,
-    /// The node's own kernel, or none at all: everything else.
+    /// The kernel of the node locks, or there are no locks: all other file systems.
     Local,
 }
 
-impl Method {
-    /// All of them.
-    pub const ALL: [Method; 4] = [Method::Even, Method::Aligned, Method::StaticCyclic, Method::GroupCyclic];
+impl PartitioningMethod {
+    /// All methods.
+    pub const ALL: [PartitioningMethod; 4] = [
+        PartitioningMethod::Even,
+        PartitioningMethod::Aligned,
+        PartitioningMethod::StaticCyclic,
+        PartitioningMethod::GroupCyclic,
+    ];
 
-    /// The word for it in hints and statistics.
-    pub fn word(self) -> &'static str {
+    /// The name in hints and statistics.
+    pub fn name(self) -> &'static str {
         match self {
-            Method::Even => "even",
-            Method::Aligned => "aligned",
-            Method::StaticCyclic => "static-cyclic",
-            Method::GroupCyclic => "group-cyclic",
+            PartitioningMethod::Even => "even",
+            PartitioningMethod::Aligned => "aligned",
+            PartitioningMethod::StaticCyclic => "static-cyclic",
+            PartitioningMethod::GroupCyclic => "group-cyclic",
         }
     }
 
-    /// The method of that word.
-    pub fn from_word(word: &str) -> Option<Method> {
-        Method::ALL.into_iter().find(|method| method.word() == word)
+    /// The method with this name.
+    pub fn from_name(word: &str) -> Option<PartitioningMethod> {
+        PartitioningMethod::ALL.into_iter().find(|method| method.name() == word)
     }
 }
 
-/// The method for a file system whose user has not asked for one.
+/// The method for a file system if the user has not chosen one.
 ///
-/// Writers that meet at a lock wait for each other, so a server that locks should see few writers, each in a
-/// part of its own, and no two writers should meet in one lock unit. Readers share locks; read-ahead serves
-/// them best where each reads one contiguous part.
-pub fn auto(protocol: Protocol, write: bool) -> Method {
+/// Writers that request the same lock wait for each other. A server that locks should therefore see few
+/// writers, each in a range of its own, and no two writers should share a lock unit. Readers share locks.
+/// Read-ahead works best if each reader reads one contiguous range.
+pub fn default_method(protocol: LockProtocol, write: bool) -> PartitioningMethod {
     match (protocol, write) {
-        (Protocol::Servers, true) => Method::GroupCyclic,
-        (Protocol::Tokens | Protocol::Local, true) => Method::Aligned,
-        (Protocol::Servers | Protocol::Tokens, false) => Method::Aligned,
-        (Protocol::Local, false) => Method::Even,
+        (LockProtocol::Servers, true) => PartitioningMethod::GroupCyclic,
+        (LockProtocol::Tokens | LockProtocol::Local, true) => PartitioningMethod::Aligned,
+        (LockProtocol::Servers | LockProtocol::Tokens, false) => PartitioningMethod::Aligned,
+        (LockProtocol::Local, false) => PartitioningMethod::Even,
     }
 }
 
@@ -65,19 +70,22 @@ mod tests {
 
     #[test]
     fn words_name_methods() {
-        for method in Method::ALL {
-            assert_eq!(Method::from_word(method.word()), Some(method));
+        for method in PartitioningMethod::ALL {
+            assert_eq!(PartitioningMethod::from_name(method.name()), Some(method));
         }
-        assert_eq!(Method::from_word("auto"), None);
+        assert_eq!(PartitioningMethod::from_name("auto"), None);
     }
 
     #[test]
     fn reads_are_never_cyclic() {
-        for protocol in [Protocol::Servers, Protocol::Tokens, Protocol::Local] {
-            assert!(matches!(auto(protocol, false), Method::Even | Method::Aligned));
+        for protocol in [LockProtocol::Servers, LockProtocol::Tokens, LockProtocol::Local] {
+            assert!(matches!(
+                default_method(protocol, false),
+                PartitioningMethod::Even | PartitioningMethod::Aligned
+            ));
         }
-        assert_eq!(auto(Protocol::Servers, true), Method::GroupCyclic);
-        assert_eq!(auto(Protocol::Tokens, true), Method::Aligned);
-        assert_eq!(auto(Protocol::Local, true), Method::Aligned);
+        assert_eq!(default_method(LockProtocol::Servers, true), PartitioningMethod::GroupCyclic);
+        assert_eq!(default_method(LockProtocol::Tokens, true), PartitioningMethod::Aligned);
+        assert_eq!(default_method(LockProtocol::Local, true), PartitioningMethod::Aligned);
     }
 }

@@ -1,14 +1,14 @@
-//! Whatever the region and the numbers: every byte has one owner, the windows of a domain are the domain, and
-//! aggregators keep to their servers.
+//! Properties for all regions and parameters: every byte has one owner, the windows of a domain cover it
+//! exactly, and aggregators access the same servers in every call.
 
-use pario_domain::{Method, Partition, Window};
+use pario_domain::{DomainWindow, FileDomains, PartitioningMethod};
 use proptest::prelude::*;
 use std::ops::Range;
 
-/// What a partition is made of.
+/// The parameters of a set of file domains.
 #[derive(Clone, Debug)]
 struct Case {
-    method: Method,
+    method: PartitioningMethod,
     region: Range<u64>,
     n: u32,
     unit: u64,
@@ -16,19 +16,21 @@ struct Case {
 }
 
 impl Case {
-    fn partition(&self) -> Partition {
-        Partition::new(self.method, self.region.clone(), self.n, self.unit, self.servers)
+    fn partition(&self) -> FileDomains {
+        FileDomains::new(self.method, self.region.clone(), self.n, self.unit, self.servers)
     }
 
-    /// The owner of a byte by the words of the rules, slowly.
+    /// The owner of a byte, computed slowly from the definition.
     fn owner(&self, offset: u64) -> u32 {
         let (n, servers, unit) = (u64::from(self.n), u64::from(self.servers), self.unit);
         let block = offset / unit;
         let part = (self.region.end - self.region.start).div_ceil(n);
         let boundary = |i: u64| self.region.start + i * part;
         let owner = match self.method {
-            Method::Even => (0..n).rev().find(|&i| boundary(i) <= offset).expect("the first begins there"),
-            Method::Aligned => {
+            PartitioningMethod::Even => {
+                (0..n).rev().find(|&i| boundary(i) <= offset).expect("the first begins there")
+            }
+            PartitioningMethod::Aligned => {
                 let moved = |i| {
                     let (below, above) = (boundary(i) / unit * unit, boundary(i) / unit * unit + unit);
                     if boundary(i) - below < above - boundary(i) { below } else { above }
@@ -36,15 +38,15 @@ impl Case {
                 let before = |i| i == 0 || boundary(i) < self.region.end && moved(i) <= offset;
                 (0..n).rev().find(|&i| before(i)).expect("the first begins there")
             }
-            Method::StaticCyclic => block % n,
-            Method::GroupCyclic if n <= servers => block % n,
-            Method::GroupCyclic => {
+            PartitioningMethod::StaticCyclic => block % n,
+            PartitioningMethod::GroupCyclic if n <= servers => block % n,
+            PartitioningMethod::GroupCyclic => {
                 let (first, last) = (self.region.start / unit, (self.region.end - 1) / unit);
                 let groups = n / servers;
                 let mut left = last - first + 1;
                 let mut begin = first;
                 let mut group = 0;
-                // Each group takes its share of what is left, rounded up.
+                // Each group takes its share of the remaining blocks, rounded up.
                 while block >= begin + left.div_ceil(groups - group) {
                     let share = left.div_ceil(groups - group);
                     (begin, left, group) = (begin + share, left - share, group + 1);
@@ -56,11 +58,11 @@ impl Case {
     }
 }
 
-fn method() -> impl Strategy<Value = Method> {
-    proptest::sample::select(Method::ALL.to_vec())
+fn method() -> impl Strategy<Value = PartitioningMethod> {
+    proptest::sample::select(PartitioningMethod::ALL.to_vec())
 }
 
-/// Small regions, anywhere up to the end of the largest file.
+/// Small regions at any offset up to the end of the largest file.
 fn case() -> impl Strategy<Value = Case> {
     let lo = prop_oneof![3 => 0u64..300, 1 => (1u64 << 63) - 1000..(1u64 << 63) - 400];
     let unit = prop_oneof![4 => 1u64..40, 1 => Just(1u64 << 20)];
@@ -69,7 +71,7 @@ fn case() -> impl Strategy<Value = Case> {
     })
 }
 
-fn bytes(windows: impl IntoIterator<Item = Window>) -> impl Iterator<Item = u64> {
+fn bytes(windows: impl IntoIterator<Item = DomainWindow>) -> impl Iterator<Item = u64> {
     windows.into_iter().flat_map(|window| window.extents().flatten())
 }
 
@@ -131,9 +133,9 @@ proptest! {
     }
 
     #[test]
-    fn aligned_and_cyclic_domains_do_not_share_a_unit(case in case(), other in 1..Method::ALL.len()) {
-        prop_assert_eq!(Method::ALL[0], Method::Even);
-        let case = Case { method: Method::ALL[other], ..case };
+    fn aligned_and_cyclic_domains_do_not_share_a_unit(case in case(), other in 1..PartitioningMethod::ALL.len()) {
+        prop_assert_eq!(PartitioningMethod::ALL[0], PartitioningMethod::Even);
+        let case = Case { method: PartitioningMethod::ALL[other], ..case };
         let partition = case.partition();
         for at in case.region.clone() {
             let first = (at / case.unit * case.unit).max(case.region.start);
@@ -143,18 +145,19 @@ proptest! {
 
     #[test]
     fn static_cyclic_owners_are_the_same_in_every_call(case in case(), lo in 0u64..200, length in 0u64..900) {
-        let case = Case { method: Method::StaticCyclic, ..case };
+        let case = Case { method: PartitioningMethod::StaticCyclic, ..case };
         let (one, other) = (case.partition(), Case { region: lo..lo + length, ..case.clone() }.partition());
         for at in (lo..lo + length).filter(|at| case.region.contains(at)) {
             prop_assert_eq!(one.owner(at), other.owner(at));
         }
     }
 
-    /// Blocks go to servers in turn. With more aggregators than servers each keeps to one server, whatever
-    /// the call; with a divisor of them, each keeps to the same few and no two meet at one.
+    /// Blocks are striped over servers cyclically. With more aggregators than servers, each aggregator
+    /// accesses one server in every call. With a divisor of the number of servers, each aggregator accesses
+    /// the same few servers, and no two access the same one.
     #[test]
     fn group_cyclic_aggregators_keep_to_their_servers(case in case()) {
-        let case = Case { method: Method::GroupCyclic, ..case };
+        let case = Case { method: PartitioningMethod::GroupCyclic, ..case };
         let partition = case.partition();
         for at in case.region.clone() {
             let (owner, server) = (partition.owner(at), at / case.unit % u64::from(case.servers));
@@ -169,7 +172,7 @@ proptest! {
     /// Aggregators of different groups do not interleave at a server.
     #[test]
     fn group_cyclic_groups_follow_each_other(case in case()) {
-        let case = Case { method: Method::GroupCyclic, n: case.n + case.servers, ..case };
+        let case = Case { method: PartitioningMethod::GroupCyclic, n: case.n + case.servers, ..case };
         let partition = case.partition();
         for server in 0..u64::from(case.servers) {
             let here = |at: &u64| at / case.unit % u64::from(case.servers) == server;
@@ -183,7 +186,7 @@ proptest! {
         }
     }
 
-    /// Any numbers at all: no overflow, the sizes add up, and ends of windows belong to their owner.
+    /// Arbitrary numbers do not overflow, the sizes add up, and the ends of windows belong to their owner.
     #[test]
     fn extremes_are_dealt_out_too(
         method in method(),
@@ -196,7 +199,7 @@ proptest! {
         round in number(),
     ) {
         let many = if big_n { u32::MAX } else { n };
-        let partition = Partition::new(method, lo..hi, many, unit, servers);
+        let partition = FileDomains::new(method, lo..hi, many, unit, servers);
         let mut sum = 0u128;
         for aggregator in (0..n).chain([many / 2, many - 1, many]) {
             let domain = partition.domain(aggregator);
@@ -222,7 +225,7 @@ proptest! {
     }
 }
 
-/// Numbers of every size, often at the edge of something.
+/// Numbers of every magnitude, often at a boundary.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![
         3 => (any::<u64>(), 0u32..64).prop_map(|(n, shift)| n >> shift),

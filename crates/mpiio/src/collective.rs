@@ -410,7 +410,7 @@ impl File {
             Some(CollectivePlan::TwoPhase { domains, reason, .. }) => {
                 let aggregators = domains.aggregators();
                 stats.window_bytes.see(2 * settings.window * u64::from(aggregators));
-                let (strategy, partitioning) = (collective.word, settings.method.word());
+                let (strategy, partitioning) = (collective.word, settings.method.name());
                 stats.decide(write, Choice { strategy, partitioning, aggregators, why: reason.clone() });
             }
             Some(CollectivePlan::Independent(reason)) => {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use pario_domain::{ConfigList, Method, Protocol, Wanted, auto, choose};
+use pario_domain::{
+    AggregatorRequest, ConfigList, LockProtocol, PartitioningMethod, choose_aggregators, default_method,
+};
 use pario_hints::{Hints, Source, Toggle};
 use pario_layout::Layout;
 use pario_posix::FsKind;
@@ -16,7 +18,7 @@ use crate::storage::Storage;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StorageFacts {
     /// How it keeps writers apart.
-    pub protocol: Protocol,
+    pub protocol: LockProtocol,
     /// Whether the bytes are in this host's page cache.
     pub local: bool,
     /// Whether it is memory, without a disk behind it.
@@ -46,9 +48,9 @@ impl StorageFacts {
         };
         let fs = file.filesystem();
         let protocol = match fs.kind {
-            FsKind::Lustre => Protocol::Servers,
-            FsKind::Gpfs => Protocol::Tokens,
-            _ => Protocol::Local,
+            FsKind::Lustre => LockProtocol::Servers,
+            FsKind::Gpfs => LockProtocol::Tokens,
+            _ => LockProtocol::Local,
         };
         let striping = file.striping();
         StorageFacts {
@@ -68,7 +70,7 @@ impl StorageFacts {
     fn of_partition(layout: &Layout, tier1: bool) -> StorageFacts {
         let striping = layout.striping();
         StorageFacts {
-            protocol: Protocol::Servers,
+            protocol: LockProtocol::Servers,
             local: false,
             memory: false,
             partition: true,
@@ -88,9 +90,9 @@ impl StorageFacts {
 
     pub fn encode(self) -> [u64; 4] {
         let protocol = match self.protocol {
-            Protocol::Local => 0,
-            Protocol::Servers => 1,
-            Protocol::Tokens => 2,
+            LockProtocol::Local => 0,
+            LockProtocol::Servers => 1,
+            LockProtocol::Tokens => 2,
         };
         [
             protocol
@@ -107,9 +109,9 @@ impl StorageFacts {
 
     pub fn decode([kind, block, stripe, servers]: [u64; 4]) -> StorageFacts {
         let protocol = match kind & 0xff {
-            1 => Protocol::Servers,
-            2 => Protocol::Tokens,
-            _ => Protocol::Local,
+            1 => LockProtocol::Servers,
+            2 => LockProtocol::Tokens,
+            _ => LockProtocol::Local,
         };
         let [local, memory, partition, placed, tier1] = [8, 9, 10, 11, 12].map(|bit| kind & 1 << bit != 0);
         let near = false;
@@ -173,10 +175,12 @@ impl CollectiveSettings {
                 (hints.cb_read(), hints.fd_partition_read())
             };
             let aggregators = aggregators(hints, facts, group, uses_data_shipping, cache.is_some());
-            let method = match wish.and_then(Method::from_word) {
-                _ if cache.is_some() || uses_data_shipping && wish.is_none() => Method::StaticCyclic,
+            let method = match wish.and_then(PartitioningMethod::from_name) {
+                _ if cache.is_some() || uses_data_shipping && wish.is_none() => {
+                    PartitioningMethod::StaticCyclic
+                }
                 Some(method) => method,
-                None => auto(facts.protocol, write),
+                None => default_method(facts.protocol, write),
             };
             let window = hints.cb_buffer_size().min(group.capacity());
             let piece = match (write, facts.memory) {
@@ -334,7 +338,11 @@ fn aggregators(
     let servers = hints.striping_factor().or((facts.servers > 0).then_some(facts.servers));
     // Who keeps blocks has a lease of them, and does not meet others at a server's locks.
     let servers = if facts.local || tiered { None } else { servers };
-    choose(&group.node_map().node_of, &group.names, &Wanted { cb_nodes, config: &config, servers })
+    choose_aggregators(
+        &group.node_map().node_of,
+        &group.names,
+        &AggregatorRequest { cb_nodes, config: &config, servers },
+    )
 }
 
 /// The agents that the user named, those that exist; `None` if there are none.
@@ -349,7 +357,7 @@ mod tests {
 
     #[test]
     fn facts_survive_being_told() {
-        for protocol in [Protocol::Local, Protocol::Servers, Protocol::Tokens] {
+        for protocol in [LockProtocol::Local, LockProtocol::Servers, LockProtocol::Tokens] {
             for (local, memory) in [(true, true), (true, false), (false, false)] {
                 let facts = StorageFacts {
                     protocol,

@@ -1,12 +1,12 @@
 //! Scratch memory that a thread reuses between calls, so that small accesses in a loop allocate nothing.
 
-use pario_buffer::Segment;
+use pario_buffer::IoVec;
 use std::cell::Cell;
 use std::thread::LocalKey;
 
 thread_local! {
     static BYTES: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
-    static PIECES: Cell<Vec<Segment>> = const { Cell::new(Vec::new()) };
+    static PIECES: Cell<Vec<IoVec>> = const { Cell::new(Vec::new()) };
 }
 
 /// What the thread has kept; nothing while the thread is ending.
@@ -51,21 +51,21 @@ impl Drop for Scratch {
 }
 
 /// A list of pieces of the program's memory for one operation.
-pub(crate) struct Pieces(Vec<Segment>);
+pub(crate) struct Pieces(Vec<IoVec>);
 
 impl Pieces {
     pub fn take() -> Pieces {
         Pieces(kept(&PIECES))
     }
 
-    pub fn cleared(&mut self) -> &mut Vec<Segment> {
+    pub fn cleared(&mut self) -> &mut Vec<IoVec> {
         self.0.clear();
         &mut self.0
     }
 
     pub fn as_iovecs(&mut self) -> &mut [libc::iovec] {
         let pieces = self.0.as_mut_slice();
-        // SAFETY: `Segment` is declared with the layout of `iovec`: an address and a length.
+        // SAFETY: `IoVec` is declared with the layout of `iovec`: an address and a length.
         unsafe { std::slice::from_raw_parts_mut(pieces.as_mut_ptr().cast(), pieces.len()) }
     }
 }
@@ -77,9 +77,9 @@ impl Drop for Pieces {
 }
 
 const _: () = assert!(
-    size_of::<Segment>() == size_of::<libc::iovec>()
-        && align_of::<Segment>() == align_of::<libc::iovec>()
-        && std::mem::offset_of!(Segment, len) == std::mem::offset_of!(libc::iovec, iov_len)
+    size_of::<IoVec>() == size_of::<libc::iovec>()
+        && align_of::<IoVec>() == align_of::<libc::iovec>()
+        && std::mem::offset_of!(IoVec, len) == std::mem::offset_of!(libc::iovec, iov_len)
 );
 
 #[cfg(test)]

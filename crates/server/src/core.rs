@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use pario_cache::LedgerId;
-use pario_shm::Process;
+use pario_shm::ProcessIdentity;
 use pario_transport::{Door, Handshake, Listener, Stream, fresh_nonce};
 use pario_types::{ClientId, FileId};
 use pario_wire::greeting::{Hello, Role, Welcome};
@@ -254,7 +254,7 @@ impl Core {
             before: self.before,
             ledger: ledger.map(|ledger| ledger.0),
         };
-        let process = Process::of(pid);
+        let process = ProcessIdentity::of(pid);
         let who = Who { client: hello.client, role: hello.role, ledger, process };
         (who, welcome, ledger.map(|_| self.tier.pool.descriptor()))
     }

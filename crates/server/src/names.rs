@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pario_layout::{Layout, TableId};
 use pario_namespace as ns;
 use pario_namespace::{Caller, Counts, Namespace, Unfinished};
-use pario_shm::Process;
+use pario_shm::ProcessIdentity;
 use pario_types::{ClientId, FileId, RequestId, ServerId, Stamp, TruncationId};
 use pario_wire::{Reply, Request};
 
@@ -112,7 +112,7 @@ impl Names {
 
     /// One of a client's connections has ended. After the last one its files are closed: at once if it is surely gone,
     /// else when it does not come again for so long.
-    pub fn left(&self, client: ClientId, process: Option<Process>, lease: Duration) {
+    pub fn left(&self, client: ClientId, process: Option<ProcessIdentity>, lease: Duration) {
         let mut inner = lock(&self.inner);
         let Some(count) = inner.sessions.get_mut(&client) else { return };
         *count -= 1;
@@ -312,7 +312,7 @@ impl Names {
 struct Leaving {
     until: Instant,
     /// Its process, if it is one of this host: then it may be seen to be gone before.
-    process: Option<Process>,
+    process: Option<ProcessIdentity>,
 }
 
 impl Leaving {

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use pario_cache::LedgerId;
-use pario_shm::Process;
+use pario_shm::ProcessIdentity;
 use pario_transport::{Handshake, ReadError, RecordReader, RecordWriter, Step, Stream};
 use pario_types::{ClientId, ErrorKind, FileId};
 use pario_wire::greeting::Role;
@@ -57,7 +57,7 @@ pub(crate) struct Who {
     pub role: Role,
     pub ledger: Option<LedgerId>,
     /// The process, if it is one of this host.
-    pub process: Option<Process>,
+    pub process: Option<ProcessIdentity>,
 }
 
 enum Stage {

@@ -1,35 +1,35 @@
-//! Memory that the processes of one node share, and sleeping on it.
+//! Memory that the processes of one node share, and futexes in it.
 //!
-//! A [`Segment`] is memory without a name in any file system: whoever makes it holds a descriptor, and the
-//! others of the node open that descriptor through `/proc` by a [`SegmentHandle`]. So nothing is left behind however
-//! a process ends, and no limit of `/dev/shm` applies. Pages cost memory only when touched. Where processes
-//! may not look at each other in `/proc`, a name in `/dev/shm` serves until all have opened it. Memory that
-//! has to outlive its maker is a file that the maker names ([`Segment::create_file`]).
+//! A [`Segment`] has no name in any file system. Its creator holds a descriptor, and other processes of the
+//! node open that descriptor through `/proc` by a [`SegmentHandle`]. A process that ends for any reason
+//! therefore leaves nothing behind, and no limit of `/dev/shm` applies. Pages use memory only when they are
+//! accessed. If processes may not access each other in `/proc`, the segment has a name in `/dev/shm` until
+//! all have opened it. Memory that must outlive its creator is a named file ([`Segment::create_file`]).
 //!
-//! Every access is bounds-checked. What several processes may touch at the same time is either an atomic
-//! word or bytes that the protocol above deals out so that nobody reads what another writes.
+//! Every access is bounds-checked. Memory that several processes may access at the same time is either an
+//! atomic word or bytes for which the protocol of the caller excludes concurrent writes.
 #![warn(missing_docs)]
 
-mod claim;
+mod exclusive_lock;
 mod futex;
-mod origin;
+mod pid_scope;
 mod process;
 mod segment;
 
-pub use claim::Claim;
-pub use futex::{Woken, sleep, wake_all};
-pub use origin::Origin;
-pub use process::Process;
-pub use segment::{LARGE_PAGE, NEIGHBOURHOOD, Segment, SegmentHandle};
+pub use exclusive_lock::ExclusiveLock;
+pub use futex::{FutexWait, futex_wait, futex_wake_all};
+pub use pid_scope::PidScope;
+pub use process::ProcessIdentity;
+pub use segment::{FAULT_AROUND, LARGE_PAGE, Segment, SegmentHandle};
 
-/// Whether a process is there at all (it may be a zombie of somebody who waits for it).
+/// Whether a process with this number exists. It may be a zombie.
 pub fn is_alive(pid: u32) -> bool {
     let Ok(pid) = libc::pid_t::try_from(pid) else { return false };
     // SAFETY: signal 0 sends nothing; no memory involved.
     unsafe { libc::kill(pid, 0) == 0 || *libc::__errno_location() != libc::ESRCH }
 }
 
-/// Processors of this machine that are in use.
+/// The number of online processors.
 pub fn cores() -> usize {
     // SAFETY: no memory involved.
     let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };

@@ -1,4 +1,4 @@
-//! One piece of shared memory.
+//! A segment of shared memory.
 
 use std::ffi::CString;
 use std::io;
@@ -10,89 +10,91 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 const PAGE: usize = 4096;
 
-/// From Linux 6.1 on; others refuse it.
+/// Available from Linux 6.1 on. Older kernels return an error.
 const MADV_COLLAPSE: i32 = 25;
 
-/// How much of a memory file the kernel maps at once when a byte of it is read: what of these bytes, whose beginning is a
-/// multiple of their number, has pages already. Of a byte that is written it maps the page and no more.
-pub const NEIGHBOURHOOD: usize = 64 << 10;
+/// The aligned range that the kernel maps when a byte in it is read (fault-around): all its pages that
+/// exist already. A write maps only the page of the byte.
+pub const FAULT_AROUND: usize = 64 << 10;
 
-/// Bytes of a large page, which is mapped at once whatever is done to a byte of it.
+/// The size of a large page. Any access to one of its bytes maps all of it.
 pub const LARGE_PAGE: usize = 2 << 20;
 
 /// Memory shared by processes.
 ///
-/// It begins at a multiple of [`LARGE_PAGE`], or else of [`NEIGHBOURHOOD`], if it has so many bytes. Its words and bytes are addressed by offsets, checked at each use: a wrong one is a bug and panics.
+/// It begins at a multiple of [`LARGE_PAGE`] or else of [`FAULT_AROUND`] if it is at least as large. Words
+/// and bytes are addressed by offsets that are checked at each use. A wrong offset is a bug and panics.
 #[derive(Debug)]
 pub struct Segment {
     base: NonNull<u8>,
     len: usize,
-    /// How others can open it, until the sharing is closed.
+    /// How other processes can open the segment.
     sharing: Sharing,
 }
 
 #[derive(Debug)]
 enum Sharing {
     Stopped,
-    /// A descriptor that others of the same user find in `/proc`.
+    /// By a descriptor that processes of the same user find in `/proc`.
     Descriptor(OwnedFd),
-    /// A name in the memory file system, gone when this is dropped.
-    Name(Name),
+    /// By a name in the memory file system. Dropping this value removes the name.
+    Name(ShmName),
 }
 
 #[derive(Debug)]
-struct Name(u64);
+struct ShmName(u64);
 
-impl Name {
+impl ShmName {
     fn path(&self) -> CString {
         CString::new(format!("/dev/shm/pario-{:016x}", self.0)).expect("digits and slashes")
     }
 }
 
-impl Name {
-    /// The path, of a name that is not ours to remove.
+impl ShmName {
+    /// The path, without removing the name on drop.
     fn forget(self) -> CString {
         std::mem::ManuallyDrop::new(self).path()
     }
 }
 
-impl Drop for Name {
+impl Drop for ShmName {
     fn drop(&mut self) {
-        // SAFETY: the name is a C string that outlives the call. What cannot be removed nobody will meet
-        // again.
+        // SAFETY: the name is a C string that outlives the call. A name that cannot be removed is never
+        // used again.
         unsafe { libc::unlink(self.path().as_ptr()) };
     }
 }
 
-/// How another process of the node finds a segment.
+/// The handle with which another process of the node opens a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHandle {
-    /// Who holds the descriptor.
+    /// The process that holds the descriptor.
     pub pid: u32,
-    /// The descriptor there.
+    /// The number of the descriptor in that process.
     pub fd: u32,
-    /// The number of the memory file, so that a descriptor that means something else by now is refused. With
-    /// process 0: the number in its name.
+    /// The inode number of the memory file, to detect a descriptor that was reused. If `pid` is 0, the
+    /// number in the name of the segment.
     pub inode: u64,
 }
 
-// SAFETY: the memory is reached through atomics and through `bytes`, whose callers keep apart.
+// SAFETY: the memory is accessed through atomics and through `bytes`, whose callers exclude concurrent
+// writes.
 unsafe impl Send for Segment {}
 // SAFETY: as above.
 unsafe impl Sync for Segment {}
 
 impl Segment {
-    /// New memory, all zero.
+    /// Creates a segment of zeros.
     pub fn create(len: usize) -> io::Result<Segment> {
         // SAFETY: the name is a C string that outlives the call.
         let fd = unsafe { libc::memfd_create(c"pario".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a fresh descriptor that nobody else owns.
+        // SAFETY: a new descriptor without another owner.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         let size = i64::try_from(len).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
-        // The limit on file sizes holds for memory files too, and a signal would come with the error.
+        // The limit on file sizes applies to memory files too, and exceeding it also raises a signal.
         if largest_file() < len as u64 {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
@@ -104,25 +106,26 @@ impl Segment {
         Ok(Segment { base, len, sharing: Sharing::Descriptor(fd) })
     }
 
-    /// New memory, all zero, with a name until the sharing is closed: for processes that may not look into each
-    /// other's descriptors. `id` is a random number. All of it is reserved at once, since running out of the
-    /// memory file system's space later would be fatal.
+    /// Creates a segment of zeros that has a name until [`Segment::stop_sharing`], for processes that may
+    /// not access the descriptors of each other. `id` is a random number. All memory is reserved at once,
+    /// because running out of space in the memory file system later would be fatal.
     pub fn create_named(len: usize, id: u64) -> io::Result<Segment> {
         if largest_file() < len as u64 {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
         }
-        let path = Name(id).forget();
+        let path = ShmName(id).forget();
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_CLOEXEC | libc::O_NOFOLLOW;
         let fd = open(&path, flags)?;
-        let name = Name(id);
+        let name = ShmName(id);
         reserve(&fd, len)?;
         let base = map(fd.as_raw_fd(), libc::MAP_SHARED, len)?;
         Ok(Segment { base, len, sharing: Sharing::Name(name) })
     }
 
-    /// New memory, all zero, that is a file at `path` for its user alone, until somebody removes it. There
-    /// must be none yet. All of it is reserved at once, as in [`create_named`](Segment::create_named). The
-    /// file belongs in a memory file system: elsewhere the kernel writes it to the disk.
+    /// Creates a segment of zeros in a file at `path` that only its user may access. The file must not
+    /// exist yet, and it stays until it is removed. All memory is reserved at once, as in
+    /// [`create_named`](Segment::create_named). The file belongs in a memory file system: elsewhere the
+    /// kernel writes it to the disk.
     pub fn create_file(path: &Path, len: usize) -> io::Result<Segment> {
         if largest_file() < len as u64 {
             return Err(io::Error::from_raw_os_error(libc::EFBIG));
@@ -132,14 +135,13 @@ impl Segment {
         let fd = open(&name, flags)?;
         let mapped = reserve(&fd, len).and_then(|()| map(fd.as_raw_fd(), libc::MAP_SHARED, len));
         let base = mapped.inspect_err(|_| {
-            // SAFETY: the name is a C string that outlives the call. The file is ours: it was not there
-            // before.
+            // SAFETY: the name is a C string that outlives the call. This call created the file.
             unsafe { libc::unlink(name.as_ptr()) };
         })?;
         Ok(Segment { base, len, sharing: Sharing::Descriptor(fd) })
     }
 
-    /// The memory of an existing file.
+    /// Opens the segment in an existing file.
     pub fn open_file(path: &Path) -> io::Result<Segment> {
         let fd = open(&c_path(path)?, libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW)?;
         let (_, len) = stat(&fd)?;
@@ -147,8 +149,7 @@ impl Segment {
         Ok(Segment { base, len, sharing: Sharing::Descriptor(fd) })
     }
 
-    /// The same memory with more bytes, all zero, behind those that it has: for a file that somebody has cut short. All of
-    /// them are reserved.
+    /// Extends a truncated segment to `len` bytes. The new bytes are zeros, and all memory is reserved.
     pub fn grow(self, len: usize) -> io::Result<Segment> {
         let Sharing::Descriptor(fd) = &self.sharing else {
             return Err(io::Error::from_raw_os_error(libc::EBADF));
@@ -159,25 +160,25 @@ impl Segment {
         Ok(Segment { base, len, sharing: Sharing::Descriptor(fd) })
     }
 
-    /// Ends this process, by a `SIGBUS`, if somebody has cut the file short: what was read from it before may be zeros
-    /// that nobody has written.
+    /// Ends this process with a `SIGBUS` if the file was truncated. Bytes that were read before may then be
+    /// zeros that no process wrote.
     #[inline]
-    pub fn insist(&self) {
+    pub fn check_not_truncated(&self) {
         if self.len > 0 {
-            // SAFETY: inside the mapping. Read for its effect; what it is does not matter.
+            // SAFETY: inside the mapping. The value is not used.
             let _ = unsafe { self.base.as_ptr().add(self.len - 1).read_volatile() };
         }
     }
 
-    /// The memory behind a descriptor that another process passed. The descriptor is closed: so nothing in
-    /// this process can cut the file short by accident.
+    /// Maps the segment behind a descriptor from another process. The descriptor is closed, so this process
+    /// cannot truncate the file by accident.
     pub fn from_descriptor(fd: OwnedFd) -> io::Result<Segment> {
         let (_, len) = stat(&fd)?;
         let base = map(fd.as_raw_fd(), libc::MAP_SHARED, len)?;
         Ok(Segment { base, len, sharing: Sharing::Stopped })
     }
 
-    /// The descriptor to pass to other processes, while the sharing is open and if there is one.
+    /// The descriptor to pass to other processes, if the segment is shared by a descriptor.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match &self.sharing {
             Sharing::Descriptor(fd) => Some(fd.as_fd()),
@@ -185,18 +186,18 @@ impl Segment {
         }
     }
 
-    /// Memory for this process alone, all zero.
+    /// Creates a segment of zeros for this process alone.
     pub fn private(len: usize) -> io::Result<Segment> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         Ok(Segment { base: map(-1, flags, len)?, len, sharing: Sharing::Stopped })
     }
 
-    /// Lets nobody else open it any more.
+    /// Prevents other processes from opening the segment.
     pub fn stop_sharing(&mut self) {
         self.sharing = Sharing::Stopped;
     }
 
-    /// What another process of this node needs to open it. Only the maker has one.
+    /// The handle with which other processes of this node open the segment. Only the creator has one.
     pub fn handle(&self) -> io::Result<SegmentHandle> {
         match &self.sharing {
             Sharing::Stopped => Err(io::Error::from_raw_os_error(libc::EBADF)),
@@ -208,11 +209,11 @@ impl Segment {
         }
     }
 
-    /// The memory that another process of this node made.
+    /// Opens the segment that another process of this node created.
     pub fn open(handle: &SegmentHandle) -> io::Result<Segment> {
         let flags = libc::O_RDWR | libc::O_CLOEXEC;
         let fd = match handle.pid {
-            0 => open(&Name(handle.inode).forget(), flags | libc::O_NOFOLLOW)?,
+            0 => open(&ShmName(handle.inode).forget(), flags | libc::O_NOFOLLOW)?,
             pid => {
                 let path = format!("/proc/{pid}/fd/{}", handle.fd);
                 open(&CString::new(path).expect("digits and slashes"), flags)?
@@ -226,12 +227,12 @@ impl Segment {
         Ok(Segment { base, len, sharing: Sharing::Stopped })
     }
 
-    /// Bytes of it.
+    /// The size in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// Whether the size is 0.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -246,38 +247,38 @@ impl Segment {
 
     /// The 32-bit word at a byte offset that is a multiple of 8.
     #[inline]
-    pub fn half(&self, at: usize) -> &AtomicU32 {
+    pub fn word32(&self, at: usize) -> &AtomicU32 {
         assert!(at.is_multiple_of(8) && at < self.len && self.len - at >= 8, "word at {at} of {}", self.len);
         // SAFETY: as in `word`.
         unsafe { &*self.base.as_ptr().add(at).cast() }
     }
 
-    /// Lets `f` use `len` bytes from `at` on. Others may use them too: whoever calls this follows a
-    /// protocol in which no byte is read by one while another writes it.
+    /// Calls `f` with `len` bytes from `at` on. Other processes may use the same bytes. The callers follow
+    /// a protocol in which no process reads a byte while another writes it.
     #[inline]
     pub fn bytes<R>(&self, at: usize, len: usize, f: impl FnOnce(&mut [u8]) -> R) -> R {
         assert!(at <= self.len && self.len - at >= len, "{len} bytes at {at} of {}", self.len);
-        // SAFETY: inside the mapping; the protocol of the caller keeps writers apart.
+        // SAFETY: inside the mapping; the protocol of the callers excludes concurrent writes.
         f(unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(at), len) })
     }
 
-    /// Where `len` bytes from `at` on are in this process, for system calls. The pointer is good as long as
-    /// the segment is.
+    /// The address of `len` bytes from `at` on, for system calls. The pointer is valid as long as the
+    /// segment.
     #[inline]
     pub fn pointer(&self, at: usize, len: usize) -> *mut u8 {
         assert!(at <= self.len && self.len - at >= len, "{len} bytes at {at} of {}", self.len);
         self.base.as_ptr().wrapping_add(at)
     }
 
-    /// Copies bytes out. What another process writes meanwhile comes out old, new, or mixed.
+    /// Copies bytes out. Bytes that another process writes at the same time may be old, new or mixed.
     #[inline]
     pub fn read_into(&self, at: usize, to: &mut [u8]) {
         let from = self.pointer(at, to.len());
-        // SAFETY: inside the mapping; `to` is this process's own memory, so they do not overlap.
+        // SAFETY: inside the mapping; `to` is private memory of this process, so they do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) };
     }
 
-    /// Copies bytes in. Where another process writes meanwhile, either's bytes may stay.
+    /// Copies bytes in. If another process writes the same bytes at the same time, either value may remain.
     #[inline]
     pub fn write_from(&self, at: usize, from: &[u8]) {
         let to = self.pointer(at, from.len());
@@ -285,18 +286,19 @@ impl Segment {
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) };
     }
 
-    /// Maps the pages that a neighbourhood has, which costs a fraction of what writing to them one after the other would.
+    /// Maps the existing pages of a fault-around range, which costs a fraction of writing to them one by
+    /// one.
     #[inline]
     pub fn arrive(&self, neighbourhood: usize) {
-        let at = neighbourhood * NEIGHBOURHOOD;
+        let at = neighbourhood * FAULT_AROUND;
         assert!(at < self.len, "neighbourhood {neighbourhood} of {} bytes", self.len);
-        // SAFETY: inside the mapping. Read for its effect; what it is does not matter.
+        // SAFETY: inside the mapping. The value is not used.
         let _ = unsafe { self.base.as_ptr().add(at).read_volatile() };
     }
 
-    /// Gives bytes their pages, and maps these. Large pages where the bytes are all those of one and the kernel finds one,
-    /// which costs every process that maps them a five-hundredth, whatever the machine's rule is for those who do not ask.
-    /// Where the kernel does not know how, pages come one by one when they are used.
+    /// Allocates and maps the pages of a range. It uses large pages for aligned ranges if the kernel finds
+    /// any, whatever the default of the machine is. Large pages reduce the mapping cost of every process to
+    /// one five-hundredth. If the kernel does not support this, pages are allocated on first use.
     pub fn prepare(&self, at: usize, len: usize) {
         let from = self.pointer(at, len);
         let whole = at.div_ceil(LARGE_PAGE)..(at + len) / LARGE_PAGE;
@@ -306,17 +308,18 @@ impl Segment {
         unsafe { libc::madvise(from.wrapping_sub(within).cast(), len + within, libc::MADV_POPULATE_WRITE) };
     }
 
-    /// Makes one page of as many as a large one has. The kernel wants one of them to be there.
+    /// Collapses the pages of an aligned range into one large page. The kernel requires one of them to
+    /// exist.
     fn enlarge(&self, at: usize) {
         let from = self.pointer(at, LARGE_PAGE);
-        // SAFETY: inside the mapping. Read for its effect; the bytes stay as they are.
+        // SAFETY: inside the mapping. The value is not used, and the bytes do not change.
         unsafe {
             let _ = from.read_volatile();
             libc::madvise(from.cast(), LARGE_PAGE, MADV_COLLAPSE);
         }
     }
 
-    /// Makes bytes zero.
+    /// Sets bytes to zero.
     pub fn zero(&self, at: usize, len: usize) {
         let to = self.pointer(at, len);
         // SAFETY: inside the mapping.
@@ -327,7 +330,7 @@ impl Segment {
 impl Drop for Segment {
     fn drop(&mut self) {
         if self.len > 0 {
-            // SAFETY: our own mapping, used by nobody in this process any more.
+            // SAFETY: the mapping of this value, which nothing in this process uses any more.
             unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
         }
     }
@@ -339,7 +342,7 @@ fn open(name: &CString, flags: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a fresh descriptor that nobody else owns.
+    // SAFETY: a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -347,7 +350,7 @@ fn c_path(path: &Path) -> io::Result<CString> {
     CString::new(path.as_os_str().as_bytes()).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
 }
 
-/// Reserves all of a new file.
+/// Reserves the space of a new file.
 fn reserve(fd: &OwnedFd, len: usize) -> io::Result<()> {
     let size = i64::try_from(len).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
     // SAFETY: no memory involved.
@@ -363,11 +366,11 @@ fn map(fd: RawFd, flags: i32, len: usize) -> io::Result<NonNull<u8>> {
     }
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let unit = match len {
-        ..NEIGHBOURHOOD => return mmap(std::ptr::null_mut(), len, access, flags, fd),
-        NEIGHBOURHOOD..LARGE_PAGE => NEIGHBOURHOOD,
+        ..FAULT_AROUND => return mmap(std::ptr::null_mut(), len, access, flags, fd),
+        FAULT_AROUND..LARGE_PAGE => FAULT_AROUND,
         LARGE_PAGE.. => LARGE_PAGE,
     };
-    // Room for it and for finding a good beginning there; the rest is given back.
+    // Reserves enough address space to choose an aligned start. The rest is unmapped.
     let room = len.checked_add(unit).ok_or(io::Error::from_raw_os_error(libc::ENOMEM))?;
     let reserved = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let start = mmap(std::ptr::null_mut(), room, libc::PROT_NONE, reserved, -1)?.as_ptr();
@@ -378,7 +381,7 @@ fn map(fd: RawFd, flags: i32, len: usize) -> io::Result<NonNull<u8>> {
     let after = room.next_multiple_of(PAGE) - before - len.next_multiple_of(PAGE);
     for (from, len) in [(start, before), (end, after), (base, if mapped.is_err() { len } else { 0 })] {
         if len > 0 {
-            // SAFETY: of the room reserved above, what nobody uses.
+            // SAFETY: an unused part of the address space reserved above.
             unsafe { libc::munmap(from.cast(), len) };
         }
     }
@@ -386,7 +389,7 @@ fn map(fd: RawFd, flags: i32, len: usize) -> io::Result<NonNull<u8>> {
 }
 
 fn mmap(at: *mut u8, len: usize, access: i32, flags: i32, fd: RawFd) -> io::Result<NonNull<u8>> {
-    // SAFETY: a new mapping at a place of the kernel's choice, or in room that was reserved for it.
+    // SAFETY: a new mapping at an address that the kernel chooses, or in address space reserved for it.
     let base = unsafe { libc::mmap(at.cast(), len, access, flags, fd, 0) };
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
@@ -394,7 +397,7 @@ fn mmap(at: *mut u8, len: usize, access: i32, flags: i32, fd: RawFd) -> io::Resu
     NonNull::new(base.cast()).ok_or(io::Error::from_raw_os_error(libc::ENOMEM))
 }
 
-/// The process's limit on file sizes.
+/// The limit on file sizes of this process.
 fn largest_file() -> u64 {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the structure outlives the call.
@@ -484,9 +487,9 @@ mod tests {
     #[test]
     fn memory_begins_at_a_neighbourhood_and_stays_as_it_is_when_prepared() {
         for (len, unit) in [
-            (NEIGHBOURHOOD, NEIGHBOURHOOD),
-            (NEIGHBOURHOOD + 1, NEIGHBOURHOOD),
-            (5 * NEIGHBOURHOOD + 4096, NEIGHBOURHOOD),
+            (FAULT_AROUND, FAULT_AROUND),
+            (FAULT_AROUND + 1, FAULT_AROUND),
+            (5 * FAULT_AROUND + 4096, FAULT_AROUND),
             (LARGE_PAGE, LARGE_PAGE),
             (3 * LARGE_PAGE + 4097, LARGE_PAGE),
         ] {
@@ -494,9 +497,9 @@ mod tests {
             assert_eq!(one.pointer(0, 0) as usize % unit, 0);
             one.write_from(len - 5, b"hello");
             one.prepare(1, len - 1);
-            (0..len.div_ceil(NEIGHBOURHOOD)).for_each(|each| one.arrive(each));
+            (0..len.div_ceil(FAULT_AROUND)).for_each(|each| one.arrive(each));
             let two = Segment::open(&one.handle().unwrap()).unwrap();
-            two.arrive((len - 1) / NEIGHBOURHOOD);
+            two.arrive((len - 1) / FAULT_AROUND);
             let mut bytes = [1; 6];
             two.read_into(len - 6, &mut bytes);
             assert_eq!(&bytes, b"\0hello");

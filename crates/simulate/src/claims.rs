@@ -4,7 +4,7 @@
 //! and 512 are four times as many: sizes at which all mechanisms are at work. [`sensitivity`] repeats that with each number of
 //! the machine made smaller and larger, and with other manners of callbacks and rounds.
 
-use pario_domain::Method::{self, Aligned, Even, GroupCyclic, StaticCyclic};
+use pario_domain::PartitioningMethod::{self, Aligned, Even, GroupCyclic, StaticCyclic};
 
 use crate::fs::run;
 use crate::setup::{Callback, Outcome, Protocol, Rounds, Setup};
@@ -90,14 +90,21 @@ const SERVERS: u16 = 32;
 /// As many aggregators as servers, twice and four times as many.
 const CROWDS: [u32; 3] = [128, 256, 512];
 
-fn outcome(base: &Setup, protocol: Protocol, method: Method, write: bool, ranks: u32, edge: u64) -> Outcome {
+fn outcome(
+    base: &Setup,
+    protocol: Protocol,
+    method: PartitioningMethod,
+    write: bool,
+    ranks: u32,
+    edge: u64,
+) -> Outcome {
     let calls = if write { 3 } else { 10 };
     let work = Workload::named("coll_perf", ranks, Size { edge, calls }).expect("a sound size");
     let setup = Setup { protocol, method, write, servers: SERVERS, ..base.clone() };
     run(&setup, &work).expect("a sound setup")
 }
 
-fn bandwidth(base: &Setup, protocol: Protocol, method: Method, ranks: u32, edge: u64) -> f64 {
+fn bandwidth(base: &Setup, protocol: Protocol, method: PartitioningMethod, ranks: u32, edge: u64) -> f64 {
     outcome(base, protocol, method, true, ranks, edge).bandwidth_mib_s()
 }
 
@@ -119,7 +126,7 @@ fn cyclic_writes(base: &Setup) -> Finding {
     let cases = EDGES.into_iter().flat_map(|edge| CROWDS.map(|ranks| (edge, ranks)));
     all(cases.map(|(edge, ranks)| {
         let [even, aligned, fixed, group] =
-            Method::ALL.map(|m| bandwidth(base, Protocol::Server, m, ranks, edge));
+            PartitioningMethod::ALL.map(|m| bandwidth(base, Protocol::Server, m, ranks, edge));
         let figures =
             [("even", even), ("aligned", aligned), ("static-cyclic", fixed), ("group-cyclic", group)];
         let times = if ranks == CROWDS[2] { 1.5 } else { 2.0 };

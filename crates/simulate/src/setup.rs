@@ -1,6 +1,6 @@
 //! What is to be simulated, and what came of it.
 
-use pario_domain::Method;
+use pario_domain::PartitioningMethod;
 use pario_locks::Counters;
 
 use crate::agenda::Time;
@@ -66,7 +66,7 @@ pub struct Setup {
     /// given up as [`Callback::Kept`] says.
     pub callback: Option<Callback>,
     /// How regions are dealt out to aggregators.
-    pub method: Method,
+    pub method: PartitioningMethod,
     /// Whether the program writes, or reads what is there.
     pub write: bool,
     /// How many servers a file is striped over.
@@ -92,7 +92,7 @@ impl Default for Setup {
         Setup {
             protocol: Protocol::Server,
             callback: None,
-            method: Method::GroupCyclic,
+            method: PartitioningMethod::GroupCyclic,
             write: true,
             servers: 64,
             stripe: 512 << 10,

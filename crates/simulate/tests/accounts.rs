@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use pario_domain::Method;
+use pario_domain::PartitioningMethod;
 use pario_locks::{Action, Begin, Counters, Extent, Grant, Held, Manager, Mode, Request};
 use pario_simulate::{Callback, Machine, Protocol, Setup, Size, Workload, run};
 use pario_types::FileId;
@@ -64,7 +64,7 @@ fn four(counters: Counters) -> [u64; 4] {
 
 /// Two ranks on two nodes, both aggregators, deal `units` lock units out, on one server; a window is one unit, and both begin
 /// their windows together.
-fn simulated(method: Method, protocol: Protocol, write: bool, units: u64) -> [u64; 4] {
+fn simulated(method: PartitioningMethod, protocol: Protocol, write: bool, units: u64) -> [u64; 4] {
     let machine = Machine { processes_per_node: 1, jitter: 0, ..Machine::default() };
     let callback = Some(Callback::Part);
     let setup = Setup {
@@ -91,7 +91,7 @@ fn readers_ask_once_each() {
     let mut plain = Plain::new();
     (0..8).for_each(|unit| plain.access((unit % 2) as u32, unit, Mode::Shared));
     for protocol in FILE_SYSTEMS {
-        for method in Method::ALL {
+        for method in PartitioningMethod::ALL {
             assert_eq!(simulated(method, protocol, false, 8), [2, 2, 0, 0], "{method:?}");
         }
     }
@@ -109,8 +109,12 @@ fn halves_settle_after_three_requests() {
     }
     assert_eq!(plain.counted(), [3, 3, 2, 2]);
     for protocol in FILE_SYSTEMS {
-        assert_eq!(simulated(Method::Aligned, protocol, true, 8), plain.counted(), "{protocol:?}");
-        assert_eq!(simulated(Method::Even, protocol, true, 8), plain.counted(), "{protocol:?}");
+        assert_eq!(
+            simulated(PartitioningMethod::Aligned, protocol, true, 8),
+            plain.counted(),
+            "{protocol:?}"
+        );
+        assert_eq!(simulated(PartitioningMethod::Even, protocol, true, 8), plain.counted(), "{protocol:?}");
     }
 }
 
@@ -127,7 +131,11 @@ fn units_in_turn_cost_a_revocation_in_each_round() {
     }
     assert_eq!(plain.counted(), [5, 5, 4, 4]);
     for protocol in FILE_SYSTEMS {
-        assert_eq!(simulated(Method::StaticCyclic, protocol, true, 8), plain.counted(), "{protocol:?}");
+        assert_eq!(
+            simulated(PartitioningMethod::StaticCyclic, protocol, true, 8),
+            plain.counted(),
+            "{protocol:?}"
+        );
     }
 }
 
@@ -135,7 +143,13 @@ fn units_in_turn_cost_a_revocation_in_each_round() {
 #[test]
 fn a_server_for_each_client_means_one_request_each() {
     let machine = Machine { processes_per_node: 1, ..Machine::default() };
-    let setup = Setup { method: Method::GroupCyclic, servers: 4, stripe: UNIT, machine, ..Setup::default() };
+    let setup = Setup {
+        method: PartitioningMethod::GroupCyclic,
+        servers: 4,
+        stripe: UNIT,
+        machine,
+        ..Setup::default()
+    };
     let work = Workload::named("contiguous", 4, Size { edge: 8, calls: 5 }).expect("sound");
     let outcome = run(&setup, &work).expect("runs");
     assert_eq!(four(outcome.locks), [4, 4, 0, 0]);

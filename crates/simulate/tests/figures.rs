@@ -39,7 +39,7 @@ fn the_same_seed_gives_the_same_outcome() {
     for protocol in Protocol::ALL {
         for rounds in [Rounds::Together, Rounds::Free] {
             let of = |seed| {
-                let method = pario_domain::Method::Even;
+                let method = pario_domain::PartitioningMethod::Even;
                 let setup = Setup { protocol, rounds, method, servers: 4, seed, ..Setup::default() };
                 let work = Workload::named("s3d", 27, Size { edge: 20, calls: 6 }).expect("sound");
                 run(&setup, &work).expect("runs")
@@ -53,22 +53,24 @@ fn the_same_seed_gives_the_same_outcome() {
 fn any_setup() -> impl Strategy<Value = Setup> {
     let how = (0..3usize, any::<bool>(), any::<bool>(), any::<bool>(), any::<u64>());
     let sizes = (1u16..6, 1u64..20, 1u64..70);
-    (prop::sample::select(&pario_domain::Method::ALL[..]), how, sizes).prop_map(|(method, how, sizes)| {
-        let (protocol, write, free, part, seed) = how;
-        let (servers, stripe, buffer) = sizes;
-        Setup {
-            protocol: Protocol::ALL[protocol],
-            callback: part.then_some(Callback::Part),
-            method,
-            write,
-            servers,
-            stripe: stripe * 100,
-            buffer: buffer * 100,
-            rounds: if free { Rounds::Free } else { Rounds::Together },
-            seed,
-            ..Setup::default()
-        }
-    })
+    (prop::sample::select(&pario_domain::PartitioningMethod::ALL[..]), how, sizes).prop_map(
+        |(method, how, sizes)| {
+            let (protocol, write, free, part, seed) = how;
+            let (servers, stripe, buffer) = sizes;
+            Setup {
+                protocol: Protocol::ALL[protocol],
+                callback: part.then_some(Callback::Part),
+                method,
+                write,
+                servers,
+                stripe: stripe * 100,
+                buffer: buffer * 100,
+                rounds: if free { Rounds::Free } else { Rounds::Together },
+                seed,
+                ..Setup::default()
+            }
+        },
+    )
 }
 
 proptest! {

@@ -19,7 +19,7 @@
 //! Words are native-endian 64-bit numbers. Generations and sequence numbers only grow, so no word is reset
 //! between accesses.
 
-use pario_shm::{Segment, SegmentHandle, Woken};
+use pario_shm::{FutexWait, Segment, SegmentHandle};
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -139,24 +139,24 @@ impl NodeSegment {
 
     /// The event number to pass to [`NodeSegment::sleep`]. Read it before checking whether there is work.
     pub fn event(&self) -> u32 {
-        self.segment.half(EVENT).load(Ordering::SeqCst)
+        self.segment.word32(EVENT).load(Ordering::SeqCst)
     }
 
     /// Sleeps until a rank may continue. Returns at once if the event number is not `seen` any more.
-    pub fn sleep(&self, seen: u32, limit: Duration) -> Woken {
+    pub fn sleep(&self, seen: u32, limit: Duration) -> FutexWait {
         let sleepers = self.segment.word(SLEEPERS);
         sleepers.fetch_add(1, Ordering::SeqCst);
-        let woken = pario_shm::sleep(self.segment.half(EVENT), seen, limit);
+        let woken = pario_shm::futex_wait(self.segment.word32(EVENT), seen, limit);
         sleepers.fetch_sub(1, Ordering::SeqCst);
         woken
     }
 
     /// Wakes the other ranks of the node.
     pub(crate) fn notify(&self) {
-        let event = self.segment.half(EVENT);
+        let event = self.segment.word32(EVENT);
         event.fetch_add(1, Ordering::SeqCst);
         if self.segment.word(SLEEPERS).load(Ordering::SeqCst) > 0 {
-            pario_shm::wake_all(event);
+            pario_shm::futex_wake_all(event);
         }
     }
 

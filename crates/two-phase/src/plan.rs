@@ -5,7 +5,7 @@
 use crate::cost::{AccessClass, AccessPath, CostHistory, CostPrior, CostSample};
 use crate::coverage::{CoverageHash, add_mod};
 use crate::summary::AccessSummary;
-use pario_domain::{Method, Partition};
+use pario_domain::{FileDomains, PartitioningMethod};
 use pario_types::{ErrorKind, digest};
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ pub struct TwoPhaseSettings {
     /// How to move data.
     pub strategy: TransferStrategy,
     /// How the accessed region is divided into file domains.
-    pub method: Method,
+    pub method: PartitioningMethod,
     /// The lock unit of the file system.
     pub unit: u64,
     /// The number of I/O servers of the file system.
@@ -91,7 +91,7 @@ pub enum CollectivePlan {
     /// Aggregators access the file, and ranks exchange data with them through windows.
     TwoPhase {
         /// The file domains of the aggregators.
-        domains: Partition,
+        domains: FileDomains,
         /// Every byte of the region is written by exactly one rank.
         covered: bool,
         /// The reason for this plan.
@@ -153,7 +153,7 @@ pub fn plan_access(
         Err(reason) => return CollectivePlan::Independent(reason),
     };
     let TwoPhaseSettings { method, unit, servers, .. } = *settings;
-    let domains = Partition::new(method, lo..hi, settings.aggregators.len() as u32, unit, servers);
+    let domains = FileDomains::new(method, lo..hi, settings.aggregators.len() as u32, unit, servers);
     let covered = summaries[0].call.write && {
         let bytes = busy.iter().fold(0u64, |sum, s| sum.saturating_add(s.bytes));
         bytes == hi - lo

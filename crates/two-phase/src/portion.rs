@@ -1,7 +1,7 @@
 //! The bytes of one rank within one window.
 
 use pario_buffer::UserBuffer;
-use pario_domain::Window;
+use pario_domain::DomainWindow;
 use pario_types::{Offset, Pos};
 use pario_view::{Cursor, View};
 use std::ops::Range;
@@ -47,7 +47,7 @@ impl WindowPortion {
 
 impl<'a> ViewRange<'a> {
     /// The portions within the extents of a window, below file offset `end`, in order. None is empty.
-    pub fn portions(self, window: &'a Window, end: u64) -> impl Iterator<Item = WindowPortion> + 'a {
+    pub fn portions(self, window: &'a DomainWindow, end: u64) -> impl Iterator<Item = WindowPortion> + 'a {
         let mut next = 0;
         window.extents().filter_map(move |extent| {
             let here = next;
@@ -59,7 +59,7 @@ impl<'a> ViewRange<'a> {
     }
 
     /// The number of bytes within a window.
-    pub fn bytes_in(self, window: &'a Window) -> u64 {
+    pub fn bytes_in(self, window: &'a DomainWindow) -> u64 {
         self.portions(window, u64::MAX).map(|portion| portion.len()).sum()
     }
 

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
-use pario_domain::Partition;
+use pario_domain::FileDomains;
 
 use crate::access::AccessRequest;
 use crate::counters::AccessCounters;
@@ -154,7 +154,7 @@ impl<C: CollectiveIo> TwoPhaseRounds<C> {
     /// Prepares the rounds of an access.
     pub fn new(
         summaries: Vec<AccessSummary>,
-        domains: &Partition,
+        domains: &FileDomains,
         covered: bool,
         settings: &TwoPhaseSettings,
         coverage: Arc<CoverageHash>,

@@ -3,13 +3,18 @@
 
 mod simulated;
 
-use pario_domain::Method;
+use pario_domain::PartitioningMethod;
 use pario_reference_model::Rng;
 use pario_two_phase::{CollectiveOutcome, TransferStrategy};
 use pario_types::ErrorKind;
 use simulated::{Rank, Simulation, filled, random_parts};
 
-const METHODS: [Method; 4] = [Method::Even, Method::Aligned, Method::StaticCyclic, Method::GroupCyclic];
+const METHODS: [PartitioningMethod; 4] = [
+    PartitioningMethod::Even,
+    PartitioningMethod::Aligned,
+    PartitioningMethod::StaticCyclic,
+    PartitioningMethod::GroupCyclic,
+];
 
 /// A random set-up: ranks, nodes, windows and partitioning method.
 fn simulation(rng: &mut Rng) -> Simulation {
@@ -108,7 +113,7 @@ fn unwritten_bytes_keep_their_value_where_ranks_overlap() {
 
 fn simulation_of(nodes: &[u64], window: u64) -> Simulation {
     let aggregators = (0..nodes.len() as u32).collect();
-    let (strategy, method) = (TransferStrategy::TwoPhase, Method::Even);
+    let (strategy, method) = (TransferStrategy::TwoPhase, PartitioningMethod::Even);
     Simulation::new(
         nodes,
         simulated::SimulationSettings {

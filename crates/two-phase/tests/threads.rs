@@ -1,7 +1,7 @@
 //! The machine with concurrent ranks: threads of one process that share one segment.
 
 use pario_buffer::UserBuffer;
-use pario_domain::Method;
+use pario_domain::PartitioningMethod;
 use pario_two_phase::{
     AccessMachine, AccessRequest, AccessStep, AccessSummary, CallKind, CollectiveIo, CollectiveOutcome,
     CostHistory, CoverageHash, NodeMap, NodeMessages, NodeSegment, RankState, SegmentShape, TransferStrategy,
@@ -89,7 +89,8 @@ fn run_ranks(
         Arc::new(NodeSegment::create(SegmentShape { ranks: RANKS, locals: RANKS, capacity: 64 }).unwrap());
     let node_map = Arc::new(NodeMap::by_key(&[0; RANKS as usize]));
     let coverage = Arc::new(CoverageHash::new(1));
-    let (strategy, method, unit, servers, window) = (TransferStrategy::TwoPhase, Method::Even, 1, 1, 16);
+    let (strategy, method, unit, servers, window) =
+        (TransferStrategy::TwoPhase, PartitioningMethod::Even, 1, 1, 16);
     let large_piece = u64::MAX;
     let settings = TwoPhaseSettings {
         strategy,

@@ -8,7 +8,7 @@ mod traced;
 
 use clap::{Args, ValueEnum};
 use error::Error;
-use pario_domain::Method;
+use pario_domain::PartitioningMethod;
 use pario_registry::parse_size;
 use pario_simulate::{CLAIMS, Callback, Machine, Protocol, Rounds, Setup, Size, Strategy, Workload};
 use point::Point;
@@ -46,7 +46,7 @@ pub struct Arguments {
     protocol: Vec<ProtocolWord>,
     /// How regions are dealt out [default: all four]
     #[arg(long, value_name = "METHOD,…", value_delimiter = ',', value_parser = method)]
-    partition: Vec<Method>,
+    partition: Vec<PartitioningMethod>,
     /// Run on a partition with these strategies: server-directed, client-directed, two-phase
     #[arg(long, value_name = "STRATEGY,…", value_delimiter = ',', conflicts_with_all = ["protocol", "partition"])]
     strategy: Vec<StrategyWord>,
@@ -191,7 +191,8 @@ fn simulate(arguments: &Arguments) -> Result<Vec<Point>, Error> {
         (false, true) => &[false],
         _ => &[true],
     };
-    let methods = if arguments.partition.is_empty() { &Method::ALL[..] } else { &arguments.partition };
+    let methods =
+        if arguments.partition.is_empty() { &PartitioningMethod::ALL[..] } else { &arguments.partition };
     let protocols: Vec<Protocol> = arguments.protocol.iter().map(ProtocolWord::value).collect();
     let strategies: Vec<Strategy> = arguments.strategy.iter().map(StrategyWord::value).collect();
     let base = Setup {
@@ -226,7 +227,7 @@ fn simulate(arguments: &Arguments) -> Result<Vec<Point>, Error> {
             }
             for &protocol in &protocols {
                 for &method in methods {
-                    show(&points, method.word());
+                    show(&points, method.name());
                     points.push(Point::file_system(&Setup { protocol, method, ..setup.clone() }, work)?);
                 }
             }
@@ -311,9 +312,9 @@ impl RoundsWord {
     }
 }
 
-fn method(word: &str) -> Result<Method, String> {
-    Method::from_word(word).ok_or_else(|| {
-        let words: Vec<&str> = Method::ALL.iter().map(|method| method.word()).collect();
+fn method(word: &str) -> Result<PartitioningMethod, String> {
+    PartitioningMethod::from_name(word).ok_or_else(|| {
+        let words: Vec<&str> = PartitioningMethod::ALL.iter().map(|method| method.name()).collect();
         format!("there are: {}", words.join(", "))
     })
 }

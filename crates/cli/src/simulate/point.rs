@@ -21,7 +21,7 @@ pub enum Result {
 impl Point {
     pub fn file_system(setup: &Setup, work: &Workload) -> std::result::Result<Point, Error> {
         let outcome = Box::new(run(setup, work)?);
-        let result = Result::FileSystem(setup.protocol.word(), setup.method.word(), outcome);
+        let result = Result::FileSystem(setup.protocol.word(), setup.method.name(), outcome);
         Ok(Point { workload: work.name.clone(), write: setup.write, servers: setup.servers, result })
     }
 

@@ -4,7 +4,7 @@
 
 use crate::site::Site;
 use pario_client::{OpenOptions, Options, Partition, TierFile, TierOptions};
-use pario_domain::Method;
+use pario_domain::PartitioningMethod;
 use pario_simulate::{Machine, Protocol, Recorded, Setup, Span, Workload, run};
 use pario_types::FileId;
 use proptest::prelude::*;
@@ -75,7 +75,7 @@ fn simulated(servers: u16, accesses: &Accesses<'_>) -> Counts {
     let work = Workload::recorded("accesses", recorded).expect("there are some");
     let setup = Setup {
         protocol: Protocol::Lease,
-        method: Method::StaticCyclic,
+        method: PartitioningMethod::StaticCyclic,
         servers,
         stripe: STRIPE,
         buffer: STRIPE,

@@ -17,7 +17,7 @@ mod server;
 
 use std::fmt;
 
-use pario_domain::{ConfigList, Method, Partition, Wanted, choose};
+use pario_domain::{AggregatorRequest, ConfigList, FileDomains, PartitioningMethod, choose_aggregators};
 use pario_layout::Striping;
 use pario_locks::{Action, Counters};
 use pario_two_phase::{
@@ -120,7 +120,7 @@ struct Run<'a> {
     servers: Vec<Server>,
     /// The next call.
     call: u32,
-    partition: Partition,
+    partition: FileDomains,
     /// Whether there are bytes in the region that nobody writes.
     holes: bool,
     /// Clients that are not through with the call.
@@ -164,8 +164,9 @@ impl<'a> Run<'a> {
         let node: Vec<u32> = (0..work.ranks()).map(|rank| rank / per_node).collect();
         let names: Vec<String> = (0..=node[node.len() - 1]).map(|n| format!("n{n}")).collect();
         let servers = setup.suit_servers.then_some(u32::from(count));
-        let wanted = Wanted { cb_nodes: setup.aggregators, config: &ConfigList::default(), servers };
-        let aggregators = choose(&node, &names, &wanted);
+        let wanted =
+            AggregatorRequest { cb_nodes: setup.aggregators, config: &ConfigList::default(), servers };
+        let aggregators = choose_aggregators(&node, &names, &wanted);
         let keepers = match setup.protocol {
             Protocol::Server | Protocol::Lease => usize::from(count),
             Protocol::Token => 1,
@@ -192,7 +193,7 @@ impl<'a> Run<'a> {
             keepers: (0..keepers).map(|_| Keeper::new(setup.stripe)).collect(),
             servers: (0..count).map(|_| Server::default()).collect(),
             call: 0,
-            partition: Partition::new(Method::Even, 0..0, 1, 1, 1),
+            partition: FileDomains::new(PartitioningMethod::Even, 0..0, 1, 1, 1),
             holes: false,
             busy: 0,
             gathered: Vec::new(),

@@ -14,7 +14,7 @@ mod traffic;
 
 use std::collections::VecDeque;
 
-use pario_domain::{ConfigList, Method, Partition, Wanted, choose};
+use pario_domain::{AggregatorRequest, ConfigList, FileDomains, PartitioningMethod, choose_aggregators};
 use pario_layout::Striping;
 use pario_types::{Offset, Pos};
 
@@ -179,15 +179,18 @@ impl Run<'_, '_> {
         let per_node = self.setup.machine.processes_per_node as u32;
         let node: Vec<u32> = (0..self.work.ranks()).map(|rank| rank / per_node).collect();
         let names: Vec<String> = Vec::new();
-        let wanted =
-            Wanted { cb_nodes: self.setup.aggregators, config: &ConfigList::default(), servers: None };
-        let aggregators = choose(&node, &names, &wanted);
+        let wanted = AggregatorRequest {
+            cb_nodes: self.setup.aggregators,
+            config: &ConfigList::default(),
+            servers: None,
+        };
+        let aggregators = choose_aggregators(&node, &names, &wanted);
         self.processed_ns = vec![0; aggregators.len()];
         // Two-phase writes what suits the servers, reads what suits read-ahead; a cache has its blocks where they are.
         let method = match (cached, self.setup.write) {
-            (true, _) => Method::StaticCyclic,
-            (false, true) => Method::GroupCyclic,
-            (false, false) => Method::Aligned,
+            (true, _) => PartitioningMethod::StaticCyclic,
+            (false, true) => PartitioningMethod::GroupCyclic,
+            (false, false) => PartitioningMethod::Aligned,
         };
         let number = aggregators.len() as u32;
         let (mut now, mut served) = (opened, opened);
@@ -196,7 +199,7 @@ impl Run<'_, '_> {
         for call in 0..self.work.calls() {
             now = now + self.shuffle.meeting_ns();
             let (unit, servers) = (self.setup.stripe, u32::from(self.setup.servers));
-            let partition = Partition::new(method, self.region(call), number, unit, servers);
+            let partition = FileDomains::new(method, self.region(call), number, unit, servers);
             let rounds = (0..number).map(|a| partition.domain(a).windows(buffer)).max().unwrap_or(0);
             for round in 0..rounds {
                 let full =
@@ -224,7 +227,7 @@ impl Run<'_, '_> {
         &mut self,
         now: Time,
         call: u32,
-        partition: &Partition,
+        partition: &FileDomains,
         aggregators: &[u32],
         (round, buffer): (u64, u64),
     ) -> (Time, Time) {

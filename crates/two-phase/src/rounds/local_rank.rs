@@ -17,7 +17,7 @@
 //! Ranks that may not access the file leave file access to ranks that may. If aggregators access their
 //! domains exclusively, all ranks leave it to the aggregator of the domain.
 
-use pario_domain::Window;
+use pario_domain::DomainWindow;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -142,7 +142,7 @@ impl<C: CollectiveIo> LocalRank<C> {
         &mut self,
         round: u64,
         slot: &WindowSlot<'_>,
-        window: &Window,
+        window: &DomainWindow,
         context: &mut StepContext<'_, C>,
     ) -> bool {
         if slot.state().compare_exchange(state::WANTED, state::READING, AcqRel, Relaxed).is_err() {
@@ -210,7 +210,7 @@ impl<C: CollectiveIo> LocalRank<C> {
     }
 
     /// Copies the bytes of this rank into a window and arrives.
-    fn copy_in(&mut self, slot: &WindowSlot<'_>, window: &Window, context: &mut StepContext<'_, C>) {
+    fn copy_in(&mut self, slot: &WindowSlot<'_>, window: &DomainWindow, context: &mut StepContext<'_, C>) {
         if let (Some(view_range), Some(request)) = (context.view_range(), context.request) {
             for portion in view_range.portions(window, u64::MAX) {
                 let len = portion.extent.end - portion.extent.start;
@@ -233,7 +233,7 @@ impl<C: CollectiveIo> LocalRank<C> {
         &mut self,
         round: u64,
         slot: &WindowSlot<'_>,
-        window: &Window,
+        window: &DomainWindow,
         context: &mut StepContext<'_, C>,
     ) -> bool {
         if slot.state().compare_exchange(state::WANTED, state::READING, AcqRel, Relaxed).is_err() {
@@ -291,7 +291,7 @@ impl<C: CollectiveIo> LocalRank<C> {
     }
 
     /// Copies the bytes of this rank out of a window, up to the end of the file.
-    fn copy_out(&mut self, slot: &WindowSlot<'_>, window: &Window, context: &mut StepContext<'_, C>) {
+    fn copy_out(&mut self, slot: &WindowSlot<'_>, window: &DomainWindow, context: &mut StepContext<'_, C>) {
         let (Some(view_range), Some(request)) = (context.view_range(), context.request) else { return };
         if slot.failed_read().load(Relaxed) != 0 {
             return;
@@ -310,7 +310,7 @@ impl<C: CollectiveIo> LocalRank<C> {
 /// Announces the bytes that ranks will write to a window. The last rank to announce sets the next state.
 pub(crate) fn announce<C: CollectiveIo>(
     slot: &WindowSlot<'_>,
-    window: &Window,
+    window: &DomainWindow,
     view_ranges: &[ViewRange<'_>],
     context: &mut StepContext<'_, C>,
 ) {
@@ -351,7 +351,7 @@ pub(crate) fn announce<C: CollectiveIo>(
 /// rank that may.
 pub(crate) fn finish_copy_in<C: CollectiveIo>(
     slot: &WindowSlot<'_>,
-    window: &Window,
+    window: &DomainWindow,
     context: &mut StepContext<'_, C>,
 ) {
     if slot.arrived().fetch_add(1, AcqRel) + 1 < context.plan.expected {
@@ -369,7 +369,11 @@ pub(crate) fn finish_copy_in<C: CollectiveIo>(
 }
 
 /// Writes a window and frees it. After a failure this rank writes no further windows.
-fn write_window<C: CollectiveIo>(slot: &WindowSlot<'_>, window: &Window, context: &mut StepContext<'_, C>) {
+fn write_window<C: CollectiveIo>(
+    slot: &WindowSlot<'_>,
+    window: &DomainWindow,
+    context: &mut StepContext<'_, C>,
+) {
     let parts = match context.plan {
         RoundPlan { mark_bytes: true, .. } => marked_parts(window, &slot.take_marks(window.bytes())),
         RoundPlan { announce: true, .. } => {
@@ -396,7 +400,7 @@ fn write_window<C: CollectiveIo>(slot: &WindowSlot<'_>, window: &Window, context
 }
 
 /// The file ranges of these runs of window memory, each with its offset in the window.
-fn marked_parts(window: &Window, runs: &[Range<u64>]) -> Vec<(u64, Range<u64>)> {
+fn marked_parts(window: &DomainWindow, runs: &[Range<u64>]) -> Vec<(u64, Range<u64>)> {
     let (mut parts, mut runs) = (Vec::new(), runs.iter().cloned().peekable());
     let mut place = 0;
     for extent in window.extents() {
@@ -415,7 +419,7 @@ fn marked_parts(window: &Window, runs: &[Range<u64>]) -> Vec<(u64, Range<u64>)> 
 }
 
 /// The parts of the extents of a window within a range, each with its offset in the window.
-fn parts_in_range(window: &Window, range: &Range<u64>) -> impl Iterator<Item = (u64, Range<u64>)> {
+fn parts_in_range(window: &DomainWindow, range: &Range<u64>) -> impl Iterator<Item = (u64, Range<u64>)> {
     let (mut place, range) = (0, range.clone());
     window.extents().filter_map(move |extent| {
         let here = place;
@@ -428,7 +432,7 @@ fn parts_in_range(window: &Window, range: &Range<u64>) -> impl Iterator<Item = (
 /// Locks the parts of the extents of a window within a range, all or none. The gaps between extents belong
 /// to other aggregators and are not locked.
 fn lock_range<C: CollectiveIo>(
-    window: &Window,
+    window: &DomainWindow,
     range: &Range<u64>,
     context: &mut StepContext<'_, C>,
 ) -> Result<Option<Vec<C::Guard>>, C::Error> {
@@ -446,7 +450,7 @@ fn lock_range<C: CollectiveIo>(
 /// Reads a range of the file into a window. Bytes that the file does not have become zeros.
 fn read_range<C: CollectiveIo>(
     slot: &WindowSlot<'_>,
-    window: &Window,
+    window: &DomainWindow,
     range: &Range<u64>,
     context: &mut StepContext<'_, C>,
 ) -> Result<(), C::Error> {
@@ -467,7 +471,7 @@ fn read_range<C: CollectiveIo>(
 /// caller has to wait.
 pub(crate) fn ensure_read<C: CollectiveIo>(
     slot: &WindowSlot<'_>,
-    window: &Window,
+    window: &DomainWindow,
     context: &mut StepContext<'_, C>,
 ) -> bool {
     match slot.state().load(Acquire) {
@@ -490,7 +494,7 @@ pub(crate) fn ensure_read<C: CollectiveIo>(
 fn claim_and_read<C: CollectiveIo>(
     slot: &WindowSlot<'_>,
     seen: u64,
-    window: &Window,
+    window: &DomainWindow,
     context: &mut StepContext<'_, C>,
 ) -> bool {
     if slot.state().compare_exchange(seen, state::READING, AcqRel, Relaxed).is_err() {
@@ -501,7 +505,11 @@ fn claim_and_read<C: CollectiveIo>(
 }
 
 /// Reads a window whose state this rank holds.
-fn read_window<C: CollectiveIo>(slot: &WindowSlot<'_>, window: &Window, context: &mut StepContext<'_, C>) {
+fn read_window<C: CollectiveIo>(
+    slot: &WindowSlot<'_>,
+    window: &DomainWindow,
+    context: &mut StepContext<'_, C>,
+) {
     let mut end = u64::MAX;
     let (io, counters) = (&mut *context.io, &mut *context.counters);
     counters.windows += 1;

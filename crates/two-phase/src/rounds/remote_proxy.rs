@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use pario_buffer::lend;
-use pario_domain::Window;
+use pario_domain::DomainWindow;
 use pario_types::Offset;
 use pario_view::View;
 
@@ -109,7 +109,7 @@ impl<C: CollectiveIo> RemoteProxy<C> {
     fn write(
         &mut self,
         slot: &WindowSlot<'_>,
-        window: &Window,
+        window: &DomainWindow,
         context: &mut StepContext<'_, C>,
     ) -> Result<bool, C::Error> {
         let mut progress = false;
@@ -156,7 +156,7 @@ impl<C: CollectiveIo> RemoteProxy<C> {
     fn read(
         &mut self,
         slot: &WindowSlot<'_>,
-        window: &Window,
+        window: &DomainWindow,
         context: &mut StepContext<'_, C>,
     ) -> Result<bool, C::Error> {
         let wanted: Vec<(usize, u64)> = self
@@ -189,7 +189,7 @@ impl<C: CollectiveIo> RemoteProxy<C> {
 fn unpack_into_window(
     peer: &RemotePeer,
     slot: &WindowSlot<'_>,
-    window: &Window,
+    window: &DomainWindow,
     bytes: &mut [u8],
     marked: bool,
 ) {
@@ -211,7 +211,7 @@ fn unpack_into_window(
 }
 
 /// The reply to a rank that reads from a window: the number of bytes, then the bytes.
-fn pack_from_window(peer: &RemotePeer, slot: &WindowSlot<'_>, window: &Window, bytes: u64) -> Vec<u8> {
+fn pack_from_window(peer: &RemotePeer, slot: &WindowSlot<'_>, window: &DomainWindow, bytes: u64) -> Vec<u8> {
     let view_range = peer.view_range();
     let mut message = vec![0; bytes as usize + 8];
     let end = if slot.failed_read().load(Relaxed) == 0 { slot.high().load(Relaxed) } else { 0 };

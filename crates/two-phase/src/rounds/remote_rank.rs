@@ -80,7 +80,7 @@ impl<C: CollectiveIo> RemoteRank<C> {
 
 fn pack<C: CollectiveIo>(
     view_range: ViewRange<'_>,
-    window: &pario_domain::Window,
+    window: &pario_domain::DomainWindow,
     bytes: u64,
     context: &mut StepContext<'_, C>,
 ) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! Simulated ranks, nodes, files and messages.
 
 use pario_buffer::UserBuffer;
-use pario_domain::Method;
+use pario_domain::PartitioningMethod;
 use pario_reference_model::Rng;
 use pario_two_phase::{
     AccessCounters, AccessMachine, AccessRequest, AccessStep, AccessSummary, CallKind, CollectiveIo,
@@ -308,7 +308,7 @@ pub fn random_parts(rng: &mut Rng, ranks: u32, size: u64) -> Vec<Rank> {
 /// The settings of a simulation.
 pub struct SimulationSettings {
     pub strategy: TransferStrategy,
-    pub method: Method,
+    pub method: PartitioningMethod,
     pub unit: u64,
     pub servers: u32,
     pub window: u64,
@@ -344,7 +344,7 @@ impl Simulation {
         let net = Rc::new(RefCell::new(Net { nodes: node_map.nodes(), ..Net::default() }));
         let views: Rc<RefCell<Vec<Arc<View>>>> = Rc::default();
         let node_of = |rank: u32| node_map.node_of[rank as usize];
-        let owners = (wanted.exclusive_domains && wanted.method == Method::StaticCyclic)
+        let owners = (wanted.exclusive_domains && wanted.method == PartitioningMethod::StaticCyclic)
             .then(|| (wanted.unit, wanted.aggregators.clone()));
         let rank_state =
             |rank| RankState::new(segments[node_of(rank) as usize].clone(), rank, node_map.clone());

@@ -1,31 +1,33 @@
-//! Which ranks aggregate.
+//! The choice of aggregators.
 //!
-//! The list of hosts says who may and whom to prefer: items from left to right, and within an item the nodes
-//! in turn, so that `*:*` with two aggregators means two nodes. `cb_nodes`, or else the number of servers,
-//! says how many of them do. Those are then put in an order in which neighbours lie on different nodes: the
-//! neighbours' domains touch, and so the work of any stretch of the file is spread over the nodes.
+//! The host list of `cb_config_list` says which ranks may aggregate, in order of preference: items from
+//! left to right, and within an item alternating between nodes. `*:*` with two aggregators therefore means
+//! two nodes. `cb_nodes`, or else the number of servers, gives the number of aggregators. They are ordered
+//! so that neighbours are on different nodes. The file domains of neighbours are adjacent, so the work on
+//! any part of the file is spread over the nodes.
 
 use crate::ConfigList;
 use std::collections::HashMap;
 
-/// What is asked of the choice.
+/// The criteria for the choice.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
-    /// How many aggregators; `None` means all that the list allows, or as suits the servers. If the list does
-    /// not allow as many there are fewer.
+pub struct AggregatorRequest<'a> {
+    /// The number of aggregators. `None` means all that the list allows, or a number that matches the
+    /// servers. There are fewer if the list does not allow that many.
     pub cb_nodes: Option<u32>,
-    /// Where they may run.
+    /// The hosts on which they may run.
     pub config: &'a ConfigList,
-    /// How many servers store the file, where that is known. Without `cb_nodes`, the number of aggregators is
-    /// the largest allowed one that divides it or is a multiple of it.
+    /// The number of servers that store the file, if known. Without `cb_nodes`, the number of aggregators
+    /// is the largest allowed number that divides the number of servers or is a multiple of it.
     pub servers: Option<u32>,
 }
 
-/// Which ranks aggregate, in the order of aggregators: distinct ranks, at least one, and the same wherever
-/// this is computed. `node[r]` is the number of rank r's node and `names[n]` the name of node n's host.
+/// The ranks that aggregate, in the order of file domains. There is at least one, and no rank occurs twice.
+/// All ranks compute the same result. `node[r]` is the node of rank r, and `names[n]` is the host name of
+/// node n.
 ///
-/// A list that allows nobody counts as `*:1`.
-pub fn choose(node: &[u32], names: &[String], wanted: &Wanted) -> Vec<u32> {
+/// A list that allows no rank counts as `*:1`.
+pub fn choose_aggregators(node: &[u32], names: &[String], wanted: &AggregatorRequest) -> Vec<u32> {
     let mut allowed = preferred(node, names, wanted.config);
     if allowed.is_empty() {
         allowed = preferred(node, names, &ConfigList::default());
@@ -33,16 +35,16 @@ pub fn choose(node: &[u32], names: &[String], wanted: &Wanted) -> Vec<u32> {
     let most = allowed.len();
     let number = match (wanted.cb_nodes, wanted.servers) {
         (Some(asked), _) => (asked as usize).clamp(1, most.max(1)),
-        (None, Some(servers)) => suiting(servers as usize, most),
+        (None, Some(servers)) => largest_matching(servers as usize, most),
         (None, None) => most,
     };
     allowed.truncate(number);
-    in_turns(&allowed, node)
+    alternate_nodes(&allowed, node)
 }
 
-/// All ranks that the list allows, the preferred ones first.
+/// All ranks that the list allows, in order of preference.
 fn preferred(node: &[u32], names: &[String], config: &ConfigList) -> Vec<u32> {
-    // Of each node: its item, the most aggregators on it, and how many it has already.
+    // For each node: its item, the largest number of aggregators, and the number chosen so far.
     let mut nodes: HashMap<u32, (usize, usize, usize)> = HashMap::new();
     let mut allowed = Vec::new();
     for (rank, &n) in (0..).zip(node) {
@@ -60,8 +62,9 @@ fn preferred(node: &[u32], names: &[String], config: &ConfigList) -> Vec<u32> {
     allowed.into_iter().map(|(_, _, rank)| rank).collect()
 }
 
-/// The ranks node by node in turn: of each node the first, then of each that has more the second, and so on.
-fn in_turns(ranks: &[u32], node: &[u32]) -> Vec<u32> {
+/// Reorders ranks to alternate between nodes: the first rank of each node, then the second of each, and so
+/// on.
+fn alternate_nodes(ranks: &[u32], node: &[u32]) -> Vec<u32> {
     let mut used: HashMap<u32, usize> = HashMap::new();
     let mut turns = Vec::with_capacity(ranks.len());
     for (place, &rank) in ranks.iter().enumerate() {
@@ -74,7 +77,7 @@ fn in_turns(ranks: &[u32], node: &[u32]) -> Vec<u32> {
 }
 
 /// The largest number up to `most` that divides `servers` or is a multiple of it.
-fn suiting(servers: usize, most: usize) -> usize {
+fn largest_matching(servers: usize, most: usize) -> usize {
     match most.checked_div(servers) {
         None => most,
         Some(0) => (1..=most).rev().find(|n| servers.is_multiple_of(*n)).unwrap_or(most),
@@ -86,7 +89,7 @@ fn suiting(servers: usize, most: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Ranks dealt to `nodes` nodes n0, n1, ... in blocks of `each`.
+    /// Ranks on nodes n0, n1, ..., `each` consecutive ranks per node.
     fn machine(nodes: u32, each: u32) -> (Vec<u32>, Vec<String>) {
         ((0..nodes * each).map(|r| r / each).collect(), (0..nodes).map(|n| format!("n{n}")).collect())
     }
@@ -94,7 +97,7 @@ mod tests {
     fn on(nodes: u32, each: u32, list: &str, cb_nodes: Option<u32>, servers: Option<u32>) -> Vec<u32> {
         let (node, names) = machine(nodes, each);
         let config = &ConfigList::parse(list).expect("a list");
-        choose(&node, &names, &Wanted { cb_nodes, config, servers })
+        choose_aggregators(&node, &names, &AggregatorRequest { cb_nodes, config, servers })
     }
 
     #[test]
@@ -108,17 +111,17 @@ mod tests {
         assert_eq!(on(2, 3, "*:*", None, None), [0, 3, 1, 4, 2, 5]);
         assert_eq!(on(2, 3, "*:*", Some(2), None), [0, 3]);
         assert_eq!(on(2, 3, "*:2", Some(3), None), [0, 3, 1]);
-        // Ranks dealt to the nodes one by one give the same.
+        // Ranks assigned to the nodes cyclically give the same result.
         let (_, names) = machine(2, 2);
         let config = &ConfigList::parse("*:*").expect("a list");
-        let wanted = Wanted { cb_nodes: Some(3), config, servers: None };
-        assert_eq!(choose(&[0, 1, 0, 1], &names, &wanted), [0, 1, 2]);
+        let wanted = AggregatorRequest { cb_nodes: Some(3), config, servers: None };
+        assert_eq!(choose_aggregators(&[0, 1, 0, 1], &names, &wanted), [0, 1, 2]);
     }
 
     #[test]
     fn the_list_says_whom_to_prefer() {
         assert_eq!(on(4, 3, "n1:2,n2,*:3,*:*", None, None), [3, 6, 0, 9, 4, 1, 10, 2, 11]);
-        // Both of n1 before anybody else, but not side by side.
+        // Both ranks of n1 are chosen first, but are not neighbours.
         assert_eq!(on(4, 3, "n1:2,n2,*:3", Some(3), None), [3, 6, 4]);
         assert_eq!(on(4, 3, "n3,n0", None, None), [9, 0]);
         assert_eq!(on(4, 3, "n3:0,*:1", None, None), [0, 3, 6]);
@@ -141,7 +144,7 @@ mod tests {
     #[test]
     fn the_number_suits_the_servers_unless_asked_for() {
         let number = |most, cb_nodes, servers| on(most, 1, "*:1", cb_nodes, Some(servers)).len();
-        // The block-tridiagonal runs with 64 servers.
+        // The numbers of processes of the block-tridiagonal runs, with 64 servers.
         for (most, suits) in [(9, 8), (13, 8), (25, 16), (36, 32), (64, 64), (144, 128)] {
             assert_eq!(number(most, None, 64), suits);
         }
@@ -152,9 +155,9 @@ mod tests {
     #[test]
     fn nodes_that_have_no_name_or_repeat_one_still_count() {
         let config = &ConfigList::default();
-        let wanted = Wanted { cb_nodes: None, config, servers: None };
-        assert_eq!(choose(&[7, 7, u32::MAX], &[], &wanted), [0, 2]);
+        let wanted = AggregatorRequest { cb_nodes: None, config, servers: None };
+        assert_eq!(choose_aggregators(&[7, 7, u32::MAX], &[], &wanted), [0, 2]);
         let same = ["n0".to_owned(), "n0".to_owned()];
-        assert_eq!(choose(&[0, 0, 1, 1], &same, &wanted), [0, 2]);
+        assert_eq!(choose_aggregators(&[0, 0, 1, 1], &same, &wanted), [0, 2]);
     }
 }

@@ -1,87 +1,94 @@
-//! A region dealt out to aggregators: who owns which byte.
+//! A region divided into file domains.
 //!
 //! With region lo..hi, n aggregators, lock unit L and S servers:
 //!
-//! - *even*: boundaries at lo + i·⌈(hi − lo) / n⌉.
+//! - *even*: boundaries are at lo + i·⌈(hi − lo) / n⌉.
 //! - *aligned*: each boundary inside the region is moved to the nearest multiple of L, upwards if two are
 //!   equally near, and then back into the region. Some domains may become empty.
-//! - *static-cyclic*: block ⌊offset / L⌋ goes to aggregator block mod n.
-//! - *group-cyclic*: with n ≤ S as static-cyclic. Otherwise there are G = ⌊n / S⌋ groups; aggregators from
-//!   G·S on stay idle and the others form a ring. With b0 = ⌊lo / L⌋, the ring is entered at b0 mod G·S, and
-//!   each S aggregators along it are a group. Group 0 gets the first blocks of the region, group 1 the next,
-//!   and so on; all get the same number of blocks, but the first few one more where it does not divide. Block
-//!   b goes to member (b − b0) mod S of its group. So aggregator a only ever gets blocks b with b mod S = a
-//!   mod S.
+//! - *static-cyclic*: block ⌊offset / L⌋ belongs to aggregator block mod n.
+//! - *group-cyclic*: equals static-cyclic if n ≤ S. Otherwise there are G = ⌊n / S⌋ groups. Aggregators
+//!   from G·S on are idle, and the others form a ring. With b0 = ⌊lo / L⌋, the ring begins at b0 mod G·S,
+//!   and every S aggregators along it are a group. Group 0 has the first blocks of the region, group 1 the
+//!   next, and so on. All groups have the same number of blocks, except that the first few have one more if
+//!   the number does not divide. Block b belongs to member (b − b0) mod S of its group. Aggregator a
+//!   therefore only has blocks b with b mod S = a mod S.
 
-use crate::{Domain, Method};
+use crate::{FileDomain, PartitioningMethod};
 use std::ops::Range;
 
-/// A region dealt out to aggregators.
+/// The file domains of all aggregators in a region.
 #[derive(Clone, Copy, Debug)]
-pub struct Partition {
+pub struct FileDomains {
     lo: u64,
     hi: u64,
     aggregators: u32,
     /// The lock unit.
     unit: u64,
-    shape: Shape,
+    division: Division,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Shape {
-    /// Part i from `lo + i * part` to `lo + (i + 1) * part`, each boundary moved to a multiple of `cut`.
+enum Division {
+    /// Part i is from `lo + i * part` to `lo + (i + 1) * part`, with each boundary moved to a multiple of
+    /// `cut`.
     Parts { part: u64, cut: u64 },
-    /// Block b to aggregator b mod n.
+    /// Block b belongs to aggregator b mod n.
     Cyclic,
-    /// As described above.
+    /// The group-cyclic method.
     Groups { groups: u64, size: u64, blocks: u64 },
 }
 
-impl Partition {
-    /// Deals `region` out to `n` aggregators, in a file with lock units of `unit` bytes on `servers` servers.
-    /// None of the numbers may be 0; one that is counts as 1.
-    pub fn new(method: Method, region: Range<u64>, n: u32, unit: u64, servers: u32) -> Partition {
+impl FileDomains {
+    /// Divides `region` among `n` aggregators, for a file with lock units of `unit` bytes on `servers`
+    /// servers. A number that is 0 counts as 1.
+    pub fn new(
+        method: PartitioningMethod,
+        region: Range<u64>,
+        n: u32,
+        unit: u64,
+        servers: u32,
+    ) -> FileDomains {
         let (n, unit, servers) = (n.max(1), unit.max(1), servers.max(1));
         let (lo, hi) = (region.start, region.end.max(region.start));
         let part = (hi - lo).div_ceil(u64::from(n)).max(1);
-        let shape = match method {
-            Method::Even => Shape::Parts { part, cut: 1 },
-            Method::Aligned => Shape::Parts { part, cut: unit },
-            Method::GroupCyclic if n > servers => {
+        let division = match method {
+            PartitioningMethod::Even => Division::Parts { part, cut: 1 },
+            PartitioningMethod::Aligned => Division::Parts { part, cut: unit },
+            PartitioningMethod::GroupCyclic if n > servers => {
                 let blocks = if lo < hi { (hi - 1) / unit - lo / unit + 1 } else { 0 };
-                Shape::Groups { groups: u64::from(n / servers), size: u64::from(servers), blocks }
+                Division::Groups { groups: u64::from(n / servers), size: u64::from(servers), blocks }
             }
-            Method::StaticCyclic | Method::GroupCyclic => Shape::Cyclic,
+            PartitioningMethod::StaticCyclic | PartitioningMethod::GroupCyclic => Division::Cyclic,
         };
-        Partition { lo, hi, aggregators: n, unit, shape }
+        FileDomains { lo, hi, aggregators: n, unit, division }
     }
 
-    /// The region that is dealt out.
+    /// The region.
     pub fn region(&self) -> Range<u64> {
         self.lo..self.hi
     }
 
-    /// How many aggregators there are, idle ones included.
+    /// The number of aggregators, including idle ones.
     pub fn aggregators(&self) -> u32 {
         self.aggregators
     }
 
-    /// The bytes that belong to an aggregator; none for one that does not exist.
-    pub fn domain(&self, aggregator: u32) -> Domain {
+    /// The file domain of an aggregator. It is empty if the aggregator does not exist.
+    pub fn domain(&self, aggregator: u32) -> FileDomain {
         let (a, n) = (u64::from(aggregator), u64::from(self.aggregators));
         if a >= n {
-            return Domain::range(self.lo..self.lo, self.unit);
+            return FileDomain::range(self.lo..self.lo, self.unit);
         }
         let b0 = self.lo / self.unit;
-        match self.shape {
-            Shape::Parts { part, cut } => {
-                Domain::range(self.boundary(a, part, cut)..self.boundary(a + 1, part, cut), self.unit)
+        match self.division {
+            Division::Parts { part, cut } => {
+                FileDomain::range(self.boundary(a, part, cut)..self.boundary(a + 1, part, cut), self.unit)
             }
-            Shape::Cyclic => {
+            Division::Cyclic => {
                 let first = b0.saturating_add(ahead(b0, a, n));
-                Domain::blocks(first, n, self.unit, self.lo..self.hi)
+                FileDomain::blocks(first, n, self.unit, self.lo..self.hi)
             }
-            Shape::Groups { groups, size, blocks } => {
+            Division::Groups { groups, size, blocks } => {
                 let ring = groups * size;
                 let place = if a < ring { ahead(b0, a, ring) } else { ring };
                 let (group, member) = (place / size, place % size);
@@ -92,23 +99,24 @@ impl Partition {
                 let skip = ahead(begin - b0, member, size);
                 let end = cut((group + 1).min(groups));
                 let range = self.in_region(begin)..self.in_region(end);
-                Domain::blocks(begin.saturating_add(skip), size, self.unit, range)
+                FileDomain::blocks(begin.saturating_add(skip), size, self.unit, range)
             }
         }
     }
 
-    /// The aggregator whose domain has the byte at `offset`, which lies in the region.
+    /// The aggregator whose domain has the byte at `offset`. The offset is in the region.
     pub fn owner(&self, offset: u64) -> u32 {
         let n = u64::from(self.aggregators);
         let number = offset / self.unit;
-        let owner = match self.shape {
-            Shape::Parts { part, cut } => {
-                // A boundary that lies before `turn` moves to `offset` or lower, any other beyond it.
+        let owner = match self.division {
+            Division::Parts { part, cut } => {
+                // A boundary before `turn` moves to `offset` or lower. Any other boundary moves beyond
+                // `offset`.
                 let turn = (offset - offset % cut).saturating_add(cut.div_ceil(2)).min(self.hi);
                 (turn.saturating_sub(self.lo).saturating_sub(1) / part).min(n - 1)
             }
-            Shape::Cyclic => number % n,
-            Shape::Groups { groups, size, blocks } => {
+            Division::Cyclic => number % n,
+            Division::Groups { groups, size, blocks } => {
                 let b0 = self.lo / self.unit;
                 let index = number.saturating_sub(b0);
                 let group = group_of(index, groups, blocks).min(groups - 1);
@@ -119,7 +127,7 @@ impl Partition {
         owner as u32
     }
 
-    /// Where part `i` of `part` bytes begins.
+    /// The file offset at which part `i` of `part` bytes begins.
     fn boundary(&self, i: u64, part: u64, cut: u64) -> u64 {
         let even = self.lo.saturating_add(i.saturating_mul(part));
         if i == 0 {
@@ -134,24 +142,24 @@ impl Partition {
         }
     }
 
-    /// The first block of a group; of the one after the last, the block after the region.
+    /// The first block of a group. For the group after the last, the block after the region.
     fn group_start(&self, group: u64, groups: u64, blocks: u64) -> u64 {
         self.lo / self.unit + group * (blocks / groups) + group.min(blocks % groups)
     }
 
-    /// Where a block begins, or the nearest place to it in the region.
+    /// The file offset of a block, clamped to the region.
     fn in_region(&self, number: u64) -> u64 {
         number.saturating_mul(self.unit).clamp(self.lo, self.hi)
     }
 }
 
-/// How far it is from `from` up to the next number that is `to` mod `n`.
+/// The distance from `from` up to the next number that is `to` mod `n`.
 fn ahead(from: u64, to: u64, n: u64) -> u64 {
     (to + n - from % n) % n
 }
 
-/// The group of a block, counted from the first of the region: the first `blocks % groups` groups are one
-/// block longer than the others.
+/// The group of a block, whose index counts from the first block of the region. The first `blocks % groups`
+/// groups have one block more than the others.
 fn group_of(index: u64, groups: u64, blocks: u64) -> u64 {
     let (short, longer) = (blocks / groups, blocks % groups);
     let in_longer = longer * (short + 1);
@@ -162,17 +170,17 @@ fn group_of(index: u64, groups: u64, blocks: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn extents(partition: &Partition, aggregator: u32) -> Vec<(u64, u64)> {
+    fn extents(partition: &FileDomains, aggregator: u32) -> Vec<(u64, u64)> {
         partition.domain(aggregator).window(0, u64::MAX).extents().map(|e| (e.start, e.end)).collect()
     }
 
-    fn sizes(partition: &Partition) -> Vec<u64> {
+    fn sizes(partition: &FileDomains) -> Vec<u64> {
         (0..partition.aggregators()).map(|a| partition.domain(a).bytes()).collect()
     }
 
     #[test]
     fn even_parts_of_150_bytes_from_10() {
-        let partition = Partition::new(Method::Even, 10..160, 4, 1, 1);
+        let partition = FileDomains::new(PartitioningMethod::Even, 10..160, 4, 1, 1);
         assert_eq!(sizes(&partition), [38, 38, 38, 36]);
         assert_eq!(extents(&partition, 3), [(124, 160)]);
     }
@@ -184,7 +192,7 @@ mod tests {
         let rows = |process: u64| (0..5).map(move |row| 10 + (process / 3 * 5 + row) * 15 + process % 3 * 5);
         let lo = (0..6).flat_map(rows).min().expect("rows");
         let hi = (0..6).flat_map(rows).max().expect("rows") + 5;
-        let partition = Partition::new(Method::Even, lo..hi, 4, 1, 1);
+        let partition = FileDomains::new(PartitioningMethod::Even, lo..hi, 4, 1, 1);
         assert_eq!(sizes(&partition), [38, 38, 38, 36]);
         for aggregator in 0..4 {
             let domain = partition.domain(aggregator);
@@ -192,7 +200,8 @@ mod tests {
             let last = if aggregator == 3 { 4 } else { 6 };
             assert_eq!([0, 1, 2].map(|round| domain.window(round, 16).bytes()), [16, 16, last]);
         }
-        // The first aggregator gets two rows and half of the third: of the upper three processes only.
+        // The first aggregator has two rows and half of the third. They belong to the upper three
+        // processes.
         let of_first =
             |process| rows(process).flat_map(|at| at..at + 5).filter(|&at| partition.owner(at) == 0).count();
         assert_eq!([0, 1, 2, 3, 4, 5].map(of_first), [15, 13, 10, 0, 0, 0]);
@@ -200,23 +209,23 @@ mod tests {
 
     #[test]
     fn aligned_boundaries_move_to_the_nearest_multiple() {
-        let partition = Partition::new(Method::Aligned, 10..160, 4, 16, 1);
-        // Even: 48, 86, 124.
+        let partition = FileDomains::new(PartitioningMethod::Aligned, 10..160, 4, 16, 1);
+        // The even boundaries are 48, 86 and 124.
         assert_eq!(sizes(&partition), [38, 32, 48, 32]);
         assert_eq!(extents(&partition, 1), [(48, 80)]);
         assert_eq!(extents(&partition, 2), [(80, 128)]);
-        // Halfway goes up.
-        let partition = Partition::new(Method::Aligned, 0..48, 2, 16, 1);
+        // A boundary halfway between two multiples moves up.
+        let partition = FileDomains::new(PartitioningMethod::Aligned, 0..48, 2, 16, 1);
         assert_eq!(sizes(&partition), [32, 16]);
-        // Units larger than the region: nobody shares one.
-        let partition = Partition::new(Method::Aligned, 10..160, 4, 4096, 1);
+        // A unit is larger than the region, so one aggregator has all of it.
+        let partition = FileDomains::new(PartitioningMethod::Aligned, 10..160, 4, 4096, 1);
         assert_eq!(sizes(&partition).iter().filter(|&&size| size > 0).count(), 1);
     }
 
     #[test]
     fn static_cyclic_blocks_go_round() {
-        // Four aggregators, two servers: 0 and 2 meet server 0 only, 1 and 3 server 1.
-        let partition = Partition::new(Method::StaticCyclic, 5..73, 4, 10, 2);
+        // Four aggregators, two servers: 0 and 2 access server 0 only, 1 and 3 access server 1.
+        let partition = FileDomains::new(PartitioningMethod::StaticCyclic, 5..73, 4, 10, 2);
         assert_eq!(extents(&partition, 0), [(5, 10), (40, 50)]);
         assert_eq!(extents(&partition, 3), [(30, 40), (70, 73)]);
         assert_eq!((partition.owner(5), partition.owner(45), partition.owner(39)), (0, 0, 3));
@@ -225,7 +234,7 @@ mod tests {
     #[test]
     fn group_cyclic_groups_of_the_figure() {
         // 16 blocks from block 7 on, eight aggregators, four servers.
-        let partition = Partition::new(Method::GroupCyclic, 70..230, 8, 10, 4);
+        let partition = FileDomains::new(PartitioningMethod::GroupCyclic, 70..230, 8, 10, 4);
         let owners: Vec<_> = (7..23).map(|block| partition.owner(block * 10)).collect();
         assert_eq!(owners, [7, 0, 1, 2, 7, 0, 1, 2, 3, 4, 5, 6, 3, 4, 5, 6]);
         assert_eq!(extents(&partition, 7), [(70, 80), (110, 120)]);
@@ -234,8 +243,8 @@ mod tests {
 
     #[test]
     fn group_cyclic_with_few_aggregators_is_static_cyclic() {
-        let [group, fixed] = [Method::GroupCyclic, Method::StaticCyclic]
-            .map(|method| Partition::new(method, 33..977, 4, 10, 4));
+        let [group, fixed] = [PartitioningMethod::GroupCyclic, PartitioningMethod::StaticCyclic]
+            .map(|method| FileDomains::new(method, 33..977, 4, 10, 4));
         for aggregator in 0..4 {
             assert_eq!(extents(&group, aggregator), extents(&fixed, aggregator));
         }
@@ -243,20 +252,20 @@ mod tests {
 
     #[test]
     fn aggregators_beyond_a_multiple_of_the_servers_are_idle() {
-        let partition = Partition::new(Method::GroupCyclic, 0..1000, 11, 10, 4);
+        let partition = FileDomains::new(PartitioningMethod::GroupCyclic, 0..1000, 11, 10, 4);
         assert_eq!(sizes(&partition), [130, 130, 120, 120, 120, 120, 130, 130, 0, 0, 0]);
     }
 
     #[test]
     fn groups_of_one_are_contiguous() {
-        let partition = Partition::new(Method::GroupCyclic, 15..95, 3, 10, 1);
+        let partition = FileDomains::new(PartitioningMethod::GroupCyclic, 15..95, 3, 10, 1);
         assert_eq!([1, 2, 0].map(|a| extents(&partition, a)), [[(15, 40)], [(40, 70)], [(70, 95)]]);
     }
 
     #[test]
     fn nothing_is_dealt_out_as_nothing() {
-        for method in Method::ALL {
-            let partition = Partition::new(method, 7..7, 3, 4, 2);
+        for method in PartitioningMethod::ALL {
+            let partition = FileDomains::new(method, 7..7, 3, 4, 2);
             assert_eq!(sizes(&partition), [0, 0, 0]);
             assert_eq!(partition.domain(0).windows(16), 0);
             assert_eq!(extents(&partition, 0), []);

@@ -1,43 +1,44 @@
-//! What one aggregator is responsible for, and the windows in which it gets through it.
+//! The file domain of one aggregator, and its division into windows.
 //!
-//! A domain is a row of blocks at a constant stride of which only the first and the last may be cut short by
-//! the region's ends. It is kept as a stream of bytes: the first block's bytes, then the second's. A window
-//! is a piece of that stream, and both directions, round to stream to file, are arithmetic.
+//! A file domain is a sequence of blocks at a constant stride. The ends of the region may cut the first and
+//! the last block short. The domain is treated as a stream of bytes: the bytes of the first block, then
+//! those of the second, and so on. A window is a piece of that stream. Mapping rounds to stream positions
+//! and stream positions to file offsets is arithmetic.
 
 use std::ops::Range;
 
 /// The bytes of a region that belong to one aggregator.
 #[derive(Clone, Copy, Debug)]
-pub struct Domain {
-    /// Where the first block's bytes begin.
+pub struct FileDomain {
+    /// The file offset of the first block.
     start: u64,
-    /// Bytes of the first block, at most `block`.
+    /// The size of the first block, at most `block`.
     head: u64,
-    /// Where the second block begins, if there is one.
+    /// The file offset of the second block, if there is one.
     second: u64,
-    /// Bytes of every other block but the last, which may be shorter.
+    /// The size of every other block. The last block may be shorter.
     block: u64,
-    /// From the start of a block to that of the next, from the second on.
+    /// The distance from the start of a block to that of the next, from the second block on.
     stride: u64,
-    /// Bytes of all blocks.
+    /// The total size of all blocks.
     bytes: u64,
-    /// The lock unit of the file: windows within a block end at its multiples if they are large enough.
+    /// The lock unit of the file. Windows within a block end at multiples of it if they are large enough.
     unit: u64,
 }
 
-/// What an aggregator covers in one round: a piece of its domain that fits its buffer.
+/// The part of a file domain that is processed in one round. It fits into the buffer of the aggregator.
 #[derive(Clone, Copy, Debug)]
-pub struct Window {
-    domain: Domain,
+pub struct DomainWindow {
+    domain: FileDomain,
     from: u64,
     to: u64,
 }
 
-impl Domain {
-    /// One contiguous range.
-    pub(crate) fn range(range: Range<u64>, unit: u64) -> Domain {
+impl FileDomain {
+    /// A contiguous domain.
+    pub(crate) fn range(range: Range<u64>, unit: u64) -> FileDomain {
         let bytes = range.end.saturating_sub(range.start);
-        Domain {
+        FileDomain {
             start: range.start,
             head: bytes,
             second: range.end,
@@ -48,14 +49,14 @@ impl Domain {
         }
     }
 
-    /// Every `step`-th block of `unit` bytes from number `first` on, as far as they lie in `range`, in which
-    /// the first block begins or ends.
-    pub(crate) fn blocks(first: u64, step: u64, unit: u64, range: Range<u64>) -> Domain {
+    /// Every `step`-th block of `unit` bytes from block `first` on, within `range`. The first block begins
+    /// or ends in `range`.
+    pub(crate) fn blocks(first: u64, step: u64, unit: u64, range: Range<u64>) -> FileDomain {
         if range.is_empty() || first > (range.end - 1) / unit {
-            return Domain::range(range.start..range.start, unit);
+            return FileDomain::range(range.start..range.start, unit);
         }
         if step <= 1 {
-            return Domain::range(range.start.max(first * unit)..range.end, unit);
+            return FileDomain::range(range.start.max(first * unit)..range.end, unit);
         }
         let more = ((range.end - 1) / unit - first) / step;
         let within = |number: u64| {
@@ -63,28 +64,28 @@ impl Domain {
             at.max(range.start)..at.saturating_add(unit).min(range.end)
         };
         let head = within(first);
-        let domain = Domain::range(head, unit);
+        let domain = FileDomain::range(head, unit);
         if more == 0 {
             return domain;
         }
         let last = within(first + more * step);
         let bytes = domain.head + (more - 1) * unit + (last.end - last.start);
-        // More than one block: the product is at most the offset of the last.
+        // There is more than one block, so the product is at most the offset of the last.
         let second = (first + step) * unit;
-        Domain { second, block: unit, stride: step.saturating_mul(unit), bytes, ..domain }
+        FileDomain { second, block: unit, stride: step.saturating_mul(unit), bytes, ..domain }
     }
 
-    /// How many bytes it has.
+    /// The number of bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether it has none.
+    /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.bytes == 0
     }
 
-    /// The rounds needed when each takes at most `buffer` bytes; a `buffer` of 0 counts as 1.
+    /// The number of rounds of at most `buffer` bytes each. A `buffer` of 0 counts as 1.
     pub fn windows(&self, buffer: u64) -> u64 {
         let buffer = buffer.max(1);
         let rest = self.bytes - self.head;
@@ -101,15 +102,16 @@ impl Domain {
         }
     }
 
-    /// What is covered in a round, counted from 0, when each takes at most `buffer` bytes: whole blocks if
-    /// the buffer holds one or more, else a piece of a block. Rounds beyond the last cover nothing.
-    pub fn window(&self, round: u64, buffer: u64) -> Window {
+    /// The window of a round, for rounds of at most `buffer` bytes each. Rounds are numbered from 0. A
+    /// window has whole blocks if the buffer holds at least one, and is a piece of a block otherwise.
+    /// Windows after the last round are empty.
+    pub fn window(&self, round: u64, buffer: u64) -> DomainWindow {
         let buffer = buffer.max(1);
         let [from, to] = [round, round.saturating_add(1)].map(|r| self.cut(r, buffer).min(self.bytes));
-        Window { domain: *self, from, to }
+        DomainWindow { domain: *self, from, to }
     }
 
-    /// Where in the stream a round begins.
+    /// The stream position at which a round begins.
     fn cut(&self, round: u64, buffer: u64) -> u64 {
         if round == 0 {
             0
@@ -132,8 +134,9 @@ impl Domain {
         }
     }
 
-    /// The lengths of the first and of every other window within one block that exceeds `buffer`: the most
-    /// that lets each end at a multiple of the unit, or all of `buffer` if it is smaller than a unit.
+    /// The sizes of the first and of every other window within one block that exceeds `buffer`. Each is the
+    /// largest size with which windows end at multiples of the lock unit, or `buffer` if that is smaller
+    /// than a unit.
     fn steps(&self, buffer: u64) -> (u64, u64) {
         if buffer < self.unit {
             return (buffer, buffer);
@@ -142,7 +145,7 @@ impl Domain {
         (end - end % self.unit - self.start, buffer - buffer % self.unit)
     }
 
-    /// The file range from this position of the stream to the end of its block.
+    /// The file range from this stream position to the end of its block.
     fn rest_of_block(&self, position: u64) -> Range<u64> {
         match position.checked_sub(self.head) {
             None => self.start + position..self.start + self.head,
@@ -155,30 +158,30 @@ impl Domain {
     }
 }
 
-impl Window {
-    /// How many bytes it covers.
+impl DomainWindow {
+    /// The number of bytes.
     pub fn bytes(&self) -> u64 {
         self.to - self.from
     }
 
-    /// Whether it covers none.
+    /// Whether there are no bytes.
     pub fn is_empty(&self) -> bool {
         self.from == self.to
     }
 
-    /// The file offset of its first byte; of an empty one, the same as [`Window::hi`].
+    /// The file offset of the first byte. It equals [`DomainWindow::hi`] for an empty window.
     pub fn lo(&self) -> u64 {
         if self.is_empty() { self.domain.start } else { self.domain.rest_of_block(self.from).start }
     }
 
-    /// The file offset after its last byte.
+    /// The file offset after the last byte.
     pub fn hi(&self) -> u64 {
         if self.is_empty() { self.domain.start } else { self.domain.rest_of_block(self.to - 1).start + 1 }
     }
 
-    /// The ranges of the file that it covers: ascending, apart from each other, none empty.
+    /// The file ranges of the window, in ascending order. They do not touch, and none is empty.
     pub fn extents(&self) -> impl Iterator<Item = Range<u64>> + use<> {
-        let Window { domain, mut from, to } = *self;
+        let DomainWindow { domain, mut from, to } = *self;
         std::iter::from_fn(move || {
             let left = to - from;
             (left > 0).then(|| {
@@ -195,7 +198,7 @@ impl Window {
 mod tests {
     use super::*;
 
-    fn rounds(domain: Domain, buffer: u64) -> Vec<Vec<(u64, u64)>> {
+    fn rounds(domain: FileDomain, buffer: u64) -> Vec<Vec<(u64, u64)>> {
         (0..domain.windows(buffer))
             .map(|round| domain.window(round, buffer).extents().map(|e| (e.start, e.end)).collect())
             .collect()
@@ -203,17 +206,17 @@ mod tests {
 
     #[test]
     fn windows_of_a_range_end_at_multiples_of_the_unit() {
-        let domain = Domain::range(10..100, 16);
+        let domain = FileDomain::range(10..100, 16);
         assert_eq!(rounds(domain, 40), [[(10, 48)], [(48, 80)], [(80, 100)]]);
-        // Smaller than a unit: as it comes.
-        assert_eq!(rounds(Domain::range(10..40, 16), 15), [[(10, 25)], [(25, 40)]]);
-        // One window has no boundary to move.
-        assert_eq!(rounds(Domain::range(10..26, 16), 16), [[(10, 26)]]);
+        // The buffer is smaller than a unit: no alignment.
+        assert_eq!(rounds(FileDomain::range(10..40, 16), 15), [[(10, 25)], [(25, 40)]]);
+        // A single window has no boundary to align.
+        assert_eq!(rounds(FileDomain::range(10..26, 16), 16), [[(10, 26)]]);
     }
 
     #[test]
     fn windows_of_blocks_hold_whole_blocks() {
-        let domain = Domain::blocks(0, 3, 10, 5..97);
+        let domain = FileDomain::blocks(0, 3, 10, 5..97);
         let blocks = [(5, 10), (30, 40), (60, 70), (90, 97)];
         assert_eq!(domain.window(0, 99).extents().map(|e| (e.start, e.end)).collect::<Vec<_>>(), blocks);
         assert_eq!(rounds(domain, 25), [[(5, 10), (30, 40)], [(60, 70), (90, 97)]]);
@@ -224,13 +227,13 @@ mod tests {
 
     #[test]
     fn blocks_larger_than_the_buffer_are_cut() {
-        let domain = Domain::blocks(0, 3, 10, 3..36);
+        let domain = FileDomain::blocks(0, 3, 10, 3..36);
         assert_eq!(rounds(domain, 4), [[(3, 7)], [(7, 10)], [(30, 34)], [(34, 36)]]);
     }
 
     #[test]
     fn rounds_beyond_the_last_cover_nothing() {
-        for domain in [Domain::range(10..40, 16), Domain::blocks(0, 3, 10, 5..97)] {
+        for domain in [FileDomain::range(10..40, 16), FileDomain::blocks(0, 3, 10, 5..97)] {
             for buffer in [0, 1, 7, 10, 25, 1000, u64::MAX] {
                 for round in [domain.windows(buffer), u64::MAX - 1, u64::MAX] {
                     let window = domain.window(round, buffer);

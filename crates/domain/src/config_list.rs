@@ -1,8 +1,8 @@
-//! `cb_config_list`, ROMIO's words for where aggregators may run: `n1:2,n2,*:3`.
+//! The hint `cb_config_list`, in the syntax of ROMIO: `n1:2,n2,*:3`.
 //!
-//! An item is a host name, or `*` for every host, and the most aggregators on each such host: a number, `*`
-//! for all of its ranks, or nothing, which means one. A host counts for the first item that names it and for
-//! no later one, so that `n3:0,*:1` is one on every host but n3.
+//! An item is a host name, or `*` for every host, followed by the largest number of aggregators on such a
+//! host: a number, `*` for all of its ranks, or nothing, which means one. The first item that names a host
+//! applies. `n3:0,*:1` therefore means one aggregator on every host except n3.
 
 use crate::Error;
 
@@ -14,20 +14,20 @@ pub struct ConfigList {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Item {
-    /// `None`: every host.
+    /// `None` means every host.
     host: Option<String>,
-    /// The most aggregators on each host.
+    /// The largest number of aggregators on each host.
     most: usize,
 }
 
 impl ConfigList {
-    /// Reads a list. Blanks around items do not count.
+    /// Parses a list. Blanks around items are ignored.
     pub fn parse(text: &str) -> Result<ConfigList, Error> {
         Ok(ConfigList { items: text.split(',').map(Item::parse).collect::<Result<_, _>>()? })
     }
 
-    /// The number of the item that a host counts for and the most aggregators on it; `None` where no item
-    /// names it.
+    /// The index of the item that applies to a host, and the largest number of aggregators on it. `None` if
+    /// no item names the host.
     pub(crate) fn find(&self, host: &str) -> Option<(usize, usize)> {
         let index =
             self.items.iter().position(|item| item.host.as_deref().is_none_or(|name| name == host))?;

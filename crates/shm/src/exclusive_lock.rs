@@ -1,0 +1,48 @@
+//! An exclusive lock on a file, for one server process at a time.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+/// An exclusive lock on a file. It is released when this value is dropped or its process ends for any
+/// reason.
+///
+/// The lock belongs to a separate file descriptor that is never passed on. A lock on a descriptor that
+/// other processes receive or map would outlive its holder.
+#[derive(Debug)]
+pub struct ExclusiveLock {
+    _held: OwnedFd,
+}
+
+impl ExclusiveLock {
+    /// Locks an existing file. Returns `None` if another process holds the lock.
+    pub fn try_acquire(path: &Path) -> io::Result<Option<ExclusiveLock>> {
+        let held = OwnedFd::from(std::fs::File::open(path)?);
+        // SAFETY: no memory involved.
+        if unsafe { libc::flock(held.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+            return Ok(Some(ExclusiveLock { _held: held }));
+        }
+        match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            error => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_at_a_time() {
+        let path = Path::new("/dev/shm").join(format!("pario-test-claim-{}", std::process::id()));
+        std::fs::write(&path, b"").unwrap();
+        let one = ExclusiveLock::try_acquire(&path).unwrap();
+        assert!(one.is_some());
+        assert!(ExclusiveLock::try_acquire(&path).unwrap().is_none());
+        drop(one);
+        assert!(ExclusiveLock::try_acquire(&path).unwrap().is_some());
+        std::fs::remove_file(&path).unwrap();
+        assert!(ExclusiveLock::try_acquire(&path).is_err());
+    }
+}
