@@ -561,12 +561,12 @@ impl Outbox {
         self.front.clear();
         let mut left = payload;
         while left > 0 {
-            while left > 0 && writer.has_room() {
+            while left > 0 && writer.has_room(RecordWriter::next_len(0, left)) {
                 let len = RecordWriter::next_len(0, left);
                 writer.seal(len, |record| copy_front(&mut pieces, record));
                 left -= len;
             }
-            match writer.send(stream) {
+            match writer.send(stream, &[]) {
                 Ok(()) => {}
                 Err(e) if e.kind() == WouldBlock => break,
                 Err(_) => return Err(Trouble::Gone),
@@ -581,7 +581,7 @@ impl Outbox {
     fn send(&mut self, stream: &Stream) -> Result<bool, Trouble> {
         let Some(writer) = &mut self.writer else { return Ok(true) };
         loop {
-            match writer.send(stream) {
+            match writer.send(stream, &[]) {
                 Ok(()) => {}
                 Err(e) if e.kind() == WouldBlock => return Ok(false),
                 Err(_) => return Err(Trouble::Gone),
@@ -590,10 +590,13 @@ impl Outbox {
             if self.sealed == whole {
                 break;
             }
-            while self.sealed < whole && writer.has_room() {
+            while self.sealed < whole {
                 let front = &self.front[self.sealed.min(self.front.len())..];
                 let payload = &self.payload[self.sealed.saturating_sub(self.front.len())..self.payload_len];
                 let len = RecordWriter::next_len(front.len(), payload.len());
+                if !writer.has_room(len) {
+                    break;
+                }
                 writer.seal(len, |record| {
                     let (head, bytes) = record.split_at_mut(front.len().min(len));
                     head.copy_from_slice(&front[..head.len()]);

@@ -181,7 +181,7 @@ impl Connection {
         out.clear();
         encode_request(out, envelope, request).map_err(|cause| Error::Unsendable { cause })?;
         let with = Patience { stream, peer: &self.peer, action: Action::Send, deadline };
-        match lines.send(&with, out, &mut payload.to_vec()) {
+        match lines.send(&with, out, payload) {
             Ok(()) => {
                 let payload = request.reply_payload();
                 lines.pending.push_back(Pending { server: envelope.server, id: envelope.id, payload });
@@ -276,24 +276,34 @@ impl Lines {
 
     /// Sends head and body of a frame, and its payload. Whenever the stream takes no more, replies that have come are read
     /// aside.
-    fn send(&mut self, with: &Patience<'_>, front: &[u8], payload: &mut [IoSlice<'_>]) -> Result<(), Error> {
+    fn send(&mut self, with: &Patience<'_>, front: &[u8], payload: &[IoSlice<'_>]) -> Result<(), Error> {
         let interest = if self.pending.is_empty() { Interest::Write } else { Interest::Both };
-        let mut left = payload.iter().map(|slice| slice.len()).sum();
-        let (mut front, mut payload) = (front, payload);
-        while front.len() + left > 0 || !self.writer.is_sent() {
-            while front.len() + left > 0 && self.writer.has_room() {
-                let len = RecordWriter::next_len(front.len(), left);
+        let mut front = front;
+        let mut payload = Unsent::new(payload);
+        let mut in_place: Vec<&[u8]> = Vec::new();
+        while front.len() + payload.left > 0 || !self.writer.is_sent() {
+            while front.len() + payload.left > 0 {
+                let len = RecordWriter::next_len(front.len(), payload.left);
+                if !self.writer.has_room(len) {
+                    break;
+                }
+                let here = payload.contiguous(len);
+                if front.is_empty() && self.writer.seals_in_place(here.len()) {
+                    self.writer.seal_in_place(here);
+                    payload.advance(here.len());
+                    in_place.push(here);
+                    continue;
+                }
                 self.writer.seal(len, |record| {
                     let (here, after) = front.split_at(front.len().min(len));
                     let (head, bytes) = record.split_at_mut(here.len());
                     head.copy_from_slice(here);
                     front = after;
-                    left -= bytes.len();
-                    gather(&mut payload, bytes);
+                    payload.copy_to(bytes);
                 });
             }
-            match self.writer.send(with.stream) {
-                Ok(()) => {}
+            match self.writer.send(with.stream, &in_place) {
+                Ok(()) => in_place.clear(),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     with.wait(interest)?;
                     if interest == Interest::Both {
@@ -423,14 +433,47 @@ fn read_some(reader: &mut RecordReader, with: &Patience<'_>, space: &mut [u8]) -
     }
 }
 
-/// Copies bytes from the front of slices, and takes them away there.
-fn gather(slices: &mut &mut [IoSlice<'_>], mut room: &mut [u8]) {
-    IoSlice::advance_slices(slices, 0);
-    while !room.is_empty() {
-        let (here, rest) = room.split_at_mut(slices[0].len().min(room.len()));
-        here.copy_from_slice(&slices[0][..here.len()]);
-        IoSlice::advance_slices(slices, here.len());
-        room = rest;
+/// What is not in records yet of a payload.
+struct Unsent<'a> {
+    slices: &'a [IoSlice<'a>],
+    /// How many bytes of the first slice are done.
+    done: usize,
+    /// How many bytes of all slices are not.
+    left: usize,
+}
+
+impl<'a> Unsent<'a> {
+    fn new(slices: &'a [IoSlice<'a>]) -> Unsent<'a> {
+        let mut unsent = Unsent { slices, done: 0, left: slices.iter().map(|slice| slice.len()).sum() };
+        unsent.advance(0);
+        unsent
+    }
+
+    /// The next bytes, at most so many, that lie together.
+    fn contiguous(&self, most: usize) -> &'a [u8] {
+        let rest: &'a [u8] = self.slices.first().map_or(&[], |slice| &slice[self.done..]);
+        &rest[..rest.len().min(most)]
+    }
+
+    /// So many of these are done.
+    fn advance(&mut self, count: usize) {
+        self.done += count;
+        self.left -= count;
+        while let Some((first, rest)) = self.slices.split_first()
+            && first.len() == self.done
+        {
+            (self.slices, self.done) = (rest, 0);
+        }
+    }
+
+    fn copy_to(&mut self, mut room: &mut [u8]) {
+        while !room.is_empty() {
+            let here = self.contiguous(room.len());
+            let (to, rest) = room.split_at_mut(here.len());
+            to.copy_from_slice(here);
+            self.advance(here.len());
+            room = rest;
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 
 use pario_wire::greeting::{Greeting, Hello, PREFIX, Prefix, Refusal, Welcome};
-use pario_wire::{Secret, SessionKeys, Transcript};
+use pario_wire::{Protection, Secret, SessionKeys, Transcript};
 
 use crate::error::Error;
 use crate::patience::Patience;
@@ -24,6 +24,9 @@ pub(crate) fn greet(
     let agreed = Transcript { hello: *hello, client, server, protection };
     if proof != secret.prove_server(&agreed) {
         return Err(impostor());
+    }
+    if protection == Protection::None && !with.stream.is_local() {
+        return Err(with.out_of_turn("it does not protect a connection that leaves the host"));
     }
     with.write_all(&Greeting::Answer { proof: secret.prove_client(&agreed) }.encode())?;
     let Greeting::Welcome { welcome, proof } = next(with)? else {

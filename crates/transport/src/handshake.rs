@@ -152,10 +152,15 @@ impl Handshake {
         }
     }
 
-    /// What does not leave the host need not be encrypted: who could read it could read the server's memory as well.
+    /// The kernel protects a Unix socket: nobody but the two processes can read or change its bytes, and a user who could
+    /// attach to one of them has its memory as well.
     fn protection(&self) -> Protection {
-        let local = self.user.is_some();
-        if self.door.encryption && !local { Protection::Encrypted } else { Protection::Authenticated }
+        let is_local = self.user.is_some();
+        match (is_local, self.door.encryption) {
+            (true, _) => Protection::None,
+            (false, true) => Protection::Encrypted,
+            (false, false) => Protection::Authenticated,
+        }
     }
 
     /// What is wrong with what somebody wants.

@@ -1,12 +1,15 @@
-//! A stream of bytes in records: what one side writes the other reads, and nothing that anybody else has put there.
+//! A stream of bytes in records: a side reads exactly what the other side wrote.
 //!
-//! A reader hands out nothing of a record before all of it is verified. It takes a large record to where its bytes are
-//! wanted, if they have room there, and small ones to memory of its own. It reads to the end of the record at hand, and
-//! the head of the next one with it; only when it does not know what comes it reads a little more. So small messages and
-//! large records cost one call each. A writer copies what it sends, since it must not change once it has a tag, and sends
-//! several records at once.
+//! A reader returns no byte of a record before it has verified the whole record. It reads a large record directly to its
+//! destination if there is room, and small records to a buffer of its own. It reads to the end of the current record together
+//! with the head of the next one. Only when it does not know what follows, it reads a little more. So a small message or a
+//! large record costs one call.
+//!
+//! A writer sends several records with one call. It copies small pieces. A large piece of memory that does not change while
+//! it is sent is not copied: the writer makes the tag and sends the bytes from where they are. Memory of the pool may change at
+//! any time, so a server copies it first.
 
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::ops::Range;
 
 use pario_wire::{MAX_RECORD, Opener, RECORD_HEAD, Sealer, TAG};
@@ -19,8 +22,11 @@ const GUESS: usize = 1024;
 /// Records of fewer bytes are always taken to memory of the reader's own.
 const DIRECT: usize = 16 << 10;
 
-/// Room for records that are sent together: enough for few calls, and few enough for the processor's cache.
-const BATCH: usize = 4 * (RECORD_HEAD + MAX_RECORD + TAG);
+/// Most bytes of records that are sent together: enough for few calls, and few enough for the processor's cache.
+const BATCH: usize = 4 * (RECORD_HEAD + MAX_RECORD + TAG) + TOGETHER;
+
+/// A payload of at least so many bytes is sent from where it is. Copying fewer costs less than another piece of a message.
+const IN_PLACE: usize = 16 << 10;
 
 /// A payload of at most so many bytes goes into one record with what stands before it.
 const TOGETHER: usize = 8 << 10;
@@ -204,19 +210,28 @@ fn again(mut act: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     }
 }
 
-/// What goes into a stream.
+/// Puts records into a stream.
+///
+/// Records wait until they are sent, several at a time. Their heads and tags are in a buffer. The bytes of small records are
+/// there as well; those of large ones may stay where they are.
 #[derive(Debug)]
 pub struct RecordWriter {
     sealer: Sealer,
     buffer: Vec<u8>,
-    /// Which bytes of the buffer are still to be sent.
-    left: Range<usize>,
+    /// How many bytes of the buffer belong to records that are not sent.
+    filled: usize,
+    /// The records whose bytes are not in the buffer: where they belong there, and how many they are.
+    in_place: Vec<(usize, usize)>,
+    /// Bytes of all these records.
+    total: usize,
+    /// How many of them are sent.
+    sent: usize,
 }
 
 impl RecordWriter {
     /// Before the first record.
     pub fn new(sealer: Sealer) -> RecordWriter {
-        RecordWriter { sealer, buffer: Vec::new(), left: 0..0 }
+        RecordWriter { sealer, buffer: Vec::new(), filled: 0, in_place: Vec::new(), total: 0, sent: 0 }
     }
 
     /// What it seals with.
@@ -231,9 +246,9 @@ impl RecordWriter {
         len.min(MAX_RECORD)
     }
 
-    /// Whether there is room for another record beside those that are not sent.
-    pub fn has_room(&self) -> bool {
-        self.left.end + RECORD_HEAD + MAX_RECORD + TAG <= BATCH
+    /// Whether there is room for another record of so many bytes beside those that are not sent.
+    pub fn has_room(&self, len: usize) -> bool {
+        self.total + RECORD_HEAD + len + TAG <= BATCH
     }
 
     /// Makes a record of so many bytes, at most [`MAX_RECORD`], that `fill` puts in their place.
@@ -241,29 +256,68 @@ impl RecordWriter {
     /// # Panics
     /// If there is no room for it.
     pub fn seal(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) {
-        assert!(self.has_room(), "records are still to be sent");
-        let start = self.left.end;
-        let end = start + RECORD_HEAD + len + TAG;
-        if self.buffer.len() < end {
-            self.buffer.resize(end, 0);
-        }
-        let record = &mut self.buffer[start..end];
-        fill(&mut record[RECORD_HEAD..RECORD_HEAD + len]);
-        self.sealer.seal(record);
-        self.left.end = end;
+        let record = self.reserve(len, RECORD_HEAD + len + TAG);
+        fill(&mut self.buffer[record.clone()][RECORD_HEAD..RECORD_HEAD + len]);
+        self.sealer.seal(&mut self.buffer[record]);
     }
 
-    /// Sends what the stream takes; an error, such as `WouldBlock`, if that is not all.
-    pub fn send(&mut self, stream: &Stream) -> io::Result<()> {
-        while !self.is_sent() {
-            self.left.start += again(|| stream.write(&self.buffer[self.left.clone()]))?;
+    /// Whether so many bytes are better sent from where they are.
+    pub fn seals_in_place(&self, len: usize) -> bool {
+        len >= IN_PLACE && self.sealer.seals_in_place()
+    }
+
+    /// Makes a record of bytes that must not change before it is [sent](RecordWriter::send).
+    ///
+    /// # Panics
+    /// If there is no room for it, or these bytes have to be [copied](RecordWriter::seals_in_place).
+    pub fn seal_in_place(&mut self, bytes: &[u8]) {
+        let record = self.reserve(bytes.len(), RECORD_HEAD + TAG);
+        let (head, tag) = self.sealer.seal_in_place(bytes);
+        let at = record.start + RECORD_HEAD;
+        self.buffer[record.start..at].copy_from_slice(&head);
+        self.buffer[at..record.end].copy_from_slice(&tag);
+        self.in_place.push((at, bytes.len()));
+    }
+
+    /// Room in the buffer for a part of another record.
+    fn reserve(&mut self, len: usize, size: usize) -> Range<usize> {
+        assert!(self.has_room(len), "records are still to be sent");
+        let start = self.filled;
+        self.filled += size;
+        self.total += RECORD_HEAD + len + TAG;
+        if self.buffer.len() < self.filled {
+            self.buffer.resize(self.filled, 0);
         }
-        self.left = 0..0;
+        start..self.filled
+    }
+
+    /// Sends what the stream takes; an error, such as `WouldBlock`, if that is not all. `in_place` are the bytes of the records
+    /// that were [sealed in place](RecordWriter::seal_in_place), in the same order.
+    ///
+    /// # Panics
+    /// If these are more or fewer.
+    pub fn send(&mut self, stream: &Stream, in_place: &[&[u8]]) -> io::Result<()> {
+        assert!(in_place.iter().map(|bytes| bytes.len()).eq(self.in_place.iter().map(|(_, len)| *len)));
+        while !self.is_sent() {
+            let mut slices = Vec::with_capacity(2 * in_place.len() + 1);
+            let mut from = 0;
+            for (bytes, (at, _)) in in_place.iter().zip(&self.in_place) {
+                slices.push(IoSlice::new(&self.buffer[from..*at]));
+                slices.push(IoSlice::new(bytes));
+                from = *at;
+            }
+            slices.push(IoSlice::new(&self.buffer[from..self.filled]));
+            let mut left = &mut slices[..];
+            IoSlice::advance_slices(&mut left, self.sent);
+            self.sent += again(|| stream.write_vectored(left))?;
+        }
+        self.in_place.clear();
+        (self.filled, self.total, self.sent) = (0, 0, 0);
         Ok(())
     }
 
     /// Whether nothing is left to send.
     pub fn is_sent(&self) -> bool {
-        self.left.is_empty()
+        self.sent == self.total
     }
 }

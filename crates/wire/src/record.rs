@@ -12,8 +12,8 @@
 //! as the nonce; how many bytes there are is part of what AEGIS makes a tag of. So a record is good at one place of one direction of one connection, and one that was changed, left out,
 //! repeated, moved or made up is noticed before a byte of it is used. AEGIS because it is the fastest that there is: with
 //! the processor's AES instructions it outruns a CRC-32C, and it costs the same whether it encrypts or not
-//! (`docs/PROTOCOL.md` has the figures). Thus the tag is also the end-to-end checksum of payloads, on Unix sockets as
-//! well, where nobody has to be kept out.
+//! (`docs/PROTOCOL.md` has the figures). Thus the tag is also the end-to-end checksum of payloads. The kernel protects Unix
+//! sockets, so records there have the same form, but their tags are zeros.
 
 use aegis::aegis128x2::Aegis128X2;
 
@@ -31,17 +31,19 @@ pub const TAG: usize = 16;
 /// go over its bytes several times, so it fits the second level of a processor's cache.
 pub const MAX_RECORD: usize = 128 << 10;
 
-/// What records protect from.
+/// What records protect the stream from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
-    /// Changing: anybody on the way can read them.
+    /// Changes. Anybody on the path can read the stream.
     Authenticated,
-    /// Changing and reading.
+    /// Changes and reading.
     Encrypted,
+    /// Nothing: the tags are zeros. For Unix sockets, which the kernel protects.
+    None,
 }
 
 numbered! {
-    Protection { 1 => Authenticated, 2 => Encrypted }
+    Protection { 1 => Authenticated, 2 => Encrypted, 3 => None }
 }
 
 /// The keys of a connection, one for each direction.
@@ -102,11 +104,30 @@ impl Sealer {
         let (head, rest) = record.split_at_mut(RECORD_HEAD);
         let (bytes, tag) = rest.split_at_mut(len);
         head.copy_from_slice(&(len as u32).to_le_bytes());
-        let cipher = self.0.cipher();
         tag.copy_from_slice(&match self.0.protection {
-            Protection::Authenticated => cipher.encrypt_in_place(&mut [], bytes),
-            Protection::Encrypted => cipher.encrypt_in_place(bytes, &[]),
+            Protection::Authenticated => self.0.cipher().encrypt_in_place(&mut [], bytes),
+            Protection::Encrypted => self.0.cipher().encrypt_in_place(bytes, &[]),
+            Protection::None => [0; TAG],
         });
+    }
+
+    /// Whether a record may be sent from where its bytes are: they are not encrypted.
+    pub fn seals_in_place(&self) -> bool {
+        self.0.protection != Protection::Encrypted
+    }
+
+    /// The head and the tag of the next record, for bytes that are sent from where they are.
+    ///
+    /// # Panics
+    /// If these are no bytes, or more than [`MAX_RECORD`], or are to be [encrypted](Sealer::seals_in_place).
+    pub fn seal_in_place(&mut self, bytes: &[u8]) -> ([u8; RECORD_HEAD], [u8; TAG]) {
+        assert!((1..=MAX_RECORD).contains(&bytes.len()), "a record of {} bytes", bytes.len());
+        let tag = match self.0.protection {
+            Protection::Authenticated => self.0.cipher().encrypt_in_place(&mut [], bytes),
+            Protection::None => [0; TAG],
+            Protection::Encrypted => panic!("encrypted bytes are not sent from where they are"),
+        };
+        ((bytes.len() as u32).to_le_bytes(), tag)
     }
 
     /// All of these bytes in as many records as they need.
@@ -137,10 +158,10 @@ impl Opener {
     /// Turns what lies between the head and the tag of the next record, all of which is here, into bytes of the stream.
     /// After an error they mean nothing, and nothing that comes after them does.
     pub fn open(&mut self, bytes: &mut [u8], tag: &[u8; TAG]) -> Result<(), Error> {
-        let cipher = self.0.cipher();
         let verified = match self.0.protection {
-            Protection::Authenticated => cipher.decrypt_in_place(&mut [], tag, bytes),
-            Protection::Encrypted => cipher.decrypt_in_place(bytes, tag, &[]),
+            Protection::Authenticated => self.0.cipher().decrypt_in_place(&mut [], tag, bytes),
+            Protection::Encrypted => self.0.cipher().decrypt_in_place(bytes, tag, &[]),
+            Protection::None => return if *tag == [0; TAG] { Ok(()) } else { Err(Error::Tampered) },
         };
         verified.map_err(|_| Error::Tampered)
     }

@@ -65,6 +65,41 @@ fn what_is_sealed_comes_out_and_only_encryption_hides_it() {
 }
 
 #[test]
+fn records_without_protection_have_the_same_form_and_a_tag_of_zeros() {
+    for len in [1, 4096, MAX_RECORD, MAX_RECORD + 1] {
+        let [(mut sealer, opener), _] = connection(1, Protection::None);
+        let bytes: Vec<u8> = (0..len).map(|i| (i * 7) as u8).collect();
+        let mut records = sealer.records(&bytes);
+        assert_eq!(records.len(), len + len.div_ceil(MAX_RECORD) * (RECORD_HEAD + TAG));
+        assert!(records.ends_with(&[0; TAG]));
+        assert!(received(opener, &records) == (bytes.clone(), None), "{len}");
+        // A record of a protected connection does not pass here, and one from here passes nowhere else.
+        for protection in BOTH {
+            let [(_, opener), _] = connection(1, protection);
+            assert_eq!(received(opener, &records), (Vec::new(), Some(Error::Tampered)));
+        }
+        *records.last_mut().expect("a tag") = 1;
+        let [(_, opener), _] = connection(1, Protection::None);
+        assert_eq!(received(opener, &records).1, Some(Error::Tampered));
+    }
+}
+
+#[test]
+fn bytes_that_stay_in_place_get_the_same_record() {
+    for protection in [Protection::Authenticated, Protection::None] {
+        let [(mut sealer, _), _] = connection(1, protection);
+        let [(mut other, _), _] = connection(1, protection);
+        for len in [1, 33, 4096, MAX_RECORD] {
+            let bytes: Vec<u8> = (0..len).map(|i| (i * 3) as u8).collect();
+            assert!(sealer.seals_in_place());
+            let (head, tag) = sealer.seal_in_place(&bytes);
+            assert!([&head[..], &bytes, &tag].concat() == other.records(&bytes), "{protection:?} {len}");
+        }
+    }
+    assert!(!connection(1, Protection::Encrypted)[0].0.seals_in_place());
+}
+
+#[test]
 fn a_changed_bit_is_found_before_a_byte_is_used() {
     for protection in BOTH {
         let [(mut sealer, _), _] = connection(1, protection);

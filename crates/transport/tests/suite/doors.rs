@@ -120,6 +120,18 @@ fn without_the_secret_neither_side_goes_on() {
     }
 }
 
+/// The server takes a TCP connection for one of its own host, which would need no protection.
+#[test]
+fn a_client_refuses_a_tcp_connection_without_protection() {
+    for medium in [Medium::Tcp, Medium::Encrypted] {
+        let user = Some(pario_transport::own_user());
+        let (met, ended) =
+            meet(medium, hello(), &secret(), |server| server.shake_hands_with(medium.door(), user));
+        assert!(matches!(refused(met), Error::OutOfTurn { .. }));
+        assert!(matches!(ended, Err(None)));
+    }
+}
+
 #[test]
 fn another_version_is_told_so() {
     for medium in Medium::ALL {

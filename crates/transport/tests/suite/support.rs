@@ -146,7 +146,15 @@ impl Server {
 
     /// The handshake up to the welcome: who is there, or what became of it.
     pub fn shake_hands(&self, door: Arc<Door>) -> Result<Box<Accepted>, Option<Error>> {
-        let user = self.stream.peer_user().expect("known");
+        self.shake_hands_with(door, self.stream.peer_user().expect("known"))
+    }
+
+    /// The same, with what the server believes about the peer's user.
+    pub fn shake_hands_with(
+        &self,
+        door: Arc<Door>,
+        user: Option<u32>,
+    ) -> Result<Box<Accepted>, Option<Error>> {
         let nonce = fresh_nonce().expect("random numbers");
         let mut handshake = Handshake::new(door, "a client".into(), user, nonce);
         let mut bytes = [0; 100];

@@ -371,7 +371,7 @@ impl Dice {
             resume_ledger: self.maybe(Dice::small),
         };
         let (nonce, other) = (self.nonce(), self.nonce());
-        let protection = self.pick(&[Protection::Authenticated, Protection::Encrypted]);
+        let protection = self.pick(&[Protection::Authenticated, Protection::Encrypted, Protection::None]);
         let agreed = Transcript { hello, client: nonce, server: other, protection };
         let proof = Secret::new(self.nonce().0).prove_server(&agreed);
         match self.below(5) {
