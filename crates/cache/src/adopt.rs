@@ -1,5 +1,6 @@
 //! Taking over the pool of a server that was killed, while its clients may go on using it.
 
+use crate::cut::Recorded;
 use crate::geometry::{AT_ASLEEP, AT_DIRTY};
 use crate::ledger::Ledger;
 use crate::memory::Memory;
@@ -49,6 +50,7 @@ pub(crate) fn read_table(memory: Arc<Memory>, pins: Arc<[AtomicU32]>, kept: usiz
     let left = read_ledgers(&mut table);
     let cut = (kept < memory.segment.len()).then_some(Lost { kept: kept as u64, dirty: 0 });
     let mut adopted = Adopted { lost: cut, ..Adopted::default() };
+    read_cuts(&mut table);
     let mut lent_slots = Vec::new();
     let mut last = memory.now();
     for slot in (0..memory.geometry.slots).rev() {
@@ -79,8 +81,12 @@ pub(crate) fn read_table(memory: Arc<Memory>, pins: Arc<[AtomicU32]>, kept: usiz
                 if seen & FLUSHING != 0 {
                     memory.state(slot).set(DIRTY);
                 }
+                // What is being cut stays closed until that is decided.
+                let cut = table.is_cut(file, block);
+                table.entry_mut(slot).cut = cut;
+                let closed = if cut { 0 } else { CLOSED };
                 // A client that writes just now may count it, too: the next flush corrects that.
-                if memory.state(slot).clear(FLUSHING | CLOSED | RETIRED) & DIRTY != 0 {
+                if memory.state(slot).clear(FLUSHING | closed | RETIRED) & DIRTY != 0 {
                     memory.header(AT_DIRTY).add(1);
                 }
             }
@@ -116,6 +122,17 @@ pub(crate) fn read_table(memory: Arc<Memory>, pins: Arc<[AtomicU32]>, kept: usiz
 fn is_sound(memory: &Memory, block: u64) -> bool {
     let end = block.checked_add(1).and_then(|blocks| blocks.checked_mul(u64::from(memory.geometry.block)));
     end.is_some_and(|end| i64::try_from(end).is_ok())
+}
+
+/// The cuts that were under way in the store.
+fn read_cuts(table: &mut Table) {
+    for found in Recorded::read_all(&table.memory) {
+        let first = found.first(&table.memory);
+        if table.cuts.insert(found.file, first).is_none() {
+            table.recorded |= 1 << found.index;
+            table.interrupted.push(found);
+        }
+    }
 }
 
 /// The processes that had ledgers. They count as there until the table is complete.

@@ -4,8 +4,8 @@ use crate::SlotRef;
 use crate::directory::hash;
 use crate::error::{Error, Refused, Result};
 use crate::geometry::{
-    AT_ASLEEP, AT_BLOCK, AT_CLOCK, AT_DIRTY, AT_EVENT, AT_HIGH, AT_LEDGERS, AT_MAGIC, AT_MARK, AT_SLOTS,
-    AT_SUM, AT_VERSION, Geometry, HEAD, HEADER, LEDGER_WORDS, MAGIC, VERSION,
+    AT_ASLEEP, AT_BLOCK, AT_CLOCK, AT_CUTS, AT_DIRTY, AT_EVENT, AT_HIGH, AT_LEDGERS, AT_MAGIC, AT_MARK,
+    AT_SLOTS, AT_SUM, AT_VERSION, CUT, CUTS, Geometry, HEAD, HEADER, LEDGER_WORDS, MAGIC, VERSION,
 };
 use crate::state::{DIRTY, RETIRED, ROOM, Word};
 use pario_shm::{FAULT_AROUND, Segment};
@@ -123,18 +123,19 @@ impl Memory {
     pub fn label(&self, slot: u32, file: u64, block: u64) {
         self.file(slot).note(file);
         self.block(slot).note(block);
-        self.slot_word(slot, 56).note(Memory::seal(slot, file, block));
+        self.slot_word(slot, 56).note(Memory::seal(&[u64::from(slot), file, block]));
     }
 
     /// Which block the slot is for, unless somebody has scribbled on the label.
     pub fn read_label(&self, slot: u32) -> Option<(u64, u64)> {
         let (file, block) = (self.file(slot).peek(), self.block(slot).peek());
-        (self.slot_word(slot, 56).peek() == Memory::seal(slot, file, block)).then_some((file, block))
+        (self.slot_word(slot, 56).peek() == Memory::seal(&[u64::from(slot), file, block]))
+            .then_some((file, block))
     }
 
     /// A number that stray bytes hardly hit.
-    fn seal(slot: u32, file: u64, block: u64) -> u64 {
-        [u64::from(slot), file, block].into_iter().fold(1, mix)
+    pub fn seal(words: &[u64]) -> u64 {
+        words.iter().copied().fold(1, mix)
     }
 
     /// The same for the words of the header that never change.
@@ -145,6 +146,12 @@ impl Memory {
 
     fn slot_word(&self, slot: u32, at: usize) -> Word<'_> {
         Word(self.segment.word(self.geometry.slot_at(slot) + at))
+    }
+
+    /// A word of the record of a truncation.
+    pub fn cut_word(&self, index: u32, word: u32) -> Word<'_> {
+        assert!(index < CUTS && (word as usize) < CUT / 8, "word {word} of record {index}");
+        self.header(AT_CUTS + index as usize * CUT + word as usize * 8)
     }
 
     #[inline]

@@ -293,6 +293,13 @@ impl Pool {
         Cut::start(&self.inner, file, end)
     }
 
+    /// The cuts that a killed predecessor had recorded. For each the store knows whether it was cut: then
+    /// [finish](Cut::finish) it, else [roll it back](Cut::roll_back). Until then nobody accesses the blocks concerned.
+    pub fn interrupted_cuts(&self) -> Vec<Cut> {
+        let found = std::mem::take(&mut self.inner.table().interrupted);
+        found.into_iter().map(|found| Cut::resume(&self.inner, found)).collect()
+    }
+
     /// Starts making clients forget where these blocks are.
     pub fn renew(&self, file: FileId, blocks: Range<u64>) -> Renewal {
         Renewal::start(&self.inner, file, blocks)

@@ -7,7 +7,7 @@ use crate::mapped::Mapped;
 use crate::pin::Pin;
 use crate::pool::{Get, Pool};
 use crate::{LedgerId, SlotRef};
-use pario_types::{FileId, PartitionId, ServerId};
+use pario_types::{FileId, PartitionId, ServerId, TruncationId};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -230,6 +230,8 @@ fn what_is_cut_off_stays_off() {
         point();
         stage.server_did.store(ready, Ordering::Relaxed);
         if ready {
+            assert!(cut.record(TruncationId(1)));
+            cut.finish();
             assert_eq!(stage.pool.end(FILE), 1500);
         }
     };

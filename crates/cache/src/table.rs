@@ -1,5 +1,6 @@
 //! The server's own table of what is where: never read from the shared memory while the server lives.
 
+use crate::cut::Recorded;
 use crate::ledger::Ledger;
 use crate::memory::Memory;
 use crate::state::{
@@ -69,6 +70,10 @@ pub(crate) struct Table {
     pub ledgers: Vec<Ledger>,
     /// Files that are being cut, and the first block concerned.
     pub cuts: HashMap<FileId, u64>,
+    /// The records of cuts that are in use, a bit each.
+    pub recorded: u64,
+    /// Cuts of a predecessor that nobody has decided yet.
+    pub interrupted: Vec<Recorded>,
     /// The pool is being given up: no state is without [`RETIRED`].
     pub retired: bool,
     pub clock: u64,
@@ -106,6 +111,8 @@ impl Table {
             soiled: 0,
             ledgers: vec![Ledger::Free; geometry.ledgers as usize],
             cuts: HashMap::new(),
+            recorded: 0,
+            interrupted: Vec::new(),
             retired: false,
             clock: 0,
             plenty: true,

@@ -5,7 +5,7 @@
 mod scene;
 
 use pario_cache::{Get, LedgerId, Mapped, Pool, Refused, SlotRef};
-use pario_types::FileId;
+use pario_types::{FileId, TruncationId};
 use scene::{BLOCK, Dir, Store, WHO, create, load};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -214,4 +214,83 @@ fn first_number(pool: &Pool, store: &Store) -> u64 {
     let mut bytes = [0; 8];
     load(pool, store, FILE, 0).unwrap().read(0, &mut bytes);
     u64::from_ne_bytes(bytes)
+}
+
+/// A pool of four blocks of which the last two are dirty, one of them in part beyond a cut that is recorded; the pool's file
+/// as a killed server leaves it at that moment, and the pool itself.
+fn in_the_middle_of_a_cut(dir: &Dir) -> Pool {
+    let pool = create(dir, 8, 1);
+    for block in 0..4 {
+        let Get::Fill(mut fill) = pool.get(FILE, block) else { panic!("it is empty") };
+        fill.bytes(0..BLOCK, |bytes| bytes.fill(b'o'));
+        let pin = fill.done(BLOCK);
+        if block >= 2 {
+            pin.write(0, &[b'n'; BLOCK as usize]).unwrap();
+        }
+    }
+    let mut cut = pool.cut(FILE, 2 * u64::from(BLOCK) + 100).unwrap();
+    assert!(cut.ready() && cut.record(TruncationId(9)));
+    std::fs::copy(dir.pool(), dir.pool().with_extension("left")).unwrap();
+    drop(cut);
+    drop(pool);
+    std::fs::rename(dir.pool().with_extension("left"), dir.pool()).unwrap();
+    Pool::adopt(&dir.pool(), WHO).unwrap().0
+}
+
+/// The bytes of the file's blocks that are in the pool.
+fn cached(pool: &Pool) -> Vec<Option<Vec<u8>>> {
+    let read = |block| match pool.get(FILE, block) {
+        Get::Hit(pin) => {
+            let mut bytes = vec![0; BLOCK as usize];
+            pin.read(0, &mut bytes);
+            Some(bytes)
+        }
+        _ => None,
+    };
+    (0..4).map(read).collect()
+}
+
+#[test]
+fn a_successor_decides_an_interrupted_cut_before_anybody_uses_its_blocks() {
+    let whole = |byte| Some(vec![byte; BLOCK as usize]);
+    for is_applied in [false, true] {
+        let dir = Dir::new();
+        let pool = in_the_middle_of_a_cut(&dir);
+        assert!(matches!(pool.get(FILE, 2), Get::Busy) && matches!(pool.get(FILE, 9), Get::Busy));
+        assert!(pool.next_dirty(8).is_empty(), "nothing of it is stored");
+        let mut cuts = pool.interrupted_cuts();
+        assert!(pool.interrupted_cuts().is_empty(), "each is decided once");
+        let [cut] = &mut cuts[..] else { panic!("{cuts:?}") };
+        assert_eq!((cut.file(), cut.truncation()), (FILE, Some(TruncationId(9))));
+        if is_applied {
+            cut.finish()
+        } else {
+            cut.roll_back()
+        };
+        drop(cuts);
+        let mut last = whole(b'n').unwrap();
+        if is_applied {
+            last[100..].fill(0);
+        }
+        let after = if is_applied { None } else { whole(b'n') };
+        assert_eq!(cached(&pool), [whole(b'o'), whole(b'o'), Some(last), after]);
+        assert_eq!(pool.dirty(), if is_applied { 1 } else { 2 });
+        drop(pool);
+        assert!(Pool::adopt(&dir.pool(), WHO).unwrap().0.interrupted_cuts().is_empty());
+    }
+}
+
+#[test]
+fn a_cut_that_is_rolled_back_keeps_what_is_dirty_and_forgets_what_is_clean() {
+    let dir = Dir::new();
+    let pool = in_the_middle_of_a_cut(&dir);
+    pool.interrupted_cuts();
+    for _ in 0..200 {
+        let mut cut = pool.cut(FILE, 0).unwrap();
+        assert!(cut.ready() && cut.record(TruncationId(10)), "records are used again");
+        cut.roll_back();
+    }
+    let dirty = Some(vec![b'n'; BLOCK as usize]);
+    assert_eq!(cached(&pool), [None, None, dirty.clone(), dirty]);
+    assert_eq!(pool.dirty(), 2);
 }

@@ -3,7 +3,7 @@
 mod scene;
 
 use pario_cache::{Adopted, Get, Guard, Mapped, Pool, Refused, SlotRef, Step};
-use pario_types::FileId;
+use pario_types::{FileId, TruncationId};
 use proptest::prelude::*;
 use scene::{BLOCK, Dir, Store, WHO, create, load, map};
 use std::collections::HashMap;
@@ -148,8 +148,10 @@ impl<'a> Run<'a> {
         if !in_use {
             assert!(cut.ready());
             assert!(matches!(self.pool().get(file, first), Get::Busy));
-            assert!(self.pool().end(file) <= end);
+            assert!(cut.record(TruncationId(1)));
             self.store.set_end(file, end);
+            cut.finish();
+            assert!(self.pool().end(file) <= end);
             self.files.entry(file).or_default().resize(end as usize, 0);
         }
     }

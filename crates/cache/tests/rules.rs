@@ -23,6 +23,12 @@ fn fill(pool: &Pool, block: u64) -> Fill {
     }
 }
 
+fn drop_all(pool: &Pool, file: FileId) {
+    let mut cut = pool.cut(file, 0).unwrap();
+    cut.wait(LONG).unwrap();
+    cut.finish();
+}
+
 fn blocks(pool: &Pool, most: usize) -> Vec<(u64, u64)> {
     let flushes = pool.next_dirty(most);
     let blocks = flushes.iter().map(|flush| (flush.file().0, flush.block())).collect();
@@ -158,7 +164,7 @@ fn unused_slots_are_zeros_whether_their_memory_was_prepared_or_not_and_adopted_o
     assert_eq!(read(&fill(&pool, 2).done(0)), zeros, "another fill had written to it");
     drop((first, second, pages, pool));
     let (pool, _) = Pool::adopt(&dir.pool(), WHO).unwrap();
-    pool.cut(FILE, 0).unwrap().wait(LONG).unwrap();
+    drop_all(&pool, FILE);
     for block in 5..8 {
         assert_eq!(read(&fill(&pool, block).done(0)), zeros, "slots of a predecessor");
     }
@@ -181,14 +187,14 @@ fn free_slots_become_zeros_again_and_none_is_lost() {
     let mut pages = pool.pages();
     for file in 20..23 {
         soil(file);
-        pool.cut(FileId(file), 0).unwrap().wait(LONG).unwrap();
+        drop_all(&pool, FileId(file));
         (0..150).for_each(|_| pages.go_on(Duration::ZERO));
         for block in 0..100 {
             let mut bytes = vec![7; BLOCK as usize];
             fill(&pool, block).done(0).read(0, &mut bytes);
             assert!(bytes.iter().all(|&byte| byte == 0), "block {block}");
         }
-        pool.cut(FILE, 0).unwrap().wait(LONG).unwrap();
+        drop_all(&pool, FILE);
     }
 }
 
@@ -217,7 +223,7 @@ fn a_cut_waits_for_pins_and_gives_up() {
     assert_eq!(pool.end(FILE), 10, "nothing was changed");
     std::thread::scope(|scope| {
         scope.spawn(|| drop(pin));
-        pool.cut(FILE, 0).unwrap().wait(LONG).unwrap();
+        drop_all(&pool, FILE);
     });
     assert_eq!((pool.end(FILE), pool.dirty()), (0, 0));
 }

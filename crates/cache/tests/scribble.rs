@@ -4,7 +4,7 @@ mod scene;
 
 use pario_cache::{Get, Pool, Step};
 use pario_shm::Segment;
-use pario_types::FileId;
+use pario_types::{FileId, TruncationId};
 use proptest::prelude::*;
 use scene::{BLOCK, Dir, Store, WHO, create, load, map};
 use std::sync::atomic::Ordering;
@@ -107,7 +107,11 @@ proptest! {
                     }
                 }
                 Op::Cut { file, end } => {
-                    let ready = pool.cut(FileId(file), end).unwrap().ready();
+                    let mut cut = pool.cut(FileId(file), end).unwrap();
+                    let ready = cut.ready() && cut.record(TruncationId(1));
+                    if ready {
+                        cut.finish();
+                    }
                     prop_assert!(!ready || pool.end(FileId(file)) <= end);
                 }
                 Op::Ledger => {

@@ -135,6 +135,7 @@ impl Writer<'_> {
         if self.store.end(file) > first * u64::from(BLOCK) {
             self.store.set_end(file, first * u64::from(BLOCK));
         }
+        cut.finish();
         self.own.retain(|&block, _| block < first);
     }
 

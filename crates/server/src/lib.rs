@@ -36,6 +36,7 @@ mod tallies;
 mod tier;
 mod timers;
 mod torn;
+mod truncate;
 mod turns;
 mod views;
 

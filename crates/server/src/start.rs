@@ -257,6 +257,7 @@ fn tier(config: &Config, store: Box<dyn Store>) -> Result<Found> {
                 let same = pool.geometry() == geometry && !found.foreign && found.lost.is_none();
                 past = Past::of(&config.run_directory, pool.mark(), config.block.into());
                 let tier = Tier::new(pool, store, &config.directory);
+                tier.resolve_interrupted_cuts();
                 if same && past.is_some() {
                     return Ok(Found { tier, adopted, past, loss });
                 }

@@ -9,12 +9,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pario_cache::{Cut, Fill, Get, LedgerId, Pin, Pool, Refused, SlotRef};
+use pario_cache::{Fill, Get, LedgerId, Pin, Pool, Refused, SlotRef};
 use pario_store::Store;
-use pario_types::{FileId, TruncationId};
+use pario_types::FileId;
 use pario_wire::message::{Intent, Run, Slot};
 
-use crate::core::lock;
 use crate::error::{Error, Result};
 use crate::pieces::Pieces;
 use crate::prefetch::Prefetches;
@@ -32,7 +31,7 @@ pub(crate) struct Tier {
     pub store: Box<dyn Store>,
     pub prefetches: Prefetches,
     /// Held while a truncation starts or is fenced.
-    truncating: Mutex<()>,
+    pub(crate) truncating: Mutex<()>,
     pub room: Room,
     block: u64,
 }
@@ -362,59 +361,6 @@ impl Tier {
     pub fn end(&self, file: FileId) -> Result<u64> {
         let cached = self.pool.end(file);
         Ok(cached.max(self.store.end(file)?))
-    }
-
-    /// Makes the local part end here, as soon as nobody uses what goes; whether it is done. Does nothing if this
-    /// truncation or a later one was applied or fenced before.
-    pub fn truncate(
-        &self,
-        file: FileId,
-        end: u64,
-        truncation: TruncationId,
-        under_way: &mut Option<Cut>,
-    ) -> Result<bool> {
-        if under_way.is_none() {
-            // Nobody fences it from here on until it is under way.
-            let _order = lock(&self.truncating);
-            if truncation.0 != 0 && self.store.last_cut(file)? >= truncation.0 {
-                return Ok(true);
-            }
-            self.start_cut(file, end, under_way);
-        }
-        self.finish_cut(under_way, || Ok(self.store.set_end(file, end, truncation.0).map(drop)?))
-    }
-
-    /// From now on this truncation and every earlier one does nothing here. Whether it is done: one that is under way is
-    /// waited for.
-    pub fn fence(&self, file: FileId, truncation: TruncationId) -> Result<bool> {
-        let _order = lock(&self.truncating);
-        // As long as this lives, no truncation of the file begins, and none is under way.
-        let Some(_none_under_way) = self.pool.cut(file, u64::MAX) else { return Ok(false) };
-        self.store.fence(file, truncation.0)?;
-        Ok(true)
-    }
-
-    /// Forgets the local part, as soon as nobody uses it; whether it is done.
-    pub fn remove(&self, file: FileId, under_way: &mut Option<Cut>) -> Result<bool> {
-        if under_way.is_none() {
-            self.start_cut(file, 0, under_way);
-        }
-        self.finish_cut(under_way, || Ok(self.store.remove(file)?))
-    }
-
-    fn start_cut(&self, file: FileId, end: u64, under_way: &mut Option<Cut>) {
-        // Who prefetched what goes shall not be waited for.
-        self.prefetches.let_go(file);
-        *under_way = self.pool.cut(file, end);
-    }
-
-    fn finish_cut(&self, under_way: &mut Option<Cut>, change: impl FnOnce() -> Result<()>) -> Result<bool> {
-        if !under_way.as_mut().is_some_and(Cut::ready) {
-            return Ok(false);
-        }
-        let outcome = change();
-        *under_way = None;
-        outcome.map(|()| true)
     }
 
     /// The block that byte `at` is in, and how many of `len` bytes are.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pario_medium::{Disk, Medium};
-use pario_types::FileId;
+use pario_types::{ErrorKind, FileId};
 use rustix::process::{Resource, getrlimit};
 
 use crate::change::Inspected;
@@ -232,7 +232,7 @@ impl FileStore {
     /// Does something that takes room; if there is none, frees that of removed parts and tries again.
     fn with_room<R>(&self, act: impl Fn() -> Result<R>) -> Result<R> {
         match act() {
-            Err(error) if error.errno() == libc::ENOSPC && !self.removed().is_empty() => {
+            Err(error) if is_full(&error) && !self.removed().is_empty() => {
                 self.remove_files()?;
                 act()
             }
@@ -282,9 +282,26 @@ impl FileStore {
         Verified { damaged: (from..stop).collect(), mended: 0, next: (stop < blocks).then_some(stop) }
     }
 
+    /// Makes a part end elsewhere; returns whether the truncation was new.
+    fn move_end(&self, file: FileId, end: u64, cut: u64) -> Result<bool> {
+        let done = self.changing(file, end > 0 || cut > 0, is_held, |files, unsynced| {
+            let remembered = files.header().cut;
+            if cut > 0 && cut <= remembered {
+                return Ok(false);
+            }
+            files.set_end(unsynced, end, cut.max(remembered)).map(|()| true)
+        })?;
+        Ok(done.unwrap_or(true))
+    }
+
     fn run(&self, file: FileId, first: u64, count: usize) -> Result<Run> {
         Run::new(file, self.block, first, count)
     }
+}
+
+/// Whether an error says that there is no room.
+fn is_full(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::Quota)
 }
 
 /// Whether a sync holds anything of the part.
@@ -353,14 +370,15 @@ impl Store for FileStore {
         if end == 0 {
             self.start_over(file)?;
         }
-        let done = self.changing(file, end > 0 || cut > 0, is_held, |files, unsynced| {
-            let remembered = files.header().cut;
-            if cut > 0 && cut <= remembered {
-                return Ok(false);
+        let whole_blocks = end.next_multiple_of(self.block as u64);
+        match self.with_room(|| self.move_end(file, end, cut)) {
+            // The last block needs room for its new version. The blocks after it give theirs back first.
+            Err(error) if is_full(&error) && self.end(file).is_ok_and(|old| whole_blocks < old) => {
+                self.move_end(file, whole_blocks, 0)?;
+                self.move_end(file, end, cut)
             }
-            files.set_end(unsynced, end, cut.max(remembered)).map(|()| true)
-        })?;
-        Ok(done.unwrap_or(true))
+            done => done,
+        }
     }
 
     fn fence(&self, file: FileId, cut: u64) -> Result<bool> {

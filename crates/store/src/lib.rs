@@ -79,6 +79,9 @@ pub trait Store: Send + Sync {
     /// [`fence`](Store::fence), from the first one on also without any bytes; a call whose identity is not above it
     /// changes nothing. Identity 0 is none: such a call is always carried out and is not remembered.
     ///
+    /// After an error each byte is an old one or a truncated one; the end may be the new one rounded up to whole blocks,
+    /// because on a full medium these blocks make room for the new version of the last one.
+    ///
     /// Returns whether it was carried out.
     fn set_end(&self, file: FileId, end: u64, cut: u64) -> Result<bool>;
 

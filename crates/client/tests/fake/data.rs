@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pario_cache::{Flush, Geometry, Get, Identity, LedgerId, Pool, Step};
+use pario_cache::{Cut, Flush, Geometry, Get, Identity, LedgerId, Pool, Step};
 use pario_layout::Seen;
 use pario_types::{ErrorKind, FileId, ServerId};
 use pario_wire::message::{Failure, Intent, Range, Room, Run, Slot, What};
@@ -112,6 +112,7 @@ impl Data {
                     cut.wait(Duration::from_secs(10)).expect("cut");
                 }
                 self.parts.lock().unwrap().entry(*file).or_default().resize(*end as usize, 0);
+                cut.iter_mut().for_each(Cut::finish);
                 Reply::Done
             }
             Request::Sync { file, .. } => {

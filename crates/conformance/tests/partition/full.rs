@@ -195,6 +195,50 @@ fn room_that_others_take_is_an_error_of_the_sync_until_it_is_back() {
     assert!(back == accepted);
 }
 
+/// A cut within a block that is synced needs room for its new version. Blocks after it give theirs back for that; where there
+/// are none, the truncation fails, and all bytes stay what they were written last.
+#[test]
+fn a_truncation_on_a_full_disk_frees_room_or_changes_nothing() {
+    let more = "high_water = 100%\n".into();
+    let mut site = Site::new(Shape { cache: 8 << 20, more, ..Shape::new(2) });
+    if !site.mount(1, "24m") {
+        return;
+    }
+    site.start();
+    let client = site.client();
+    let (old, new) = (Dice::new(1).bytes(32 * BLOCK), Dice::new(2).bytes(32 * BLOCK));
+    let (large, small) = (open(&client, "/large"), open(&client, "/small"));
+    for (file, len) in [(&large, 32 * BLOCK), (&small, 2 * BLOCK)] {
+        file.write_at(&old[..len], 0).and_then(|()| file.sync()).expect("there is room");
+    }
+    // Stored are old bytes; the new ones are in the pool, unless the flusher is faster than this.
+    large.write_at(&new[8 * BLOCK..], 8 * BLOCK as u64).expect("there is room");
+    let ballast = site.data(1).join("ballast");
+    take_all(&ballast);
+    let check = |file: &File, wanted: &[u8]| {
+        let mut found = vec![0; 40 * BLOCK];
+        let len = file.read_at(&mut found, 0).expect("it can be read");
+        assert!(found[..len] == *wanted, "{len} bytes, {} wanted", wanted.len());
+    };
+    let within = BLOCK + 100;
+    let failed = small.set_len(within as u64).map_err(|error| error.kind());
+    assert_eq!(failed, Err(ErrorKind::NoSpace));
+    check(&small, &old[..2 * BLOCK]);
+    check(&large, &[&old[..8 * BLOCK], &new[8 * BLOCK..]].concat());
+    large.set_len((5 * BLOCK + 100) as u64).expect("the blocks after it give room");
+    check(&large, &old[..5 * BLOCK + 100]);
+    site.kill(ServerId(1));
+    let large = open(&site.client(), "/large");
+    check(&large, &old[..5 * BLOCK + 100]);
+    check(&open(&site.client(), "/small"), &old[..2 * BLOCK]);
+    take_all(&site.data(1).join("more"));
+    large.set_len(0).expect("it takes no room");
+    check(&large, &[]);
+    fs::remove_file(&ballast).expect("it is ours");
+    small.set_len(within as u64).expect("there is room again");
+    check(&small, &old[..within]);
+}
+
 /// Others have taken every byte of the storage that has the names and the data.
 #[test]
 fn a_disk_without_a_byte_of_room_can_be_stopped_started_read_and_cleared() {
