@@ -304,9 +304,14 @@ impl PartFiles {
         let header = self.header();
         let lost = self.power_was_lost();
         if (header.unsynced || lost) && self.refused().is_none() {
-            self.look_through(unsynced, header.end, lost)?;
+            let durable_end = self.look_through(unsynced, header.end, lost)?;
             // The end comes last when a part grows: bytes beyond it are of a write that was not finished.
             self.clear_last(unsynced, header.end)?;
+            // The system may have forgotten this header in a sync that failed. It has to be on the medium before entries go that
+            // an older header needs. A sync that was interrupted may have brought entries of durable blocks to the medium, and
+            // not the header that tells of them.
+            unsynced.header += 1;
+            self.set_header(|header| header.synced_end = header.synced_end.max(durable_end).min(header.end))?;
             self.trim(header.end, true)?;
             let len = table::place(self.blocks(header.end));
             let failed = |error| Error::io(Action::Resize, &self.names.sums, error);
@@ -320,8 +325,10 @@ impl PartFiles {
         Ok(())
     }
 
-    fn look_through(&self, unsynced: &mut Unsynced, end: u64, lost: bool) -> Result<()> {
+    /// Looks at the entries of all blocks; returns where the last durable block ends.
+    fn look_through(&self, unsynced: &mut Unsynced, end: u64, lost: bool) -> Result<u64> {
         let mut found = Unsynced::default();
+        let mut durable_blocks = 0;
         let blocks = self.blocks(end);
         for first in (0..blocks).step_by(AT_ONCE as usize) {
             let run = Run::new(self.file, self.block, first, AT_ONCE.min(blocks - first) as usize)?;
@@ -329,6 +336,9 @@ impl PartFiles {
             // The process before may have been killed after a sync that failed: the system writes these again.
             self.enter(first, entries.iter().copied())?;
             for (block, entry) in run.blocks().zip(entries) {
+                if matches!(entry, Entry::Stored(Stored { stage: Stage::Durable, .. })) {
+                    durable_blocks = block + 1;
+                }
                 let known = unsynced.blocks.get(&block).copied();
                 match (known, entry) {
                     _ if unsynced.syncing.contains_key(&block) => {}
@@ -351,7 +361,7 @@ impl PartFiles {
         }
         unsynced.blocks = found.blocks;
         unsynced.suspect |= found.suspect;
-        Ok(())
+        Ok(durable_blocks * self.block as u64)
     }
 
     /// After a loss of power: a block without an entry is zeros, whatever of a write has come through.

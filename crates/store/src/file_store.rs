@@ -294,6 +294,19 @@ impl FileStore {
         Ok(done.unwrap_or(true))
     }
 
+    /// Frees room for a truncation: that of removed parts, and of blocks after the new last one, which needs room for its new
+    /// version. Returns whether there was any.
+    fn make_room(&self, file: FileId, end: u64) -> Result<bool> {
+        let has_removed = !self.removed().is_empty();
+        self.remove_files()?;
+        let whole_blocks = end.next_multiple_of(self.block as u64);
+        let has_more = self.end(file)? > whole_blocks;
+        if has_more {
+            self.move_end(file, whole_blocks, 0)?;
+        }
+        Ok(has_removed || has_more)
+    }
+
     fn run(&self, file: FileId, first: u64, count: usize) -> Result<Run> {
         Run::new(file, self.block, first, count)
     }
@@ -370,12 +383,10 @@ impl Store for FileStore {
         if end == 0 {
             self.start_over(file)?;
         }
-        let whole_blocks = end.next_multiple_of(self.block as u64);
-        match self.with_room(|| self.move_end(file, end, cut)) {
-            // The last block needs room for its new version. The blocks after it give theirs back first.
-            Err(error) if is_full(&error) && self.end(file).is_ok_and(|old| whole_blocks < old) => {
-                self.move_end(file, whole_blocks, 0)?;
-                self.move_end(file, end, cut)
+        match self.move_end(file, end, cut) {
+            // Its last steps may have failed: then a second attempt finds it done.
+            Err(error) if is_full(&error) && self.make_room(file, end)? => {
+                self.move_end(file, end, cut).map(|_| true)
             }
             done => done,
         }

@@ -55,3 +55,60 @@ fn a_sync_and_a_close_after_a_failed_sync_fail_until_it_is_repaired() {
     }
     assert!(damaged > 0, "no sync has cost a block");
 }
+
+/// A new process opens the store after the power was lost.
+fn lose_power(medium: &Simulated, store: FileStore) -> FileStore {
+    medium.kill();
+    drop(store);
+    medium.lose_power();
+    open(medium)
+}
+
+/// Every block of the part is that of one of these versions, or zeros.
+fn check(store: &FileStore, versions: &[u8], what: &str) {
+    for block in 0..4 {
+        let mut bytes = [9; SIZE];
+        let read = store.read(FILE, block, &mut [&mut bytes]);
+        assert_eq!(read, Ok(()), "{what}, block {block}");
+        assert!(bytes[0] == 0 || versions.contains(&bytes[0]), "{what}, block {block}");
+    }
+}
+
+/// Entries of the interrupted sync may be on the medium, and its header not.
+#[test]
+fn regression_a_truncation_after_an_interrupted_sync_leaves_no_damage() {
+    for (seed, step) in (0..40).flat_map(|seed| (0..9).map(move |step| (seed, step))) {
+        let what = format!("seed {seed}, step {step}");
+        let medium = Simulated::new(seed);
+        let store = open(&medium);
+        store.write(FILE, 0, &[&[1; SIZE][..]; 4], u64::MAX).expect("room");
+        medium.plan(step, Fault::Kill);
+        let _ = store.sync(FILE);
+        let store = lose_power(&medium, store);
+        check(&store, &[1], &what);
+        store.set_end(FILE, 6000, 1).expect("it can be cut");
+        check(&lose_power(&medium, store), &[1], &what);
+    }
+}
+
+/// The system may have forgotten the header that was to be synced.
+#[test]
+fn regression_a_change_after_a_truncation_whose_sync_failed_leaves_no_damage() {
+    for (seed, step) in (0..40).flat_map(|seed| (0..12).map(move |step| (seed, step))) {
+        let what = format!("seed {seed}, step {step}");
+        let medium = Simulated::new(seed);
+        let store = open(&medium);
+        for _ in 0..2 {
+            store.write(FILE, 0, &[&[1; SIZE][..]; 4], u64::MAX).expect("room");
+            store.sync(FILE).expect("it can be synced");
+        }
+        medium.plan(0, Fault::FailSync);
+        store.set_end(FILE, 4096, 0).expect_err("its sync fails");
+        if seed % 2 == 0 {
+            medium.evict();
+        }
+        medium.plan(step, Fault::Kill);
+        let _ = store.write(FILE, 1, &[&[2; SIZE]], 6000);
+        check(&lose_power(&medium, store), &[1, 2], &what);
+    }
+}

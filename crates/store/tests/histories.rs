@@ -272,6 +272,10 @@ impl History {
                     0
                 };
                 next.set_end(end, cut);
+                if self.kind.errors && end < model.end {
+                    // On a full medium the part is cut after its last block first.
+                    next.ends.push(end.next_multiple_of(SIZE).min(model.end));
+                }
                 self.store().set_end(id, end as u64, cut).map(|done| assert!(done, "seed {}", self.seed))
             }
             11 => {
@@ -377,6 +381,11 @@ impl History {
         found.cut = old.cut;
         found.note();
         self.files.insert(file, found);
+    }
+
+    fn is_listed(&self, file: u64) -> bool {
+        let listed = self.store().list(FileId(file - 1), 1).expect("it can be listed");
+        listed.iter().any(|part| part.file.0 == file)
     }
 
     /// Whether a part may be lost: nothing of it was ever synced, and the only sync of it failed.
@@ -489,6 +498,8 @@ impl History {
             }
         }
         if lost {
+            // One that was never synced may be gone.
+            model.there &= !model.never_synced || self.is_listed(file);
             model.cut = model.synced_cut;
             model.note();
         }
