@@ -136,9 +136,16 @@ impl Contents {
                 succeeded &= saver.is_some_and(|saver| saver.succeeded()) && !told;
                 end = until;
             }
+            // A handle whose close failed is gone; what it wrote is not the business of the next one, unless that syncs.
+            let failed_close = savers.iter().find(|saver| {
+                let own = saver.worker == call.worker && saver.start > end;
+                own && matches!(saver.op, Op::Close { .. }) && !saver.succeeded()
+            });
+            let handle_end = failed_close.map_or(Nanos::MAX, |close| close.start);
             let saves = |saver: &&&Call| {
-                let own = saver.worker == call.worker || matches!(saver.op, Op::Sync { .. });
-                own && saver.succeeded() && (saver.start > end || saver.end == Some(end))
+                let own = saver.worker == call.worker && saver.start < handle_end;
+                let saves = own || matches!(saver.op, Op::Sync { .. });
+                saves && saver.succeeded() && (saver.start > end || saver.end == Some(end))
             };
             let durable =
                 savers.iter().filter(saves).filter_map(|saver| saver.end).min().unwrap_or(Nanos::MAX);
@@ -407,6 +414,23 @@ mod tests {
         assert!(read(&done, 200, content(1, 0, 10), &losses) && read(&done, 200, content(2, 0, 10), &losses));
         assert!(!read(&done, 200, vec![0; 10], &losses));
         assert!(!read(&done, 90, content(1, 0, 10), &losses), "before the loss all is there");
+    }
+
+    #[test]
+    fn a_close_that_failed_is_not_made_good_by_the_close_of_another_handle() {
+        let mut calls = vec![
+            call(1, write(1, 0, 10), 1, Some(2)),
+            call(1, Op::Sync { file: 0 }, 3, Some(4)),
+            call(1, write(2, 0, 10), 10, Some(20)),
+            call(1, Op::Close { file: 0 }, 30, Some(40)),
+            call(1, Op::Close { file: 0 }, 50, Some(60)),
+        ];
+        let may_be_lost = |calls: &[Call]| read(&contents(calls), 200, content(1, 0, 10), &[100]);
+        assert!(!may_be_lost(&calls));
+        calls[3].outcome = Some(Outcome::Failed { kind: "NoSpace".into(), text: String::new() });
+        assert!(may_be_lost(&calls));
+        calls.push(call(1, Op::Sync { file: 0 }, 70, Some(80)));
+        assert!(!may_be_lost(&calls), "a sync is about the file");
     }
 
     #[test]
