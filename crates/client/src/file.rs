@@ -9,13 +9,13 @@ use pario_types::{ErrorKind, FileId, Pos, ServerId};
 use pario_view::View;
 use pario_wire::{Reply, Request, message};
 
-use crate::core::{Core, unexpected};
+use crate::client_core::{ClientCore, unexpected};
 use crate::error::{Error, Result};
-use crate::memory::Memory;
-use crate::open::Open;
-use crate::plan::{Copies, first_piece};
-use crate::transfer::transfer;
-use crate::viewed::{Data, Viewed, is_worth_naming};
+use crate::io::memory::Memory;
+use crate::io::named_view::{NamedView, UserData, is_worth_naming};
+use crate::io::plan::{ReplicaChoice, first_piece};
+use crate::io::transfer::transfer;
+use crate::metadata::open_file::OpenFile;
 
 /// Pieces of a view that are accessed together.
 const BATCH: usize = 1024;
@@ -25,14 +25,14 @@ const BATCH: usize = 1024;
 /// Every access says where in the file it is; there is no position. What one thread has written, every other
 /// thread and program reads from then on.
 #[derive(Clone)]
-pub struct File(Arc<Open>);
+pub struct File(Arc<OpenFile>);
 
 impl File {
-    pub(crate) fn new(open: Open) -> File {
+    pub(crate) fn new(open: OpenFile) -> File {
         File(Arc::new(open))
     }
 
-    pub(crate) fn open(&self) -> &Open {
+    pub(crate) fn open(&self) -> &OpenFile {
         &self.0
     }
 
@@ -52,9 +52,9 @@ impl File {
     }
 
     /// Whether all its servers are on this host, where their pools can be mapped.
-    pub fn is_near(&self) -> bool {
+    pub fn is_local(&self) -> bool {
         let (target, far) = (self.0.core.target(), self.0.core.options.far);
-        self.0.layout.holders().all(|server| target.is_near(server, far))
+        self.0.layout.holders().all(|server| target.is_local(server, far))
     }
 
     /// Lets accesses that concern several servers begin with the one at this place among the file's, counted round:
@@ -153,8 +153,8 @@ impl File {
         match self.to_name(view, bytes.len())? {
             Some((seen, places)) => {
                 let len = bytes.len() as u64;
-                let viewed = Viewed::new(seen, position, len, Data::Read(bytes), places);
-                transfer(&self.0, Memory::Viewed(viewed), 0)
+                let viewed = NamedView::new(seen, position, len, UserData::Read(bytes), places);
+                transfer(&self.0, Memory::NamedView(viewed), 0)
             }
             None => self.read_pieces(view, position, bytes),
         }
@@ -190,8 +190,9 @@ impl File {
         check_view(view, position, bytes.len())?;
         match self.to_name(view, bytes.len())? {
             Some((seen, places)) => {
-                let viewed = Viewed::new(seen, position, bytes.len() as u64, Data::Write(bytes), places);
-                let moved = transfer(&self.0, Memory::Viewed(viewed), 0);
+                let viewed =
+                    NamedView::new(seen, position, bytes.len() as u64, UserData::Write(bytes), places);
+                let moved = transfer(&self.0, Memory::NamedView(viewed), 0);
                 self.0.touch();
                 moved.map(|_| ())
             }
@@ -233,7 +234,7 @@ impl File {
     /// those are kept out that lock, too.
     pub fn lock(&self, range: Range<u64>, exclusive: bool) -> Result<Lock> {
         let (core, file) = (&self.0.core, self.0.file);
-        let server = self.0.link(0).server;
+        let server = self.0.server_connection(0).server;
         let at = range.start;
         let range = message::Range { at, len: range.end.saturating_sub(at) };
         let request = Request::Lock { file, range, exclusive };
@@ -249,7 +250,7 @@ impl File {
     /// The same if it can be had at once; `None` if others hold a part of the range. Other locks of this program are
     /// others, too.
     pub fn try_lock(&self, range: Range<u64>, exclusive: bool) -> Result<Option<Lock>> {
-        let server = self.0.link(0).server;
+        let server = self.0.server_connection(0).server;
         let (at, len) = (range.start, range.end.saturating_sub(range.start));
         let range = message::Range { at, len };
         let request = Request::TryLock { file: self.0.file, ranges: vec![range], exclusive };
@@ -314,11 +315,15 @@ impl File {
         let mut done = 0;
         while done < bytes.len() {
             let pick = |set| self.0.pick(set);
-            let (place, local, together) =
-                first_piece(&self.0.layout, Copies::One(&pick), offset + done as u64, bytes.len() - done);
+            let (place, local, together) = first_piece(
+                &self.0.layout,
+                ReplicaChoice::One(&pick),
+                offset + done as u64,
+                bytes.len() - done,
+            );
             let Some(place) = place else { break };
             let here = &mut bytes[done..done + together];
-            let pool = self.0.link(place).pool();
+            let pool = self.0.server_connection(place).pool();
             let moved = pool.as_ref().map_or(0, |pool| pool.read_hits(self.0.file, local, here));
             done += moved;
             if moved < together {
@@ -334,11 +339,11 @@ impl File {
         let mut done = 0;
         while done < bytes.len() {
             let (place, local, together) =
-                first_piece(&self.0.layout, Copies::All, offset + done as u64, bytes.len() - done);
+                first_piece(&self.0.layout, ReplicaChoice::All, offset + done as u64, bytes.len() - done);
             let Some(place) = place else { break };
             let here = &bytes[done..done + together];
             let mark = self.0.begin_write(place);
-            let pool = self.0.link(place).pool();
+            let pool = self.0.server_connection(place).pool();
             let moved = pool.as_ref().map_or(0, |pool| pool.write_hits(self.0.file, local, here));
             self.0.has_written(mark);
             done += moved;
@@ -353,7 +358,7 @@ impl File {
 /// A range of a file that others are kept from.
 #[must_use = "the lock ends when it is dropped"]
 pub struct Lock {
-    core: Arc<Core>,
+    core: Arc<ClientCore>,
     server: ServerId,
     file: FileId,
     /// Its number, while it is held.
@@ -378,7 +383,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Who drops it does not ask; should the server not hear of it, it ends with the connection.
+        // A drop cannot report an error. If the request is lost, the lock ends with the connection.
         let _ = self.release();
         if self.in_turn {
             self.core.end_locking(self.file);

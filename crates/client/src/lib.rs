@@ -1,52 +1,37 @@
 //! How a program uses the files of a partition.
 //!
-//! - A [`Partition`] knows its servers. Each has one connection in this process, made when it is first needed
-//!   and made anew when it breaks; what was not answered is asked again, and servers do nothing twice.
-//! - A [`File`] moves bytes between the program's memory and the servers that hold its stripes. On the same
-//!   host they are copied to or from the server's pool in shared memory, without a message if the block was
-//!   seen there before. To other hosts they go as messages, to all servers at the same time.
-//! - What will be read soon can be [prefetched](File::prefetch) into the servers' caches.
-//! - Names are the metadata server's: see the methods of [`Partition`].
+//! - A [`Partition`] knows its servers (`connection`). This process has one connection to each server, which it makes at the first
+//!   use and again when it breaks. It repeats requests without a reply, and servers apply each request once.
+//! - A [`File`] moves bytes between the program's memory and the servers that hold its stripes (`io`). On the same host it copies to
+//!   or from the server's pool in shared memory, without a message if the block is there. To other hosts it sends messages, to
+//!   all servers at the same time. [Prefetching](File::prefetch) brings bytes into the servers' caches before they are read.
+//! - The metadata server keeps names, attributes and open files (`metadata`): see the methods of [`Partition`].
+//! - Bytes of a placed file may lie on several servers (`replicas`).
+//! - [`Tier1`] caches blocks of files in this process (`client_cache`), for programs that write the same blocks repeatedly.
 //!
-//! - [`Tier1`] keeps blocks of files in this process, for programs that write the same ones again and again.
-//!
-//! Every request has a deadline. Nothing here reads the environment or prints, and only tier 1 starts threads.
+//! Every request has a deadline. Nothing here reads the environment or prints, and only the client cache starts threads.
 #![forbid(unsafe_code)]
 
-mod compare;
-mod copies;
-mod core;
-mod counter;
+mod client_cache;
+mod client_core;
+mod connection;
 mod error;
 mod file;
-mod lane;
-mod link;
-mod memory;
+mod io;
 mod metadata;
-mod names;
-mod open;
-mod options;
 mod partition;
-mod plan;
-mod pool;
-mod prefetch;
-mod tables;
-mod target;
-mod through;
-mod tier1;
-mod transfer;
-mod truncate;
-mod viewed;
-mod walk;
+mod replicas;
 
-pub use core::Options;
-pub use counter::Counter;
+pub use client_cache::{Hold, Tier1, TierCounters, TierFile, TierOptions};
+pub use client_core::Options;
+pub use connection::server_connection::RequestCounts;
+pub use connection::target::{Resolve, Target};
 pub use error::{Cause, Error, Result};
 pub use file::{File, Lock};
-pub use link::Sent;
-pub use metadata::Metadata;
-pub use names::{DirEntry, ReadDir};
-pub use options::OpenOptions;
+pub use metadata::attributes::Metadata;
+pub use metadata::names::{DirEntry, ReadDir};
+pub use metadata::open_options::OpenOptions;
+pub use metadata::shared_counter::Counter;
 pub use pario_layout::{Kept, Layout, Striping, Table, TableId};
 pub use pario_transport::{Address, is_forked, watch_forks};
 pub use pario_types::{ErrorKind, FileId, Offset, PartitionId, Pos, ServerId};
@@ -54,5 +39,3 @@ pub use pario_wire::Secret;
 pub use pario_wire::greeting::Role;
 pub use pario_wire::message::{Inode, Part, Room, Status};
 pub use partition::Partition;
-pub use target::{Resolve, Target};
-pub use tier1::{Hold, Tier1, TierCounters, TierFile, TierOptions};

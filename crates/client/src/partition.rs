@@ -1,4 +1,4 @@
-//! A partition, as programs use it; and what commands ask its servers.
+//! A partition as programs use it, and requests that commands send to its servers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use pario_types::{FileId, PartitionId, ServerId};
 use pario_wire::message::{Inode, Part, Room, Status};
 use pario_wire::{Reply, Request};
 
-use crate::core::{Core, Options, unexpected};
-use crate::counter::Counter;
+use crate::client_cache::Tier1;
+use crate::client_core::{ClientCore, Options, unexpected};
+use crate::connection::target::{ByName, Resolve, Target};
 use crate::error::Result;
-use crate::target::{ByName, Resolve, Target};
-use crate::tier1::Tier1;
+use crate::metadata::shared_counter::Counter;
 
 /// A partition. Clones share their connections, and threads may use one at the same time. Servers are
 /// connected to when they are first needed, and again whenever a connection breaks.
 #[derive(Clone)]
 pub struct Partition {
-    pub(crate) core: Arc<Core>,
+    pub(crate) core: Arc<ClientCore>,
 }
 
 impl Partition {
@@ -47,10 +47,10 @@ impl Partition {
     }
 
     fn at(resolver: impl Resolve + 'static, target: Target, options: Options) -> Result<Partition> {
-        let core = Arc::new(Core::new(Arc::new(resolver), target, options)?);
+        let core = Arc::new(ClientCore::new(Arc::new(resolver), target, options)?);
         let since = Instant::now();
         let deadline = since + options.deadline;
-        core.hold(core.metadata, deadline)?.connect(since, deadline)?;
+        core.acquire(core.metadata, deadline)?.connect(since, deadline)?;
         Ok(Partition { core })
     }
 
@@ -75,14 +75,17 @@ impl Partition {
     }
 
     /// Those of its servers that are on this host.
-    pub fn near_servers(&self) -> Vec<ServerId> {
+    pub fn local_servers(&self) -> Vec<ServerId> {
         let (target, far) = (self.core.target(), self.core.options.far);
-        self.servers().filter(|server| target.is_near(*server, far)).collect()
+        self.servers().filter(|server| target.is_local(*server, far)).collect()
     }
 
     /// Whether a server's cache is mapped into this process: it is on the same host and has been used.
     pub fn is_mapped(&self, server: ServerId) -> bool {
-        self.core.links.get(usize::from(server.0)).is_some_and(|link| link.pool().is_some())
+        self.core
+            .connections
+            .get(usize::from(server.0))
+            .is_some_and(|server_connection| server_connection.pool().is_some())
     }
 
     /// Whether processes may keep blocks of its files in their own memory: `tier1` in its description.

@@ -205,7 +205,8 @@ impl Pair {
             Act::ReadThrough(number, at, len) => {
                 let (view, mut bytes) = (view(*number), vec![0xee; *len]);
                 let buffer = memory(&bytes);
-                let count = self.other.read_through(&view, Pos(*at), &buffer, 0, *len as u64).expect("read");
+                let count =
+                    self.other.read_user_buffer(&view, Pos(*at), &buffer, 0, *len as u64).expect("read");
                 buffer.pack(0, &mut bytes);
                 let count = count as usize;
                 assert_eq!(bytes[..count], self.model_view(&view, *at, *len), "{act:?}");
@@ -221,7 +222,7 @@ impl Pair {
                 let (view, bytes) = (view(*number), self.fresh(*len));
                 // A part of the memory.
                 let (whole, len) = ([&[1; 13], &bytes[..]].concat(), *len as u64);
-                self.file.write_through(&view, Pos(*at), &memory(&whole), 13, len).expect("written");
+                self.file.write_user_buffer(&view, Pos(*at), &memory(&whole), 13, len).expect("written");
                 self.model_write_view(&view, *at, &bytes);
             }
             Act::SetLen(size) => {
@@ -316,7 +317,7 @@ fn much_through_a_view() {
     let count = pair.other.read_view(&view, Pos(17), &mut back).expect("read");
     assert!(back[..count] == bytes, "what was written, and no more");
     let buffer = memory(&vec![0; bytes.len()]);
-    let count = pair.other.read_through(&view, Pos(17), &buffer, 0, buffer.len()).expect("read");
+    let count = pair.other.read_user_buffer(&view, Pos(17), &buffer, 0, buffer.len()).expect("read");
     buffer.pack(0, &mut back[..bytes.len()]);
     assert!(count == buffer.len() && back[..bytes.len()] == bytes, "the same through scattered memory");
 }

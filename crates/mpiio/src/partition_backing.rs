@@ -39,7 +39,7 @@ impl Backing for PartitionBacking {
         len: u64,
         tune: &AccessTuning,
     ) -> Result<u64, BackingError> {
-        let access = || Ok(self.0.read_through(view, at, buf, buf_at, len)?);
+        let access = || Ok(self.0.read_user_buffer(view, at, buf, buf_at, len)?);
         to_fault(with_atomic_lock(&self.0, view, at, len, false, tune, access))
     }
 
@@ -52,7 +52,7 @@ impl Backing for PartitionBacking {
         len: u64,
         tune: &AccessTuning,
     ) -> Result<u64, BackingError> {
-        let access = || Ok(self.0.write_through(view, at, buf, buf_at, len).map(|()| len)?);
+        let access = || Ok(self.0.write_user_buffer(view, at, buf, buf_at, len).map(|()| len)?);
         to_fault(with_atomic_lock(&self.0, view, at, len, true, tune, access))
     }
 

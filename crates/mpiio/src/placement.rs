@@ -27,7 +27,7 @@ pub(crate) struct HomeServers {
 
 /// This rank's home, if it has one.
 pub(crate) fn home_server(group: &FileGroup, partition: &client::Partition) -> Option<ServerId> {
-    let servers = partition.near_servers();
+    let servers = partition.local_servers();
     let node = group.node_map().node_of[group.rank as usize];
     let turn = group.node_map().ranks_of(node).position(|rank| rank == group.rank).unwrap_or(0);
     let label = group.host.world_rank().to_string();

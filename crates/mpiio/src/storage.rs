@@ -27,9 +27,9 @@ use crate::placement;
 
 /// Adds the requests and bytes that `access` sends to servers to the file's statistics.
 pub(crate) fn counted<T>(stats: &FileStats, access: impl FnOnce() -> T) -> T {
-    let before = client::Sent::by_this_thread();
+    let before = client::RequestCounts::by_this_thread();
     let outcome = access();
-    let sent = client::Sent::by_this_thread().since(before);
+    let sent = client::RequestCounts::by_this_thread().since(before);
     if sent.requests > 0 {
         stats.server_requests.add(sent.requests);
         stats.server_bytes.add(sent.bytes);
@@ -134,7 +134,7 @@ impl Storage {
     pub fn is_near(&self) -> bool {
         match self {
             Storage::Plain(_) => true,
-            Storage::Partition(on) => on.file.is_near(),
+            Storage::Partition(on) => on.file.is_local(),
         }
     }
 
@@ -235,7 +235,7 @@ impl Storage {
             Storage::Plain(plain) => Ok(plain.read(view, at, buffer, 0, len, tuning)?),
             Storage::Partition(on) => {
                 let got = with_atomic_lock(&on.file, view, at, len, false, tuning, || {
-                    Ok(on.file.read_through(view, at, buffer, 0, len)?)
+                    Ok(on.file.read_user_buffer(view, at, buffer, 0, len)?)
                 })?;
                 Ok(on.read_beyond(view, at, buffer, got, len))
             }
@@ -254,7 +254,7 @@ impl Storage {
         match self {
             Storage::Plain(plain) => Ok(plain.write(view, at, buffer, 0, len, tuning)?),
             Storage::Partition(on) => with_atomic_lock(&on.file, view, at, len, true, tuning, || {
-                on.file.write_through(view, at, buffer, 0, len)?;
+                on.file.write_user_buffer(view, at, buffer, 0, len)?;
                 Ok(len)
             }),
         }

@@ -63,7 +63,7 @@ pub fn inspect(partition: &Partition, block: u64, meter: &Meter) -> Result<Repor
     meter.settle();
     compare_parts(partition, &parts, &inodes, &mut report)?;
     compare_sizes(partition, &parts, &inodes, &mut report)?;
-    compare_copies(partition, &inodes, &mut report);
+    compare_replicas(partition, &inodes, &mut report);
     verify_all(partition, &parts, &inodes, block, meter, &mut report);
     report.findings.sort_by(|one, other| (&one.path, one.file).cmp(&(&other.path, other.file)));
     Ok(report)
@@ -216,13 +216,13 @@ fn size_again(partition: &Partition, file: FileId, path: &str) -> Result<Option<
 }
 
 /// Bytes that several servers keep, and not alike.
-fn compare_copies(partition: &Partition, inodes: &Inodes, report: &mut Report) {
+fn compare_replicas(partition: &Partition, inodes: &Inodes, report: &mut Report) {
     for (&file, inode) in inodes.iter().filter(|(_, inode)| inode.attributes.table.is_some()) {
         let Some(path) = path(inodes, file).filter(|_| inode.attributes.kind == Kind::File) else { continue };
         let compared = partition.open(&path, OpenOptions::new().read(true)).and_then(|open| {
             // It may be another file by now.
             let size = if open.id() == file { open.held_len()? } else { 0 };
-            open.compare_copies(0..size, false)
+            open.compare_replicas(0..size, false)
         });
         match compared {
             Ok(bytes) if bytes.is_empty() => {}

@@ -65,7 +65,7 @@ fn restore(partition: &Partition, finding: &Finding, server: ServerId) -> Result
     if open.id() != finding.file {
         return Ok(false);
     }
-    open.compare_copies(0..size, true).map_err(failed())?;
+    open.compare_replicas(0..size, true).map_err(failed())?;
     open.close().map_err(failed())?;
     Ok(true)
 }
@@ -101,7 +101,7 @@ fn put_right(partition: &Partition, finding: &Finding) -> Result<bool, Error> {
                 return Ok(false);
             }
             for range in bytes {
-                open.compare_copies(range.clone(), true).map_err(failed())?;
+                open.compare_replicas(range.clone(), true).map_err(failed())?;
             }
             open.close().map_err(failed())?;
             Ok(true)

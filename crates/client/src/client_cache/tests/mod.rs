@@ -1,0 +1,5 @@
+//! The client cache over simulated servers.
+
+mod behaviour;
+mod model;
+mod world;

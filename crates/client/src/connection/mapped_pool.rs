@@ -1,0 +1,109 @@
+//! A server's pool in this process: the mapped memory, and hints where in it blocks were last found.
+
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pario_cache::{Guard, LedgerId, Mapped, Pending, SlotRef, hash};
+use pario_types::FileId;
+
+/// Most places that are remembered.
+const MOST_HINTS: usize = 1 << 20;
+
+pub(crate) struct MappedPool {
+    mapped: Mapped,
+    block: u64,
+    /// Whether the pool's own directory counts.
+    looks_up: bool,
+    /// Where this process has last seen blocks, by their hash: what the pool's own directory says is what everybody may
+    /// know, and not what is leased to our team.
+    hints: Box<[AtomicU64]>,
+}
+
+impl MappedPool {
+    pub fn open(pool: OwnedFd, ledger: u32, looks_up: bool) -> Result<MappedPool, pario_cache::Error> {
+        let mapped = Mapped::open(pool, LedgerId(ledger))?;
+        let geometry = mapped.geometry();
+        let count = (geometry.slots as usize * 2).next_power_of_two().min(MOST_HINTS);
+        // So much memory that a process may not have it; messages do as well.
+        let mut hints = Vec::new();
+        hints.try_reserve_exact(count).map_err(|_| pario_cache::Error::Map(ErrorKind::OutOfMemory.into()))?;
+        hints.resize_with(count, AtomicU64::default);
+        let (block, hints) = (u64::from(geometry.block), hints.into_boxed_slice());
+        Ok(MappedPool { mapped, block, looks_up, hints })
+    }
+
+    /// Bytes of a block.
+    pub fn block(&self) -> u64 {
+        self.block
+    }
+
+    /// Pins a block where it was last seen, if it is still there.
+    #[inline]
+    pub fn find(&self, file: FileId, block: u64) -> Option<Guard<'_>> {
+        let known = SlotRef::from_hint(self.hint(file, block).load(Ordering::Relaxed));
+        let found = known.and_then(|place| self.mapped.pin(place, file, block).ok());
+        let look_up = || self.mapped.look_up(file, block).filter(|_| self.looks_up);
+        found.or_else(|| self.pin(look_up()?, file, block))
+    }
+
+    /// Reads bytes of a local part as long as their blocks are where they were, and within the local part.
+    #[inline]
+    pub fn read_hits(&self, file: FileId, at: u64, bytes: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < bytes.len() {
+            let (block, within, len) = self.within(at + done as u64, bytes.len() - done);
+            match self.find(file, block) {
+                Some(guard) if within + len as u32 <= guard.end() => {
+                    guard.read(within, &mut bytes[done..done + len])
+                }
+                _ => break,
+            }
+            done += len;
+        }
+        done
+    }
+
+    /// Writes bytes of a local part as long as their blocks are where they were, and stay there.
+    #[inline]
+    pub fn write_hits(&self, file: FileId, at: u64, bytes: &[u8]) -> usize {
+        let mut done = 0;
+        while done < bytes.len() {
+            let (block, within, len) = self.within(at + done as u64, bytes.len() - done);
+            let Some(guard) = self.find(file, block) else { break };
+            if guard.write(within, &bytes[done..done + len]).is_err() {
+                break;
+            }
+            done += len;
+        }
+        done
+    }
+
+    /// The block of a byte, where in it, and how many of `len` bytes are in it.
+    #[inline]
+    fn within(&self, at: u64, len: usize) -> (u64, u32, usize) {
+        let within = at % self.block;
+        (at / self.block, within as u32, (self.block - within).min(len as u64) as usize)
+    }
+
+    /// Pins a block where the server says it is, and remembers that.
+    pub fn pin(&self, place: SlotRef, file: FileId, block: u64) -> Option<Guard<'_>> {
+        let guard = self.mapped.pin(place, file, block).ok()?;
+        self.remember(place, file, block);
+        Some(guard)
+    }
+
+    /// Takes a block that the server lent to be filled.
+    pub fn claim(&self, place: SlotRef, file: FileId, block: u64) -> Option<Pending<'_>> {
+        self.mapped.claim(place, file, block).ok()
+    }
+
+    pub fn remember(&self, place: SlotRef, file: FileId, block: u64) {
+        self.hint(file, block).store(place.hint(), Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn hint(&self, file: FileId, block: u64) -> &AtomicU64 {
+        &self.hints[hash(file, block) as usize & (self.hints.len() - 1)]
+    }
+}

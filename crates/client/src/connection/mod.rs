@@ -1,0 +1,5 @@
+//! How a client reaches the servers of a partition.
+
+pub(crate) mod mapped_pool;
+pub(crate) mod server_connection;
+pub(crate) mod target;

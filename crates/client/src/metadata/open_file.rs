@@ -1,0 +1,420 @@
+//! An open file: the state that all its handles share.
+//!
+//! For each of its servers it records whether something was written there since the last sync, and how often the server had
+//! lost its cache before. So a sync after such a loss reports it.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use pario_layout::{Layout, Table};
+use pario_transport::is_forked;
+use pario_types::{ErrorKind, FileId, ServerId, Stamp};
+use pario_wire::message::{self, Access, Attributes, Size, Written};
+use pario_wire::{Reply, Request};
+
+use crate::client_core::{ClientCore, unexpected};
+use crate::connection::server_connection::ServerConnection;
+use crate::error::{Error, Result};
+use crate::metadata::attributes::time;
+use crate::metadata::truncate::PAUSE;
+
+/// How long a file that is dropped without being closed may wait for the metadata server.
+const DROPPED: Duration = Duration::from_secs(1);
+
+/// A metadata server that forgets a table this often before the file is created makes too many snapshots.
+const TABLE_TRIES: u32 = 8;
+
+/// Blocks of a server that are asked for in advance.
+const AHEAD: u16 = 16;
+
+/// Most blocks of a server that a growing file asks for beyond those that are used now.
+const MOST_AHEAD: u16 = 64;
+
+pub(crate) struct OpenFile {
+    pub core: Arc<ClientCore>,
+    pub file: FileId,
+    pub layout: Layout,
+    access: Access,
+    /// For each holder: 0 if nothing was written since the last sync, else its losses at the first write plus
+    /// 1.
+    unsynced: Box<[AtomicU64]>,
+    /// When it was last written to from here; 0: never.
+    modified: AtomicI64,
+    /// Where the last access ended.
+    next: AtomicU64,
+    /// Blocks that writes through views have asked servers for.
+    asked: AtomicU32,
+    /// The place of the holder with which accesses begin.
+    start: AtomicU16,
+    /// The place of the server that is asked first for bytes that several have, plus 1; 0 if there is none.
+    pub home: AtomicU32,
+    /// Of each set of servers the places in the order in which they are asked.
+    pub preferences: OnceLock<Box<[Box<[u16]>]>>,
+    /// Its size when it was opened, if that was known.
+    size: Option<u64>,
+    /// Ranges that servers keep ready for it.
+    pub ready: Mutex<Vec<Range<u64>>>,
+    is_closed: bool,
+}
+
+/// A write that has begun.
+pub(crate) struct WriteMark {
+    place: u16,
+    losses: u64,
+}
+
+impl OpenFile {
+    /// Opens as the request says; whether that created the file, which is placed by the table then. A file of which a
+    /// truncation has still to be resolved is waited for.
+    pub fn ask(
+        core: &Arc<ClientCore>,
+        request: &Request,
+        access: Access,
+        table: Option<&Table>,
+    ) -> Result<(OpenFile, bool)> {
+        let deadline = Instant::now() + core.options.deadline;
+        let (mut opened, mut tries) = (None, 0);
+        while opened.is_none() && tries < TABLE_TRIES {
+            if let Some(table) = table {
+                core.put_table(table)?;
+            }
+            let attempt = core.call_about_opens(request, |reply| match reply? {
+                Reply::Opened { attributes, created } => {
+                    core.opened(attributes.file, access);
+                    Ok(Some((attributes, created)))
+                }
+                Reply::NoTable if table.is_some() => Ok(None),
+                reply => Err(unexpected(core.metadata, request, &reply)),
+            });
+            match attempt {
+                Ok(found) => {
+                    opened = found;
+                    tries += 1;
+                }
+                Err(error) if error.kind() == ErrorKind::FileInUse && Instant::now() < deadline => {
+                    std::thread::sleep(PAUSE);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let Some((attributes, created)) = opened else {
+            return Err(unexpected(core.metadata, request, &Reply::NoTable));
+        };
+        let open = OpenFile::new(core, &attributes, access, created);
+        let (name, (file, servers)) = (&core.name, (open.file, attributes.striping.servers()));
+        if usize::from(servers) > core.connections.len() {
+            let why =
+                format!("file {file} is striped over {servers} servers, which partition {name} has not");
+            return Err(Error::Target(why));
+        }
+        let open = open.with_layout(core.layout(attributes.striping, attributes.table)?);
+        match created {
+            true => open.arrange(),
+            false => open.repair_divergent(),
+        }
+        Ok((open, created))
+    }
+
+    /// Tells holders in which order their bytes will first be used, where it is another than they have anyway. It is
+    /// advice: who cannot be told at once keeps them as usual.
+    pub fn arrange(&self) {
+        for (server, ranges) in self.layout.orders() {
+            let range = |range: Range<u64>| message::Range { at: range.start, len: range.end - range.start };
+            let ranges = ranges.into_iter().map(range).collect();
+            let _ = self.core.call_at_once(server, &Request::Arrange { file: self.file, ranges });
+        }
+    }
+
+    fn new(core: &Arc<ClientCore>, attributes: &Attributes, access: Access, created: bool) -> OpenFile {
+        let file = attributes.file;
+        let size = match attributes.size {
+            Size::Known(size) => Some(size),
+            Size::Ask { .. } => created.then_some(0),
+        };
+        OpenFile {
+            core: Arc::clone(core),
+            file,
+            layout: attributes.striping.into(),
+            access,
+            unsynced: Box::default(),
+            modified: AtomicI64::new(0),
+            next: AtomicU64::new(0),
+            asked: AtomicU32::new(0),
+            start: AtomicU16::new(0),
+            home: AtomicU32::new(0),
+            preferences: OnceLock::new(),
+            size,
+            ready: Mutex::default(),
+            is_closed: false,
+        }
+    }
+
+    fn with_layout(mut self, layout: Layout) -> OpenFile {
+        self.unsynced = (0..layout.count()).map(|_| AtomicU64::new(0)).collect();
+        self.layout = layout;
+        self
+    }
+
+    /// The same file by way of another client, for moving bytes while it is open.
+    pub fn alias(core: &Arc<ClientCore>, of: &OpenFile) -> OpenFile {
+        OpenFile {
+            core: Arc::clone(core),
+            file: of.file,
+            layout: of.layout.clone(),
+            access: Access::Both,
+            unsynced: of.unsynced.iter().map(|_| AtomicU64::new(0)).collect(),
+            modified: AtomicI64::new(0),
+            next: AtomicU64::new(0),
+            asked: AtomicU32::new(0),
+            home: AtomicU32::new(0),
+            preferences: OnceLock::new(),
+            size: None,
+            ready: Mutex::default(),
+            start: AtomicU16::new(of.start.load(Ordering::Relaxed)),
+            // It was never opened.
+            is_closed: true,
+        }
+    }
+
+    #[inline]
+    pub fn reads(&self) -> Result<()> {
+        if is_forked() {
+            return Err(Error::Forked);
+        }
+        if self.access == Access::Write { Err(Error::NotOpenFor("reading")) } else { Ok(()) }
+    }
+
+    /// Before every write: an error if the file is not open for that, or if a truncation that failed may still destroy it.
+    #[inline]
+    pub fn writes(&self) -> Result<()> {
+        if is_forked() {
+            return Err(Error::Forked);
+        }
+        if self.access == Access::Read {
+            return Err(Error::NotOpenFor("writing"));
+        }
+        self.core.settle_truncation(self.file)
+    }
+
+    /// The server at a place among the file's holders.
+    #[inline]
+    pub fn server_connection(&self, place: u16) -> &ServerConnection {
+        &self.core.connections[usize::from(self.layout.server(place).0)]
+    }
+
+    /// For each holder whether its pool is out of reach; `None` if none is. Those that nobody has spoken to yet are
+    /// asked.
+    pub fn remote(&self) -> Result<Option<Vec<bool>>> {
+        let places = 0..self.layout.count();
+        for server_connection in places
+            .clone()
+            .map(|place| self.server_connection(place))
+            .filter(|server_connection| !server_connection.was_reached())
+        {
+            let since = Instant::now();
+            let deadline = since + self.core.options.deadline;
+            self.core.acquire(server_connection.server, deadline)?.connect(since, deadline)?;
+        }
+        let is_remote = |place| self.server_connection(place).pool().is_none();
+        Ok(places.clone().any(is_remote).then(|| places.map(is_remote).collect()))
+    }
+
+    /// The server with which accesses begin.
+    pub fn starting_server(&self) -> ServerId {
+        self.server_connection(self.start.load(Ordering::Relaxed)).server
+    }
+
+    /// The server that is asked first for bytes that several have, from the next access on if that is the first.
+    pub fn set_home(&self, server: ServerId) {
+        let place = self.layout.place(server).map_or(0, |place| u32::from(place) + 1);
+        self.home.store(place, Ordering::Relaxed);
+    }
+
+    pub fn set_start(&self, number: u32) {
+        let place = number % u32::from(self.layout.count());
+        self.start.store(place as u16, Ordering::Relaxed);
+    }
+
+    /// Before a write to a server.
+    pub fn will_write(&self, server: ServerId) -> WriteMark {
+        self.begin_write(self.layout.place(server).expect("a holder"))
+    }
+
+    #[inline]
+    pub fn begin_write(&self, place: u16) -> WriteMark {
+        let mark = WriteMark { place, losses: self.server_connection(place).losses() };
+        self.note(&mark);
+        mark
+    }
+
+    /// After it, whether it worked or not: a sync may have come in between.
+    #[inline]
+    pub fn has_written(&self, mark: WriteMark) {
+        self.note(&mark);
+    }
+
+    /// The file is as of now; after a write, however many servers it went to.
+    #[inline]
+    pub fn touch(&self) {
+        self.modified.store(Stamp::now().0, Ordering::Relaxed);
+    }
+
+    /// When that was last.
+    pub fn modified(&self) -> Option<SystemTime> {
+        let modified = self.modified.load(Ordering::Relaxed);
+        (modified != 0).then(|| time(Stamp(modified)))
+    }
+
+    /// An access has ended here.
+    #[inline]
+    pub fn at(&self, offset: u64) {
+        self.next.store(offset, Ordering::Relaxed);
+    }
+
+    /// How many blocks of each server to ask for beyond those of an access that begins here: some if it goes on where
+    /// the last one ended.
+    pub fn ahead(&self, offset: u64) -> u16 {
+        if offset > 0 && self.next.load(Ordering::Relaxed) == offset { AHEAD } else { 0 }
+    }
+
+    /// The same for a write through a view that asks for so many blocks of a server: a file grows on as it has grown so far, in
+    /// general, but a small one does not get many blocks that it never uses.
+    pub fn ahead_of_growth(&self, blocks: usize) -> u16 {
+        let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
+        let before = self.asked.fetch_add(blocks, Ordering::Relaxed);
+        before.min(MOST_AHEAD.into()) as u16
+    }
+
+    #[inline]
+    fn note(&self, mark: &WriteMark) {
+        let unsynced = &self.unsynced[usize::from(mark.place)];
+        if unsynced.load(Ordering::Relaxed) == 0 {
+            let _ = unsynced.compare_exchange(0, mark.losses + 1, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// The size.
+    pub fn ask_size(&self) -> Result<u64> {
+        if self.layout.has_copies()
+            && self.access == Access::Read
+            && let Some(size) = self.settled_size()?
+        {
+            return Ok(size);
+        }
+        self.ask_holders()
+    }
+
+    /// The size by asking all who hold it.
+    pub fn ask_holders(&self) -> Result<u64> {
+        ask_size(&self.core, self.file, &self.layout)
+    }
+
+    /// The size of a file that nobody writes, if the metadata server knows it: then a holder that is away, all of whose bytes
+    /// others have as well, is not missed.
+    fn settled_size(&self) -> Result<Option<u64>> {
+        let request = Request::ListInodes { after: FileId(self.file.0 - 1), most: 1 };
+        match self.core.call_metadata(&request)? {
+            Reply::Inodes { inodes, .. } => {
+                let mine = inodes.first().map(|inode| &inode.attributes).filter(|a| a.file == self.file);
+                Ok(mine.and_then(|attributes| match attributes.size {
+                    Size::Known(size) => Some(size),
+                    Size::Ask { .. } => None,
+                }))
+            }
+            reply => Err(unexpected(self.core.metadata, &request, &reply)),
+        }
+    }
+
+    /// Has servers write what is in their caches to storage: all of them to the medium if `durable`, else
+    /// those that were written to from here.
+    pub fn sync(&self, durable: bool) -> Result<()> {
+        self.core.settle_truncation(self.file)?;
+        let (mut requests, mut before) = (Vec::new(), Vec::new());
+        for (server, unsynced) in self.layout.holders().zip(&self.unsynced) {
+            let written = unsynced.swap(0, Ordering::Relaxed);
+            if written > 0 || durable {
+                requests.push((server, Request::Sync { file: self.file, durable }));
+                before.push((server, written, unsynced));
+            }
+        }
+        let names = self.core.metadata;
+        if durable && self.layout.place(names).is_none() {
+            // Its journal, which holds that the file is there.
+            requests.push((names, Request::Sync { file: self.file, durable }));
+        }
+        let outcome = self.core.call_all(&requests);
+        if outcome.is_err() {
+            for (_, written, unsynced) in &before {
+                let _ = unsynced.compare_exchange(0, *written, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
+        outcome?;
+        self.core.check_not_gone(self.file)?;
+        let is_lost = |server: ServerId, written: u64| {
+            written > 0 && written - 1 != self.core.connections[usize::from(server.0)].losses()
+        };
+        match before.iter().find(|(server, written, _)| is_lost(*server, *written)) {
+            Some((server, ..)) => Err(Error::CacheLost { server: *server, file: self.file }),
+            None => Ok(()),
+        }
+    }
+
+    /// Tells the metadata server that this open is over, after everything written is in storage.
+    pub fn close(mut self) -> Result<()> {
+        let synced = self.sync(false);
+        self.forget_all();
+        let size = match self.modified.load(Ordering::Relaxed) {
+            // A handle that wrote nothing reports the size at its open; other writers report their own.
+            0 => self.size,
+            _ if synced.is_ok() => self.ask_size().ok(),
+            _ => None,
+        };
+        self.is_closed = true;
+        // Should the answer not come, the next connection says that it is open no longer.
+        let closed = self.core.call_about_opens(&self.close_request(size), |reply| {
+            self.core.closed(self.file, self.access);
+            reply
+        });
+        synced.and(closed.map(|_| ()))
+    }
+
+    fn close_request(&self, size: Option<u64>) -> Request {
+        let written = || Written { size, modified: Stamp(self.modified.load(Ordering::Relaxed)) };
+        Request::Close { file: self.file, wrote: (self.access != Access::Read).then(written) }
+    }
+}
+
+impl Drop for OpenFile {
+    /// Without waiting for anybody's storage. If the metadata server does not answer at once its connection
+    /// is given up: with the next one it hears what is open.
+    fn drop(&mut self) {
+        if self.is_closed {
+            return;
+        }
+        self.forget_all();
+        let deadline = Instant::now() + DROPPED;
+        let guard = self.core.acquire(self.core.metadata, deadline);
+        self.core.closed(self.file, self.access);
+        let Ok(mut guard) = guard else { return };
+        if guard.is_connected() {
+            let request = self.close_request(None);
+            let sent = guard.send(self.core.next_request(), &request, &[], deadline);
+            if sent.and_then(|()| guard.receive(&mut [], deadline)).is_err() {
+                guard.disconnect();
+            }
+        }
+    }
+}
+
+/// A file's size, by asking all who hold it.
+pub(crate) fn ask_size(core: &ClientCore, file: FileId, layout: &Layout) -> Result<u64> {
+    let requests: Vec<_> = layout.holders().map(|server| (server, Request::End { file })).collect();
+    let mut size = 0;
+    for ((server, request), reply) in requests.iter().zip(core.call_all(&requests)?) {
+        let Reply::End { end } = reply else { return Err(unexpected(*server, request, &reply)) };
+        size = size.max(layout.size_from(*server, end));
+    }
+    Ok(size)
+}

@@ -1,0 +1,78 @@
+//! Placement tables of placed files, cached by their ids.
+//!
+//! A table may have megabytes. So a client fetches it once and caches the most recent layouts. A client that got a table from
+//! another process, or sent it to the metadata server itself, does not fetch it.
+
+use std::sync::Mutex;
+
+use pario_layout::{Layout, Striping, Table, TableId};
+use pario_wire::{Reply, Request};
+
+use crate::client_core::{ClientCore, lock, unexpected};
+use crate::error::Result;
+use crate::partition::Partition;
+
+/// Layouts that are remembered.
+const MOST: usize = 16;
+
+#[derive(Default)]
+pub(crate) struct TableCache {
+    /// The last ones first.
+    layouts: Mutex<Vec<(TableId, Layout)>>,
+    /// The bytes of a table that a file is about to be opened with.
+    sent_views: Mutex<Option<(TableId, Vec<u8>)>>,
+}
+
+impl ClientCore {
+    /// Tells the metadata server a table by which files may be placed.
+    pub fn put_table(&self, table: &Table) -> Result<()> {
+        let bytes = table.to_bytes();
+        let id = TableId::of(&bytes);
+        self.call_with(self.metadata, &Request::PutTable { table: id }, &bytes, &mut [])?;
+        *lock(&self.tables.sent_views) = Some((id, bytes));
+        Ok(())
+    }
+
+    /// Where the bytes of a file are.
+    pub fn layout(&self, striping: Striping, table: Option<TableId>) -> Result<Layout> {
+        let Some(table) = table else { return Ok(striping.into()) };
+        let known = |(id, layout): &&(TableId, Layout)| *id == table && *layout.striping() == striping;
+        if let Some((_, layout)) = lock(&self.tables.layouts).iter().find(known) {
+            return Ok(layout.clone());
+        }
+        let sent_views = lock(&self.tables.sent_views).take_if(|(id, _)| *id == table);
+        let bytes = sent_views.map_or_else(|| self.get_table(table), |(_, bytes)| Ok(bytes))?;
+        let found = Table::from_bytes(&bytes).ok().filter(|_| TableId::of(&bytes) == table);
+        let layout = found.and_then(|found| Layout::placed(striping, found).ok());
+        let wrong = || unexpected(self.metadata, &Request::GetTable { table }, &Reply::Data { end: 0 });
+        let layout = layout.ok_or_else(wrong)?;
+        let mut layouts = lock(&self.tables.layouts);
+        layouts.insert(0, (table, layout.clone()));
+        layouts.truncate(MOST);
+        Ok(layout)
+    }
+
+    fn get_table(&self, table: TableId) -> Result<Vec<u8>> {
+        let request = Request::GetTable { table };
+        let mut bytes = vec![0; table.len as usize];
+        match self.call_with(self.metadata, &request, &[], &mut bytes)? {
+            Reply::Data { .. } => Ok(bytes),
+            reply => Err(unexpected(self.metadata, &request, &reply)),
+        }
+    }
+}
+
+impl Partition {
+    /// Whether a file that has this table could be opened without asking for the table.
+    pub fn knows_table(&self, table: TableId) -> bool {
+        let tables = &self.core.tables;
+        let sent_views = lock(&tables.sent_views).as_ref().is_some_and(|(id, _)| *id == table);
+        sent_views || lock(&tables.layouts).iter().any(|(id, _)| *id == table)
+    }
+
+    /// The bytes of the table of a file that is opened next, from a process that has it. Bytes of no table do no harm: then
+    /// it is asked for.
+    pub fn tell_table(&self, bytes: Vec<u8>) {
+        *lock(&self.core.tables.sent_views) = Some((TableId::of(&bytes), bytes));
+    }
+}

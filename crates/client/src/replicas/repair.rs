@@ -1,0 +1,186 @@
+//! Compares the replicas of a file's bytes and makes them equal: for `pario check`, and when a file is opened whose writer
+//! crashed.
+//!
+//! Replicas are equal unless a writer crashed between two of them, or a server lost data. Which replica is right is then not
+//! certain: the version that most replicas have counts; else the one that reaches furthest, since a server that lost bytes has
+//! none there; else the first one.
+
+use std::ops::Range;
+
+use pario_layout::At;
+use pario_types::ClientId;
+use pario_wire::message::{self, What};
+use pario_wire::{Reply, Request};
+
+use crate::client_core::unexpected;
+use crate::error::Result;
+use crate::file::{File, check};
+use crate::metadata::open_file::OpenFile;
+use crate::replicas::selection::to_lock;
+
+/// Bytes that are compared at once.
+const PIECE: u64 = 1 << 20;
+
+/// What differs with less than this between counts as one range: by chance some bytes are equal anywhere.
+const NEAR: u64 = 4096;
+
+impl File {
+    /// The parts of a range whose replicas differ, or cannot all be read. With `repair` they are equal afterwards.
+    pub fn compare_replicas(&self, range: Range<u64>, repair: bool) -> Result<Vec<Range<u64>>> {
+        let open = self.open();
+        check(range.end, 0)?;
+        let mut found: Vec<Range<u64>> = Vec::new();
+        let mut at = range.start;
+        while at < range.end {
+            let stretch = open.layout.stretch(at, range.end - at);
+            let At::Copies { places, .. } = stretch.at else {
+                at += stretch.len;
+                continue;
+            };
+            let piece = at..at + stretch.len.min(PIECE);
+            at = piece.end;
+            if open.compare(&piece, places, false)?.is_empty() {
+                continue;
+            }
+            if repair && found.is_empty() {
+                // A server that lost everything needs the order again in which to lay out what it gets back.
+                open.arrange();
+            }
+            // A writer may have been active before; under the lock none is.
+            let lock = open.lock_replicas(&to_lock(vec![piece.clone()]), repair)?;
+            let different = open.compare(&piece, places, repair);
+            open.unlock_replicas(lock, different.is_ok())?;
+            for range in different? {
+                match found.last_mut() {
+                    Some(last) if last.end == range.start => last.end = range.end,
+                    _ => found.push(range),
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+impl OpenFile {
+    /// Repairs replicas that a crashed writer left divergent. Every open of the file tries that, if the first holder answers at
+    /// once. If it fails, the next open tries again.
+    pub fn repair_divergent(&self) {
+        if !self.layout.has_copies() {
+            return;
+        }
+        if let Some((ranges, clients)) = self.query_divergent().filter(|(ranges, _)| !ranges.is_empty()) {
+            let _ = self
+                .expel(&clients)
+                .and_then(|()| ranges.iter().try_for_each(|range| self.repair_range(range)));
+        }
+    }
+
+    fn query_divergent(&self) -> Option<(Vec<message::Range>, Vec<ClientId>)> {
+        match self.ask_at_once(0, &Request::Torn { file: self.replica_lock_file() })? {
+            Reply::Torn { ranges, clients } => Some((ranges, clients)),
+            _ => None,
+        }
+    }
+
+    /// Requests of crashed clients must not be applied after the repair.
+    fn expel(&self, clients: &[ClientId]) -> Result<()> {
+        clients.iter().try_for_each(|client| {
+            let expel = |server| (server, Request::Expel { client: *client });
+            self.core.call_all(&self.layout.holders().map(expel).collect::<Vec<_>>()).map(drop)
+        })
+    }
+
+    fn repair_range(&self, range: &message::Range) -> Result<()> {
+        let (mut at, end) = (range.at, range.at + range.len);
+        while at < end {
+            let piece = at..end.min(at + PIECE);
+            let lock = self.lock_replicas(&to_lock(vec![piece.clone()]), true)?;
+            let repaired = self.repair_piece(&piece);
+            self.unlock_replicas(lock, repaired.is_ok())?;
+            repaired?;
+            at = piece.end;
+        }
+        Ok(())
+    }
+
+    fn repair_piece(&self, piece: &Range<u64>) -> Result<()> {
+        let mut at = piece.start;
+        while at < piece.end {
+            let stretch = self.layout.stretch(at, piece.end - at);
+            let part = at..at + stretch.len;
+            if let At::Copies { places, .. } = stretch.at {
+                self.compare(&part, places, true)?;
+            }
+            at = part.end;
+        }
+        Ok(())
+    }
+}
+
+/// A server's replica of a piece.
+struct ReplicaBytes {
+    bytes: Vec<u8>,
+    /// How many of them lie before the end of its part.
+    reach: u64,
+}
+
+impl OpenFile {
+    /// The parts of a piece in which the replicas at these places differ.
+    fn compare(&self, piece: &Range<u64>, places: &[u16], repair: bool) -> Result<Vec<Range<u64>>> {
+        let mut copies: Vec<_> = places.iter().map(|place| self.read_replica(*place, piece)).collect();
+        let readable: Vec<&ReplicaBytes> = copies.iter().flatten().collect();
+        let alike = |copy: &ReplicaBytes| readable.iter().filter(|other| other.bytes == copy.bytes).count();
+        // Of equals the last is the largest.
+        let best = readable.iter().rev().max_by_key(|copy| (alike(copy), copy.reach));
+        let Some((right, reach)) = best.map(|copy| (&copy.bytes, copy.reach)) else {
+            return Err(copies.swap_remove(0).err().expect("none can be read"));
+        };
+        let mut wrong = vec![copies.iter().any(Result::is_err); right.len()];
+        for copy in &readable {
+            let bytes = copy.bytes.iter().zip(right);
+            wrong.iter_mut().zip(bytes).for_each(|(wrong, (byte, right))| *wrong |= byte != right);
+        }
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        for (offset, _) in (piece.start..).zip(&wrong).filter(|(_, wrong)| **wrong) {
+            match ranges.last_mut() {
+                Some(last) if offset - last.end < NEAR => last.end = offset + 1,
+                _ => ranges.push(offset..offset + 1),
+            }
+        }
+        for range in ranges.iter().filter(|_| repair) {
+            let within = (range.start - piece.start) as usize..(range.end - piece.start) as usize;
+            let bytes = &right[within.clone()];
+            // A correct replica is not written again, so it keeps its place in storage.
+            let is_right = |copy: &ReplicaBytes| copy.bytes[within.clone()] == *bytes && copy.reach >= reach;
+            let wrong = places.iter().zip(&copies).filter(|(_, copy)| !copy.as_ref().is_ok_and(is_right));
+            wrong
+                .map(|(place, _)| *place)
+                .try_for_each(|place| self.write_replica(place, range.start, bytes))?;
+        }
+        Ok(ranges)
+    }
+
+    fn read_replica(&self, place: u16, range: &Range<u64>) -> Result<ReplicaBytes> {
+        let mut bytes = vec![0; (range.end - range.start) as usize];
+        let request =
+            Request::Read { file: self.file, what: self.replica_range(place, range.start, bytes.len()) };
+        let server = self.layout.server(place);
+        match self.core.call_with(server, &request, &[], &mut bytes)? {
+            Reply::Data { end } => {
+                let reach = end.saturating_sub(self.layout.local(place, range.start));
+                Ok(ReplicaBytes { reach: reach.min(bytes.len() as u64), bytes })
+            }
+            reply => Err(unexpected(server, &request, &reply)),
+        }
+    }
+
+    fn write_replica(&self, place: u16, offset: u64, bytes: &[u8]) -> Result<()> {
+        let request =
+            Request::Write { file: self.file, what: self.replica_range(place, offset, bytes.len()) };
+        self.core.call_with(self.layout.server(place), &request, bytes, &mut []).map(drop)
+    }
+
+    fn replica_range(&self, place: u16, offset: u64, len: usize) -> What {
+        What::Ranges(vec![message::Range { at: self.layout.local(place, offset), len: len as u64 }])
+    }
+}

@@ -1,5 +1,0 @@
-//! Tier 1 over pretended servers.
-
-mod behaviour;
-mod model;
-mod world;
