@@ -8,28 +8,28 @@ use std::path::Path;
 use rustix::fs::{FallocateFlags, FlockOperation, SeekFrom};
 use rustix::io::Errno;
 
-use crate::{Facts, Medium, MediumDirectory, MediumFile, Mode, Space};
+use crate::{FileStats, Medium, MediumDirectory, MediumFile, OpenMode, SpaceUsage};
 
 /// The most pieces of memory that one vectored call takes.
 const MOST_PIECES: usize = 1024;
 
 /// The system's own file system.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Disk;
+pub struct HostFileSystem;
 
 struct DiskFile(File);
 
 struct DiskDirectory(File);
 
-impl Medium for Disk {
-    fn open(&self, path: &Path, mode: Mode) -> io::Result<Box<dyn MediumFile>> {
+impl Medium for HostFileSystem {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn MediumFile>> {
         let mut options = OpenOptions::new();
         options.read(true).mode(0o600);
         match mode {
-            Mode::Read => &mut options,
-            Mode::Write => options.write(true),
-            Mode::Create => options.write(true).create(true).truncate(false),
-            Mode::New => options.write(true).create(true).truncate(true),
+            OpenMode::Read => &mut options,
+            OpenMode::Write => options.write(true),
+            OpenMode::Create => options.write(true).create(true).truncate(false),
+            OpenMode::New => options.write(true).create(true).truncate(true),
         };
         Ok(Box::new(DiskFile(options.open(path)?)))
     }
@@ -50,8 +50,8 @@ impl Medium for Disk {
         names.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
     }
 
-    fn inspect(&self, path: &Path) -> io::Result<Facts> {
-        fs::symlink_metadata(path).map(facts)
+    fn inspect(&self, path: &Path) -> io::Result<FileStats> {
+        fs::symlink_metadata(path).map(stats)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -70,8 +70,8 @@ impl Medium for Disk {
 }
 
 impl MediumFile for DiskFile {
-    fn facts(&self) -> io::Result<Facts> {
-        self.0.metadata().map(facts)
+    fn stats(&self) -> io::Result<FileStats> {
+        self.0.metadata().map(stats)
     }
 
     fn read_at(&self, to: &mut [IoSliceMut<'_>], at: u64) -> io::Result<usize> {
@@ -137,15 +137,15 @@ impl MediumDirectory for DiskDirectory {
         Ok(rustix::fs::syncfs(&self.0)?)
     }
 
-    fn space(&self) -> io::Result<Space> {
-        let facts = rustix::fs::fstatvfs(&self.0)?;
-        let bytes = |blocks: u64| blocks.saturating_mul(facts.f_frsize);
-        Ok(Space { total: bytes(facts.f_blocks), free: bytes(facts.f_bavail) })
+    fn space(&self) -> io::Result<SpaceUsage> {
+        let stats = rustix::fs::fstatvfs(&self.0)?;
+        let bytes = |blocks: u64| blocks.saturating_mul(stats.f_frsize);
+        Ok(SpaceUsage { total: bytes(stats.f_blocks), free: bytes(stats.f_bavail) })
     }
 }
 
-fn facts(metadata: fs::Metadata) -> Facts {
-    Facts { len: metadata.len(), used: metadata.blocks() * 512 }
+fn stats(metadata: fs::Metadata) -> FileStats {
+    FileStats { len: metadata.len(), used: metadata.blocks() * 512 }
 }
 
 /// Repeats a call that a signal interrupts.

@@ -1,8 +1,8 @@
-//! The file system below everything that a server keeps: as it is ([`Disk`]), and simulated with all that storage can do
-//! wrong ([`Simulated`]).
+//! The file system below everything that a server keeps: as it is ([`HostFileSystem`]), and simulated with all that storage can do
+//! wrong ([`SimulatedMedium`]).
 //!
 //! Code that stores something takes a [`Medium`] and does all its file operations through it. In production that is a
-//! [`Disk`], where every operation is one system call. In tests it is a [`Simulated`] medium, which fails, lies, is killed
+//! [`HostFileSystem`], where every operation is one system call. In tests it is a [`SimulatedMedium`] medium, which fails, lies, is killed
 //! between any two operations, or loses power: then any subset of what was not synced survives.
 #![forbid(unsafe_code)]
 
@@ -10,8 +10,8 @@ mod disk;
 mod simulated;
 mod whole;
 
-pub use disk::Disk;
-pub use simulated::{Fault, Simulated};
+pub use disk::HostFileSystem;
+pub use simulated::{InjectedFault, SimulatedMedium};
 pub use whole::{clear, fill, put};
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -20,7 +20,7 @@ use std::path::Path;
 /// A file system.
 pub trait Medium: Send + Sync {
     /// Opens a file.
-    fn open(&self, path: &Path, mode: Mode) -> io::Result<Box<dyn MediumFile>>;
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn MediumFile>>;
     /// Opens a directory.
     fn open_directory(&self, path: &Path) -> io::Result<Box<dyn MediumDirectory>>;
     /// Makes a directory with mode 700; one that is there already is no error.
@@ -28,7 +28,7 @@ pub trait Medium: Send + Sync {
     /// The names in a directory.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
     /// The length of a file and the bytes that it takes on the medium.
-    fn inspect(&self, path: &Path) -> io::Result<Facts>;
+    fn inspect(&self, path: &Path) -> io::Result<FileStats>;
     /// Gives a file another name, in one step, in place of whatever has that name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a name.
@@ -40,7 +40,7 @@ pub trait Medium: Send + Sync {
 /// An open file. Its operations may come from any thread.
 pub trait MediumFile: Send + Sync {
     /// Its length and the bytes that it takes on the medium.
-    fn facts(&self) -> io::Result<Facts>;
+    fn stats(&self) -> io::Result<FileStats>;
     /// One read at this offset; 0 bytes only at the end.
     fn read_at(&self, to: &mut [IoSliceMut<'_>], at: u64) -> io::Result<usize>;
     /// One write at this offset; how many bytes were taken.
@@ -66,12 +66,12 @@ pub trait MediumDirectory: Send + Sync {
     /// Everything on its file system survives a loss of power.
     fn sync_file_system(&self) -> io::Result<()>;
     /// Room on its file system.
-    fn space(&self) -> io::Result<Space>;
+    fn space(&self) -> io::Result<SpaceUsage>;
 }
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum OpenMode {
     /// To be read.
     Read,
     /// To be read and written.
@@ -84,7 +84,7 @@ pub enum Mode {
 
 /// How much of a file there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct FileStats {
     /// Its length.
     pub len: u64,
     /// The bytes that it takes on the medium.
@@ -93,7 +93,7 @@ pub struct Facts {
 
 /// Room on a file system, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Space {
+pub struct SpaceUsage {
     /// All.
     pub total: u64,
     /// What an ordinary user may still take.

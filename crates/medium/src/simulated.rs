@@ -6,17 +6,18 @@
 //! last sync of their directory. A failed sync makes some sectors stable and forgets that others are not: those stay
 //! readable until they are evicted, and no later sync writes them.
 //!
-//! [`Fault`]s are planned for the n-th operation that changes something. A [`Fault::Kill`] does a part of that operation
-//! and then refuses everything, as if the process were dead, until [`Simulated::restart`] or [`Simulated::lose_power`].
+//! [`InjectedFault`]s are planned for the n-th operation that changes something. A [`InjectedFault::Kill`] does a part of that operation
+//! and then refuses everything, as if the process were dead, until [`SimulatedMedium::restart`] or [`SimulatedMedium::lose_power`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::io::Errno;
 
-use crate::{Facts, Medium, MediumDirectory, MediumFile, Mode, Space};
+use crate::{FileStats, Medium, MediumDirectory, MediumFile, OpenMode, SpaceUsage};
 
 /// What a medium writes whole or not at all.
 const SECTOR: usize = 512;
@@ -24,7 +25,7 @@ const PAGE: u64 = 4096;
 
 /// What goes wrong with an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum InjectedFault {
     /// The process is killed in the middle of it.
     Kill,
     /// It fails with this error number; of a write, the beginning may be done.
@@ -41,19 +42,19 @@ pub enum Fault {
 
 /// A simulated file system. Clones are the same one.
 #[derive(Clone)]
-pub struct Simulated(Arc<Mutex<World>>);
+pub struct SimulatedMedium(Arc<Mutex<SimulatedState>>);
 
-struct World {
+struct SimulatedState {
     dice: u64,
     boot: u64,
     dead: bool,
     /// Operations that changed something.
     changes: u64,
-    planned: Vec<(u64, Fault)>,
+    planned: Vec<(u64, InjectedFault)>,
     names: BTreeMap<PathBuf, usize>,
     stable: BTreeMap<PathBuf, usize>,
     renamed: Vec<NameChange>,
-    files: Vec<Node>,
+    files: Vec<SimulatedFile>,
 }
 
 /// A change of names in a directory since its last sync: what each name stands for afterwards.
@@ -63,7 +64,7 @@ struct NameChange {
 }
 
 #[derive(Default)]
-struct Node {
+struct SimulatedFile {
     live: Vec<u8>,
     stable: Vec<u8>,
     /// Of sectors that are to be written: all versions since the stable one.
@@ -77,20 +78,20 @@ struct Node {
 }
 
 struct OpenFile {
-    world: Simulated,
+    world: SimulatedMedium,
     node: usize,
     writable: bool,
 }
 
 struct OpenDirectory {
-    world: Simulated,
+    world: SimulatedMedium,
     path: PathBuf,
 }
 
-impl Simulated {
+impl SimulatedMedium {
     /// An empty one.
-    pub fn new(seed: u64) -> Simulated {
-        Simulated(Arc::new(Mutex::new(World {
+    pub fn new(seed: u64) -> SimulatedMedium {
+        SimulatedMedium(Arc::new(Mutex::new(SimulatedState {
             dice: seed,
             boot: 1,
             dead: false,
@@ -109,14 +110,14 @@ impl Simulated {
     }
 
     /// Something goes wrong with the first operation of its sort after so many more that change something.
-    pub fn plan(&self, after: u64, fault: Fault) {
+    pub fn plan(&self, after: u64, fault: InjectedFault) {
         let mut world = self.world();
         let at = world.changes + after;
         world.planned.push((at, fault));
     }
 
     /// Forgets planned faults; whether any of them had come.
-    pub fn heal(&self) -> bool {
+    pub fn clear_faults(&self) -> bool {
         let mut world = self.world();
         let came = world.planned.is_empty();
         world.planned.clear();
@@ -152,7 +153,7 @@ impl Simulated {
     /// Memory is short: what the system has forgotten to write goes.
     pub fn evict(&self) {
         let mut world = self.world();
-        world.files.iter_mut().for_each(Node::evict);
+        world.files.iter_mut().for_each(SimulatedFile::evict);
     }
 
     /// Inverts bits of a byte that is stored.
@@ -167,12 +168,12 @@ impl Simulated {
         self.world().names.keys().cloned().collect()
     }
 
-    fn world(&self) -> MutexGuard<'_, World> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn world(&self) -> MutexGuard<'_, SimulatedState> {
+        self.0.lock()
     }
 }
 
-impl World {
+impl SimulatedState {
     /// The next random number below `n` (splitmix64).
     fn below(&mut self, n: usize) -> usize {
         self.dice = self.dice.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -187,20 +188,20 @@ impl World {
     }
 
     /// Counts an operation that changes something; the fault that was planned for it.
-    fn change(&mut self, fits: impl Fn(Fault) -> bool) -> io::Result<Option<Fault>> {
+    fn change(&mut self, fits: impl Fn(InjectedFault) -> bool) -> io::Result<Option<InjectedFault>> {
         self.alive()?;
         self.changes += 1;
-        let due = |(at, fault): &(u64, Fault)| *at < self.changes && fits(*fault);
+        let due = |(at, fault): &(u64, InjectedFault)| *at < self.changes && fits(*fault);
         let found = self.planned.iter().position(due);
         let fault = found.map(|index| self.planned.remove(index).1);
-        self.dead |= fault == Some(Fault::Kill);
+        self.dead |= fault == Some(InjectedFault::Kill);
         Ok(fault)
     }
 
     /// One that is done whole or fails.
     fn step(&mut self) -> io::Result<()> {
-        match self.change(|fault| matches!(fault, Fault::Kill | Fault::Fail(_)))? {
-            Some(Fault::Fail(errno)) => Err(io::Error::from_raw_os_error(errno)),
+        match self.change(|fault| matches!(fault, InjectedFault::Kill | InjectedFault::Fail(_)))? {
+            Some(InjectedFault::Fail(errno)) => Err(io::Error::from_raw_os_error(errno)),
             Some(_) if self.below(2) == 0 => Err(Errno::IO.into()),
             _ => Ok(()),
         }
@@ -225,12 +226,14 @@ impl World {
 
     /// Syncs files, or fails and forgets some of it.
     fn sync(&mut self, nodes: std::ops::Range<usize>) -> io::Result<()> {
-        let fault = self.change(|fault| matches!(fault, Fault::Kill | Fault::Fail(_) | Fault::FailSync))?;
+        let fault = self.change(|fault| {
+            matches!(fault, InjectedFault::Kill | InjectedFault::Fail(_) | InjectedFault::FailSync)
+        })?;
         for node in nodes {
             for (sector, versions) in std::mem::take(&mut self.files[node].dirty) {
                 let last = versions[versions.len() - 1];
                 match fault {
-                    Some(Fault::FailSync) => match self.below(3) {
+                    Some(InjectedFault::FailSync) => match self.below(3) {
                         0 => self.files[node].make_stable(sector, &last),
                         1 => drop(self.files[node].forgotten.insert(sector)),
                         _ => self.files[node].revert(sector),
@@ -248,7 +251,7 @@ impl World {
         }
         match fault {
             None => Ok(()),
-            Some(Fault::Fail(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            Some(InjectedFault::Fail(errno)) => Err(io::Error::from_raw_os_error(errno)),
             Some(_) => Err(Errno::IO.into()),
         }
     }
@@ -294,13 +297,13 @@ impl World {
         // Lies are about whole blocks: a lost change of a few bytes leaves nothing by which it could be found out.
         let block = bytes.len() as u64 >= PAGE;
         let fault = self.change(|fault| match fault {
-            Fault::Lose | Fault::Tear | Fault::Misdirect => block,
-            fault => fault != Fault::FailSync,
+            InjectedFault::Lose | InjectedFault::Tear | InjectedFault::Misdirect => block,
+            fault => fault != InjectedFault::FailSync,
         })?;
         let some = match fault {
             None => bytes.len(),
-            Some(Fault::Lose) => 0,
-            Some(Fault::Misdirect) => {
+            Some(InjectedFault::Lose) => 0,
+            Some(InjectedFault::Misdirect) => {
                 let end = self.files[node].live.len() / SECTOR;
                 let elsewhere = self.below(end.max(1)) * SECTOR;
                 self.files[node].write(bytes, elsewhere);
@@ -315,15 +318,15 @@ impl World {
         };
         self.files[node].write(&bytes[..some], at as usize);
         match fault {
-            None | Some(Fault::Lose | Fault::Tear) => Ok(bytes.len()),
-            Some(Fault::Fail(_)) if some > 0 => Ok(some),
-            Some(Fault::Fail(errno)) => Err(io::Error::from_raw_os_error(errno)),
+            None | Some(InjectedFault::Lose | InjectedFault::Tear) => Ok(bytes.len()),
+            Some(InjectedFault::Fail(_)) if some > 0 => Ok(some),
+            Some(InjectedFault::Fail(errno)) => Err(io::Error::from_raw_os_error(errno)),
             _ => Err(Errno::IO.into()),
         }
     }
 }
 
-impl Node {
+impl SimulatedFile {
     fn sector(&self, sector: usize) -> [u8; SECTOR] {
         let mut bytes = [0; SECTOR];
         let start = (sector * SECTOR).min(self.live.len());
@@ -416,27 +419,27 @@ impl Node {
         at < self.live.len()
     }
 
-    fn facts(&self) -> Facts {
-        Facts { len: self.live.len() as u64, used: self.pages.len() as u64 * PAGE }
+    fn stats(&self) -> FileStats {
+        FileStats { len: self.live.len() as u64, used: self.pages.len() as u64 * PAGE }
     }
 }
 
-impl Medium for Simulated {
-    fn open(&self, path: &Path, mode: Mode) -> io::Result<Box<dyn MediumFile>> {
+impl Medium for SimulatedMedium {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Box<dyn MediumFile>> {
         let mut world = self.world();
         world.alive()?;
-        let writable = mode != Mode::Read;
+        let writable = mode != OpenMode::Read;
         let node = match (world.names.get(path).copied(), mode) {
-            (Some(node), Mode::Read | Mode::Write | Mode::Create) => node,
-            (Some(node), Mode::New) => {
+            (Some(node), OpenMode::Read | OpenMode::Write | OpenMode::Create) => node,
+            (Some(node), OpenMode::New) => {
                 world.step()?;
                 world.files[node].set_len(0);
                 node
             }
-            (None, Mode::Read | Mode::Write) => return Err(Errno::NOENT.into()),
-            (None, Mode::Create | Mode::New) => {
+            (None, OpenMode::Read | OpenMode::Write) => return Err(Errno::NOENT.into()),
+            (None, OpenMode::Create | OpenMode::New) => {
                 world.step()?;
-                world.files.push(Node::default());
+                world.files.push(SimulatedFile::default());
                 let node = world.files.len() - 1;
                 world.rename(parent(path), vec![(path.to_owned(), Some(node))]);
                 node
@@ -461,11 +464,11 @@ impl Medium for Simulated {
         Ok(here.filter_map(|name| Some(name.file_name()?.to_string_lossy().into_owned())).collect())
     }
 
-    fn inspect(&self, path: &Path) -> io::Result<Facts> {
+    fn inspect(&self, path: &Path) -> io::Result<FileStats> {
         let world = self.world();
         world.alive()?;
         let node = *world.names.get(path).ok_or(Errno::NOENT)?;
-        Ok(world.files[node].facts())
+        Ok(world.files[node].stats())
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -493,10 +496,10 @@ impl Medium for Simulated {
 }
 
 impl MediumFile for OpenFile {
-    fn facts(&self) -> io::Result<Facts> {
+    fn stats(&self) -> io::Result<FileStats> {
         let world = self.world.world();
         world.alive()?;
-        Ok(world.files[self.node].facts())
+        Ok(world.files[self.node].stats())
     }
 
     fn read_at(&self, to: &mut [IoSliceMut<'_>], at: u64) -> io::Result<usize> {
@@ -552,7 +555,7 @@ impl MediumFile for OpenFile {
 }
 
 impl OpenFile {
-    fn writable(&self) -> io::Result<MutexGuard<'_, World>> {
+    fn writable(&self) -> io::Result<MutexGuard<'_, SimulatedState>> {
         if self.writable { Ok(self.world.world()) } else { Err(Errno::BADF.into()) }
     }
 }
@@ -577,11 +580,11 @@ impl MediumDirectory for OpenDirectory {
         Ok(())
     }
 
-    fn space(&self) -> io::Result<Space> {
+    fn space(&self) -> io::Result<SpaceUsage> {
         let world = self.world.world();
         world.alive()?;
-        let used: u64 = world.names.values().map(|node| world.files[*node].facts().used).sum();
-        Ok(Space { total: 1 << 40, free: (1 << 40) - used })
+        let used: u64 = world.names.values().map(|node| world.files[*node].stats().used).sum();
+        Ok(SpaceUsage { total: 1 << 40, free: (1 << 40) - used })
     }
 }
 

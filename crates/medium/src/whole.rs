@@ -49,7 +49,7 @@ pub fn clear(file: &dyn MediumFile, range: Range<u64>) -> io::Result<()> {
 /// Writes zeros over bytes that are there.
 fn overwrite(file: &dyn MediumFile, range: Range<u64>) -> io::Result<()> {
     let zeros = [0; 64 << 10];
-    let end = range.end.min(file.facts()?.len);
+    let end = range.end.min(file.stats()?.len);
     let mut at = range.start;
     while at < end {
         // A file system that cannot tell where holes are has none.
@@ -67,11 +67,11 @@ fn overwrite(file: &dyn MediumFile, range: Range<u64>) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Medium, Mode, Simulated};
+    use crate::{Medium, OpenMode, SimulatedMedium};
     use std::path::Path;
 
     fn file(len: usize) -> Box<dyn MediumFile> {
-        let file = Simulated::new(1).open(Path::new("/file"), Mode::New).expect("nothing fails");
+        let file = SimulatedMedium::new(1).open(Path::new("/file"), OpenMode::New).expect("nothing fails");
         put(&*file, 0, &[&vec![7; len]]).expect("room");
         file
     }
@@ -84,7 +84,7 @@ mod tests {
             for range in [10..20, 4096..204_800, 299_999..300_005, 390_000..900_000, 5..5] {
                 clear(&*file, range).expect("it can be written");
             }
-            assert_eq!(file.facts().expect("open").len, 400_000);
+            assert_eq!(file.stats().expect("open").len, 400_000);
             let mut found = vec![1; 400_000];
             fill(&*file, 0, &mut [&mut found]).expect("it can be read");
             let zero = |at: usize| (10..20).contains(&at) || (4096..204_800).contains(&at) || at >= 299_999;

@@ -91,7 +91,7 @@ impl Locks {
         let mut inner = lock(&self.0);
         let Inner { known, torn, .. } = &mut *inner;
         let known = known.get_mut(&number).filter(|known| known.client == client).ok_or(Error::NoLock)?;
-        torn.mended(known.file, &std::mem::take(&mut known.writes));
+        torn.repaired(known.file, &std::mem::take(&mut known.writes));
         inner.end(number);
         Ok(())
     }

@@ -298,7 +298,7 @@ mod tests {
     use crate::pieces::Pieces;
     use crate::tier::{Bytes, Moved};
     use pario_cache::{Geometry, Identity, Pool};
-    use pario_store::{Call, Faulty, MemoryStore, Store};
+    use pario_store::{FaultyStore, MemoryStore, Store, StoreCall};
     use pario_types::{PartitionId, ServerId};
     use std::sync::Arc;
 
@@ -318,12 +318,12 @@ mod tests {
 
     impl Site {
         fn new(name: &str, blocks: u64, reads: u64) -> Site {
-            let store = Faulty::new(MemoryStore::new(BLOCK as usize).unwrap());
+            let store = FaultyStore::new(MemoryStore::new(BLOCK as usize).unwrap());
             for block in 0..blocks {
                 let bytes = vec![block as u8 + 1; BLOCK as usize];
                 store.write(FILE, block, &[&bytes], (block + 1) * BLOCK).unwrap();
             }
-            store.fail(Some(Call::Read), reads, u64::MAX, libc::EIO);
+            store.fail(Some(StoreCall::Read), reads, u64::MAX, libc::EIO);
             let dir = std::env::temp_dir().join(format!("pario-prefetch-{name}-{}", std::process::id()));
             std::fs::create_dir_all(&dir).unwrap();
             let geometry = Geometry { block: BLOCK as u32, slots: SLOTS, ledgers: 4 };

@@ -293,7 +293,7 @@ mod tests {
     use crate::pieces::Pieces;
     use crate::tier::{Bytes, Moved};
     use pario_cache::{Geometry, Identity, Pool};
-    use pario_store::{Call, Faulty, MemoryStore, Store};
+    use pario_store::{FaultyStore, MemoryStore, Store, StoreCall};
     use pario_types::{PartitionId, ServerId};
     use pario_wire::message::Range;
 
@@ -348,9 +348,9 @@ mod tests {
     /// The medium seems to have plenty of room, and has not for this user.
     #[test]
     fn a_quota_is_like_a_full_disk_and_room_is_reserved_from_then_on() {
-        let store = Faulty::new(MemoryStore::new(BLOCK as usize).unwrap());
-        store.fail(Some(Call::Write), 0, 1, libc::EDQUOT);
-        store.fail(Some(Call::Reserve), 1, 1, libc::EDQUOT);
+        let store = FaultyStore::new(MemoryStore::new(BLOCK as usize).unwrap());
+        store.fail(Some(StoreCall::Write), 0, 1, libc::EDQUOT);
+        store.fail(Some(StoreCall::Reserve), 1, 1, libc::EDQUOT);
         let site = Site::new("quota", store);
         assert!(site.tier.has_plenty());
         site.write(0).unwrap();
@@ -371,8 +371,8 @@ mod tests {
     fn where_room_cannot_be_reserved_it_is_counted() {
         let each = BLOCK + OVERHEAD;
         let room = (UNCOUNTED + 5) * each;
-        let store = Faulty::new(MemoryStore::with_capacity(BLOCK as usize, room).unwrap());
-        store.fail(Some(Call::Reserve), 0, u64::MAX, libc::EOPNOTSUPP);
+        let store = FaultyStore::new(MemoryStore::with_capacity(BLOCK as usize, room).unwrap());
+        store.fail(Some(StoreCall::Reserve), 0, u64::MAX, libc::EOPNOTSUPP);
         let site = Site::new("counted", store);
         // As if the pools of many servers were on the same medium.
         site.tier.share_medium(100, &site.counters);
@@ -387,8 +387,8 @@ mod tests {
     /// All slots are dirty, and the store takes nothing.
     #[test]
     fn a_full_store_is_not_tried_for_every_request() {
-        let store = Faulty::new(MemoryStore::new(BLOCK as usize).unwrap());
-        store.fail(Some(Call::Write), 0, u64::MAX, libc::ENOSPC);
+        let store = FaultyStore::new(MemoryStore::new(BLOCK as usize).unwrap());
+        store.fail(Some(StoreCall::Write), 0, u64::MAX, libc::ENOSPC);
         let site = Site::new("stuck", store);
         (0..u64::from(SLOTS)).for_each(|block| site.write(block).unwrap());
         let begun = Instant::now();

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use pario_cache::{Adopted, Geometry, Identity, Lost, Pool};
-use pario_store::{Faulty, FileStore, Store};
+use pario_store::{FaultyStore, FileStore, Store};
 use pario_transport::{Address, Listener, Tuning};
 
 use crate::config::Config;
@@ -62,7 +62,7 @@ impl Server {
         let store = FileStore::open(&config.directory, config.block as usize, store_identity(&config))?;
         let store: Box<dyn Store> = match config.store_delay.is_zero() {
             true => Box::new(store),
-            false => Box::new(Faulty::slow(store, config.store_delay)),
+            false => Box::new(FaultyStore::slow(store, config.store_delay)),
         };
         let Found { tier, adopted, past, loss } = tier(&config, store)?;
         let before = read_retired(&config.directory);
@@ -317,6 +317,6 @@ fn read_retired(directory: &Path) -> u64 {
     u64::from_str_radix(text.trim(), 16).unwrap_or(0)
 }
 
-fn store_identity(config: &Config) -> pario_store::Identity {
-    pario_store::Identity { partition: config.partition, server: config.server }
+fn store_identity(config: &Config) -> pario_store::StoreIdentity {
+    pario_store::StoreIdentity { partition: config.partition, server: config.server }
 }

@@ -322,7 +322,9 @@ impl Tier {
         let upto = match intent {
             Intent::Read => {
                 let last = next - 1;
-                let Ok(together) = self.store.together(file, last, u64::from(ahead) + 1) else { return };
+                let Ok(together) = self.store.contiguous_blocks(file, last, u64::from(ahead) + 1) else {
+                    return;
+                };
                 end.min(last + together)
             }
             // Room that is scarce is not set aside for what may never be written.

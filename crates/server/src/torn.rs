@@ -47,7 +47,7 @@ impl Torn {
     }
 
     /// All copies of these extents are equal.
-    pub fn mended(&mut self, file: FileId, extents: &[Extent]) {
+    pub fn repaired(&mut self, file: FileId, extents: &[Extent]) {
         if let Some(left) = self.0.get_mut(&file) {
             left.remove(extents);
             if left.extents.is_empty() {
@@ -108,7 +108,7 @@ mod tests {
                     torn.add(FILE, ClientId(number), &extents);
                     naive.extend(bytes(&extents));
                 } else {
-                    torn.mended(FILE, &extents);
+                    torn.repaired(FILE, &extents);
                     naive.retain(|byte| !bytes(&extents).any(|gone| gone == *byte));
                 }
                 let left = torn.of(FILE);

@@ -90,7 +90,7 @@ impl Tier {
 
     /// Whether the store has seen this truncation, or a later one.
     fn is_applied(&self, file: FileId, truncation: TruncationId) -> Result<bool> {
-        Ok(self.store.last_cut(file)? >= truncation.0)
+        Ok(self.store.last_truncation(file)? >= truncation.0)
     }
 
     fn start_cut(&self, file: FileId, end: u64, under_way: &mut Option<Cut>) {
@@ -106,7 +106,7 @@ mod tests {
     use std::sync::Arc;
 
     use pario_cache::{Geometry, Identity, Pool};
-    use pario_medium::{Fault, Simulated};
+    use pario_medium::{InjectedFault, SimulatedMedium};
     use pario_store::FileStore;
     use pario_types::{PartitionId, ServerId};
     use pario_wire::message::Range;
@@ -130,7 +130,7 @@ mod tests {
     struct Site {
         tier: Tier,
         counters: Counters,
-        medium: Simulated,
+        medium: SimulatedMedium,
         dir: PathBuf,
     }
 
@@ -138,7 +138,7 @@ mod tests {
         fn new(name: &str) -> Site {
             let dir = std::env::temp_dir().join(format!("pario-truncate-{name}-{}", std::process::id()));
             std::fs::create_dir_all(&dir).unwrap();
-            let medium = Simulated::new(1);
+            let medium = SimulatedMedium::new(1);
             let geometry = Geometry { block: BLOCK as u32, slots: 16, ledgers: 4 };
             let pool = Pool::create(&dir.join("pool"), geometry, identity()).unwrap();
             let tier = Tier::new(pool, Box::new(store(&medium)), &dir);
@@ -206,8 +206,8 @@ mod tests {
         Identity { partition: PartitionId(1), server: ServerId(0) }
     }
 
-    fn store(medium: &Simulated) -> FileStore {
-        let identity = pario_store::Identity { partition: PartitionId(1), server: ServerId(0) };
+    fn store(medium: &SimulatedMedium) -> FileStore {
+        let identity = pario_store::StoreIdentity { partition: PartitionId(1), server: ServerId(0) };
         FileStore::open_on(Arc::new(medium.clone()), Path::new("/store"), BLOCK as usize, identity).unwrap()
     }
 
@@ -217,9 +217,9 @@ mod tests {
             let mut failures = 0;
             for step in 0.. {
                 let site = Site::new("fails");
-                site.medium.plan(step, Fault::Fail(errno));
+                site.medium.plan(step, InjectedFault::Fail(errno));
                 let outcome = site.tier.truncate(FILE, end, FIRST, &mut None);
-                let came = site.medium.heal();
+                let came = site.medium.clear_faults();
                 let what = format!("to {end}, error {errno} at step {step}: {outcome:?}");
                 let truncated = site.check_twice(end, &what);
                 failures += u32::from(outcome.is_err());
@@ -246,7 +246,7 @@ mod tests {
                 assert!(cut.ready() && cut.record(FIRST));
                 let left = site.dir.join("left");
                 std::fs::copy(site.dir.join("pool"), &left).unwrap();
-                site.medium.plan(step, Fault::Kill);
+                site.medium.plan(step, InjectedFault::Kill);
                 let outcome = site.tier.store.set_end(FILE, end, FIRST.0);
                 let what = format!("to {end}, killed at step {step}: {outcome:?}");
                 drop(cut);

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use pario_store::{FileStore, Identity, Store};
+use pario_store::{FileStore, Store, StoreIdentity};
 use pario_types::{FileId, PartitionId, ServerId};
 
 const BLOCK: usize = 64 << 10;
@@ -45,7 +45,7 @@ fn main() -> Outcome<()> {
 }
 
 fn open(directory: &Path) -> Outcome<FileStore> {
-    Ok(FileStore::open(directory, BLOCK, Identity { partition: PartitionId(1), server: ServerId(0) })?)
+    Ok(FileStore::open(directory, BLOCK, StoreIdentity { partition: PartitionId(1), server: ServerId(0) })?)
 }
 
 /// So many chunks in the order in which they are used, always the same.

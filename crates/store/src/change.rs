@@ -10,15 +10,15 @@
 //! - *Cut*: the last block, with zeros in place of what goes, is written like any other; then the new end. If bytes go that
 //!   were synced, the end is brought to the medium before entries and bytes beyond it go, and the entries before the bytes.
 //!
-//! After a crash or a failed change the part is [settled](PartFiles::settle) before it changes again.
+//! After a crash or a failed change the part is [settled](PartFiles::recover) before it changes again.
 
 use std::ops::Range;
 
-use crate::error::{Action, Error, Result};
-use crate::files::{Found, PartFiles, Stretch, Which};
-use crate::order::Order;
-use crate::run::Run;
-use crate::table::{self, Entry, Home, Stage, Stored};
+use crate::error::{Error, Result, StoreAction};
+use crate::files::{BlockState, FileExtent, FileRole, PartFiles};
+use crate::order::BlockOrder;
+use crate::run::BlockRun;
+use crate::table::{self, BlockVersion, ChecksumEntry, Home, Stage};
 use crate::unsynced::Unsynced;
 
 /// Entries that are looked through at once.
@@ -26,11 +26,11 @@ const AT_ONCE: u64 = 4096;
 
 /// What looking at some blocks gave.
 #[derive(Debug, Default)]
-pub struct Inspected {
+pub struct BlockFindings {
     /// Those that are not as they were written.
     pub damaged: Vec<u64>,
     /// Those that were being written when a process was killed.
-    pub in_flux: Vec<u64>,
+    pub being_written: Vec<u64>,
 }
 
 impl PartFiles {
@@ -38,7 +38,7 @@ impl PartFiles {
     pub fn write(
         &self,
         unsynced: &mut Unsynced,
-        run: Run,
+        run: BlockRun,
         blocks: &[&[u8]],
         sums: &[u32],
         end: u64,
@@ -47,20 +47,20 @@ impl PartFiles {
         self.begin_change(unsynced)?;
         let beyond = run.first >= self.blocks(stored);
         let before = match beyond {
-            true => vec![Entry::None; run.count],
+            true => vec![ChecksumEntry::None; run.count],
             false => self.known_entries(unsynced, run)?,
         };
-        let next: Vec<Stored> = before.iter().zip(sums).map(|(entry, sum)| entry.next(*sum)).collect();
+        let next: Vec<BlockVersion> = before.iter().zip(sums).map(|(entry, sum)| entry.next(*sum)).collect();
         // Not known until all is done.
         for block in run.blocks() {
             unsynced.blocks.remove(&block);
         }
         if !beyond {
-            self.enter(run.first, next.iter().map(|stored| Entry::Stored(*stored)))?;
+            self.write_entries(run.first, next.iter().map(|stored| ChecksumEntry::Stored(*stored)))?;
         }
         self.put(run, blocks, &before, &next, end)?;
         let written = next.iter().map(|stored| stored.at(Stage::Written));
-        self.enter(run.first, written.clone().map(Entry::Stored))?;
+        self.write_entries(run.first, written.clone().map(ChecksumEntry::Stored))?;
         unsynced.blocks.extend(run.blocks().zip(written));
         for block in run.blocks() {
             unsynced.reserved.remove(&block);
@@ -85,8 +85,8 @@ impl PartFiles {
         }
         // Entries that must be there are there.
         let len = table::place(self.blocks(end));
-        let failed = |error| Error::io(Action::Resize, &self.names.sums, error);
-        if end > header.end && self.sums.facts().map_err(failed)?.len < len {
+        let failed = |error| Error::io(StoreAction::Resize, &self.names.sums, error);
+        if end > header.end && self.sums.stats().map_err(failed)?.len < len {
             self.sums.set_len(len).map_err(failed)?;
         }
         self.set_header(|header| (header.end, header.cut) = (end, cut))
@@ -104,7 +104,7 @@ impl PartFiles {
             header.entries_end = header.entries_end.min(end);
         })?;
         unsynced.cut(self.blocks(end));
-        self.trim(end, synced)
+        self.remove_beyond(end, synced)
     }
 
     /// Writes the last block before `end` with zeros behind it, if it has anything else there; which one that is.
@@ -113,33 +113,33 @@ impl PartFiles {
         if kept == 0 {
             return Ok(None);
         }
-        let (entry, mut bytes, found) = self.look(unsynced, block)?;
-        if found != Found::Good {
+        let (entry, mut bytes, found) = self.load_block(unsynced, block)?;
+        if found != BlockState::Good {
             // One that does not fit its entry goes on not to fit.
             return self.clear_damaged(block, entry, kept).map(|()| None);
         }
-        if !matches!(entry, Entry::Stored(_)) || table::is_zero(&bytes[kept..]) {
+        if !matches!(entry, ChecksumEntry::Stored(_)) || table::is_zero(&bytes[kept..]) {
             return Ok(None);
         }
         bytes[kept..].fill(0);
-        let run = Run::new(self.file, self.block, block, 1)?;
+        let run = BlockRun::new(self.file, self.block, block, 1)?;
         let next = entry.next(table::sum(self.file, block, &bytes, kept));
         unsynced.blocks.remove(&block);
-        self.enter(block, [Entry::Stored(next)])?;
+        self.write_entries(block, [ChecksumEntry::Stored(next)])?;
         self.put(run, &[&bytes], &[entry], &[next], run.end())?;
         let written = next.at(Stage::Written);
-        self.enter(block, [Entry::Stored(written)])?;
+        self.write_entries(block, [ChecksumEntry::Stored(written)])?;
         unsynced.blocks.insert(block, written);
         Ok(Some(block))
     }
 
     /// Makes the rest of a block zeros where it lies.
-    fn clear_damaged(&self, block: u64, entry: Entry, kept: usize) -> Result<()> {
-        let home = if let Entry::Stored(stored) = entry { stored.home } else { Home::A };
+    fn clear_damaged(&self, block: u64, entry: ChecksumEntry, kept: usize) -> Result<()> {
+        let home = if let ChecksumEntry::Stored(stored) = entry { stored.home } else { Home::A };
         let (which, at) = self.place(block, home);
         let Some(file) = self.get(which) else { return Ok(()) };
         let cleared = pario_medium::clear(file, at + kept as u64..at + self.block as u64);
-        cleared.map_err(|error| Error::io(Action::Write, self.path(which), error))
+        cleared.map_err(|error| Error::io(StoreAction::Write, self.path(which), error))
     }
 
     /// Brings a block to the medium that was just written.
@@ -147,27 +147,27 @@ impl PartFiles {
         let Some(stored) = unsynced.blocks.get(&block).copied() else { return Ok(()) };
         self.sync_blocks([stored.home].into_iter())?;
         self.directory.sync(self.file)?;
-        self.enter(block, [Entry::Stored(stored.at(Stage::Durable))])?;
+        self.write_entries(block, [ChecksumEntry::Stored(stored.at(Stage::Durable))])?;
         unsynced.blocks.remove(&block);
         Ok(())
     }
 
     /// Cuts off entries and bytes beyond the end. If any of them may be durable, each step is on the medium before the
     /// next.
-    fn trim(&self, end: u64, synced: bool) -> Result<()> {
+    fn remove_beyond(&self, end: u64, synced: bool) -> Result<()> {
         let blocks = self.blocks(end);
         let sync = || if synced { self.sync_sums() } else { Ok(()) };
-        let failed = |error| Error::io(Action::Resize, &self.names.sums, error);
-        if self.sums.facts().map_err(failed)?.len > table::place(blocks) {
+        let failed = |error| Error::io(StoreAction::Resize, &self.names.sums, error);
+        if self.sums.stats().map_err(failed)?.len > table::place(blocks) {
             sync()?;
             self.sums.set_len(table::place(blocks)).map_err(failed)?;
         }
         sync()?;
-        for which in [Which::Data, Which::Alt] {
+        for which in [FileRole::Data, FileRole::Alt] {
             let Some(file) = self.get(which) else { continue };
-            let failed = |error| Error::io(Action::Resize, self.path(which), error);
+            let failed = |error| Error::io(StoreAction::Resize, self.path(which), error);
             let len = blocks * self.block as u64;
-            if file.facts().map_err(failed)?.len > len {
+            if file.stats().map_err(failed)?.len > len {
                 file.set_len(len).map_err(failed)?;
             }
         }
@@ -177,8 +177,9 @@ impl PartFiles {
 
     /// Makes bytes of the file of ordered blocks zeros.
     fn clear(&self, range: Range<u64>) -> Result<()> {
-        let Some(file) = self.get(Which::Ordered) else { return Ok(()) };
-        pario_medium::clear(file, range).map_err(|error| Error::io(Action::Write, &self.names.ordered, error))
+        let Some(file) = self.get(FileRole::Ordered) else { return Ok(()) };
+        pario_medium::clear(file, range)
+            .map_err(|error| Error::io(StoreAction::Write, &self.names.ordered, error))
     }
 
     /// Remembers the identity of a truncation that is not to be carried out.
@@ -189,33 +190,35 @@ impl PartFiles {
     }
 
     /// Gives an empty part an order: from the new header on it has one, and before it has none.
-    pub fn arrange(&self, unsynced: &mut Unsynced, order: &Order) -> Result<()> {
+    pub fn arrange(&self, unsynced: &mut Unsynced, order: &BlockOrder) -> Result<()> {
         let (medium, new) = (self.directory.medium(), &self.names.new_order);
         let bytes = order.encode(self.file);
         let write = || {
-            let file = medium.open(new, pario_medium::Mode::New)?;
+            let file = medium.open(new, pario_medium::OpenMode::New)?;
             pario_medium::put(&*file, 0, &[&bytes])?;
             medium.rename(new, &self.names.ordered)
         };
         self.begin_change(unsynced)?;
         self.directory.changed(self.file);
-        write().map_err(|error| Error::io(Action::Create, &self.names.ordered, error))?;
+        write().map_err(|error| Error::io(StoreAction::Create, &self.names.ordered, error))?;
         unsynced.header += 1;
         self.set_header(|header| header.ordered = true)
     }
 
     /// Takes room for the next write of blocks, also if a sync comes before it.
-    pub fn reserve(&self, unsynced: &mut Unsynced, run: Run) -> Result<()> {
+    pub fn reserve(&self, unsynced: &mut Unsynced, run: BlockRun) -> Result<()> {
         let entries = self.known_entries(unsynced, run)?;
-        let failed = |which, error| Error::io(Action::Reserve, self.path(which), error);
+        let failed = |which, error| Error::io(StoreAction::Reserve, self.path(which), error);
         let taken = |index: usize, home: Home| match entries[index] {
-            Entry::None | Entry::Zeros | Entry::Lost | Entry::Damaged => home == Home::A,
+            ChecksumEntry::None | ChecksumEntry::Zeros | ChecksumEntry::Lost | ChecksumEntry::Damaged => {
+                home == Home::A
+            }
             // One that is durable stays; one that is not may be durable by then.
-            Entry::Stored(stored) => stored.stage != Stage::Durable || home != stored.home,
+            ChecksumEntry::Stored(stored) => stored.stage != Stage::Durable || home != stored.home,
         };
         for home in [Home::A, Home::B] {
-            for stretch in self.stretches(run, |index| Some(home).filter(|home| taken(index, *home))) {
-                let Stretch { which, at, count, .. } = stretch;
+            for stretch in self.file_extents(run, |index| Some(home).filter(|home| taken(index, *home))) {
+                let FileExtent { which, at, count, .. } = stretch;
                 let file = self.get_or_make(which)?;
                 let done = file.allocate(at, (count * self.block) as u64);
                 done.map_err(|error| failed(which, error))?;
@@ -223,26 +226,34 @@ impl PartFiles {
         }
         let len = (run.count * table::ENTRY) as u64;
         let done = self.sums.allocate(table::place(run.first), len);
-        done.map_err(|error| Error::io(Action::Reserve, &self.names.sums, error))?;
+        done.map_err(|error| Error::io(StoreAction::Reserve, &self.names.sums, error))?;
         unsynced.reserved.extend(run.blocks());
         Ok(())
     }
 
     /// Compares blocks that begin below the end with their entries.
-    pub fn inspect(&self, unsynced: &Unsynced, run: Run, scratch: &mut Vec<u8>) -> Result<Inspected> {
-        let mut found = Inspected::default();
+    pub fn inspect(
+        &self,
+        unsynced: &Unsynced,
+        run: BlockRun,
+        scratch: &mut Vec<u8>,
+    ) -> Result<BlockFindings> {
+        let mut found = BlockFindings::default();
         let entries = self.known_entries(unsynced, run)?;
-        if entries.iter().all(|entry| *entry == Entry::None) && self.is_hole(run) {
+        if entries.iter().all(|entry| *entry == ChecksumEntry::None) && self.is_hole(run) {
             return Ok(found);
         }
         scratch.resize(run.count * self.block, 0);
         let mut blocks: Vec<_> = scratch.chunks_mut(self.block).collect();
         self.load(run, &entries, &mut blocks)?;
         for ((block, entry), bytes) in run.blocks().zip(entries).zip(blocks) {
-            let in_flux = matches!(entry, Entry::Stored(Stored { stage: Stage::Fresh | Stage::InPlace, .. }));
-            match self.judge(block, entry, bytes)? {
-                Found::Damaged => found.damaged.push(block),
-                _ if in_flux => found.in_flux.push(block),
+            let being_written = matches!(
+                entry,
+                ChecksumEntry::Stored(BlockVersion { stage: Stage::Fresh | Stage::InPlace, .. })
+            );
+            match self.check_block(block, entry, bytes)? {
+                BlockState::Damaged => found.damaged.push(block),
+                _ if being_written => found.being_written.push(block),
                 _ => {}
             }
         }
@@ -250,61 +261,61 @@ impl PartFiles {
     }
 
     /// A block that was being written gets the entry of the bytes that a reader gets; whether they were unverified.
-    pub fn mend(&self, unsynced: &mut Unsynced, block: u64) -> Result<bool> {
-        let (entry, bytes, found) = self.look(unsynced, block)?;
-        let Entry::Stored(stored) = entry else { return Ok(false) };
-        if found == Found::Damaged || !matches!(stored.stage, Stage::Fresh | Stage::InPlace) {
+    pub fn repair_block(&self, unsynced: &mut Unsynced, block: u64) -> Result<bool> {
+        let (entry, bytes, found) = self.load_block(unsynced, block)?;
+        let ChecksumEntry::Stored(stored) = entry else { return Ok(false) };
+        if found == BlockState::Damaged || !matches!(stored.stage, Stage::Fresh | Stage::InPlace) {
             return Ok(false);
         }
         self.begin_change(unsynced)?;
         let sum = table::sum(self.file, block, &bytes, bytes.len());
-        let newest = sum == stored.sum || found == Found::Unverified;
+        let newest = sum == stored.sum || found == BlockState::Unverified;
         let next = match newest {
-            true => Entry::Stored(Stored { sum, ..stored }.at(Stage::Written)),
+            true => ChecksumEntry::Stored(BlockVersion { sum, ..stored }.at(Stage::Written)),
             false => stored.without(),
         };
-        self.settle_entry(unsynced, block, next)?;
-        Ok(found == Found::Unverified)
+        self.replace_entry(unsynced, block, next)?;
+        Ok(found == BlockState::Unverified)
     }
 
     /// A block becomes good with the bytes that it has, whatever they are.
     pub fn accept(&self, unsynced: &mut Unsynced, block: u64) -> Result<()> {
-        let (entry, _, found) = self.look(unsynced, block)?;
-        if found == Found::Good {
+        let (entry, _, found) = self.load_block(unsynced, block)?;
+        if found == BlockState::Good {
             return Ok(());
         }
-        let run = Run::new(self.file, self.block, block, 1)?;
+        let run = BlockRun::new(self.file, self.block, block, 1)?;
         let mut bytes = vec![0; self.block];
         self.load(run, &[entry], &mut [&mut bytes])?;
         self.begin_change(unsynced)?;
         let sum = table::sum(self.file, block, &bytes, bytes.len());
         let next = match entry {
-            Entry::Stored(stored) => Stored { sum, ..stored },
+            ChecksumEntry::Stored(stored) => BlockVersion { sum, ..stored },
             other => other.next(sum),
         };
-        self.settle_entry(unsynced, block, Entry::Stored(next.at(Stage::Written)))
+        self.replace_entry(unsynced, block, ChecksumEntry::Stored(next.at(Stage::Written)))
     }
 
     /// Inverts a stored byte.
-    pub fn flip(&self, at: u64) -> Result<()> {
+    pub fn flip_byte(&self, at: u64) -> Result<()> {
         let block = at / self.block as u64;
-        let entry = self.entries(Run::new(self.file, self.block, block, 1)?)?[0];
-        let home = if let Entry::Stored(stored) = entry { stored.home } else { Home::A };
+        let entry = self.entries(BlockRun::new(self.file, self.block, block, 1)?)?[0];
+        let home = if let ChecksumEntry::Stored(stored) = entry { stored.home } else { Home::A };
         let (which, start) = self.place(block, home);
         let (file, at) = (self.get_or_make(which)?, start + at % self.block as u64);
         let mut byte = [0];
         let flipped = pario_medium::fill(file, at, &mut [&mut byte])
             .and_then(|_| pario_medium::put(file, at, &[&[!byte[0]]]));
-        flipped.map_err(|error| Error::io(Action::Write, self.path(which), error))
+        flipped.map_err(|error| Error::io(StoreAction::Write, self.path(which), error))
     }
 
     /// Puts a part in order after a crash, after a loss of power, or after a change of it that failed: finds what is not
     /// durable, lets go of versions that a loss of power has spoilt, and cuts off what lies beyond the end.
-    pub fn settle(&self, unsynced: &mut Unsynced) -> Result<()> {
+    pub fn recover(&self, unsynced: &mut Unsynced) -> Result<()> {
         let header = self.header();
         let lost = self.power_was_lost();
         if (header.unsynced || lost) && self.refused().is_none() {
-            let durable_end = self.look_through(unsynced, header.end, lost)?;
+            let durable_end = self.scan_entries(unsynced, header.end, lost)?;
             // The end comes last when a part grows: bytes beyond it are of a write that was not finished.
             self.clear_last(unsynced, header.end)?;
             // The system may have forgotten this header in a sync that failed. It has to be on the medium before entries go that
@@ -312,31 +323,31 @@ impl PartFiles {
             // not the header that tells of them.
             unsynced.header += 1;
             self.set_header(|header| header.synced_end = header.synced_end.max(durable_end).min(header.end))?;
-            self.trim(header.end, true)?;
+            self.remove_beyond(header.end, true)?;
             let len = table::place(self.blocks(header.end));
-            let failed = |error| Error::io(Action::Resize, &self.names.sums, error);
-            if self.sums.facts().map_err(failed)?.len < len {
+            let failed = |error| Error::io(StoreAction::Resize, &self.names.sums, error);
+            if self.sums.stats().map_err(failed)?.len < len {
                 self.sums.set_len(len).map_err(failed)?;
             }
             unsynced.header += 1;
             self.set_header(|header| (header.losses, header.unsynced) = (self.losses(), true))?;
         }
-        unsynced.settled = true;
+        unsynced.recovered = true;
         Ok(())
     }
 
     /// Looks at the entries of all blocks; returns where the last durable block ends.
-    fn look_through(&self, unsynced: &mut Unsynced, end: u64, lost: bool) -> Result<u64> {
+    fn scan_entries(&self, unsynced: &mut Unsynced, end: u64, lost: bool) -> Result<u64> {
         let mut found = Unsynced::default();
         let mut durable_blocks = 0;
         let blocks = self.blocks(end);
         for first in (0..blocks).step_by(AT_ONCE as usize) {
-            let run = Run::new(self.file, self.block, first, AT_ONCE.min(blocks - first) as usize)?;
+            let run = BlockRun::new(self.file, self.block, first, AT_ONCE.min(blocks - first) as usize)?;
             let entries = self.entries(run)?;
             // The process before may have been killed after a sync that failed: the system writes these again.
-            self.enter(first, entries.iter().copied())?;
+            self.write_entries(first, entries.iter().copied())?;
             for (block, entry) in run.blocks().zip(entries) {
-                if matches!(entry, Entry::Stored(Stored { stage: Stage::Durable, .. })) {
+                if matches!(entry, ChecksumEntry::Stored(BlockVersion { stage: Stage::Durable, .. })) {
                     durable_blocks = block + 1;
                 }
                 let known = unsynced.blocks.get(&block).copied();
@@ -345,12 +356,12 @@ impl PartFiles {
                     (Some(known), _) => {
                         found.blocks.insert(block, known);
                     }
-                    (None, Entry::None) if !lost => {}
-                    (None, Entry::None) => self.settle_hole(&mut found, block)?,
-                    (None, Entry::Stored(stored)) if entry.is_unsynced() => {
+                    (None, ChecksumEntry::None) if !lost => {}
+                    (None, ChecksumEntry::None) => self.recover_hole(&mut found, block)?,
+                    (None, ChecksumEntry::Stored(stored)) if entry.is_unsynced() => {
                         found.suspect = true;
                         if lost || stored.stage == Stage::Fresh {
-                            self.settle_block(&mut found, block, stored)?;
+                            self.recover_block(&mut found, block, stored)?;
                         } else {
                             found.blocks.insert(block, stored);
                         }
@@ -365,34 +376,39 @@ impl PartFiles {
     }
 
     /// After a loss of power: a block without an entry is zeros, whatever of a write has come through.
-    fn settle_hole(&self, found: &mut Unsynced, block: u64) -> Result<()> {
-        let run = Run::new(self.file, self.block, block, 1)?;
+    fn recover_hole(&self, found: &mut Unsynced, block: u64) -> Result<()> {
+        let run = BlockRun::new(self.file, self.block, block, 1)?;
         if self.is_hole(run) {
             return Ok(());
         }
         let mut bytes = vec![0; self.block];
-        self.load(run, &[Entry::None], &mut [&mut bytes])?;
-        if table::is_zero(&bytes) { Ok(()) } else { self.settle_entry(found, block, Entry::Zeros) }
+        self.load(run, &[ChecksumEntry::None], &mut [&mut bytes])?;
+        if table::is_zero(&bytes) { Ok(()) } else { self.replace_entry(found, block, ChecksumEntry::Zeros) }
     }
 
     /// A version that has come through in full stays, any other goes. Not for one that was written in place over another
     /// by a process that was killed: of that, every byte is an old or a new one.
-    fn settle_block(&self, found: &mut Unsynced, block: u64, stored: Stored) -> Result<()> {
-        let run = Run::new(self.file, self.block, block, 1)?;
+    fn recover_block(&self, found: &mut Unsynced, block: u64, stored: BlockVersion) -> Result<()> {
+        let run = BlockRun::new(self.file, self.block, block, 1)?;
         let mut bytes = vec![0; self.block];
-        self.load(run, &[Entry::Stored(stored)], &mut [&mut bytes])?;
+        self.load(run, &[ChecksumEntry::Stored(stored)], &mut [&mut bytes])?;
         let next = match self.fits(block, stored, &bytes) {
-            true => Entry::Stored(stored.at(Stage::Written)),
+            true => ChecksumEntry::Stored(stored.at(Stage::Written)),
             false => stored.without(),
         };
-        self.settle_entry(found, block, next)
+        self.replace_entry(found, block, next)
     }
 
     /// Gives a block another entry, without touching its bytes.
-    pub(crate) fn settle_entry(&self, unsynced: &mut Unsynced, block: u64, entry: Entry) -> Result<()> {
-        self.enter(block, [entry])?;
+    pub(crate) fn replace_entry(
+        &self,
+        unsynced: &mut Unsynced,
+        block: u64,
+        entry: ChecksumEntry,
+    ) -> Result<()> {
+        self.write_entries(block, [entry])?;
         unsynced.header += 1;
-        if let Entry::Stored(stored) = entry
+        if let ChecksumEntry::Stored(stored) = entry
             && entry.is_unsynced()
         {
             unsynced.blocks.insert(block, stored);
@@ -412,37 +428,48 @@ impl PartFiles {
     }
 
     /// Writes entries of consecutive blocks.
-    pub(crate) fn enter(&self, first: u64, entries: impl IntoIterator<Item = Entry>) -> Result<()> {
+    pub(crate) fn write_entries(
+        &self,
+        first: u64,
+        entries: impl IntoIterator<Item = ChecksumEntry>,
+    ) -> Result<()> {
         let bytes =
             entries.into_iter().zip(first..).flat_map(|(entry, block)| entry.encode(self.file, block));
         let bytes: Vec<u8> = bytes.collect();
         let written = pario_medium::put(&*self.sums, table::place(first), &[&bytes]);
-        written.map_err(|error| Error::io(Action::Write, &self.names.sums, error))
+        written.map_err(|error| Error::io(StoreAction::Write, &self.names.sums, error))
     }
 
     /// Writes the bytes of blocks below `end` to the homes of their new versions. Where another version lay before, the
     /// rest of the last block becomes zeros.
-    fn put(&self, run: Run, blocks: &[&[u8]], before: &[Entry], next: &[Stored], end: u64) -> Result<()> {
+    fn put(
+        &self,
+        run: BlockRun,
+        blocks: &[&[u8]],
+        before: &[ChecksumEntry],
+        next: &[BlockVersion],
+        end: u64,
+    ) -> Result<()> {
         let mut pad = Vec::new();
         let (last, kept) = (run.count - 1, run.kept(run.count - 1, end));
-        if kept < self.block && before[last] != Entry::None {
+        if kept < self.block && before[last] != ChecksumEntry::None {
             pad.resize(self.block - kept, 0);
         }
-        for Stretch { which, at, first, count } in self.stretches(run, |index| Some(next[index].home)) {
+        for FileExtent { which, at, first, count } in self.file_extents(run, |index| Some(next[index].home)) {
             let kept = |index: usize| &blocks[index][..run.kept(index, end)];
             let mut pieces: Vec<&[u8]> = (first..first + count).map(kept).collect();
             if first + count == run.count {
                 pieces.push(&pad);
             }
             let written = pario_medium::put(self.get_or_make(which)?, at, &pieces);
-            written.map_err(|error| Error::io(Action::Write, self.path(which), error))?;
+            written.map_err(|error| Error::io(StoreAction::Write, self.path(which), error))?;
         }
         Ok(())
     }
 
     /// Writes a whole block where it lies.
-    pub(crate) fn put_again(&self, run: Run, bytes: &[u8], stored: Stored) -> Result<()> {
-        self.put(run, &[bytes], &[Entry::Stored(stored)], &[stored], run.end())
+    pub(crate) fn rewrite_block(&self, run: BlockRun, bytes: &[u8], stored: BlockVersion) -> Result<()> {
+        self.put(run, &[bytes], &[ChecksumEntry::Stored(stored)], &[stored], run.end())
     }
 
     /// Brings the files that these homes are in to the medium.
@@ -452,9 +479,9 @@ impl PartFiles {
             dirty[1] |= home == Home::A;
             dirty[2] |= home == Home::B;
         }
-        for (which, dirty) in [Which::Ordered, Which::Data, Which::Alt].into_iter().zip(dirty) {
+        for (which, dirty) in [FileRole::Ordered, FileRole::Data, FileRole::Alt].into_iter().zip(dirty) {
             if let Some(file) = self.get(which).filter(|_| dirty) {
-                file.sync().map_err(|error| Error::io(Action::Sync, self.path(which), error))?;
+                file.sync().map_err(|error| Error::io(StoreAction::Sync, self.path(which), error))?;
             }
         }
         Ok(())
@@ -462,6 +489,6 @@ impl PartFiles {
 
     /// Brings end, identities and entries to the medium.
     pub(crate) fn sync_sums(&self) -> Result<()> {
-        self.sums.sync().map_err(|error| Error::io(Action::Sync, &self.names.sums, error))
+        self.sums.sync().map_err(|error| Error::io(StoreAction::Sync, &self.names.sums, error))
     }
 }

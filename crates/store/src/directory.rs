@@ -18,23 +18,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use pario_medium::{Medium, MediumDirectory, MediumFile, Mode};
+use pario_medium::{Medium, MediumDirectory, MediumFile, OpenMode};
 use pario_types::FileId;
+use parking_lot::Mutex;
 
-use crate::error::{Action, Error, Result};
-use crate::format::Format;
-use crate::index::{Extent, Index};
-use crate::manifest::{Known, Manifest};
-use crate::table::{self, Header};
+use crate::error::{Error, Result, StoreAction};
+use crate::format::StoreFormat;
+use crate::index::{PartExtent, PartIndex};
+use crate::manifest::{ManifestContents, PartManifest};
+use crate::table::{self, PartHeader};
 
 const FANS: usize = 256;
 /// How the names of a part's files end.
 const ENDINGS: [&str; 5] = ["", "sums", "alt", "ordered", "ordered.new"];
 
 /// A directory that nobody else uses while this lives.
-pub struct Directory {
+pub struct StoreDirectory {
     medium: Arc<dyn Medium>,
     root: PathBuf,
     handle: Box<dyn MediumDirectory>,
@@ -44,7 +45,7 @@ pub struct Directory {
 
 /// Where a part lies.
 #[derive(Clone, Debug)]
-pub struct Names {
+pub struct PartPaths {
     /// Its bytes.
     pub data: PathBuf,
     /// Its end and its checksums.
@@ -59,33 +60,34 @@ pub struct Names {
 
 /// Which files of a part were found.
 #[derive(Clone, Copy, Debug, Default)]
-struct Found {
+struct ScannedPart {
     endings: [bool; ENDINGS.len()],
 }
 
-impl Found {
+impl ScannedPart {
     /// Whether there is more than checksums.
     fn has_bytes(self) -> bool {
         self.endings[0] || self.endings[2] || self.endings[3]
     }
 }
 
-impl Directory {
+impl StoreDirectory {
     /// Takes a directory, and makes it a store if it is none yet; its parent has to be there.
-    pub fn open(medium: Arc<dyn Medium>, root: &Path, format: &Format) -> Result<Directory> {
+    pub fn open(medium: Arc<dyn Medium>, root: &Path, format: &StoreFormat) -> Result<StoreDirectory> {
         make(&*medium, root)?;
-        let handle = medium.open_directory(root).map_err(|error| Error::io(Action::Open, root, error))?;
-        if !handle.lock().map_err(|error| Error::io(Action::Lock, root, error))? {
+        let handle =
+            medium.open_directory(root).map_err(|error| Error::io(StoreAction::Open, root, error))?;
+        if !handle.lock().map_err(|error| Error::io(StoreAction::Lock, root, error))? {
             return Err(Error::InUse { path: root.to_owned() });
         }
         // A predecessor may have been killed before it brought its names to the medium.
         let unsynced = (0..FANS).map(|_| Mutex::new(true)).collect();
-        let directory = Directory { medium, root: root.to_owned(), handle, unsynced };
+        let directory = StoreDirectory { medium, root: root.to_owned(), handle, unsynced };
         let path = root.join("format");
         match directory.read_whole(&path) {
             Ok(text) => format.check(root, &path, &text)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => directory.create(format)?,
-            Err(error) => return Err(Error::io(Action::Read, &path, error)),
+            Err(error) => return Err(Error::io(StoreAction::Read, &path, error)),
         }
         directory.rebuild_manifest_if_told()?;
         Ok(directory)
@@ -107,22 +109,22 @@ impl Directory {
     }
 
     /// Where a file's part lies.
-    pub fn names(&self, file: FileId) -> Names {
+    pub fn names(&self, file: FileId) -> PartPaths {
         let data = self.fan(fan_of(file)).join(file.to_string());
         let [_, sums, alt, ordered, new_order] = ENDINGS.map(|ending| data.with_extension(ending));
-        Names { data, sums, alt, ordered, new_order }
+        PartPaths { data, sums, alt, ordered, new_order }
     }
 
     /// A file's names appeared.
     pub fn changed(&self, file: FileId) {
-        *self.unsynced[fan_of(file)].lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.unsynced[fan_of(file)].lock() = true;
     }
 
     /// Brings a file's names to the medium, if they may not be there.
     pub fn sync(&self, file: FileId) -> Result<()> {
         let fan = fan_of(file);
         // Held while it is done: a second caller must not return before.
-        let mut unsynced = self.unsynced[fan].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut unsynced = self.unsynced[fan].lock();
         if *unsynced {
             self.sync_directory(&self.fan(fan))?;
             *unsynced = false;
@@ -132,11 +134,11 @@ impl Directory {
 
     /// Removes all files of a part.
     pub fn remove(&self, file: FileId) -> Result<()> {
-        let Names { data, sums, alt, ordered, new_order } = self.names(file);
+        let PartPaths { data, sums, alt, ordered, new_order } = self.names(file);
         for path in [data, alt, ordered, new_order, sums] {
             match self.medium.remove(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                removed => removed.map_err(|error| Error::io(Action::Remove, &path, error))?,
+                removed => removed.map_err(|error| Error::io(StoreAction::Remove, &path, error))?,
             }
         }
         Ok(())
@@ -144,8 +146,8 @@ impl Directory {
 
     /// All parts there are and must be. Nothing goes but what the manifest says is removed, and what a loss of power has
     /// left of parts that were never synced.
-    pub fn scan(&self, manifest: &Manifest, known: &Known) -> Result<Index> {
-        let index = Index::default();
+    pub fn scan(&self, manifest: &PartManifest, known: &ManifestContents) -> Result<PartIndex> {
+        let index = PartIndex::default();
         let mut found = self.find()?;
         // What the log says of removed parts has to be on the medium before their files go.
         let writable = manifest.sync().is_ok();
@@ -177,18 +179,19 @@ impl Directory {
     }
 
     /// How much there is of a part.
-    fn extent(&self, file: FileId, found: Found, losses: u64) -> Result<Extent> {
+    fn extent(&self, file: FileId, found: ScannedPart, losses: u64) -> Result<PartExtent> {
         let names = self.names(file);
-        let mut extent = Extent::default();
+        let mut extent = PartExtent::default();
         let mut longest = 0;
         for (path, _) in [&names.data, &names.alt, &names.ordered]
             .into_iter()
             .zip([found.endings[0], found.endings[2], found.endings[3]])
             .filter(|(_, there)| *there)
         {
-            let facts = self.medium.inspect(path).map_err(|error| Error::io(Action::Inspect, path, error))?;
-            extent.used += facts.used;
-            longest = if *path == names.data { facts.len } else { longest };
+            let stats =
+                self.medium.inspect(path).map_err(|error| Error::io(StoreAction::Inspect, path, error))?;
+            extent.used += stats.used;
+            longest = if *path == names.data { stats.len } else { longest };
         }
         let header = if found.endings[1] { self.read_header(file, &names.sums)? } else { None };
         match header {
@@ -201,17 +204,17 @@ impl Directory {
         Ok(extent)
     }
 
-    fn read_header(&self, file: FileId, path: &Path) -> Result<Option<Header>> {
-        let failed = |error| Error::io(Action::Read, path, error);
-        let sums = self.medium.open(path, Mode::Read).map_err(failed)?;
+    fn read_header(&self, file: FileId, path: &Path) -> Result<Option<PartHeader>> {
+        let failed = |error| Error::io(StoreAction::Read, path, error);
+        let sums = self.medium.open(path, OpenMode::Read).map_err(failed)?;
         let mut bytes = [0; table::HEADER];
         pario_medium::fill(&*sums, 0, &mut [&mut bytes]).map_err(failed)?;
-        Ok(Header::decode(file, &bytes))
+        Ok(PartHeader::decode(file, &bytes))
     }
 
     /// Which files there are, by part.
-    fn find(&self) -> Result<BTreeMap<FileId, Found>> {
-        let mut all: BTreeMap<FileId, Found> = BTreeMap::new();
+    fn find(&self) -> Result<BTreeMap<FileId, ScannedPart>> {
+        let mut all: BTreeMap<FileId, ScannedPart> = BTreeMap::new();
         for fan in 0..FANS {
             let path = self.fan(fan);
             let names = match self.medium.list(&path) {
@@ -220,7 +223,7 @@ impl Directory {
                     make(&*self.medium, &path)?;
                     Vec::new()
                 }
-                names => names.map_err(|error| Error::io(Action::List, &path, error))?,
+                names => names.map_err(|error| Error::io(StoreAction::List, &path, error))?,
             };
             for name in names {
                 let (id, ending) = name.split_once('.').unwrap_or((&name, ""));
@@ -242,44 +245,45 @@ impl Directory {
             return Ok(());
         }
         let found: BTreeSet<FileId> = self.find()?.into_keys().collect();
-        Manifest::rebuild(&self.medium, &self.root, &found)?;
-        self.medium.remove(&told).map_err(|error| Error::io(Action::Remove, &told, error))
+        PartManifest::rebuild(&self.medium, &self.root, &found)?;
+        self.medium.remove(&told).map_err(|error| Error::io(StoreAction::Remove, &told, error))
     }
 
-    fn create(&self, format: &Format) -> Result<()> {
+    fn create(&self, format: &StoreFormat) -> Result<()> {
         let parts = self.root.join("parts");
         make(&*self.medium, &parts)?;
         for fan in 0..FANS {
             let path = self.fan(fan);
             make(&*self.medium, &path)?;
-            let names = self.medium.list(&path).map_err(|error| Error::io(Action::List, &path, error))?;
+            let names =
+                self.medium.list(&path).map_err(|error| Error::io(StoreAction::List, &path, error))?;
             if !names.is_empty() {
                 return Err(Error::NoFormat { path: self.root.join("format") });
             }
         }
         self.sync_directory(&parts)?;
-        Manifest::create(&self.medium, &self.root)?;
+        PartManifest::create(&self.medium, &self.root)?;
         let (path, temporary) = (self.root.join("format"), self.root.join("format.new"));
         let write = || {
-            let file = self.medium.open(&temporary, Mode::New)?;
+            let file = self.medium.open(&temporary, OpenMode::New)?;
             pario_medium::put(&*file, 0, &[format.text().as_bytes()])?;
             file.sync()?;
             self.medium.rename(&temporary, &path)
         };
-        write().map_err(|error| Error::io(Action::Create, &path, error))?;
+        write().map_err(|error| Error::io(StoreAction::Create, &path, error))?;
         self.sync_directory(&self.root)
     }
 
     fn read_whole(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let file: Box<dyn MediumFile> = self.medium.open(path, Mode::Read)?;
-        let mut bytes = vec![0; file.facts()?.len as usize];
+        let file: Box<dyn MediumFile> = self.medium.open(path, OpenMode::Read)?;
+        let mut bytes = vec![0; file.stats()?.len as usize];
         pario_medium::fill(&*file, 0, &mut [&mut bytes])?;
         Ok(bytes)
     }
 
     fn sync_directory(&self, path: &Path) -> Result<()> {
         let done = self.medium.open_directory(path).and_then(|directory| directory.sync());
-        done.map_err(|error| Error::io(Action::Sync, path, error))
+        done.map_err(|error| Error::io(StoreAction::Sync, path, error))
     }
 
     fn fan(&self, fan: usize) -> PathBuf {
@@ -298,5 +302,5 @@ fn file_of(name: &str, fan: usize) -> Option<FileId> {
 }
 
 fn make(medium: &dyn Medium, path: &Path) -> Result<()> {
-    medium.make_directory(path).map_err(|error| Error::io(Action::Create, path, error))
+    medium.make_directory(path).map_err(|error| Error::io(StoreAction::Create, path, error))
 }

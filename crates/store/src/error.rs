@@ -1,6 +1,5 @@
 //! What can go wrong with storage: what was tried, where, and the system's own number for it.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// What was being done when the system said no.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
+pub enum StoreAction {
     /// Opening a file or directory.
     Open,
     /// Creating a file or directory.
@@ -36,28 +35,29 @@ pub enum Action {
     Remove,
 }
 
-impl Action {
+impl StoreAction {
     fn words(self) -> &'static str {
         match self {
-            Action::Open => "cannot open",
-            Action::Create => "cannot create",
-            Action::Lock => "cannot lock",
-            Action::List => "cannot list",
-            Action::Inspect => "cannot inspect",
-            Action::Read => "cannot read",
-            Action::Write => "cannot write",
-            Action::Resize => "cannot set the size of",
-            Action::Reserve => "cannot reserve room in",
-            Action::Sync => "cannot flush",
-            Action::Remove => "cannot remove",
+            StoreAction::Open => "cannot open",
+            StoreAction::Create => "cannot create",
+            StoreAction::Lock => "cannot lock",
+            StoreAction::List => "cannot list",
+            StoreAction::Inspect => "cannot inspect",
+            StoreAction::Read => "cannot read",
+            StoreAction::Write => "cannot write",
+            StoreAction::Resize => "cannot set the size of",
+            StoreAction::Reserve => "cannot reserve room in",
+            StoreAction::Sync => "cannot flush",
+            StoreAction::Remove => "cannot remove",
         }
     }
 }
 
 /// A failed call on a store.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A block's bytes are not those that were written.
+    #[error("block {block} of file {file} is damaged: its checksum differs; write it anew or accept it")]
     Damaged {
         /// Of which file's part.
         file: FileId,
@@ -65,25 +65,33 @@ pub enum Error {
         block: u64,
     },
     /// A system call failed.
+    #[error("{} {}: {}", .action.words(), .path.display(), io::Error::from_raw_os_error(*.errno))]
     Io {
         /// What was tried.
-        action: Action,
+        action: StoreAction,
         /// On what.
         path: PathBuf,
         /// The system's error number.
         errno: i32,
     },
     /// An offset beyond 2^63 - 1.
+    #[error("an offset in file {file} is beyond 2^63 - 1; ask for less")]
     TooFar {
         /// In which file's part.
         file: FileId,
     },
     /// An order that names blocks twice, or blocks that cannot be.
+    #[error("the order of blocks of file {file} names one twice or one that cannot be")]
     Order {
         /// Of which file's part.
         file: FileId,
     },
     /// The checksums of a part are missing or not readable: nothing is known of its bytes any more.
+    #[error(
+        "the stored part of file {file} is lost: {} is missing or damaged; put it back and restart the server, or accept the \
+         loss with `pario check --repair --accept-damaged`",
+        .path.display()
+    )]
     Lost {
         /// Of which file's part.
         file: FileId,
@@ -91,21 +99,29 @@ pub enum Error {
         path: PathBuf,
     },
     /// The list of the parts that must be there is missing or damaged.
+    #[error(
+        "{0} is missing or damaged: it is not known which parts there must be; put it back, or accept the parts that are \
+         there by making an empty file {0}.rebuild",
+        .path.display()
+    )]
     NoManifest {
         /// Where it should be.
         path: PathBuf,
     },
     /// A block size that is not a power of two from 4 KiB to 1 GiB.
+    #[error("a block size of {bytes} bytes; take a power of two from 4 KiB to 1 GiB")]
     BlockSize {
         /// The size.
         bytes: usize,
     },
     /// Another server uses the directory.
+    #[error("{} is in use by another server; stop it or give another directory", .path.display())]
     InUse {
         /// The directory.
         path: PathBuf,
     },
     /// The directory is a store, but not the one that was to be opened.
+    #[error("{} belongs to another store: {what} is {found}, not {wanted}; give another directory", .path.display())]
     Foreign {
         /// The directory.
         path: PathBuf,
@@ -117,6 +133,7 @@ pub enum Error {
         wanted: String,
     },
     /// The directory has parts of files, but its format file is missing or not one.
+    #[error("{} is missing or damaged; restore it, or give another directory", .path.display())]
     NoFormat {
         /// The format file.
         path: PathBuf,
@@ -125,7 +142,7 @@ pub enum Error {
 
 impl Error {
     /// The error of a system call.
-    pub(crate) fn io(action: Action, path: &Path, error: io::Error) -> Error {
+    pub(crate) fn io(action: StoreAction, path: &Path, error: io::Error) -> Error {
         Error::Io { action, path: path.to_owned(), errno: error.raw_os_error().unwrap_or(libc::EIO) }
     }
 
@@ -150,54 +167,6 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Damaged { file, block } => write!(
-                f,
-                "block {block} of file {file} is damaged: its checksum differs; write it anew or accept it"
-            ),
-            Error::Io { action, path, errno } => {
-                let system = io::Error::from_raw_os_error(*errno);
-                write!(f, "{} {}: {system}", action.words(), path.display())
-            }
-            Error::TooFar { file } => write!(f, "an offset in file {file} is beyond 2^63 - 1; ask for less"),
-            Error::Order { file } => {
-                write!(f, "the order of blocks of file {file} names one twice or one that cannot be")
-            }
-            Error::Lost { file, path } => write!(
-                f,
-                "the stored part of file {file} is lost: {} is missing or damaged; put it back and restart the server, or \
-                 accept the loss with `pario check --repair --accept-damaged`",
-                path.display()
-            ),
-            Error::NoManifest { path } => write!(
-                f,
-                "{} is missing or damaged: it is not known which parts there must be; put it back, or accept the parts that \
-                 are there by making an empty file {}.rebuild",
-                path.display(),
-                path.display()
-            ),
-            Error::BlockSize { bytes } => {
-                write!(f, "a block size of {bytes} bytes; take a power of two from 4 KiB to 1 GiB")
-            }
-            Error::InUse { path } => {
-                write!(f, "{} is in use by another server; stop it or give another directory", path.display())
-            }
-            Error::Foreign { path, what, found, wanted } => write!(
-                f,
-                "{} belongs to another store: {what} is {found}, not {wanted}; give another directory",
-                path.display()
-            ),
-            Error::NoFormat { path } => {
-                write!(f, "{} is missing or damaged; restore it, or give another directory", path.display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for Error {}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -205,7 +174,7 @@ mod tests {
     #[test]
     fn errors_have_kinds_and_one_line() {
         let path = PathBuf::from("/data/parts/01/x");
-        let full = Error::Io { action: Action::Write, path: path.clone(), errno: libc::ENOSPC };
+        let full = Error::Io { action: StoreAction::Write, path: path.clone(), errno: libc::ENOSPC };
         assert_eq!((full.kind(), full.errno()), (ErrorKind::NoSpace, libc::ENOSPC));
         let damaged = Error::Damaged { file: FileId(7), block: 3 };
         assert_eq!((damaged.kind(), damaged.errno()), (ErrorKind::Damaged, 0));

@@ -1,21 +1,21 @@
 //! A store that fails, or takes its time, on purpose, around any other.
 //!
 //! Rules say which calls fail and how; calls that no rule touches go through. The wrapped store stays what
-//! it is, so what was done before a failure can be looked at with [`Faulty::inner`].
+//! it is, so what was done before a failure can be looked at with [`FaultyStore::inner`].
 
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pario_types::FileId;
+use parking_lot::{Mutex, MutexGuard};
 
-use crate::error::{Action, Error, Result};
-use crate::{Part, Room, Store, Tamper, Verified};
+use crate::error::{Error, Result, StoreAction};
+use crate::{CorruptByte, PartInfo, Store, StoreSpace, VerifyReport};
 
 /// A call on a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Call {
+pub enum StoreCall {
     /// [`Store::read`]
     Read,
     /// [`Store::write`]
@@ -44,40 +44,40 @@ pub enum Call {
     Room,
 }
 
-impl Call {
-    fn action(self) -> Action {
+impl StoreCall {
+    fn action(self) -> StoreAction {
         match self {
-            Call::Read | Call::Verify => Action::Read,
-            Call::Write | Call::Accept | Call::Fence => Action::Write,
-            Call::Arrange => Action::Create,
-            Call::End | Call::Room => Action::Inspect,
-            Call::SetEnd | Call::Reserve => Action::Resize,
-            Call::Remove => Action::Remove,
-            Call::Sync => Action::Sync,
-            Call::List => Action::List,
+            StoreCall::Read | StoreCall::Verify => StoreAction::Read,
+            StoreCall::Write | StoreCall::Accept | StoreCall::Fence => StoreAction::Write,
+            StoreCall::Arrange => StoreAction::Create,
+            StoreCall::End | StoreCall::Room => StoreAction::Inspect,
+            StoreCall::SetEnd | StoreCall::Reserve => StoreAction::Resize,
+            StoreCall::Remove => StoreAction::Remove,
+            StoreCall::Sync => StoreAction::Sync,
+            StoreCall::List => StoreAction::List,
         }
     }
 }
 
 /// A store that fails, or takes its time, on purpose.
-pub struct Faulty<S> {
+pub struct FaultyStore<S> {
     inner: S,
     /// Every block that is read or written takes at least this long, one after the other.
     delay: Duration,
     busy: Mutex<()>,
-    plan: Mutex<Plan>,
+    plan: Mutex<FaultPlan>,
 }
 
 #[derive(Default)]
-struct Plan {
-    rules: Vec<Rule>,
+struct FaultPlan {
+    rules: Vec<FaultRule>,
     /// Calls that came.
     calls: u64,
 }
 
-struct Rule {
+struct FaultRule {
     /// Which calls; `None` all.
-    call: Option<Call>,
+    call: Option<StoreCall>,
     /// How many of them go through first.
     after: u64,
     /// How many then fail.
@@ -87,16 +87,16 @@ struct Rule {
     blocks: usize,
 }
 
-impl<S: Store> Faulty<S> {
+impl<S: Store> FaultyStore<S> {
     /// A store that does not fail yet.
-    pub fn new(inner: S) -> Faulty<S> {
-        Faulty { inner, delay: Duration::ZERO, busy: Mutex::default(), plan: Mutex::default() }
+    pub fn new(inner: S) -> FaultyStore<S> {
+        FaultyStore { inner, delay: Duration::ZERO, busy: Mutex::default(), plan: Mutex::default() }
     }
 
     /// One that does not fail yet either, and takes at least this long for every block that it reads or writes, one
     /// after the other.
-    pub fn slow(inner: S, delay: Duration) -> Faulty<S> {
-        Faulty { delay, ..Faulty::new(inner) }
+    pub fn slow(inner: S, delay: Duration) -> FaultyStore<S> {
+        FaultyStore { delay, ..FaultyStore::new(inner) }
     }
 
     /// The store within.
@@ -105,13 +105,13 @@ impl<S: Store> Faulty<S> {
     }
 
     /// After `after` such calls (`None`: of any sort), `times` of them fail with this error number.
-    pub fn fail(&self, call: Option<Call>, after: u64, times: u64, errno: i32) {
-        self.plan().rules.push(Rule { call, after, times, errno, blocks: 0 });
+    pub fn fail(&self, call: Option<StoreCall>, after: u64, times: u64, errno: i32) {
+        self.plan().rules.push(FaultRule { call, after, times, errno, blocks: 0 });
     }
 
     /// After `after` writes, one writes only its first blocks and fails: no room.
     pub fn short_write(&self, after: u64, blocks: usize) {
-        let rule = Rule { call: Some(Call::Write), after, times: 1, errno: libc::ENOSPC, blocks };
+        let rule = FaultRule { call: Some(StoreCall::Write), after, times: 1, errno: libc::ENOSPC, blocks };
         self.plan().rules.push(rule);
     }
 
@@ -121,7 +121,7 @@ impl<S: Store> Faulty<S> {
     }
 
     /// From now on nothing fails.
-    pub fn heal(&self) {
+    pub fn clear_faults(&self) {
         self.plan().rules.clear();
     }
 
@@ -131,7 +131,7 @@ impl<S: Store> Faulty<S> {
     }
 
     /// Whether a call may go through; if not, how many blocks of it, and the error then.
-    fn pass(&self, call: Call) -> std::result::Result<(), (usize, Error)> {
+    fn check_fault(&self, call: StoreCall) -> std::result::Result<(), (usize, Error)> {
         let mut plan = self.plan();
         plan.calls += 1;
         let mut failure = None;
@@ -151,36 +151,36 @@ impl<S: Store> Faulty<S> {
         }
     }
 
-    fn take_time(&self, blocks: usize) {
+    fn simulate_delay(&self, blocks: usize) {
         if !self.delay.is_zero() {
-            let _busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+            let _busy = self.busy.lock();
             std::thread::sleep(self.delay.saturating_mul(u32::try_from(blocks).unwrap_or(u32::MAX)));
         }
     }
 
-    fn may(&self, call: Call) -> Result<()> {
-        self.pass(call).map_err(|(_, error)| error)
+    fn allow(&self, call: StoreCall) -> Result<()> {
+        self.check_fault(call).map_err(|(_, error)| error)
     }
 
-    fn plan(&self) -> MutexGuard<'_, Plan> {
-        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    fn plan(&self) -> MutexGuard<'_, FaultPlan> {
+        self.plan.lock()
     }
 }
 
-impl<S: Store> Store for Faulty<S> {
+impl<S: Store> Store for FaultyStore<S> {
     fn block_size(&self) -> usize {
         self.inner.block_size()
     }
 
     fn read(&self, file: FileId, first: u64, blocks: &mut [&mut [u8]]) -> Result<()> {
-        self.may(Call::Read)?;
-        self.take_time(blocks.len());
+        self.allow(StoreCall::Read)?;
+        self.simulate_delay(blocks.len());
         self.inner.read(file, first, blocks)
     }
 
     fn write(&self, file: FileId, first: u64, blocks: &[&[u8]], end: u64) -> Result<()> {
-        self.take_time(blocks.len());
-        match self.pass(Call::Write) {
+        self.simulate_delay(blocks.len());
+        match self.check_fault(StoreCall::Write) {
             Ok(()) => self.inner.write(file, first, blocks, end),
             Err((some, error)) => {
                 self.inner.write(file, first, &blocks[..some.min(blocks.len())], end)?;
@@ -190,40 +190,40 @@ impl<S: Store> Store for Faulty<S> {
     }
 
     fn arrange(&self, file: FileId, runs: &[Range<u64>]) -> Result<()> {
-        self.may(Call::Arrange)?;
+        self.allow(StoreCall::Arrange)?;
         self.inner.arrange(file, runs)
     }
 
-    fn together(&self, file: FileId, first: u64, most: u64) -> Result<u64> {
-        self.inner.together(file, first, most)
+    fn contiguous_blocks(&self, file: FileId, first: u64, most: u64) -> Result<u64> {
+        self.inner.contiguous_blocks(file, first, most)
     }
 
     fn end(&self, file: FileId) -> Result<u64> {
-        self.may(Call::End)?;
+        self.allow(StoreCall::End)?;
         self.inner.end(file)
     }
 
     fn set_end(&self, file: FileId, end: u64, cut: u64) -> Result<bool> {
-        self.may(Call::SetEnd)?;
+        self.allow(StoreCall::SetEnd)?;
         self.inner.set_end(file, end, cut)
     }
 
     fn fence(&self, file: FileId, cut: u64) -> Result<bool> {
-        self.may(Call::Fence)?;
+        self.allow(StoreCall::Fence)?;
         self.inner.fence(file, cut)
     }
 
-    fn last_cut(&self, file: FileId) -> Result<u64> {
-        self.inner.last_cut(file)
+    fn last_truncation(&self, file: FileId) -> Result<u64> {
+        self.inner.last_truncation(file)
     }
 
     fn reserve(&self, file: FileId, blocks: Range<u64>) -> Result<()> {
-        self.may(Call::Reserve)?;
+        self.allow(StoreCall::Reserve)?;
         self.inner.reserve(file, blocks)
     }
 
     fn remove(&self, file: FileId) -> Result<()> {
-        self.may(Call::Remove)?;
+        self.allow(StoreCall::Remove)?;
         self.inner.remove(file)
     }
 
@@ -232,12 +232,12 @@ impl<S: Store> Store for Faulty<S> {
     }
 
     fn sync(&self, file: FileId) -> Result<()> {
-        self.may(Call::Sync)?;
+        self.allow(StoreCall::Sync)?;
         self.inner.sync(file)
     }
 
     fn sync_all(&self) -> Result<()> {
-        self.may(Call::Sync)?;
+        self.allow(StoreCall::Sync)?;
         self.inner.sync_all()
     }
 
@@ -245,23 +245,23 @@ impl<S: Store> Store for Faulty<S> {
         self.inner.sync_failure(file)
     }
 
-    fn list(&self, after: FileId, most: usize) -> Result<Vec<Part>> {
-        self.may(Call::List)?;
+    fn list(&self, after: FileId, most: usize) -> Result<Vec<PartInfo>> {
+        self.allow(StoreCall::List)?;
         self.inner.list(after, most)
     }
 
-    fn verify(&self, file: FileId, from: u64, most: u64) -> Result<Verified> {
-        self.may(Call::Verify)?;
+    fn verify(&self, file: FileId, from: u64, most: u64) -> Result<VerifyReport> {
+        self.allow(StoreCall::Verify)?;
         self.inner.verify(file, from, most)
     }
 
     fn accept(&self, file: FileId, blocks: &[u64]) -> Result<()> {
-        self.may(Call::Accept)?;
+        self.allow(StoreCall::Accept)?;
         self.inner.accept(file, blocks)
     }
 
-    fn room(&self) -> Result<Room> {
-        self.may(Call::Room)?;
+    fn room(&self) -> Result<StoreSpace> {
+        self.allow(StoreCall::Room)?;
         self.inner.room()
     }
 
@@ -274,8 +274,8 @@ impl<S: Store> Store for Faulty<S> {
     }
 }
 
-impl<S: Tamper> Tamper for Faulty<S> {
-    fn flip(&self, file: FileId, at: u64) -> Result<()> {
-        self.inner.flip(file, at)
+impl<S: CorruptByte> CorruptByte for FaultyStore<S> {
+    fn flip_byte(&self, file: FileId, at: u64) -> Result<()> {
+        self.inner.flip_byte(file, at)
     }
 }

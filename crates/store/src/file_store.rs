@@ -7,25 +7,26 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use pario_medium::{Disk, Medium};
+use pario_medium::{HostFileSystem, Medium};
 use pario_types::{ErrorKind, FileId};
+use parking_lot::Mutex;
 use rustix::process::{Resource, getrlimit};
 
-use crate::change::Inspected;
-use crate::directory::Directory;
-use crate::error::{Action, Error, Result};
+use crate::change::BlockFindings;
+use crate::directory::StoreDirectory;
+use crate::error::{Error, Result, StoreAction};
 use crate::files::PartFiles;
-use crate::format::{Format, Identity};
-use crate::index::{Extent, Index};
-use crate::manifest::Manifest;
-use crate::order::Order;
-use crate::parts::{PartState, Parts};
-use crate::run::{self, Run};
+use crate::format::{StoreFormat, StoreIdentity};
+use crate::index::{PartExtent, PartIndex};
+use crate::manifest::PartManifest;
+use crate::order::BlockOrder;
+use crate::parts::{OpenPartCache, PartState};
+use crate::run::{self, BlockRun};
 use crate::unsynced::Unsynced;
-use crate::{Part, Room, Store, Tamper, Verified, table};
+use crate::{CorruptByte, PartInfo, Store, StoreSpace, VerifyReport, table};
 
 /// Bytes that a verification looks at before it lets go of the part's lock.
 const VERIFY_AT_ONCE: usize = 1 << 20;
@@ -37,10 +38,10 @@ const RESERVE_AT_ONCE: u64 = 4096;
 /// A store in a directory, which it has for itself until it is dropped.
 pub struct FileStore {
     pub(crate) block: usize,
-    pub(crate) directory: Arc<Directory>,
-    pub(crate) manifest: Manifest,
-    pub(crate) index: Index,
-    pub(crate) parts: Parts,
+    pub(crate) directory: Arc<StoreDirectory>,
+    pub(crate) manifest: PartManifest,
+    pub(crate) index: PartIndex,
+    pub(crate) parts: OpenPartCache,
     /// Held by whoever syncs all parts.
     pub(crate) all: Mutex<()>,
     /// Parts that are removed and whose files are still there.
@@ -53,8 +54,8 @@ impl FileStore {
     /// All names in it are read once, and other things in it are left alone.
     ///
     /// Refuses a directory of another partition, server, version or block size, and one that is in use.
-    pub fn open(directory: &Path, block_size: usize, identity: Identity) -> Result<FileStore> {
-        FileStore::open_on(Arc::new(Disk), directory, block_size, identity)
+    pub fn open(directory: &Path, block_size: usize, identity: StoreIdentity) -> Result<FileStore> {
+        FileStore::open_on(Arc::new(HostFileSystem), directory, block_size, identity)
     }
 
     /// The same on any medium.
@@ -62,11 +63,11 @@ impl FileStore {
         medium: Arc<dyn Medium>,
         directory: &Path,
         block_size: usize,
-        identity: Identity,
+        identity: StoreIdentity,
     ) -> Result<FileStore> {
         run::check_block_size(block_size)?;
-        let directory = Directory::open(medium, directory, &Format::new(identity, block_size))?;
-        let (manifest, known) = Manifest::open(directory.medium(), directory.root())?;
+        let directory = StoreDirectory::open(medium, directory, &StoreFormat::new(identity, block_size))?;
+        let (manifest, known) = PartManifest::open(directory.medium(), directory.root())?;
         let index = directory.scan(&manifest, &known)?;
         match manifest.begin() {
             // It can still be read; whoever changes something tries again.
@@ -81,7 +82,7 @@ impl FileStore {
             directory: Arc::new(directory),
             manifest,
             index,
-            parts: Parts::new((limit / 12).clamp(8, 512) as usize),
+            parts: OpenPartCache::new((limit / 12).clamp(8, 512) as usize),
             all: Mutex::default(),
             removed: Mutex::default(),
             unverified: AtomicU64::new(0),
@@ -90,12 +91,12 @@ impl FileStore {
 
     /// Keeps the files of so many parts open; up to 512 if not said, fewer where descriptors are scarce.
     pub fn with_open_parts(mut self, most: usize) -> FileStore {
-        self.parts = Parts::new(most);
+        self.parts = OpenPartCache::new(most);
         self
     }
 
     /// Does something with a part and its end that changes neither; `None` if it is not there.
-    fn reading<R>(
+    fn with_part<R>(
         &self,
         file: FileId,
         act: impl FnOnce(&PartFiles, &Unsynced, u64) -> Result<R>,
@@ -103,13 +104,13 @@ impl FileStore {
         let part = self.parts.get(file);
         loop {
             let state = part.read();
-            let Some(extent) = self.there(file)? else { return Ok(None) };
+            let Some(extent) = self.extent_of(file)? else { return Ok(None) };
             if let Some(files) = &state.files {
                 return act(files, &state.unsynced, extent.end).map(Some);
             }
             drop(state);
             let mut state = part.write();
-            if self.there(file)?.is_some() {
+            if self.extent_of(file)?.is_some() {
                 self.files(file, &mut state)?;
             }
         }
@@ -117,7 +118,7 @@ impl FileStore {
 
     /// Does something with a part that may change it; `None` if it is not there and `create` does not say to make it.
     /// Waits for a sync that holds what `conflicts` says.
-    fn changing<R>(
+    fn change_part<R>(
         &self,
         file: FileId,
         create: bool,
@@ -128,7 +129,7 @@ impl FileStore {
         let part = self.parts.get(file);
         let mut state = loop {
             let mut state = part.write();
-            let files = match self.there(file)? {
+            let files = match self.extent_of(file)? {
                 None if !create => return Ok(None),
                 None => self.create(file, &mut state)?,
                 Some(_) => self.files(file, &mut state)?,
@@ -136,7 +137,7 @@ impl FileStore {
             if let Some(refused) = files.refused() {
                 return Err(refused);
             }
-            self.settle(&files, &mut state)?;
+            self.recover(&files, &mut state)?;
             if !conflicts(&state.unsynced) {
                 break state;
             }
@@ -145,7 +146,7 @@ impl FileStore {
             if failed {
                 self.sync_part(file)?;
             } else {
-                drop(part.turn());
+                drop(part.sync_lock());
             }
         };
         let PartState { files, unsynced } = &mut *state;
@@ -172,15 +173,15 @@ impl FileStore {
     }
 
     /// Puts a part in order before it changes, if that was not done.
-    pub(crate) fn settle(&self, files: &PartFiles, state: &mut PartState) -> Result<()> {
-        if state.unsynced.settled {
+    pub(crate) fn recover(&self, files: &PartFiles, state: &mut PartState) -> Result<()> {
+        if state.unsynced.recovered {
             return Ok(());
         }
-        files.settle(&mut state.unsynced).inspect_err(|error| state.unsynced.note_failure(error))
+        files.recover(&mut state.unsynced).inspect_err(|error| state.unsynced.note_failure(error))
     }
 
     /// How much of a part there is; an error if it is lost.
-    fn there(&self, file: FileId) -> Result<Option<Extent>> {
+    fn extent_of(&self, file: FileId) -> Result<Option<PartExtent>> {
         match self.index.extent(file) {
             Some(extent) if extent.lost => Err(Error::Lost { file, path: self.directory.names(file).sums }),
             found => Ok(found),
@@ -192,18 +193,24 @@ impl FileStore {
             self.remove_files()?;
         }
         let losses = self.manifest.losses();
-        let files = self.with_descriptors(|| PartFiles::create(file, self.block, &self.directory, losses))?;
+        let files =
+            self.open_with_descriptors(|| PartFiles::create(file, self.block, &self.directory, losses))?;
         self.manifest.created(file)?;
         self.index.set(file, files.extent()?);
         state.files = Some(Arc::clone(&files));
-        state.unsynced = Unsynced { settled: true, header: 1, ..Unsynced::default() };
+        state.unsynced = Unsynced { recovered: true, header: 1, ..Unsynced::default() };
         Ok(files)
     }
 
     /// Opens files; where descriptors have run out, closes others and tries again.
-    pub(crate) fn with_descriptors(&self, open: impl Fn() -> Result<PartFiles>) -> Result<Arc<PartFiles>> {
+    pub(crate) fn open_with_descriptors(
+        &self,
+        open: impl Fn() -> Result<PartFiles>,
+    ) -> Result<Arc<PartFiles>> {
         let opened = match open() {
-            Err(error) if matches!(error.errno(), libc::EMFILE | libc::ENFILE) && self.parts.let_go() => {
+            Err(error)
+                if matches!(error.errno(), libc::EMFILE | libc::ENFILE) && self.parts.close_oldest() =>
+            {
                 open()
             }
             opened => opened,
@@ -225,8 +232,8 @@ impl FileStore {
         Ok(())
     }
 
-    fn removed(&self) -> std::sync::MutexGuard<'_, Vec<FileId>> {
-        self.removed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn removed(&self) -> parking_lot::MutexGuard<'_, Vec<FileId>> {
+        self.removed.lock()
     }
 
     /// Does something that takes room; if there is none, frees that of removed parts and tries again.
@@ -240,9 +247,16 @@ impl FileStore {
         }
     }
 
-    fn write_blocks(&self, run: Run, file: FileId, blocks: &[&[u8]], sums: &[u32], end: u64) -> Result<()> {
+    fn write_blocks(
+        &self,
+        run: BlockRun,
+        file: FileId,
+        blocks: &[&[u8]],
+        sums: &[u32],
+        end: u64,
+    ) -> Result<()> {
         let create = run.end_after(0, end) > 0;
-        self.changing(
+        self.change_part(
             file,
             create,
             |unsynced| unsynced.is_syncing(run),
@@ -265,7 +279,7 @@ impl FileStore {
     }
 
     /// A part that is lost has no bytes any more.
-    fn start_over(&self, file: FileId) -> Result<()> {
+    fn recreate_lost_part(&self, file: FileId) -> Result<()> {
         let part = self.parts.get(file);
         let mut state = part.write();
         if self.index.extent(file).is_some_and(|extent| extent.lost) {
@@ -276,15 +290,15 @@ impl FileStore {
     }
 
     /// All blocks of a part that is lost are damaged; of one without any bytes the first is.
-    fn verify_lost(&self, extent: Extent, from: u64, most: u64) -> Verified {
+    fn verify_lost(&self, extent: PartExtent, from: u64, most: u64) -> VerifyReport {
         let blocks = extent.end.div_ceil(self.block as u64).max(1);
         let stop = from.saturating_add(most).min(blocks);
-        Verified { damaged: (from..stop).collect(), mended: 0, next: (stop < blocks).then_some(stop) }
+        VerifyReport { damaged: (from..stop).collect(), repaired: 0, next: (stop < blocks).then_some(stop) }
     }
 
     /// Makes a part end elsewhere; returns whether the truncation was new.
     fn move_end(&self, file: FileId, end: u64, cut: u64) -> Result<bool> {
-        let done = self.changing(file, end > 0 || cut > 0, is_held, |files, unsynced| {
+        let done = self.change_part(file, end > 0 || cut > 0, is_syncing_any, |files, unsynced| {
             let remembered = files.header().cut;
             if cut > 0 && cut <= remembered {
                 return Ok(false);
@@ -307,8 +321,8 @@ impl FileStore {
         Ok(has_removed || has_more)
     }
 
-    fn run(&self, file: FileId, first: u64, count: usize) -> Result<Run> {
-        Run::new(file, self.block, first, count)
+    fn run(&self, file: FileId, first: u64, count: usize) -> Result<BlockRun> {
+        BlockRun::new(file, self.block, first, count)
     }
 }
 
@@ -318,7 +332,7 @@ fn is_full(error: &Error) -> bool {
 }
 
 /// Whether a sync holds anything of the part.
-fn is_held(unsynced: &Unsynced) -> bool {
+fn is_syncing_any(unsynced: &Unsynced) -> bool {
     !unsynced.syncing.is_empty()
 }
 
@@ -330,7 +344,7 @@ impl Store for FileStore {
     fn read(&self, file: FileId, first: u64, blocks: &mut [&mut [u8]]) -> Result<()> {
         run::check_sizes(blocks, self.block);
         let run = self.run(file, first, blocks.len())?;
-        let read = self.reading(file, |files, unsynced, end| {
+        let read = self.with_part(file, |files, unsynced, end| {
             let there = run.below(end);
             let unverified = files.read(unsynced, there, &mut blocks[..there.count], end)?;
             self.unverified.fetch_add(unverified, Ordering::Relaxed);
@@ -349,8 +363,8 @@ impl Store for FileStore {
     }
 
     fn arrange(&self, file: FileId, runs: &[Range<u64>]) -> Result<()> {
-        let order = Order::new(self.block, runs).ok_or(Error::Order { file })?;
-        let arranged = self.changing(file, true, is_held, |files, unsynced| {
+        let order = BlockOrder::new(self.block, runs).ok_or(Error::Order { file })?;
+        let arranged = self.change_part(file, true, is_syncing_any, |files, unsynced| {
             let header = files.header();
             let late = header.end > 0 || header.ordered || order.is_plain();
             if late { Ok(false) } else { files.arrange(unsynced, &order).map(|()| true) }
@@ -358,16 +372,17 @@ impl Store for FileStore {
         if arranged == Some(true) {
             // Opened anew by whoever needs it next, with its order.
             self.parts.get(file).write().close();
-            let extent = self.reading(file, |files, _, _| files.extent())?;
+            let extent = self.with_part(file, |files, _, _| files.extent())?;
             extent.into_iter().for_each(|extent| self.index.set(file, extent));
         }
         Ok(())
     }
 
-    fn together(&self, file: FileId, first: u64, most: u64) -> Result<u64> {
+    fn contiguous_blocks(&self, file: FileId, first: u64, most: u64) -> Result<u64> {
         match self.index.extent(file) {
             Some(extent) if extent.ordered => {
-                let together = self.reading(file, |files, _, _| Ok(files.together(first, most)))?;
+                let together =
+                    self.with_part(file, |files, _, _| Ok(files.contiguous_blocks(first, most)))?;
                 Ok(together.unwrap_or(most))
             }
             _ => Ok(most),
@@ -375,13 +390,13 @@ impl Store for FileStore {
     }
 
     fn end(&self, file: FileId) -> Result<u64> {
-        Ok(self.there(file)?.map_or(0, |extent| extent.end))
+        Ok(self.extent_of(file)?.map_or(0, |extent| extent.end))
     }
 
     fn set_end(&self, file: FileId, end: u64, cut: u64) -> Result<bool> {
         let end = run::sound_end(file, end)?;
         if end == 0 {
-            self.start_over(file)?;
+            self.recreate_lost_part(file)?;
         }
         match self.move_end(file, end, cut) {
             // Its last steps may have failed: then a second attempt finds it done.
@@ -393,7 +408,7 @@ impl Store for FileStore {
     }
 
     fn fence(&self, file: FileId, cut: u64) -> Result<bool> {
-        let done = self.changing(
+        let done = self.change_part(
             file,
             cut > 0,
             |_| false,
@@ -405,23 +420,27 @@ impl Store for FileStore {
         Ok(done.unwrap_or(false))
     }
 
-    fn last_cut(&self, file: FileId) -> Result<u64> {
-        Ok(self.reading(file, |files, _, _| Ok(files.header().cut))?.unwrap_or(0))
+    fn last_truncation(&self, file: FileId) -> Result<u64> {
+        Ok(self.with_part(file, |files, _, _| Ok(files.header().cut))?.unwrap_or(0))
     }
 
     fn reserve(&self, file: FileId, blocks: Range<u64>) -> Result<()> {
         let bytes = blocks.end.saturating_sub(blocks.start).saturating_mul(self.block as u64);
         let root = self.directory.root();
         let space = self.directory.handle().space();
-        if bytes > space.map_err(|error| Error::io(Action::Inspect, root, error))?.total {
-            return Err(Error::Io { action: Action::Reserve, path: root.to_owned(), errno: libc::ENOSPC });
+        if bytes > space.map_err(|error| Error::io(StoreAction::Inspect, root, error))?.total {
+            return Err(Error::Io {
+                action: StoreAction::Reserve,
+                path: root.to_owned(),
+                errno: libc::ENOSPC,
+            });
         }
         let mut first = blocks.start;
         while first < blocks.end {
             let count = RESERVE_AT_ONCE.min(blocks.end - first);
             let run = self.run(file, first, count as usize)?;
             self.with_room(|| {
-                self.changing(file, true, is_held, |files, unsynced| files.reserve(unsynced, run))
+                self.change_part(file, true, is_syncing_any, |files, unsynced| files.reserve(unsynced, run))
             })?;
             first += count;
         }
@@ -431,7 +450,7 @@ impl Store for FileStore {
     fn remove(&self, file: FileId) -> Result<()> {
         self.manifest.begin()?;
         let part = self.parts.get(file);
-        let _turn = part.turn();
+        let _turn = part.sync_lock();
         let mut state = part.write();
         if self.index.extent(file).is_some() {
             self.manifest.removed(file)?;
@@ -448,7 +467,7 @@ impl Store for FileStore {
     }
 
     fn sync(&self, file: FileId) -> Result<()> {
-        self.there(file)?;
+        self.extent_of(file)?;
         self.sync_part(file)
     }
 
@@ -465,39 +484,40 @@ impl Store for FileStore {
         failed.map_or(Ok(()), Err)
     }
 
-    fn list(&self, after: FileId, most: usize) -> Result<Vec<Part>> {
+    fn list(&self, after: FileId, most: usize) -> Result<Vec<PartInfo>> {
         Ok(self.index.list(after, most))
     }
 
-    fn verify(&self, file: FileId, from: u64, most: u64) -> Result<Verified> {
+    fn verify(&self, file: FileId, from: u64, most: u64) -> Result<VerifyReport> {
         if let Some(extent) = self.index.extent(file).filter(|extent| extent.lost) {
             return Ok(self.verify_lost(extent, from, most));
         }
         let at_once = (VERIFY_AT_ONCE / self.block).max(1) as u64;
         let stop = from.saturating_add(most);
-        let (mut verified, mut scratch) = (Verified::default(), Vec::new());
+        let (mut verified, mut scratch) = (VerifyReport::default(), Vec::new());
         let mut at = from;
         while at < stop {
             let inspect = |files: &PartFiles, unsynced: &Unsynced, end: u64| {
                 let blocks = end.div_ceil(self.block as u64);
                 let count = at_once.min(stop - at).min(blocks.saturating_sub(at));
                 if count == 0 {
-                    return Ok((0, Inspected::default()));
+                    return Ok((0, BlockFindings::default()));
                 }
                 let mut found = files.inspect(unsynced, self.run(file, at, count as usize)?, &mut scratch)?;
                 if files.refused().is_some() {
-                    found.in_flux.clear();
+                    found.being_written.clear();
                 }
                 Ok((count, found))
             };
-            let Some((count, found)) = self.reading(file, inspect)?.filter(|(count, _)| *count > 0) else {
+            let Some((count, found)) = self.with_part(file, inspect)?.filter(|(count, _)| *count > 0) else {
                 return Ok(verified);
             };
             verified.damaged.extend(found.damaged);
-            for block in found.in_flux {
-                let mended =
-                    self.changing(file, false, is_held, |files, unsynced| files.mend(unsynced, block))?;
-                verified.mended += u64::from(mended == Some(true));
+            for block in found.being_written {
+                let repaired = self.change_part(file, false, is_syncing_any, |files, unsynced| {
+                    files.repair_block(unsynced, block)
+                })?;
+                verified.repaired += u64::from(repaired == Some(true));
             }
             at += count;
         }
@@ -517,7 +537,7 @@ impl Store for FileStore {
             self.index.set(file, files.extent()?);
         }
         for block in blocks {
-            self.changing(file, false, is_held, |files, unsynced| {
+            self.change_part(file, false, is_syncing_any, |files, unsynced| {
                 let there = *block < files.header().end.div_ceil(self.block as u64);
                 if there { files.accept(unsynced, *block) } else { Ok(()) }
             })?;
@@ -525,12 +545,12 @@ impl Store for FileStore {
         Ok(())
     }
 
-    fn room(&self) -> Result<Room> {
+    fn room(&self) -> Result<StoreSpace> {
         self.remove_files()?;
         let space = self.directory.handle().space();
-        let space = space.map_err(|error| Error::io(Action::Inspect, self.directory.root(), error))?;
+        let space = space.map_err(|error| Error::io(StoreAction::Inspect, self.directory.root(), error))?;
         let (used, parts) = self.index.total();
-        Ok(Room { total: space.total, free: space.free, used, parts })
+        Ok(StoreSpace { total: space.total, free: space.free, used, parts })
     }
 
     fn highest_file_id(&self) -> FileId {
@@ -542,11 +562,11 @@ impl Store for FileStore {
     }
 }
 
-impl Tamper for FileStore {
-    fn flip(&self, file: FileId, at: u64) -> Result<()> {
+impl CorruptByte for FileStore {
+    fn flip_byte(&self, file: FileId, at: u64) -> Result<()> {
         let end = self.end(file)?;
         assert!(at < end, "no byte {at} in a part of {end}");
-        self.changing(file, false, is_held, |files, _| files.flip(at)).map(drop)
+        self.change_part(file, false, is_syncing_any, |files, _| files.flip_byte(at)).map(drop)
     }
 }
 

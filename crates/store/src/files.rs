@@ -8,30 +8,31 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
-use pario_medium::{MediumFile, Mode};
+use pario_medium::{MediumFile, OpenMode};
 use pario_types::FileId;
+use parking_lot::{Mutex, MutexGuard};
 
-use crate::directory::{Directory, Names};
-use crate::error::{Action, Error, Result};
-use crate::index::Extent;
-use crate::order::{Order, Place};
-use crate::run::Run;
-use crate::table::{self, Entry, Header, Home, Stage, Stored};
+use crate::directory::{PartPaths, StoreDirectory};
+use crate::error::{Error, Result, StoreAction};
+use crate::index::PartExtent;
+use crate::order::{BlockOrder, BlockPlace};
+use crate::run::BlockRun;
+use crate::table::{self, BlockVersion, ChecksumEntry, Home, PartHeader, Stage};
 use crate::unsynced::Unsynced;
 
 /// The files of a part.
 pub struct PartFiles {
     pub(crate) file: FileId,
     pub(crate) block: usize,
-    pub(crate) names: Names,
-    pub(crate) directory: Arc<Directory>,
+    pub(crate) names: PartPaths,
+    pub(crate) directory: Arc<StoreDirectory>,
     pub(crate) sums: Box<dyn MediumFile>,
     data: OnceLock<Box<dyn MediumFile>>,
     alt: OnceLock<Box<dyn MediumFile>>,
-    ordered: Option<Ordered>,
-    header: Mutex<Header>,
+    ordered: Option<OrderedFile>,
+    header: Mutex<PartHeader>,
     /// How often power was lost in the life of the store.
     losses: u64,
     /// Why it may only be read.
@@ -39,14 +40,14 @@ pub struct PartFiles {
 }
 
 /// The file of ordered blocks, and what lies where in it.
-struct Ordered {
+struct OrderedFile {
     data: Box<dyn MediumFile>,
-    order: Order,
+    order: BlockOrder,
 }
 
 /// One of the files that hold blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum FileRole {
     Data,
     Alt,
     Ordered,
@@ -54,8 +55,8 @@ pub enum Which {
 
 /// Blocks of a run that follow each other in one of the files: those from `first` on, `count` of them.
 #[derive(Clone, Copy, Debug)]
-pub struct Stretch {
-    pub which: Which,
+pub struct FileExtent {
+    pub which: FileRole,
     pub at: u64,
     pub first: usize,
     pub count: usize,
@@ -63,7 +64,7 @@ pub struct Stretch {
 
 /// What became of a block's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum BlockState {
     /// They are a version that was written, in full.
     Good,
     /// A crash came while they were written in place: each is an old or a new one.
@@ -74,12 +75,17 @@ pub enum Found {
 
 impl PartFiles {
     /// Makes the first file of a part that is not there.
-    pub fn create(file: FileId, block: usize, directory: &Arc<Directory>, losses: u64) -> Result<PartFiles> {
+    pub fn create(
+        file: FileId,
+        block: usize,
+        directory: &Arc<StoreDirectory>,
+        losses: u64,
+    ) -> Result<PartFiles> {
         let names = directory.names(file);
-        let failed = |error| Error::io(Action::Create, &names.sums, error);
-        let sums = directory.medium().open(&names.sums, Mode::New).map_err(failed)?;
+        let failed = |error| Error::io(StoreAction::Create, &names.sums, error);
+        let sums = directory.medium().open(&names.sums, OpenMode::New).map_err(failed)?;
         directory.changed(file);
-        let header = Header { losses, unsynced: true, ..Header::default() };
+        let header = PartHeader { losses, unsynced: true, ..PartHeader::default() };
         pario_medium::put(&*sums, 0, &[&header.encode(file)]).map_err(failed)?;
         Ok(PartFiles::new(file, block, directory, sums, header, losses))
     }
@@ -88,30 +94,30 @@ impl PartFiles {
     pub fn accept_loss(
         file: FileId,
         block: usize,
-        directory: &Arc<Directory>,
-        extent: Extent,
+        directory: &Arc<StoreDirectory>,
+        extent: PartExtent,
         losses: u64,
     ) -> Result<()> {
         let names = directory.names(file);
-        let failed = |error| Error::io(Action::Create, &names.sums, error);
-        let sums = directory.medium().open(&names.sums, Mode::New).map_err(failed)?;
+        let failed = |error| Error::io(StoreAction::Create, &names.sums, error);
+        let sums = directory.medium().open(&names.sums, OpenMode::New).map_err(failed)?;
         directory.changed(file);
         // The header comes last: without it they are still lost.
         for number in 0..extent.end.div_ceil(block as u64) {
-            let entry = Entry::Lost.encode(file, number);
+            let entry = ChecksumEntry::Lost.encode(file, number);
             pario_medium::put(&*sums, table::place(number), &[&entry]).map_err(failed)?;
         }
         let (end, ordered) = (extent.end, extent.ordered);
-        let header = Header { losses, end, ordered, unsynced: true, ..Header::default() };
+        let header = PartHeader { losses, end, ordered, unsynced: true, ..PartHeader::default() };
         pario_medium::put(&*sums, 0, &[&header.encode(file)]).map_err(failed)
     }
 
     fn new(
         file: FileId,
         block: usize,
-        directory: &Arc<Directory>,
+        directory: &Arc<StoreDirectory>,
         sums: Box<dyn MediumFile>,
-        header: Header,
+        header: PartHeader,
         losses: u64,
     ) -> PartFiles {
         PartFiles {
@@ -134,8 +140,8 @@ impl PartFiles {
     pub fn open(
         file: FileId,
         block: usize,
-        directory: &Arc<Directory>,
-        known: Option<Header>,
+        directory: &Arc<StoreDirectory>,
+        known: Option<PartHeader>,
         losses: u64,
     ) -> Result<PartFiles> {
         let names = directory.names(file);
@@ -143,13 +149,13 @@ impl PartFiles {
         let lost = || Error::Lost { file, path: names.sums.clone() };
         let failed = |path: &Path, error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => lost(),
-            _ => Error::io(Action::Open, path, error),
+            _ => Error::io(StoreAction::Open, path, error),
         };
-        let (sums, refused) = match open(&names.sums, Mode::Write) {
+        let (sums, refused) = match open(&names.sums, OpenMode::Write) {
             Ok(sums) => (sums, None),
             Err(error) => match error.raw_os_error() {
                 Some(errno @ (libc::EROFS | libc::EACCES | libc::EPERM)) => {
-                    let sums = open(&names.sums, Mode::Read);
+                    let sums = open(&names.sums, OpenMode::Read);
                     (sums.map_err(|error| failed(&names.sums, error))?, Some(errno))
                 }
                 _ => return Err(failed(&names.sums, error)),
@@ -157,13 +163,13 @@ impl PartFiles {
         };
         let mut bytes = [0; table::HEADER];
         let read = pario_medium::fill(&*sums, 0, &mut [&mut bytes]);
-        read.map_err(|error| Error::io(Action::Read, &names.sums, error))?;
-        let header = known.or_else(|| Header::decode(file, &bytes)).ok_or_else(lost)?;
+        read.map_err(|error| Error::io(StoreAction::Read, &names.sums, error))?;
+        let header = known.or_else(|| PartHeader::decode(file, &bytes)).ok_or_else(lost)?;
         let mut files = PartFiles { refused, ..PartFiles::new(file, block, directory, sums, header, losses) };
-        let mode = if refused.is_none() { Mode::Write } else { Mode::Read };
+        let mode = if refused.is_none() { OpenMode::Write } else { OpenMode::Read };
         let there = |path: &Path| match open(path, mode) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            opened => opened.map(Some).map_err(|error| Error::io(Action::Open, path, error)),
+            opened => opened.map(Some).map_err(|error| Error::io(StoreAction::Open, path, error)),
         };
         let once = |file: Option<_>| file.map_or_else(OnceLock::new, OnceLock::from);
         (files.data, files.alt) = (once(there(&names.data)?), once(there(&names.alt)?));
@@ -171,44 +177,44 @@ impl PartFiles {
             && let Some(data) = there(&names.ordered)?
         {
             let read = |to: &mut [u8]| pario_medium::fill(&*data, 0, &mut [to]).map(drop);
-            let order = data.facts().and_then(|facts| Order::decode(file, block, facts.len, read));
-            let order = order.map_err(|error| Error::io(Action::Read, &names.ordered, error))?;
+            let order = data.stats().and_then(|stats| BlockOrder::decode(file, block, stats.len, read));
+            let order = order.map_err(|error| Error::io(StoreAction::Read, &names.ordered, error))?;
             // Without its order the blocks cannot be found in it: they are damaged.
-            files.ordered = order.map(|order| Ordered { data, order });
+            files.ordered = order.map(|order| OrderedFile { data, order });
         }
         Ok(files)
     }
 
     /// How many blocks from this one on lie one after the other, at most `most`.
-    pub fn together(&self, block: u64, most: u64) -> u64 {
+    pub fn contiguous_blocks(&self, block: u64, most: u64) -> u64 {
         self.ordered.as_ref().map_or(most, |ordered| ordered.order.place(block, most).1)
     }
 
     /// Why it may only be read, if so.
     pub fn refused(&self) -> Option<Error> {
         let errno = self.refused?;
-        Some(Error::Io { action: Action::Open, path: self.names.sums.clone(), errno })
+        Some(Error::Io { action: StoreAction::Open, path: self.names.sums.clone(), errno })
     }
 
     /// What the header says.
-    pub fn header(&self) -> Header {
+    pub fn header(&self) -> PartHeader {
         *self.lock_header()
     }
 
     /// Changes the header, in the file and then in memory.
-    pub(crate) fn set_header(&self, change: impl FnOnce(&mut Header)) -> Result<()> {
+    pub(crate) fn set_header(&self, change: impl FnOnce(&mut PartHeader)) -> Result<()> {
         let mut header = self.lock_header();
         let mut next = *header;
         change(&mut next);
         next.sequence += 1;
         let written = pario_medium::put(&*self.sums, 0, &[&next.encode(self.file)]);
-        written.map_err(|error| Error::io(Action::Write, &self.names.sums, error))?;
+        written.map_err(|error| Error::io(StoreAction::Write, &self.names.sums, error))?;
         *header = next;
         Ok(())
     }
 
-    fn lock_header(&self) -> MutexGuard<'_, Header> {
-        self.header.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_header(&self) -> MutexGuard<'_, PartHeader> {
+        self.header.lock()
     }
 
     /// How often power was lost in the life of the store.
@@ -227,38 +233,38 @@ impl PartFiles {
     }
 
     /// How long it is and what room it takes.
-    pub fn extent(&self) -> Result<Extent> {
+    pub fn extent(&self) -> Result<PartExtent> {
         let header = self.header();
         let mut used = 0;
-        for which in [Which::Data, Which::Alt, Which::Ordered] {
+        for which in [FileRole::Data, FileRole::Alt, FileRole::Ordered] {
             if let Some(file) = self.get(which) {
-                let facts = file.facts();
-                used += facts.map_err(|error| Error::io(Action::Inspect, self.path(which), error))?.used;
+                let stats = file.stats();
+                used += stats.map_err(|error| Error::io(StoreAction::Inspect, self.path(which), error))?.used;
             }
         }
         let unsynced = header.unsynced || header.losses != self.losses;
-        Ok(Extent { end: header.end, used, ordered: header.ordered, lost: false, unsynced })
+        Ok(PartExtent { end: header.end, used, ordered: header.ordered, lost: false, unsynced })
     }
 
     /// A file, if it is there.
-    pub(crate) fn get(&self, which: Which) -> Option<&dyn MediumFile> {
+    pub(crate) fn get(&self, which: FileRole) -> Option<&dyn MediumFile> {
         match which {
-            Which::Data => self.data.get().map(|file| &**file),
-            Which::Alt => self.alt.get().map(|file| &**file),
-            Which::Ordered => self.ordered.as_ref().map(|ordered| &*ordered.data),
+            FileRole::Data => self.data.get().map(|file| &**file),
+            FileRole::Alt => self.alt.get().map(|file| &**file),
+            FileRole::Ordered => self.ordered.as_ref().map(|ordered| &*ordered.data),
         }
     }
 
     /// A file, made if it is not there.
-    pub(crate) fn get_or_make(&self, which: Which) -> Result<&dyn MediumFile> {
+    pub(crate) fn get_or_make(&self, which: FileRole) -> Result<&dyn MediumFile> {
         let (slot, path) = match which {
-            Which::Data => (&self.data, &self.names.data),
-            Which::Alt => (&self.alt, &self.names.alt),
-            Which::Ordered => (&self.data, &self.names.ordered),
+            FileRole::Data => (&self.data, &self.names.data),
+            FileRole::Alt => (&self.alt, &self.names.alt),
+            FileRole::Ordered => (&self.data, &self.names.ordered),
         };
         if self.get(which).is_none() {
-            let made = self.directory.medium().open(path, Mode::Create);
-            let made = made.map_err(|error| Error::io(Action::Create, path, error))?;
+            let made = self.directory.medium().open(path, OpenMode::Create);
+            let made = made.map_err(|error| Error::io(StoreAction::Create, path, error))?;
             self.directory.changed(self.file);
             // Under the part's exclusive lock nobody else makes it.
             let _ = slot.set(made);
@@ -267,32 +273,36 @@ impl PartFiles {
     }
 
     /// Where a file is.
-    pub(crate) fn path(&self, which: Which) -> &Path {
+    pub(crate) fn path(&self, which: FileRole) -> &Path {
         match which {
-            Which::Data => &self.names.data,
-            Which::Alt => &self.names.alt,
-            Which::Ordered => &self.names.ordered,
+            FileRole::Data => &self.names.data,
+            FileRole::Alt => &self.names.alt,
+            FileRole::Ordered => &self.names.ordered,
         }
     }
 
     /// The order of its blocks, if it has one of its own.
-    pub(crate) fn order(&self) -> Option<&Order> {
+    pub(crate) fn order(&self) -> Option<&BlockOrder> {
         self.ordered.as_ref().map(|ordered| &ordered.order)
     }
 
     /// Where a block's home is.
-    pub(crate) fn place(&self, block: u64, home: Home) -> (Which, u64) {
+    pub(crate) fn place(&self, block: u64, home: Home) -> (FileRole, u64) {
         let plain = block * self.block as u64;
         match (home, self.order().map(|order| order.place(block, 1).0)) {
-            (Home::B, _) => (Which::Alt, plain),
-            (Home::A, Some(Place::Ordered(at))) => (Which::Ordered, at),
-            (Home::A, _) => (Which::Data, plain),
+            (Home::B, _) => (FileRole::Alt, plain),
+            (Home::A, Some(BlockPlace::Ordered(at))) => (FileRole::Ordered, at),
+            (Home::A, _) => (FileRole::Data, plain),
         }
     }
 
     /// Where these homes of the blocks of a run lie, neighbours together. Blocks without a home are passed over.
-    pub(crate) fn stretches(&self, run: Run, home: impl Fn(usize) -> Option<Home>) -> Vec<Stretch> {
-        let mut found: Vec<Stretch> = Vec::new();
+    pub(crate) fn file_extents(
+        &self,
+        run: BlockRun,
+        home: impl Fn(usize) -> Option<Home>,
+    ) -> Vec<FileExtent> {
+        let mut found: Vec<FileExtent> = Vec::new();
         for (index, block) in run.blocks().enumerate() {
             let Some(home) = home(index) else { continue };
             let (which, at) = self.place(block, home);
@@ -304,17 +314,17 @@ impl PartFiles {
                 {
                     last.count += 1;
                 }
-                _ => found.push(Stretch { which, at, first: index, count: 1 }),
+                _ => found.push(FileExtent { which, at, first: index, count: 1 }),
             }
         }
         found
     }
 
     /// The entries of blocks.
-    pub(crate) fn entries(&self, run: Run) -> Result<Vec<Entry>> {
+    pub(crate) fn entries(&self, run: BlockRun) -> Result<Vec<ChecksumEntry>> {
         let mut bytes = vec![0; run.count * table::ENTRY];
         let read = pario_medium::fill(&*self.sums, table::place(run.first), &mut [&mut bytes]);
-        let got = read.map_err(|error| Error::io(Action::Read, &self.names.sums, error))?;
+        let got = read.map_err(|error| Error::io(StoreAction::Read, &self.names.sums, error))?;
         let header = self.header();
         let must = if header.losses == self.losses { header.end } else { header.entries_end };
         let must = self.blocks(must);
@@ -322,34 +332,40 @@ impl PartFiles {
         let decode = |(index, (block, bytes)): (usize, (u64, &[u8]))| {
             let there = ((index + 1) * table::ENTRY) as u64 <= got;
             match there || block >= must {
-                true => Entry::decode(self.file, block, bytes.try_into().expect("an entry")),
-                false => Entry::Damaged,
+                true => ChecksumEntry::decode(self.file, block, bytes.try_into().expect("an entry")),
+                false => ChecksumEntry::Damaged,
             }
         };
         Ok(entries.map(decode).collect())
     }
 
     /// The same, from memory where they are known: what a failed sync has spoilt in the file does not count.
-    pub(crate) fn known_entries(&self, unsynced: &Unsynced, run: Run) -> Result<Vec<Entry>> {
+    pub(crate) fn known_entries(&self, unsynced: &Unsynced, run: BlockRun) -> Result<Vec<ChecksumEntry>> {
         let mut known = unsynced.known(run).map(|(block, stored)| ((block - run.first) as usize, stored));
         let mut entries = match known.clone().count() == run.count {
-            true => vec![Entry::None; run.count],
+            true => vec![ChecksumEntry::None; run.count],
             false => self.entries(run)?,
         };
-        known.by_ref().for_each(|(index, stored)| entries[index] = Entry::Stored(stored));
+        known.by_ref().for_each(|(index, stored)| entries[index] = ChecksumEntry::Stored(stored));
         Ok(entries)
     }
 
     /// Reads blocks that begin below the end; how many of them are unverified.
-    pub fn read(&self, unsynced: &Unsynced, run: Run, blocks: &mut [&mut [u8]], end: u64) -> Result<u64> {
+    pub fn read(
+        &self,
+        unsynced: &Unsynced,
+        run: BlockRun,
+        blocks: &mut [&mut [u8]],
+        end: u64,
+    ) -> Result<u64> {
         let entries = self.known_entries(unsynced, run)?;
         self.load(run, &entries, blocks)?;
         let mut unverified = 0;
         for ((block, entry), bytes) in run.blocks().zip(entries).zip(blocks.iter_mut()) {
-            match self.judge(block, entry, bytes)? {
-                Found::Good => {}
-                Found::Unverified => unverified += 1,
-                Found::Damaged => return Err(Error::Damaged { file: self.file, block }),
+            match self.check_block(block, entry, bytes)? {
+                BlockState::Good => {}
+                BlockState::Unverified => unverified += 1,
+                BlockState::Damaged => return Err(Error::Damaged { file: self.file, block }),
             }
         }
         if let Some(last) = run.count.checked_sub(1) {
@@ -359,18 +375,23 @@ impl PartFiles {
     }
 
     /// Reads the newest versions of blocks as they are.
-    pub(crate) fn load(&self, run: Run, entries: &[Entry], blocks: &mut [&mut [u8]]) -> Result<()> {
+    pub(crate) fn load(
+        &self,
+        run: BlockRun,
+        entries: &[ChecksumEntry],
+        blocks: &mut [&mut [u8]],
+    ) -> Result<()> {
         let home = |index: usize| match entries[index] {
-            Entry::Stored(stored) => Some(stored.home),
-            Entry::Zeros => None,
-            Entry::None | Entry::Lost | Entry::Damaged => Some(Home::A),
+            ChecksumEntry::Stored(stored) => Some(stored.home),
+            ChecksumEntry::Zeros => None,
+            ChecksumEntry::None | ChecksumEntry::Lost | ChecksumEntry::Damaged => Some(Home::A),
         };
-        for Stretch { which, at, first, count } in self.stretches(run, home) {
+        for FileExtent { which, at, first, count } in self.file_extents(run, home) {
             let here = &mut blocks[first..first + count];
             match self.get(which) {
                 Some(file) => {
                     let filled = pario_medium::fill(file, at, here);
-                    filled.map_err(|error| Error::io(Action::Read, self.path(which), error))?;
+                    filled.map_err(|error| Error::io(StoreAction::Read, self.path(which), error))?;
                 }
                 None => here.iter_mut().for_each(|block| block.fill(0)),
             }
@@ -379,62 +400,71 @@ impl PartFiles {
     }
 
     /// Compares the newest version of a block with its entry; where that was never finished, brings the one before.
-    pub(crate) fn judge(&self, block: u64, entry: Entry, bytes: &mut [u8]) -> Result<Found> {
+    pub(crate) fn check_block(
+        &self,
+        block: u64,
+        entry: ChecksumEntry,
+        bytes: &mut [u8],
+    ) -> Result<BlockState> {
         let stored = match entry {
-            Entry::None if table::is_zero(bytes) => return Ok(Found::Good),
-            Entry::None if !self.power_was_lost() => return Ok(Found::Damaged),
-            Entry::None | Entry::Zeros => {
+            ChecksumEntry::None if table::is_zero(bytes) => return Ok(BlockState::Good),
+            ChecksumEntry::None if !self.power_was_lost() => return Ok(BlockState::Damaged),
+            ChecksumEntry::None | ChecksumEntry::Zeros => {
                 bytes.fill(0);
-                return Ok(Found::Good);
+                return Ok(BlockState::Good);
             }
-            Entry::Lost | Entry::Damaged => return Ok(Found::Damaged),
-            Entry::Stored(stored) => stored,
+            ChecksumEntry::Lost | ChecksumEntry::Damaged => return Ok(BlockState::Damaged),
+            ChecksumEntry::Stored(stored) => stored,
         };
         if self.fits(block, stored, bytes) {
-            return Ok(Found::Good);
+            return Ok(BlockState::Good);
         }
         match stored.stage {
-            Stage::Durable => Ok(Found::Damaged),
-            Stage::Written if !self.power_was_lost() => Ok(Found::Damaged),
-            Stage::InPlace if !self.power_was_lost() => Ok(Found::Unverified),
-            Stage::Fresh | Stage::InPlace | Stage::Written => self.bring_before(block, stored, bytes),
+            Stage::Durable => Ok(BlockState::Damaged),
+            Stage::Written if !self.power_was_lost() => Ok(BlockState::Damaged),
+            Stage::InPlace if !self.power_was_lost() => Ok(BlockState::Unverified),
+            Stage::Fresh | Stage::InPlace | Stage::Written => self.load_previous(block, stored, bytes),
         }
     }
 
     /// Whether bytes are those that an entry is of.
-    pub(crate) fn fits(&self, block: u64, stored: Stored, bytes: &[u8]) -> bool {
+    pub(crate) fn fits(&self, block: u64, stored: BlockVersion, bytes: &[u8]) -> bool {
         stored.sum == table::sum(self.file, block, bytes, bytes.len())
     }
 
-    fn bring_before(&self, block: u64, stored: Stored, bytes: &mut [u8]) -> Result<Found> {
+    fn load_previous(&self, block: u64, stored: BlockVersion, bytes: &mut [u8]) -> Result<BlockState> {
         let before = stored.without();
         match before {
-            Entry::Stored(durable) => {
-                let run = Run::new(self.file, self.block, block, 1)?;
+            ChecksumEntry::Stored(durable) => {
+                let run = BlockRun::new(self.file, self.block, block, 1)?;
                 self.load(run, &[before], &mut [&mut *bytes])?;
-                Ok(if self.fits(block, durable, bytes) { Found::Good } else { Found::Damaged })
+                Ok(if self.fits(block, durable, bytes) { BlockState::Good } else { BlockState::Damaged })
             }
-            Entry::Lost | Entry::Damaged => Ok(Found::Damaged),
-            Entry::None | Entry::Zeros => {
+            ChecksumEntry::Lost | ChecksumEntry::Damaged => Ok(BlockState::Damaged),
+            ChecksumEntry::None | ChecksumEntry::Zeros => {
                 bytes.fill(0);
-                Ok(Found::Good)
+                Ok(BlockState::Good)
             }
         }
     }
 
     /// A block's entry and the bytes that a reader gets.
-    pub(crate) fn look(&self, unsynced: &Unsynced, block: u64) -> Result<(Entry, Vec<u8>, Found)> {
-        let run = Run::new(self.file, self.block, block, 1)?;
+    pub(crate) fn load_block(
+        &self,
+        unsynced: &Unsynced,
+        block: u64,
+    ) -> Result<(ChecksumEntry, Vec<u8>, BlockState)> {
+        let run = BlockRun::new(self.file, self.block, block, 1)?;
         let mut bytes = vec![0; self.block];
         let entry = self.known_entries(unsynced, run)?[0];
         self.load(run, &[entry], &mut [&mut bytes])?;
-        let found = self.judge(block, entry, &mut bytes)?;
+        let found = self.check_block(block, entry, &mut bytes)?;
         Ok((entry, bytes, found))
     }
 
     /// Whether the system knows that nothing is stored there.
-    pub(crate) fn is_hole(&self, run: Run) -> bool {
-        self.stretches(run, |_| Some(Home::A)).iter().all(|stretch| {
+    pub(crate) fn is_hole(&self, run: BlockRun) -> bool {
+        self.file_extents(run, |_| Some(Home::A)).iter().all(|stretch| {
             let end = stretch.at + (stretch.count * self.block) as u64;
             let Some(file) = self.get(stretch.which) else { return true };
             file.next_data(stretch.at).is_ok_and(|next| next.is_none_or(|at| at >= end))

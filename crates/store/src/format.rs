@@ -17,7 +17,7 @@ const VERSION: u32 = 2;
 
 /// Whose store it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct StoreIdentity {
     /// The partition.
     pub partition: PartitionId,
     /// The server in it.
@@ -26,44 +26,44 @@ pub struct Identity {
 
 /// What a format file says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Format {
+pub struct StoreFormat {
     version: u32,
-    identity: Identity,
+    identity: StoreIdentity,
     block: usize,
 }
 
-impl Format {
+impl StoreFormat {
     /// Of a store that this program makes.
-    pub fn new(identity: Identity, block: usize) -> Format {
-        Format { version: VERSION, identity, block }
+    pub fn new(identity: StoreIdentity, block: usize) -> StoreFormat {
+        StoreFormat { version: VERSION, identity, block }
     }
 
     /// The file's text.
     pub fn text(&self) -> String {
-        let Identity { partition, server } = self.identity;
-        let Format { version, block, .. } = self;
+        let StoreIdentity { partition, server } = self.identity;
+        let StoreFormat { version, block, .. } = self;
         format!("pario-store {version}\npartition {partition}\nserver {server}\nblock {block}\n")
     }
 
     /// What a text says; `None` if it is no format file's. Of another version only the number is known.
-    fn parse(text: &str) -> Option<Format> {
+    fn parse(text: &str) -> Option<StoreFormat> {
         let mut lines = text.lines();
         let mut value = |key: &str| lines.next()?.strip_prefix(key)?.strip_prefix(' ');
         let version = value("pario-store")?.parse().ok()?;
         if version != VERSION {
-            let identity = Identity { partition: PartitionId(0), server: ServerId(0) };
-            return Some(Format { version, identity, block: 0 });
+            let identity = StoreIdentity { partition: PartitionId(0), server: ServerId(0) };
+            return Some(StoreFormat { version, identity, block: 0 });
         }
         let partition = PartitionId(u128::from_str_radix(value("partition")?, 16).ok()?);
         let server = ServerId(value("server")?.parse().ok()?);
         let block = value("block")?.parse().ok()?;
-        let format = Format { version, identity: Identity { partition, server }, block };
+        let format = StoreFormat { version, identity: StoreIdentity { partition, server }, block };
         (format.text() == text).then_some(format)
     }
 
     /// Whether a directory with this format file may be opened as such a store.
     pub fn check(&self, directory: &Path, file: &Path, text: &[u8]) -> Result<()> {
-        let found = std::str::from_utf8(text).ok().and_then(Format::parse);
+        let found = std::str::from_utf8(text).ok().and_then(StoreFormat::parse);
         let found = found.ok_or_else(|| Error::NoFormat { path: file.to_owned() })?;
         let differs = |what, found: String, wanted: String| {
             let path = directory.to_owned();
@@ -81,8 +81,8 @@ impl Format {
 mod tests {
     use super::*;
 
-    fn format(partition: u128, server: u16, block: usize) -> Format {
-        Format::new(Identity { partition: PartitionId(partition), server: ServerId(server) }, block)
+    fn format(partition: u128, server: u16, block: usize) -> StoreFormat {
+        StoreFormat::new(StoreIdentity { partition: PartitionId(partition), server: ServerId(server) }, block)
     }
 
     #[test]

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pario_types::FileId;
+use parking_lot::{Mutex, MutexGuard};
 
-use crate::Part;
+use crate::PartInfo;
 
 /// How much of a part there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Extent {
+pub struct PartExtent {
     /// Where it ends.
     pub end: u64,
     /// Bytes that it takes on the medium.
@@ -26,24 +26,24 @@ pub struct Extent {
 
 /// All parts of a store.
 #[derive(Debug, Default)]
-pub struct Index {
-    parts: Mutex<Parts>,
+pub struct PartIndex {
+    parts: Mutex<IndexState>,
 }
 
 #[derive(Debug, Default)]
-struct Parts {
-    by_file: BTreeMap<FileId, Extent>,
+struct IndexState {
+    by_file: BTreeMap<FileId, PartExtent>,
     used: u64,
 }
 
-impl Index {
+impl PartIndex {
     /// How much of a part there is; `None` if it is not there.
-    pub fn extent(&self, file: FileId) -> Option<Extent> {
+    pub fn extent(&self, file: FileId) -> Option<PartExtent> {
         self.parts().by_file.get(&file).copied()
     }
 
     /// A part is there with this extent.
-    pub fn set(&self, file: FileId, extent: Extent) {
+    pub fn set(&self, file: FileId, extent: PartExtent) {
         let mut parts = self.parts();
         let old = parts.by_file.insert(file, extent).unwrap_or_default();
         parts.used = parts.used - old.used + extent.used;
@@ -57,10 +57,10 @@ impl Index {
     }
 
     /// The parts after a file.
-    pub fn list(&self, after: FileId, most: usize) -> Vec<Part> {
+    pub fn list(&self, after: FileId, most: usize) -> Vec<PartInfo> {
         let parts = self.parts();
         let rest = parts.by_file.range((Bound::Excluded(after), Bound::Unbounded));
-        rest.take(most).map(|(file, extent)| Part { file: *file, end: extent.end }).collect()
+        rest.take(most).map(|(file, extent)| PartInfo { file: *file, end: extent.end }).collect()
     }
 
     /// Those of which something may not be on the medium.
@@ -75,7 +75,7 @@ impl Index {
         (parts.used, parts.by_file.len() as u64)
     }
 
-    fn parts(&self) -> MutexGuard<'_, Parts> {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn parts(&self) -> MutexGuard<'_, IndexState> {
+        self.parts.lock()
     }
 }

@@ -3,7 +3,7 @@
 //! A *part* is what one server holds of one file: the bytes `[0, end)` of its local part, sparse, cut into
 //! blocks of one size, which may lie on the medium in an order of their own. [`Store`] reads and writes runs of
 //! whole blocks and finds silent damage; [`FileStore`] keeps parts in a directory, [`MemoryStore`] in memory, and
-//! [`Faulty`] makes any store fail on purpose. All keep the same promises, and one suite of tests holds them to
+//! [`FaultyStore`] makes any store fail on purpose. All keep the same promises, and one suite of tests holds them to
 //! these.
 //!
 //! The directory and the checksum files are described byte by byte in `docs/STORE.md`.
@@ -26,10 +26,10 @@ mod sync;
 mod table;
 mod unsynced;
 
-pub use error::{Action, Error, Result};
-pub use faulty::{Call, Faulty};
+pub use error::{Error, Result, StoreAction};
+pub use faulty::{FaultyStore, StoreCall};
 pub use file_store::FileStore;
-pub use format::Identity;
+pub use format::StoreIdentity;
 pub use memory::MemoryStore;
 
 use std::ops::Range;
@@ -68,7 +68,7 @@ pub trait Store: Send + Sync {
     fn arrange(&self, file: FileId, runs: &[Range<u64>]) -> Result<()>;
 
     /// How many blocks, from `first` on and at most `most`, lie one after the other on the medium.
-    fn together(&self, file: FileId, first: u64, most: u64) -> Result<u64>;
+    fn contiguous_blocks(&self, file: FileId, first: u64, most: u64) -> Result<u64>;
 
     /// Where the part ends.
     fn end(&self, file: FileId) -> Result<u64>;
@@ -90,7 +90,7 @@ pub trait Store: Send + Sync {
     fn fence(&self, file: FileId, cut: u64) -> Result<bool>;
 
     /// The highest identity of a truncation that the part has seen; 0 if there was none.
-    fn last_cut(&self, file: FileId) -> Result<u64>;
+    fn last_truncation(&self, file: FileId) -> Result<u64>;
 
     /// Takes room on the medium for the next write of each of these blocks, also if a sync comes before that write.
     /// The part is there from now on. A medium that cannot do this gives an error with `EOPNOTSUPP`.
@@ -113,19 +113,19 @@ pub trait Store: Send + Sync {
     fn sync_failure(&self, file: FileId) -> Result<()>;
 
     /// The parts after the given file, in order of their ids, at most so many.
-    fn list(&self, after: FileId, most: usize) -> Result<Vec<Part>>;
+    fn list(&self, after: FileId, most: usize) -> Result<Vec<PartInfo>>;
 
     /// Compares stored blocks with their checksums, from block `from` on, at most so many.
     ///
     /// A block that a crash has left unverified gets a checksum of the bytes that it has.
-    fn verify(&self, file: FileId, from: u64, most: u64) -> Result<Verified>;
+    fn verify(&self, file: FileId, from: u64, most: u64) -> Result<VerifyReport>;
 
     /// Takes the blocks as they are stored for right: writes their checksums anew. Blocks beyond the end are
     /// passed over.
     fn accept(&self, file: FileId, blocks: &[u64]) -> Result<()>;
 
     /// Room on the medium, and how much of it the parts take.
-    fn room(&self) -> Result<Room>;
+    fn room(&self) -> Result<StoreSpace>;
 
     /// The highest id of a file that ever had a part here; 0 if there was none.
     fn highest_file_id(&self) -> FileId;
@@ -135,14 +135,14 @@ pub trait Store: Send + Sync {
 }
 
 /// A way to damage what is stored, for tests.
-pub trait Tamper {
+pub trait CorruptByte {
     /// Inverts all bits of one stored byte below the part's end, and leaves its checksum alone.
-    fn flip(&self, file: FileId, at: u64) -> Result<()>;
+    fn flip_byte(&self, file: FileId, at: u64) -> Result<()>;
 }
 
 /// What a server holds of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct PartInfo {
     /// Of which file.
     pub file: FileId,
     /// Where it ends.
@@ -151,18 +151,18 @@ pub struct Part {
 
 /// What comparing blocks with their checksums gave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifyReport {
     /// The blocks whose bytes are not those that were written.
     pub damaged: Vec<u64>,
     /// How many unverified blocks got a checksum of the bytes that they have.
-    pub mended: u64,
+    pub repaired: u64,
     /// The block to go on with; `None` at the part's end.
     pub next: Option<u64>,
 }
 
 /// Room on a store's medium, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Room {
+pub struct StoreSpace {
     /// The medium's size.
     pub total: u64,
     /// What may still be written.

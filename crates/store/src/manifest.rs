@@ -19,12 +19,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use pario_medium::{Medium, MediumFile, Mode};
+use pario_medium::{Medium, MediumFile, OpenMode};
 use pario_types::FileId;
+use parking_lot::{Mutex, MutexGuard};
 
-use crate::error::{Action, Error, Result};
+use crate::error::{Error, Result, StoreAction};
 
 const RECORD: usize = 32;
 const MAGIC: u64 = u64::from_le_bytes(*b"PARIOMF1");
@@ -40,16 +41,16 @@ const ENDED: u32 = 6;
 const HIGHEST: u32 = 7;
 
 /// The log of a store.
-pub struct Manifest {
+pub struct PartManifest {
     medium: Arc<dyn Medium>,
     root: PathBuf,
     losses: u64,
-    log: Mutex<Log>,
+    log: Mutex<ManifestLog>,
 }
 
 /// What the log of a store said when it was opened.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct ManifestContents {
     /// The parts that must be there, and whether each was ever synced.
     pub parts: BTreeMap<FileId, bool>,
     /// Those that were removed.
@@ -58,7 +59,7 @@ pub struct Known {
     pub power_was_lost: bool,
 }
 
-struct Log {
+struct ManifestLog {
     file: Option<Box<dyn MediumFile>>,
     len: u64,
     /// Up to where it is on the medium.
@@ -77,17 +78,17 @@ struct Log {
 
 /// A record.
 #[derive(Clone, Copy)]
-struct Record {
+struct ManifestRecord {
     kind: u32,
     value: u64,
     boot: u64,
     synced: u64,
 }
 
-impl Manifest {
+impl PartManifest {
     /// Makes the log of a new store.
     pub fn create(medium: &Arc<dyn Medium>, root: &Path) -> Result<()> {
-        let manifest = Manifest::new(medium, root, 0, Log::empty());
+        let manifest = PartManifest::new(medium, root, 0, ManifestLog::empty());
         let mut log = manifest.log();
         manifest.rewrite(&mut log)
     }
@@ -99,29 +100,34 @@ impl Manifest {
         // A number that no part has seen: what is not durable in them is looked at.
         let losses = medium.boot().max(1 << 32);
         let last = (SESSION, losses, 0);
-        let manifest = Manifest::new(medium, root, losses, Log { parts, highest, last, ..Log::empty() });
+        let manifest = PartManifest::new(
+            medium,
+            root,
+            losses,
+            ManifestLog { parts, highest, last, ..ManifestLog::empty() },
+        );
         let mut log = manifest.log();
         manifest.rewrite(&mut log)
     }
 
     /// Opens the log.
-    pub fn open(medium: &Arc<dyn Medium>, root: &Path) -> Result<(Manifest, Known)> {
+    pub fn open(medium: &Arc<dyn Medium>, root: &Path) -> Result<(PartManifest, ManifestContents)> {
         let path = root.join("manifest");
         let missing = || Error::NoManifest { path: path.clone() };
-        let file = match medium.open(&path, Mode::Read) {
+        let file = match medium.open(&path, OpenMode::Read) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(missing()),
-            opened => opened.map_err(|error| Error::io(Action::Open, &path, error))?,
+            opened => opened.map_err(|error| Error::io(StoreAction::Open, &path, error))?,
         };
-        let failed = |error| Error::io(Action::Read, &path, error);
-        let len = file.facts().map_err(failed)?.len as usize;
+        let failed = |error| Error::io(StoreAction::Read, &path, error);
+        let len = file.stats().map_err(failed)?.len as usize;
         let mut bytes = vec![0; len];
         pario_medium::fill(&*file, 0, &mut [&mut bytes]).map_err(failed)?;
-        let read = Read::parse(&bytes).ok_or_else(missing)?;
+        let read = ParsedManifest::parse(&bytes).ok_or_else(missing)?;
         let boot = medium.boot();
         let power_was_lost = read.session.is_some_and(|last| last != boot || boot == 0);
         let losses = read.losses + u64::from(power_was_lost);
         let len = (len / RECORD * RECORD) as u64;
-        let log = Log {
+        let log = ManifestLog {
             len,
             suspect: read.suspect || read.records > 4096 + 4 * read.parts.len(),
             parts: read.parts.clone(),
@@ -131,10 +137,10 @@ impl Manifest {
                 read.losses,
                 read.session.unwrap_or(0),
             ),
-            ..Log::empty()
+            ..ManifestLog::empty()
         };
-        let manifest = Manifest::new(medium, root, losses, log);
-        Ok((manifest, Known { parts: read.parts, removed: read.removed, power_was_lost }))
+        let manifest = PartManifest::new(medium, root, losses, log);
+        Ok((manifest, ManifestContents { parts: read.parts, removed: read.removed, power_was_lost }))
     }
 
     /// How often power was lost.
@@ -197,7 +203,7 @@ impl Manifest {
     }
 
     /// The system may have forgotten to write any of the log: it is written anew with the next sync.
-    pub fn doubt(&self) {
+    pub fn mark_suspect(&self) {
         self.log().suspect = true;
     }
 
@@ -219,21 +225,21 @@ impl Manifest {
         Ok(())
     }
 
-    fn new(medium: &Arc<dyn Medium>, root: &Path, losses: u64, log: Log) -> Manifest {
-        Manifest { medium: Arc::clone(medium), root: root.to_owned(), losses, log: Mutex::new(log) }
+    fn new(medium: &Arc<dyn Medium>, root: &Path, losses: u64, log: ManifestLog) -> PartManifest {
+        PartManifest { medium: Arc::clone(medium), root: root.to_owned(), losses, log: Mutex::new(log) }
     }
 
-    fn append(&self, log: &mut Log, kind: u32, value: u64) -> Result<()> {
+    fn append(&self, log: &mut ManifestLog, kind: u32, value: u64) -> Result<()> {
         let path = self.root.join("manifest");
         let synced = log.synced;
-        let Log { file, len, taken, .. } = log;
+        let ManifestLog { file, len, taken, .. } = log;
         let file = self.open_log(file)?;
         if *len + AHEAD / 2 > *taken && file.allocate(*len, AHEAD).is_ok() {
             *taken = *len + AHEAD;
         }
-        let record = Record { kind, value, boot: self.medium.boot(), synced };
+        let record = ManifestRecord { kind, value, boot: self.medium.boot(), synced };
         let written = pario_medium::put(file, *len, &[&record.encode(*len)]);
-        written.map_err(|error| Error::io(Action::Write, &path, error))?;
+        written.map_err(|error| Error::io(StoreAction::Write, &path, error))?;
         *len += RECORD as u64;
         Ok(())
     }
@@ -243,14 +249,14 @@ impl Manifest {
             Some(opened) => opened,
             None => {
                 let path = self.root.join("manifest");
-                let opened = self.medium.open(&path, Mode::Write);
-                opened.map_err(|error| Error::io(Action::Open, &path, error))?
+                let opened = self.medium.open(&path, OpenMode::Write);
+                opened.map_err(|error| Error::io(StoreAction::Open, &path, error))?
             }
         };
         Ok(&**file.insert(opened))
     }
 
-    fn sync_log(&self, log: &mut Log) -> Result<()> {
+    fn sync_log(&self, log: &mut ManifestLog) -> Result<()> {
         if log.suspect {
             return self.rewrite(log);
         }
@@ -262,13 +268,13 @@ impl Manifest {
             Err(error) => {
                 // The system may have forgotten what it could not write.
                 log.suspect = true;
-                Err(Error::io(Action::Sync, &self.root.join("manifest"), error))
+                Err(Error::io(StoreAction::Sync, &self.root.join("manifest"), error))
             }
         }
     }
 
     /// Writes the log anew, with what counts of it.
-    fn rewrite(&self, log: &mut Log) -> Result<()> {
+    fn rewrite(&self, log: &mut ManifestLog) -> Result<()> {
         let mut records = vec![(START, MAGIC), (HIGHEST, log.highest.0)];
         for (file, durable) in &log.parts {
             records.push((CREATED, file.0));
@@ -281,34 +287,34 @@ impl Manifest {
         let mut bytes = Vec::with_capacity(records.len() * RECORD);
         for (kind, value) in records {
             let synced = bytes.len() as u64;
-            let record = Record { kind, value, boot, synced };
+            let record = ManifestRecord { kind, value, boot, synced };
             bytes.extend(record.encode(synced));
         }
         let (path, new) = (self.root.join("manifest"), self.root.join("manifest.new"));
         let write = || {
-            let file = self.medium.open(&new, Mode::New)?;
+            let file = self.medium.open(&new, OpenMode::New)?;
             pario_medium::put(&*file, 0, &[&bytes])?;
             file.sync()?;
             self.medium.rename(&new, &path)?;
             Ok(file)
         };
-        let file = write().map_err(|error| Error::io(Action::Create, &path, error))?;
+        let file = write().map_err(|error| Error::io(StoreAction::Create, &path, error))?;
         (log.len, log.synced, log.taken) = (bytes.len() as u64, bytes.len() as u64, 0);
         (log.suspect, log.file) = (true, Some(file));
         let named = self.medium.open_directory(&self.root).and_then(|directory| directory.sync());
-        named.map_err(|error| Error::io(Action::Sync, &self.root, error))?;
+        named.map_err(|error| Error::io(StoreAction::Sync, &self.root, error))?;
         log.suspect = false;
         Ok(())
     }
 
-    fn log(&self) -> MutexGuard<'_, Log> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    fn log(&self) -> MutexGuard<'_, ManifestLog> {
+        self.log.lock()
     }
 }
 
-impl Log {
-    fn empty() -> Log {
-        Log {
+impl ManifestLog {
+    fn empty() -> ManifestLog {
+        ManifestLog {
             file: None,
             len: 0,
             synced: 0,
@@ -322,23 +328,23 @@ impl Log {
     }
 }
 
-impl Record {
+impl ManifestRecord {
     fn encode(&self, at: u64) -> [u8; RECORD] {
         let mut bytes = [0; RECORD];
         bytes[..4].copy_from_slice(&self.kind.to_le_bytes());
         for (place, number) in bytes[8..].chunks_exact_mut(8).zip([self.value, self.boot, self.synced]) {
             place.copy_from_slice(&number.to_le_bytes());
         }
-        let sum = Record::sum(at, &bytes);
+        let sum = ManifestRecord::sum(at, &bytes);
         bytes[4..8].copy_from_slice(&sum.to_le_bytes());
         bytes
     }
 
-    fn decode(bytes: &[u8], at: u64) -> Option<Record> {
+    fn decode(bytes: &[u8], at: u64) -> Option<ManifestRecord> {
         let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
-        let record = Record { kind: half(0), value: number(8), boot: number(16), synced: number(24) };
-        (half(4) == Record::sum(at, bytes)).then_some(record)
+        let record = ManifestRecord { kind: half(0), value: number(8), boot: number(16), synced: number(24) };
+        (half(4) == ManifestRecord::sum(at, bytes)).then_some(record)
     }
 
     fn sum(at: u64, bytes: &[u8]) -> u32 {
@@ -349,7 +355,7 @@ impl Record {
 
 /// What stands in a log.
 #[derive(Default)]
-struct Read {
+struct ParsedManifest {
     parts: BTreeMap<FileId, bool>,
     removed: BTreeSet<FileId>,
     highest: FileId,
@@ -360,13 +366,14 @@ struct Read {
     records: usize,
 }
 
-impl Read {
+impl ParsedManifest {
     /// `None` if it is damaged.
-    fn parse(bytes: &[u8]) -> Option<Read> {
-        let mut read = Read { suspect: !bytes.len().is_multiple_of(RECORD), ..Read::default() };
+    fn parse(bytes: &[u8]) -> Option<ParsedManifest> {
+        let mut read =
+            ParsedManifest { suspect: !bytes.len().is_multiple_of(RECORD), ..ParsedManifest::default() };
         let (mut unsound, mut synced) = (u64::MAX, 0);
         for (at, record) in (0..).step_by(RECORD).zip(bytes.chunks_exact(RECORD)) {
-            match Record::decode(record, at) {
+            match ManifestRecord::decode(record, at) {
                 Some(record) => {
                     synced = synced.max(record.synced);
                     read.take(at, record)?;
@@ -378,7 +385,7 @@ impl Read {
         (read.records > 0 && unsound >= synced).then_some(read)
     }
 
-    fn take(&mut self, at: u64, record: Record) -> Option<()> {
+    fn take(&mut self, at: u64, record: ManifestRecord) -> Option<()> {
         self.records += 1;
         let file = FileId(record.value);
         match record.kind {

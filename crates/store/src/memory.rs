@@ -4,40 +4,40 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pario_types::FileId;
+use parking_lot::{Mutex, MutexGuard};
 
-use crate::error::{Action, Error, Result};
-use crate::order::Order;
-use crate::run::{self, Run};
+use crate::error::{Error, Result, StoreAction};
+use crate::order::BlockOrder;
+use crate::run::{self, BlockRun};
 use crate::table;
-use crate::{Part, Room, Store, Tamper, Verified};
+use crate::{CorruptByte, PartInfo, Store, StoreSpace, VerifyReport};
 
 /// A store in memory, which is gone when it is dropped.
 pub struct MemoryStore {
     block: usize,
     capacity: u64,
     highest: AtomicU64,
-    parts: Mutex<BTreeMap<FileId, Stored>>,
+    parts: Mutex<BTreeMap<FileId, MemoryPart>>,
 }
 
 /// A part.
 #[derive(Default)]
-struct Stored {
+struct MemoryPart {
     end: u64,
     /// The highest identity of a truncation.
     cut: u64,
-    blocks: BTreeMap<u64, Block>,
+    blocks: BTreeMap<u64, MemoryBlock>,
 }
 
 /// A block that was written, with zeros behind the part's end.
-struct Block {
+struct MemoryBlock {
     bytes: Box<[u8]>,
     sum: u32,
 }
 
-impl Block {
+impl MemoryBlock {
     fn fits(&self, file: FileId, block: u64) -> bool {
         self.sum == table::sum(file, block, &self.bytes, self.bytes.len())
     }
@@ -55,22 +55,22 @@ impl MemoryStore {
         Ok(MemoryStore { block: block_size, capacity, highest: AtomicU64::new(0), parts: Mutex::default() })
     }
 
-    fn parts(&self) -> MutexGuard<'_, BTreeMap<FileId, Stored>> {
-        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn parts(&self) -> MutexGuard<'_, BTreeMap<FileId, MemoryPart>> {
+        self.parts.lock()
     }
 
     /// A part, made if it is not there.
-    fn make<'a>(&self, parts: &'a mut BTreeMap<FileId, Stored>, file: FileId) -> &'a mut Stored {
+    fn make<'a>(&self, parts: &'a mut BTreeMap<FileId, MemoryPart>, file: FileId) -> &'a mut MemoryPart {
         self.highest.fetch_max(file.0, Ordering::Relaxed);
         parts.entry(file).or_default()
     }
 
-    fn used(&self, parts: &BTreeMap<FileId, Stored>) -> u64 {
+    fn used(&self, parts: &BTreeMap<FileId, MemoryPart>) -> u64 {
         parts.values().map(|part| part.blocks.len() as u64).sum::<u64>() * self.block as u64
     }
 }
 
-impl Stored {
+impl MemoryPart {
     /// Puts the first bytes of a block there, unless there is no more room for a new one.
     fn put(&mut self, file: FileId, block: u64, bytes: &[u8], kept: usize, free: &mut u64) -> Result<()> {
         if !self.blocks.contains_key(&block) {
@@ -80,7 +80,7 @@ impl Stored {
         let mut bytes: Box<[u8]> = bytes.into();
         bytes[kept..].fill(0);
         let sum = table::sum(file, block, &bytes, kept);
-        self.blocks.insert(block, Block { bytes, sum });
+        self.blocks.insert(block, MemoryBlock { bytes, sum });
         Ok(())
     }
 
@@ -105,7 +105,7 @@ impl Stored {
 }
 
 fn full() -> Error {
-    Error::Io { action: Action::Write, path: PathBuf::from("memory"), errno: libc::ENOSPC }
+    Error::Io { action: StoreAction::Write, path: PathBuf::from("memory"), errno: libc::ENOSPC }
 }
 
 impl Store for MemoryStore {
@@ -115,7 +115,7 @@ impl Store for MemoryStore {
 
     fn read(&self, file: FileId, first: u64, blocks: &mut [&mut [u8]]) -> Result<()> {
         run::check_sizes(blocks, self.block);
-        let run = Run::new(file, self.block, first, blocks.len())?;
+        let run = BlockRun::new(file, self.block, first, blocks.len())?;
         let parts = self.parts();
         for (block, to) in run.blocks().zip(blocks) {
             match parts.get(&file).and_then(|part| part.blocks.get(&block)) {
@@ -129,7 +129,7 @@ impl Store for MemoryStore {
 
     fn write(&self, file: FileId, first: u64, blocks: &[&[u8]], end: u64) -> Result<()> {
         run::check_sizes(blocks, self.block);
-        let run = Run::new(file, self.block, first, blocks.len())?;
+        let run = BlockRun::new(file, self.block, first, blocks.len())?;
         let mut parts = self.parts();
         let mut free = self.capacity.saturating_sub(self.used(&parts));
         let stored = parts.get(&file).map_or(0, |part| part.end);
@@ -147,12 +147,12 @@ impl Store for MemoryStore {
     }
 
     fn arrange(&self, file: FileId, runs: &[Range<u64>]) -> Result<()> {
-        Order::new(self.block, runs).ok_or(Error::Order { file })?;
+        BlockOrder::new(self.block, runs).ok_or(Error::Order { file })?;
         self.make(&mut self.parts(), file);
         Ok(())
     }
 
-    fn together(&self, _: FileId, _: u64, most: u64) -> Result<u64> {
+    fn contiguous_blocks(&self, _: FileId, _: u64, most: u64) -> Result<u64> {
         Ok(most)
     }
 
@@ -181,7 +181,7 @@ impl Store for MemoryStore {
         Ok(cut > 0 && self.make(&mut self.parts(), file).fence(cut))
     }
 
-    fn last_cut(&self, file: FileId) -> Result<u64> {
+    fn last_truncation(&self, file: FileId) -> Result<u64> {
         Ok(self.parts().get(&file).map_or(0, |part| part.cut))
     }
 
@@ -215,21 +215,21 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn list(&self, after: FileId, most: usize) -> Result<Vec<Part>> {
+    fn list(&self, after: FileId, most: usize) -> Result<Vec<PartInfo>> {
         let parts = self.parts();
         let rest = parts.range((Bound::Excluded(after), Bound::Unbounded)).take(most);
-        Ok(rest.map(|(file, part)| Part { file: *file, end: part.end }).collect())
+        Ok(rest.map(|(file, part)| PartInfo { file: *file, end: part.end }).collect())
     }
 
-    fn verify(&self, file: FileId, from: u64, most: u64) -> Result<Verified> {
+    fn verify(&self, file: FileId, from: u64, most: u64) -> Result<VerifyReport> {
         let parts = self.parts();
-        let Some(part) = parts.get(&file) else { return Ok(Verified::default()) };
+        let Some(part) = parts.get(&file) else { return Ok(VerifyReport::default()) };
         let count = part.end.div_ceil(self.block as u64);
         let stop = from.saturating_add(most);
         let looked_at = part.blocks.range(from..stop.max(from));
         let damaged = looked_at.filter(|(block, stored)| !stored.fits(file, **block));
         let damaged = damaged.map(|(block, _)| *block).collect();
-        Ok(Verified { damaged, mended: 0, next: (stop < count).then_some(stop) })
+        Ok(VerifyReport { damaged, repaired: 0, next: (stop < count).then_some(stop) })
     }
 
     fn accept(&self, file: FileId, blocks: &[u64]) -> Result<()> {
@@ -243,11 +243,11 @@ impl Store for MemoryStore {
         Ok(())
     }
 
-    fn room(&self) -> Result<Room> {
+    fn room(&self) -> Result<StoreSpace> {
         let parts = self.parts();
         let used = self.used(&parts);
         let free = self.capacity.saturating_sub(used);
-        Ok(Room { total: self.capacity, free, used, parts: parts.len() as u64 })
+        Ok(StoreSpace { total: self.capacity, free, used, parts: parts.len() as u64 })
     }
 
     fn highest_file_id(&self) -> FileId {
@@ -259,15 +259,15 @@ impl Store for MemoryStore {
     }
 }
 
-impl Tamper for MemoryStore {
-    fn flip(&self, file: FileId, at: u64) -> Result<()> {
+impl CorruptByte for MemoryStore {
+    fn flip_byte(&self, file: FileId, at: u64) -> Result<()> {
         let mut parts = self.parts();
         let part = parts.entry(file).or_default();
         assert!(at < part.end, "no byte {at} in a part of {}", part.end);
         let (block, within) = (at / self.block as u64, (at % self.block as u64) as usize);
         let hole = || {
             let bytes: Box<[u8]> = vec![0; self.block].into();
-            Block { sum: table::sum(file, block, &bytes, self.block), bytes }
+            MemoryBlock { sum: table::sum(file, block, &bytes, self.block), bytes }
         };
         let byte = &mut part.blocks.entry(block).or_insert_with(hole).bytes[within];
         *byte = !*byte;

@@ -28,9 +28,9 @@ const RUN: usize = 16;
 
 /// Where blocks lie that are in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct BlockOrder {
     /// By their first blocks.
-    runs: Vec<Placed>,
+    runs: Vec<OrderedRun>,
     /// Bytes before the first block.
     start: u64,
     block: u64,
@@ -38,7 +38,7 @@ pub struct Order {
 
 /// Blocks that follow each other in the part and in the file beside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Placed {
+struct OrderedRun {
     first: u64,
     count: u64,
     /// How many blocks lie before them.
@@ -47,29 +47,29 @@ struct Placed {
 
 /// Where a block lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum BlockPlace {
     /// In the file beside, at this offset.
     Ordered(u64),
     /// Where it lies in parts without an order.
     Plain,
 }
 
-impl Order {
+impl BlockOrder {
     /// These runs of blocks one after the other; `None` if a block is named twice or lies beyond the largest offset.
-    pub fn new(block: usize, runs: &[Range<u64>]) -> Option<Order> {
+    pub fn new(block: usize, runs: &[Range<u64>]) -> Option<BlockOrder> {
         let block = block as u64;
         let start = ((HEADER + RUN * runs.len()) as u64).next_multiple_of(block);
         let mut at = 0u64;
         let mut placed = Vec::with_capacity(runs.len());
         for run in runs {
             let count = run.end.checked_sub(run.start).filter(|count| *count > 0)?;
-            placed.push(Placed { first: run.start, count, at });
+            placed.push(OrderedRun { first: run.start, count, at });
             at = at.checked_add(count)?;
         }
         placed.sort_unstable_by_key(|run| run.first);
         let apart = placed.windows(2).all(|two| two[0].end() <= two[1].first);
-        let reach = placed.last().map_or(0, Placed::end).checked_mul(block)?.checked_add(start)?;
-        (apart && reach <= i64::MAX as u64).then_some(Order { runs: placed, start, block })
+        let reach = placed.last().map_or(0, OrderedRun::end).checked_mul(block)?.checked_add(start)?;
+        (apart && reach <= i64::MAX as u64).then_some(BlockOrder { runs: placed, start, block })
     }
 
     /// Whether it is that of the part.
@@ -78,23 +78,23 @@ impl Order {
     }
 
     /// Where a block lies, and how many from it on follow it there, at most `most`.
-    pub fn place(&self, block: u64, most: u64) -> (Place, u64) {
+    pub fn place(&self, block: u64, most: u64) -> (BlockPlace, u64) {
         let next = self.runs.partition_point(|run| run.first <= block);
         let before = next.checked_sub(1).map(|index| self.runs[index]).filter(|run| block < run.end());
         match (before, self.runs.get(next)) {
             (Some(run), _) => {
                 let within = block - run.first;
-                (Place::Ordered(self.offset(run.at + within)), most.min(run.count - within))
+                (BlockPlace::Ordered(self.offset(run.at + within)), most.min(run.count - within))
             }
-            (None, Some(run)) => (Place::Plain, most.min(run.first - block)),
-            (None, None) => (Place::Plain, most),
+            (None, Some(run)) => (BlockPlace::Plain, most.min(run.first - block)),
+            (None, None) => (BlockPlace::Plain, most),
         }
     }
 
     /// The bytes of all blocks from this one on, as few ranges of the file beside as there are.
     pub fn beyond(&self, block: u64) -> Vec<Range<u64>> {
         let later = self.runs.iter().filter(|run| run.end() > block);
-        let position = |run: &Placed| {
+        let position = |run: &OrderedRun| {
             let from = run.at + block.saturating_sub(run.first);
             self.offset(from)..self.offset(run.at + run.count)
         };
@@ -129,7 +129,7 @@ impl Order {
         block: usize,
         len: u64,
         read: impl Fn(&mut [u8]) -> Result<(), E>,
-    ) -> Result<Option<Order>, E> {
+    ) -> Result<Option<BlockOrder>, E> {
         if len < HEADER as u64 {
             return Ok(None);
         }
@@ -146,7 +146,7 @@ impl Order {
             first.checked_add(word(bytes, 8)).map(|end| first..end)
         };
         let runs: Option<Vec<Range<u64>>> = bytes[HEADER..].chunks_exact(RUN).map(run).collect();
-        let order = runs.and_then(|runs| Order::new(block, &runs));
+        let order = runs.and_then(|runs| BlockOrder::new(block, &runs));
         Ok(order.filter(|order| order.encode(file) == bytes))
     }
 
@@ -155,7 +155,7 @@ impl Order {
     }
 }
 
-impl Placed {
+impl OrderedRun {
     fn end(&self) -> u64 {
         self.first + self.count
     }
@@ -188,28 +188,28 @@ pub(crate) mod tests {
     proptest! {
         #[test]
         fn blocks_lie_one_after_the_other(runs in any_runs(40), most in 1u64..9) {
-            let order = Order::new(SIZE, &runs).unwrap();
+            let order = BlockOrder::new(SIZE, &runs).unwrap();
             let start = ((32 + 16 * runs.len()) as u64).next_multiple_of(SIZE as u64);
             let named: Vec<u64> = runs.iter().cloned().flatten().collect();
             let naive = |block: u64| match named.iter().position(|other| *other == block) {
-                Some(position) => Place::Ordered(start + (position * SIZE) as u64),
-                None => Place::Plain,
+                Some(position) => BlockPlace::Ordered(start + (position * SIZE) as u64),
+                None => BlockPlace::Plain,
             };
             for block in 0..45 {
                 let (place, count) = order.place(block, most);
                 prop_assert!((1..=most).contains(&count));
                 for more in 0..count {
                     let expected = match place {
-                        Place::Ordered(at) => Place::Ordered(at + more * SIZE as u64),
-                        Place::Plain => Place::Plain,
+                        BlockPlace::Ordered(at) => BlockPlace::Ordered(at + more * SIZE as u64),
+                        BlockPlace::Plain => BlockPlace::Plain,
                     };
                     prop_assert_eq!(naive(block + more), expected);
                 }
                 let mut beyond: Vec<u64> =
                     order.beyond(block).into_iter().flat_map(|range| range.step_by(SIZE)).collect();
                 let mut expected: Vec<u64> = (block..45).filter_map(|block| match naive(block) {
-                    Place::Ordered(at) => Some(at),
-                    Place::Plain => None,
+                    BlockPlace::Ordered(at) => Some(at),
+                    BlockPlace::Plain => None,
                 }).collect();
                 beyond.sort_unstable();
                 expected.sort_unstable();
@@ -221,11 +221,11 @@ pub(crate) mod tests {
 
         #[test]
         fn a_file_s_beginning_is_the_order_or_none(runs in any_runs(40), spoil in any::<(usize, u8)>()) {
-            let (file, order) = (FileId(7), Order::new(SIZE, &runs).unwrap());
+            let (file, order) = (FileId(7), BlockOrder::new(SIZE, &runs).unwrap());
             let mut bytes = order.encode(file);
             let decode = |file, bytes: &[u8]| {
                 let read = |to: &mut [u8]| bytes.get(..to.len()).map(|from| to.copy_from_slice(from)).ok_or(());
-                Order::decode(file, SIZE, bytes.len() as u64, read)
+                BlockOrder::decode(file, SIZE, bytes.len() as u64, read)
             };
             prop_assert_eq!(decode(file, &bytes), Ok(Some(order.clone())));
             prop_assert_eq!(decode(FileId(8), &bytes), Ok(None));
@@ -239,9 +239,9 @@ pub(crate) mod tests {
     #[test]
     fn orders_that_cannot_be_are_refused() {
         for runs in [&[0..2, 1..3][..], &[4..5, 3..3], &[0..1, u64::MAX - 1..u64::MAX], &[5..9, 7..8]] {
-            assert_eq!(Order::new(SIZE, runs), None, "{runs:?}");
+            assert_eq!(BlockOrder::new(SIZE, runs), None, "{runs:?}");
         }
-        let bytes = Order::new(SIZE, &[4..6, 0..1]).unwrap().encode(FileId(0x102));
+        let bytes = BlockOrder::new(SIZE, &[4..6, 0..1]).unwrap().encode(FileId(0x102));
         assert_eq!(bytes[..24], *b"PARIOOR1\x02\x01\0\0\0\0\0\0\x02\0\0\0\0\0\0\0");
         assert_eq!(bytes[28..48], [0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]);
     }

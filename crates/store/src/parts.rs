@@ -5,9 +5,10 @@
 //! different parts, there are more. A part that is not synced loses its descriptors, but is not forgotten.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use pario_types::FileId;
+use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::error::Error;
 use crate::files::PartFiles;
@@ -45,45 +46,45 @@ impl PartState {
 impl OpenPart {
     /// For reading the part: nobody changes it meanwhile.
     pub fn read(&self) -> RwLockReadGuard<'_, PartState> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+        self.state.read()
     }
 
     /// For changing the part or its descriptors: nobody else has it meanwhile.
     pub fn write(&self) -> RwLockWriteGuard<'_, PartState> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+        self.state.write()
     }
 
     /// For syncing the part. Taken before the other lock, never after.
-    pub fn turn(&self) -> MutexGuard<'_, ()> {
-        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn sync_lock(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock()
     }
 }
 
 /// The parts in use.
-pub struct Parts {
+pub struct OpenPartCache {
     most: usize,
-    held: Mutex<Held>,
+    held: Mutex<OpenParts>,
 }
 
 #[derive(Default)]
-struct Held {
-    by_file: HashMap<FileId, Use>,
+struct OpenParts {
+    by_file: HashMap<FileId, LastUse>,
     /// Counts lookups.
     now: u64,
     /// How many parts may have descriptors.
     open: usize,
 }
 
-struct Use {
+struct LastUse {
     part: Arc<OpenPart>,
     last: u64,
     open: bool,
 }
 
-impl Parts {
+impl OpenPartCache {
     /// Keeps the descriptors of so many parts.
-    pub fn new(most: usize) -> Parts {
-        Parts { most: most.max(1), held: Mutex::default() }
+    pub fn new(most: usize) -> OpenPartCache {
+        OpenPartCache { most: most.max(1), held: Mutex::default() }
     }
 
     /// The part of a file.
@@ -92,10 +93,11 @@ impl Parts {
         held.now += 1;
         let last = held.now;
         let closed = held.by_file.get(&file).is_none_or(|found| !found.open);
-        let gone = if closed && held.open >= self.most { held.let_go(self.most / 8 + 1) } else { Vec::new() };
+        let gone =
+            if closed && held.open >= self.most { held.close_oldest(self.most / 8 + 1) } else { Vec::new() };
         held.open += usize::from(closed);
         let found =
-            held.by_file.entry(file).or_insert_with(|| Use { part: Arc::default(), last, open: true });
+            held.by_file.entry(file).or_insert_with(|| LastUse { part: Arc::default(), last, open: true });
         (found.last, found.open) = (last, true);
         let part = Arc::clone(&found.part);
         drop(held);
@@ -104,13 +106,13 @@ impl Parts {
     }
 
     /// Closes all that nobody holds; whether there were any.
-    pub fn let_go(&self) -> bool {
-        let gone = self.held().let_go(usize::MAX);
+    pub fn close_oldest(&self) -> bool {
+        let gone = self.held().close_oldest(usize::MAX);
         !gone.is_empty()
     }
 
     /// The system may have forgotten to write anything of any part.
-    pub fn doubt(&self) {
+    pub fn mark_suspect(&self) {
         let all: Vec<_> = self.held().by_file.values().map(|found| Arc::clone(&found.part)).collect();
         for part in all {
             let unsynced = &mut part.write().unsynced;
@@ -124,8 +126,8 @@ impl Parts {
         all.iter().find_map(|part| part.read().unsynced.failed.clone())
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn held(&self) -> MutexGuard<'_, OpenParts> {
+        self.held.lock()
     }
 
     /// How many parts have descriptors or could have.
@@ -135,9 +137,9 @@ impl Parts {
     }
 }
 
-impl Held {
+impl OpenParts {
     /// Takes the descriptors of up to `most` that nobody holds, the longest unused first.
-    fn let_go(&mut self, most: usize) -> Vec<Option<Arc<PartFiles>>> {
+    fn close_oldest(&mut self, most: usize) -> Vec<Option<Arc<PartFiles>>> {
         // Holders are handed out under the same lock: who has none now gets none meanwhile.
         let free = self.by_file.iter().filter(|(_, found)| found.open && Arc::strong_count(&found.part) == 1);
         let mut free: Vec<_> = free.map(|(file, found)| (found.last, *file)).collect();
@@ -166,7 +168,7 @@ mod tests {
 
     #[test]
     fn the_longest_unused_go_and_held_ones_stay() {
-        let parts = Parts::new(4);
+        let parts = OpenPartCache::new(4);
         let held = parts.get(FileId(0));
         for file in 1..20 {
             parts.get(FileId(file));
@@ -176,19 +178,19 @@ mod tests {
         let newest = Arc::as_ptr(&parts.get(FileId(19)));
         parts.get(FileId(20));
         assert_eq!(Arc::as_ptr(&parts.get(FileId(19))), newest);
-        assert!(parts.let_go());
+        assert!(parts.close_oldest());
         assert_eq!(parts.len(), 1);
-        assert!(!parts.let_go());
+        assert!(!parts.close_oldest());
     }
 
     #[test]
     fn what_is_not_synced_is_not_forgotten() {
-        let parts = Parts::new(2);
+        let parts = OpenPartCache::new(2);
         parts.get(FileId(1)).write().unsynced.header += 1;
         for file in 2..9 {
             parts.get(FileId(file));
         }
-        assert!(parts.let_go());
+        assert!(parts.close_oldest());
         assert_eq!(parts.get(FileId(1)).read().unsynced.header, 1);
     }
 }

@@ -11,7 +11,7 @@ const FARTHEST: u64 = i64::MAX as u64;
 
 /// Consecutive blocks of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct BlockRun {
     /// Bytes of a block.
     block: u64,
     /// The first block.
@@ -20,10 +20,10 @@ pub struct Run {
     pub count: usize,
 }
 
-impl Run {
+impl BlockRun {
     /// A run, unless it goes beyond the largest offset.
-    pub fn new(file: FileId, block: usize, first: u64, count: usize) -> Result<Run> {
-        let run = Run { block: block as u64, first, count };
+    pub fn new(file: FileId, block: usize, first: u64, count: usize) -> Result<BlockRun> {
+        let run = BlockRun { block: block as u64, first, count };
         let end = first.checked_add(count as u64).and_then(|end| end.checked_mul(run.block));
         end.filter(|end| *end <= FARTHEST).map(|_| run).ok_or(Error::TooFar { file })
     }
@@ -45,9 +45,9 @@ impl Run {
     }
 
     /// Those of its blocks that have a byte below `end`.
-    pub fn below(&self, end: u64) -> Run {
+    pub fn below(&self, end: u64) -> BlockRun {
         let most = end.div_ceil(self.block).saturating_sub(self.first);
-        Run { count: (self.count as u64).min(most) as usize, ..*self }
+        BlockRun { count: (self.count as u64).min(most) as usize, ..*self }
     }
 
     /// Where a part ends after this run was written with the writer's `end`.
@@ -82,15 +82,15 @@ mod tests {
     #[test]
     fn runs_beyond_the_largest_offset_are_refused() {
         for first in [u64::MAX, u64::MAX / 4096, (1 << 63) / 4096] {
-            assert_eq!(Run::new(FileId(1), 4096, first, 1), Err(Error::TooFar { file: FileId(1) }));
+            assert_eq!(BlockRun::new(FileId(1), 4096, first, 1), Err(Error::TooFar { file: FileId(1) }));
         }
-        assert!(Run::new(FileId(1), 4096, (1 << 63) / 4096 - 2, 1).is_ok());
+        assert!(BlockRun::new(FileId(1), 4096, (1 << 63) / 4096 - 2, 1).is_ok());
     }
 
     proptest! {
         #[test]
         fn a_run_counts_like_its_bytes(first in 0u64..9, count in 0usize..5, end in 0u64..(16 * 4096)) {
-            let run = Run::new(FileId(1), 4096, first, count).unwrap();
+            let run = BlockRun::new(FileId(1), 4096, first, count).unwrap();
             let below = (first * 4096..run.end()).filter(|at| *at < end).count();
             let kept: usize = (0..count).map(|index| run.kept(index, end)).sum();
             prop_assert_eq!(kept, below);

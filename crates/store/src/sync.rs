@@ -15,17 +15,17 @@ use std::sync::Arc;
 use pario_types::FileId;
 
 use crate::FileStore;
-use crate::error::{Action, Error, Result};
-use crate::files::{Found, PartFiles};
+use crate::error::{Error, Result, StoreAction};
+use crate::files::{BlockState, PartFiles};
 use crate::parts::{OpenPart, PartState};
-use crate::run::Run;
-use crate::table::{Before, Entry, Stage, Stored, sum};
+use crate::run::BlockRun;
+use crate::table::{BlockVersion, ChecksumEntry, PreviousVersion, Stage, sum};
 use crate::unsynced::Unsynced;
 
 /// What a sync brings to the medium.
-struct Job {
+struct SyncJob {
     file: FileId,
-    blocks: BTreeMap<u64, Stored>,
+    blocks: BTreeMap<u64, BlockVersion>,
     /// Which change of the header it has seen, and where the part ended.
     header: u64,
     end: u64,
@@ -37,16 +37,16 @@ impl FileStore {
     /// Brings one part to the medium.
     pub(crate) fn sync_part(&self, file: FileId) -> Result<()> {
         let part = self.parts.get(file);
-        let _turn = part.turn();
+        let _turn = part.sync_lock();
         let Some(mut job) = self.begin_sync(file, &part)? else {
             self.directory.sync(file)?;
             return self.manifest.sync();
         };
-        let outcome = self.carry_out(&part, &mut job);
+        let outcome = self.run_sync(&part, &mut job);
         self.finish_sync(&part, job, outcome)
     }
 
-    fn carry_out(&self, part: &OpenPart, job: &mut Job) -> Result<()> {
+    fn run_sync(&self, part: &OpenPart, job: &mut SyncJob) -> Result<()> {
         // Not under the lock: it takes long, and others may go on.
         let files = self.files(job.file, &mut part.write())?;
         files.sync_blocks(job.blocks.values().map(|stored| stored.home))?;
@@ -59,10 +59,10 @@ impl FileStore {
 
     /// Brings all parts to the medium.
     pub(crate) fn sync_parts(&self) -> Result<()> {
-        let _turn = self.all.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let _turn = self.all.lock();
         let parts: Vec<_> =
             self.index.unsynced().into_iter().map(|file| (file, self.parts.get(file))).collect();
-        let _turns: Vec<_> = parts.iter().map(|(_, part)| part.turn()).collect();
+        let _turns: Vec<_> = parts.iter().map(|(_, part)| part.sync_lock()).collect();
         let mut outcome = Ok(());
         let mut jobs = Vec::new();
         for (file, part) in &parts {
@@ -94,10 +94,10 @@ impl FileStore {
     fn sync_medium(&self) -> Result<()> {
         let done = self.directory.handle().sync_file_system();
         if done.is_err() {
-            self.manifest.doubt();
-            self.parts.doubt();
+            self.manifest.mark_suspect();
+            self.parts.mark_suspect();
         }
-        done.map_err(|error| Error::io(Action::Sync, self.directory.root(), error))
+        done.map_err(|error| Error::io(StoreAction::Sync, self.directory.root(), error))
     }
 
     /// Closes the files of a part that is held for long: there may be many.
@@ -106,7 +106,7 @@ impl FileStore {
     }
 
     /// Takes what is not synced of a part; `None` if there is nothing.
-    fn begin_sync(&self, file: FileId, part: &OpenPart) -> Result<Option<Job>> {
+    fn begin_sync(&self, file: FileId, part: &OpenPart) -> Result<Option<SyncJob>> {
         let Some(extent) = self.index.extent(file) else { return Ok(None) };
         if !extent.unsynced && !extent.lost {
             return Ok(None);
@@ -117,14 +117,14 @@ impl FileStore {
         if files.refused().is_some() {
             return Ok(None);
         }
-        self.settle(&files, &mut state)?;
+        self.recover(&files, &mut state)?;
         let unsynced = &mut state.unsynced;
         // Those of a sync that failed after their entries were written.
         let again = std::mem::take(&mut unsynced.syncing);
         unsynced.suspect |= !again.is_empty();
         unsynced.blocks.extend(again);
         if unsynced.suspect
-            && let Err(error) = write_again(&files, unsynced)
+            && let Err(error) = rewrite_unsynced(&files, unsynced)
         {
             unsynced.failed = Some(error.clone());
             return Err(error);
@@ -132,26 +132,26 @@ impl FileStore {
         unsynced.suspect = false;
         let blocks = std::mem::take(&mut unsynced.blocks);
         unsynced.syncing = blocks.clone();
-        Ok(Some(Job { file, blocks, header: unsynced.header, end: files.header().end, marked: false }))
+        Ok(Some(SyncJob { file, blocks, header: unsynced.header, end: files.header().end, marked: false }))
     }
 
     /// Notes in the entries of blocks that they are durable.
-    fn mark(&self, part: &OpenPart, job: &mut Job) -> Result<()> {
+    fn mark(&self, part: &OpenPart, job: &mut SyncJob) -> Result<()> {
         let mut state = part.write();
         let files = self.files(job.file, &mut state)?;
         job.marked = true;
         let mut blocks = job.blocks.iter().map(|(block, stored)| (*block, *stored)).peekable();
         while let Some((first, stored)) = blocks.next() {
-            let mut entries = vec![Entry::Stored(stored.at(Stage::Durable))];
+            let mut entries = vec![ChecksumEntry::Stored(stored.at(Stage::Durable))];
             while let Some((_, next)) = blocks.next_if(|(block, _)| *block == first + entries.len() as u64) {
-                entries.push(Entry::Stored(next.at(Stage::Durable)));
+                entries.push(ChecksumEntry::Stored(next.at(Stage::Durable)));
             }
-            files.enter(first, entries)?;
+            files.write_entries(first, entries)?;
         }
         files.set_header(|header| header.synced_end = header.synced_end.max(job.end).min(header.end))
     }
 
-    fn finish_sync(&self, part: &OpenPart, job: Job, outcome: Result<()>) -> Result<()> {
+    fn finish_sync(&self, part: &OpenPart, job: SyncJob, outcome: Result<()>) -> Result<()> {
         if outcome.is_ok() {
             self.free_old_versions(part, &job);
         }
@@ -160,7 +160,7 @@ impl FileStore {
             // Only now: the header may reach the medium before what it speaks of.
             let files = self.files(job.file, &mut state)?;
             let PartState { unsynced, .. } = &*state;
-            let clean = unsynced.blocks.is_empty() && unsynced.header == job.header && unsynced.settled;
+            let clean = unsynced.blocks.is_empty() && unsynced.header == job.header && unsynced.recovered;
             files.set_header(|header| {
                 header.entries_end = job.end.min(header.end);
                 header.unsynced = !clean;
@@ -195,10 +195,11 @@ impl FileStore {
     }
 
     /// Gives back the room of versions that nobody needs any more. It is no loss if that fails: they are overwritten later.
-    fn free_old_versions(&self, part: &OpenPart, job: &Job) {
+    fn free_old_versions(&self, part: &OpenPart, job: &SyncJob) {
         let mut state = part.write();
         let Ok(files) = self.files(job.file, &mut state) else { return };
-        let old = job.blocks.iter().filter(|(_, stored)| matches!(stored.before, Before::Durable(_)));
+        let old =
+            job.blocks.iter().filter(|(_, stored)| matches!(stored.before, PreviousVersion::Durable(_)));
         let old = old.filter(|(block, _)| !state.unsynced.reserved.contains(block));
         let mut old = old.map(|(block, stored)| (*block, stored.home.other())).peekable();
         while let Some((first, home)) = old.next() {
@@ -206,8 +207,8 @@ impl FileStore {
             while old.next_if(|(block, other)| *block == first + count && *other == home).is_some() {
                 count += 1;
             }
-            let Ok(run) = Run::new(job.file, self.block, first, count as usize) else { return };
-            for stretch in files.stretches(run, |_| Some(home)) {
+            let Ok(run) = BlockRun::new(job.file, self.block, first, count as usize) else { return };
+            for stretch in files.file_extents(run, |_| Some(home)) {
                 if let Some(file) = files.get(stretch.which) {
                     let _ = file.punch(stretch.at, (stretch.count * self.block) as u64);
                 }
@@ -222,7 +223,7 @@ impl FileStore {
         }
         let (known, losses) = (state.unsynced.known_header, self.manifest.losses());
         let open = || PartFiles::open(file, self.block, &self.directory, known, losses);
-        let opened = self.with_descriptors(open)?;
+        let opened = self.open_with_descriptors(open)?;
         state.unsynced.known_header = None;
         state.files = Some(Arc::clone(&opened));
         Ok(opened)
@@ -230,34 +231,34 @@ impl FileStore {
 }
 
 /// Compares blocks with their entries and writes them again, so that the system does not take them for written.
-fn write_again(files: &PartFiles, unsynced: &mut Unsynced) -> Result<()> {
+fn rewrite_unsynced(files: &PartFiles, unsynced: &mut Unsynced) -> Result<()> {
     let mut bytes = vec![0; files.block];
     let mut damaged = None;
     for (block, stored) in unsynced.blocks.clone() {
-        let run = Run::new(files.file, files.block, block, 1)?;
-        files.load(run, &[Entry::Stored(stored)], &mut [&mut bytes])?;
+        let run = BlockRun::new(files.file, files.block, block, 1)?;
+        files.load(run, &[ChecksumEntry::Stored(stored)], &mut [&mut bytes])?;
         let found = match files.fits(block, stored, &bytes) {
-            true => Found::Good,
+            true => BlockState::Good,
             false => match stored.stage {
-                Stage::InPlace => Found::Unverified,
+                Stage::InPlace => BlockState::Unverified,
                 // The version before is good, and stays.
                 Stage::Fresh => {
-                    files.settle_entry(unsynced, block, stored.without())?;
+                    files.replace_entry(unsynced, block, stored.without())?;
                     continue;
                 }
-                Stage::Written | Stage::Durable => Found::Damaged,
+                Stage::Written | Stage::Durable => BlockState::Damaged,
             },
         };
-        if found == Found::Damaged {
+        if found == BlockState::Damaged {
             damaged.get_or_insert(Error::Damaged { file: files.file, block });
             // A sync that failed late may have called it durable: a successor has to know better.
-            files.settle_entry(unsynced, block, Entry::Stored(stored))?;
+            files.replace_entry(unsynced, block, ChecksumEntry::Stored(stored))?;
             continue;
         }
         let sum = sum(files.file, block, &bytes, bytes.len());
-        let stored = Stored { sum, ..stored }.at(Stage::Written);
-        files.put_again(run, &bytes, stored)?;
-        files.settle_entry(unsynced, block, Entry::Stored(stored))?;
+        let stored = BlockVersion { sum, ..stored }.at(Stage::Written);
+        files.rewrite_block(run, &bytes, stored)?;
+        files.replace_entry(unsynced, block, ChecksumEntry::Stored(stored))?;
     }
     files.set_header(|header| header.unsynced = true)?;
     files.directory.changed(files.file);

@@ -46,7 +46,7 @@ const MAGIC: [u8; 8] = *b"PARIOSM2";
 
 /// What a part's header says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Header {
+pub struct PartHeader {
     /// Counts headers of the part.
     pub sequence: u64,
     /// Where the part ends.
@@ -89,7 +89,7 @@ pub enum Stage {
 
 /// The version of a block before the newest, while that is not durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Before {
+pub enum PreviousVersion {
     /// The block was never written.
     Zeros,
     /// It is durable in the other home, and has this checksum.
@@ -100,13 +100,13 @@ pub enum Before {
 
 /// What is known of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum ChecksumEntry {
     /// It was never written, and its home is zeros.
     None,
     /// It is zeros, whatever lies in its home: a write of it was lost with the power.
     Zeros,
     /// It was written.
-    Stored(Stored),
+    Stored(BlockVersion),
     /// Its bytes are known to be lost.
     Lost,
     /// The entry is damaged, or missing where there must be one.
@@ -115,7 +115,7 @@ pub enum Entry {
 
 /// The newest version of a block that was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stored {
+pub struct BlockVersion {
     /// Where it lies.
     pub home: Home,
     /// How far it has come.
@@ -123,7 +123,7 @@ pub struct Stored {
     /// Its checksum.
     pub sum: u32,
     /// What was there before.
-    pub before: Before,
+    pub before: PreviousVersion,
 }
 
 impl Home {
@@ -136,59 +136,59 @@ impl Home {
     }
 }
 
-impl Stored {
+impl BlockVersion {
     /// The same at another stage.
-    pub fn at(self, stage: Stage) -> Stored {
-        let before = if stage == Stage::Durable { Before::Zeros } else { self.before };
-        Stored { stage, before, ..self }
+    pub fn at(self, stage: Stage) -> BlockVersion {
+        let before = if stage == Stage::Durable { PreviousVersion::Zeros } else { self.before };
+        BlockVersion { stage, before, ..self }
     }
 
     /// What the entry is without the newest version.
-    pub fn without(self) -> Entry {
+    pub fn without(self) -> ChecksumEntry {
         match self.before {
-            Before::Zeros => Entry::Zeros,
-            Before::Lost => Entry::Lost,
-            Before::Durable(sum) => Entry::Stored(Stored {
+            PreviousVersion::Zeros => ChecksumEntry::Zeros,
+            PreviousVersion::Lost => ChecksumEntry::Lost,
+            PreviousVersion::Durable(sum) => ChecksumEntry::Stored(BlockVersion {
                 home: self.home.other(),
                 stage: Stage::Durable,
                 sum,
-                before: Before::Zeros,
+                before: PreviousVersion::Zeros,
             }),
         }
     }
 }
 
-impl Entry {
+impl ChecksumEntry {
     /// Whether the newest version is not durable.
     pub fn is_unsynced(self) -> bool {
-        matches!(self, Entry::Stored(stored) if stored.stage != Stage::Durable)
+        matches!(self, ChecksumEntry::Stored(stored) if stored.stage != Stage::Durable)
     }
 
     /// Where the next version goes, with this checksum, as long as it is being written. A version that is durable stays.
-    pub fn next(self, sum: u32) -> Stored {
+    pub fn next(self, sum: u32) -> BlockVersion {
         let (home, stage, before) = match self {
-            Entry::None | Entry::Zeros => (Home::A, Stage::Fresh, Before::Zeros),
-            Entry::Lost | Entry::Damaged => (Home::A, Stage::Fresh, Before::Lost),
-            Entry::Stored(Stored { home, stage, sum, before }) => match stage {
-                Stage::Durable => (home.other(), Stage::Fresh, Before::Durable(sum)),
+            ChecksumEntry::None | ChecksumEntry::Zeros => (Home::A, Stage::Fresh, PreviousVersion::Zeros),
+            ChecksumEntry::Lost | ChecksumEntry::Damaged => (Home::A, Stage::Fresh, PreviousVersion::Lost),
+            ChecksumEntry::Stored(BlockVersion { home, stage, sum, before }) => match stage {
+                Stage::Durable => (home.other(), Stage::Fresh, PreviousVersion::Durable(sum)),
                 Stage::Written | Stage::InPlace => (home, Stage::InPlace, before),
                 Stage::Fresh => (home, Stage::Fresh, before),
             },
         };
-        Stored { home, stage, sum, before }
+        BlockVersion { home, stage, sum, before }
     }
 
     /// As it stands in a file.
     pub fn encode(self, file: FileId, block: u64) -> [u8; ENTRY] {
         let (sum, before, code) = match self {
-            Entry::None => return [0; ENTRY],
-            Entry::Zeros => (0, 0, 1),
-            Entry::Lost | Entry::Damaged => (0, 0, 3),
-            Entry::Stored(Stored { home, stage, sum, before }) => {
+            ChecksumEntry::None => return [0; ENTRY],
+            ChecksumEntry::Zeros => (0, 0, 1),
+            ChecksumEntry::Lost | ChecksumEntry::Damaged => (0, 0, 3),
+            ChecksumEntry::Stored(BlockVersion { home, stage, sum, before }) => {
                 let (old, kind) = match before {
-                    Before::Zeros => (0, 0),
-                    Before::Durable(sum) => (sum, 1),
-                    Before::Lost => (0, 2),
+                    PreviousVersion::Zeros => (0, 0),
+                    PreviousVersion::Durable(sum) => (sum, 1),
+                    PreviousVersion::Lost => (0, 2),
                 };
                 (sum, old, 2 | (home as u32) << 4 | (stage as u32) << 5 | kind << 7)
             }
@@ -203,36 +203,36 @@ impl Entry {
     }
 
     /// From what stands in a file.
-    pub fn decode(file: FileId, block: u64, bytes: &[u8; ENTRY]) -> Entry {
+    pub fn decode(file: FileId, block: u64, bytes: &[u8; ENTRY]) -> ChecksumEntry {
         if *bytes == [0; ENTRY] {
-            return Entry::None;
+            return ChecksumEntry::None;
         }
         let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         if number(12) != check(file, block, &bytes[..12]) {
-            return Entry::Damaged;
+            return ChecksumEntry::Damaged;
         }
         let code = number(8);
         let before = match code >> 7 {
-            0 => Before::Zeros,
-            1 => Before::Durable(number(4)),
-            _ => Before::Lost,
+            0 => PreviousVersion::Zeros,
+            1 => PreviousVersion::Durable(number(4)),
+            _ => PreviousVersion::Lost,
         };
         let stage = [Stage::Fresh, Stage::InPlace, Stage::Written, Stage::Durable][(code >> 5 & 3) as usize];
         let home = if code >> 4 & 1 == 0 { Home::A } else { Home::B };
         match code & 15 {
-            1 => Entry::Zeros,
-            2 => Entry::Stored(Stored { home, stage, sum: number(0), before }),
-            3 => Entry::Lost,
-            _ => Entry::Damaged,
+            1 => ChecksumEntry::Zeros,
+            2 => ChecksumEntry::Stored(BlockVersion { home, stage, sum: number(0), before }),
+            3 => ChecksumEntry::Lost,
+            _ => ChecksumEntry::Damaged,
         }
     }
 }
 
-impl Header {
+impl PartHeader {
     /// Both copies, as they stand in a file.
     pub fn encode(&self, file: FileId) -> [u8; HEADER] {
         let flags = u64::from(self.unsynced) | u64::from(self.ordered) << 1;
-        let Header { sequence, end, synced_end, cut, losses, entries_end, .. } = *self;
+        let PartHeader { sequence, end, synced_end, cut, losses, entries_end, .. } = *self;
         let numbers = [file.0, sequence, end, synced_end, cut, losses, entries_end, flags].into_iter();
         let mut bytes = [0; HEADER];
         bytes[..8].copy_from_slice(&MAGIC);
@@ -246,16 +246,16 @@ impl Header {
     }
 
     /// The newer of the copies that are sound; `None` if neither is.
-    pub fn decode(file: FileId, bytes: &[u8; HEADER]) -> Option<Header> {
-        let copies = bytes.chunks_exact(SECTOR).filter_map(|copy| Header::decode_one(file, copy));
+    pub fn decode(file: FileId, bytes: &[u8; HEADER]) -> Option<PartHeader> {
+        let copies = bytes.chunks_exact(SECTOR).filter_map(|copy| PartHeader::decode_one(file, copy));
         copies.max_by_key(|header| header.sequence)
     }
 
-    fn decode_one(file: FileId, bytes: &[u8]) -> Option<Header> {
+    fn decode_one(file: FileId, bytes: &[u8]) -> Option<PartHeader> {
         let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let sum = u32::from_le_bytes(bytes[68..SOUND].try_into().expect("four bytes"));
         let sound = bytes[..8] == MAGIC && number(8) == file.0 && sum == crc32c::crc32c(&bytes[..68]);
-        sound.then(|| Header {
+        sound.then(|| PartHeader {
             sequence: number(16),
             end: number(24),
             synced_end: number(32),
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn headers_and_entries_stand_as_documented() {
-        let header = Header {
+        let header = PartHeader {
             sequence: 1,
             end: 2,
             synced_end: 3,
@@ -325,13 +325,13 @@ mod tests {
         assert_eq!(bytes[..48], expected.concat());
         assert_eq!(bytes[48..68], [5, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0]);
         assert_eq!(bytes[..512], bytes[512..]);
-        assert_eq!(Header::decode(FileId(0x0103), &bytes), None);
+        assert_eq!(PartHeader::decode(FileId(0x0103), &bytes), None);
         // One of the two may be damaged.
         for at in 0..72 {
             bytes[at] ^= 8;
-            assert_eq!(Header::decode(FileId(0x0102), &bytes), Some(header));
+            assert_eq!(PartHeader::decode(FileId(0x0102), &bytes), Some(header));
             bytes[512 + at] ^= 1;
-            assert_eq!(Header::decode(FileId(0x0102), &bytes), None);
+            assert_eq!(PartHeader::decode(FileId(0x0102), &bytes), None);
             bytes[512 + at] ^= 1;
             bytes[at] ^= 8;
         }
@@ -341,32 +341,37 @@ mod tests {
     #[test]
     fn an_entry_is_read_as_it_was_written_or_is_damaged() {
         let stages = [Stage::Fresh, Stage::InPlace, Stage::Written, Stage::Durable];
-        let befores = [Before::Zeros, Before::Durable(7), Before::Lost];
+        let befores = [PreviousVersion::Zeros, PreviousVersion::Durable(7), PreviousVersion::Lost];
         let all = stages.iter().flat_map(|stage| befores.iter().map(move |before| (*stage, *before)));
-        let mut entries: Vec<Entry> = all
+        let mut entries: Vec<ChecksumEntry> = all
             .flat_map(|(stage, before)| {
-                let stored = |home| Entry::Stored(Stored { home, stage, sum: 0x0403_0201, before });
+                let stored =
+                    |home| ChecksumEntry::Stored(BlockVersion { home, stage, sum: 0x0403_0201, before });
                 [stored(Home::A), stored(Home::B)]
             })
             .collect();
-        entries.extend([Entry::None, Entry::Zeros, Entry::Lost]);
+        entries.extend([ChecksumEntry::None, ChecksumEntry::Zeros, ChecksumEntry::Lost]);
         for entry in entries {
             let mut bytes = entry.encode(FileId(1), 2);
-            assert_eq!(Entry::decode(FileId(1), 2, &bytes), entry);
-            if entry == Entry::None {
+            assert_eq!(ChecksumEntry::decode(FileId(1), 2, &bytes), entry);
+            if entry == ChecksumEntry::None {
                 continue;
             }
-            assert_eq!(Entry::decode(FileId(1), 3, &bytes), Entry::Damaged);
-            assert_eq!(Entry::decode(FileId(2), 2, &bytes), Entry::Damaged);
+            assert_eq!(ChecksumEntry::decode(FileId(1), 3, &bytes), ChecksumEntry::Damaged);
+            assert_eq!(ChecksumEntry::decode(FileId(2), 2, &bytes), ChecksumEntry::Damaged);
             for at in 0..ENTRY {
                 bytes[at] ^= 16;
-                assert_eq!(Entry::decode(FileId(1), 2, &bytes), Entry::Damaged);
+                assert_eq!(ChecksumEntry::decode(FileId(1), 2, &bytes), ChecksumEntry::Damaged);
                 bytes[at] ^= 16;
             }
         }
-        let stored =
-            Stored { home: Home::B, stage: Stage::Written, sum: 0x0403_0201, before: Before::Durable(5) };
-        let bytes = Entry::Stored(stored).encode(FileId(1), 2);
+        let stored = BlockVersion {
+            home: Home::B,
+            stage: Stage::Written,
+            sum: 0x0403_0201,
+            before: PreviousVersion::Durable(5),
+        };
+        let bytes = ChecksumEntry::Stored(stored).encode(FileId(1), 2);
         assert_eq!(bytes[..12], [1, 2, 3, 4, 5, 0, 0, 0, 2 | 1 << 4 | 2 << 5 | 1 << 7, 0, 0, 0]);
     }
 

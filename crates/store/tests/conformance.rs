@@ -5,12 +5,12 @@ mod scratch;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use pario_store::{Error, Faulty, FileStore, Identity, MemoryStore, Part, Store, Tamper};
+use pario_store::{CorruptByte, Error, FaultyStore, FileStore, MemoryStore, PartInfo, Store, StoreIdentity};
 use pario_types::{ErrorKind, FileId, PartitionId, ServerId};
 use proptest::prelude::*;
 use scratch::Scratch;
 
-const WHO: Identity = Identity { partition: PartitionId(7), server: ServerId(1) };
+const WHO: StoreIdentity = StoreIdentity { partition: PartitionId(7), server: ServerId(1) };
 
 /// A call; offsets in units of a 16th of a block, so that many lie on the same blocks and edges.
 #[derive(Clone, Debug)]
@@ -103,7 +103,7 @@ fn write(store: &impl Store, file: u64, first: u64, blocks: &[Vec<u8>], end: u64
     store.write(FileId(file), first, &blocks.iter().map(Vec::as_slice).collect::<Vec<_>>(), end)
 }
 
-fn try_steps<S: Store + Tamper>(
+fn try_steps<S: Store + CorruptByte>(
     size: usize,
     steps: &[Step],
     mut store: S,
@@ -141,7 +141,7 @@ fn try_steps<S: Store + Tamper>(
                 let blocks = model.get(&file).map_or(0, |part| part.len().div_ceil(size) as u64);
                 let verified = store.verify(FileId(file), from, most).unwrap();
                 prop_assert!(verified.damaged.is_empty());
-                prop_assert_eq!(verified.mended, 0);
+                prop_assert_eq!(verified.repaired, 0);
                 prop_assert_eq!(verified.next, (from + most < blocks).then_some(from + most));
             }
             Step::Sync { file } => {
@@ -150,8 +150,9 @@ fn try_steps<S: Store + Tamper>(
             }
             Step::List { after, most } => {
                 let parts = model.range(after + 1..).take(most);
-                let parts: Vec<_> =
-                    parts.map(|(file, part)| Part { file: FileId(*file), end: part.len() as u64 }).collect();
+                let parts: Vec<_> = parts
+                    .map(|(file, part)| PartInfo { file: FileId(*file), end: part.len() as u64 })
+                    .collect();
                 prop_assert_eq!(store.list(FileId(after), most).unwrap(), parts);
             }
             Step::Flip { file, at } => {
@@ -160,7 +161,7 @@ fn try_steps<S: Store + Tamper>(
                     continue;
                 }
                 let number = at / size as u64;
-                store.flip(FileId(file), at).unwrap();
+                store.flip_byte(FileId(file), at).unwrap();
                 let damaged = Error::Damaged { file: FileId(file), block: number };
                 prop_assert_eq!(damaged.kind(), ErrorKind::Damaged);
                 prop_assert_eq!(read(&store, file, number, 1), Err(damaged.clone()));
@@ -229,7 +230,7 @@ proptest! {
 
     #[test]
     fn in_a_faulty_one_that_does_not_fail(steps in prop::collection::vec(any_step(), 1..24)) {
-        let store = Faulty::new(MemoryStore::new(4096).unwrap());
+        let store = FaultyStore::new(MemoryStore::new(4096).unwrap());
         store.fail(None, 1 << 40, 1, 5);
         try_steps(4096, &steps, store, |same| same)?;
     }
@@ -271,7 +272,7 @@ fn a_stale_truncate_never_destroys_later_writes() {
         Box::new(open())
     };
     let same: &dyn Fn(Box<dyn Store>) -> Box<dyn Store> = &|old| old;
-    let memory = Faulty::new(MemoryStore::new(4096).unwrap());
+    let memory = FaultyStore::new(MemoryStore::new(4096).unwrap());
     let stores: [(Box<dyn Store>, _); 2] = [(Box::new(open()), reopened), (Box::new(memory), same)];
     for (mut store, reopen) in stores {
         let file = FileId(1);

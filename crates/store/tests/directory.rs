@@ -7,12 +7,12 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pario_store::{Error, FileStore, Identity, Room, Store};
+use pario_store::{Error, FileStore, Store, StoreIdentity, StoreSpace};
 use pario_types::{ErrorKind, FileId, PartitionId, ServerId};
 use scratch::Scratch;
 
 const SIZE: usize = 4096;
-const WHO: Identity = Identity { partition: PartitionId(0xabc), server: ServerId(2) };
+const WHO: StoreIdentity = StoreIdentity { partition: PartitionId(0xabc), server: ServerId(2) };
 
 fn open(path: &Path) -> FileStore {
     FileStore::open(path, SIZE, WHO).unwrap()
@@ -60,8 +60,8 @@ fn only_its_own_server_gets_in_and_only_once() {
     drop(store);
 
     let others = [
-        (SIZE, Identity { partition: PartitionId(1), ..WHO }),
-        (SIZE, Identity { server: ServerId(1), ..WHO }),
+        (SIZE, StoreIdentity { partition: PartitionId(1), ..WHO }),
+        (SIZE, StoreIdentity { server: ServerId(1), ..WHO }),
         (2 * SIZE, WHO),
     ];
     for (size, who) in others {
@@ -109,15 +109,15 @@ fn holes_take_no_room_and_room_is_counted() {
     store.set_end(FileId(1), gib, 0).unwrap();
     assert_eq!(store.room().unwrap().used, 0);
     store.write(FileId(1), 1000, &[&filled(7)], gib).unwrap();
-    let facts = fs::metadata(data_of(scratch.path(), 1)).unwrap();
+    let stats = fs::metadata(data_of(scratch.path(), 1)).unwrap();
     assert_eq!(store.end(FileId(1)), Ok(gib));
-    assert!(facts.blocks() * 512 <= 64 << 10, "{} bytes", facts.blocks() * 512);
-    assert_eq!(store.room().unwrap().used, facts.blocks() * 512);
+    assert!(stats.blocks() * 512 <= 64 << 10, "{} bytes", stats.blocks() * 512);
+    assert_eq!(store.room().unwrap().used, stats.blocks() * 512);
     let verified = store.verify(FileId(1), 0, u64::MAX).unwrap();
     assert!(verified.damaged.is_empty() && verified.next.is_none());
 
     write(&store, 2, 100);
-    let Room { total, free, used, parts } = store.room().unwrap();
+    let StoreSpace { total, free, used, parts } = store.room().unwrap();
     assert!(total >= free && used >= 101 * SIZE as u64 && parts == 2);
     drop(store);
     let store = open(scratch.path());
@@ -212,7 +212,7 @@ fn blocks_lie_in_the_order_that_was_told() {
     let plain = fs::read(data_of(scratch.path(), 1)).unwrap();
     let numbers: Vec<u8> = plain.chunks(SIZE).map(|block| block[0]).collect();
     assert_eq!(numbers, [0, 2, 3, 0, 0, 0, 0, 0, 9]);
-    let together = |first| store.together(FileId(1), first, 5).unwrap();
+    let together = |first| store.contiguous_blocks(FileId(1), first, 5).unwrap();
     assert_eq!([0, 1, 2, 3, 6, 7, 8].map(together), [1, 2, 1, 3, 2, 1, 5]);
 
     // Somebody who comes too late changes nothing; neither does opening it again.

@@ -5,12 +5,12 @@ mod scratch;
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use pario_store::{Error, FileStore, Identity, Store};
+use pario_store::{Error, FileStore, Store, StoreIdentity};
 use pario_types::{ErrorKind, FileId, PartitionId, ServerId};
 use scratch::Scratch;
 
 const SIZE: usize = 4096;
-const WHO: Identity = Identity { partition: PartitionId(1), server: ServerId(0) };
+const WHO: StoreIdentity = StoreIdentity { partition: PartitionId(1), server: ServerId(0) };
 const FILE: FileId = FileId(0x107);
 
 fn open(path: &Path) -> FileStore {

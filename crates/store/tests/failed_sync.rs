@@ -3,15 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pario_medium::{Fault, Simulated};
-use pario_store::{Error, FileStore, Identity, Store};
+use pario_medium::{InjectedFault, SimulatedMedium};
+use pario_store::{Error, FileStore, Store, StoreIdentity};
 use pario_types::{FileId, PartitionId, ServerId};
 
 const SIZE: usize = 4096;
-const WHO: Identity = Identity { partition: PartitionId(1), server: ServerId(0) };
+const WHO: StoreIdentity = StoreIdentity { partition: PartitionId(1), server: ServerId(0) };
 const FILE: FileId = FileId(1);
 
-fn open(medium: &Simulated) -> FileStore {
+fn open(medium: &SimulatedMedium) -> FileStore {
     FileStore::open_on(Arc::new(medium.clone()), Path::new("/s"), SIZE, WHO).expect("a sound store")
 }
 
@@ -24,12 +24,12 @@ fn read(store: &FileStore) -> Result<u8, Error> {
 fn a_sync_and_a_close_after_a_failed_sync_fail_until_it_is_repaired() {
     let mut damaged = 0;
     for seed in 0..200 {
-        let medium = Simulated::new(seed);
+        let medium = SimulatedMedium::new(seed);
         let store = open(&medium);
         store.write(FILE, 0, &[&[1; SIZE]], u64::MAX).expect("room");
         store.sync(FILE).expect("it can be synced");
         store.write(FILE, 0, &[&[2; SIZE]], u64::MAX).expect("room");
-        medium.plan(0, Fault::FailSync);
+        medium.plan(0, InjectedFault::FailSync);
         store.sync(FILE).expect_err("it fails");
         assert!(store.sync_failure(FILE).is_err() && store.sync_failure(FileId(0)).is_err());
         medium.evict();
@@ -57,7 +57,7 @@ fn a_sync_and_a_close_after_a_failed_sync_fail_until_it_is_repaired() {
 }
 
 /// A new process opens the store after the power was lost.
-fn lose_power(medium: &Simulated, store: FileStore) -> FileStore {
+fn lose_power(medium: &SimulatedMedium, store: FileStore) -> FileStore {
     medium.kill();
     drop(store);
     medium.lose_power();
@@ -79,10 +79,10 @@ fn check(store: &FileStore, versions: &[u8], what: &str) {
 fn regression_a_truncation_after_an_interrupted_sync_leaves_no_damage() {
     for (seed, step) in (0..40).flat_map(|seed| (0..9).map(move |step| (seed, step))) {
         let what = format!("seed {seed}, step {step}");
-        let medium = Simulated::new(seed);
+        let medium = SimulatedMedium::new(seed);
         let store = open(&medium);
         store.write(FILE, 0, &[&[1; SIZE][..]; 4], u64::MAX).expect("room");
-        medium.plan(step, Fault::Kill);
+        medium.plan(step, InjectedFault::Kill);
         let _ = store.sync(FILE);
         let store = lose_power(&medium, store);
         check(&store, &[1], &what);
@@ -96,18 +96,18 @@ fn regression_a_truncation_after_an_interrupted_sync_leaves_no_damage() {
 fn regression_a_change_after_a_truncation_whose_sync_failed_leaves_no_damage() {
     for (seed, step) in (0..40).flat_map(|seed| (0..12).map(move |step| (seed, step))) {
         let what = format!("seed {seed}, step {step}");
-        let medium = Simulated::new(seed);
+        let medium = SimulatedMedium::new(seed);
         let store = open(&medium);
         for _ in 0..2 {
             store.write(FILE, 0, &[&[1; SIZE][..]; 4], u64::MAX).expect("room");
             store.sync(FILE).expect("it can be synced");
         }
-        medium.plan(0, Fault::FailSync);
+        medium.plan(0, InjectedFault::FailSync);
         store.set_end(FILE, 4096, 0).expect_err("its sync fails");
         if seed % 2 == 0 {
             medium.evict();
         }
-        medium.plan(step, Fault::Kill);
+        medium.plan(step, InjectedFault::Kill);
         let _ = store.write(FILE, 1, &[&[2; SIZE]], 6000);
         check(&lose_power(&medium, store), &[1, 2], &what);
     }

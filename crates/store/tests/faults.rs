@@ -1,6 +1,6 @@
 //! Failures on purpose come as they were ordered, and memory that is full says so.
 
-use pario_store::{Call, Error, Faulty, MemoryStore, Store, Tamper};
+use pario_store::{CorruptByte, Error, FaultyStore, MemoryStore, Store, StoreCall};
 use pario_types::{ErrorKind, FileId};
 
 const SIZE: usize = 4096;
@@ -9,8 +9,8 @@ const EIO: i32 = 5;
 const ENOSPC: i32 = 28;
 const EROFS: i32 = 30;
 
-fn store() -> Faulty<MemoryStore> {
-    Faulty::new(MemoryStore::new(SIZE).unwrap())
+fn store() -> FaultyStore<MemoryStore> {
+    FaultyStore::new(MemoryStore::new(SIZE).unwrap())
 }
 
 fn write(store: &impl Store, count: usize, byte: u8) -> Result<(), ErrorKind> {
@@ -20,8 +20,8 @@ fn write(store: &impl Store, count: usize, byte: u8) -> Result<(), ErrorKind> {
 #[test]
 fn calls_fail_after_so_many_and_so_often() {
     let store = store();
-    store.fail(Some(Call::Write), 1, 2, EROFS);
-    store.fail(Some(Call::Sync), 0, u64::MAX, EIO);
+    store.fail(Some(StoreCall::Write), 1, 2, EROFS);
+    store.fail(Some(StoreCall::Sync), 0, u64::MAX, EIO);
     assert_eq!(write(&store, 1, 1), Ok(()));
     assert_eq!(write(&store, 2, 2), Err(ErrorKind::ReadOnly));
     assert_eq!(store.end(FILE), Ok(SIZE as u64));
@@ -31,7 +31,7 @@ fn calls_fail_after_so_many_and_so_often() {
         assert_eq!(store.sync(FILE).unwrap_err().errno(), EIO);
         assert_eq!(store.sync_all().unwrap_err().errno(), EIO);
     }
-    store.heal();
+    store.clear_faults();
     assert_eq!(store.sync_all(), Ok(()));
     assert_eq!(store.calls(), 12);
 }
@@ -65,7 +65,7 @@ fn a_stopped_store_does_nothing_more() {
 fn a_flipped_byte_is_damage() {
     let store = store();
     write(&store, 3, 1).unwrap();
-    store.flip(FILE, SIZE as u64 + 7).unwrap();
+    store.flip_byte(FILE, SIZE as u64 + 7).unwrap();
     let damaged = Err(Error::Damaged { file: FILE, block: 1 });
     assert_eq!(store.read(FILE, 1, &mut [&mut [0; SIZE]]), damaged);
     assert_eq!(store.verify(FILE, 0, 9).unwrap().damaged, [1]);

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use pario_medium::{Fault, Simulated};
-use pario_store::{Error, FileStore, Identity, Result, Store};
+use pario_medium::{InjectedFault, SimulatedMedium};
+use pario_store::{Error, FileStore, Result, Store, StoreIdentity};
 use pario_types::{ErrorKind, FileId, PartitionId, ServerId};
 
 const SIZE: usize = 4096;
 const BLOCKS: usize = 6;
-const WHO: Identity = Identity { partition: PartitionId(1), server: ServerId(0) };
+const WHO: StoreIdentity = StoreIdentity { partition: PartitionId(1), server: ServerId(0) };
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
 const EROFS: i32 = 30;
@@ -117,7 +117,7 @@ struct History {
     seed: u64,
     kind: Kind,
     dice: Dice,
-    medium: Simulated,
+    medium: SimulatedMedium,
     store: Option<FileStore>,
     files: BTreeMap<u64, Model>,
     next: u64,
@@ -128,7 +128,7 @@ struct History {
 
 impl History {
     fn new(seed: u64, kind: Kind) -> History {
-        let medium = Simulated::new(seed);
+        let medium = SimulatedMedium::new(seed);
         let mut history = History {
             seed,
             kind,
@@ -174,7 +174,7 @@ impl History {
                 self.medium.evict();
             }
         }
-        self.medium.heal();
+        self.medium.clear_faults();
         self.check(false);
         self.sync_everything();
     }
@@ -229,16 +229,16 @@ impl History {
     fn plan(&mut self) {
         let mut faults = Vec::new();
         if self.kind.kills || self.kind.power {
-            faults.push(Fault::Kill);
+            faults.push(InjectedFault::Kill);
         }
         if self.kind.failed_syncs {
-            faults.extend([Fault::FailSync; 2]);
+            faults.extend([InjectedFault::FailSync; 2]);
         }
         if self.kind.errors {
-            faults.extend([ENOSPC, EIO, EROFS].map(Fault::Fail));
+            faults.extend([ENOSPC, EIO, EROFS].map(InjectedFault::Fail));
         }
         if self.kind.lies {
-            faults.extend([Fault::Lose, Fault::Tear, Fault::Misdirect]);
+            faults.extend([InjectedFault::Lose, InjectedFault::Tear, InjectedFault::Misdirect]);
         }
         if !faults.is_empty() && self.dice.one_in(3) {
             let fault = faults[self.dice.below(faults.len())];
@@ -346,7 +346,7 @@ impl History {
         }
         // A truncation syncs, too.
         self.sync_failed |= self.kind.failed_syncs;
-        self.medium.heal();
+        self.medium.clear_faults();
         let mut found = old.clone();
         match self.store().end(FileId(file)) {
             Ok(end) => found.end = end as usize,
@@ -457,7 +457,7 @@ impl History {
         if self.medium.is_dead() {
             return;
         }
-        self.medium.heal();
+        self.medium.clear_faults();
         let files: Vec<u64> = self.files.keys().copied().collect();
         files.into_iter().for_each(|file| self.check_file(file, lost));
     }

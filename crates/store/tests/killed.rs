@@ -9,13 +9,13 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use pario_store::{FileStore, Identity, Store};
+use pario_store::{FileStore, Store, StoreIdentity};
 use pario_types::{FileId, PartitionId, ServerId};
 use scratch::Scratch;
 
 const SIZE: usize = 65536;
 const BLOCKS: u64 = 12;
-const WHO: Identity = Identity { partition: PartitionId(1), server: ServerId(0) };
+const WHO: StoreIdentity = StoreIdentity { partition: PartitionId(1), server: ServerId(0) };
 const WHERE: &str = "PARIO_STORE_TEST_DIRECTORY";
 
 /// What file 1 has in every block after so many rounds.

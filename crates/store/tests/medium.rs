@@ -6,12 +6,12 @@ mod scratch;
 use std::path::Path;
 use std::process::Command;
 
-use pario_store::{FileStore, Identity, Store};
+use pario_store::{FileStore, Store, StoreIdentity};
 use pario_types::{ErrorKind, FileId, PartitionId, ServerId};
 use scratch::Scratch;
 
 const SIZE: usize = 4096;
-const WHO: Identity = Identity { partition: PartitionId(1), server: ServerId(0) };
+const WHO: StoreIdentity = StoreIdentity { partition: PartitionId(1), server: ServerId(0) };
 
 /// A file system of its own, gone when the test is over.
 struct Medium(Scratch);
