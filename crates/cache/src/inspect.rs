@@ -23,9 +23,19 @@ pub enum Inspection {
 pub struct Leftover {
     /// Whose pool it is; `None` if its server was killed before the pool was complete. Then nobody has used it.
     pub identity: Option<Identity>,
-    /// Bytes in blocks that are not stored. None if it is of another run of the machine: nobody knows which a disk has kept.
+    /// Bytes in blocks that are not stored. 0 if the pool is of another boot: nothing in it can be used.
     pub unsaved: u64,
+    /// The pool is of another boot of this host, or of another host: unsynced writes in it are lost.
+    pub is_lost: bool,
+    /// The number of this very pool; 0 if it was never complete.
+    pub mark: u64,
     _claim: ExclusiveLock,
+}
+
+impl Leftover {
+    fn incomplete(claim: ExclusiveLock) -> Leftover {
+        Leftover { identity: None, unsaved: 0, is_lost: false, mark: 0, _claim: claim }
+    }
 }
 
 /// Looks at the file of a pool.
@@ -39,12 +49,12 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
     };
     let length = std::fs::metadata(path).map_err(failed("look at"))?.len();
     if length < HEADER as u64 {
-        return Ok(Inspection::Left(Leftover { identity: None, unsaved: 0, _claim: claim }));
+        return Ok(Inspection::Left(Leftover::incomplete(claim)));
     }
     let segment = Segment::open_file(path).map_err(failed("open"))?;
     // The magic number is written last.
     if segment.len() > AT_MAGIC + 8 && segment.word(AT_MAGIC).load(Ordering::Acquire) == 0 {
-        return Ok(Inspection::Left(Leftover { identity: None, unsaved: 0, _claim: claim }));
+        return Ok(Inspection::Left(Leftover::incomplete(claim)));
     }
     let memory = Memory::open(segment)?;
     let partition = memory.wide(AT_PARTITION);
@@ -56,11 +66,13 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
         state & VALID != 0 && state & (DIRTY | FLUSHING) != 0
     };
     let origin = PidScope::current().map_err(failed("tell the machine's boot for"))?;
-    if memory.wide(AT_BOOT) != origin.boot {
-        return Ok(Inspection::Left(Leftover { identity, unsaved: 0, _claim: claim }));
-    }
-    let unsaved = (0..memory.geometry.slots).filter(dirty).map(|slot| u64::from(memory.end(slot))).sum();
-    Ok(Inspection::Left(Leftover { identity, unsaved, _claim: claim }))
+    let is_lost = memory.wide(AT_BOOT) != origin.boot;
+    let unsaved = if is_lost {
+        0
+    } else {
+        (0..memory.geometry.slots).filter(dirty).map(|slot| u64::from(memory.end(slot))).sum()
+    };
+    Ok(Inspection::Left(Leftover { identity, unsaved, is_lost, mark: memory.mark(), _claim: claim }))
 }
 
 #[cfg(test)]

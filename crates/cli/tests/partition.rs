@@ -112,7 +112,7 @@ fn answer(stream: &mut TcpStream, home: &Path) -> std::io::Result<()> {
             Step::Send(answer) => stream.write_all(&answer)?,
             Step::Accepted(accepted) => {
                 let (block, metadata) = (65536, ServerId(0));
-                let welcome = Welcome { block, metadata, cache: 1, before: 0, ledger: None };
+                let welcome = Welcome { block, metadata, cache: 1, retired: [0; 16], ledger: None };
                 stream.write_all(&accepted.welcome(welcome))?;
                 let (mut sealer, opener) = accepted.ends();
                 let (mut reader, mut intake) = (RecordReader::new(opener), Intake::new());

@@ -14,7 +14,7 @@ use pario_cache::LedgerId;
 use pario_shm::ProcessIdentity;
 use pario_transport::{Door, Handshake, Listener, Stream, fresh_nonce};
 use pario_types::{ClientId, FileId};
-use pario_wire::greeting::{Hello, Role, Welcome};
+use pario_wire::greeting::{Hello, RETIRED_POOLS, Role, Welcome};
 
 use crate::admission::{Admission, Admissions, Kind};
 use crate::config::Config;
@@ -71,8 +71,8 @@ pub(crate) struct Core {
     asleep: AtomicUsize,
     /// The session of each client.
     clients: Mutex<HashMap<ClientId, u64>>,
-    /// The cache before this one, if all of it was stored.
-    before: u64,
+    /// The last caches before this one of which everything was stored.
+    retired: [u64; RETIRED_POOLS],
     timers: Arc<Timers>,
     next: AtomicU64,
     pub ending: Arc<Ending>,
@@ -94,7 +94,7 @@ impl Core {
         tier: Tier,
         names: Option<Names>,
         listeners: Vec<Listener>,
-        before: u64,
+        retired: [u64; RETIRED_POOLS],
         past: Past,
     ) -> Result<Core> {
         let poll = Poll::new().map_err(|e| Error::System("epoll", e))?;
@@ -129,7 +129,7 @@ impl Core {
             waiting: Mutex::default(),
             asleep: AtomicUsize::new(0),
             clients: Mutex::default(),
-            before,
+            retired,
             timers,
             next: AtomicU64::new(SESSIONS),
             ending: Arc::default(),
@@ -251,7 +251,7 @@ impl Core {
             block: self.tier.pool.geometry().block,
             metadata: self.config.metadata,
             cache: self.tier.pool.mark(),
-            before: self.before,
+            retired: self.retired,
             ledger: ledger.map(|ledger| ledger.0),
         };
         let process = ProcessIdentity::of(pid);

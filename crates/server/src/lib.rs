@@ -24,6 +24,7 @@ mod names;
 mod payload;
 mod peers;
 mod pieces;
+mod pool_record;
 mod prefetch;
 mod pulse;
 mod room;
@@ -45,6 +46,7 @@ pub use ending::Ender;
 pub use error::{Error, Result};
 /// What the pool of a server that does not run holds.
 pub use pario_cache::{Inspection, Leftover, inspect as inspect_pool};
+pub use pool_record::{note_retired_pool, unretired_pool};
 pub use pulse::Pulse;
 pub use start::{Server, Started, fail_as_a_process};
 pub use status::log;

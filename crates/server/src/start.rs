@@ -1,7 +1,5 @@
 //! From a configuration to a running server, and to its end.
 
-use std::io::ErrorKind;
-use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::leases::Past;
 use crate::names::Names;
 use crate::peers::FORWARDERS;
+use crate::pool_record::{PoolRecord, note_retired_pool, unretired_pool};
 use crate::pulse::Pulse;
 use crate::status::{Counters, log};
 use crate::sys;
@@ -26,9 +25,6 @@ use crate::tier::Tier;
 
 /// Clients of this host that may have the pool mapped at a time.
 const LEDGERS: u32 = 256;
-
-/// The number of the last pool of which everything was stored, for clients that wrote to it.
-const RETIRED: &str = "retired";
 
 /// How long a server that ends waits for threads that are in the middle of a call to another server.
 const CALLS: Duration = Duration::from_secs(1);
@@ -65,13 +61,10 @@ impl Server {
             false => Box::new(FaultyStore::slow(store, config.store_delay)),
         };
         let Found { tier, adopted, past, loss } = tier(&config, store)?;
-        let before = read_retired(&config.directory);
-        if !config.directory.join(RETIRED).exists() {
-            // If there is no room, or the medium is read-only, the end says so.
-            let _ = note_retired(&config.directory, before);
-        }
+        let mut record = PoolRecord::read(&config.directory);
         let unit = u64::from(tier.pool.geometry().block);
-        let past = past.or_else(|| Past::of(&config.directory, before, unit)).unwrap_or_default();
+        let retired = record.retired();
+        let past = past.or_else(|| Past::of(&config.directory, retired[0], unit)).unwrap_or_default();
         Past::remove(&config.directory);
         tier.pool.set_watermarks(config.high_water, config.low_water);
         let names = match config.server == config.metadata {
@@ -88,8 +81,12 @@ impl Server {
             tcp = Some(listener.address().clone());
             listeners.push(listener);
         }
+        // Before anybody can write to the pool. If the medium is read-only, nothing that is written can be stored anyway.
+        if let Err(error) = record.note_serving(&config.directory, tier.pool.mark()) {
+            log(&format!("cannot note which cache is used in {}: {error}", config.directory.display()));
+        }
         let workers = config.workers.max(1);
-        let core = Arc::new(Core::new(config, tier, names, listeners, before, past)?);
+        let core = Arc::new(Core::new(config, tier, names, listeners, retired, past)?);
         loss.into_iter().for_each(|loss| core.counters.remember(loss));
         let mut server = Server {
             core,
@@ -279,6 +276,12 @@ fn tier(config: &Config, store: Box<dyn Store>) -> Result<Found> {
             Err(e) => return Err(e.into()),
         }
     }
+    if loss.is_none() && adopted.is_none() && unretired_pool(&config.directory).is_some() {
+        loss = Some(format!(
+            "the cache of the last server is gone from {}: what was written to it and not synced may be lost",
+            config.run_directory.display()
+        ));
+    }
     let tier = Tier::new(Pool::create(&path, geometry, identity)?, store, &config.directory);
     Ok(Found { tier, adopted, past, loss })
 }
@@ -292,29 +295,9 @@ fn cut_short(Lost { kept, dirty }: Lost) -> String {
 
 /// Removes a pool of which everything is stored, and notes that it was so.
 fn discard(pool: Pool, directory: &Path) -> Result<()> {
-    let noted = note_retired(directory, pool.mark());
+    let noted = note_retired_pool(directory, pool.mark());
     noted.map_err(|e| Error::System("noting the end", e))?;
     Ok(pool.discard()?)
-}
-
-/// Replaces the note. On a full medium it is written over in place: it is there since the start, and as long as the new one.
-fn note_retired(directory: &Path, mark: u64) -> std::io::Result<()> {
-    let (file, fresh) = (directory.join(RETIRED), directory.join("retired.new"));
-    let note = format!("{mark:016x}\n");
-    match std::fs::write(&fresh, &note).and_then(|()| std::fs::rename(&fresh, &file)) {
-        Err(e) if matches!(e.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
-            // What there is of it is of no use.
-            let _ = std::fs::remove_file(&fresh);
-            std::fs::OpenOptions::new().write(true).open(&file)?.write_all_at(note.as_bytes(), 0)
-        }
-        outcome => outcome,
-    }
-}
-
-/// The last pool that was removed so; 0 if there was none.
-fn read_retired(directory: &Path) -> u64 {
-    let text = std::fs::read_to_string(directory.join(RETIRED)).unwrap_or_default();
-    u64::from_str_radix(text.trim(), 16).unwrap_or(0)
 }
 
 fn store_identity(config: &Config) -> pario_store::StoreIdentity {

@@ -127,6 +127,22 @@ impl<const N: usize> Field for [u8; N] {
     }
 }
 
+impl<const N: usize> Field for [u64; N] {
+    const LEAST: usize = 8 * N;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        self.iter().for_each(|number| number.put(out));
+    }
+
+    fn take(from: &mut Reader<'_>) -> Result<Self, Error> {
+        let mut numbers = [0; N];
+        for number in &mut numbers {
+            *number = u64::take(from)?;
+        }
+        Ok(numbers)
+    }
+}
+
 impl Field for String {
     const LEAST: usize = 4;
 

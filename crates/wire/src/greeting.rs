@@ -31,6 +31,9 @@ pub const MAX_GREETING: u32 = 4096;
 /// The most bytes of a refusal's text; what is longer is cut.
 pub const MAX_REASON: usize = 1024;
 
+/// How many caches a [`Welcome`] names that came before the server's own.
+pub const RETIRED_POOLS: usize = 16;
+
 const MAGIC: [u8; 4] = *b"PARI";
 const HELLO: u16 = 1;
 const CHALLENGE: u16 = 2;
@@ -77,9 +80,9 @@ pub struct Welcome {
     pub metadata: ServerId,
     /// A random number of the server's cache, which a successor that adopts it keeps.
     pub cache: u64,
-    /// The number of the cache before it, if all that was there went to storage; else 0. Who wrote to any other one
-    /// may have lost what was not synced.
-    pub before: u64,
+    /// The numbers of the server's last caches whose whole contents went to storage, newest first; 0 where there is none. A
+    /// client that wrote to any other cache may have lost what was not synced.
+    pub retired: [u64; RETIRED_POOLS],
     /// The client's ledger in the pool. With a ledger, a descriptor of the pool follows this message.
     pub ledger: Option<u32>,
 }
@@ -153,7 +156,7 @@ records! {
         role: Role,
         resume_ledger: Option<u32>,
     }
-    Welcome { block: u32, metadata: ServerId, cache: u64, before: u64, ledger: Option<u32> }
+    Welcome { block: u32, metadata: ServerId, cache: u64, retired: [u64; RETIRED_POOLS], ledger: Option<u32> }
     Refusal { kind: ErrorKind, text: String }
 }
 
@@ -283,7 +286,13 @@ mod tests {
         let mut bytes = refusal("too old").encode();
         bytes[4..6].copy_from_slice(&900u16.to_le_bytes());
         assert_eq!(decode(&bytes), Ok(refusal("too old")));
-        let welcome = Welcome { block: 4096, metadata: ServerId(0), cache: 5, before: 0, ledger: None };
+        let welcome = Welcome {
+            block: 4096,
+            metadata: ServerId(0),
+            cache: 5,
+            retired: [0; RETIRED_POOLS],
+            ledger: None,
+        };
         let proof = crate::Secret::new([0; 32]).prove_client(&TRANSCRIPT);
         let greeting = Greeting::Welcome { welcome, proof };
         let mut bytes = greeting.encode();

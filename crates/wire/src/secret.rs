@@ -154,7 +154,7 @@ mod tests {
         ];
         assert!(others.iter().all(|other| secret.prove_client(other) != proof));
         assert!(Secret::new([2; 32]).prove_client(&agreed) != proof);
-        let welcome = Welcome { block: 1, metadata: ServerId(0), cache: 5, before: 0, ledger: None };
+        let welcome = Welcome { block: 1, metadata: ServerId(0), cache: 5, retired: [0; 16], ledger: None };
         let welcomed = secret.prove_welcome(&agreed, &welcome);
         assert!(secret.prove_server(&agreed) != proof && welcomed != proof);
         assert!(secret.prove_welcome(&agreed, &Welcome { cache: 6, ..welcome }) != welcomed);

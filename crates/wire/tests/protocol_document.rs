@@ -115,7 +115,8 @@ fn the_greetings_are_as_shown() {
     assert_documented("the challenge", &Greeting::Challenge { nonce: server, protection, proof }.encode());
     let proof = secret().prove_client(&agreed);
     assert_documented("the answer", &Greeting::Answer { proof }.encode());
-    let welcome = Welcome { block: 65536, metadata: ServerId(0), cache: 0x77, before: 0, ledger: Some(9) };
+    let welcome =
+        Welcome { block: 65536, metadata: ServerId(0), cache: 0x77, retired: [0; 16], ledger: Some(9) };
     let proof = secret().prove_welcome(&agreed, &welcome);
     assert_documented("the welcome", &Greeting::Welcome { welcome, proof }.encode());
 }

@@ -53,10 +53,10 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
         let Pool { partition, server, ref state, .. } = found.pool;
         let name = owner.map_or_else(|| partition.to_string(), |owner| owner.name);
         match (Whose { run_base: env.run_base.clone(), partition, server }.discard(), state) {
-            (Ok(_), State::Unreadable { .. }) => {
+            (Ok(None), _) | (Ok(_), State::Unreadable { .. }) => {
                 text += &format!("removed a pool of {name} that nobody can read\n")
             }
-            (Ok(bytes), _) => {
+            (Ok(Some(bytes)), _) => {
                 text +=
                     &format!("removed the pool of server {server} of {name}: {} are lost\n", amount(bytes));
             }

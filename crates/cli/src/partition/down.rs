@@ -133,6 +133,8 @@ enum Truth {
     Alive,
     /// It does not run, and nothing is left of it.
     Gone,
+    /// It does not run, and its pool is gone, or of another boot, though not everything in it was stored.
+    Lost,
     /// It does not run, and its pool is there.
     Left { unsaved: Option<u64>, path: PathBuf },
 }
@@ -244,17 +246,14 @@ impl Stop<'_> {
         let words = match truth {
             Truth::Alive => return Err("it is alive, though it was killed".to_owned()),
             Truth::Gone => "did not run any more; it has left nothing unsaved".to_owned(),
-            Truth::Left { .. } if self.options.discard => {
-                match self.ask(server, &Task::Discard(self.whose(server)))? {
-                    Said::Discarded { bytes: 0 } => {
-                        "did not run any more; its pool held nothing unsaved".to_owned()
-                    }
-                    Said::Discarded { bytes } => {
-                        format!("did not run any more; {} that only its pool had are lost", amount(bytes))
-                    }
-                    _ => return Err("its host has another version of pario".to_owned()),
-                }
+            Truth::Lost if !self.options.discard => {
+                return Ok(Fate::Unsettled(Unsettled::lost(server, self.host(server))));
             }
+            Truth::Lost => {
+                self.ask(server, &Task::Discard(self.whose(server)))?;
+                "did not run any more; its pool is gone: writes that were not synced may be lost".to_owned()
+            }
+            Truth::Left { .. } if self.options.discard => self.discard(server)?,
             Truth::Left { unsaved, path } => match self.recover(server) {
                 Ok(0) => "did not run any more; its pool held nothing unsaved".to_owned(),
                 Ok(bytes) => {
@@ -267,6 +266,24 @@ impl Stop<'_> {
             },
         };
         Ok(Fate::Settled(format!("  server {server} on {} {words}\n", self.host(server))))
+    }
+
+    /// Removes the pool of a dead server; what to say about it.
+    fn discard(&self, server: ServerId) -> Result<String, String> {
+        Ok(match self.ask(server, &Task::Discard(self.whose(server)))? {
+            Said::Discarded { bytes: Some(0) } => {
+                "did not run any more; its pool held nothing unsaved".to_owned()
+            }
+            Said::Discarded { bytes: Some(bytes) } => {
+                format!("did not run any more; {} that only its pool had are lost", amount(bytes))
+            }
+            Said::Discarded { bytes: None } => {
+                "did not run any more; its pool could not be read and is removed: writes \
+                                                that were not synced may be lost"
+                    .to_owned()
+            }
+            _ => return Err("its host has another version of pario".to_owned()),
+        })
     }
 
     /// Stores what the pool of a dead server holds.
@@ -283,9 +300,8 @@ impl Stop<'_> {
     fn look(&self, server: ServerId) -> Result<Truth, String> {
         let directory = self.entry.description.structure().servers[usize::from(server.0)].dir.clone();
         let run_base = self.env.run_base.clone();
-        let Said::Pools { pools, in_use } =
-            self.ask(server, &Task::Pools { run_base, directories: vec![directory] })?
-        else {
+        let task = Task::Pools { run_base, directories: vec![directory] };
+        let Said::Pools { pools, in_use, unretired } = self.ask(server, &task)? else {
             return Err("another version of pario is there".to_owned());
         };
         let own = |pool: &Pool| (pool.partition, pool.server) == (self.entry.id, server);
@@ -297,6 +313,13 @@ impl Stop<'_> {
             }
             Some(Pool { state: State::Unreadable { .. }, path, .. }) => {
                 Ok(Truth::Left { unsaved: None, path })
+            }
+            Some(Pool { state: State::Lost, .. }) => Ok(Truth::Lost),
+            Some(Pool { state: State::Missing { .. }, .. }) | None if !unretired.is_empty() => {
+                Ok(Truth::Lost)
+            }
+            Some(Pool { state: State::Missing { .. }, path, .. }) => {
+                Ok(Truth::Left { unsaved: Some(0), path })
             }
             None => Ok(Truth::Gone),
         }

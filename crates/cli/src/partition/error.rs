@@ -140,19 +140,38 @@ pub struct Unsettled {
     pub host: String,
     /// What is where, and what to do.
     pub why: String,
+    /// Why it refused to stop, if it did.
+    refusal: Option<String>,
 }
 
 impl Unsettled {
     /// What there is to say of a server.
     pub fn new(server: ServerId, host: &str, why: String) -> Unsettled {
-        Unsettled { server, host: host.to_owned(), why }
+        Unsettled { server, host: host.to_owned(), why, refusal: None }
     }
 
     /// It runs, and says that it cannot stop.
     pub fn refuses(server: ServerId, host: &str, why: &str) -> Unsettled {
+        let refusal = Some(why.to_owned());
         let why =
             format!("it goes on running, because it cannot store everything: {why}; mend that and try again");
-        Unsettled::new(server, host, why)
+        Unsettled { refusal, ..Unsettled::new(server, host, why) }
+    }
+
+    /// The same server after it was stopped by force.
+    fn stopped_by_force(self) -> Unsettled {
+        let Some(refusal) = &self.refusal else { return self };
+        let why = format!(
+            "it could not store everything: {refusal}; it was stopped by force, and what is not stored is in its pool"
+        );
+        Unsettled { why, refusal: None, ..self }
+    }
+
+    /// Its pool is gone with the memory of its host.
+    pub fn lost(server: ServerId, host: &str) -> Unsettled {
+        let why = "it ended without storing everything, and its pool is gone, as after a restart of its host: writes that were \
+                   not synced may be lost; 'pario up' starts it with what is stored, 'pario down --discard' accepts the loss";
+        Unsettled::new(server, host, why.to_owned())
     }
 
     /// It died, and what its pool holds could not be stored. `unsaved`: how many bytes, if that is known.
@@ -205,6 +224,17 @@ impl Error {
     pub fn launcher(command: &Command) -> impl FnOnce(io::Error) -> Error {
         let program = command.get_program().to_string_lossy().into_owned();
         move |cause| Error::Launcher { program, cause }
+    }
+
+    /// The same after all servers were stopped by force: none of them runs any more.
+    pub fn stopped_by_force(self) -> Error {
+        match self {
+            Error::NotDown { name, unsettled } => {
+                let unsettled = unsettled.into_iter().map(Unsettled::stopped_by_force).collect();
+                Error::NotDown { name, unsettled }
+            }
+            other => other,
+        }
     }
 
     /// 2 for what the user has to write differently, 1 for what did not work.

@@ -2,7 +2,7 @@
 
 use super::host;
 use super::message::{Ask, Peers, Said, Start, line, next_line};
-use super::pools::{Look, Owner, look};
+use super::pools::{Look, Owner, look, look_at_left};
 use super::task::Whose;
 use crate::signal;
 use pario_registry::{
@@ -76,7 +76,7 @@ impl Supervised {
 /// Stores what the pool of a server holds that died, and removes it; how many bytes only the pool had.
 pub fn recover(start: &Start) -> Result<u64, String> {
     let config = config(start, None)?;
-    let bytes = match look(&config.run_directory.join("pool"))? {
+    let bytes = match look_at_left(&config.run_directory.join("pool"))? {
         Look::Served => return Err("a server uses the pool".into()),
         Look::Left(left) => left.map_or(0, |left| left.unsaved),
     };

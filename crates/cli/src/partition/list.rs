@@ -12,6 +12,7 @@ use pario_registry::{Entry, spell_size};
 use pario_types::{PartitionId, ServerId};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -34,20 +35,24 @@ const CONNECT: Duration = Duration::from_secs(2);
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
     let entries = registry(env)?.list()?;
     let silent: Vec<Silent> = entries.iter().map(Silent::of).collect();
-    let found = left(&entries, &silent, env)?;
+    let (found, unasked) = left(&entries, &silent, env)?;
     let text = match arguments.json {
         true => {
             let strangers = strangers(&entries, &found);
             let strangers =
                 strangers.into_iter().map(|one| json!({ "state": "unregistered", "pool": one.in_json() }));
-            let known = entries.iter().zip(&silent).map(|(entry, silent)| in_json(entry, silent, &found));
+            let known =
+                entries.iter().zip(&silent).map(|(entry, silent)| in_json(entry, silent, &found, &unasked));
             let all = known.chain(strangers);
             format!("{:#}\n", all.collect::<Value>())
         }
         false if entries.is_empty() => {
             "no partitions ('pario up FILE' creates one)\n".to_owned() + &unsaved(&entries, &found)
         }
-        false => table(&entries, &silent) + &unsaved(&entries, &found),
+        false => {
+            let unknown: String = unasked.iter().map(|host| host.to_string()).collect();
+            table(&entries, &silent) + &unsaved(&entries, &found) + &unknown
+        }
     };
     print(&text)?;
     Ok(ExitCode::SUCCESS)
@@ -72,6 +77,13 @@ impl Found {
             State::Unreadable { why } => {
                 format!("the pool of server {server} of {name} on {host} cannot be read: {why}")
             }
+            State::Missing { .. } => {
+                format!("the pool of server {server} of {name} on {host} is gone: {}", path.display())
+            }
+            State::Lost => format!(
+                "the pool of server {server} of {name} on {host} is of another boot: {}",
+                path.display()
+            ),
             State::Served => {
                 format!("the pool of server {server} of {name} on {host} is in use: {}", path.display())
             }
@@ -85,12 +97,42 @@ impl Found {
     }
 }
 
-/// The pools of dead servers with unsaved data: on this host, and on those of servers that do not answer.
-fn left(entries: &[Entry], silent: &[Silent], env: &Environment) -> Result<Vec<Found>, Error> {
+/// A host that could not be asked whether servers of a partition have left unsaved data there.
+struct Unasked {
+    partition: PartitionId,
+    name: String,
+    host: String,
+    why: String,
+}
+
+impl Unasked {
+    fn new(entry: &Entry, host: &str, why: String) -> Unasked {
+        Unasked { partition: entry.id, name: entry.name().to_owned(), host: host.to_owned(), why }
+    }
+}
+
+impl fmt::Display for Unasked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Unasked { name, host, why, .. } = self;
+        writeln!(
+            f,
+            "unknown: {host} cannot be asked whether servers of {name} have left unsaved data there: {why}"
+        )
+    }
+}
+
+/// The pools of dead servers with unsaved data: on this host, and on those of servers that do not answer. And the hosts that
+/// could not be asked.
+fn left(
+    entries: &[Entry],
+    silent: &[Silent],
+    env: &Environment,
+) -> Result<(Vec<Found>, Vec<Unasked>), Error> {
     let base = join::run_base(env.run_base.as_deref());
     sweep(&base);
     let here = survey(&base)?.into_iter().map(|pool| Found { host: host::name(), pool });
     let mut found: Vec<Found> = here.filter(|found| found.pool.holds_data()).collect();
+    let mut unasked = Vec::new();
     let asked: Vec<(&Entry, BTreeSet<&str>)> =
         entries.iter().zip(silent).map(|(entry, silent)| (entry, silent.hosts(entry))).collect();
     std::thread::scope(|scope| {
@@ -103,16 +145,31 @@ fn left(entries: &[Entry], silent: &[Silent], env: &Environment) -> Result<Vec<F
                 threads.push(scope.spawn(move || {
                     let task = Task::Pools { run_base: env.run_base.clone(), directories: Vec::new() };
                     let said = task::ask(&*launcher, host, &task, Instant::now() + ASK);
-                    let Ok(Said::Pools { pools, .. }) = said else { return Vec::new() };
+                    let pools = match said {
+                        Ok(Said::Pools { pools, .. }) => pools,
+                        Ok(_) => {
+                            return Err(Unasked::new(
+                                entry,
+                                host,
+                                "another version of pario is there".into(),
+                            ));
+                        }
+                        Err(why) => return Err(Unasked::new(entry, host, why)),
+                    };
                     let own =
                         pools.into_iter().filter(|pool| pool.partition == entry.id && pool.holds_data());
-                    own.map(|pool| Found { host: host.to_owned(), pool }).collect()
+                    Ok(own.map(|pool| Found { host: host.to_owned(), pool }).collect::<Vec<_>>())
                 }));
             }
         }
-        found.extend(threads.into_iter().flat_map(|thread| thread.join().unwrap_or_default()));
+        for thread in threads {
+            match thread.join().expect("a thread that asks a host does not panic") {
+                Ok(pools) => found.extend(pools),
+                Err(host) => unasked.push(host),
+            }
+        }
     });
-    Ok(found)
+    Ok((found, unasked))
 }
 
 /// The servers of a partition that should run and cannot be connected to.
@@ -189,11 +246,13 @@ fn state(entry: &Entry, silent: &Silent) -> &'static str {
     }
 }
 
-fn in_json(entry: &Entry, silent: &Silent, found: &[Found]) -> Value {
+fn in_json(entry: &Entry, silent: &Silent, found: &[Found], unasked: &[Unasked]) -> Value {
     let mut value = json!(entry);
     value["state"] = json!(state(entry, silent));
     let own = found.iter().filter(|found| found.pool.partition == entry.id);
     value["unsaved"] = own.map(Found::in_json).collect();
+    let hosts = unasked.iter().filter(|host| host.partition == entry.id);
+    value["unasked"] = hosts.map(|host| json!({ "host": host.host, "why": host.why })).collect();
     value
 }
 

@@ -30,7 +30,7 @@ use super::pools::Pool;
 use super::task::Described;
 
 /// The version of this conversation.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The longest line: a partition of 65535 servers fits.
 const LONGEST: u64 = 64 << 20;
 
@@ -81,16 +81,17 @@ pub enum Said {
     Alive,
     /// It cannot, and ends.
     Failed { why: String },
-    /// These pools are on the host, and servers use these of the directories that were asked for.
-    Pools { pools: Vec<Pool>, in_use: Vec<String> },
+    /// These pools are on the host. Of the directories that were asked for, servers use those in `in_use`, and the last pool of
+    /// those in `unretired` was not stored whole as far as is noted.
+    Pools { pools: Vec<Pool>, in_use: Vec<String>, unretired: Vec<String> },
     /// This is in the directories that were asked for, in this order.
     Described { directories: Vec<Described> },
     /// So many bytes that only the pool had are stored, and the pool is gone.
     Saved { bytes: u64 },
     /// The server was ended.
     Ended,
-    /// The pool is gone, and so many bytes that only it had.
-    Discarded { bytes: u64 },
+    /// The pool is gone, and so many bytes that only it had; `None` if the pool could not be read.
+    Discarded { bytes: Option<u64> },
 }
 
 /// What a supervisor asks a server that serves.

@@ -5,17 +5,20 @@
 //! whoever notices it removes it ([`sweep`]).
 
 use super::message::{partition, server};
-use pario_registry::{Registry, RunDirectory, Supervision, remove_run_directory, run_directories};
-use pario_server::{Inspection, Leftover, inspect_pool};
+use pario_registry::{Registry, Resource, RunDirectory, Supervision, remove_run_directory, run_directories};
+use pario_server::{Inspection, Leftover, inspect_pool, note_retired_pool, unretired_pool};
 use pario_types::{PartitionId, ServerId};
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A run directory without an owner may be one that is just being made, unless it is this old.
 const YOUNG: Duration = Duration::from_secs(60);
+
+/// How long the pool of a server that has ended may count as served.
+const RELEASE: Duration = Duration::from_secs(5);
 
 const OWNER: &str = "owner";
 
@@ -80,6 +83,13 @@ pub enum State {
         /// The process that is going to start another server.
         supervisor: Option<u32>,
     },
+    /// The server's run directory has no pool, or only the beginning of one.
+    Missing {
+        /// The process that is going to start another server.
+        supervisor: Option<u32>,
+    },
+    /// It is of another boot: what was not synced is lost.
+    Lost,
     /// What it holds cannot be told.
     Unreadable {
         /// Why.
@@ -95,7 +105,9 @@ impl Pool {
         let path = path.join("pool");
         let state = match look(&path) {
             Ok(Look::Served) => State::Served,
-            Ok(Look::Left(left)) => State::Left { unsaved: left.map_or(0, |left| left.unsaved), supervisor },
+            Ok(Look::Left(Some(left))) if left.is_lost => State::Lost,
+            Ok(Look::Left(Some(left))) if left.mark != 0 => State::Left { unsaved: left.unsaved, supervisor },
+            Ok(Look::Left(_)) => State::Missing { supervisor },
             Err(why) => State::Unreadable { why },
         };
         Pool { partition, server, path, state, owner }
@@ -104,9 +116,22 @@ impl Pool {
     /// Bytes that only it has; also if nobody knows how many.
     pub fn holds_data(&self) -> bool {
         match self.state {
-            State::Served => false,
+            State::Served | State::Lost | State::Missing { .. } => false,
             State::Left { unsaved, .. } => unsaved > 0,
             State::Unreadable { .. } => true,
+        }
+    }
+
+    /// Notes in the server's directory that everything in the pool is stored. Best effort: without the note the server says later
+    /// that something may be lost.
+    fn note_retired(&self, left: Option<&Leftover>) {
+        let places = self.owner.as_ref().map(|owner| &owner.servers[..]).unwrap_or_default();
+        let place = places.get(usize::from(self.server.0)).and_then(|place| Resource::parse(place));
+        if let (Some(place), Some(left)) = (place, left.filter(|left| !left.is_lost && left.mark != 0)) {
+            let directory = Path::new(&place.dir);
+            if unretired_pool(directory) == Some(left.mark) {
+                let _ = note_retired_pool(directory, left.mark);
+            }
         }
     }
 
@@ -145,6 +170,18 @@ pub fn look(pool: &Path) -> Result<Look, String> {
     }
 }
 
+/// Looks at the file of a pool whose server has ended, or is about to. Until the kernel has ended a killed process the pool counts as
+/// served, and so it does for an instant while another process looks at it.
+pub fn look_at_left(pool: &Path) -> Result<Look, String> {
+    let until = Instant::now() + RELEASE;
+    loop {
+        match look(pool)? {
+            Look::Served if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+            found => return Ok(found),
+        }
+    }
+}
+
 /// The pools of this user on this host.
 pub fn survey(base: &Path) -> Result<Vec<Pool>, pario_registry::Error> {
     Ok(run_directories(base)?.into_iter().map(Pool::of).collect())
@@ -153,11 +190,17 @@ pub fn survey(base: &Path) -> Result<Vec<Pool>, pario_registry::Error> {
 /// Removes the pools that nobody can need. Best effort: what is not removed now, the next does.
 pub fn sweep(base: &Path) {
     for pool in survey(base).unwrap_or_default() {
-        let idle = matches!(pool.state, State::Left { unsaved: 0, supervisor: None });
+        let idle = matches!(
+            pool.state,
+            State::Lost | State::Missing { supervisor: None } | State::Left { unsaved: 0, supervisor: None }
+        );
         if idle && pool.is_orphaned() {
             // Held until it is removed, so that no server begins to use it.
             let held = look(&pool.path);
-            if matches!(&held, Ok(Look::Left(left)) if left.as_ref().is_none_or(|left| left.unsaved == 0)) {
+            if let Ok(Look::Left(left)) = &held
+                && left.as_ref().is_none_or(|left| left.unsaved == 0)
+            {
+                pool.note_retired(left.as_ref());
                 let _ = remove_run_directory(base, pool.partition, pool.server);
             }
         }

@@ -7,9 +7,10 @@ use super::error::Error;
 use super::join;
 use super::launch::Launcher;
 use super::message::{Said, Start, VERSION, line, next_line, partition, server};
-use super::pools::{Look, Owner, look, survey, sweep};
+use super::pools::{Look, Owner, look, look_at_left, survey, sweep};
 use super::serve::{self, Part};
 use pario_registry::{Manifest, Supervision, remove_run_directory};
+use pario_server::unretired_pool;
 use pario_types::{PartitionId, ServerId};
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
@@ -28,7 +29,7 @@ const END: Duration = Duration::from_secs(15);
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "task", rename_all = "lowercase")]
 pub enum Task {
-    /// Say which pools there are, and which of these directories servers use.
+    /// Say which pools there are, which of these directories servers use, and of which the last pool was not stored whole.
     Pools { run_base: Option<PathBuf>, directories: Vec<String> },
     /// Say what these directories hold.
     Describe { directories: Vec<PathBuf> },
@@ -121,8 +122,12 @@ fn execute(task: &Task) -> Result<Said, String> {
             let base = join::run_base(run_base.as_deref());
             sweep(&base);
             let pools = survey(&base).map_err(|e| e.to_string())?;
-            let in_use = directories.iter().filter(|dir| is_in_use(Path::new(dir))).cloned().collect();
-            Ok(Said::Pools { pools, in_use })
+            let those = |is: fn(&Path) -> bool| {
+                directories.iter().filter(|dir| is(Path::new(dir))).cloned().collect()
+            };
+            let in_use = those(is_in_use);
+            let unretired = those(|dir| unretired_pool(dir).is_some());
+            Ok(Said::Pools { pools, in_use, unretired })
         }
         Task::Describe { directories } => {
             Ok(Said::Described { directories: directories.iter().map(|dir| Described::of(dir)).collect() })
@@ -155,7 +160,7 @@ impl Whose {
         let dir = self.run_directory();
         let holder = || Supervision::holder(&dir).map_err(|e| e.to_string());
         let Some(pid) = holder()? else { return Ok(()) };
-        if matches!(look(&dir.join("pool"))?, Look::Served) {
+        if matches!(look_at_left(&dir.join("pool"))?, Look::Served) {
             return Err(format!("server {} is alive again; its supervisor is process {pid}", self.server));
         }
         for sign in [Signal::TERM, Signal::KILL] {
@@ -179,26 +184,28 @@ impl Whose {
             return Ok(());
         }
         let owner = Owner::read(&dir).ok_or("which process the server is was not noted")?;
-        if !is_server(owner.pid) {
-            return Err(format!("process {} is not the server any more", owner.pid));
+        let was_server = is_server(owner.pid);
+        if was_server {
+            signal(owner.pid, Signal::KILL)?;
         }
-        signal(owner.pid, Signal::KILL)?;
         match wait_until(|| Ok(!matches!(look(&pool)?, Look::Served)))? {
             true => Ok(()),
+            false if !was_server => Err(format!("process {} is not the server any more", owner.pid)),
             false => Err(format!("process {} was killed and is still there", owner.pid)),
         }
     }
 
-    /// Removes the pool; how many unsaved bytes were in it.
-    pub fn discard(&self) -> Result<u64, String> {
+    /// Removes the pool; how many unsaved bytes were in it, if that is known.
+    pub fn discard(&self) -> Result<Option<u64>, String> {
         self.end_supervisor()?;
         let dir = self.run_directory();
-        let held = look(&dir.join("pool"));
+        let held = look_at_left(&dir.join("pool"));
         let bytes = match &held {
             Ok(Look::Served) => return Err(format!("server {} is alive", self.server)),
-            Ok(Look::Left(left)) => left.as_ref().map_or(0, |left| left.unsaved),
+            Ok(Look::Left(Some(left))) if left.is_lost => None,
+            Ok(Look::Left(left)) => Some(left.as_ref().map_or(0, |left| left.unsaved)),
             // Nobody can use it, and nobody can tell what was in it.
-            Err(_) => 0,
+            Err(_) => None,
         };
         let base = join::run_base(self.run_base.as_deref());
         remove_run_directory(&base, self.partition, self.server).map_err(|e| e.to_string())?;

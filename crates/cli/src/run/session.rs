@@ -152,9 +152,13 @@ fn take_down(job: &Job, env: &Environment) -> Result<(), Error> {
             .and_then(|_| down::take_down(&job.name, options, PATIENCE, env).map(|_| ())),
     };
     down(down::Options { forget: true, ..down::Options::default() }).map_err(|cause| {
-        if let Err(also) = down(down::Options { force: true, ..down::Options::default() }) {
-            eprintln!("pario: {also}");
-        }
+        let cause = match down(down::Options { force: true, ..down::Options::default() }) {
+            Ok(()) => cause.stopped_by_force(),
+            Err(also) => {
+                eprintln!("pario: {also}");
+                cause
+            }
+        };
         Error::Down { home: job.home.clone(), dir: dir.clone(), cause: Box::new(cause) }
     })?;
     remove(dir)?;

@@ -419,7 +419,7 @@ impl ConnectionGuard<'_> {
         *lock(&self.server_connection.down) = None;
         self.state.connection = Some(connection);
         let before = self.state.cache.replace(welcome.cache);
-        if before.is_some_and(|before| before != welcome.cache && before != welcome.before) {
+        if before.is_some_and(|before| before != welcome.cache && !welcome.retired.contains(&before)) {
             self.server_connection.losses.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())

@@ -283,7 +283,7 @@ impl Shared {
             block: data::BLOCK,
             metadata: ServerId(0),
             cache: mark,
-            before: 0,
+            retired: [0; 16],
             ledger: ledger.map(|ledger| ledger.0),
         };
         write_all(stream, &accepted.welcome(welcome))?;

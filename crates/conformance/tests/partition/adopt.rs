@@ -2,27 +2,11 @@
 
 use std::fs;
 
-use pario::OpenOptions;
 use pario_conformance::Hosts;
-use pario_conformance::dice::Dice;
 
 use super::site::{Shape, Site, run_directory};
 
-fn write(site: &Site, path: &str) -> Vec<u8> {
-    let bytes = Dice::new(path.len() as u64).bytes(3_000_000);
-    let mut options = OpenOptions::new();
-    let file = site.client().open(path, options.read(true).write(true).create(true)).expect("a new file");
-    file.write_at(&bytes, 0).expect("there is room");
-    bytes
-}
-
-#[track_caller]
-fn expect_there(site: &Site, path: &str, bytes: &[u8]) {
-    let mut back = vec![0; bytes.len() + 1];
-    let file = site.client().open(path, OpenOptions::new().read(true)).expect("it is there");
-    assert_eq!(file.read_at(&mut back, 0).expect("it can be read"), bytes.len());
-    assert!(back[..bytes.len()] == *bytes, "{path} is not what was written");
-}
+const BYTES: usize = 3_000_000;
 
 /// `pario up --adopt` with these servers' directories.
 fn arguments(site: &Site, servers: &[u16]) -> Vec<String> {
@@ -46,12 +30,12 @@ fn refused(site: &Site, arguments: &[&str]) -> String {
 #[test]
 fn a_forgotten_partition_is_registered_again_from_its_directories_alone() {
     let site = Site::up(Shape { stripe: 4096, more: "deadline = 45s\n".into(), ..Shape::new(3) });
-    let bytes = write(&site, "/file");
+    let bytes = site.write("/file", BYTES);
     let before = site.entry();
     site.succeed(&["down", "trial", "--forget"]);
     let said = site.succeed(&words(&arguments(&site, &[2, 0, 1])));
     assert!(said.starts_with("partition trial is up"), "{said}");
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
     let after = site.entry();
     assert_eq!(
         (after.id, &after.description),
@@ -66,17 +50,17 @@ fn a_forgotten_partition_is_registered_again_from_its_directories_alone() {
     // The registry is lost altogether, one directory has moved, and the partition file is there.
     fs::remove_dir_all(site.home()).expect("removed");
     site.succeed(&["up", &site.file().to_string_lossy(), "--adopt"]);
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
     site.succeed(&["down", "trial", "--forget"]);
     fs::rename(site.data(1), site.data(7)).expect("nobody uses it");
     site.succeed(&words(&arguments(&site, &[7, 0, 2])));
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
 }
 
 #[test]
 fn what_is_missing_or_foreign_is_not_adopted() {
     let (site, other) = (Site::up(Shape::new(3)), Site::up(Shape::new(1)));
-    let bytes = write(&site, "/file");
+    let bytes = site.write("/file", BYTES);
     other.stop();
     site.succeed(&["down", "trial", "--forget"]);
     let said = refused(&site, &words(&arguments(&site, &[0, 2])));
@@ -95,16 +79,15 @@ fn what_is_missing_or_foreign_is_not_adopted() {
     assert!(site.succeed(&["list"]).starts_with("no partitions"));
     fs::write(&manifest, good).expect("written");
     site.succeed(&words(&arguments(&site, &[0, 1, 2])));
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
 }
 
 /// The servers were killed and the registry is lost: what only their pools have is found as well.
 #[test]
 fn adoption_saves_what_only_the_pools_of_killed_servers_have() {
     let site = Site::new(Shape { cache: 16 << 20, more: "high_water = 100%\n".into(), ..Shape::new(2) });
-    let mut up = site.pario(&["up", &site.file().to_string_lossy()]);
-    assert!(up.env("PARIO_STORE_DELAY_US", "2000000").status().expect("pario runs").success());
-    let bytes = write(&site, "/file");
+    site.start_slow(2_000_000);
+    let bytes = site.write("/file", BYTES);
     let entry = site.entry();
     site.kill_all();
     fs::remove_dir_all(site.home()).expect("removed");
@@ -112,7 +95,7 @@ fn adoption_saves_what_only_the_pools_of_killed_servers_have() {
     assert_eq!(listed.matches(&format!("({})", entry.id)).count(), 2, "{listed}");
     assert!(run_directory(&entry).exists());
     site.succeed(&words(&arguments(&site, &[1, 0])));
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
 }
 
 #[test]

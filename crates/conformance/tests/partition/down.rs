@@ -3,23 +3,26 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 
-use pario::{OpenOptions, Partition};
+use pario::OpenOptions;
 use pario_conformance::Hosts;
 use pario_conformance::dice::Dice;
 use pario_types::ServerId;
 
-use super::site::{Door, Shape, Site, connect, run_directory};
+use super::site::{Door, Shape, Site, connect, run_directory, write};
 use super::soon;
 
 const BYTES: usize = 5_000_000;
+/// Nothing is stored in the time of a test.
+const STORE_DELAY_US: u32 = 2_000_000;
 
 /// A site whose servers hold on to what is written: their cache is large and their storage slow.
 fn site(servers: u16) -> Site {
     let site = Site::new(roomy(servers));
-    start_slowly(&site);
+    site.start_slow(STORE_DELAY_US);
     site
 }
 
@@ -28,35 +31,8 @@ fn roomy(servers: u16) -> Shape {
     Shape { cache: 16 << 20, more: "high_water = 100%\n".into(), ..Shape::new(servers) }
 }
 
-fn start_slowly(site: &Site) {
-    let mut up = site.pario(&["up", &site.file().to_string_lossy()]);
-    let up = up.env("PARIO_STORE_DELAY_US", "2000000").output().expect("pario runs");
-    assert!(up.status.success(), "{}", text(&up.stderr));
-}
-
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn write(site: &Site, path: &str) -> Vec<u8> {
-    write_by(&site.client(), path)
-}
-
-/// Writes a file, and neither syncs nor closes it.
-fn write_by(client: &Partition, path: &str) -> Vec<u8> {
-    let bytes = Dice::new(path.len() as u64).bytes(BYTES);
-    let mut options = OpenOptions::new();
-    let file = client.open(path, options.read(true).write(true).create(true)).expect("a new file");
-    file.write_at(&bytes, 0).expect("there is room");
-    bytes
-}
-
-#[track_caller]
-fn expect_there(site: &Site, path: &str, bytes: &[u8]) {
-    let mut back = vec![0; bytes.len() + 1];
-    let file = site.client().open(path, OpenOptions::new().read(true)).expect("it is there");
-    assert_eq!(file.read_at(&mut back, 0).expect("it can be read"), bytes.len());
-    assert!(back[..bytes.len()] == *bytes, "{path} is not what was written");
 }
 
 /// What a command that has to fail says.
@@ -69,7 +45,7 @@ fn fails(output: &Output) -> String {
 #[test]
 fn down_stores_what_only_the_pool_of_a_killed_server_has() {
     let site = site(2);
-    let bytes = write(&site, "/file");
+    let bytes = site.write("/file", BYTES);
     let entry = site.entry();
     site.kill_all();
     let listed = site.succeed(&["list"]);
@@ -80,13 +56,13 @@ fn down_stores_what_only_the_pool_of_a_killed_server_has() {
     assert!(!run_directory(&entry).exists());
     assert!(!site.succeed(&["list"]).contains("unsaved"));
     site.start();
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
 }
 
 #[test]
 fn down_fails_while_acknowledged_data_cannot_be_stored() {
     let site = site(2);
-    let bytes = write(&site, "/file");
+    let bytes = site.write("/file", BYTES);
     site.kill_all();
     fs::rename(site.data(1), site.path("elsewhere")).expect("nobody uses it");
     for arguments in [&["down", "trial"][..], &["down", "trial", "--forget"]] {
@@ -106,35 +82,35 @@ fn down_fails_while_acknowledged_data_cannot_be_stored() {
     let said = site.succeed(&["down", "trial"]);
     assert!(said.contains("stored now"), "{said}");
     site.start();
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
 }
 
 #[test]
 fn down_does_not_take_a_server_that_is_slow_to_answer_for_one_that_is_gone() {
     let site = Site::up(roomy(2));
-    let bytes = write(&site, "/file");
+    let bytes = site.write("/file", BYTES);
     let stopped = site.process(ServerId(1)).expect("it runs");
     stopped.stop();
     let said = fails(&site.try_pario(&["down", "trial", "--timeout", "2"]));
     assert!(said.contains("server 1 on") && said.contains("it is alive and does not stop"), "{said}");
     stopped.go_on();
     site.start();
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
     // Killed, it has left its pool.
-    let bytes = write(&site, "/other");
+    let bytes = site.write("/other", BYTES);
     let stopped = site.process(ServerId(1)).expect("it runs");
     stopped.stop();
     let said = site.succeed(&["down", "trial", "--force", "--timeout", "20"]);
     assert!(said.contains("server 1 on") && said.contains("did not run any more"), "{said}");
     soon("no process is left", || site.processes().is_empty());
     site.start();
-    expect_there(&site, "/other", &bytes);
+    site.expect_there("/other", &bytes);
 }
 
 #[test]
 fn discarded_data_is_counted() {
     let site = site(1);
-    write(&site, "/file");
+    site.write("/file", BYTES);
     let entry = site.entry();
     site.kill_all();
     let said = site.succeed(&["down", "trial", "--discard"]);
@@ -145,7 +121,7 @@ fn discarded_data_is_counted() {
 #[test]
 fn data_of_a_forgotten_partition_is_named_until_it_is_discarded() {
     let site = site(1);
-    write(&site, "/file");
+    site.write("/file", BYTES);
     let entry = site.entry();
     site.kill_all();
     fs::rename(site.data(0), site.path("elsewhere")).expect("nobody uses it");
@@ -194,6 +170,32 @@ fn a_failed_up_leaves_nothing_in_memory() {
     site.start();
 }
 
+/// A node that is this host under another name, as long as the launcher works.
+#[test]
+fn list_names_the_hosts_that_cannot_be_asked() {
+    let shape = Shape { more: "listen = 127.0.0.1\nlauncher = ssh\n".into(), ..Shape::new(1) };
+    let mut site = Site::on(shape, &["node.invalid".to_owned()]);
+    let ssh = site.path("ssh");
+    let launch = |script: &str| {
+        fs::write(&ssh, format!("#!/bin/sh\n{script}\n")).expect("a scratch directory takes new files");
+        fs::set_permissions(&ssh, PermissionsExt::from_mode(0o700)).expect("it is there");
+    };
+    const WORKS: &str = "for last; do :; done; exec sh -c \"$last\"";
+    launch(WORKS);
+    site.ssh = Some(ssh.clone());
+    site.start();
+    assert!(!site.succeed(&["list"]).contains("unknown"));
+    site.kill_all();
+    launch("echo 'no route to host' >&2; exit 255");
+    let listed = site.succeed(&["list"]);
+    assert!(listed.contains("unknown: node.invalid cannot be asked whether servers of trial"), "{listed}");
+    let listed = site.succeed(&["list", "--json"]);
+    assert!(listed.contains("\"host\": \"node.invalid\""), "{listed}");
+    launch(WORKS);
+    assert!(!site.succeed(&["list"]).contains("unknown"));
+    site.succeed(&["down", "trial"]);
+}
+
 /// Names the registry in the environment of a child.
 const CHILD: &str = "PARIO_TEST_DOWN";
 
@@ -201,7 +203,7 @@ const CHILD: &str = "PARIO_TEST_DOWN";
 #[test]
 fn child() {
     let Ok(home) = std::env::var(CHILD) else { return };
-    write_by(&connect(Path::new(&home), Door::Any).expect("the partition is up"), "/file");
+    write(&connect(Path::new(&home), Door::Any).expect("the partition is up"), "/file", BYTES);
 }
 
 #[test]
@@ -210,7 +212,7 @@ fn down_stores_what_the_pool_of_a_killed_server_of_another_host_has() {
     let nodes = [1, 2].map(|number| format!("host{number}"));
     let mut site = Site::on(roomy(2), &nodes);
     (site.prefix, site.ssh) = (hosts.prefix(0), Some(hosts.ssh().to_owned()));
-    start_slowly(&site);
+    site.start_slow(STORE_DELAY_US);
     let mut child = site.again(&hosts.prefix(1), "partition::down::child");
     let written = child.env(CHILD, site.home()).output().expect("this program can be started again");
     assert!(written.status.success(), "{}", text(&written.stdout));

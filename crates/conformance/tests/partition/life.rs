@@ -9,38 +9,16 @@ use std::time::{Duration, Instant};
 use pario::{OpenOptions, Options};
 use pario_types::ServerId;
 
-use super::dice::Dice;
 use super::processes::Process;
 use super::site::{Door, Shape, Site, connect, connect_with, run_directory};
 use super::{soon, within};
 
+/// Bytes of a file that fits into the servers' memory.
+const BYTES: usize = 4_000_000;
+
 /// Nothing is stored by itself: the cache is larger than the data, and storage is slow.
 fn shape(servers: u16) -> Shape {
     Shape { cache: 16 << 20, ..Shape::new(servers) }
-}
-
-/// Starts the site's partition with storage that takes so much longer for every block.
-fn start_slow(site: &Site, delay_us: u32) {
-    let mut up = site.pario(&["up", &site.file().to_string_lossy()]);
-    let output = up.env("PARIO_STORE_DELAY_US", delay_us.to_string()).output().expect("pario runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// Writes a file that is in the servers' memory then; what is in it.
-fn write(site: &Site, path: &str) -> Vec<u8> {
-    let bytes = Dice::new(path.len() as u64).bytes(4_000_000);
-    let mut options = OpenOptions::new();
-    let file = site.client().open(path, options.write(true).create(true)).expect("a new file");
-    file.write_at(&bytes, 0).expect("there is room");
-    bytes
-}
-
-#[track_caller]
-fn expect_there(site: &Site, path: &str, bytes: &[u8]) {
-    let mut back = vec![0; bytes.len() + 1];
-    let file = site.client().open(path, OpenOptions::new().read(true)).expect("it is there");
-    assert_eq!(file.read_at(&mut back, 0).expect("it can be read"), bytes.len());
-    assert!(back[..bytes.len()] == *bytes, "{path} is not what was written");
 }
 
 fn supervisors(site: &Site) -> Vec<Process> {
@@ -56,9 +34,9 @@ fn log(site: &Site, server: u16) -> String {
 fn a_signal_has_servers_store_everything_and_leave() {
     let site = Site::new(shape(3));
     for (round, signal) in (0..).zip(["-TERM", "-INT", "-HUP"]) {
-        start_slow(&site, 3000);
+        site.start_slow(3000);
         let path = format!("/{round}");
-        let bytes = write(&site, &path);
+        let bytes = site.write(&path, BYTES);
         let entry = site.entry();
         let begun = Instant::now();
         site.server_processes().into_iter().for_each(|process| process.signal(signal));
@@ -72,7 +50,7 @@ fn a_signal_has_servers_store_everything_and_leave() {
         let list = site.succeed(&["list"]);
         assert!(list.contains(" down "), "{list}");
         site.start();
-        expect_there(&site, &path, &bytes);
+        site.expect_there(&path, &bytes);
         site.stop();
     }
 }
@@ -80,8 +58,8 @@ fn a_signal_has_servers_store_everything_and_leave() {
 #[test]
 fn a_supervisor_passes_a_signal_on_and_waits() {
     let site = Site::new(shape(2));
-    start_slow(&site, 3000);
-    let bytes = write(&site, "/file");
+    site.start_slow(3000);
+    let bytes = site.write("/file", BYTES);
     let supervisors = supervisors(&site);
     assert_eq!(supervisors.len(), 2);
     supervisors.iter().for_each(|process| process.signal("-TERM"));
@@ -91,7 +69,7 @@ fn a_supervisor_passes_a_signal_on_and_waits() {
     assert_eq!(site.server_processes(), [], "a supervisor did not wait for its server");
     assert!(!run_directory(&site.entry()).exists());
     site.start();
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
 }
 
 #[test]
@@ -101,7 +79,7 @@ fn what_a_signalled_server_cannot_store_stays_in_its_pool() {
     for server in 0..2 {
         fs::rename(parts(server), site.path(&format!("parts{server}"))).expect("it is there");
     }
-    let bytes = write(&site, "/file");
+    let bytes = site.write("/file", BYTES);
     let entry = site.entry();
     site.server_processes().into_iter().for_each(|process| process.signal("-TERM"));
     soon("all processes are gone", || site.processes().is_empty());
@@ -112,10 +90,10 @@ fn what_a_signalled_server_cannot_store_stays_in_its_pool() {
         fs::rename(site.path(&format!("parts{server}")), parts(server)).expect("it is there");
     }
     site.start();
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
     site.stop();
     site.start();
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
 }
 
 #[test]
@@ -132,8 +110,8 @@ fn a_panic_in_any_thread_ends_the_server_and_loses_nothing() {
         let before = site.server_processes();
         fs::write(told.join(thread), "").expect("a directory takes files");
         // The flusher looks when there is much to store; the reaper when a file is removed.
-        let bytes = write(&site, &path);
-        write(&site, "/removed");
+        let bytes = site.write(&path, BYTES);
+        site.write("/removed", BYTES);
         // It may be the server that panics which should answer; the client asks its successor then.
         let _ = site.client().remove_file("/removed");
         soon(&format!("the {thread} panics"), || !told.join(thread).exists());
@@ -141,7 +119,7 @@ fn a_panic_in_any_thread_ends_the_server_and_loses_nothing() {
             let now = site.server_processes();
             now.len() == 2 && now != before
         });
-        expect_there(&site, &path, &bytes);
+        site.expect_there(&path, &bytes);
     }
     let logs = log(&site, 0) + &log(&site, 1);
     assert_eq!(logs.matches("a thread failed, and so the server ends").count(), 3, "{logs}");
@@ -156,7 +134,7 @@ fn a_log_that_cannot_be_written_is_no_reason_to_stop() {
     fs::remove_file(&log).expect("it was written");
     std::os::unix::fs::symlink("/dev/full", &log).expect("a new link");
     site.start();
-    let bytes = write(&site, "/file");
+    let bytes = site.write("/file", BYTES);
     let server = site.process(ServerId(0)).expect("it runs");
     let threads =
         |process: Process| fs::read_dir(format!("/proc/{}/task", process.0)).expect("there").count();
@@ -170,13 +148,13 @@ fn a_log_that_cannot_be_written_is_no_reason_to_stop() {
         soon("it is refused", || client.status(ServerId(0)).expect("it answers").refused >= round);
     }
     assert_eq!((site.process(ServerId(0)), threads(server)), (Some(server), before));
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
 }
 
 #[test]
 fn a_server_that_hangs_is_replaced_and_loses_nothing() {
     let site = Site::up(Shape { more: "deadline = 1".into(), ..shape(1) });
-    let bytes = write(&site, "/file");
+    let bytes = site.write("/file", BYTES);
     let server = site.process(ServerId(0)).expect("it runs");
     server.stop();
     within(Duration::from_secs(60), "another server runs", || {
@@ -184,7 +162,7 @@ fn a_server_that_hangs_is_replaced_and_loses_nothing() {
     });
     assert!(log(&site, 0).contains("gave no sign of life"), "{}", log(&site, 0));
     soon("it serves", || site.try_pario(&["stat", "trial:/file"]).status.success());
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
 }
 
 /// Kills the server, and takes its port before its supervisor can start another.
@@ -204,24 +182,24 @@ fn take_port(site: &Site) -> TcpListener {
 #[test]
 fn a_port_that_is_taken_for_a_while_is_outwaited() {
     let site = Site::up(Shape { more: "listen = 127.0.0.1".into(), ..shape(1) });
-    let bytes = write(&site, "/file");
+    let bytes = site.write("/file", BYTES);
     let taken = take_port(&site);
     assert!(site.process(ServerId(0)).is_none() && supervisors(&site).len() == 1);
     drop(taken);
     within(Duration::from_secs(30), "the server is back", || site.process(ServerId(0)).is_some());
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
 }
 
 #[test]
 fn down_and_up_work_while_a_server_waits_to_be_started() {
     let site = Site::up(Shape { more: "listen = 127.0.0.1".into(), ..shape(1) });
-    let bytes = write(&site, "/file");
+    let bytes = site.write("/file", BYTES);
     let waiting = supervisors(&site)[0];
     let taken = take_port(&site);
     // The one that waits makes way, and the partition is up on another port.
     site.start();
     soon("there is one supervisor", || waiting.is_gone() && supervisors(&site).len() == 1);
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
     drop(taken);
     let taken = take_port(&site);
     // Where it listened somebody else does, who says nothing.
@@ -229,7 +207,7 @@ fn down_and_up_work_while_a_server_waits_to_be_started() {
     drop(taken);
     soon("nobody starts it any more", || site.processes().is_empty());
     site.start();
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
 }
 
 /// Connections that never say anything are closed by the server, oldest first; whoever greets gets in and is served.
@@ -252,8 +230,8 @@ fn strangers_that_say_nothing_keep_nobody_out() {
             (0..400).map(|_| std::net::TcpStream::connect(&tcp).expect("it listens")).collect();
         strangers = more;
         let path = format!("/{round}");
-        let bytes = write(&site, &path);
-        expect_there(&site, &path, &bytes);
+        let bytes = site.write(&path, BYTES);
+        site.expect_there(&path, &bytes);
         let file = far.open(&path, OpenOptions::new().read(true)).expect("it is served, too");
         assert_eq!(file.len().expect("it answers"), bytes.len() as u64);
         drop(site.far_client());
@@ -285,7 +263,7 @@ fn a_process_that_holds_a_lock() {
 #[test]
 fn a_lock_of_a_stopped_process_is_waited_for_until_the_deadline_and_no_longer() {
     let site = Site::up(Shape { more: "deadline = 3".into(), ..shape(1) });
-    write(&site, "/file");
+    site.write("/file", BYTES);
     let held = site.path("held");
     let mut holder = site.again(&[], "partition::life::a_process_that_holds_a_lock");
     let mut holder = holder.env(HOLDS, &held).spawn().expect("this program runs");
@@ -326,7 +304,7 @@ fn a_sync_gives_up_on_a_stopped_server_long_before_it_would_on_slow_storage() {
 #[test]
 fn a_sync_waits_for_slow_storage_much_longer_than_for_other_answers() {
     let site = Site::new(shape(1));
-    start_slow(&site, 60_000);
+    site.start_slow(60_000);
     let options = Options { deadline: Duration::from_secs(1), ..Options::default() };
     let client = connect_with(&site.home(), Door::Local, options).expect("it is up");
     let file = client.open("/file", OpenOptions::new().write(true).create(true)).expect("a new file");

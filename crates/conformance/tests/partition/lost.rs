@@ -1,7 +1,7 @@
 //! Pools that are lost: of a machine that was started again, and cut short by another program. Nobody is told that what
 //! was in them is stored, and everything else goes on.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
@@ -9,6 +9,7 @@ use pario::{ErrorKind, File, Partition};
 use pario_types::ServerId;
 
 use super::site::{Shape, Site, run_directory};
+use super::soon;
 
 const BLOCK: usize = 65536;
 /// So few that the server is in no hurry to store them.
@@ -69,6 +70,75 @@ fn a_pool_of_another_boot_is_not_adopted_and_its_writers_are_told() {
     assert!(is_told_or_stored(&site, &file), "a pool of another boot was taken for good");
     let said = said(&site);
     assert!(said.contains("before the machine was started again"), "{said}");
+}
+
+/// What `pario down` says, which has to fail.
+#[track_caller]
+fn down_fails(site: &Site) -> String {
+    let output = site.try_pario(&["down", "trial"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    said
+}
+
+#[test]
+fn down_says_that_writes_may_be_lost_if_a_pool_is_gone_with_its_hosts_memory() {
+    let site = Site::up(Shape::new(2));
+    // A server that has ended in order has lost nothing.
+    let before = site.server_processes();
+    before.iter().for_each(|process| process.signal("-TERM"));
+    soon("the servers are gone", || site.processes().is_empty());
+    site.succeed(&["down", "trial"]);
+    site.start();
+    let directory = run_directory(&site.entry());
+    let losses: [(&str, &dyn Fn()); 3] = [
+        ("a restart of the host", &|| fs::remove_dir_all(&directory).expect("it is left")),
+        ("one pool", &|| fs::remove_file(directory.join("1/pool")).expect("it is left")),
+        ("what is in a pool", &|| fs::write(directory.join("1/pool"), "").expect("it is left")),
+    ];
+    for (what, lose) in losses {
+        site.write("/file", 100_000);
+        site.kill_all();
+        lose();
+        for _ in 0..2 {
+            let said = down_fails(&site);
+            assert!(said.contains("server 1 on"), "{what}: {said}");
+            assert!(said.contains("writes that were not synced may be lost"), "{what}: {said}");
+        }
+        site.start();
+        let status = site.client().status(ServerId(1)).expect("it answers").last_errors.join("\n");
+        assert!(status.contains("and not synced"), "{what}: {status}");
+        site.stop();
+        site.start();
+    }
+    site.kill_all();
+    fs::remove_dir_all(&directory).expect("it is left");
+    let said = site.succeed(&["down", "trial", "--discard"]);
+    assert_eq!(said.matches("writes that were not synced may be lost").count(), 2, "{said}");
+    site.succeed(&["down", "trial"]);
+}
+
+#[test]
+fn discarding_a_pool_that_cannot_be_read_says_that_writes_may_be_lost() {
+    let site = Site::up(Shape::new(1));
+    site.write("/file", 100_000);
+    site.kill_all();
+    fs::write(pool(&site), vec![1; 100_000]).expect("it is left");
+    let said = down_fails(&site);
+    assert!(said.contains("cannot be read"), "{said}");
+    let said = site.succeed(&["down", "trial", "--discard"]);
+    assert!(said.contains("not synced may be lost") && !said.contains("nothing unsaved"), "{said}");
+}
+
+#[test]
+fn a_client_that_misses_whole_lives_of_a_server_has_lost_nothing() {
+    let site = Site::up(Shape { more: "listen = 127.0.0.1".into(), ..Shape::new(1) });
+    let (_client, file) = begun(&site);
+    for _ in 0..3 {
+        site.stop();
+        site.start();
+    }
+    assert!(!is_told_or_stored(&site, &file), "everything was stored at each end");
 }
 
 #[test]

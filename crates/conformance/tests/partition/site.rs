@@ -7,13 +7,14 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pario::{Options, Partition, Target};
+use pario::{OpenOptions, Options, Partition, Target};
 use pario_conformance::{Mount, Scratch, pario, scratch};
 use pario_registry::{Entry, Registry};
 use pario_transport::Address;
 use pario_types::ServerId;
 use pario_wire::Secret;
 
+use super::dice::Dice;
 use super::processes::Process;
 
 /// Marks the processes of a site.
@@ -177,6 +178,29 @@ impl Site {
         self.succeed(&["up", &self.file().to_string_lossy()])
     }
 
+    /// `pario up`, with storage that takes so much longer for every block.
+    #[track_caller]
+    pub fn start_slow(&self, delay_us: u32) {
+        let mut up = self.pario(&["up", &self.file().to_string_lossy()]);
+        let output = up.env("PARIO_STORE_DELAY_US", delay_us.to_string()).output().expect("pario runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Writes a file of this length, and neither syncs nor closes it; returns its bytes.
+    #[track_caller]
+    pub fn write(&self, path: &str, len: usize) -> Vec<u8> {
+        write(&self.client(), path, len)
+    }
+
+    /// Checks that a file has exactly these bytes.
+    #[track_caller]
+    pub fn expect_there(&self, path: &str, bytes: &[u8]) {
+        let mut back = vec![0; bytes.len() + 1];
+        let file = self.client().open(path, OpenOptions::new().read(true)).expect("it is there");
+        assert_eq!(file.read_at(&mut back, 0).expect("it can be read"), bytes.len());
+        assert!(back[..bytes.len()] == *bytes, "{path} is not what was written");
+    }
+
     /// `pario down`, after which nothing is left.
     #[track_caller]
     pub fn stop(&self) {
@@ -289,6 +313,16 @@ impl Site {
         };
         files.map(|file| log(file.path())).collect()
     }
+}
+
+/// Writes a file of this length through a client, and neither syncs nor closes it; returns its bytes.
+#[track_caller]
+pub fn write(client: &Partition, path: &str, len: usize) -> Vec<u8> {
+    let bytes = Dice::new(path.len() as u64).bytes(len);
+    let mut options = OpenOptions::new();
+    let file = client.open(path, options.read(true).write(true).create(true)).expect("a new file");
+    file.write_at(&bytes, 0).expect("there is room");
+    bytes
 }
 
 /// A running partition's directory in memory.

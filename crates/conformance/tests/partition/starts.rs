@@ -5,35 +5,18 @@ use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
 
-use pario::OpenOptions;
-
 use super::dice::Dice;
 use super::site::{Shape, Site, run_directory};
 use super::soon;
 
-/// Writes a file that fits into no cache, and says what is in it.
-fn write_something(site: &Site, path: &str) -> Vec<u8> {
-    let bytes = Dice::new(path.len() as u64).bytes(5_000_000);
-    let client = site.client();
-    let mut options = OpenOptions::new();
-    let file = client.open(path, options.read(true).write(true).create(true)).expect("a new file");
-    file.write_at(&bytes, 0).expect("there is room");
-    bytes
-}
-
-#[track_caller]
-fn expect_there(site: &Site, path: &str, bytes: &[u8]) {
-    let mut back = vec![0; bytes.len() + 1];
-    let file = site.client().open(path, OpenOptions::new().read(true)).expect("it is there");
-    assert_eq!(file.read_at(&mut back, 0).expect("it can be read"), bytes.len());
-    assert!(back[..bytes.len()] == *bytes, "{path} is not what was written");
-}
+/// Bytes of a file that fits into no cache.
+const BYTES: usize = 5_000_000;
 
 #[test]
 fn down_leaves_the_data_and_nothing_else() {
     let site = Site::up(Shape::new(3));
     // Neither synced nor closed by its writer: that is for the servers to do.
-    let bytes = write_something(&site, "/file");
+    let bytes = site.write("/file", BYTES);
     let entry = site.entry();
     assert_eq!((site.server_processes().len(), site.processes().len()), (3, 6));
     assert!(run_directory(&entry).join("0/socket").exists());
@@ -42,13 +25,13 @@ fn down_leaves_the_data_and_nothing_else() {
     assert!(!run_directory(&entry).exists(), "{}", run_directory(&entry).display());
     soon("no process is left", || site.processes().is_empty());
     site.start();
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
     site.stop();
     for server in 0..3 {
         assert!(site.data(server).join("format").exists());
     }
     site.start();
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
 }
 
 /// Everything is on this host: no interface of it is opened to the network, unless the user says so.
@@ -61,8 +44,8 @@ fn servers_of_one_host_listen_on_no_network_address_by_default() {
     for process in site.server_processes() {
         assert_eq!(process.listens_at(), Vec::<String>::new());
     }
-    let bytes = write_something(&site, "/file");
-    expect_there(&site, "/file", &bytes);
+    let bytes = site.write("/file", BYTES);
+    site.expect_there("/file", &bytes);
     site.stop();
     for (listen, address) in [("127.0.0.1", "0100007F:"), ("all", "00000000:")] {
         let said = site.succeed(&["up", "trial", "--set", &format!("listen={listen}")]);
@@ -78,7 +61,7 @@ fn servers_of_one_host_listen_on_no_network_address_by_default() {
 #[test]
 fn an_empty_directory_in_the_place_of_the_data_is_not_taken_for_it() {
     let site = Site::up(Shape::new(2));
-    let bytes = write_something(&site, "/file");
+    let bytes = site.write("/file", BYTES);
     site.stop();
     fs::rename(site.data(1), site.path("elsewhere")).expect("nobody uses it");
     fs::create_dir(site.data(1)).expect("a new directory");
@@ -89,7 +72,7 @@ fn an_empty_directory_in_the_place_of_the_data_is_not_taken_for_it() {
     fs::remove_dir(site.data(1)).expect("nothing was put there");
     fs::rename(site.path("elsewhere"), site.data(1)).expect("nobody uses it");
     site.start();
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
 }
 
 #[test]
@@ -108,8 +91,8 @@ fn several_starters_start_one_set_of_servers() {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         }
         assert_eq!((site.server_processes().len(), site.processes().len()), (3, 6));
-        let bytes = write_something(&site, "/file");
-        expect_there(&site, "/file", &bytes);
+        let bytes = site.write("/file", BYTES);
+        site.expect_there("/file", &bytes);
         site.stop();
     }
 }
@@ -128,9 +111,9 @@ fn starters_are_killed(up: impl Fn(&Site)) {
         up(&site);
         soon("there is one set of servers", || is_one_set(&site));
         if let Some(bytes) = &expected {
-            expect_there(&site, "/file", bytes);
+            site.expect_there("/file", bytes);
         }
-        expected = Some(write_something(&site, "/file"));
+        expected = Some(site.write("/file", BYTES));
         site.stop();
     }
 }
@@ -160,7 +143,7 @@ fn a_killed_starter_is_no_obstacle_at_once() {
 #[test]
 fn up_brings_back_what_its_supervisor_starts_slowly() {
     let site = Site::up(Shape::new(2));
-    let bytes = write_something(&site, "/file");
+    let bytes = site.write("/file", BYTES);
     let entry = site.entry();
     let gone = pario_types::ServerId(0);
     // As often as it comes back.
@@ -173,27 +156,27 @@ fn up_brings_back_what_its_supervisor_starts_slowly() {
     let said = site.start();
     assert!(said.starts_with("partition trial is up"), "{said}");
     assert_eq!((site.server_processes().len(), site.processes().len()), (2, 4));
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
 }
 
 /// Both were killed, so nobody is left to bring the server back; what it had not stored is still in memory.
 #[test]
 fn a_server_and_its_supervisor_may_die_together() {
     let site = Site::up(Shape { cache: 16 << 20, more: "high_water = 100%\n".into(), ..Shape::new(2) });
-    let bytes = write_something(&site, "/file");
+    let bytes = site.write("/file", BYTES);
     site.kill_all();
     site.start();
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
 }
 
 #[test]
 fn another_size_of_cache_is_taken_at_the_next_start() {
     let site = Site::up(Shape { cache: 16 << 20, ..Shape::new(1) });
-    let bytes = write_something(&site, "/file");
+    let bytes = site.write("/file", BYTES);
     // Killed with all that is in its cache, and started with a smaller one.
     site.kill_all();
     site.succeed(&["up", "trial", "--set", "cache=1M"]);
-    expect_there(&site, "/file", &bytes);
+    site.expect_there("/file", &bytes);
     let status = site.client().status(pario_types::ServerId(0)).expect("it answers");
     assert_eq!(u64::from(status.slots) * u64::from(status.block), 1 << 20);
 }

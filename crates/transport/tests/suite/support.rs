@@ -123,7 +123,7 @@ pub fn hello() -> Hello {
 }
 
 pub fn welcome(ledger: Option<u32>) -> Welcome {
-    Welcome { block: 65536, metadata: ServerId(0), cache: 5, before: 0, ledger }
+    Welcome { block: 65536, metadata: ServerId(0), cache: 5, retired: [0; 16], ledger }
 }
 
 pub fn envelope(id: u64) -> Envelope {

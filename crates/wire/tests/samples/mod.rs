@@ -383,7 +383,7 @@ impl Dice {
                     block: self.small(),
                     metadata: ServerId(self.number() as u16),
                     cache: self.number(),
-                    before: self.number(),
+                    retired: std::array::from_fn(|_| self.number()),
                     ledger: self.maybe(Dice::small),
                 };
                 Greeting::Welcome { welcome, proof }
