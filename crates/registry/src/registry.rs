@@ -3,7 +3,7 @@
 //! ```text
 //! registry.json   all partitions (see `entry`)
 //! registry.lock   held while that is changed
-//! secrets/ID      32 bytes that let clients in
+//! secrets/ID      32 bytes that let clients in; `ID.draft` while the partition is created or removed
 //! locks/NAME      held while a partition goes up or down
 //! ```
 //!
@@ -28,6 +28,9 @@ use crate::secret::Secret;
 
 /// How long a change waits for others that change the registry: each takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The ending of secrets of partitions that are being created or removed.
+const DRAFT: &str = "draft";
 
 /// The partitions of a user.
 pub struct Registry {
@@ -98,7 +101,7 @@ impl Registry {
         host: &str,
         made: bool,
     ) -> Result<Entry, Error> {
-        self.change(|registry, partitions| {
+        let added = self.change(|registry, partitions| {
             if let Some(known) = partitions.values().find(|entry| entry.id == id) {
                 return Err(Error::Registered { name: known.name().to_owned() });
             }
@@ -106,7 +109,7 @@ impl Registry {
             if partitions.contains_key(name) {
                 return Err(Error::AlreadyThere(name.to_owned()));
             }
-            registry.sweep(partitions)?;
+            registry.sweep_drafts(partitions)?;
             let entry = Entry {
                 id,
                 description: description.clone(),
@@ -117,10 +120,13 @@ impl Registry {
                 running: BTreeMap::new(),
                 abandoned: BTreeSet::new(),
             };
-            Secret::create(&registry.secret_path(entry.id))?;
+            Secret::create(&registry.draft_path(entry.id))?;
             partitions.insert(name.to_owned(), entry.clone());
             Ok(entry)
-        })
+        })?;
+        // A draft of a partition that is there counts as its secret.
+        let _ = std::fs::rename(self.draft_path(id), self.secret_path(id));
+        Ok(added)
     }
 
     /// Changes a partition's entry, and returns it as it is then. Name and id stay as they are, and so does
@@ -145,10 +151,13 @@ impl Registry {
 
     /// Forgets a partition: its entry, its secret, its lock. Its data stays where it is.
     pub fn remove(&self, lock: PartitionLock) -> Result<Entry, Error> {
-        let entry = self.change(|_, partitions| {
-            partitions.remove(&lock.name).ok_or_else(|| Error::NoPartition(lock.name.clone()))
+        let entry = self.change(|registry, partitions| {
+            let entry = partitions.remove(&lock.name).ok_or_else(|| Error::NoPartition(lock.name.clone()))?;
+            // A draft without a partition is removed by the next create, should this be cut short.
+            let _ = std::fs::rename(registry.secret_path(entry.id), registry.draft_path(entry.id));
+            Ok(entry)
         })?;
-        // Should this not be reached, the next to create a partition does it.
+        self.forget_secret(&self.draft_path(entry.id))?;
         self.forget_secret(&self.secret_path(entry.id))?;
         lock.lock.remove()?;
         Ok(entry)
@@ -156,7 +165,10 @@ impl Registry {
 
     /// A partition's secret.
     pub fn secret(&self, id: PartitionId) -> Result<Secret, Error> {
-        Secret::read(&self.secret_path(id), id)
+        match Secret::read(&self.secret_path(id), id) {
+            Err(missing @ Error::NoSecret(..)) => Secret::read(&self.draft_path(id), id).map_err(|_| missing),
+            read => read,
+        }
     }
 
     /// Takes a partition's lock, so that of several who start or stop it at once one does. It need not exist
@@ -203,13 +215,19 @@ impl Registry {
         }
     }
 
-    /// Removes the secrets that no partition has: a crash between two steps of a change leaves one.
-    fn sweep(&self, partitions: &BTreeMap<String, Entry>) -> Result<(), Error> {
+    /// Removes the drafts of secrets that no partition has: a crash between two steps of a change leaves one. Secrets without a
+    /// partition stay: the registry itself may have been lost.
+    fn sweep_drafts(&self, partitions: &BTreeMap<String, Entry>) -> Result<(), Error> {
+        if !self.file().exists() {
+            return Ok(());
+        }
         let dir = self.dir.join("secrets");
         for file in std::fs::read_dir(&dir).map_err(Error::io("list", &dir))? {
-            let file = file.map_err(Error::io("list", &dir))?;
-            if !partitions.values().any(|entry| file.file_name() == entry.id.to_string().as_str()) {
-                self.forget_secret(&file.path())?;
+            let path = file.map_err(Error::io("list", &dir))?.path();
+            let is_of =
+                |entry: &Entry| path.file_stem().is_some_and(|stem| stem == entry.id.to_string().as_str());
+            if path.extension().is_some_and(|ending| ending == DRAFT) && !partitions.values().any(is_of) {
+                self.forget_secret(&path)?;
             }
         }
         Ok(())
@@ -228,6 +246,10 @@ impl Registry {
 
     fn secret_path(&self, id: PartitionId) -> PathBuf {
         self.dir.join("secrets").join(id.to_string())
+    }
+
+    fn draft_path(&self, id: PartitionId) -> PathBuf {
+        self.secret_path(id).with_extension(DRAFT)
     }
 }
 

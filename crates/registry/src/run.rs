@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pario_types::{PartitionId, ServerId};
+use pario_types::{ErrorKind, PartitionId, ServerId};
 
 use crate::error::Error;
 use crate::lock::Lock;
@@ -103,6 +103,28 @@ pub fn remove_run_directory(base: &Path, partition: PartitionId, server: ServerI
         }
     }
     Ok(())
+}
+
+/// Removes the run directory of a server that has ended in order, unless a supervisor has taken it for another server. `own` is the
+/// process that supervises the server that ended: it has the directory locked until that server has ended.
+pub fn leave_run_directory(
+    base: &Path,
+    partition: PartitionId,
+    server: ServerId,
+    own: u32,
+) -> Result<(), Error> {
+    let path = run_directory_path(base, partition, server);
+    // Held until the directory is removed, so that nobody takes it meanwhile.
+    let held = match Supervision::take(&path, Duration::ZERO) {
+        Ok(held) => Some(held),
+        Err(error) if error.kind() == ErrorKind::NoSuchFile => return Ok(()),
+        Err(Error::Locked { .. }) if Supervision::holder(&path)? == Some(own) => None,
+        Err(Error::Locked { .. }) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let removed = remove_run_directory(base, partition, server);
+    drop(held);
+    removed
 }
 
 /// Where a server's run directory is, whether it is there or not.
@@ -234,6 +256,23 @@ mod tests {
         assert!(two.is_current(), "a successor's");
         two.give_up(base.dir(), PARTITION, ServerId(0));
         assert_eq!(std::fs::read_dir(base.dir()).expect("there").count(), 0);
+    }
+
+    #[test]
+    fn a_server_that_ends_late_leaves_the_lock_of_a_new_supervisor_alone() {
+        let base = base("late");
+        let path = run_directory(base.dir(), PARTITION, ServerId(0)).expect("made");
+        let new = Supervision::take(&path, Duration::ZERO).expect("free");
+        // The supervisor of the server that ends was another process.
+        leave_run_directory(base.dir(), PARTITION, ServerId(0), 1).expect("left");
+        assert!(new.is_current() && path.exists());
+        leave_run_directory(base.dir(), PARTITION, ServerId(0), std::process::id()).expect("removed");
+        assert!(!path.exists(), "by the server of that supervisor");
+        drop(new);
+        let path = run_directory(base.dir(), PARTITION, ServerId(0)).expect("made");
+        leave_run_directory(base.dir(), PARTITION, ServerId(0), 1).expect("removed");
+        assert!(!path.exists(), "nobody supervises it");
+        leave_run_directory(base.dir(), PARTITION, ServerId(0), 1).expect("nothing left to do");
     }
 
     #[test]

@@ -6,7 +6,8 @@ use super::pools::{Look, Owner, look, look_at_left};
 use super::task::Whose;
 use crate::signal;
 use pario_registry::{
-    Entry, Listen, Manifest, Running, Scheduling, Secret, Supervision, remove_run_directory,
+    Entry, Listen, Manifest, Running, Scheduling, Secret, Supervision, leave_run_directory,
+    remove_run_directory,
 };
 use pario_server::{Config, Ender, Pulse, Server, fail_as_a_process, log};
 use pario_transport::{Address, Connection, Stream, Tuning, fresh_client};
@@ -186,6 +187,8 @@ fn attend(heard: Receiver<Heard>, ender: &Ender, pulse: &Pulse) {
 }
 
 fn try_to_serve(input: impl BufRead + Send + 'static) -> Result<(), End> {
+    // Before it can end: then this process has another parent.
+    let supervisor = std::os::unix::process::parent_id();
     let heard = listen(input)?;
     let Ok(Heard::Line(told)) = heard.recv() else { return Err("no start message came".into()) };
     let start: Start = serde_json::from_slice(&told).map_err(|e| format!("the start message: {e}"))?;
@@ -221,7 +224,7 @@ fn try_to_serve(input: impl BufRead + Send + 'static) -> Result<(), End> {
     };
     let Some(peers) = peers else {
         server.shut_down()?;
-        let _ = remove_run_directory(&base(&start), start.partition, start.server);
+        let _ = leave_run_directory(&base(&start), start.partition, start.server, supervisor);
         return Err("ended before it served: whoever started this server is gone".into());
     };
     server.set_peers(peers.peers.iter().map(addresses).collect());
@@ -232,7 +235,7 @@ fn try_to_serve(input: impl BufRead + Send + 'static) -> Result<(), End> {
     let attending = std::thread::Builder::new().name("attend".into()).spawn(attend);
     attending.map_err(|e| format!("starting a thread: {e}"))?;
     server.wait()?;
-    let _ = remove_run_directory(&base(&start), start.partition, start.server);
+    let _ = leave_run_directory(&base(&start), start.partition, start.server, supervisor);
     Ok(())
 }
 

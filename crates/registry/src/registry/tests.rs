@@ -212,6 +212,49 @@ fn a_change_cut_short_at_any_step_is_done_or_not_done() {
 }
 
 #[test]
+fn a_lost_registry_costs_no_secret() {
+    let scratch = Scratch::new("lost");
+    let registry = open(&scratch);
+    let [one, two] = ["one", "two"].map(|name| registry.create(&description(name), "here").expect("created"));
+    let secrets = [&one, &two].map(|entry| registry.secret(entry.id).expect("there"));
+    std::fs::remove_file(scratch.path("home/registry.json")).expect("removed");
+    for name in ["three", "four"] {
+        registry.create(&description(name), "here").expect("created");
+    }
+    assert_eq!([one.id, two.id].map(|id| registry.secret(id).expect("kept")), secrets);
+    // A partition that is adopted gets a new one.
+    registry.adopt(one.id, &description("one"), "here").expect("adopted");
+    registry.secret(one.id).expect("there");
+}
+
+#[test]
+fn a_removal_cut_short_at_any_step_keeps_the_secret_of_what_is_there() {
+    let steps =
+        [Step::Create, Step::WriteHalf, Step::WriteRest, Step::Sync, Step::Rename, Step::SyncDirectory];
+    for stop in steps {
+        let scratch = Scratch::new(&format!("removal-{stop:?}"));
+        let sound = open(&scratch);
+        let entry = sound.create(&description("a"), "here").expect("created");
+        let secret = sound.secret(entry.id).expect("there");
+        let mut crashing = open(&scratch);
+        crashing.check = Box::new(move |step| match step == stop {
+            true => Err(io::Error::from(io::ErrorKind::Interrupted)),
+            false => Ok(()),
+        });
+        let lock = crashing.lock_partition("a", Duration::ZERO).expect("free");
+        crashing.remove(lock).expect_err("cut short");
+        let is_there = sound.get("a").is_ok();
+        assert_eq!(is_there, stop != Step::SyncDirectory);
+        if is_there {
+            assert!(sound.secret(entry.id).expect("there") == secret, "{stop:?}");
+        }
+        sound.create(&description("later"), "here").expect("created");
+        let secrets = std::fs::read_dir(scratch.path("home/secrets")).expect("there").count();
+        assert_eq!(secrets, sound.list().expect("read").len(), "no secret without a partition: {stop:?}");
+    }
+}
+
+#[test]
 fn changes_of_several_at_once_are_all_done() {
     let scratch = Scratch::new("threads");
     open(&scratch).create(&description("shared"), "here").expect("created");
