@@ -104,6 +104,21 @@ pub enum Error {
         /// Start of the range.
         at: Offset,
     },
+    /// Another process held a lock on a part of the range until the time-out.
+    #[error(
+        "cannot lock a range of {} at byte {at}: {} kept a lock on it until the deadline; see whether that process is stopped \
+         or hangs",
+        path.display(),
+        holder.map_or("another process".to_owned(), |pid| format!("process {pid} of this host"))
+    )]
+    LockHeld {
+        /// The file.
+        path: Arc<Path>,
+        /// Start of the range.
+        at: Offset,
+        /// The process of this host that holds it, if that is known.
+        holder: Option<u32>,
+    },
     /// The request reaches beyond the largest offset a file can have, or its view shows no byte.
     #[error("{len} bytes from there do not fit any file ({})", path.display())]
     OutOfRange {
@@ -137,6 +152,7 @@ impl Error {
             Error::NotWritable { .. } => ErrorKind::ReadOnly,
             Error::NoLocks { .. } => ErrorKind::UnsupportedOperation,
             Error::WouldDeadlock { .. } => ErrorKind::Intern,
+            Error::LockHeld { .. } => ErrorKind::FileInUse,
             Error::OutOfRange { .. } => ErrorKind::Arg,
             Error::ShortBuffer { .. } => ErrorKind::Buffer,
         }
@@ -154,7 +170,9 @@ impl Error {
     pub fn at(&self) -> Option<Offset> {
         match self {
             Error::System { at, .. } => *at,
-            Error::NoProgress { at, .. } | Error::WouldDeadlock { at, .. } => Some(*at),
+            Error::NoProgress { at, .. } | Error::WouldDeadlock { at, .. } | Error::LockHeld { at, .. } => {
+                Some(*at)
+            }
             _ => None,
         }
     }

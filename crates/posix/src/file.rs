@@ -330,6 +330,9 @@ impl PlainFile {
                 Ok(lock)
             }
             Err(LockRefusal::OwnThread) => Err(Error::WouldDeadlock { path: self.path.clone(), at }),
+            Err(LockRefusal::TimedOut(holder)) => {
+                Err(Error::LockHeld { path: self.path.clone(), at, holder })
+            }
             Err(LockRefusal::Busy) => Err(self.lock_failed(Errno(libc::EAGAIN), at)),
             Err(LockRefusal::System(errno)) => Err(self.lock_failed(errno, at)),
         }

@@ -12,6 +12,7 @@ mod error;
 mod file;
 mod filesystem;
 mod guided;
+mod lock_wait;
 mod locks;
 mod lustre;
 mod meter;

@@ -5,10 +5,14 @@
 //! lock is entered in a table of the process first. The table lets two ranges overlap only if both are shared and at
 //! most one of them is also a kernel lock.
 //!
+//! Waiting has a bound ([`lock_wait`](crate::lock_wait)): a process that is stopped while it holds a lock is an error for the
+//! others.
+//!
 //! A thread that holds a guard may lock any range inside it again at no cost. A range that overlaps the guard without
 //! lying inside it is refused, because the thread would wait for itself.
 
 use crate::error::{Error, FileOperation};
+use crate::lock_wait::{LockTarget, LockTimeout, WaitFailure};
 use crate::sys::{Errno, Linux, LockOp, Syscalls};
 use std::fs::File;
 use std::io;
@@ -16,6 +20,7 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Instant;
 
 struct LockEntry {
     id: u64,
@@ -57,24 +62,33 @@ pub(crate) enum LockRefusal {
     OwnThread,
     /// Another owner holds a part of the range, and the caller did not want to wait.
     Busy,
+    /// Another owner, this process if it is known, holds a part of the range for longer than the time-out.
+    TimedOut(Option<u32>),
     /// The kernel failed.
     System(Errno),
 }
 
 #[derive(Default)]
-struct LockTable {
+struct LockEntries {
     entries: Vec<LockEntry>,
     waiting: usize,
     next: u64,
+}
+
+/// The ranges that threads of this process hold, or wait for in the kernel.
+#[derive(Default)]
+pub(crate) struct LockTable {
+    held: Mutex<LockEntries>,
+    changed: Condvar,
 }
 
 /// An open descriptor and the locks that this process holds through it.
 pub(crate) struct LockingHandle {
     pub path: Arc<Path>,
     pub sys: Arc<dyn Syscalls>,
-    fd: OwnedFd,
-    table: Mutex<LockTable>,
-    changed: Condvar,
+    fd: Arc<OwnedFd>,
+    table: Arc<LockTable>,
+    pub timeout: LockTimeout,
 }
 
 fn this_thread() -> usize {
@@ -84,23 +98,64 @@ fn this_thread() -> usize {
 
 impl LockingHandle {
     pub fn new(path: Arc<Path>, sys: Arc<dyn Syscalls>, fd: OwnedFd) -> LockingHandle {
-        LockingHandle { path, sys, fd, table: Mutex::default(), changed: Condvar::new() }
+        LockingHandle { path, sys, fd: Arc::new(fd), table: Arc::default(), timeout: LockTimeout::default() }
     }
 
     pub fn raw(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
 
-    fn table(&self) -> MutexGuard<'_, LockTable> {
-        // No code panics while holding it, and the entries are valid at every step.
-        self.table.lock().unwrap_or_else(|poison| poison.into_inner())
+    #[cfg(test)]
+    fn table(&self) -> MutexGuard<'_, LockEntries> {
+        self.table.held()
     }
 
-    /// Enters the range in the table, waiting for other threads if `wait`. Returns the entry's id, or `None` if a guard of
+    fn target(&self, op: LockOp, range: &Range<u64>) -> LockTarget {
+        LockTarget { sys: Arc::clone(&self.sys), fd: Arc::clone(&self.fd), op, range: range.clone() }
+    }
+
+    /// Takes the lock, waiting within the time-out, or not at all.
+    pub fn acquire(&self, want: LockRequest, wait: bool) -> Result<HeldLock, LockRefusal> {
+        let until = wait.then(|| Instant::now() + self.timeout.unknown_holder);
+        let entry = self.table.enter(&want, until)?;
+        let mut lock = HeldLock { entry, range: want.range, kernel: false };
+        if let Some(id) = entry
+            && want.kernel
+        {
+            let op = if want.exclusive { LockOp::Exclusive } else { LockOp::Shared };
+            let target = self.target(op, &lock.range);
+            let locked = match wait {
+                true => target.lock(self.timeout, &self.table, id),
+                false => target.try_lock().map_err(WaitFailure::System),
+            };
+            match locked {
+                Ok(()) => lock.kernel = true,
+                // The entry is removed when the thread that waits for the lock ends.
+                Err(WaitFailure::TimedOut(holder)) => return Err(LockRefusal::TimedOut(holder)),
+                Err(WaitFailure::System(errno)) => {
+                    let _ = lock.release_lock(self); // only the table's entry: it cannot fail
+                    return Err(match errno {
+                        Errno(libc::EAGAIN | libc::EACCES) if !wait => LockRefusal::Busy,
+                        errno => LockRefusal::System(errno),
+                    });
+                }
+            }
+        }
+        Ok(lock)
+    }
+}
+
+impl LockTable {
+    fn held(&self) -> MutexGuard<'_, LockEntries> {
+        // No code panics while holding it, and the entries are valid at every step.
+        self.held.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+
+    /// Enters the range in the table, waiting for other threads until then. Returns the entry's id, or `None` if a guard of
     /// this thread covers the range.
-    fn enter(&self, want: &LockRequest, wait: bool) -> Result<Option<u64>, LockRefusal> {
+    fn enter(&self, want: &LockRequest, until: Option<Instant>) -> Result<Option<u64>, LockRefusal> {
         let owner = this_thread();
-        let mut table = self.table();
+        let mut table = self.held();
         loop {
             if table.entries.iter().any(|e| e.owner == owner && e.covers(want)) {
                 return Ok(None);
@@ -112,11 +167,13 @@ impl LockingHandle {
             if conflicts.any(|e| e.owner == owner) {
                 return Err(LockRefusal::OwnThread);
             }
-            if !wait {
-                return Err(LockRefusal::Busy);
+            let Some(until) = until else { return Err(LockRefusal::Busy) };
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(LockRefusal::TimedOut(Some(std::process::id())));
             }
             table.waiting += 1;
-            table = self.changed.wait(table).unwrap_or_else(|poison| poison.into_inner());
+            (table, _) = self.changed.wait_timeout(table, left).unwrap_or_else(|poison| poison.into_inner());
             table.waiting -= 1;
         }
         let id = table.next;
@@ -126,8 +183,8 @@ impl LockingHandle {
         Ok(Some(id))
     }
 
-    fn leave(&self, id: u64) {
-        let mut table = self.table();
+    pub fn leave(&self, id: u64) {
+        let mut table = self.held();
         if let Some(at) = table.entries.iter().position(|e| e.id == id) {
             table.entries.swap_remove(at);
         }
@@ -135,36 +192,6 @@ impl LockingHandle {
         drop(table);
         if waiting {
             self.changed.notify_all();
-        }
-    }
-
-    /// Takes the lock, waiting as long as it needs, or not at all.
-    pub fn acquire(&self, want: LockRequest, wait: bool) -> Result<HeldLock, LockRefusal> {
-        let entry = self.enter(&want, wait)?;
-        let mut lock = HeldLock { entry, range: want.range, kernel: false };
-        if want.kernel && entry.is_some() {
-            let op = if want.exclusive { LockOp::Exclusive } else { LockOp::Shared };
-            if let Err(errno) = self.fcntl(op, wait, &lock.range) {
-                let _ = lock.release_lock(self); // only the table's entry: it cannot fail
-                return Err(match errno {
-                    Errno(libc::EAGAIN | libc::EACCES) if !wait => LockRefusal::Busy,
-                    errno => LockRefusal::System(errno),
-                });
-            }
-            lock.kernel = true;
-        }
-        Ok(lock)
-    }
-
-    fn fcntl(&self, op: LockOp, wait: bool, range: &Range<u64>) -> Result<(), Errno> {
-        let Range { start, end } = *range;
-        // Length 0 would mean "without end", and nothing is that long by accident: ranges are not empty.
-        let len = if end > i64::MAX as u64 { 0 } else { end - start };
-        loop {
-            match self.sys.lock(self.raw(), op, wait, start, len) {
-                Err(Errno(libc::EINTR)) => {}
-                result => return result,
-            }
         }
     }
 }
@@ -179,9 +206,9 @@ pub(crate) struct HeldLock {
 impl HeldLock {
     fn release_lock(&mut self, on: &LockingHandle) -> Result<(), Errno> {
         let kernel = std::mem::take(&mut self.kernel);
-        let result = if kernel { on.fcntl(LockOp::Release, true, &self.range) } else { Ok(()) };
+        let result = if kernel { on.target(LockOp::Release, &self.range).try_lock() } else { Ok(()) };
         if let Some(id) = self.entry.take() {
-            on.leave(id);
+            on.table.leave(id);
         }
         result
     }
@@ -239,24 +266,35 @@ impl Drop for OwnedRangeGuard {
     }
 }
 
-/// Runs `work` while an exclusive lock on a range of a file keeps other opens of the file out; waits for the lock.
+/// Runs `work` while an exclusive lock on a range of a file keeps other opens of the file out; waits for the lock within the
+/// time-out.
 pub fn with_exclusive_lock<T>(
     file: &File,
     range: Range<u64>,
     work: impl FnOnce() -> io::Result<T>,
 ) -> io::Result<T> {
-    let set = |op| {
-        loop {
-            match Linux.lock(file.as_raw_fd(), op, true, range.start, range.end - range.start) {
-                Err(Errno(libc::EINTR)) => {}
-                Err(Errno(errno)) => return Err(io::Error::from_raw_os_error(errno)),
-                Ok(()) => return Ok(()),
-            }
+    let set = |op| loop {
+        match Linux.lock(file.as_raw_fd(), op, false, range.start, range.end - range.start) {
+            Err(Errno(libc::EINTR)) => {}
+            result => return result,
         }
     };
-    set(LockOp::Exclusive)?;
+    let system = |errno: Errno| io::Error::from_raw_os_error(errno.0);
+    match set(LockOp::Exclusive) {
+        Err(Errno(libc::EAGAIN | libc::EACCES)) => {
+            let fd = Arc::new(file.try_clone()?.into());
+            let target = LockTarget { sys: Arc::new(Linux), fd, op: LockOp::Exclusive, range: range.clone() };
+            // No other thread asks for the range through this table.
+            let locked = target.lock(LockTimeout::default(), &Arc::default(), 0);
+            locked.map_err(|failure| match failure {
+                WaitFailure::System(errno) => system(errno),
+                WaitFailure::TimedOut(_) => io::Error::from_raw_os_error(libc::ETIMEDOUT),
+            })
+        }
+        result => result.map_err(system),
+    }?;
     let result = work();
-    set(LockOp::Release)?;
+    set(LockOp::Release).map_err(system)?;
     result
 }
 
@@ -269,6 +307,7 @@ pub(crate) fn means_unsupported(errno: Errno) -> bool {
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
 
     fn want(range: Range<u64>, exclusive: bool, kernel: bool) -> LockRequest {
         LockRequest { range, exclusive, kernel }
@@ -360,6 +399,68 @@ mod tests {
         assert!(two.table().entries.is_empty());
         drop(held);
         assert!(two.acquire(want(5..6, false, true), false).is_ok());
+    }
+
+    /// How another start of this program is told to hold a lock.
+    const HOLDS: &str = "PARIO_TEST_HOLDS_RANGE";
+
+    /// What that process does.
+    #[test]
+    fn a_process_that_holds_a_range() {
+        let Some(path) = std::env::var_os(HOLDS) else { return };
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let handle = LockingHandle::new(Arc::from(Path::new(&path)), Arc::new(Linux), file.into());
+        let _held = guard(&handle, want(0..10, true, true)).unwrap();
+        println!("\nholds");
+        // Until the test ends it.
+        let _ = io::Read::read(&mut io::stdin(), &mut [0]);
+    }
+
+    #[test]
+    fn a_lock_that_another_process_does_not_give_up_is_an_error_that_names_the_process() {
+        let (mut waits, path) = handle_and_path();
+        let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "locks::tests::a_process_that_holds_a_range", "--nocapture"])
+            .env(HOLDS, &path.0)
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = io::BufReader::new(child.stdout.take().unwrap());
+        assert!(io::BufRead::lines(said).map_while(Result::ok).any(|line| line == "holds"));
+        let long = Duration::from_secs(60);
+        waits.timeout = LockTimeout { same_holder: Duration::from_millis(50), unknown_holder: long };
+        let refused = guard(&waits, want(5..20, true, true)).err();
+        assert_eq!(refused, Some(LockRefusal::TimedOut(Some(child.id()))));
+        assert_eq!(waits.table().entries.len(), 1, "the abandoned thread waits");
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        let until = Instant::now() + long;
+        while !waits.table().entries.is_empty() {
+            assert!(Instant::now() < until, "the abandoned thread did not end");
+            std::thread::yield_now();
+        }
+        drop(guard(&waits, want(5..20, true, true)).unwrap());
+        let other = File::open(&path.0).unwrap();
+        let other = LockingHandle::new(waits.path.clone(), Arc::new(Linux), other.into());
+        assert!(other.acquire(want(0..30, false, true), false).is_ok(), "nothing stays locked");
+    }
+
+    #[test]
+    fn a_lock_that_is_released_in_time_is_had() {
+        let (one, path) = handle_and_path();
+        let file = File::options().read(true).write(true).open(&path.0).unwrap();
+        let two = LockingHandle::new(one.path.clone(), Arc::new(Linux), file.into());
+        let held = guard(&one, want(0..10, true, true)).unwrap();
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| drop(guard(&two, want(5..6, true, true)).unwrap()));
+            while two.table().entries.is_empty() {
+                std::thread::yield_now();
+            }
+            drop(held);
+            waiter.join().unwrap();
+        });
+        assert!(two.table().entries.is_empty());
     }
 
     struct Vanishing(std::path::PathBuf);
