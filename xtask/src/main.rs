@@ -12,6 +12,7 @@ mod edges;
 mod host;
 mod numbers;
 mod place;
+mod prints;
 mod program;
 mod rooms;
 mod semantics;

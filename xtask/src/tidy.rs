@@ -7,6 +7,7 @@ mod type_names;
 mod words;
 
 use crate::edges;
+use crate::prints;
 use crate::program::{self, Failure, Outcome};
 use crate::rooms;
 use crate::semantics;
@@ -73,6 +74,7 @@ pub fn cheap(stages: &mut Stages) {
 fn texts(stages: &mut Stages) {
     stages.stage("edges between crates", || report(edges::check()?));
     stages.stage("unsafe only in its rooms", || report(rooms::check()?));
+    stages.stage("servers do not print", || report(prints::check()?));
     stages.stage("texts", || report(text::check()?));
     for counted in COUNTED {
         stages.stage(counted.name, || report(Baseline::read()?.compare(counted.name, &(counted.check)()?)));
