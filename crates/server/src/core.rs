@@ -109,6 +109,7 @@ impl Core {
         let timers = Arc::new(Timers::default());
         let block = u64::from(tier.pool.geometry().block);
         let notes = (&*config.run_directory, tier.pool.mark());
+        let locks = Locks::open(&config.directory);
         Ok(Core {
             leases: Leases::new(block, config.grace, Arc::clone(&timers), past, notes),
             peers: Peers::new(&config)?,
@@ -119,7 +120,7 @@ impl Core {
             tier,
             names,
             counters: Counters::new(),
-            locks: Locks::default(),
+            locks,
             poll,
             pulse: Pulse::new(Arc::clone(&timers), Arc::clone(&bell)),
             bell,

@@ -15,6 +15,7 @@ mod admission;
 mod apply;
 mod config;
 mod core;
+mod divergence_log;
 mod ending;
 mod error;
 mod flush;

@@ -7,6 +7,7 @@
 //! are [`Torn`].
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::Mutex;
 
 use pario_locks::{Action, Counters, Extent, Grant, Manager, Mode, Request, Ticket};
@@ -14,10 +15,10 @@ use pario_types::{ClientId, FileId};
 use pario_wire::message::{MOST_LOCKED, OF_COPIES, Range, RangeLocks};
 
 use crate::core::lock;
+use crate::divergence_log::{DivergenceLog, ReplicaWrite};
 use crate::error::{Error, Result};
 use crate::torn::{Left, Torn};
 
-#[derive(Default)]
 pub(crate) struct Locks(Mutex<Inner>);
 
 struct Inner {
@@ -25,6 +26,7 @@ struct Inner {
     next: u64,
     known: HashMap<u64, Known>,
     torn: Torn,
+    log: DivergenceLog,
 }
 
 struct Known {
@@ -35,13 +37,13 @@ struct Known {
     writes: Vec<Extent>,
 }
 
-impl Default for Inner {
-    fn default() -> Inner {
-        Inner { manager: Manager::new(1), next: 1, known: HashMap::new(), torn: Torn::default() }
-    }
-}
-
 impl Locks {
+    /// The locks of a server that keeps its data in this directory.
+    pub fn open(directory: &Path) -> Locks {
+        let (log, torn) = DivergenceLog::open(directory);
+        Locks(Mutex::new(Inner { manager: Manager::new(1), next: 1, known: HashMap::new(), torn, log }))
+    }
+
     /// Asks for a lock; its number, by which to see whether it is granted.
     pub fn request(&self, client: ClientId, file: FileId, range: Range, exclusive: bool) -> Result<u64> {
         let extent = extent(&range)?;
@@ -72,11 +74,16 @@ impl Locks {
                 }
             }
         }
-        if let Some(known) = inner.known.get_mut(&number)
-            && exclusive
-            && file.0 & OF_COPIES != 0
-        {
-            known.writes = extents;
+        if exclusive && file.0 & OF_COPIES != 0 {
+            // Before the client may write any of the replicas.
+            let write = ReplicaWrite { file, client, extents: extents.clone() };
+            if let Err(error) = inner.log.begin(number, write) {
+                inner.end(number);
+                return Err(Error::System("noting which replicas are written", error));
+            }
+            if let Some(known) = inner.known.get_mut(&number) {
+                known.writes = extents;
+            }
         }
         Ok(number)
     }
@@ -89,9 +96,13 @@ impl Locks {
     /// A client has no more use for its lock.
     pub fn unlock(&self, client: ClientId, number: u64) -> Result<()> {
         let mut inner = lock(&self.0);
-        let Inner { known, torn, .. } = &mut *inner;
+        let Inner { known, torn, log, .. } = &mut *inner;
         let known = known.get_mut(&number).filter(|known| known.client == client).ok_or(Error::NoLock)?;
-        torn.repaired(known.file, &std::mem::take(&mut known.writes));
+        let writes = std::mem::take(&mut known.writes);
+        if !writes.is_empty() {
+            torn.repaired(known.file, &writes);
+            log.done(number, torn);
+        }
         inner.end(number);
         Ok(())
     }
@@ -111,7 +122,12 @@ impl Locks {
 
     /// A file is removed.
     pub fn removed(&self, file: FileId) {
-        lock(&self.0).torn.forget(FileId(file.0 | OF_COPIES));
+        let file = FileId(file.0 | OF_COPIES);
+        let mut inner = lock(&self.0);
+        if inner.torn.of(file) != Left::default() {
+            inner.torn.forget(file);
+            inner.log.removed(file);
+        }
     }
 
     /// The clients that hold locks on the file of this one.
@@ -178,6 +194,7 @@ impl Inner {
         if let Some(known) = self.known.remove(&number) {
             if !known.writes.is_empty() {
                 self.torn.add(known.file, known.client, &known.writes);
+                self.log.left(number);
             }
             let actions = self.manager.holder_gone(number);
             self.told(&actions);

@@ -1,6 +1,6 @@
 //! Copies that may differ: their writer went, or failed, while it had them locked.
 //!
-//! They are remembered, with who it was, until somebody has written all of them, or has made them equal. What is remembered
+//! They are remembered, also on storage ([`crate::divergence_log`]), with who it was, until somebody has written all of them, or has made them equal. What is remembered
 //! is bounded; of too many ranges all that lies between is suspected as well, and of too many files the oldest are left to
 //! whoever checks the partition.
 
@@ -59,6 +59,11 @@ impl Torn {
     /// There is no such file any more.
     pub fn forget(&mut self, file: FileId) {
         self.0.remove(&file);
+    }
+
+    /// What is remembered, by file.
+    pub fn all(&self) -> impl Iterator<Item = (FileId, &Left)> {
+        self.0.iter().map(|(file, left)| (*file, left))
     }
 
     pub fn of(&self, file: FileId) -> Left {

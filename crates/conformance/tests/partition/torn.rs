@@ -64,36 +64,50 @@ fn copies(files: &[File; 3]) -> [Vec<u8>; 3] {
 
 #[test]
 fn the_next_who_opens_finds_copies_equal_that_a_killed_writer_left_different() {
-    try_seeds(&[51], |dice| {
-        let site = Site::up(Shape::new(3));
-        let client = site.client();
-        let kept = KEPT.map(|(range, numbers)| (range, numbers.iter().copied().map(ServerId).collect()));
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create_new(true).table(Table::new(kept).expect("in order"));
-        let file = client.open("/file", &options).expect("a new file");
-        file.write_at(&vec![0; SIZE as usize], 0).expect("there is room");
-        // Who has it open already does not put it right.
-        let before = [0, 1, 2].map(|home| open(&client, home));
-        let sessions = |server| client.status(ServerId(server)).expect("it is up").sessions;
-        let alone = [0, 1, 2].map(sessions);
-        let mut torn = 0;
-        for _ in 0..MOST_ROUNDS {
-            let mut writers = [start(&site, dice.next()), start(&site, dice.next())];
-            std::thread::sleep(Duration::from_millis(dice.below(40)));
-            for writer in &mut writers {
-                writer.kill().and_then(|()| writer.wait().map(drop)).expect("it runs");
-            }
-            soon("no session of the dead", || [0, 1, 2].map(sessions) == alone);
-            let [first, second, third] = copies(&before);
-            torn += u32::from(first != second || second != third);
-            let [first, second, third] = copies(&[0, 1, 2].map(|home| open(&client, home)));
-            assert!(first == second && second == third, "copies differ");
-            if torn == 2 {
-                break;
-            }
-        }
-        assert!(torn > 0, "no writer was ever killed between two copies");
-        drop((before, file));
-        site.succeed(&["check", "trial"]);
+    try_seeds(&[51], |dice| writers_are_killed(dice, 2, |_| {}));
+}
+
+#[test]
+fn divergent_replicas_are_known_after_the_server_was_killed_with_the_writer() {
+    try_seeds(&[52], |dice| {
+        writers_are_killed(dice, 1, |site| {
+            site.kill_all();
+            site.start();
+        });
     });
+}
+
+/// Kills writers until replicas differed this many times, each time followed by `then`, and checks that an open makes them equal.
+fn writers_are_killed(dice: &mut Dice, times: u32, then: impl Fn(&Site)) {
+    let site = Site::up(Shape::new(3));
+    let client = site.client();
+    let kept = KEPT.map(|(range, numbers)| (range, numbers.iter().copied().map(ServerId).collect()));
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).table(Table::new(kept).expect("in order"));
+    let file = client.open("/file", &options).expect("a new file");
+    file.write_at(&vec![0; SIZE as usize], 0).expect("there is room");
+    // Who has it open already does not put it right.
+    let before = [0, 1, 2].map(|home| open(&client, home));
+    let sessions = |server| client.status(ServerId(server)).expect("it is up").sessions;
+    let alone = [0, 1, 2].map(sessions);
+    let mut torn = 0;
+    for _ in 0..MOST_ROUNDS {
+        let mut writers = [start(&site, dice.next()), start(&site, dice.next())];
+        std::thread::sleep(Duration::from_millis(dice.below(40)));
+        for writer in &mut writers {
+            writer.kill().and_then(|()| writer.wait().map(drop)).expect("it runs");
+        }
+        then(&site);
+        soon("no session of the dead", || [0, 1, 2].map(sessions) == alone);
+        let [first, second, third] = copies(&before);
+        torn += u32::from(first != second || second != third);
+        let [first, second, third] = copies(&[0, 1, 2].map(|home| open(&client, home)));
+        assert!(first == second && second == third, "copies differ");
+        if torn == times {
+            break;
+        }
+    }
+    assert!(torn > 0, "no writer was ever killed between two copies");
+    drop((before, file));
+    site.succeed(&["check", "trial"]);
 }
