@@ -86,6 +86,21 @@ fn a_full_disk_is_no_space_at_the_sync_after_a_nonblocking_write() {
     BOTH.into_iter().for_each(|host| fill_up(host, "nonblocking", "", "256M"));
 }
 
+/// Preallocation reserves room: what it promises can be written, and what it cannot promise it refuses at once.
+#[test]
+fn preallocation_on_a_partition_reserves_room_or_is_refused_at_once() {
+    for host in BOTH {
+        let dir = scratch();
+        let Some(small) = Mount::tmpfs(&dir.join("small"), "20m") else { return };
+        let mount = dir.join("on");
+        let mut run = Run::new(host, 2, program(host, "reserve.c")).arg(&mount).arg("8").arg("64");
+        run.by = Some(on_demand(small.path(), &mount, "2M"));
+        let output = run.timeout(LONGEST_RUN.as_secs()).run().expect_success();
+        assert!(output.stdout.contains("passed"), "{output}");
+        all_heard_of_it(&output);
+    }
+}
+
 /// The program takes the room that was there when its write was accepted. The run ends soon, says what is where, leaves no
 /// process, and what was written can be had once there is room.
 #[test]
@@ -105,6 +120,8 @@ fn a_run_that_cannot_store_everything_ends_soon_and_says_what_is_where() {
             continue;
         }
         assert!(output.stderr.contains("256 KiB that were written cannot be stored"), "{output}");
+        assert!(output.stderr.contains("it was stopped by force"), "no server runs any more: {output}");
+        assert!(!output.stderr.contains("goes on running"), "no server runs any more: {output}");
         fs::remove_file(&ballast).expect("it is there");
         let home = output.stderr.split("PARIO_HOME=").nth(1).and_then(|rest| rest.split(' ').next());
         let home = PathBuf::from(home.expect("it says where the partition is"));

@@ -178,14 +178,7 @@ impl Storage {
     pub fn preallocate(&self, size: u64) -> Result<()> {
         match self {
             Storage::Plain(plain) => Ok(plain.preallocate(size)?),
-            // Stripes are sparse. The standard demands only that the file has at least this size.
-            Storage::Partition(on) => {
-                if on.file.len()? < size {
-                    Ok(on.file.set_len(size)?)
-                } else {
-                    Ok(())
-                }
-            }
+            Storage::Partition(on) => Ok(on.file.reserve(size)?),
         }
     }
 

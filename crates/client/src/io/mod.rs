@@ -13,6 +13,7 @@ pub(crate) mod memory;
 pub(crate) mod named_view;
 pub(crate) mod plan;
 pub(crate) mod prefetch;
+mod reserve;
 pub(crate) mod server_pipeline;
 pub(crate) mod transfer;
 pub(crate) mod view_io;

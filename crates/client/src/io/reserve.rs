@@ -1,0 +1,64 @@
+//! Reserving room for a file.
+//!
+//! A write that returns has its room on the servers' storage, so room is reserved by writing zeros beyond the end of the file.
+//! The servers are asked first whether they have as much, so that a reservation that cannot be had usually writes nothing. Holes
+//! within the file keep none: zeros that were written cannot be told from bytes that were not, and to write them again
+//! could destroy what others write at the same time.
+
+use pario_types::ErrorKind;
+use pario_wire::message::Failure;
+use pario_wire::{Reply, Request};
+
+use crate::client_core::unexpected;
+use crate::error::{Error, Result};
+use crate::file::File;
+
+/// Bytes that are written at once.
+const PIECE: u64 = 4 << 20;
+
+impl File {
+    /// Makes the file at least that long, with room for every byte beyond its present end. If the room cannot be had, the file
+    /// may have become longer.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSpace`] if a server has not enough room.
+    pub fn reserve(&self, size: u64) -> Result<()> {
+        let old = self.len()?;
+        if size <= old {
+            return Ok(());
+        }
+        self.check_room(old, size)?;
+        let zeros = vec![0; PIECE.min(size - old) as usize];
+        let mut at = old;
+        while at < size {
+            let len = (size - at).min(PIECE);
+            self.write_at(&zeros[..len as usize], at)?;
+            at += len;
+        }
+        Ok(())
+    }
+
+    /// Whether each server has the room that the file takes there more if it grows.
+    fn check_room(&self, old: u64, size: u64) -> Result<()> {
+        let open = self.open();
+        let requests: Vec<_> = open.layout.holders().map(|server| (server, Request::Room)).collect();
+        let replies = open.core.call_all(&requests)?;
+        for ((server, request), reply) in requests.iter().zip(replies) {
+            let Reply::Room(room) = reply else { return Err(unexpected(*server, request, &reply)) };
+            let more = open.layout.local_end(*server, size) - open.layout.local_end(*server, old);
+            if more > room.free {
+                let text = format!(
+                    "No space left: the file needs {} KiB more there, and {} KiB are free",
+                    more >> 10,
+                    room.free >> 10
+                );
+                let failure = Failure { kind: ErrorKind::NoSpace, errno: NO_SPACE, text };
+                return Err(Error::Server { server: *server, failure });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `ENOSPC`.
+const NO_SPACE: i32 = 28;
