@@ -12,7 +12,7 @@ proptest! {
     #[test]
     fn requests_come_out_as_they_went_in(seed in any::<u64>()) {
         for (kind, name) in Request::KINDS {
-            let mut dice = Dice(seed ^ u64::from(*kind));
+            let mut dice = Dice::new(seed ^ u64::from(*kind));
             let (envelope, request) = (dice.envelope(), dice.request(*kind));
             prop_assert_eq!(request.name(), *name);
             let mut bytes = vec![0xaa; 3];
@@ -27,7 +27,7 @@ proptest! {
     #[test]
     fn replies_come_out_as_they_went_in(seed in any::<u64>()) {
         for (kind, name) in Reply::KINDS {
-            let mut dice = Dice(seed ^ u64::from(*kind));
+            let mut dice = Dice::new(seed ^ u64::from(*kind));
             let (envelope, reply) = (dice.envelope(), dice.reply(*kind));
             prop_assert_eq!(reply.name(), *name);
             let mut bytes = Vec::new();
@@ -42,13 +42,13 @@ proptest! {
 
     #[test]
     fn greetings_come_out_as_they_went_in(seed in any::<u64>()) {
-        let greeting = Dice(seed).greeting();
+        let greeting = Dice::new(seed).greeting();
         prop_assert_eq!(decode_greeting(&greeting.encode()), Ok(greeting));
     }
 
     #[test]
     fn a_cut_message_is_never_whole(seed in any::<u64>()) {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         let mut bytes = Vec::new();
         encode_request(&mut bytes, dice.envelope(), &dice.any_request()).unwrap();
         let body = &bytes[HEAD..];

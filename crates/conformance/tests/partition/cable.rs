@@ -2,12 +2,10 @@
 //! a TCP port that passes everything on.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use pario::Target;
-use pario_transport::Address;
-
+use super::proxy;
 use super::site::Site;
 
 /// What passes.
@@ -53,7 +51,7 @@ impl Inner {
                 break;
             }
         }
-        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+        proxy::hang_up(&from, &to);
     }
 }
 
@@ -65,29 +63,17 @@ impl Cable {
 
     /// The same, which makes either side believe that the other one speaks this version of the protocol.
     pub fn speaking(site: &Site, version: Option<u16>) -> Cable {
-        let target = Target::of_entry(&site.entry(), site.secret()).expect("it is up");
-        let tcp = target.servers[0].iter().find_map(|address| match address {
-            Address::Tcp(host, port) => Some((host.clone(), *port)),
-            Address::Unix(_) => None,
-        });
-        let address = tcp.expect("it listens");
-        let listener = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
-        let port = listener.local_addr().expect("it is bound").port();
         let inner = Arc::new(Inner { state: Mutex::new((State::All, Vec::new())), changed: Condvar::new() });
         let shared = Arc::clone(&inner);
-        std::thread::spawn(move || {
-            for near in listener.incoming() {
-                let (Ok(near), Ok(far)) = (near, TcpStream::connect(&address)) else { continue };
-                let twice = |one: &TcpStream| one.try_clone().expect("there are descriptors");
-                let mut state = shared.lock();
-                if state.0 == State::Cut {
-                    continue;
-                }
-                state.1.extend([twice(&near), twice(&far)]);
-                for (from, to) in [(twice(&near), twice(&far)), (far, near)] {
-                    let shared = Arc::clone(&shared);
-                    std::thread::spawn(move || shared.pass(from, to, version));
-                }
+        let port = proxy::before_first_server(site, move |_, directions| {
+            let mut state = shared.lock();
+            if state.0 == State::Cut {
+                return;
+            }
+            for (from, to) in directions {
+                state.1.push(proxy::clone(&from));
+                let shared = Arc::clone(&shared);
+                std::thread::spawn(move || shared.pass(from, to, version));
             }
         });
         Cable { port, inner }

@@ -2,14 +2,13 @@
 //! greetings and records one at a time.
 
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 
-use pario::Target;
-use pario_transport::Address;
 use pario_wire::greeting::{PREFIX, Prefix};
 use pario_wire::{Opener, RECORD_HEAD, TAG};
 
+use super::proxy;
 use super::site::Site;
 
 /// Which way a message goes.
@@ -53,26 +52,12 @@ pub struct Middle {
 impl Middle {
     /// Before the first server of a site. At first everything passes as it is.
     pub fn before(site: &Site) -> Middle {
-        let target = Target::of_entry(&site.entry(), site.secret()).expect("it is up");
-        let tcp = target.servers[0].iter().find_map(|address| match address {
-            Address::Tcp(host, port) => Some((host.clone(), *port)),
-            Address::Unix(_) => None,
-        });
-        let address = tcp.expect("it listens");
-        let listener = TcpListener::bind("127.0.0.1:0").expect("there are free ports");
-        let port = listener.local_addr().expect("it is bound").port();
         let meddle: Arc<Mutex<Meddle>> = Arc::new(Mutex::new(Box::new(|message| message.bytes.into())));
         let shared = Arc::clone(&meddle);
-        std::thread::spawn(move || {
-            for (connection, near) in (0..).zip(listener.incoming()) {
-                let (Ok(near), Ok(far)) = (near, TcpStream::connect(&address)) else { continue };
-                let twice = |one: &TcpStream| one.try_clone().expect("there are descriptors");
-                for (way, from, to) in
-                    [(Way::ToServer, twice(&near), twice(&far)), (Way::ToClient, far, near)]
-                {
-                    let meddle = Arc::clone(&shared);
-                    std::thread::spawn(move || pass(connection, way, from, to, &meddle));
-                }
+        let port = proxy::before_first_server(site, move |connection, directions| {
+            for (way, (from, to)) in [Way::ToServer, Way::ToClient].into_iter().zip(directions) {
+                let meddle = Arc::clone(&shared);
+                std::thread::spawn(move || pass(connection, way, from, to, &meddle));
             }
         });
         Middle { port, meddle }
@@ -97,7 +82,7 @@ fn pass(connection: u64, way: Way, mut from: TcpStream, mut to: TcpStream, meddl
             break;
         }
     }
-    let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+    proxy::hang_up(&from, &to);
 }
 
 /// The next message; `None` when there is none any more.

@@ -18,6 +18,7 @@ mod middle;
 mod model;
 mod name_space;
 mod order;
+mod proxy;
 mod retired;
 mod site;
 mod starts;

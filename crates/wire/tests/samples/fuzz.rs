@@ -10,7 +10,7 @@ use super::samples::{Dice, decode_greeting};
 
 /// How many of the tried byte strings were accepted.
 pub fn run(seed: u64, count: u64) -> u64 {
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     (0..count).map(|_| u64::from(once(&mut dice))).sum()
 }
 

@@ -10,16 +10,17 @@ use pario_wire::message::{
 };
 use pario_wire::{Nonce, Protection, Secret, Transcript};
 
-/// A source of numbers (splitmix64).
-pub struct Dice(pub u64);
+/// A source of numbers.
+pub struct Dice(fastrand::Rng);
 
 impl Dice {
+    /// The numbers of this seed.
+    pub fn new(seed: u64) -> Dice {
+        Dice(fastrand::Rng::with_seed(seed))
+    }
+
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.u64(..)
     }
 
     pub fn below(&mut self, n: u64) -> u64 {
