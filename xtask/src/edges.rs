@@ -59,6 +59,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("io-models", &[]),
     ("fuse", &["client"]),
     ("server", &["types", "layout", "locks", "wire", "transport", "cache", "store", "namespace", "shm"]),
+    ("launch", &["types", "registry", "wire", "transport", "server"]),
     ("capi", &["mpiio", "mpi-host", "buffer", "trace", "types"]),
     ("workloads", &[]),
     (
@@ -76,7 +77,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "layout",
             "wire",
             "transport",
-            "server",
+            "launch",
             "client",
             "workloads",
             "fuse",

@@ -1,5 +1,6 @@
 //! The environment, read once, in one place.
 
+use pario_launch::LaunchSettings;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -74,6 +75,19 @@ pub const TRACE: &str = "PARIO_TRACE";
 pub const JOB: &str = "PARIO_JOB";
 
 impl Environment {
+    /// What it says about launching servers.
+    pub fn launch(&self) -> LaunchSettings {
+        LaunchSettings {
+            ssh: self.ssh.clone(),
+            srun: self.srun.clone(),
+            mpiexec: self.mpiexec.clone(),
+            in_slurm_job: self.in_slurm_job,
+            run_base: self.run_base.clone(),
+            store_delay: self.store_delay,
+            panics: self.panics.clone(),
+        }
+    }
+
     /// Whether a variable for the ranks is set.
     pub fn has(&self, name: &str) -> bool {
         self.for_ranks.iter().any(|known| known == name)

@@ -88,9 +88,7 @@ fn main() -> ExitCode {
         Command::Clean(arguments) => {
             partition::clean::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code()))
         }
-        Command::Serve(arguments) => {
-            partition::serve::main(&arguments).map_err(|e| (e.to_string(), e.exit_code()))
-        }
+        Command::Serve(arguments) => Ok(partition::serve::main(&arguments)),
         Command::Mount(arguments) => {
             mount::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code()))
         }

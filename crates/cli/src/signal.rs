@@ -1,5 +1,4 @@
-//! Runs the launcher as a child: hands signals on to it, waits for it, and ends as it ended. And sessions, which say
-//! who gets a terminal's signals.
+//! Runs the launcher as a child: hands signals on to it, waits for it, and ends as it ended.
 //!
 //! A handler passes SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 on to the child. What the kernel sends by
 //! itself, Ctrl-C above all, already reaches every process of the foreground group, the launcher included;
@@ -83,55 +82,6 @@ fn end_after(pid: i32, limit: Duration, over: &Receiver<()>) {
     }
 }
 
-/// Has SIGTERM, SIGINT and SIGHUP handed to a function, on a thread of its own, instead of ending this process. To be called
-/// before other threads are started: they have to hold the signals back as well. So do children.
-pub fn hear_end(mut heard: impl FnMut(i32) + Send + 'static) -> io::Result<()> {
-    // SAFETY: the set is plain data that the first call makes an empty one; it outlives the calls.
-    let (set, failed) = unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&mut set);
-        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
-            libc::sigaddset(&mut set, signal);
-        }
-        (set, libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut()))
-    };
-    if failed != 0 {
-        return Err(io::Error::from_raw_os_error(failed));
-    }
-    let wait = move || {
-        loop {
-            let mut signal = 0;
-            // SAFETY: both are locals; the signals of the set are held back in all threads.
-            if unsafe { libc::sigwait(&set, &mut signal) } == 0 {
-                heard(signal);
-            }
-        }
-    };
-    std::thread::Builder::new().name("signals".into()).spawn(wait).map(drop)
-}
-
-/// Sends a signal to a process. It may just have ended.
-pub fn send(pid: u32, signal: i32) {
-    // SAFETY: plain system call.
-    unsafe { libc::kill(pid as i32, signal) };
-}
-
-/// The name of a signal that asks a process to end.
-pub fn name(signal: i32) -> &'static str {
-    match signal {
-        libc::SIGTERM => "SIGTERM",
-        libc::SIGINT => "SIGINT",
-        libc::SIGHUP => "SIGHUP",
-        _ => "a signal",
-    }
-}
-
-/// Makes a session of this process's own, so that no terminal can end it. Not for the leader of a process group.
-pub fn own_session() -> io::Result<()> {
-    // SAFETY: plain system call on this process only.
-    if unsafe { libc::setsid() } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
 /// Ends this process the way a child ended: with its exit code, or by the signal that killed it.
 pub fn end_like(status: ExitStatus) -> ! {
     if let Some(code) = status.code() {
@@ -193,7 +143,7 @@ extern "C" fn hand_on(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c_v
 }
 
 /// Waits until the child has ended but leaves it to be reaped, so that its number stays taken meanwhile.
-pub fn await_end(pid: i32) -> io::Result<()> {
+fn await_end(pid: i32) -> io::Result<()> {
     loop {
         // SAFETY: all zeroes is a valid siginfo, and it outlives the call.
         let done = unsafe {

@@ -34,7 +34,7 @@ pub use error::{Error, Fault, Trouble};
 pub use manifest::Manifest;
 pub use registry::{PartitionLock, Registry};
 pub use run::{
-    RunDirectory, Supervision, leave_run_directory, remove_run_directory, run_base, run_directories, run_directory,
-    run_directory_path,
+    RunDirectory, Supervision, leave_run_directory, remove_run_directory, run_base, run_directories,
+    run_directory, run_directory_path,
 };
 pub use secret::Secret;

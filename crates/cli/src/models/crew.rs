@@ -6,10 +6,9 @@
 use super::error::Error;
 use super::message::{Order, Report, Start};
 use super::worker::{Part, command};
-use crate::partition::launch::{Here, Started};
-use crate::partition::message::line;
-use crate::partition::{self, Why};
 use crate::signal;
+use pario_launch::message::line;
+use pario_launch::{LaunchFailure, LaunchedProcess, NodeLauncher};
 use std::os::unix::process::CommandExt;
 use std::time::{Duration, Instant};
 
@@ -41,15 +40,20 @@ pub struct Crew {
 struct Host {
     name: String,
     first_node: u32,
-    started: Started<Report>,
+    started: LaunchedProcess<Report>,
 }
 
 impl Crew {
     /// Starts the processes of all hosts. Without names of hosts they are all here, and nodes are virtual.
-    pub fn start(start: &Start, hosts: &[String], launcher: &Here, patience: Duration) -> Result<Crew, Stop> {
-        let argv = command(Part::Host).map_err(partition::Error::NoProgram)?;
+    pub fn start(
+        start: &Start,
+        hosts: &[String],
+        launcher: &NodeLauncher,
+        patience: Duration,
+    ) -> Result<Crew, Stop> {
+        let argv = command(Part::Host).map_err(pario_launch::Error::NoProgram)?;
         let mut crew = Crew { hosts: Vec::new(), patience };
-        let here = [partition::host::name()];
+        let here = [pario_launch::host::name()];
         let each = if hosts.is_empty() { start.nodes } else { 1 };
         let names = if hosts.is_empty() { &here } else { hosts };
         let begun = names.iter().zip(0u32..).try_for_each(|(name, number)| {
@@ -58,7 +62,8 @@ impl Crew {
             command.process_group(0);
             let first_node = number * each;
             let first = line(&Start { first_node, nodes: each, ..start.clone() });
-            let started = Started::run(&mut command, first).map_err(partition::Error::launcher(&command))?;
+            let started =
+                LaunchedProcess::run(&mut command, first).map_err(pario_launch::Error::launcher(&command))?;
             crew.hosts.push(Host { name: name.clone(), first_node, started });
             Ok::<_, Stop>(())
         });
@@ -80,7 +85,7 @@ impl Crew {
         let begun = Instant::now();
         let words = line(order);
         for host in self.hosts.iter_mut().filter(|host| host.first_node < nodes) {
-            host.started.say(words.clone());
+            host.started.send(words.clone());
         }
         let report = self.hear(&doing(order), nodes)?;
         Ok(if self.hosts.len() == 1 { report.seconds() } else { begun.elapsed().as_secs_f64() })
@@ -107,7 +112,7 @@ impl Crew {
     /// Ends all processes; their files are removed.
     pub fn dismiss(self) {
         for host in self.hosts {
-            host.started.give_up();
+            host.started.end();
         }
     }
 }
@@ -118,10 +123,10 @@ impl Host {
             if let Some(signal) = signal::asked_to_end() {
                 return Err(Stop::Asked(signal));
             }
-            let why = match self.started.hear(until.min(Instant::now() + MOMENT)) {
+            let why = match self.started.receive(until.min(Instant::now() + MOMENT)) {
                 Ok(report) => return Ok(report),
-                Err(Why::Silent(_)) if Instant::now() < until => continue,
-                Err(Why::Silent(_)) => Why::Silent(patience),
+                Err(LaunchFailure::Silent(_)) if Instant::now() < until => continue,
+                Err(LaunchFailure::Silent(_)) => LaunchFailure::Silent(patience),
                 Err(why) => why,
             };
             return Err(Stop::Failed(Error::Host { host: self.name.clone(), why }));

@@ -1,7 +1,7 @@
 //! What can go wrong with `pario models`.
 
-use crate::partition::Why;
 use pario_io_models::{Refused, csv, quantity};
+use pario_launch::LaunchFailure;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub enum Error {
     /// Not enough room.
     NoRoom { target: String, free: u64, size: u64 },
     /// A host did not answer, or not as it should.
-    Host { host: String, why: Why },
+    Host { host: String, why: LaunchFailure },
     /// A step failed on a host.
     Step { doing: String, host: String, what: String },
     /// A file of measurements.
@@ -67,6 +67,12 @@ impl Error {
 impl From<crate::files::Error> for Error {
     fn from(error: crate::files::Error) -> Error {
         Error::Files(Box::new(error))
+    }
+}
+
+impl From<pario_launch::Error> for Error {
+    fn from(error: pario_launch::Error) -> Error {
+        Error::Partition(Box::new(error.into()))
     }
 }
 

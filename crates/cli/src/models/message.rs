@@ -134,6 +134,6 @@ impl Report {
 /// Says it on standard output.
 pub fn say(report: &Report) -> io::Result<()> {
     let mut output = io::stdout().lock();
-    output.write_all(&crate::partition::message::line(report))?;
+    output.write_all(&pario_launch::message::line(report))?;
     output.flush()
 }

@@ -15,13 +15,13 @@ pub mod worker;
 
 use crate::env::Environment;
 use crate::files::address::Address;
-use crate::partition::launch::Here;
 use crate::signal;
 use clap::{ArgGroup, Args};
 use crew::Stop;
 use error::Error;
 use mark::Program;
 use pario_io_models::{Board, Grid, Measurement, Metric, Reducer, csv, html, svg};
+use pario_launch::NodeLauncher;
 use pario_registry::Launcher;
 use run::{Outcome, Plan};
 use serde_json::{Value, json};
@@ -219,7 +219,7 @@ impl Arguments {
             grid,
             targets: &targets,
             hosts: &self.hosts,
-            launcher: Here::new(self.launcher, env),
+            launcher: NodeLauncher::new(self.launcher, &env.launch()),
             reads: self.reads,
             fsync: self.fsync,
             repeat: self.repeat,
@@ -232,7 +232,7 @@ impl Arguments {
         let Outcome { measurements, order_seconds, stop } =
             plan.run(env, &mut |measurement| rows.as_mut().map_or(Ok(()), |rows| rows.add(measurement)));
         let run = json!({
-            "host": crate::partition::host::name(),
+            "host": pario_launch::host::name(),
             "hosts": self.hosts,
             "size": grid.size(),
             "nodes": grid.nodes(),

@@ -7,9 +7,8 @@ use super::place::{Directory, Place};
 use crate::env::Environment;
 use crate::files::progress::{Display, Meter};
 use crate::files::session::Session;
-use crate::partition::host;
-use crate::partition::launch::Here;
 use pario_io_models::{Grid, Measurement, Model, Op, Series, median};
+use pario_launch::{NodeLauncher, host};
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -24,7 +23,7 @@ pub struct Plan<'a> {
     pub targets: &'a [OsString],
     /// Real hosts; none for virtual nodes on this one.
     pub hosts: &'a [String],
-    pub launcher: Here<'a>,
+    pub launcher: NodeLauncher,
     pub reads: bool,
     pub fsync: bool,
     pub repeat: u32,

@@ -13,7 +13,6 @@ pub use error::Error;
 pub use started::Attached;
 
 use crate::env::Environment;
-use crate::signal;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -73,7 +72,7 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
         Some(part) => {
             // Neither a terminal's signals nor those for the program that it is mounted for are for this
             // process.
-            signal::own_session().map_err(Error::System)?;
+            pario_launch::start_session().map_err(Error::System)?;
             started::report(|ready| serve::serve(arguments, env, part == Part::Attached, ready))
         }
         None if arguments.foreground => {

@@ -2,11 +2,10 @@
 //! which server it is of.
 
 use super::error::{Adoption, Error};
-use super::host;
-use super::launch::Here;
-use super::message::Said;
-use super::task::{self, Described, Task};
 use crate::env::Environment;
+use pario_launch::message::HostMessage;
+use pario_launch::task::{self, DirectoryContents, HostTask};
+use pario_launch::{NodeLauncher, host};
 use pario_registry::{Description, Entry, Launcher, Manifest, Registry, Resource, Structure};
 use pario_types::ServerId;
 use std::collections::BTreeMap;
@@ -37,7 +36,7 @@ fn look(named: &Named, until: Instant, env: &Environment) -> Result<Vec<(Resourc
         Some(description) => description.settings().launcher,
         None => Launcher::Auto,
     };
-    let launcher = Here::new(launcher, env);
+    let launcher = NodeLauncher::new(launcher, &env.launch());
     let mut by_node: BTreeMap<Option<&String>, Vec<&Resource>> = BTreeMap::new();
     for resource in &named.directories {
         by_node.entry(resource.node.as_ref()).or_default().push(resource);
@@ -47,9 +46,11 @@ fn look(named: &Named, until: Instant, env: &Environment) -> Result<Vec<(Resourc
         let directories: Vec<PathBuf> =
             resources.iter().map(|resource| PathBuf::from(&resource.dir)).collect();
         let described = match node.filter(|node| !host::is_here(node)) {
-            None => directories.iter().map(|dir| Described::of(dir)).collect(),
-            Some(node) => match task::ask(&launcher, node, &Task::Describe { directories }, until) {
-                Ok(Said::Described { directories }) if directories.len() == resources.len() => directories,
+            None => directories.iter().map(|dir| DirectoryContents::of(dir)).collect(),
+            Some(node) => match task::ask(&launcher, node, &HostTask::Describe { directories }, until) {
+                Ok(HostMessage::Described { directories }) if directories.len() == resources.len() => {
+                    directories
+                }
                 Ok(_) => {
                     return Err(Adoption::Node(node.clone(), "it has another version of pario".into()).into());
                 }
@@ -58,9 +59,11 @@ fn look(named: &Named, until: Instant, env: &Environment) -> Result<Vec<(Resourc
         };
         for (resource, described) in resources.into_iter().zip(described) {
             match described {
-                Described::Data { manifest } => found.push((resource.clone(), *manifest)),
-                Described::InUse => return Err(Adoption::InUse(resource.clone()).into()),
-                Described::Nothing { why } => return Err(Adoption::Nothing(resource.clone(), why).into()),
+                DirectoryContents::Data { manifest } => found.push((resource.clone(), *manifest)),
+                DirectoryContents::InUse => return Err(Adoption::InUse(resource.clone()).into()),
+                DirectoryContents::Nothing { why } => {
+                    return Err(Adoption::Nothing(resource.clone(), why).into());
+                }
             }
         }
     }

@@ -2,11 +2,12 @@
 
 use super::error::{Error, amount};
 use super::list::{Found, orphan};
-use super::pools::{Pool, State, survey, sweep};
-use super::task::Whose;
-use super::{host, join, print};
+use super::print;
 use crate::env::Environment;
 use clap::Args;
+use pario_launch::host;
+use pario_launch::pools::{HostPool, PoolState, survey, sweep};
+use pario_launch::task::ServerInstance;
 use std::process::ExitCode;
 
 /// Remove what servers of partitions that no registry knows have left in the memory of this host.
@@ -31,9 +32,9 @@ Exit code: 0 nothing is left, 1 pools with unsaved data are left.";
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
-    let base = join::run_base(env.run_base.as_deref());
+    let base = env.launch().run_base();
     sweep(&base);
-    let wanted = |pool: &Pool| {
+    let wanted = |pool: &HostPool| {
         let name = pool.owner.as_ref().map(|owner| owner.name.as_str());
         let is = |text: &String| *text == pool.partition.to_string() || Some(text.as_str()) == name;
         pool.holds_data()
@@ -50,10 +51,10 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
             left = true;
             continue;
         }
-        let Pool { partition, server, ref state, .. } = found.pool;
+        let HostPool { partition, server, ref state, .. } = found.pool;
         let name = owner.map_or_else(|| partition.to_string(), |owner| owner.name);
-        match (Whose { run_base: env.run_base.clone(), partition, server }.discard(), state) {
-            (Ok(None), _) | (Ok(_), State::Unreadable { .. }) => {
+        match (ServerInstance { run_base: env.run_base.clone(), partition, server }.discard(), state) {
+            (Ok(None), _) | (Ok(_), PoolState::Unreadable { .. }) => {
                 text += &format!("removed a pool of {name} that nobody can read\n")
             }
             (Ok(Some(bytes)), _) => {

@@ -6,15 +6,15 @@
 //! says what is where.
 
 use super::error::{Error, Unsettled, amount};
-use super::join::{self, NotStopped};
-use super::launch::{Here, Launcher};
-use super::message::Said;
-use super::pools::{self, Pool, State};
-use super::start::Ask;
-use super::task::{self, Task, Whose};
-use super::{host, print, registry, seconds};
+use super::{print, registry, seconds};
 use crate::env::Environment;
 use clap::Args;
+use pario_launch::message::HostMessage;
+use pario_launch::pools::{self, HostPool, PoolState};
+use pario_launch::reach::{self, ShutdownFailure};
+use pario_launch::start::{Starter, log_of};
+use pario_launch::task::{self, HostTask, ServerInstance};
+use pario_launch::{Launch, LaunchSettings, NodeLauncher, host};
 use pario_registry::{Entry, Registry, Secret};
 use pario_types::ServerId;
 use std::collections::BTreeSet;
@@ -90,12 +90,13 @@ pub fn take_down(
     let lock = registry.lock_partition(name, patience)?;
     let entry = registry.get(name)?;
     let secret = registry.secret(entry.id)?;
-    pools::sweep(&join::run_base(env.run_base.as_deref()));
-    let launcher = Here::new(entry.description.settings().launcher, env);
+    let settings = env.launch();
+    pools::sweep(&settings.run_base());
+    let launcher = NodeLauncher::new(entry.description.settings().launcher, &settings);
     let stop = Stop {
         registry: &registry,
         launcher: &launcher,
-        env,
+        settings: &settings,
         entry: &entry,
         secret: &secret,
         options,
@@ -113,7 +114,7 @@ fn forget(registry: &Registry, lock: pario_registry::PartitionLock, entry: &Entr
     let servers = entry.description.structure().servers.len() as u16;
     for server in (0..servers).map(ServerId) {
         // They are of no use without the partition; one that stays does no harm.
-        let _ = std::fs::remove_file(super::start::log_of(registry, entry.name(), server));
+        let _ = std::fs::remove_file(log_of(registry, entry.name(), server));
     }
     registry.remove(lock)?;
     Ok(())
@@ -142,8 +143,8 @@ enum Truth {
 /// Stopping servers needs these.
 struct Stop<'a> {
     registry: &'a Registry,
-    launcher: &'a dyn Launcher,
-    env: &'a Environment,
+    launcher: &'a dyn Launch,
+    settings: &'a LaunchSettings,
     entry: &'a Entry,
     secret: &'a Secret,
     options: Options,
@@ -199,7 +200,7 @@ impl Stop<'_> {
     /// The servers that have to be looked after: those that run, those that were given up, and those of this host that have
     /// left something.
     fn servers(&self) -> BTreeSet<ServerId> {
-        let base = join::run_base(self.env.run_base.as_deref());
+        let base = self.settings.run_base();
         let local = pools::survey(&base).unwrap_or_default().into_iter();
         let is_here = |server| self.entry.host_of(server).is_some_and(host::is_here);
         let left = local
@@ -211,15 +212,15 @@ impl Stop<'_> {
     fn one(&self, server: ServerId) -> Fate {
         let until = Instant::now() + self.patience;
         let refused = match self.entry.running.get(&server) {
-            Some(running) => join::shut_down(self.entry, server, running, self.secret, until),
-            None => Err(NotStopped::Silent("it does not run".into())),
+            Some(running) => reach::shut_down(self.entry, server, running, self.secret, until),
+            None => Err(ShutdownFailure::Silent("it does not run".into())),
         };
         let why = match refused {
             Ok(()) => return Fate::Settled(String::new()),
-            Err(NotStopped::Refused(why)) if !self.options.force => {
+            Err(ShutdownFailure::Refused(why)) if !self.options.force => {
                 return Fate::Unsettled(Unsettled::refuses(server, self.host(server), &why));
             }
-            Err(NotStopped::Refused(why)) | Err(NotStopped::Silent(why)) => why,
+            Err(ShutdownFailure::Refused(why)) | Err(ShutdownFailure::Silent(why)) => why,
         };
         self.settle(server, &why).unwrap_or_else(|why| Fate::Unsettled(self.unsettled(server, why)))
     }
@@ -240,7 +241,7 @@ impl Stop<'_> {
                     "it is alive and does not stop: {why}; wait and try again, or --force kills it"
                 ));
             }
-            self.ask(server, &Task::Kill(self.whose(server)))?;
+            self.ask(server, &HostTask::Kill(self.whose(server)))?;
             truth = self.look(server).map_err(unknown)?;
         }
         let words = match truth {
@@ -250,7 +251,7 @@ impl Stop<'_> {
                 return Ok(Fate::Unsettled(Unsettled::lost(server, self.host(server))));
             }
             Truth::Lost => {
-                self.ask(server, &Task::Discard(self.whose(server)))?;
+                self.ask(server, &HostTask::Discard(self.whose(server)))?;
                 "did not run any more; its pool is gone: writes that were not synced may be lost".to_owned()
             }
             Truth::Left { .. } if self.options.discard => self.discard(server)?,
@@ -270,14 +271,14 @@ impl Stop<'_> {
 
     /// Removes the pool of a dead server; what to say about it.
     fn discard(&self, server: ServerId) -> Result<String, String> {
-        Ok(match self.ask(server, &Task::Discard(self.whose(server)))? {
-            Said::Discarded { bytes: Some(0) } => {
+        Ok(match self.ask(server, &HostTask::Discard(self.whose(server)))? {
+            HostMessage::Discarded { bytes: Some(0) } => {
                 "did not run any more; its pool held nothing unsaved".to_owned()
             }
-            Said::Discarded { bytes: Some(bytes) } => {
+            HostMessage::Discarded { bytes: Some(bytes) } => {
                 format!("did not run any more; {} that only its pool had are lost", amount(bytes))
             }
-            Said::Discarded { bytes: None } => {
+            HostMessage::Discarded { bytes: None } => {
                 "did not run any more; its pool could not be read and is removed: writes \
                                                 that were not synced may be lost"
                     .to_owned()
@@ -288,10 +289,10 @@ impl Stop<'_> {
 
     /// Stores what the pool of a dead server holds.
     fn recover(&self, server: ServerId) -> Result<u64, String> {
-        let ask = Ask { registry: self.registry, launcher: self.launcher, env: self.env };
+        let ask = Starter { registry: self.registry, launcher: self.launcher, settings: self.settings };
         let start = Box::new(ask.message(self.entry, server, self.secret, false));
-        match self.ask(server, &Task::Recover { start })? {
-            Said::Saved { bytes } => Ok(bytes),
+        match self.ask(server, &HostTask::Recover { start })? {
+            HostMessage::Saved { bytes } => Ok(bytes),
             _ => Err("its host has another version of pario".to_owned()),
         }
     }
@@ -299,33 +300,33 @@ impl Stop<'_> {
     /// What is known of a server on its host.
     fn look(&self, server: ServerId) -> Result<Truth, String> {
         let directory = self.entry.description.structure().servers[usize::from(server.0)].dir.clone();
-        let run_base = self.env.run_base.clone();
-        let task = Task::Pools { run_base, directories: vec![directory] };
-        let Said::Pools { pools, in_use, unretired } = self.ask(server, &task)? else {
+        let run_base = self.settings.run_base.clone();
+        let task = HostTask::Pools { run_base, directories: vec![directory] };
+        let HostMessage::Pools { pools, in_use, unretired } = self.ask(server, &task)? else {
             return Err("another version of pario is there".to_owned());
         };
-        let own = |pool: &Pool| (pool.partition, pool.server) == (self.entry.id, server);
+        let own = |pool: &HostPool| (pool.partition, pool.server) == (self.entry.id, server);
         match pools.into_iter().find(own) {
-            Some(Pool { state: State::Served, .. }) => Ok(Truth::Alive),
+            Some(HostPool { state: PoolState::Served, .. }) => Ok(Truth::Alive),
             _ if !in_use.is_empty() => Ok(Truth::Alive),
-            Some(Pool { state: State::Left { unsaved, .. }, path, .. }) => {
+            Some(HostPool { state: PoolState::Left { unsaved, .. }, path, .. }) => {
                 Ok(Truth::Left { unsaved: Some(unsaved), path })
             }
-            Some(Pool { state: State::Unreadable { .. }, path, .. }) => {
+            Some(HostPool { state: PoolState::Unreadable { .. }, path, .. }) => {
                 Ok(Truth::Left { unsaved: None, path })
             }
-            Some(Pool { state: State::Lost, .. }) => Ok(Truth::Lost),
-            Some(Pool { state: State::Missing { .. }, .. }) | None if !unretired.is_empty() => {
+            Some(HostPool { state: PoolState::Lost, .. }) => Ok(Truth::Lost),
+            Some(HostPool { state: PoolState::Missing { .. }, .. }) | None if !unretired.is_empty() => {
                 Ok(Truth::Lost)
             }
-            Some(Pool { state: State::Missing { .. }, path, .. }) => {
+            Some(HostPool { state: PoolState::Missing { .. }, path, .. }) => {
                 Ok(Truth::Left { unsaved: Some(0), path })
             }
             None => Ok(Truth::Gone),
         }
     }
 
-    fn ask(&self, server: ServerId, task: &Task) -> Result<Said, String> {
+    fn ask(&self, server: ServerId, task: &HostTask) -> Result<HostMessage, String> {
         task::ask(self.launcher, self.host(server), task, Instant::now() + self.patience)
     }
 
@@ -333,8 +334,8 @@ impl Stop<'_> {
         self.entry.host_of(server).unwrap_or("an unknown host")
     }
 
-    fn whose(&self, server: ServerId) -> Whose {
-        Whose { run_base: self.env.run_base.clone(), partition: self.entry.id, server }
+    fn whose(&self, server: ServerId) -> ServerInstance {
+        ServerInstance { run_base: self.settings.run_base.clone(), partition: self.entry.id, server }
     }
 
     fn unsettled(&self, server: ServerId, why: String) -> Unsettled {

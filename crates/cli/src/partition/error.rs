@@ -3,8 +3,6 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Duration;
 
 use pario_registry::Resource;
 use pario_types::ServerId;
@@ -29,24 +27,8 @@ pub enum Error {
         /// Where this is.
         here: String,
     },
-    /// The program's own file is not known.
-    NoProgram(io::Error),
-    /// A launcher could not be run.
-    Launcher {
-        /// The launcher.
-        program: String,
-        /// Why.
-        cause: io::Error,
-    },
-    /// A server did not start.
-    Start {
-        /// Which.
-        server: ServerId,
-        /// On which host.
-        host: String,
-        /// Why.
-        why: Why,
-    },
+    /// Servers could not be launched.
+    Launch(pario_launch::Error),
     /// Servers could not be stopped, or left something that could not be stored.
     NotDown {
         /// The partition.
@@ -206,26 +188,7 @@ impl fmt::Display for Unsettled {
     }
 }
 
-/// Why a server did not start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// It said so.
-    Said(String),
-    /// It, or what was to start it, ended; with its last words, if any.
-    Ended(String),
-    /// It did not say anything in time.
-    Silent(Duration),
-    /// It said something that was not its turn to say.
-    OutOfTurn,
-}
-
 impl Error {
-    /// For `map_err` on running a launcher.
-    pub fn launcher(command: &Command) -> impl FnOnce(io::Error) -> Error {
-        let program = command.get_program().to_string_lossy().into_owned();
-        move |cause| Error::Launcher { program, cause }
-    }
-
     /// The same after all servers were stopped by force: none of them runs any more.
     pub fn stopped_by_force(self) -> Error {
         match self {
@@ -244,6 +207,15 @@ impl Error {
             Error::Adopt(why) if matches!(**why, Adoption::None | Adoption::Place(_)) => 2,
             Error::Registry(pario_registry::Error::Description(_)) => 2,
             _ => 1,
+        }
+    }
+}
+
+impl From<pario_launch::Error> for Error {
+    fn from(error: pario_launch::Error) -> Error {
+        match error {
+            pario_launch::Error::Registry(error) => Error::Registry(error),
+            error => Error::Launch(error),
         }
     }
 }
@@ -269,29 +241,13 @@ impl fmt::Display for Error {
                 "partition {name} has servers on the host where it was created, {created}, and this is {here}: \
                  start it there"
             ),
-            Error::NoProgram(error) => write!(f, "cannot tell which file pario itself is: {error}"),
-            Error::Launcher { program, cause } => write!(f, "cannot run {program}: {cause}"),
-            Error::Start { server, host, why } => {
-                write!(f, "server {server} on {host} did not start: {why}")
-            }
+            Error::Launch(error) => error.fmt(f),
             Error::NotDown { name, unsettled } => {
                 write!(f, "partition {name} is not down")?;
                 unsettled.iter().try_for_each(|one| write!(f, "\n  {one}"))
             }
             Error::Adopt(adoption) => adoption.fmt(f),
             Error::Output(error) => write!(f, "cannot write the output: {error}"),
-        }
-    }
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Why::Said(text) => f.write_str(text),
-            Why::Ended(words) if words.is_empty() => f.write_str("it ended without a word"),
-            Why::Ended(words) => write!(f, "it ended ({words})"),
-            Why::Silent(time) => write!(f, "no word from it for {} s", time.as_secs()),
-            Why::OutOfTurn => f.write_str("it is not the same version of pario"),
         }
     }
 }

@@ -1,13 +1,13 @@
 //! `pario list`: the partitions in the registry, and what servers that are gone have left unsaved.
 
 use super::error::{Error, amount};
-use super::launch::Here;
-use super::message::Said;
-use super::pools::{Pool, State, survey, sweep};
-use super::task::{self, Task};
-use super::{host, join, print, registry};
+use super::{print, registry};
 use crate::env::Environment;
 use clap::Args;
+use pario_launch::message::HostMessage;
+use pario_launch::pools::{HostPool, PoolState, survey, sweep};
+use pario_launch::task::{self, HostTask};
+use pario_launch::{NodeLauncher, host, reach};
 use pario_registry::{Entry, spell_size};
 use pario_types::{PartitionId, ServerId};
 use serde_json::{Value, json};
@@ -63,28 +63,28 @@ pub struct Found {
     /// Which host.
     pub host: String,
     /// The pool.
-    pub pool: Pool,
+    pub pool: HostPool,
 }
 
 impl Found {
     /// How much only this pool has, of what.
     pub fn what(&self, name: &str) -> String {
-        let Found { host, pool: Pool { server, path, state, .. } } = self;
+        let Found { host, pool: HostPool { server, path, state, .. } } = self;
         match state {
-            State::Left { unsaved, .. } => {
+            PoolState::Left { unsaved, .. } => {
                 format!("{} in the pool of server {server} of {name} on {host}", amount(*unsaved))
             }
-            State::Unreadable { why } => {
+            PoolState::Unreadable { why } => {
                 format!("the pool of server {server} of {name} on {host} cannot be read: {why}")
             }
-            State::Missing { .. } => {
+            PoolState::Missing { .. } => {
                 format!("the pool of server {server} of {name} on {host} is gone: {}", path.display())
             }
-            State::Lost => format!(
+            PoolState::Lost => format!(
                 "the pool of server {server} of {name} on {host} is of another boot: {}",
                 path.display()
             ),
-            State::Served => {
+            PoolState::Served => {
                 format!("the pool of server {server} of {name} on {host} is in use: {}", path.display())
             }
         }
@@ -128,7 +128,8 @@ fn left(
     silent: &[Silent],
     env: &Environment,
 ) -> Result<(Vec<Found>, Vec<Unasked>), Error> {
-    let base = join::run_base(env.run_base.as_deref());
+    let settings = env.launch();
+    let base = settings.run_base();
     sweep(&base);
     let here = survey(&base)?.into_iter().map(|pool| Found { host: host::name(), pool });
     let mut found: Vec<Found> = here.filter(|found| found.pool.holds_data()).collect();
@@ -138,15 +139,15 @@ fn left(
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for (entry, hosts) in asked {
-            let launcher = Here::new(entry.description.settings().launcher, env);
+            let launcher = NodeLauncher::new(entry.description.settings().launcher, &settings);
             let launcher = std::sync::Arc::new(launcher);
             for host in hosts {
                 let launcher = launcher.clone();
                 threads.push(scope.spawn(move || {
-                    let task = Task::Pools { run_base: env.run_base.clone(), directories: Vec::new() };
+                    let task = HostTask::Pools { run_base: env.run_base.clone(), directories: Vec::new() };
                     let said = task::ask(&*launcher, host, &task, Instant::now() + ASK);
                     let pools = match said {
-                        Ok(Said::Pools { pools, .. }) => pools,
+                        Ok(HostMessage::Pools { pools, .. }) => pools,
                         Ok(_) => {
                             return Err(Unasked::new(
                                 entry,
@@ -180,7 +181,7 @@ struct Silent {
 
 impl Silent {
     fn of(entry: &Entry) -> Silent {
-        let silent = entry.running.iter().filter(|(_, running)| !join::answers(running, CONNECT));
+        let silent = entry.running.iter().filter(|(_, running)| !reach::answers(running, CONNECT));
         let (here, elsewhere): (Vec<_>, Vec<_>) =
             silent.partition(|(_, running)| host::is_here(&running.host));
         let numbers = |all: Vec<(&ServerId, _)>| all.into_iter().map(|(server, _)| *server).collect();

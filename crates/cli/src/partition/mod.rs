@@ -1,28 +1,15 @@
-//! Partitions: `pario up`, `down`, `list` and `clean`, and `pario serve`, which is what runs on the servers' nodes.
-//!
-//! `up` starts each server through a launcher (`launch`) and speaks with it in lines of JSON (`message`) over
-//! its standard input and output. Everything that needs the server itself, or a connection to one, is in
-//! `join`.
+//! Partitions: `pario up`, `down`, `list` and `clean`, and `pario serve`, which is what runs on the servers' nodes. The crate
+//! `launch` starts and supervises the servers; here are the commands' arguments and what they print.
 
 mod adopt;
 pub mod clean;
 pub mod down;
 mod error;
-pub mod host;
-mod join;
-pub mod launch;
 pub mod list;
-pub mod message;
-mod pools;
 pub mod serve;
-mod start;
-mod supervisor;
-mod task;
 pub mod up;
 
-pub use error::{Error, Why};
-pub use join::{Whom, call, connect, run_base};
-pub use pools::sweep;
+pub use error::Error;
 
 use crate::env::Environment;
 use pario_registry::Registry;

@@ -5,12 +5,12 @@
 
 use super::adopt::{Named, adopt};
 use super::error::{Adoption, Error};
-use super::launch::Here;
-use super::pools::sweep;
-use super::start::Ask;
-use super::{host, join, print, registry, seconds};
+use super::{print, registry, seconds};
 use crate::env::Environment;
 use clap::Args;
+use pario_launch::pools::sweep;
+use pario_launch::start::Starter;
+use pario_launch::{NodeLauncher, host, reach};
 use pario_registry::{Description, Entry, Registry, Resource, Secret};
 use pario_types::ServerId;
 use serde_json::json;
@@ -165,7 +165,8 @@ fn bring_up(
     deadline: Duration,
     env: &Environment,
 ) -> Result<Up, Error> {
-    sweep(&join::run_base(env.run_base.as_deref()));
+    let settings = env.launch();
+    sweep(&settings.run_base());
     let lock = registry.lock_partition(description.name(), deadline)?;
     let entry = entry(registry, &description)?;
     let dead = dead(&entry, &registry.secret(entry.id)?);
@@ -183,9 +184,9 @@ fn bring_up(
                     entry.description = description;
                 }
             })?;
-            let launcher = Here::new(entry.description.settings().launcher, env);
-            let ask = Ask { registry, launcher: &launcher, env };
-            let (entry, notes) = ask.start(entry, &dead, Instant::now() + deadline)?;
+            let launcher = NodeLauncher::new(entry.description.settings().launcher, &settings);
+            let starter = Starter { registry, launcher: &launcher, settings: &settings };
+            let (entry, notes) = starter.start(entry, &dead, Instant::now() + deadline)?;
             note += &notes;
             entry
         }
@@ -244,7 +245,7 @@ fn dead(entry: &Entry, secret: &Secret) -> Vec<ServerId> {
         let asked: Vec<_> = all
             .map(|server| (server, entry.running.get(&server)))
             .map(|(server, running)| {
-                let serves = |r| scope.spawn(move || join::serves(entry, server, r, secret, ANSWER));
+                let serves = |r| scope.spawn(move || reach::serves(entry, server, r, secret, ANSWER));
                 (server, running.map(serves))
             })
             .collect();

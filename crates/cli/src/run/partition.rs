@@ -7,8 +7,8 @@
 use super::Error;
 use crate::env::{Environment, HOME, MOUNT, PARTITION};
 use crate::files::{Pattern, placing};
-use crate::partition::run_base;
 use clap::{ArgGroup, Args};
+use pario_launch::run_base;
 use pario_registry::{Description, Resource, parse_size};
 use std::ffi::OsString;
 use std::io;

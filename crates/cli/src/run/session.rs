@@ -12,7 +12,7 @@ use super::partition::{Job, Place, Results};
 use super::plan::Plan;
 use crate::env::Environment;
 use crate::mount::{self, Attached};
-use crate::partition::{self, down, run_base, up};
+use crate::partition::{self, down, up};
 use crate::{files, signal};
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -50,7 +50,7 @@ pub fn run(plan: &Plan, job: &Job, env: &Environment, verbose: bool) -> Result<E
         fs::create_dir_all(to).map_err(Error::needed("make the directory", to))?;
     }
     let env = &job.environment(env);
-    partition::sweep(&run_base(env.run_base.as_deref()));
+    pario_launch::pools::sweep(&env.launch().run_base());
     bring_up(job, env)?;
     let ended = program(plan, job, env, verbose);
     if let Ok(End::Status(status)) = &ended {

@@ -1,8 +1,8 @@
 //! Asks the servers of a partition how they are, each by itself: one that does not answer hides nothing of
 //! the others, and neither does a metadata server that is gone.
 
-use crate::partition::{Whom, call, connect};
 use pario_client::Target;
+use pario_launch::reach::{ServerIdentity, call, connect};
 use pario_registry::{Entry, Registry};
 use pario_transport::Address;
 use pario_types::ServerId;
@@ -94,7 +94,7 @@ fn ask_at(
     deadline: Instant,
 ) -> Result<Box<Status>, String> {
     let servers = target.servers.len() as u16;
-    let whom = Whom { partition: target.partition, server, servers };
+    let whom = ServerIdentity { partition: target.partition, server, servers };
     let connection = connect(&whom, address, &target.secret, deadline)?;
     match call(connection, server, &Request::Status, deadline)? {
         Reply::Status(status) => Ok(status),

@@ -8,8 +8,8 @@ mod host;
 mod process;
 
 use crate::env::Environment;
-use crate::partition::message::next_line;
 use clap::{Args, ValueEnum};
+use pario_launch::message::next_line;
 use std::ffi::OsString;
 use std::io::{self, BufReader};
 use std::process::ExitCode;

@@ -1,14 +1,15 @@
 //! What a command has done on a server's host: through the same launcher that starts servers there.
 //!
-//! `pario serve --part task` reads one line, a [`Task`], does it, and says one line. So the truth about a server that
+//! `pario serve --part task` reads one line, a [`HostTask`], does it, and says one line. So the truth about a server that
 //! does not answer is found where it is known: on its own host.
 
-use super::error::Error;
-use super::join;
-use super::launch::Launcher;
-use super::message::{Said, Start, VERSION, line, next_line, partition, server};
-use super::pools::{Look, Owner, look, look_at_left, survey, sweep};
-use super::serve::{self, Part};
+use crate::error::Error;
+use crate::launcher::Launch;
+use crate::message::{HostMessage, ServerStart, VERSION, line, next_line, partition, server};
+use crate::pools::{PoolOwner, PoolUse, look, look_at_left, survey, sweep};
+use crate::serve::{self, ServePart};
+use crate::server_process;
+use crate::settings::run_base;
 use pario_registry::{Manifest, Supervision, remove_run_directory};
 use pario_server::unretired_pool;
 use pario_types::{PartitionId, ServerId};
@@ -28,25 +29,39 @@ const END: Duration = Duration::from_secs(15);
 /// Something to do on a host.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "task", rename_all = "lowercase")]
-pub enum Task {
+pub enum HostTask {
     /// Say which pools there are, which of these directories servers use, and of which the last pool was not stored whole.
-    Pools { run_base: Option<PathBuf>, directories: Vec<String> },
+    Pools {
+        /// Where run directories are, if not in the usual place.
+        run_base: Option<PathBuf>,
+        /// Servers' directories.
+        directories: Vec<String>,
+    },
     /// Say what these directories hold.
-    Describe { directories: Vec<PathBuf> },
+    Describe {
+        /// Which directories.
+        directories: Vec<PathBuf>,
+    },
     /// Store what the pool of a dead server holds, and remove it.
-    Recover { start: Box<Start> },
+    Recover {
+        /// What the server has to know.
+        start: Box<ServerStart>,
+    },
     /// End a server without storing anything; its pool stays.
-    Kill(Whose),
+    Kill(ServerInstance),
     /// Remove the pool of a dead server with all that it holds.
-    Discard(Whose),
+    Discard(ServerInstance),
 }
 
 /// A server's run directory.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Whose {
+pub struct ServerInstance {
+    /// Where run directories are, if not in the usual place.
     pub run_base: Option<PathBuf>,
+    /// The partition.
     #[serde(with = "partition")]
     pub partition: PartitionId,
+    /// Which of its servers.
     #[serde(with = "server")]
     pub server: ServerId,
 }
@@ -54,43 +69,54 @@ pub struct Whose {
 /// What a directory holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "holds", rename_all = "lowercase")]
-pub enum Described {
+pub enum DirectoryContents {
     /// Data of a server, which does not run.
-    Data { manifest: Box<Manifest> },
+    Data {
+        /// What it says of itself.
+        manifest: Box<Manifest>,
+    },
     /// A server uses it.
     InUse,
     /// Not that.
-    Nothing { why: String },
+    Nothing {
+        /// The reason.
+        why: String,
+    },
 }
 
-impl Described {
+impl DirectoryContents {
     /// What a directory of this host holds.
-    pub fn of(directory: &Path) -> Described {
+    pub fn of(directory: &Path) -> DirectoryContents {
         match Manifest::read(directory) {
-            Ok(_) if is_in_use(directory) => Described::InUse,
-            Ok(manifest) => Described::Data { manifest: Box::new(manifest) },
-            Err(error) => Described::Nothing { why: error.to_string() },
+            Ok(_) if is_in_use(directory) => DirectoryContents::InUse,
+            Ok(manifest) => DirectoryContents::Data { manifest: Box::new(manifest) },
+            Err(error) => DirectoryContents::Nothing { why: error.to_string() },
         }
     }
 }
 
 #[derive(Serialize, Deserialize)]
-struct Order<T> {
+struct TaskMessage<T> {
     version: u32,
     order: T,
 }
 
 /// Has a task done on a node; what came of it.
-pub fn ask(launcher: &dyn Launcher, node: &str, task: &Task, until: Instant) -> Result<Said, String> {
+pub fn ask(
+    launcher: &dyn Launch,
+    node: &str,
+    task: &HostTask,
+    until: Instant,
+) -> Result<HostMessage, String> {
     let program = std::env::current_exe().map_err(|e| Error::NoProgram(e).to_string())?;
     let mut argv = vec![OsString::from(program)];
-    argv.extend(serve::arguments(Part::Task).map(OsString::from));
-    let order = line(&Order { version: VERSION, order: task });
+    argv.extend(serve::arguments(ServePart::Task).map(OsString::from));
+    let order = line(&TaskMessage { version: VERSION, order: task });
     let mut started = launcher.start(node, &argv, order).map_err(|e| e.to_string())?;
-    let said = started.hear(until);
-    started.give_up();
+    let said = started.receive(until);
+    started.end();
     match said {
-        Ok(Said::Failed { why }) => Err(why),
+        Ok(HostMessage::Failed { why }) => Err(why),
         Ok(said) => Ok(said),
         Err(why) => Err(why.to_string()),
     }
@@ -100,26 +126,26 @@ pub fn ask(launcher: &dyn Launcher, node: &str, task: &Task, until: Instant) -> 
 pub fn perform(mut input: impl BufRead, output: &mut impl Write) -> ExitCode {
     let said = read(&mut input).and_then(|task| execute(&task));
     let code = if said.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
-    let said = said.unwrap_or_else(|why| Said::Failed { why });
+    let said = said.unwrap_or_else(|why| HostMessage::Failed { why });
     // Whoever asked may be gone.
     let _ = output.write_all(&line(&said)).and_then(|()| output.flush());
     code
 }
 
-fn read(input: &mut impl BufRead) -> Result<Task, String> {
+fn read(input: &mut impl BufRead) -> Result<HostTask, String> {
     let told = next_line(input).map_err(|e| format!("reading the task: {e}"))?.ok_or("no task came")?;
-    let Order { version, order } =
-        serde_json::from_slice::<Order<serde_json::Value>>(&told).map_err(|e| format!("no task: {e}"))?;
+    let TaskMessage { version, order } = serde_json::from_slice::<TaskMessage<serde_json::Value>>(&told)
+        .map_err(|e| format!("no task: {e}"))?;
     if version != VERSION {
         return Err(format!("pario here speaks version {VERSION}, not {version}"));
     }
     serde_json::from_value(order).map_err(|e| format!("no task: {e}"))
 }
 
-fn execute(task: &Task) -> Result<Said, String> {
+fn execute(task: &HostTask) -> Result<HostMessage, String> {
     match task {
-        Task::Pools { run_base, directories } => {
-            let base = join::run_base(run_base.as_deref());
+        HostTask::Pools { run_base, directories } => {
+            let base = crate::settings::run_base(run_base.as_deref());
             sweep(&base);
             let pools = survey(&base).map_err(|e| e.to_string())?;
             let those = |is: fn(&Path) -> bool| {
@@ -127,19 +153,22 @@ fn execute(task: &Task) -> Result<Said, String> {
             };
             let in_use = those(is_in_use);
             let unretired = those(|dir| unretired_pool(dir).is_some());
-            Ok(Said::Pools { pools, in_use, unretired })
+            Ok(HostMessage::Pools { pools, in_use, unretired })
         }
-        Task::Describe { directories } => {
-            Ok(Said::Described { directories: directories.iter().map(|dir| Described::of(dir)).collect() })
-        }
-        Task::Recover { start } => {
-            let whose =
-                Whose { run_base: start.run_base.clone(), partition: start.partition, server: start.server };
+        HostTask::Describe { directories } => Ok(HostMessage::Described {
+            directories: directories.iter().map(|dir| DirectoryContents::of(dir)).collect(),
+        }),
+        HostTask::Recover { start } => {
+            let whose = ServerInstance {
+                run_base: start.run_base.clone(),
+                partition: start.partition,
+                server: start.server,
+            };
             whose.end_supervisor()?;
-            join::recover(start).map(|bytes| Said::Saved { bytes })
+            server_process::recover(start).map(|bytes| HostMessage::Saved { bytes })
         }
-        Task::Kill(whose) => whose.kill().map(|()| Said::Ended),
-        Task::Discard(whose) => whose.discard().map(|bytes| Said::Discarded { bytes }),
+        HostTask::Kill(whose) => whose.kill().map(|()| HostMessage::Ended),
+        HostTask::Discard(whose) => whose.discard().map(|bytes| HostMessage::Discarded { bytes }),
     }
 }
 
@@ -149,9 +178,9 @@ pub fn is_in_use(directory: &Path) -> bool {
     File::open(directory).is_ok_and(|file| matches!(lock(file), Err(rustix::io::Errno::WOULDBLOCK)))
 }
 
-impl Whose {
+impl ServerInstance {
     fn run_directory(&self) -> PathBuf {
-        let base = join::run_base(self.run_base.as_deref());
+        let base = run_base(self.run_base.as_deref());
         pario_registry::run_directory_path(&base, self.partition, self.server)
     }
 
@@ -160,7 +189,7 @@ impl Whose {
         let dir = self.run_directory();
         let holder = || Supervision::holder(&dir).map_err(|e| e.to_string());
         let Some(pid) = holder()? else { return Ok(()) };
-        if matches!(look_at_left(&dir.join("pool"))?, Look::Served) {
+        if matches!(look_at_left(&dir.join("pool"))?, PoolUse::Served) {
             return Err(format!("server {} is alive again; its supervisor is process {pid}", self.server));
         }
         for sign in [Signal::TERM, Signal::KILL] {
@@ -180,15 +209,15 @@ impl Whose {
             wait_until(|| Ok(Supervision::holder(&dir).map_err(|e| e.to_string())?.is_none()))?;
         }
         let pool = dir.join("pool");
-        if !matches!(look(&pool)?, Look::Served) {
+        if !matches!(look(&pool)?, PoolUse::Served) {
             return Ok(());
         }
-        let owner = Owner::read(&dir).ok_or("which process the server is was not noted")?;
+        let owner = PoolOwner::read(&dir).ok_or("which process the server is was not noted")?;
         let was_server = is_server(owner.pid);
         if was_server {
             signal(owner.pid, Signal::KILL)?;
         }
-        match wait_until(|| Ok(!matches!(look(&pool)?, Look::Served)))? {
+        match wait_until(|| Ok(!matches!(look(&pool)?, PoolUse::Served)))? {
             true => Ok(()),
             false if !was_server => Err(format!("process {} is not the server any more", owner.pid)),
             false => Err(format!("process {} was killed and is still there", owner.pid)),
@@ -201,13 +230,13 @@ impl Whose {
         let dir = self.run_directory();
         let held = look_at_left(&dir.join("pool"));
         let bytes = match &held {
-            Ok(Look::Served) => return Err(format!("server {} is alive", self.server)),
-            Ok(Look::Left(Some(left))) if left.is_lost => None,
-            Ok(Look::Left(left)) => Some(left.as_ref().map_or(0, |left| left.unsaved)),
+            Ok(PoolUse::Served) => return Err(format!("server {} is alive", self.server)),
+            Ok(PoolUse::Left(Some(left))) if left.is_lost => None,
+            Ok(PoolUse::Left(left)) => Some(left.as_ref().map_or(0, |left| left.unsaved)),
             // Nobody can use it, and nobody can tell what was in it.
             Err(_) => None,
         };
-        let base = join::run_base(self.run_base.as_deref());
+        let base = run_base(self.run_base.as_deref());
         remove_run_directory(&base, self.partition, self.server).map_err(|e| e.to_string())?;
         Ok(bytes)
     }

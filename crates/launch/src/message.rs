@@ -15,7 +15,7 @@
 //! server → supervisor   Alive    from one of its workers
 //! ```
 //!
-//! What is done on a host besides, a [task](super::task), is one line there and one line back.
+//! What is done on a host besides, a [task](crate::task), is one line there and one line back.
 
 use std::io::{self, BufRead, Read};
 use std::path::PathBuf;
@@ -26,8 +26,8 @@ use pario_types::{PartitionId, ServerId};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::pools::Pool;
-use super::task::Described;
+use crate::pools::HostPool;
+use crate::task::DirectoryContents;
 
 /// The version of this conversation.
 pub const VERSION: u32 = 3;
@@ -36,15 +36,18 @@ const LONGEST: u64 = 64 << 20;
 
 /// What a server has to know.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Start {
+pub struct ServerStart {
     /// See [`VERSION`].
     pub version: u32,
+    /// The partition it is of.
     #[serde(with = "partition")]
     pub partition: PartitionId,
     /// Which server of the partition it is.
     #[serde(with = "server")]
     pub server: ServerId,
+    /// What the partition is made of, and how its servers are to run.
     pub description: Description,
+    /// What lets clients in.
     #[serde(with = "secret")]
     pub secret: Secret,
     /// Whether the partition has been up before: then the server's directory has to hold its data.
@@ -61,10 +64,10 @@ pub struct Start {
     pub home: PathBuf,
     /// Where its log goes, on its own host.
     pub log: PathBuf,
-    /// See [`Environment::store_delay`](crate::env::Environment::store_delay).
+    /// See [`LaunchSettings::store_delay`](crate::LaunchSettings::store_delay).
     #[serde(default)]
     pub store_delay: Duration,
-    /// See [`Environment::panics`](crate::env::Environment::panics).
+    /// See [`LaunchSettings::panics`](crate::LaunchSettings::panics).
     #[serde(default)]
     pub panics: Option<PathBuf>,
 }
@@ -72,39 +75,68 @@ pub struct Start {
 /// What a server says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "lowercase")]
-pub enum Said {
-    /// It can be reached, and waits for [`Peers`]. The note is for the user.
-    Ready { pid: u32, unix: String, tcp: Option<String>, note: Option<String> },
+pub enum HostMessage {
+    /// It can be reached, and waits for [`PeerAddresses`]. The note is for the user.
+    Ready {
+        /// The server's process.
+        pid: u32,
+        /// Its socket for clients of its host.
+        unix: String,
+        /// The address for clients of other hosts.
+        tcp: Option<String>,
+        /// What the user has to know.
+        note: Option<String>,
+    },
     /// It serves.
     Serving,
     /// It gives a sign of life, for which it was asked.
     Alive,
     /// It cannot, and ends.
-    Failed { why: String },
+    Failed {
+        /// The reason, for the user.
+        why: String,
+    },
     /// These pools are on the host. Of the directories that were asked for, servers use those in `in_use`, and the last pool of
     /// those in `unretired` was not stored whole as far as is noted.
-    Pools { pools: Vec<Pool>, in_use: Vec<String>, unretired: Vec<String> },
+    Pools {
+        /// The pools.
+        pools: Vec<HostPool>,
+        /// Directories that servers use.
+        in_use: Vec<String>,
+        /// Directories whose last pool is not noted as stored.
+        unretired: Vec<String>,
+    },
     /// This is in the directories that were asked for, in this order.
-    Described { directories: Vec<Described> },
+    Described {
+        /// What each directory holds.
+        directories: Vec<DirectoryContents>,
+    },
     /// So many bytes that only the pool had are stored, and the pool is gone.
-    Saved { bytes: u64 },
+    Saved {
+        /// How many.
+        bytes: u64,
+    },
     /// The server was ended.
     Ended,
     /// The pool is gone, and so many bytes that only it had; `None` if the pool could not be read.
-    Discarded { bytes: Option<u64> },
+    Discarded {
+        /// How many, if that is known.
+        bytes: Option<u64>,
+    },
 }
 
 /// What a supervisor asks a server that serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "lowercase")]
-pub enum Ask {
-    /// To say [`Said::Alive`] once one of its workers has heard of it.
+pub enum Probe {
+    /// To say [`HostMessage::Alive`] once one of its workers has heard of it.
     Alive,
 }
 
 /// Where the servers of a partition are, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Peers {
+pub struct PeerAddresses {
+    /// All servers of the partition.
     pub peers: Vec<Running>,
 }
 
@@ -128,7 +160,7 @@ pub fn next_line(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-pub(super) mod partition {
+pub(crate) mod partition {
     use super::*;
 
     pub fn serialize<S: Serializer>(id: &PartitionId, serializer: S) -> Result<S::Ok, S::Error> {
@@ -141,7 +173,7 @@ pub(super) mod partition {
     }
 }
 
-pub(super) mod server {
+pub(crate) mod server {
     use super::*;
 
     pub fn serialize<S: Serializer>(id: &ServerId, serializer: S) -> Result<S::Ok, S::Error> {
@@ -175,11 +207,11 @@ mod secret {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    pub fn start() -> Start {
-        Start {
+    pub fn start() -> ServerStart {
+        ServerStart {
             version: VERSION,
             partition: PartitionId(0xabcdef),
             server: ServerId(1),
@@ -203,22 +235,25 @@ pub mod tests {
         let text = line(&start);
         let mut input = io::Cursor::new([&text[..], b"{\"peers\":[]}\ncut short"].concat());
         let read = next_line(&mut input).expect("read").expect("a line");
-        let read: Start = serde_json::from_slice(&read).expect("a start");
+        let read: ServerStart = serde_json::from_slice(&read).expect("a start");
         assert_eq!((read.partition, read.server, read.made), (start.partition, start.server, start.made));
         assert_eq!((read.secret, read.description), (start.secret, start.description));
         let read = next_line(&mut input).expect("read").expect("a line");
-        assert_eq!(serde_json::from_slice::<Peers>(&read).expect("peers"), Peers { peers: Vec::new() });
+        assert_eq!(
+            serde_json::from_slice::<PeerAddresses>(&read).expect("peers"),
+            PeerAddresses { peers: Vec::new() }
+        );
         assert_eq!(next_line(&mut input).expect("read"), None);
     }
 
     #[test]
     fn what_a_server_says_is_one_line() {
-        let ready = Said::Ready { pid: 7, unix: "/run/s".into(), tcp: None, note: None };
+        let ready = HostMessage::Ready { pid: 7, unix: "/run/s".into(), tcp: None, note: None };
         let expected = b"{\"say\":\"ready\",\"pid\":7,\"unix\":\"/run/s\",\"tcp\":null,\"note\":null}\n";
         assert_eq!(line(&ready), expected);
-        let failed = Said::Failed { why: "two\nlines".into() };
+        let failed = HostMessage::Failed { why: "two\nlines".into() };
         assert_eq!(line(&failed).iter().filter(|&&byte| byte == b'\n').count(), 1);
-        assert_eq!(serde_json::from_slice::<Said>(&line(&failed)).expect("said"), failed);
+        assert_eq!(serde_json::from_slice::<HostMessage>(&line(&failed)).expect("said"), failed);
     }
 
     #[test]

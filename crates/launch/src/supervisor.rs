@@ -1,13 +1,13 @@
 //! Keeps a server running: starts it, starts another when it dies, and ends it when it is told to.
 //!
-//! Threads turn all that can happen into [`Event`]s: a line of whoever started the supervisor, a line of the server, the
+//! Threads turn all that can happen into [`SupervisorEvent`]s: a line of whoever started the supervisor, a line of the server, the
 //! server's end, a signal. The supervisor waits for the next one, and never for anything else.
 //!
 //! - *A server that cannot start* says why to `pario up`. A successor that cannot start is tried again, at first soon, then
 //!   every few seconds, for as long as its run directory is there: a port that is taken, a disk that is not mounted and a full
 //!   memory pass.
 //! - *A server that dies* gets a successor, which adopts the pool; one that dies again and again gets one every minute.
-//! - *A server that gives no sign of life* is killed after [`Times::patience`]; but not while one of its threads waits for a disk,
+//! - *A server that gives no sign of life* is killed after [`SupervisorTimes::patience`]; but not while one of its threads waits for a disk,
 //!   since a successor would wait there, too, nor under a debugger.
 //! - *SIGTERM, SIGINT and SIGHUP* are passed on to the server, which drains; then the supervisor ends as well.
 
@@ -18,11 +18,12 @@ use std::process::{Child, ChildStdin, ChildStdout, ExitStatus};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use super::join::{self, Supervised};
-use super::message::{Ask, Said, Start, line, next_line};
-use crate::signal;
+use crate::message::{HostMessage, Probe, ServerStart, line, next_line};
+use crate::server_process;
+use crate::signals;
+use crate::supervised::SupervisedRun;
 
-/// A server that dies so often within [`WITHIN`] after it had served is started again only after [`Times::slow`].
+/// A server that dies so often within [`WITHIN`] after it had served is started again only after [`SupervisorTimes::slow`].
 const MOST_DEATHS: usize = 5;
 const WITHIN: Duration = Duration::from_secs(60);
 /// How long after its first death, or a failed start, it is started again; after the next, twice as long, and so on.
@@ -35,7 +36,7 @@ const MOST_DOUBLINGS: u32 = 6;
 
 /// How long things take.
 #[derive(Clone, Copy, Debug)]
-pub struct Times {
+pub struct SupervisorTimes {
     /// How often a server is asked for a sign of life.
     pub beat: Duration,
     /// How long a server may be mute.
@@ -44,20 +45,20 @@ pub struct Times {
     pub slow: Duration,
 }
 
-impl Times {
+impl SupervisorTimes {
     /// A server may be mute for longer than its clients wait for it, and however swapped out it is.
-    pub fn of(start: &Start) -> Times {
+    pub fn of(start: &ServerStart) -> SupervisorTimes {
         let patience = (start.description.settings().deadline * 2).max(Duration::from_secs(10));
-        Times { beat: Duration::from_secs(5), patience, slow: Duration::from_secs(60) }
+        SupervisorTimes { beat: Duration::from_secs(5), patience, slow: Duration::from_secs(60) }
     }
 }
 
 /// What can happen.
-pub enum Event {
+pub enum SupervisorEvent {
     /// A line of whoever started the supervisor; `None` at its end.
     Told(Option<Vec<u8>>),
     /// What a server says, by its number.
-    Said(u32, Said),
+    Said(u32, HostMessage),
     /// A server has ended; it is there to be reaped.
     Ended(u32),
     /// This process got a signal that asks it to end.
@@ -66,16 +67,16 @@ pub enum Event {
 
 /// What the supervisor needs of the outside.
 pub struct Supervisor<S> {
-    pub start: Start,
+    pub start: ServerStart,
     pub log: File,
-    pub times: Times,
+    pub times: SupervisorTimes,
     /// Starts a process.
     pub spawn: S,
     /// The right to do so.
-    pub supervision: Option<Supervised>,
-    pub events: Receiver<Event>,
+    pub supervision: Option<SupervisedRun>,
+    pub events: Receiver<SupervisorEvent>,
     /// For the threads of each server.
-    pub sender: Sender<Event>,
+    pub sender: Sender<SupervisorEvent>,
     /// Lines that were not asked for yet.
     pub told: VecDeque<Option<Vec<u8>>>,
     /// How many servers there were.
@@ -110,8 +111,8 @@ impl Server {
     }
 }
 
-/// Why there is no server that serves.
-enum Trouble {
+/// LaunchFailure there is no server that serves.
+enum SuccessorFailure {
     /// It cannot; its words.
     Failed(String),
     /// The supervisor is to end.
@@ -119,12 +120,12 @@ enum Trouble {
 }
 
 /// Sends an event for each line of whoever started this.
-pub fn listen(mut input: impl BufRead + Send + 'static, events: Sender<Event>) {
+pub fn listen(mut input: impl BufRead + Send + 'static, events: Sender<SupervisorEvent>) {
     std::thread::spawn(move || {
         loop {
             let line = next_line(&mut input).ok().flatten();
             let is_last = line.is_none();
-            if events.send(Event::Told(line)).is_err() || is_last {
+            if events.send(SupervisorEvent::Told(line)).is_err() || is_last {
                 return;
             }
         }
@@ -132,18 +133,18 @@ pub fn listen(mut input: impl BufRead + Send + 'static, events: Sender<Event>) {
 }
 
 /// Sends an event for each line that a server says, and for its end.
-fn listen_to(number: u32, pid: u32, said: ChildStdout, events: Sender<Event>) {
+fn listen_to(number: u32, pid: u32, said: ChildStdout, events: Sender<SupervisorEvent>) {
     std::thread::spawn(move || {
         let mut said = BufReader::new(said);
         while let Ok(Some(line)) = next_line(&mut said) {
             // What is no message of a server is one of something that it is not supposed to be.
             let said = serde_json::from_slice(&line)
-                .unwrap_or_else(|_| Said::Failed { why: "it said something odd".to_owned() });
-            let _ = events.send(Event::Said(number, said));
+                .unwrap_or_else(|_| HostMessage::Failed { why: "it said something odd".to_owned() });
+            let _ = events.send(SupervisorEvent::Said(number, said));
         }
         // It can only fail if there is no such child any more.
-        let _ = signal::await_end(pid as i32);
-        let _ = events.send(Event::Ended(number));
+        let _ = signals::wait_for_end(pid);
+        let _ = events.send(SupervisorEvent::Ended(number));
     });
 }
 
@@ -163,7 +164,7 @@ impl<S: FnMut() -> io::Result<Child>> Supervisor<S> {
         server.say(&line(&self.start));
         let ready = self.hear(&server);
         let told = output.write_all(&line(&ready)).and_then(|()| output.flush());
-        let Said::Ready { tcp, .. } = ready else {
+        let HostMessage::Ready { tcp, .. } = ready else {
             server.dismiss();
             return Ok(false);
         };
@@ -180,7 +181,7 @@ impl<S: FnMut() -> io::Result<Child>> Supervisor<S> {
         // Whoever started this has what it needs, or is gone: the partition has been registered as running by
         // now.
         let _ = output.write_all(&line(&said)).and_then(|()| output.flush());
-        if said != Said::Serving {
+        if said != HostMessage::Serving {
             server.dismiss();
             return Ok(false);
         }
@@ -196,7 +197,7 @@ impl<S: FnMut() -> io::Result<Child>> Supervisor<S> {
     }
 
     /// The next event, or none by that time.
-    fn next(&self, until: Option<Instant>) -> Option<Event> {
+    fn next(&self, until: Option<Instant>) -> Option<SupervisorEvent> {
         let next = match until {
             None => self.events.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(until) => self.events.recv_timeout(until.saturating_duration_since(Instant::now())),
@@ -209,16 +210,16 @@ impl<S: FnMut() -> io::Result<Child>> Supervisor<S> {
     }
 
     /// What the server says next. Whatever ends it before is told in the same way.
-    fn hear(&mut self, server: &Server) -> Said {
-        let failed = |why: &str| Said::Failed { why: why.to_owned() };
+    fn hear(&mut self, server: &Server) -> HostMessage {
+        let failed = |why: &str| HostMessage::Failed { why: why.to_owned() };
         loop {
             match self.next(None) {
-                Some(Event::Said(number, said)) if number == server.number => return said,
-                Some(Event::Ended(number)) if number == server.number => {
+                Some(SupervisorEvent::Said(number, said)) if number == server.number => return said,
+                Some(SupervisorEvent::Ended(number)) if number == server.number => {
                     return failed("the server died; its log says more");
                 }
-                Some(Event::Signal(_)) => return failed("the supervisor was told to end"),
-                Some(Event::Told(line)) => self.told.push_back(line),
+                Some(SupervisorEvent::Signal(_)) => return failed("the supervisor was told to end"),
+                Some(SupervisorEvent::Told(line)) => self.told.push_back(line),
                 _ => {}
             }
         }
@@ -227,10 +228,10 @@ impl<S: FnMut() -> io::Result<Child>> Supervisor<S> {
     /// Where the others are; `None` if nobody says it any more.
     fn peers(&mut self, server: &Server) -> Option<Vec<u8>> {
         loop {
-            match self.told.pop_front().map(Event::Told).or_else(|| self.next(None)) {
-                Some(Event::Told(peers)) => return peers,
-                Some(Event::Signal(_)) => return None,
-                Some(Event::Ended(number)) if number == server.number => return None,
+            match self.told.pop_front().map(SupervisorEvent::Told).or_else(|| self.next(None)) {
+                Some(SupervisorEvent::Told(peers)) => return peers,
+                Some(SupervisorEvent::Signal(_)) => return None,
+                Some(SupervisorEvent::Ended(number)) if number == server.number => return None,
                 _ => {}
             }
         }
@@ -241,11 +242,11 @@ impl<S: FnMut() -> io::Result<Child>> Supervisor<S> {
         let mut deaths: Vec<Instant> = Vec::new();
         let mut kills = 0;
         loop {
-            let End { status, was_told, was_mute } = self.watch(&mut server, kills)?;
+            let ServerEnd { status, was_told, was_mute } = self.watch(&mut server, kills)?;
             if status.success() {
                 return Ok(true);
             }
-            if status.code() == Some(join::UNSAVED.into()) || was_told {
+            if status.code() == Some(server_process::UNSAVED.into()) || was_told {
                 self.note(&format!(
                     "the server ended without storing everything ({status}); its pool has the rest"
                 ));
@@ -278,26 +279,28 @@ impl<S: FnMut() -> io::Result<Child>> Supervisor<S> {
     }
 
     /// Waits for the server's end.
-    fn watch(&mut self, server: &mut Server, kills: u32) -> io::Result<End> {
+    fn watch(&mut self, server: &mut Server, kills: u32) -> io::Result<ServerEnd> {
         let patience = self.times.patience * (1 << kills.min(MOST_DOUBLINGS));
-        let mut life = Life::new();
+        let mut life = SignsOfLife::new();
         let (mut was_told, mut was_mute) = (false, false);
         loop {
             let due = life.asked.map_or(life.last + self.times.beat, |asked| asked + patience);
             match self.next(Some(due)) {
-                Some(Event::Ended(number)) if number == server.number => {
-                    return Ok(End { status: server.child.wait()?, was_told, was_mute });
+                Some(SupervisorEvent::Ended(number)) if number == server.number => {
+                    return Ok(ServerEnd { status: server.child.wait()?, was_told, was_mute });
                 }
-                Some(Event::Said(number, Said::Alive)) if number == server.number => life.shown(),
-                Some(Event::Signal(signal)) => {
+                Some(SupervisorEvent::Said(number, HostMessage::Alive)) if number == server.number => {
+                    life.shown()
+                }
+                Some(SupervisorEvent::Signal(signal)) => {
                     was_told = true;
                     // It has not been reaped, so the number is still its.
-                    signal::send(server.child.id(), signal);
+                    signals::send(server.child.id(), signal);
                 }
                 Some(_) => {}
                 None if life.asked.is_none() => {
                     // One question is in the pipe at a time, so this does not wait.
-                    server.say(&line(&Ask::Alive));
+                    server.say(&line(&Probe::Alive));
                     life.asked();
                 }
                 None => match excuse(server.child.id()) {
@@ -330,8 +333,8 @@ impl<S: FnMut() -> io::Result<Child>> Supervisor<S> {
                     self.note(&format!("another server was started: process {pid}"));
                     return Some(server);
                 }
-                Err(Trouble::Told) => return None,
-                Err(Trouble::Failed(why)) => {
+                Err(SuccessorFailure::Told) => return None,
+                Err(SuccessorFailure::Failed(why)) => {
                     if why != last {
                         self.note(&format!("another server could not be started: {why}; it is tried again"));
                         last = why;
@@ -348,38 +351,39 @@ impl<S: FnMut() -> io::Result<Child>> Supervisor<S> {
         let until = Instant::now() + pause;
         loop {
             match self.next(Some(until)) {
-                Some(Event::Signal(_)) => return None,
+                Some(SupervisorEvent::Signal(_)) => return None,
                 Some(_) => {}
                 // The run directory goes when the partition goes down.
-                None => return self.supervision.as_ref().is_none_or(Supervised::is_current).then_some(()),
+                None => return self.supervision.as_ref().is_none_or(SupervisedRun::is_current).then_some(()),
             }
         }
     }
 
-    fn try_successor(&mut self, peers: &[u8]) -> Result<(Server, u32), Trouble> {
-        let mut server = self.launch().map_err(|error| Trouble::Failed(error.to_string()))?;
+    fn try_successor(&mut self, peers: &[u8]) -> Result<(Server, u32), SuccessorFailure> {
+        let mut server = self.launch().map_err(|error| SuccessorFailure::Failed(error.to_string()))?;
         server.say(&line(&self.start));
         server.say(peers);
         let mut process = None;
         loop {
             let trouble = match self.next(None) {
-                Some(Event::Said(number, said)) if number == server.number => match (said, process) {
-                    (Said::Ready { pid, .. }, _) => {
+                Some(SupervisorEvent::Said(number, said)) if number == server.number => match (said, process)
+                {
+                    (HostMessage::Ready { pid, .. }, _) => {
                         process = Some(pid);
                         continue;
                     }
-                    (Said::Serving, Some(pid)) => return Ok((server, pid)),
-                    (Said::Failed { why }, _) => Trouble::Failed(why),
-                    _ => Trouble::Failed("it said something odd".to_owned()),
+                    (HostMessage::Serving, Some(pid)) => return Ok((server, pid)),
+                    (HostMessage::Failed { why }, _) => SuccessorFailure::Failed(why),
+                    _ => SuccessorFailure::Failed("it said something odd".to_owned()),
                 },
-                Some(Event::Ended(number)) if number == server.number => {
-                    Trouble::Failed("it died at once; the log says more".to_owned())
+                Some(SupervisorEvent::Ended(number)) if number == server.number => {
+                    SuccessorFailure::Failed("it died at once; the log says more".to_owned())
                 }
-                Some(Event::Signal(signal)) => {
+                Some(SupervisorEvent::Signal(signal)) => {
                     // It may have adopted a pool, and be able to store what is in it.
-                    signal::send(server.child.id(), signal);
+                    signals::send(server.child.id(), signal);
                     let _ = server.child.wait();
-                    Trouble::Told
+                    SuccessorFailure::Told
                 }
                 _ => continue,
             };
@@ -395,7 +399,7 @@ impl<S: FnMut() -> io::Result<Child>> Supervisor<S> {
 }
 
 /// How a server ended.
-struct End {
+struct ServerEnd {
     status: ExitStatus,
     /// After a signal that asked it to.
     was_told: bool,
@@ -404,7 +408,7 @@ struct End {
 }
 
 /// The signs of life of a server.
-struct Life {
+struct SignsOfLife {
     /// When the last one came, or it was started.
     last: Instant,
     /// When it was asked for one, if it has not answered.
@@ -412,13 +416,13 @@ struct Life {
     is_excused: bool,
 }
 
-impl Life {
-    fn new() -> Life {
-        Life { last: Instant::now(), asked: None, is_excused: false }
+impl SignsOfLife {
+    fn new() -> SignsOfLife {
+        SignsOfLife { last: Instant::now(), asked: None, is_excused: false }
     }
 
     fn shown(&mut self) {
-        *self = Life::new();
+        *self = SignsOfLife::new();
     }
 
     fn asked(&mut self) {
@@ -432,7 +436,7 @@ impl Life {
     }
 }
 
-/// Why a mute process is better left alone, if there is a reason.
+/// LaunchFailure a mute process is better left alone, if there is a reason.
 fn excuse(pid: u32) -> Option<&'static str> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     for task in tasks {

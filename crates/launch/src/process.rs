@@ -3,8 +3,8 @@
 //! Three threads move lines, so that nobody waits longer than asked: one writes to it, one reads what it
 //! says, one keeps its last complaints for an error message. They end with it.
 
-use super::super::error::Why;
-use super::super::message::next_line;
+use crate::error::LaunchFailure;
+use crate::message::next_line;
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
@@ -21,7 +21,7 @@ const LONGEST_LINE: usize = 300;
 const GRACE: Duration = Duration::from_secs(3);
 
 /// A program that was started and says `S`.
-pub struct Started<S> {
+pub struct LaunchedProcess<S> {
     child: Child,
     input: Option<Sender<Vec<u8>>>,
     said: Receiver<S>,
@@ -29,9 +29,9 @@ pub struct Started<S> {
     complaining: Option<JoinHandle<()>>,
 }
 
-impl<S: DeserializeOwned + Send + 'static> Started<S> {
+impl<S: DeserializeOwned + Send + 'static> LaunchedProcess<S> {
     /// Runs the command and gives it its first line.
-    pub fn run(command: &mut Command, first: Vec<u8>) -> io::Result<Started<S>> {
+    pub fn run(command: &mut Command, first: Vec<u8>) -> io::Result<LaunchedProcess<S>> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let stdin = child.stdin.take().expect("piped");
@@ -50,38 +50,38 @@ impl<S: DeserializeOwned + Send + 'static> Started<S> {
             }
         });
         let mut started =
-            Started { child, input: Some(input), said, complaints, complaining: Some(complaining) };
-        started.say(first);
+            LaunchedProcess { child, input: Some(input), said, complaints, complaining: Some(complaining) };
+        started.send(first);
         Ok(started)
     }
 
     /// Gives it a line. Whether it reads it shows in what it says.
-    pub fn say(&mut self, line: Vec<u8>) {
+    pub fn send(&mut self, line: Vec<u8>) {
         if let Some(input) = &self.input {
             let _ = input.send(line);
         }
     }
 
     /// What it says next; waits until then.
-    pub fn hear(&mut self, until: Instant) -> Result<S, Why> {
+    pub fn receive(&mut self, until: Instant) -> Result<S, LaunchFailure> {
         let begun = Instant::now();
         match self.said.recv_timeout(until.saturating_duration_since(begun)) {
             Ok(said) => Ok(said),
-            Err(RecvTimeoutError::Timeout) => Err(Why::Silent(begun.elapsed())),
+            Err(RecvTimeoutError::Timeout) => Err(LaunchFailure::Silent(begun.elapsed())),
             Err(RecvTimeoutError::Disconnected) => {
                 self.finish();
-                Err(Why::Ended(self.last_words()))
+                Err(LaunchFailure::Ended(self.last_words()))
             }
         }
     }
 
     /// Leaves it to itself: it serves.
-    pub fn let_go(self) {
+    pub fn detach(self) {
         drop(self);
     }
 
     /// Ends it: by the end of its input, and if that does not help, by a signal.
-    pub fn give_up(mut self) {
+    pub fn end(mut self) {
         self.finish();
     }
 
@@ -155,10 +155,10 @@ fn complain(complaints: &Mutex<VecDeque<String>>, line: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::partition::message::Said;
+    use crate::message::HostMessage;
 
-    fn shell(script: &str) -> Started<Said> {
-        Started::run(Command::new("sh").args(["-c", script]), b"first\n".to_vec()).expect("a shell")
+    fn shell(script: &str) -> LaunchedProcess<HostMessage> {
+        LaunchedProcess::run(Command::new("sh").args(["-c", script]), b"first\n".to_vec()).expect("a shell")
     }
 
     fn soon() -> Instant {
@@ -171,36 +171,36 @@ mod tests {
             "read a; echo welcome; echo '{\"say\":\"ready\",\"pid\":5,\"unix\":\"'$a'\",\"tcp\":null,\"note\":null}'
              read b; echo '{\"say\":\"failed\",\"why\":\"'$b'\"}'",
         );
-        let ready = Said::Ready { pid: 5, unix: "first".into(), tcp: None, note: None };
-        assert_eq!(started.hear(soon()), Ok(ready));
-        started.say(b"second\n".to_vec());
-        assert_eq!(started.hear(soon()), Ok(Said::Failed { why: "second".into() }));
-        assert_eq!(started.hear(soon()), Err(Why::Ended("welcome".into())));
+        let ready = HostMessage::Ready { pid: 5, unix: "first".into(), tcp: None, note: None };
+        assert_eq!(started.receive(soon()), Ok(ready));
+        started.send(b"second\n".to_vec());
+        assert_eq!(started.receive(soon()), Ok(HostMessage::Failed { why: "second".into() }));
+        assert_eq!(started.receive(soon()), Err(LaunchFailure::Ended("welcome".into())));
     }
 
     #[test]
     fn last_words_are_kept() {
-        let ended = |script| shell(script).hear(soon()).expect_err("it ends");
+        let ended = |script| shell(script).receive(soon()).expect_err("it ends");
         assert_eq!(
             ended("for i in 1 2 3 4 5 6; do echo no $i >&2; done"),
-            Why::Ended("no 3; no 4; no 5; no 6".into())
+            LaunchFailure::Ended("no 3; no 4; no 5; no 6".into())
         );
-        assert_eq!(ended("exit 3"), Why::Ended("exit status: 3".into()));
+        assert_eq!(ended("exit 3"), LaunchFailure::Ended("exit status: 3".into()));
     }
 
     #[test]
     fn silence_has_an_end_and_the_end_of_input_ends_it() {
         let mut started = shell("while read line; do :; done");
-        assert!(matches!(started.hear(Instant::now()), Err(Why::Silent(_))));
-        started.give_up();
+        assert!(matches!(started.receive(Instant::now()), Err(LaunchFailure::Silent(_))));
+        started.end();
     }
 
     #[test]
     fn a_program_that_does_not_read_does_not_hold_anyone_up() {
-        let mut started: Started<Said> =
-            Started::run(Command::new("sleep").arg("600"), vec![b'x'; 4 << 20]).expect("sleep runs");
-        assert!(matches!(started.hear(Instant::now()), Err(Why::Silent(_))));
+        let mut started: LaunchedProcess<HostMessage> =
+            LaunchedProcess::run(Command::new("sleep").arg("600"), vec![b'x'; 4 << 20]).expect("sleep runs");
+        assert!(matches!(started.receive(Instant::now()), Err(LaunchFailure::Silent(_))));
         started.child.kill().expect("killed");
-        started.give_up();
+        started.end();
     }
 }

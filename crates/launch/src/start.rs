@@ -3,12 +3,14 @@
 //! The registry says that a server runs before that server is told to serve: if this process is killed in between, the
 //! servers end by themselves, and the next `up` finds that they do not answer.
 
-use super::error::{Error, Why};
-use super::join::{self, NotStopped};
-use super::launch::{Launcher, Started, Way};
-use super::message::{Peers, Said, Start, VERSION, line};
-use super::{host, serve};
-use crate::env::Environment;
+use crate::error::{Error, LaunchFailure};
+use crate::launcher::Launch;
+use crate::message::{HostMessage, PeerAddresses, ServerStart, VERSION, line};
+use crate::method::LaunchMethod;
+use crate::process::LaunchedProcess;
+use crate::reach::{self, ShutdownFailure};
+use crate::settings::LaunchSettings;
+use crate::{host, serve};
 use pario_registry::{Entry, Registry, Running, Secret};
 use pario_types::{ServerId, Stamp};
 use std::collections::BTreeMap;
@@ -19,21 +21,24 @@ use std::time::{Duration, Instant};
 /// Whether something answers at a server's address shows at once, or the node is gone.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Starting servers needs these.
-pub struct Ask<'a> {
+/// Starts servers of the partitions of a registry.
+pub struct Starter<'a> {
+    /// Where partitions are registered.
     pub registry: &'a Registry,
-    pub launcher: &'a dyn Launcher,
-    pub env: &'a Environment,
+    /// Starts programs on nodes.
+    pub launcher: &'a dyn Launch,
+    /// What the user has chosen.
+    pub settings: &'a LaunchSettings,
 }
 
 /// A server that is being started.
 struct Starting {
     server: ServerId,
     host: String,
-    started: Started<Said>,
+    started: LaunchedProcess<HostMessage>,
 }
 
-impl Ask<'_> {
+impl Starter<'_> {
     /// Starts these servers, all at once; if one fails, the others are stopped again. What comes back is the entry and what
     /// the user has to know.
     pub fn start(&self, entry: Entry, which: &[ServerId], until: Instant) -> Result<(Entry, String), Error> {
@@ -45,11 +50,11 @@ impl Ask<'_> {
             .and_then(|()| self.bring_up(&entry, &mut starting, until));
         match done {
             Ok(up) => {
-                starting.into_iter().for_each(|one| one.started.let_go());
+                starting.into_iter().for_each(|one| one.started.detach());
                 Ok(up)
             }
             Err(error) => {
-                starting.into_iter().for_each(|one| one.started.give_up());
+                starting.into_iter().for_each(|one| one.started.end());
                 self.take_back(entry.name(), which, &secret);
                 Err(error)
             }
@@ -63,15 +68,15 @@ impl Ask<'_> {
         let until = Instant::now() + ANSWER;
         let listed = which.iter().filter_map(|server| Some((*server, entry.running.get(server)?)));
         let stopped: Vec<_> = listed
-            .map(|(server, running)| (server, join::shut_down(&entry, server, running, secret, until)))
+            .map(|(server, running)| (server, reach::shut_down(&entry, server, running, secret, until)))
             .collect();
         let _ = self.registry.update(name, |entry| {
             for (server, stopped) in stopped {
                 match stopped {
                     Ok(()) => drop(entry.running.remove(&server)),
                     // It serves.
-                    Err(NotStopped::Refused(_)) => {}
-                    Err(NotStopped::Silent(_)) => {
+                    Err(ShutdownFailure::Refused(_)) => {}
+                    Err(ShutdownFailure::Silent(_)) => {
                         entry.running.remove(&server);
                         entry.abandoned.insert(server);
                     }
@@ -90,10 +95,10 @@ impl Ask<'_> {
     ) -> Result<(), Error> {
         for &server in which {
             let host = entry.host_of(server).expect("one of the servers").to_owned();
-            let part = match self.launcher.way(&host) {
-                Way::Local => serve::Part::Supervisor,
-                Way::Ssh => serve::Part::Front,
-                Way::Srun | Way::Mpiexec => serve::Part::Attached,
+            let part = match self.launcher.method(&host) {
+                LaunchMethod::Local => serve::ServePart::Supervisor,
+                LaunchMethod::Ssh => serve::ServePart::Front,
+                LaunchMethod::Srun | LaunchMethod::Mpiexec => serve::ServePart::Attached,
             };
             let mut argv = vec![OsString::from(program)];
             argv.extend(serve::arguments(part).map(OsString::from));
@@ -106,14 +111,14 @@ impl Ask<'_> {
     }
 
     /// What a server has to know.
-    pub fn message(&self, entry: &Entry, server: ServerId, secret: &Secret, others: bool) -> Start {
+    pub fn message(&self, entry: &Entry, server: ServerId, secret: &Secret, others: bool) -> ServerStart {
         let port = match entry.description.settings().port {
             // Others that run look for it where it was.
             0 if others => entry.running.get(&server).and_then(port_of).unwrap_or(0),
             0 => 0,
             first => first + server.0,
         };
-        Start {
+        ServerStart {
             version: VERSION,
             partition: entry.id,
             server,
@@ -123,11 +128,11 @@ impl Ask<'_> {
             secret: secret.clone(),
             made: entry.made,
             port,
-            run_base: self.env.run_base.clone(),
+            run_base: self.settings.run_base.clone(),
             home: self.registry.dir().to_owned(),
             log: log_of(self.registry, entry.name(), server),
-            store_delay: self.env.store_delay,
-            panics: self.env.panics.clone(),
+            store_delay: self.settings.store_delay,
+            panics: self.settings.panics.clone(),
         }
     }
 
@@ -141,8 +146,8 @@ impl Ask<'_> {
         let mut running = BTreeMap::new();
         let mut notes = String::new();
         for one in &mut *starting {
-            let Said::Ready { pid, unix, tcp, note } = one.hear(until)? else {
-                return Err(one.failed(Why::OutOfTurn));
+            let HostMessage::Ready { pid, unix, tcp, note } = one.receive(until)? else {
+                return Err(one.failed(LaunchFailure::OutOfTurn));
             };
             notes.extend(note.map(|note| format!("server {} on {}: {note}\n", one.server, one.host)));
             let tcp = tcp.map(|tcp| host::reachable(&tcp, &one.host));
@@ -156,13 +161,13 @@ impl Ask<'_> {
             entry.abandoned.retain(|server| !running.contains_key(server));
             entry.running.extend(running);
         })?;
-        let peers = line(&Peers { peers: entry.running.values().cloned().collect() });
+        let peers = line(&PeerAddresses { peers: entry.running.values().cloned().collect() });
         for one in &mut *starting {
-            one.started.say(peers.clone());
+            one.started.send(peers.clone());
         }
         for one in &mut *starting {
-            if one.hear(until)? != Said::Serving {
-                return Err(one.failed(Why::OutOfTurn));
+            if one.receive(until)? != HostMessage::Serving {
+                return Err(one.failed(LaunchFailure::OutOfTurn));
             }
         }
         let entry = self.registry.update(entry.name(), |entry| entry.made = true)?;
@@ -171,15 +176,15 @@ impl Ask<'_> {
 }
 
 impl Starting {
-    fn hear(&mut self, until: Instant) -> Result<Said, Error> {
-        match self.started.hear(until) {
-            Ok(Said::Failed { why }) => Err(self.failed(Why::Said(why))),
+    fn receive(&mut self, until: Instant) -> Result<HostMessage, Error> {
+        match self.started.receive(until) {
+            Ok(HostMessage::Failed { why }) => Err(self.failed(LaunchFailure::Said(why))),
             Ok(said) => Ok(said),
             Err(why) => Err(self.failed(why)),
         }
     }
 
-    fn failed(&self, why: Why) -> Error {
+    fn failed(&self, why: LaunchFailure) -> Error {
         Error::Start { server: self.server, host: self.host.clone(), why }
     }
 }

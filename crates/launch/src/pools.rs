@@ -4,7 +4,7 @@
 //! registry. A pool without unsaved data of a partition that no registry knows is of no use to anybody:
 //! whoever notices it removes it ([`sweep`]).
 
-use super::message::{partition, server};
+use crate::message::{partition, server};
 use pario_registry::{Registry, Resource, RunDirectory, Supervision, remove_run_directory, run_directories};
 use pario_server::{Inspection, Leftover, inspect_pool, note_retired_pool, unretired_pool};
 use pario_types::{PartitionId, ServerId};
@@ -22,9 +22,9 @@ const RELEASE: Duration = Duration::from_secs(5);
 
 const OWNER: &str = "owner";
 
-/// Whose a run directory is.
+/// ServerInstance a run directory is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Owner {
+pub struct PoolOwner {
     /// The partition's name.
     pub name: String,
     /// The registry in which it was started.
@@ -35,7 +35,7 @@ pub struct Owner {
     pub pid: u32,
 }
 
-impl Owner {
+impl PoolOwner {
     /// Notes it in a run directory.
     pub fn write(&self, run_directory: &Path) -> io::Result<()> {
         let text = serde_json::to_vec(self)?;
@@ -48,14 +48,14 @@ impl Owner {
     }
 
     /// The note in a run directory, if there is one that can be read.
-    pub fn read(run_directory: &Path) -> Option<Owner> {
+    pub fn read(run_directory: &Path) -> Option<PoolOwner> {
         serde_json::from_slice(&std::fs::read(run_directory.join(OWNER)).ok()?).ok()
     }
 }
 
 /// A server's pool on a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pool {
+pub struct HostPool {
     /// Of which partition.
     #[serde(with = "partition")]
     pub partition: PartitionId,
@@ -65,15 +65,15 @@ pub struct Pool {
     /// Its file.
     pub path: PathBuf,
     /// What is to be said of it.
-    pub state: State,
-    /// Whose it is, if that was noted.
-    pub owner: Option<Owner>,
+    pub state: PoolState,
+    /// ServerInstance it is, if that was noted.
+    pub owner: Option<PoolOwner>,
 }
 
 /// What is to be said of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
-pub enum State {
+pub enum PoolState {
     /// A server serves it.
     Served,
     /// No server serves it.
@@ -92,33 +92,35 @@ pub enum State {
     Lost,
     /// What it holds cannot be told.
     Unreadable {
-        /// Why.
+        /// LaunchFailure.
         why: String,
     },
 }
 
-impl Pool {
-    fn of(found: RunDirectory) -> Pool {
+impl HostPool {
+    fn of(found: RunDirectory) -> HostPool {
         let RunDirectory { partition, server, path } = found;
-        let owner = Owner::read(&path);
+        let owner = PoolOwner::read(&path);
         let supervisor = Supervision::holder(&path).ok().flatten();
         let path = path.join("pool");
         let state = match look(&path) {
-            Ok(Look::Served) => State::Served,
-            Ok(Look::Left(Some(left))) if left.is_lost => State::Lost,
-            Ok(Look::Left(Some(left))) if left.mark != 0 => State::Left { unsaved: left.unsaved, supervisor },
-            Ok(Look::Left(_)) => State::Missing { supervisor },
-            Err(why) => State::Unreadable { why },
+            Ok(PoolUse::Served) => PoolState::Served,
+            Ok(PoolUse::Left(Some(left))) if left.is_lost => PoolState::Lost,
+            Ok(PoolUse::Left(Some(left))) if left.mark != 0 => {
+                PoolState::Left { unsaved: left.unsaved, supervisor }
+            }
+            Ok(PoolUse::Left(_)) => PoolState::Missing { supervisor },
+            Err(why) => PoolState::Unreadable { why },
         };
-        Pool { partition, server, path, state, owner }
+        HostPool { partition, server, path, state, owner }
     }
 
     /// Bytes that only it has; also if nobody knows how many.
     pub fn holds_data(&self) -> bool {
         match self.state {
-            State::Served | State::Lost | State::Missing { .. } => false,
-            State::Left { unsaved, .. } => unsaved > 0,
-            State::Unreadable { .. } => true,
+            PoolState::Served | PoolState::Lost | PoolState::Missing { .. } => false,
+            PoolState::Left { unsaved, .. } => unsaved > 0,
+            PoolState::Unreadable { .. } => true,
         }
     }
 
@@ -153,38 +155,39 @@ impl Pool {
 }
 
 /// What a look at a pool's file gives.
-pub enum Look {
+pub enum PoolUse {
+    /// A server serves it.
     Served,
     /// Nobody serves it; nothing is left of it, or this holds it.
     Left(Option<Leftover>),
 }
 
 /// Looks at a pool's file.
-pub fn look(pool: &Path) -> Result<Look, String> {
+pub fn look(pool: &Path) -> Result<PoolUse, String> {
     if !pool.try_exists().map_err(|e| format!("{}: {e}", pool.display()))? {
-        return Ok(Look::Left(None));
+        return Ok(PoolUse::Left(None));
     }
     match inspect_pool(pool).map_err(|e| format!("{}: {e}", pool.display()))? {
-        Inspection::Served => Ok(Look::Served),
-        Inspection::Left(left) => Ok(Look::Left(Some(left))),
+        Inspection::Served => Ok(PoolUse::Served),
+        Inspection::Left(left) => Ok(PoolUse::Left(Some(left))),
     }
 }
 
 /// Looks at the file of a pool whose server has ended, or is about to. Until the kernel has ended a killed process the pool counts as
 /// served, and so it does for an instant while another process looks at it.
-pub fn look_at_left(pool: &Path) -> Result<Look, String> {
+pub fn look_at_left(pool: &Path) -> Result<PoolUse, String> {
     let until = Instant::now() + RELEASE;
     loop {
         match look(pool)? {
-            Look::Served if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+            PoolUse::Served if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
             found => return Ok(found),
         }
     }
 }
 
 /// The pools of this user on this host.
-pub fn survey(base: &Path) -> Result<Vec<Pool>, pario_registry::Error> {
-    Ok(run_directories(base)?.into_iter().map(Pool::of).collect())
+pub fn survey(base: &Path) -> Result<Vec<HostPool>, pario_registry::Error> {
+    Ok(run_directories(base)?.into_iter().map(HostPool::of).collect())
 }
 
 /// Removes the pools that nobody can need. Best effort: what is not removed now, the next does.
@@ -192,12 +195,14 @@ pub fn sweep(base: &Path) {
     for pool in survey(base).unwrap_or_default() {
         let idle = matches!(
             pool.state,
-            State::Lost | State::Missing { supervisor: None } | State::Left { unsaved: 0, supervisor: None }
+            PoolState::Lost
+                | PoolState::Missing { supervisor: None }
+                | PoolState::Left { unsaved: 0, supervisor: None }
         );
         if idle && pool.is_orphaned() {
             // Held until it is removed, so that no server begins to use it.
             let held = look(&pool.path);
-            if let Ok(Look::Left(left)) = &held
+            if let Ok(PoolUse::Left(left)) = &held
                 && left.as_ref().is_none_or(|left| left.unsaved == 0)
             {
                 pool.note_retired(left.as_ref());

@@ -1,6 +1,6 @@
-use super::super::message::tests::start;
 use super::*;
-use crate::partition::serve::open_log;
+use crate::message::tests::start;
+use crate::serve::open_log;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,7 +19,7 @@ struct Trial<'a> {
     scripts: &'a [&'a str],
     peers: &'a str,
     supervise: &'a str,
-    times: Times,
+    times: SupervisorTimes,
     /// A signal comes once this file of the trial's directory is there.
     signal_at: Option<&'a str>,
 }
@@ -35,7 +35,7 @@ struct Outcome {
 impl Default for Trial<'_> {
     fn default() -> Self {
         let long = Duration::from_secs(600);
-        let times = Times { beat: long, patience: long, slow: long };
+        let times = SupervisorTimes { beat: long, patience: long, slow: long };
         Trial { name: "", scripts: &[], peers: PEERS, supervise: "true", times, signal_at: None }
     }
 }
@@ -71,7 +71,7 @@ impl Trial<'_> {
             let sender = sender.clone();
             std::thread::spawn(move || {
                 await_file(&file);
-                sender.send(Event::Signal(libc::SIGTERM))
+                sender.send(SupervisorEvent::Signal(signal_hook::consts::SIGTERM))
             });
         }
         let (times, told) = (self.times, VecDeque::new());
@@ -135,7 +135,7 @@ fn a_supervisor_that_waits_for_a_start_ends_when_it_is_told_to() {
 
 #[test]
 fn a_server_that_keeps_dying_is_started_slowly_and_one_that_is_not_supervised_is_left() {
-    let times = Times { slow: Duration::ZERO, ..Trial::default().times };
+    let times = SupervisorTimes { slow: Duration::ZERO, ..Trial::default().times };
     let dies = serving("exit 7");
     let scripts = [&dies[..], &dies, &dies, &dies, &dies, &serving("")];
     let outcome = Trial { name: "keeps", scripts: &scripts, times, ..Trial::default() }.run();
@@ -161,7 +161,7 @@ fn a_signal_is_passed_on_and_the_server_is_not_started_again() {
 #[test]
 fn a_server_without_a_sign_of_life_gets_a_successor() {
     let short = Duration::from_millis(50);
-    let times = Times { beat: short, patience: short, ..Trial::default().times };
+    let times = SupervisorTimes { beat: short, patience: short, ..Trial::default().times };
     let mute = serving("while read line; do :; done");
     // The second one is asked as well, and ends well only if it is.
     let second = format!(

@@ -1,0 +1,63 @@
+//! What can go wrong with launching servers.
+
+use std::io;
+use std::process::Command;
+use std::time::Duration;
+
+use pario_types::ServerId;
+
+/// Why servers were not launched.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The registry.
+    #[error(transparent)]
+    Registry(#[from] pario_registry::Error),
+    /// The program's own file is not known.
+    #[error("cannot tell which file pario itself is: {0}")]
+    NoProgram(#[source] io::Error),
+    /// A launcher could not be run.
+    #[error("cannot run {program}: {cause}")]
+    Launcher {
+        /// The launcher.
+        program: String,
+        /// Why.
+        #[source]
+        cause: io::Error,
+    },
+    /// A server did not start.
+    #[error("server {server} on {host} did not start: {why}")]
+    Start {
+        /// Which.
+        server: ServerId,
+        /// On which host.
+        host: String,
+        /// Why.
+        #[source]
+        why: LaunchFailure,
+    },
+}
+
+impl Error {
+    /// For `map_err` on running a launcher.
+    pub fn launcher(command: &Command) -> impl FnOnce(io::Error) -> Error {
+        let program = command.get_program().to_string_lossy().into_owned();
+        move |cause| Error::Launcher { program, cause }
+    }
+}
+
+/// Why a process that was launched does not do its work.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LaunchFailure {
+    /// It said so.
+    #[error("{0}")]
+    Said(String),
+    /// It, or what was to start it, ended; with its last words, if any.
+    #[error("{}", if .0.is_empty() { "it ended without a word".to_owned() } else { format!("it ended ({})", .0) })]
+    Ended(String),
+    /// It did not say anything in time.
+    #[error("no word from it for {} s", .0.as_secs())]
+    Silent(Duration),
+    /// It said something that was not its turn to say.
+    #[error("it is not the same version of pario")]
+    OutOfTurn,
+}

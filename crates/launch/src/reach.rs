@@ -1,0 +1,137 @@
+//! Reaching servers that run: where they are, whether they serve, and how they are told to end.
+
+use crate::host;
+use pario_registry::{Entry, Running, Secret};
+use pario_transport::{Address, Connection, Stream, Tuning, fresh_client};
+use pario_types::{PartitionId, RequestId, ServerId};
+use pario_wire::greeting::{Hello, Role};
+use pario_wire::{Envelope, Reply, Request};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Where a server is to be found: on its own host by its socket.
+pub(crate) fn addresses(running: &Running) -> Vec<Address> {
+    let unix = host::is_here(&running.host).then(|| Address::Unix(PathBuf::from(&running.unix)));
+    let tcp = running.tcp.as_ref().and_then(|tcp| format!("tcp:{tcp}").parse().ok());
+    unix.into_iter().chain(tcp).collect()
+}
+
+/// Whether something listens where the server was.
+pub fn answers(running: &Running, patience: Duration) -> bool {
+    let deadline = Instant::now() + patience;
+    let is_there = |address: &Address| Stream::connect(address, &Tuning::default(), deadline).is_ok();
+    let is_here = host::is_here(&running.host);
+    addresses(running).iter().filter(|address| address.is_local() == is_here).any(is_there)
+}
+
+/// Whether the server serves: not only listens, but knows the others, and is one of this partition.
+pub fn serves(
+    entry: &Entry,
+    server: ServerId,
+    running: &Running,
+    secret: &Secret,
+    patience: Duration,
+) -> bool {
+    let deadline = Instant::now() + patience;
+    matches!(ask(entry, server, running, secret, &Request::Ping, deadline), Ok(Reply::Done))
+}
+
+/// LaunchFailure a server did not stop.
+pub enum ShutdownFailure {
+    /// It answered that it cannot, and goes on.
+    Refused(String),
+    /// It did not answer.
+    Silent(String),
+}
+
+/// Tells a server to write everything to storage and to end, and waits for that.
+pub fn shut_down(
+    entry: &Entry,
+    server: ServerId,
+    running: &Running,
+    secret: &Secret,
+    deadline: Instant,
+) -> Result<(), ShutdownFailure> {
+    match ask(entry, server, running, secret, &Request::Shutdown, deadline) {
+        Ok(Reply::Done) => {
+            await_end(running, deadline);
+            Ok(())
+        }
+        Ok(Reply::Failed(failure)) => Err(ShutdownFailure::Refused(failure.text)),
+        Ok(other) => Err(ShutdownFailure::Silent(format!("it answered {}", other.name()))),
+        Err(why) => Err(ShutdownFailure::Silent(why)),
+    }
+}
+
+/// Asks a server one thing.
+fn ask(
+    entry: &Entry,
+    server: ServerId,
+    running: &Running,
+    secret: &Secret,
+    request: &Request,
+    deadline: Instant,
+) -> Result<Reply, String> {
+    let servers = entry.description.structure().servers.len() as u16;
+    let whom = ServerIdentity { partition: entry.id, server, servers };
+    let secret = pario_wire::Secret::new(*secret.bytes());
+    let mut last = "it has no address".to_owned();
+    for address in addresses(running) {
+        match connect(&whom, &address, &secret, deadline) {
+            Ok(connection) => return call(connection, server, request, deadline),
+            Err(why) => last = why,
+        }
+    }
+    Err(last)
+}
+
+/// A server of a partition, as one has to know it to be let in.
+pub struct ServerIdentity {
+    /// The partition.
+    pub partition: PartitionId,
+    /// Which of its servers.
+    pub server: ServerId,
+    /// How many servers the partition has.
+    pub servers: u16,
+}
+
+/// Connects to a server as a command.
+pub fn connect(
+    whom: &ServerIdentity,
+    address: &Address,
+    secret: &pario_wire::Secret,
+    deadline: Instant,
+) -> Result<Connection, String> {
+    let client = fresh_client().map_err(|e| e.to_string())?;
+    let hello = Hello {
+        partition: whom.partition,
+        server: whom.server,
+        servers: whom.servers,
+        client,
+        program: client.0 as u64,
+        role: Role::Tool,
+        resume_ledger: None,
+    };
+    let connected = Connection::connect(address, &Tuning::default(), &hello, secret, deadline);
+    connected.map(|(connection, ..)| connection).map_err(|e| e.to_string())
+}
+
+/// Asks one thing on a connection.
+pub fn call(
+    mut connection: Connection,
+    server: ServerId,
+    request: &Request,
+    deadline: Instant,
+) -> Result<Reply, String> {
+    let envelope = Envelope::new(server, RequestId(1));
+    connection.call(envelope, request, &[], &mut [], deadline).map_err(|e| e.to_string())
+}
+
+/// Waits for what a server does after its last answer: it removes its run directory, and ends.
+fn await_end(running: &Running, deadline: Instant) {
+    let directory = Path::new(&running.unix).parent().filter(|_| host::is_here(&running.host));
+    let is_there = || directory.map_or_else(|| answers(running, Duration::from_secs(1)), Path::exists);
+    while is_there() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

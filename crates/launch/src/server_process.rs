@@ -1,0 +1,297 @@
+//! The process that is a server: reads what it has to know, runs the server, and ends with it.
+
+use crate::host;
+use crate::message::{HostMessage, PeerAddresses, Probe, ServerStart, line, next_line};
+use crate::pools::{PoolOwner, PoolUse, look, look_at_left};
+use crate::reach::addresses;
+use crate::settings::run_base;
+use crate::signals;
+use crate::supervised::PREDECESSOR;
+use pario_registry::{Listen, Manifest, Scheduling, leave_run_directory, remove_run_directory};
+use pario_server::{Config, Ender, Pulse, Server, fail_as_a_process, log};
+use pario_transport::Address;
+use pario_types::ErrorKind;
+use std::io::{BufRead, Write};
+use std::net::IpAddr;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// How long a process may take, at least and at most, to give up what it has leased. See [`grace`].
+const LEAST_GRACE: Duration = Duration::from_secs(1);
+const MOST_GRACE: Duration = Duration::from_secs(20);
+
+/// Views of clients that a server keeps, and bytes of memory for them.
+const VIEWS: usize = 4096;
+const VIEW_BYTES: usize = 64 << 20;
+
+/// Stores what the pool of a server holds that died, and removes it; how many bytes only the pool had.
+pub fn recover(start: &ServerStart) -> Result<u64, String> {
+    let config = config(start, None)?;
+    let bytes = match look_at_left(&config.run_directory.join("pool"))? {
+        PoolUse::Served => return Err("a server uses the pool".into()),
+        PoolUse::Left(left) => left.map_or(0, |left| left.unsaved),
+    };
+    start_server(&config)?.shut_down().map_err(|e| e.to_string())?;
+    remove_run_directory(&base(start), start.partition, start.server).map_err(|e| e.to_string())?;
+    Ok(bytes)
+}
+
+/// Runs a server until it is shut down: reads [`ServerStart`], says `Ready`, reads the peers, says `Serving`. A signal that asks
+/// it to end has the server drained.
+pub fn serve(input: impl BufRead + Send + 'static) -> ExitCode {
+    match try_to_serve(input) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(ServeFailure::Unsaved(why)) => {
+            log(&why);
+            ExitCode::from(UNSAVED)
+        }
+        Err(ServeFailure::Failed(why)) => {
+            log(&why);
+            // Who started us may be gone.
+            let _ = say(&HostMessage::Failed { why });
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The exit code of a server that was told to end and could not store everything. It is not started again.
+pub const UNSAVED: u8 = 3;
+
+/// LaunchFailure a server does not serve.
+enum ServeFailure {
+    /// It had to end and could not store everything.
+    Unsaved(String),
+    /// It cannot.
+    Failed(String),
+}
+
+impl From<String> for ServeFailure {
+    fn from(why: String) -> ServeFailure {
+        ServeFailure::Failed(why)
+    }
+}
+
+impl From<&str> for ServeFailure {
+    fn from(why: &str) -> ServeFailure {
+        ServeFailure::Failed(why.to_owned())
+    }
+}
+
+impl From<pario_server::Error> for ServeFailure {
+    fn from(error: pario_server::Error) -> ServeFailure {
+        match error {
+            pario_server::Error::Unsaved(..) => ServeFailure::Unsaved(error.to_string()),
+            _ => ServeFailure::Failed(error.to_string()),
+        }
+    }
+}
+
+/// What a server hears while it runs.
+enum ServerEvent {
+    Line(Vec<u8>),
+    /// There are no more lines.
+    EndOfInput,
+    Signal(i32),
+}
+
+/// Sends what comes by the input and by signals.
+fn listen(mut input: impl BufRead + Send + 'static) -> Result<Receiver<ServerEvent>, String> {
+    let (sender, heard) = channel();
+    let signals = sender.clone();
+    // Nobody listens any more when the server ends.
+    let hear = move |signal| drop(signals.send(ServerEvent::Signal(signal)));
+    signals::on_termination(hear).map_err(|e| format!("waiting for signals: {e}"))?;
+    let read = move || {
+        while let Ok(Some(line)) = next_line(&mut input) {
+            if sender.send(ServerEvent::Line(line)).is_err() {
+                return;
+            }
+        }
+        let _ = sender.send(ServerEvent::EndOfInput);
+    };
+    let reader = std::thread::Builder::new().name("input".into()).spawn(read);
+    reader.map_err(|e| format!("starting a thread: {e}"))?;
+    Ok(heard)
+}
+
+fn say(said: &HostMessage) -> std::io::Result<()> {
+    let mut output = std::io::stdout().lock();
+    output.write_all(&line(said)).and_then(|()| output.flush())
+}
+
+/// Answers the supervisor, and ends the server when a signal comes. Others that come later change nothing.
+fn attend(heard: Receiver<ServerEvent>, ender: &Ender, pulse: &Pulse) {
+    for one in heard {
+        match one {
+            ServerEvent::Line(line) if serde_json::from_slice::<Probe>(&line).is_ok() => {
+                // The supervisor may be gone.
+                pulse.ask(|| drop(say(&HostMessage::Alive)));
+            }
+            ServerEvent::Line(_) | ServerEvent::EndOfInput => {}
+            ServerEvent::Signal(signal) => {
+                log(&format!("got {}: stores everything and ends", signals::name(signal)));
+                ender.end();
+            }
+        }
+    }
+}
+
+fn try_to_serve(input: impl BufRead + Send + 'static) -> Result<(), ServeFailure> {
+    // Before it can end: then this process has another parent.
+    let supervisor = std::os::unix::process::parent_id();
+    let heard = listen(input)?;
+    let Ok(ServerEvent::Line(told)) = heard.recv() else { return Err("no start message came".into()) };
+    let start: ServerStart = serde_json::from_slice(&told).map_err(|e| format!("the start message: {e}"))?;
+    let (address, note) = listening(&start)?;
+    let config = config(&start, address)?;
+    // Only for who finds the directory.
+    let _ = owner(&start).write(&config.run_directory);
+    let server = start_server(&config)?;
+    let manifest =
+        Manifest { id: start.partition, server: start.server, description: start.description.clone() };
+    if let Err(error) = manifest.write(&config.directory) {
+        server.shut_down().map_err(|e| e.to_string())?;
+        return Err(error.to_string().into());
+    }
+    let started = server.started();
+    if let Some(adopted) = &started.adopted {
+        log(&format!(
+            "went on with its predecessor's cache: {} blocks, {} of them not yet stored",
+            adopted.valid, adopted.dirty
+        ));
+    }
+    let Address::Unix(unix) = &started.unix else { return Err("no Unix socket".into()) };
+    let tcp = started.tcp.as_ref().map(|address| match address {
+        Address::Tcp(host, port) if host.contains(':') => format!("[{host}]:{port}"),
+        Address::Tcp(host, port) => format!("{host}:{port}"),
+        Address::Unix(path) => path.display().to_string(),
+    });
+    let ready = HostMessage::Ready { pid: std::process::id(), unix: unix.display().to_string(), tcp, note };
+    say(&ready).map_err(|e| format!("whoever started this server is gone: {e}"))?;
+    let peers = match heard.recv() {
+        Ok(ServerEvent::Line(text)) => serde_json::from_slice::<PeerAddresses>(&text).ok(),
+        _ => None,
+    };
+    let Some(peers) = peers else {
+        server.shut_down()?;
+        let _ = leave_run_directory(&base(&start), start.partition, start.server, supervisor);
+        return Err("ended before it served: whoever started this server is gone".into());
+    };
+    server.set_peers(peers.peers.iter().map(addresses).collect());
+    // From here on nobody has to listen.
+    let _ = say(&HostMessage::Serving);
+    let (ender, pulse) = (server.ender(), server.pulse());
+    let attend = move || fail_as_a_process(move || attend(heard, &ender, &pulse));
+    let attending = std::thread::Builder::new().name("attend".into()).spawn(attend);
+    attending.map_err(|e| format!("starting a thread: {e}"))?;
+    server.wait()?;
+    let _ = leave_run_directory(&base(&start), start.partition, start.server, supervisor);
+    Ok(())
+}
+
+fn owner(start: &ServerStart) -> PoolOwner {
+    let structure = start.description.structure();
+    PoolOwner {
+        name: structure.name.clone(),
+        home: start.home.clone(),
+        servers: structure.servers.iter().map(ToString::to_string).collect(),
+        pid: std::process::id(),
+    }
+}
+
+/// Starts the server. One whose starter was killed may still be ending, and uses the directory until then. If it cannot
+/// start, it leaves no pool that was not there before.
+fn start_server(config: &Config) -> Result<Server, String> {
+    let pool = config.run_directory.join("pool");
+    let had_pool = pool.try_exists().unwrap_or(true);
+    try_to_start(config).inspect_err(|_| {
+        if !had_pool && matches!(look(&pool), Ok(PoolUse::Left(Some(_)))) {
+            // If it stays after all, the next one goes on with it.
+            let _ = std::fs::remove_file(&pool);
+        }
+    })
+}
+
+fn try_to_start(config: &Config) -> Result<Server, String> {
+    let until = Instant::now() + PREDECESSOR;
+    loop {
+        match Server::start(config.clone()) {
+            Err(e) if e.kind() == ErrorKind::FileInUse && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            outcome => return outcome.map_err(|e| e.to_string()),
+        }
+    }
+}
+
+/// Where the server listens for other hosts, and what the user has to know about it.
+fn listening(start: &ServerStart) -> Result<(Option<IpAddr>, Option<String>), String> {
+    match &start.description.settings().listen {
+        Listen::Auto if start.local => Ok((None, None)),
+        Listen::Auto => {
+            let (address, note) = host::own_address(&start.node);
+            Ok((Some(address), note))
+        }
+        listen => Ok((listen.address().map_err(|e| e.to_string())?, None)),
+    }
+}
+
+fn config(start: &ServerStart, listen: Option<IpAddr>) -> Result<Config, String> {
+    let (structure, settings) = (start.description.structure(), start.description.settings());
+    let resource = structure.servers.get(usize::from(start.server.0)).ok_or("there is no such server")?;
+    let directory = PathBuf::from(&resource.dir);
+    if start.made && !directory.join("format").exists() {
+        return Err(format!(
+            "{} holds no data of this partition, though it was there before; is the right disk mounted?",
+            directory.display()
+        ));
+    }
+    make_directory(&directory)?;
+    let run_directory = pario_registry::run_directory(&base(start), start.partition, start.server);
+    let blocks = start.description.cache_blocks();
+    let mark = |blocks: u64| u32::try_from(blocks).unwrap_or(u32::MAX);
+    Ok(Config {
+        partition: start.partition,
+        server: start.server,
+        servers: structure.servers.len() as u16,
+        metadata: structure.metadata,
+        secret: pario_wire::Secret::new(*start.secret.bytes()),
+        encryption: settings.encryption,
+        made: start.made,
+        directory,
+        run_directory: run_directory.map_err(|e| e.to_string())?,
+        listen: listen.map(|address| (address, start.port)),
+        stripe: structure.stripe_size,
+        block: u32::try_from(structure.block_size).map_err(|_| "the block size is too large")?,
+        cache: settings.cache,
+        high_water: mark(settings.high_water.of(blocks)),
+        low_water: mark(settings.low_water.of(blocks)),
+        views: VIEWS,
+        view_bytes: VIEW_BYTES,
+        workers: usize::from(settings.workers),
+        fair: settings.scheduling == Scheduling::Fair,
+        lease: settings.deadline,
+        grace: grace(settings.deadline),
+        deadline: settings.deadline,
+        store_delay: start.store_delay,
+        panics: start.panics.clone(),
+    })
+}
+
+/// Less than a request of another waits for it.
+fn grace(deadline: Duration) -> Duration {
+    (deadline * 2 / 3).clamp(LEAST_GRACE, MOST_GRACE)
+}
+
+fn make_directory(path: &Path) -> Result<(), String> {
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|e| format!("cannot make the directory {}: {e}", path.display()))
+}
+
+/// Where the run directory of this server is made.
+fn base(start: &ServerStart) -> PathBuf {
+    run_base(start.run_base.as_deref())
+}

@@ -1,0 +1,50 @@
+//! Signals and sessions of the processes that run a server.
+
+use std::io;
+
+use rustix::process::{Pid, WaitId, WaitIdOptions, kill_process, setsid, waitid};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+/// Calls a function, on a thread of its own, for each SIGTERM, SIGINT and SIGHUP, which do not end this process any more.
+pub fn on_termination(mut act: impl FnMut(i32) + Send + 'static) -> io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    let wait = move || signals.forever().for_each(&mut act);
+    std::thread::Builder::new().name("signals".into()).spawn(wait).map(drop)
+}
+
+/// Sends a signal to a process. It may just have ended.
+pub fn send(pid: u32, signal: i32) {
+    let signal = rustix::process::Signal::from_named_raw(signal);
+    if let (Some(process), Some(signal)) = (process(pid), signal) {
+        let _ = kill_process(process, signal);
+    }
+}
+
+/// The name of a signal that asks a process to end.
+pub fn name(signal: i32) -> &'static str {
+    match signal {
+        SIGTERM => "SIGTERM",
+        SIGINT => "SIGINT",
+        SIGHUP => "SIGHUP",
+        _ => "a signal",
+    }
+}
+
+/// Makes a session for this process, so that no terminal can end it. Not for the leader of a process group.
+pub fn start_session() -> io::Result<()> {
+    setsid()?;
+    Ok(())
+}
+
+/// Waits until a child has ended but leaves it to be reaped, so that its number stays taken meanwhile.
+pub fn wait_for_end(pid: u32) -> io::Result<()> {
+    let child = process(pid).ok_or(io::ErrorKind::NotFound)?;
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    rustix::io::retry_on_intr(|| waitid(WaitId::Pid(child), options))?;
+    Ok(())
+}
+
+fn process(pid: u32) -> Option<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw)
+}
