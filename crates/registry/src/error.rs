@@ -8,11 +8,16 @@ use std::time::Duration;
 use pario_types::{ErrorKind, PartitionId};
 
 /// Why something could not be read, changed or locked.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A partition file, or a value for one, makes no sense.
-    Description(Fault),
+    #[error(transparent)]
+    Description(#[from] DescriptionError),
     /// A partition that exists is described differently in what was fixed when it was created.
+    #[error(
+        "partition {name} was created with {key} = {fixed}, which is fixed; asked for is {key} = {asked}: leave it as it was, or \
+         create a partition of another name"
+    )]
     Structure {
         /// The partition.
         name: String,
@@ -24,21 +29,31 @@ pub enum Error {
         asked: String,
     },
     /// No partition of that name.
+    #[error("no partition is called {0} ('pario list' shows all)")]
     NoPartition(String),
     /// There is no registry in that directory of this host.
+    #[error(
+        "this host has no registry of partitions in {}: 'pario up FILE' makes one (PARIO_HOME says where it is)",
+        .0.display()
+    )]
     NoRegistry(PathBuf),
     /// A directory that says of no partition that it is one of its servers'.
+    #[error("{} holds no data of a partition: there is no file 'partition' in it", .0.display())]
     NoManifest(PathBuf),
     /// A partition is registered already.
+    #[error("the partition is registered already, as {name}: 'pario up {name}' starts it")]
     Registered {
         /// As what.
         name: String,
     },
     /// A partition of that name exists.
+    #[error("a partition called {0} exists already")]
     AlreadyThere(String),
     /// The registry's secret of a partition is gone.
+    #[error("the secret of partition {0} is missing: {path} is not there", path = .1.display())]
     NoSecret(PartitionId, PathBuf),
     /// Somebody held a lock for too long.
+    #[error("{what} is in use by {holder}; gave up after {:.1} s, try again", waited.as_secs_f32())]
     Locked {
         /// What the lock is for.
         what: String,
@@ -48,13 +63,15 @@ pub enum Error {
         waited: Duration,
     },
     /// A file or directory that others could have changed or could read.
+    #[error("{} {reason}", path.display())]
     Unsafe {
         /// Which.
         path: PathBuf,
         /// What is wrong with it.
-        trouble: Trouble,
+        reason: UnsafePath,
     },
     /// The registry's file, or a secret's, holds what no Pario has written.
+    #[error("{} is damaged and was left as it is: {why}; mend it or move it away", path.display())]
     Garbled {
         /// Which file.
         path: PathBuf,
@@ -62,6 +79,10 @@ pub enum Error {
         why: String,
     },
     /// The registry's file is of another version of Pario.
+    #[error(
+        "{} has version {found}, this pario understands version {known}: use the pario that wrote it",
+        path.display()
+    )]
     Version {
         /// Which file.
         path: PathBuf,
@@ -71,10 +92,13 @@ pub enum Error {
         known: u64,
     },
     /// This host has no network interface of that name with an address.
+    #[error("this host has no network interface {0:?} with an address (see the key listen)")]
     NoInterface(String),
     /// A directory's name is so long that no socket could be in it.
+    #[error("{} is too long a name for a directory with a socket in it", .0.display())]
     TooLong(PathBuf),
     /// A system call failed.
+    #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// What was to be done.
         action: &'static str,
@@ -87,7 +111,7 @@ pub enum Error {
 
 /// What is wrong with a partition file, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum DescriptionError {
     /// The text is neither TOML nor a list of `key = value` lines.
     Syntax {
         /// The line, from 1.
@@ -192,15 +216,19 @@ pub enum Fault {
 }
 
 /// Why a file or directory is not safe to use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnsafePath {
     /// It belongs to this user.
+    #[error("belongs to another user (uid {0}) and cannot be trusted")]
     Owner(u32),
     /// Others than its owner have rights; this is its mode.
+    #[error("is open to other users (mode {0:04o}): take their rights away with chmod go=")]
     Mode(u32),
     /// It is not a directory of its own (a link, say).
+    #[error("is in the way: it is not a directory")]
     NotADirectory,
     /// It is not a plain file.
+    #[error("is in the way: it is not a plain file")]
     NotAFile,
 }
 
@@ -228,151 +256,74 @@ impl Error {
     }
 }
 
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Error {
-        Error::Description(fault)
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Error::Io { source, .. } => Some(source),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Description(fault) => fault.fmt(f),
-            Error::Structure { name, key, fixed, asked } => write!(
-                f,
-                "partition {name} was created with {key} = {fixed}, which is fixed; asked for is \
-                 {key} = {asked}: leave it as it was, or create a partition of another name"
-            ),
-            Error::NoPartition(name) => write!(f, "no partition is called {name} ('pario list' shows all)"),
-            Error::NoRegistry(path) => write!(
-                f,
-                "this host has no registry of partitions in {}: 'pario up FILE' makes one (PARIO_HOME says where it is)",
-                path.display()
-            ),
-            Error::NoManifest(directory) => {
-                write!(
-                    f,
-                    "{} holds no data of a partition: there is no file 'partition' in it",
-                    directory.display()
-                )
-            }
-            Error::Registered { name } => {
-                write!(f, "the partition is registered already, as {name}: 'pario up {name}' starts it")
-            }
-            Error::AlreadyThere(name) => write!(f, "a partition called {name} exists already"),
-            Error::NoSecret(id, path) => {
-                write!(f, "the secret of partition {id} is missing: {} is not there", path.display())
-            }
-            Error::Locked { what, holder, waited } => {
-                let waited = waited.as_secs_f32();
-                write!(f, "{what} is in use by {holder}; gave up after {waited:.1} s, try again")
-            }
-            Error::Unsafe { path, trouble } => write!(f, "{} {trouble}", path.display()),
-            Error::Garbled { path, why } => {
-                write!(
-                    f,
-                    "{} is damaged and was left as it is: {why}; mend it or move it away",
-                    path.display()
-                )
-            }
-            Error::Version { path, found, known } => write!(
-                f,
-                "{} has version {found}, this pario understands version {known}: use the pario that wrote it",
-                path.display()
-            ),
-            Error::NoInterface(name) => {
-                write!(f, "this host has no network interface {name:?} with an address (see the key listen)")
-            }
-            Error::TooLong(path) => {
-                write!(f, "{} is too long a name for a directory with a socket in it", path.display())
-            }
-            Error::Io { action, path, source } => write!(f, "cannot {action} {}: {source}", path.display()),
-        }
-    }
-}
-
-impl fmt::Display for Fault {
+impl fmt::Display for DescriptionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(line) = self.line() {
             write!(f, "line {line}: ")?;
         }
         match self {
-            Fault::Syntax { why, .. } => f.write_str(why),
-            Fault::Mixed { plain, value, .. } => write!(
+            DescriptionError::Syntax { why, .. } => f.write_str(why),
+            DescriptionError::Mixed { plain, value, .. } => write!(
                 f,
                 "this is TOML, but line {plain} is not: put {value:?} there in quotes, or leave quotes \
                  and brackets out everywhere"
             ),
-            Fault::Unknown { key, nearest: Some(near), .. } => write!(f, "no key {key:?}; is {near} meant?"),
-            Fault::Unknown { key, nearest: None, .. } => write!(f, "no key {key:?}"),
-            Fault::Twice { key, .. } => write!(f, "{key} is here for the second time"),
-            Fault::Value { key, value, allowed, .. } => write!(f, "{key} = {value:?}; allowed: {allowed}"),
-            Fault::Missing(key) => write!(f, "{key} is missing"),
-            Fault::NoName(file) => write!(
+            DescriptionError::Unknown { key, nearest: Some(near), .. } => {
+                write!(f, "no key {key:?}; is {near} meant?")
+            }
+            DescriptionError::Unknown { key, nearest: None, .. } => write!(f, "no key {key:?}"),
+            DescriptionError::Twice { key, .. } => write!(f, "{key} is here for the second time"),
+            DescriptionError::Value { key, value, allowed, .. } => {
+                write!(f, "{key} = {value:?}; allowed: {allowed}")
+            }
+            DescriptionError::Missing(key) => write!(f, "{key} is missing"),
+            DescriptionError::NoName(file) => write!(
                 f,
                 "name is missing, and {file:?} cannot serve as one: letters, digits, '.', '_' and '-', at \
                  most 64"
             ),
-            Fault::Count { said, servers, .. } => {
+            DescriptionError::Count { said, servers, .. } => {
                 write!(f, "nr_ios = {said}, but the number of servers is {servers}")
             }
-            Fault::SamePlace { place, .. } => {
+            DescriptionError::SamePlace { place, .. } => {
                 write!(f, "{place} is a server already; give each server a directory of its own")
             }
-            Fault::Metadata { place, .. } => write!(f, "metadata = {place}, which is none of the servers"),
-            Fault::SmallCache { cache, block, least, .. } => {
+            DescriptionError::Metadata { place, .. } => {
+                write!(f, "metadata = {place}, which is none of the servers")
+            }
+            DescriptionError::SmallCache { cache, block, least, .. } => {
                 write!(f, "cache = {cache} bytes, less than {least} blocks of {block} bytes")
             }
-            Fault::Watermarks { low, high, blocks, .. } => write!(
+            DescriptionError::Watermarks { low, high, blocks, .. } => write!(
                 f,
                 "low_water is {low} blocks, high_water {high}, the cache {blocks}: each must be less than \
                  the next, high_water may equal the cache"
             ),
-            Fault::Ports { port, servers, .. } => {
+            DescriptionError::Ports { port, servers, .. } => {
                 write!(f, "port = {port}: {servers} servers take one port each from there on, up to 65535")
             }
         }
     }
 }
 
-impl Fault {
+impl std::error::Error for DescriptionError {}
+
+impl DescriptionError {
     /// The line in the file, from 1, where one is known.
     pub fn line(&self) -> Option<usize> {
         match self {
-            Fault::Mixed { line, .. } => Some(*line),
-            Fault::Syntax { line, .. }
-            | Fault::Unknown { line, .. }
-            | Fault::Twice { line, .. }
-            | Fault::Value { line, .. }
-            | Fault::Count { line, .. }
-            | Fault::SamePlace { line, .. }
-            | Fault::Metadata { line, .. }
-            | Fault::SmallCache { line, .. }
-            | Fault::Watermarks { line, .. }
-            | Fault::Ports { line, .. } => *line,
-            Fault::Missing(_) | Fault::NoName(_) => None,
-        }
-    }
-}
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Trouble::Owner(uid) => write!(f, "belongs to another user (uid {uid}) and cannot be trusted"),
-            Trouble::Mode(mode) => {
-                write!(f, "is open to other users (mode {mode:04o}): take their rights away with chmod go=")
-            }
-            Trouble::NotADirectory => f.write_str("is in the way: it is not a directory"),
-            Trouble::NotAFile => f.write_str("is in the way: it is not a plain file"),
+            DescriptionError::Mixed { line, .. } => Some(*line),
+            DescriptionError::Syntax { line, .. }
+            | DescriptionError::Unknown { line, .. }
+            | DescriptionError::Twice { line, .. }
+            | DescriptionError::Value { line, .. }
+            | DescriptionError::Count { line, .. }
+            | DescriptionError::SamePlace { line, .. }
+            | DescriptionError::Metadata { line, .. }
+            | DescriptionError::SmallCache { line, .. }
+            | DescriptionError::Watermarks { line, .. }
+            | DescriptionError::Ports { line, .. } => *line,
+            DescriptionError::Missing(_) | DescriptionError::NoName(_) => None,
         }
     }
 }

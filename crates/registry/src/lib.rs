@@ -16,8 +16,7 @@ mod entry;
 mod error;
 mod lock;
 mod manifest;
-mod place;
-mod random;
+mod private_path;
 mod registry;
 mod replace;
 mod run;
@@ -30,7 +29,7 @@ pub use description::{
     parse_size, spell_size,
 };
 pub use entry::{Entry, Running};
-pub use error::{Error, Fault, Trouble};
+pub use error::{DescriptionError, Error, UnsafePath};
 pub use manifest::Manifest;
 pub use registry::{PartitionLock, Registry};
 pub use run::{
@@ -38,3 +37,11 @@ pub use run::{
     run_directory, run_directory_path,
 };
 pub use secret::Secret;
+
+/// So many random bytes that nobody can guess.
+fn random_bytes<const N: usize>() -> Result<[u8; N], Error> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Error::io("get random bytes from", "the kernel")(error.into()))?;
+    Ok(bytes)
+}

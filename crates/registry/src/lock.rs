@@ -7,8 +7,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::fs::{FlockOperation, flock};
+
 use crate::error::Error;
-use crate::sys;
 
 /// How often a taken lock is tried again. The kernel can wait for a lock, but not with a deadline.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -26,7 +27,7 @@ impl Lock {
         let begun = Instant::now();
         loop {
             let file = open(path).map_err(Error::io("open the lock", path))?;
-            if sys::try_lock(&file).map_err(Error::io("lock", path))? {
+            if try_lock(&file).map_err(Error::io("lock", path))? {
                 // Whoever had it may have removed the file meanwhile: then a newer one counts.
                 if is_at(&file, path).map_err(Error::io("look at", path))? {
                     let mut lock = Lock { file, path: path.to_owned() };
@@ -55,7 +56,7 @@ impl Lock {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(Error::io("open the lock", path))?,
         };
-        if sys::try_lock(&file).map_err(Error::io("lock", path))? {
+        if try_lock(&file).map_err(Error::io("lock", path))? {
             return Ok(None);
         }
         let holder = holder(path);
@@ -81,6 +82,15 @@ impl Drop for Lock {
     fn drop(&mut self) {
         // Only so that nobody reads the name of a holder that is none. Closing the file lets go.
         let _ = self.file.set_len(0);
+    }
+}
+
+/// Takes the file's lock for this open file alone; `false` if another has it. It goes when the file is closed.
+fn try_lock(file: &File) -> io::Result<bool> {
+    match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

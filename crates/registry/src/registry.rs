@@ -21,8 +21,8 @@ use crate::description::{Description, is_name};
 use crate::entry::{Contents, Entry, VERSION, Version};
 use crate::error::Error;
 use crate::lock::Lock;
-use crate::place::{self, Links};
-use crate::random;
+use crate::private_path::{self, Links};
+use crate::random_bytes;
 use crate::replace::{Check, replace};
 use crate::secret::Secret;
 
@@ -49,9 +49,9 @@ pub struct PartitionLock {
 impl Registry {
     /// The registry in that directory, which is made if it is not there.
     pub fn open(dir: &Path) -> Result<Registry, Error> {
-        place::directory(dir, Links::Followed)?;
+        private_path::directory(dir, Links::Followed)?;
         for inner in ["secrets", "locks"] {
-            place::directory(&dir.join(inner), Links::Refused)?;
+            private_path::directory(&dir.join(inner), Links::Refused)?;
         }
         Ok(Registry { dir: dir.to_owned(), patience: PATIENCE, check: Box::new(|_| Ok(())) })
     }
@@ -86,7 +86,7 @@ impl Registry {
 
     /// Makes an entry and a secret for a new partition. `host` is this one.
     pub fn create(&self, description: &Description, host: &str) -> Result<Entry, Error> {
-        self.add(PartitionId(u128::from_le_bytes(random::bytes()?)), description, host, false)
+        self.add(PartitionId(u128::from_le_bytes(random_bytes()?)), description, host, false)
     }
 
     /// Makes an entry and a new secret for a partition that has data already.

@@ -21,8 +21,7 @@ use pario_types::{ErrorKind, PartitionId, ServerId};
 
 use crate::error::Error;
 use crate::lock::Lock;
-use crate::place::{self, Links};
-use crate::sys;
+use crate::private_path::{self, Links};
 
 /// Longest name of a run directory: a Unix socket's has 107 bytes, some of which its own name takes.
 const LONGEST: usize = 90;
@@ -44,7 +43,7 @@ pub fn run_directory(base: &Path, partition: PartitionId, server: ServerId) -> R
         return Err(Error::TooLong(path.clone()));
     }
     for step in &steps {
-        place::directory(step, Links::Refused)?;
+        private_path::directory(step, Links::Refused)?;
     }
     let [_, _, path] = steps;
     Ok(path)
@@ -64,7 +63,7 @@ pub struct RunDirectory {
 /// The run directories of this user below a base. What has another name is no run directory.
 pub fn run_directories(base: &Path) -> Result<Vec<RunDirectory>, Error> {
     let mut found = Vec::new();
-    for whole in names(&base.join(format!("pario-{}", sys::user())))? {
+    for whole in names(&base.join(format!("pario-{}", rustix::process::geteuid().as_raw())))? {
         let id = whole.file_name().and_then(|name| name.to_str()).filter(|name| name.len() == 32);
         let Some(partition) = id.and_then(|id| u128::from_str_radix(id, 16).ok()).map(PartitionId) else {
             continue;
@@ -166,7 +165,7 @@ impl Supervision {
 }
 
 fn steps(base: &Path, partition: PartitionId, server: ServerId) -> [PathBuf; 3] {
-    let user = base.join(format!("pario-{}", sys::user()));
+    let user = base.join(format!("pario-{}", rustix::process::geteuid().as_raw()));
     let whole = user.join(partition.to_string());
     let own = whole.join(server.to_string());
     [user, whole, own]
@@ -175,7 +174,7 @@ fn steps(base: &Path, partition: PartitionId, server: ServerId) -> [PathBuf; 3] 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Trouble;
+    use crate::error::UnsafePath;
     use crate::registry::tests::Scratch;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
@@ -224,19 +223,19 @@ mod tests {
         let [user, whole, own] = steps(base.dir(), PARTITION, ServerId(0));
         std::fs::create_dir_all(base.dir().join("elsewhere")).expect("made");
         symlink(base.dir().join("elsewhere"), &user).expect("linked");
-        let trouble = |expected| match run_directory(base.dir(), PARTITION, ServerId(0)) {
-            Err(Error::Unsafe { trouble, .. }) => assert_eq!(trouble, expected),
+        let reason = |expected| match run_directory(base.dir(), PARTITION, ServerId(0)) {
+            Err(Error::Unsafe { reason, .. }) => assert_eq!(reason, expected),
             other => panic!("{other:?}"),
         };
-        trouble(Trouble::NotADirectory);
+        reason(UnsafePath::NotADirectory);
         std::fs::remove_file(&user).expect("removed");
         std::fs::create_dir_all(&whole).expect("made");
         std::fs::set_permissions(&user, PermissionsExt::from_mode(0o755)).expect("set");
-        trouble(Trouble::Mode(0o755));
+        reason(UnsafePath::Mode(0o755));
         std::fs::set_permissions(&user, PermissionsExt::from_mode(0o700)).expect("set");
         std::fs::set_permissions(&whole, PermissionsExt::from_mode(0o700)).expect("set");
         std::fs::write(&own, "a file").expect("written");
-        trouble(Trouble::NotADirectory);
+        reason(UnsafePath::NotADirectory);
     }
 
     #[test]

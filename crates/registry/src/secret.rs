@@ -8,8 +8,9 @@ use std::path::Path;
 
 use pario_types::PartitionId;
 
-use crate::error::{Error, Trouble};
-use crate::{place, random};
+use crate::error::{Error, UnsafePath};
+use crate::private_path;
+use crate::random_bytes;
 
 /// A partition's secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -28,7 +29,7 @@ impl Secret {
 
     /// A new one, written to a file that must not exist, and to the medium.
     pub(crate) fn create(path: &Path) -> Result<Secret, Error> {
-        let secret = Secret(random::bytes()?);
+        let secret = Secret(random_bytes()?);
         let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
         let written = written.and_then(|mut file| file.write_all(&secret.0).and_then(|()| file.sync_all()));
         let directory = path.parent().unwrap_or(Path::new("."));
@@ -45,9 +46,9 @@ impl Secret {
         })?;
         let metadata = file.metadata().map_err(Error::io("look at", path))?;
         if !metadata.is_file() {
-            return Err(Error::Unsafe { path: path.to_owned(), trouble: Trouble::NotAFile });
+            return Err(Error::Unsafe { path: path.to_owned(), reason: UnsafePath::NotAFile });
         }
-        place::private(path, &metadata)?;
+        private_path::private(path, &metadata)?;
         let mut bytes = [0; 32];
         match (metadata.len(), file.read_exact(&mut bytes)) {
             (32, Ok(())) => Ok(Secret(bytes)),

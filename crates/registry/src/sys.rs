@@ -1,30 +1,8 @@
-//! The few system calls that the standard library does not have.
+//! The addresses of network interfaces: neither the standard library nor rustix has `getifaddrs`.
 
 use std::ffi::CStr;
-use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::AsRawFd;
-
-/// Takes the file's lock for this open file alone; `false` if another has it. It goes when the file is
-/// closed.
-pub fn try_lock(file: &File) -> io::Result<bool> {
-    // SAFETY: plain system call on a descriptor that is open as long as `file`.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(true);
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::EWOULDBLOCK | libc::EINTR) => Ok(false),
-        _ => Err(error),
-    }
-}
-
-/// The user this process acts for.
-pub fn user() -> u32 {
-    // SAFETY: always succeeds and touches no memory.
-    unsafe { libc::geteuid() }
-}
 
 /// The addresses of a network interface of this host, in the kernel's order; none if there is no such
 /// interface.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::draft::{Draft, Setting};
 use super::keys::{Spelling, keys};
 use super::{Description, spell_size};
-use crate::error::Fault;
+use crate::error::DescriptionError;
 
 /// As a partition file in TOML, with every key.
 impl fmt::Display for Description {
@@ -102,6 +102,6 @@ impl<'de> Deserialize<'de> for Description {
             settings.extend(values.into_iter().map(|value| Setting { line: None, key: key.clone(), value }));
         }
         let done = Draft::from_settings(settings).and_then(|draft| draft.finish(None));
-        done.map_err(|fault: Fault| D::Error::custom(fault))
+        done.map_err(|fault: DescriptionError| D::Error::custom(fault))
     }
 }

@@ -7,7 +7,7 @@ use pario_types::ServerId;
 use super::keys::{self, Key, is_name};
 use super::resource::Resource;
 use super::{Description, Settings, Structure};
-use crate::error::Fault;
+use crate::error::DescriptionError;
 
 /// The least blocks of a cache: enough for every worker to hold some and to have some to evict.
 const LEAST_BLOCKS: u64 = 16;
@@ -51,7 +51,7 @@ impl Draft {
     }
 
     /// What the settings say, each by itself checked.
-    pub fn from_settings(settings: Vec<Setting>) -> Result<Draft, Fault> {
+    pub fn from_settings(settings: Vec<Setting>) -> Result<Draft, DescriptionError> {
         let mut draft = Draft::new();
         for setting in settings {
             draft.put(setting)?;
@@ -73,7 +73,7 @@ impl Draft {
     }
 
     /// The same, each value by itself checked.
-    pub fn checked(mut self) -> Result<Draft, Fault> {
+    pub fn checked(mut self) -> Result<Draft, DescriptionError> {
         Draft::from_settings(
             self.spelled().into_iter().flat_map(|(key, value)| settings_of(key, value)).collect(),
         )
@@ -85,7 +85,7 @@ impl Draft {
     }
 
     /// Changes one value.
-    pub fn replace(&mut self, key: &str, value: &str) -> Result<(), Fault> {
+    pub fn replace(&mut self, key: &str, value: &str) -> Result<(), DescriptionError> {
         if let Some(known) = keys::find(key) {
             if known.is_list() {
                 self.servers.clear();
@@ -95,18 +95,18 @@ impl Draft {
         self.put(Setting { line: None, key: key.to_owned(), value: value.to_owned() })
     }
 
-    fn put(&mut self, setting: Setting) -> Result<(), Fault> {
+    fn put(&mut self, setting: Setting) -> Result<(), DescriptionError> {
         let Setting { line, key, value } = setting;
         let Some(known) = keys::find(&key) else {
             let nearest = keys::nearest(&key);
-            return Err(Fault::Unknown { line, key, nearest });
+            return Err(DescriptionError::Unknown { line, key, nearest });
         };
         let lines = self.lines.entry(known.name).or_default();
         if !lines.is_empty() && !known.is_list() {
-            return Err(Fault::Twice { line, key: known.name });
+            return Err(DescriptionError::Twice { line, key: known.name });
         }
         lines.push(line);
-        known.set(self, &value).ok_or_else(|| Fault::Value {
+        known.set(self, &value).ok_or_else(|| DescriptionError::Value {
             line,
             key: known.name,
             value: value.clone(),
@@ -119,18 +119,22 @@ impl Draft {
     }
 
     /// The description, if all of it fits together.
-    pub fn finish(self, fallback: Option<&str>) -> Result<Description, Fault> {
+    pub fn finish(self, fallback: Option<&str>) -> Result<Description, DescriptionError> {
         let metadata = self.check_servers()?;
         self.check_cache()?;
         let port = self.settings.port;
         if port > 0 && self.servers.len() - 1 > usize::from(u16::MAX - port) {
-            return Err(Fault::Ports { line: self.line("port"), port, servers: self.servers.len() });
+            return Err(DescriptionError::Ports {
+                line: self.line("port"),
+                port,
+                servers: self.servers.len(),
+            });
         }
         let name = match (self.name, fallback) {
             (name, _) if !name.is_empty() => name,
             (_, Some(fallback)) if is_name(fallback) => fallback.to_owned(),
-            (_, Some(fallback)) => return Err(Fault::NoName(fallback.to_owned())),
-            (_, None) => return Err(Fault::Missing("name")),
+            (_, Some(fallback)) => return Err(DescriptionError::NoName(fallback.to_owned())),
+            (_, None) => return Err(DescriptionError::Missing("name")),
         };
         let Draft { servers, stripe_size, block_size, settings, .. } = self;
         Ok(Description {
@@ -140,42 +144,49 @@ impl Draft {
     }
 
     /// The metadata server, if the servers are right.
-    fn check_servers(&self) -> Result<ServerId, Fault> {
+    fn check_servers(&self) -> Result<ServerId, DescriptionError> {
         if self.servers.is_empty() {
-            return Err(Fault::Missing("servers"));
+            return Err(DescriptionError::Missing("servers"));
         }
         let mut seen = HashSet::new();
         for (index, resource) in self.servers.iter().enumerate() {
             if !seen.insert(resource) {
                 let line = self.lines.get("servers").and_then(|lines| lines.get(index).copied().flatten());
-                return Err(Fault::SamePlace { line, place: resource.to_string() });
+                return Err(DescriptionError::SamePlace { line, place: resource.to_string() });
             }
         }
         if let Some(said) = self.count.filter(|&said| said != self.servers.len() as u64) {
-            return Err(Fault::Count { line: self.line("nr_ios"), said, servers: self.servers.len() });
+            return Err(DescriptionError::Count {
+                line: self.line("nr_ios"),
+                said,
+                servers: self.servers.len(),
+            });
         }
         let index = match &self.metadata {
             None => 0,
-            Some(place) => self
-                .servers
-                .iter()
-                .position(|resource| resource == place)
-                .ok_or_else(|| Fault::Metadata { line: self.line("metadata"), place: place.to_string() })?,
+            Some(place) => self.servers.iter().position(|resource| resource == place).ok_or_else(|| {
+                DescriptionError::Metadata { line: self.line("metadata"), place: place.to_string() }
+            })?,
         };
         Ok(ServerId(u16::try_from(index).expect("no more servers than numbers for them")))
     }
 
-    fn check_cache(&self) -> Result<(), Fault> {
+    fn check_cache(&self) -> Result<(), DescriptionError> {
         let Settings { cache, high_water, low_water, .. } = self.settings;
         let blocks = cache / self.block_size;
         if blocks < LEAST_BLOCKS {
             let line = self.line("cache").or(self.line("block_size"));
-            return Err(Fault::SmallCache { line, cache, block: self.block_size, least: LEAST_BLOCKS });
+            return Err(DescriptionError::SmallCache {
+                line,
+                cache,
+                block: self.block_size,
+                least: LEAST_BLOCKS,
+            });
         }
         let (low, high) = (low_water.of(blocks), high_water.of(blocks));
         if low >= high || high > blocks {
             let line = self.line("high_water").or(self.line("low_water"));
-            return Err(Fault::Watermarks { line, low, high, blocks });
+            return Err(DescriptionError::Watermarks { line, low, high, blocks });
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use pario_types::ServerId;
 
-use crate::error::{Error, Fault};
+use crate::error::{DescriptionError, Error};
 use draft::Draft;
 pub(crate) use keys::is_name;
 pub use keys::{Key, keys};
@@ -94,7 +94,7 @@ impl Description {
         let stem = path.file_stem().and_then(|stem| stem.to_str());
         let text = std::str::from_utf8(&bytes).map_err(|error| {
             let line = bytes[..error.valid_up_to()].iter().filter(|&&byte| byte == b'\n').count() + 1;
-            Fault::Syntax { line: Some(line), why: "the text is not UTF-8".to_owned() }
+            DescriptionError::Syntax { line: Some(line), why: "the text is not UTF-8".to_owned() }
         })?;
         Description::parse(text, stem)
     }
@@ -102,9 +102,11 @@ impl Description {
     /// A description of these parts, if they make sense.
     pub fn new(structure: Structure, settings: Settings) -> Result<Description, Error> {
         if usize::from(structure.metadata.0) >= structure.servers.len() {
-            return Err(
-                Fault::Metadata { line: None, place: format!("server {}", structure.metadata) }.into()
-            );
+            return Err(DescriptionError::Metadata {
+                line: None,
+                place: format!("server {}", structure.metadata),
+            }
+            .into());
         }
         Ok(Draft::of(&structure, &settings).checked()?.finish(None)?)
     }

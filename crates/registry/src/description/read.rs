@@ -10,10 +10,10 @@ use toml::de::{DeTable, DeValue};
 
 use super::draft::Setting;
 use super::keys;
-use crate::error::Fault;
+use crate::error::DescriptionError;
 
 /// The settings of a text, in order.
-pub(super) fn settings(text: &str) -> Result<Vec<Setting>, Fault> {
+pub(super) fn settings(text: &str) -> Result<Vec<Setting>, DescriptionError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match DeTable::parse(text) {
         Ok(table) => from_toml(text, table.get_ref()),
@@ -22,13 +22,13 @@ pub(super) fn settings(text: &str) -> Result<Vec<Setting>, Fault> {
             None => {
                 let line = error.span().map(|span| line_at(text, span.start));
                 let why = error.message().lines().map(str::trim).collect::<Vec<_>>().join("; ");
-                Err(Fault::Syntax { line, why })
+                Err(DescriptionError::Syntax { line, why })
             }
         },
     }
 }
 
-fn from_toml(text: &str, table: &DeTable<'_>) -> Result<Vec<Setting>, Fault> {
+fn from_toml(text: &str, table: &DeTable<'_>) -> Result<Vec<Setting>, DescriptionError> {
     let mut settings = Vec::new();
     for (key, value) in table {
         let line = Some(line_at(text, key.span().start));
@@ -111,13 +111,13 @@ fn looks_like_toml(value: &str) -> bool {
     value.starts_with(['"', '\'', '[', '{'])
 }
 
-fn plain(text: &str, (bare, bare_value): (usize, &str)) -> Result<Vec<Setting>, Fault> {
-    let mixed = |line| Fault::Mixed { line, plain: bare, value: bare_value.to_owned() };
+fn plain(text: &str, (bare, bare_value): (usize, &str)) -> Result<Vec<Setting>, DescriptionError> {
+    let mixed = |line| DescriptionError::Mixed { line, plain: bare, value: bare_value.to_owned() };
     let setting = |(number, line): (usize, Result<(&str, &str), &str>)| match line {
         Ok((_, value)) if looks_like_toml(value) => Err(mixed(number)),
         Ok((key, value)) => Ok(Setting { line: Some(number), key: key.to_owned(), value: value.to_owned() }),
         Err(line) if looks_like_toml(line) => Err(mixed(number)),
-        Err(line) => Err(Fault::Syntax {
+        Err(line) => Err(DescriptionError::Syntax {
             line: Some(number),
             why: format!("{:?} is not key = value", shown(line, 0..line.len())),
         }),

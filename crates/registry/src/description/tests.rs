@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::description::Strategy as Moves;
-use crate::error::Fault;
+use crate::error::DescriptionError;
 use proptest::prelude::*;
 use proptest::strategy::Strategy;
 
@@ -142,8 +142,8 @@ fn mistakes_are_named_with_line_and_key() {
 fn a_file_without_name_has_its_own() {
     let read = |name| Description::parse("servers = ['/d']", name);
     assert_eq!(read(Some("p-1")).expect("read").name(), "p-1");
-    assert!(matches!(read(None), Err(Error::Description(Fault::Missing("name")))));
-    assert!(matches!(read(Some("my part")), Err(Error::Description(Fault::NoName(_)))));
+    assert!(matches!(read(None), Err(Error::Description(DescriptionError::Missing("name")))));
+    assert!(matches!(read(Some("my part")), Err(Error::Description(DescriptionError::NoName(_)))));
 }
 
 #[test]

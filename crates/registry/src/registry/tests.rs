@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::entry::Running;
-use crate::error::Trouble;
+use crate::error::UnsafePath;
 use crate::replace::Step;
 use pario_types::{ErrorKind, ServerId};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -122,7 +122,7 @@ fn everything_is_private() {
     };
     set(&secret, 0o640);
     let error = registry.secret(entry.id).expect_err("open to others");
-    assert!(matches!(error, Error::Unsafe { trouble: Trouble::Mode(0o640), .. }), "{error}");
+    assert!(matches!(error, Error::Unsafe { reason: UnsafePath::Mode(0o640), .. }), "{error}");
     set(&secret, 0o600);
     for name in ["home", "home/secrets"] {
         set(name, 0o750);
@@ -140,7 +140,7 @@ fn a_directory_of_another_user_is_refused() {
     // Only root can give files away.
     if std::os::unix::fs::chown(scratch.path("home"), Some(12345), None).is_ok() {
         let error = Registry::open(&scratch.path("home")).expect_err("another's");
-        assert!(matches!(error, Error::Unsafe { trouble: Trouble::Owner(12345), .. }), "{error}");
+        assert!(matches!(error, Error::Unsafe { reason: UnsafePath::Owner(12345), .. }), "{error}");
     }
 }
 

@@ -5,8 +5,7 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
-use crate::error::{Error, Trouble};
-use crate::sys;
+use crate::error::{Error, UnsafePath};
 
 /// Whether links are followed to what is checked.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,19 +32,19 @@ pub fn directory(path: &Path, links: Links) -> Result<(), Error> {
     };
     let metadata = metadata.map_err(Error::io("look at", path))?;
     if !metadata.is_dir() {
-        return Err(Error::Unsafe { path: path.to_owned(), trouble: Trouble::NotADirectory });
+        return Err(Error::Unsafe { path: path.to_owned(), reason: UnsafePath::NotADirectory });
     }
     private(path, &metadata)
 }
 
 /// Checks that a file or directory is this user's and nobody else has rights on it.
 pub fn private(path: &Path, metadata: &Metadata) -> Result<(), Error> {
-    let unsafe_by = |trouble| Err(Error::Unsafe { path: path.to_owned(), trouble });
-    if metadata.uid() != sys::user() {
-        return unsafe_by(Trouble::Owner(metadata.uid()));
+    let unsafe_by = |reason| Err(Error::Unsafe { path: path.to_owned(), reason });
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        return unsafe_by(UnsafePath::Owner(metadata.uid()));
     }
     if metadata.mode() & 0o077 != 0 {
-        return unsafe_by(Trouble::Mode(metadata.mode() & 0o7777));
+        return unsafe_by(UnsafePath::Mode(metadata.mode() & 0o7777));
     }
     Ok(())
 }
