@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use pario_types::{ClientId, FileId, RequestId, ServerId};
 use pario_wire::greeting::Role;
-use pario_wire::message::{self, Access};
+use pario_wire::message::{self, OpenAccess};
 use pario_wire::{Reply, Request};
 
 use crate::client_cache::Tier1;
@@ -67,7 +67,7 @@ pub(crate) struct ClientCore {
     target: Mutex<Target>,
     requests: AtomicU64,
     /// Files that the metadata server has to keep for us: from the answer to an open to that to its close.
-    opens: Mutex<BTreeMap<FileId, Vec<Access>>>,
+    opens: Mutex<BTreeMap<FileId, Vec<OpenAccess>>>,
     /// Of them those that it did not keep.
     gone: Mutex<BTreeSet<FileId>>,
     /// Files of which some thread has locked a range, or waits for that.
@@ -282,12 +282,12 @@ impl ClientCore {
     }
 
     /// The file is open once more.
-    pub fn opened(&self, file: FileId, access: Access) {
+    pub fn opened(&self, file: FileId, access: OpenAccess) {
         lock(&self.opens).entry(file).or_default().push(access);
     }
 
     /// And once less.
-    pub fn closed(&self, file: FileId, access: Access) {
+    pub fn closed(&self, file: FileId, access: OpenAccess) {
         let mut opens = lock(&self.opens);
         let Some(all) = opens.get_mut(&file) else { return };
         if let Some(index) = all.iter().position(|one| *one == access) {
@@ -302,7 +302,7 @@ impl ClientCore {
     /// Every open of a file here.
     pub fn open_files(&self) -> Vec<message::Held> {
         let opens = lock(&self.opens);
-        let each = |(file, all): (&FileId, &Vec<Access>)| {
+        let each = |(file, all): (&FileId, &Vec<OpenAccess>)| {
             let file = *file;
             all.iter().map(|access| message::Held { file, access: *access }).collect::<Vec<_>>()
         };

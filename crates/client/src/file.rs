@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use pario_layout::{Layout, Seen, Striping};
+use pario_layout::{Layout, StripedView, Striping};
 use pario_types::{ErrorKind, FileId, Pos, ServerId};
 use pario_view::View;
 use pario_wire::{Reply, Request, message};
@@ -201,12 +201,12 @@ impl File {
     }
 
     /// If an access through the view is better made by naming it, and to all servers.
-    fn to_name(&self, view: &View, len: usize) -> Result<Option<(Seen, Vec<bool>)>> {
+    fn to_name(&self, view: &View, len: usize) -> Result<Option<(StripedView, Vec<bool>)>> {
         if !is_worth_naming(view, len as u64) || self.0.layout.table().is_some() {
             return Ok(None);
         }
         let remote = self.0.remote()?.filter(|remote| !remote.contains(&false));
-        Ok(Seen::new(view, self.0.layout.striping()).zip(remote))
+        Ok(StripedView::new(view, self.0.layout.striping()).zip(remote))
     }
 
     /// The same piece by piece.

@@ -32,7 +32,7 @@ pub use metadata::attributes::Metadata;
 pub use metadata::names::{DirEntry, ReadDir};
 pub use metadata::open_options::OpenOptions;
 pub use metadata::shared_counter::Counter;
-pub use pario_layout::{Kept, Layout, Striping, Table, TableId};
+pub use pario_layout::{Layout, PlacedExtent, PlacementMap, PlacementMapId, Striping};
 pub use pario_transport::{Address, is_forked, watch_forks};
 pub use pario_types::{ErrorKind, FileId, Offset, PartitionId, Pos, ServerId};
 pub use pario_wire::Secret;

@@ -1,11 +1,12 @@
-//! Where the bytes of a file are: striped, or placed by a table and what the table leaves out striped.
+//! The layout of a file: striped, or placed by a placement map with a striping for the unplaced bytes.
 //!
-//! The *holders* of a file are all servers that may have bytes of it; each has a *place* among them, from 0 on: first
-//! those that it is striped over, in the order of their stripes, then the others. The bytes that a holder has lie in
-//! its local part in the order of the file, without gaps. So, placed or not, local offsets grow with those of the file, and
-//! a contiguous range of the file is at most one contiguous range of each local part.
+//! The *holders* of a file are all servers that may have bytes of it. Each has an index among them, its *place*, from 0:
+//! first the servers of the striping, in stripe order, then the others. The bytes of a holder follow each other in its
+//! local part in file order, without gaps. So local offsets grow with file offsets for every layout, and a contiguous
+//! range of the file is at most one contiguous range of each local part.
 //!
-//! What is central is striped as if it were a file of its own: the bytes between are not counted.
+//! The unplaced (*central*) bytes are striped as if they formed a file of their own: the placed bytes between them do
+//! not count.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,60 +14,60 @@ use std::sync::Arc;
 use pario_types::{ErrorKind, Offset, ServerId};
 
 use crate::order::{bytes, units};
-use crate::striping::{Local, Striping};
-use crate::table::{CENTRAL, Table};
+use crate::placement_map::{CENTRAL, PlacementMap};
+use crate::striping::{LocalRange, Striping};
 
-/// Where the bytes of a file are; never changes in its life.
+/// The layout of a file; it never changes.
 #[derive(Clone, Debug)]
 pub struct Layout {
     striping: Striping,
     placed: Option<Arc<Placed>>,
 }
 
-/// A table, and what is computed from it once.
+/// A placement map with the indexes that are computed from it once.
 #[derive(Debug)]
 struct Placed {
-    table: Table,
-    /// Bytes before each extent that are central; and before all that follows.
+    table: PlacementMap,
+    /// The number of central bytes before each extent, and after the last.
     central: Vec<u64>,
     /// By place.
     holders: Vec<Holder>,
-    /// The places of each set's servers.
+    /// The places of the servers of each set.
     sets: Vec<Box<[u16]>>,
 }
 
-/// A server that keeps extents.
+/// A server that holds placed extents.
 #[derive(Debug)]
 struct Holder {
     server: ServerId,
-    /// Where its extents begin.
+    /// The starts of its extents.
     starts: Vec<u64>,
-    /// How many bytes of extents it has before each, and of all.
+    /// The number of its placed bytes before each extent, and in total.
     before: Vec<u64>,
 }
 
-/// Consecutive bytes of a file that lie together wherever they lie.
+/// Consecutive bytes of a file that are consecutive on each server that holds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch<'a> {
-    /// How many.
+pub struct LayoutExtent<'a> {
+    /// The number of bytes.
     pub len: u64,
-    /// Who has them.
-    pub at: At<'a>,
+    /// Where they are.
+    pub at: ExtentLocation<'a>,
 }
 
-/// Who has some bytes.
+/// The servers that hold an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum At<'a> {
+pub enum ExtentLocation<'a> {
     /// One server.
     One {
         /// Its place.
         place: u16,
-        /// Where in its local part.
+        /// The offset in its local part.
         local: u64,
     },
-    /// Several; where in its local part each has them, [`Layout::local`] tells.
-    Copies {
-        /// The number of their set: less than [`Layout::sets`].
+    /// Several servers hold a replica each; [`Layout::local`] gives the offset in each local part.
+    Replicas {
+        /// The index of their set: less than [`Layout::sets`].
         set: u16,
         /// Their places.
         places: &'a [u16],
@@ -78,7 +79,7 @@ impl Holder {
         Holder { server, starts: Vec::new(), before: vec![0] }
     }
 
-    /// Bytes of its extents before an offset.
+    /// The number of its placed bytes before an offset.
     fn below(&self, offset: u64) -> u64 {
         match self.starts.partition_point(|start| *start < offset) {
             0 => 0,
@@ -94,14 +95,14 @@ impl From<Striping> for Layout {
 }
 
 impl Layout {
-    /// Every block of every server consists of such units.
+    /// The unit of first-use orders; the block size of every server is a multiple of it.
     pub const ORDER_UNIT: u64 = 4096;
 
-    /// Most ranges of which a holder is told the order.
+    /// The most ranges in the first-use order of one holder.
     pub const MOST_ORDERED: usize = 1 << 15;
 
-    /// By a table; what it leaves out is striped. Refused if the table names servers that there are not.
-    pub fn placed(striping: Striping, table: Table) -> Result<Layout, ErrorKind> {
+    /// A placed layout; unplaced bytes are striped. Fails if the map names servers that do not exist.
+    pub fn placed(striping: Striping, table: PlacementMap) -> Result<Layout, ErrorKind> {
         let named = || table.sets().iter().flatten();
         if named().any(|server| server.0 >= striping.servers()) {
             return Err(ErrorKind::Arg);
@@ -131,24 +132,24 @@ impl Layout {
         Ok(Layout { striping, placed: Some(Arc::new(placed)) })
     }
 
-    /// How the file is striped, or what of it is central.
+    /// The striping of the file, or of its unplaced bytes.
     pub fn striping(&self) -> &Striping {
         &self.striping
     }
 
-    /// The table, if it is placed.
-    pub fn table(&self) -> Option<&Table> {
+    /// The placement map, if the file is placed.
+    pub fn table(&self) -> Option<&PlacementMap> {
         self.placed.as_deref().map(|placed| &placed.table)
     }
 
-    /// Of each holder whose bytes are first used in another order than they have in its local part: in which, as ranges of
-    /// that part that have whole units of [`Layout::ORDER_UNIT`] bytes, or of more where there would be too many.
+    /// The first-use order of each holder for which it differs from the order of its local part: ranges of that part in
+    /// whole units of [`Layout::ORDER_UNIT`] bytes, or in larger units if there would be too many ranges.
     pub fn orders(&self) -> impl Iterator<Item = (ServerId, Vec<Range<u64>>)> + '_ {
         self.orders_in(Layout::ORDER_UNIT, Layout::MOST_ORDERED)
     }
 
     fn orders_in(&self, least: u64, most: usize) -> impl Iterator<Item = (ServerId, Vec<Range<u64>>)> + '_ {
-        let order = self.table().map_or(&[][..], Table::order);
+        let order = self.table().map_or(&[][..], PlacementMap::order);
         let places = if order.is_empty() { 0..0 } else { 0..self.count() };
         places.filter_map(move |place| {
             let local = |range: &Range<u64>| self.local(place, range.start)..self.local(place, range.end);
@@ -163,7 +164,7 @@ impl Layout {
         })
     }
 
-    /// How many servers may have bytes of it.
+    /// The number of holders.
     pub fn count(&self) -> u16 {
         match &self.placed {
             Some(placed) => placed.holders.len() as u16,
@@ -171,7 +172,7 @@ impl Layout {
         }
     }
 
-    /// Those servers, by their places.
+    /// The holders, in order of their places.
     pub fn holders(&self) -> impl Iterator<Item = ServerId> + '_ {
         (0..self.count()).map(|place| self.server(place))
     }
@@ -198,7 +199,7 @@ impl Layout {
         }
     }
 
-    /// How many sets of servers keep copies or single bytes by the table.
+    /// The number of server sets in the placement map.
     pub fn sets(&self) -> u16 {
         self.placed.as_ref().map_or(0, |placed| placed.sets.len() as u16)
     }
@@ -208,21 +209,21 @@ impl Layout {
         self.placed.as_ref().map_or(&[], |placed| &placed.sets[usize::from(set)])
     }
 
-    /// Whether there are bytes that several servers have.
-    pub fn has_copies(&self) -> bool {
+    /// Whether some bytes are replicated on several servers.
+    pub fn has_replicas(&self) -> bool {
         self.placed.as_ref().is_some_and(|placed| placed.sets.iter().any(|places| places.len() > 1))
     }
 
-    /// Of the bytes from `offset` on those that lie together, at most `most`.
+    /// The longest extent from `offset` on that has one location, at most `most` bytes.
     #[inline]
-    pub fn stretch(&self, offset: u64, most: u64) -> Stretch<'_> {
+    pub fn extent_at(&self, offset: u64, most: u64) -> LayoutExtent<'_> {
         match &self.placed {
             None => self.striped(offset, offset, most),
-            Some(placed) => self.stretch_of(placed, offset, most),
+            Some(placed) => self.placed_extent(placed, offset, most),
         }
     }
 
-    fn stretch_of<'a>(&self, placed: &'a Placed, offset: u64, most: u64) -> Stretch<'a> {
+    fn placed_extent<'a>(&self, placed: &'a Placed, offset: u64, most: u64) -> LayoutExtent<'a> {
         let (index, end, number) = match placed.table.at(offset) {
             Some(found) => found,
             None => (placed.central.len() - 1, u64::MAX, CENTRAL),
@@ -235,25 +236,26 @@ impl Layout {
         let at = match &*placed.sets[usize::from(set)] {
             [place] => {
                 let (place, local) = (*place, self.local(*place, offset));
-                At::One { place, local }
+                ExtentLocation::One { place, local }
             }
-            places => At::Copies { set, places },
+            places => ExtentLocation::Replicas { set, places },
         };
-        Stretch { len: most, at }
+        LayoutExtent { len: most, at }
     }
 
-    /// A stretch of what is striped, at a position among all that is.
+    /// The extent at a position among the striped bytes.
     #[inline]
-    fn striped<'a>(&self, offset: u64, position: u64, most: u64) -> Stretch<'a> {
+    fn striped<'a>(&self, offset: u64, position: u64, most: u64) -> LayoutExtent<'a> {
         let piece = self.striping.piece(Offset(position));
         let len = if self.striping.count() == 1 { most } else { piece.len.min(most) };
         let place = self.striping.place(piece.server).expect("a holder");
         let extents = |placed: &Arc<Placed>| placed.holders[usize::from(place)].below(offset);
         let kept = self.placed.as_ref().map_or(0, extents);
-        Stretch { len, at: At::One { place, local: piece.local + kept } }
+        LayoutExtent { len, at: ExtentLocation::One { place, local: piece.local + kept } }
     }
 
-    /// How many bytes before an offset of the file a holder has: where in its local part the byte there is, if it has it.
+    /// The number of bytes before a file offset that a holder has. If it has the byte at that offset, this is the byte's
+    /// offset in its local part.
     pub fn local(&self, place: u16, offset: u64) -> u64 {
         let Some(placed) = &self.placed else { return self.striping.below(place, offset) };
         let kept = placed.holders[usize::from(place)].below(offset);
@@ -264,10 +266,10 @@ impl Layout {
     }
 
     /// Each holder's share of a contiguous range, by place; empty shares are left out.
-    pub fn shares(&self, range: Range<u64>) -> impl Iterator<Item = Local> + '_ {
+    pub fn shares(&self, range: Range<u64>) -> impl Iterator<Item = LocalRange> + '_ {
         (0..self.count()).filter_map(move |place| {
             let (at, end) = (self.local(place, range.start), self.local(place, range.end));
-            (end > at).then(|| Local { server: self.server(place), at, len: end - at })
+            (end > at).then(|| LocalRange { server: self.server(place), at, len: end - at })
         })
     }
 
@@ -276,7 +278,7 @@ impl Layout {
         self.place(server).map_or(0, |place| self.local(place, size))
     }
 
-    /// The size that a file has at least, if a server's local part has this end.
+    /// The smallest size of a file for which a server's local part has this end.
     pub fn size_from(&self, server: ServerId, end: u64) -> u64 {
         let Some(place) = self.place(server) else { return 0 };
         if self.placed.is_none() {
@@ -317,7 +319,7 @@ impl PartialEq for Layout {
 mod tests {
     use super::*;
     use crate::order::tests::any_order;
-    use crate::table::tests::{Ranges, any_ranges, naive};
+    use crate::placement_map::tests::{Ranges, any_ranges, naive};
     use proptest::prelude::*;
 
     fn any_layout() -> impl Strategy<Value = (Layout, Ranges)> {
@@ -327,7 +329,7 @@ mod tests {
             (striping, any_ranges(servers), any::<bool>()).prop_map(|(striping, ranges, placed)| match placed
             {
                 true => {
-                    let table = Table::new(ranges.clone()).expect("in order");
+                    let table = PlacementMap::new(ranges.clone()).expect("in order");
                     (Layout::placed(striping, table).expect("servers that are there"), ranges)
                 }
                 false => (striping.into(), Vec::new()),
@@ -335,7 +337,7 @@ mod tests {
         })
     }
 
-    /// Who has each byte and where, one by one.
+    /// The servers and local offsets of each byte.
     fn model(layout: &Layout, ranges: &Ranges, upto: u64) -> Vec<Vec<(ServerId, u64)>> {
         let mut ends = std::collections::HashMap::<ServerId, u64>::new();
         let mut central = 0;
@@ -359,16 +361,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn stretches_are_the_bytes_one_by_one((layout, ranges) in any_layout(), from in 0u64..900, len in 0u64..300) {
+        fn extents_are_the_bytes_one_by_one((layout, ranges) in any_layout(), from in 0u64..900, len in 0u64..300) {
             let model = model(&layout, &ranges, from + len);
             let mut at = from;
             while at < from + len {
-                let stretch = layout.stretch(at, from + len - at);
-                prop_assert!(stretch.len > 0);
-                for more in 0..stretch.len {
-                    let found = match stretch.at {
-                        At::One { place, local } => vec![(layout.server(place), local + more)],
-                        At::Copies { set, places } => {
+                let extent = layout.extent_at(at, from + len - at);
+                prop_assert!(extent.len > 0);
+                for more in 0..extent.len {
+                    let found = match extent.at {
+                        ExtentLocation::One { place, local } => vec![(layout.server(place), local + more)],
+                        ExtentLocation::Replicas { set, places } => {
                             prop_assert!(places.len() > 1 && places == layout.places(set));
                             places.iter().map(|p| (layout.server(*p), layout.local(*p, at) + more)).collect()
                         }
@@ -377,7 +379,7 @@ mod tests {
                     found.sort_unstable();
                     prop_assert_eq!(&found, &model[(at + more) as usize]);
                 }
-                at += stretch.len;
+                at += extent.len;
             }
         }
 
@@ -411,7 +413,7 @@ mod tests {
         fn orders_are_those_of_the_bytes_one_by_one(
             (layout, ranges) in any_layout(), order in any_order(900), unit in 1u64..60, most in 1usize..20,
         ) {
-            let table = Table::new(ranges.clone()).expect("in order").in_order(&order).expect("apart");
+            let table = PlacementMap::new(ranges.clone()).expect("in order").in_order(&order).expect("apart");
             let ordered = table.end() > 0;
             let layout = Layout::placed(*layout.striping(), table).expect("servers that are there");
             let model = model(&layout, &ranges, 900);
@@ -449,18 +451,18 @@ mod tests {
     #[test]
     fn a_table_of_other_servers_is_refused() {
         let striping = Striping::new(10, 1, 0, 2).expect("sound");
-        let table = Table::new([(0..10, vec![ServerId(2)])]).expect("in order");
+        let table = PlacementMap::new([(0..10, vec![ServerId(2)])]).expect("in order");
         assert_eq!(Layout::placed(striping, table), Err(ErrorKind::Arg));
     }
 
     #[test]
     fn the_largest_offsets_have_places() {
         let striping = Striping::new(10, 2, 0, 3).expect("sound");
-        let table = Table::new([(0..1 << 62, vec![ServerId(2), ServerId(0)])]).expect("in order");
+        let table = PlacementMap::new([(0..1 << 62, vec![ServerId(2), ServerId(0)])]).expect("in order");
         let layout = Layout::placed(striping, table).expect("sound");
         assert_eq!(layout.size_from(ServerId(2), u64::MAX), 1 << 62);
         let last = i64::MAX as u64 - 1;
-        assert_eq!(layout.stretch(last, 1).len, 1);
+        assert_eq!(layout.extent_at(last, 1).len, 1);
         assert_eq!(
             layout.size_from(layout.server(0), layout.local(0, last)),
             layout.size_from(ServerId(0), layout.local(0, last))

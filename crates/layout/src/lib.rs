@@ -1,23 +1,22 @@
-//! Which servers have which bytes of a file, and where; and what else there is to know of a file. Pure.
+//! The layout of a file of a partition: which servers hold which bytes, and at which offset. Pure computation.
 //!
-//! A [`Layout`] is a [`Striping`], or a [`Table`] of who keeps which extents and a striping for what that leaves out.
+//! A [`Layout`] is a [`Striping`], or a [`PlacementMap`] that assigns extents to servers with a striping for all other
+//! bytes.
 //!
-//! A striped file is cut into stripes of `stripe` bytes. Stripe s lies on server (first + s mod count) mod servers. On that
-//! server the file's stripes lie one after the other in its *local part*: stripe s begins at ⌊s/count⌋·stripe
-//! there. So any contiguous range of the file is at most one contiguous range in each server's local part.
-//! What a view of the file shows of that part is [`Seen`].
+//! A striped file is divided into stripes of `stripe` bytes. Stripe s is on server (first + s mod count) mod servers. On
+//! that server the stripes of the file follow each other in its *local part*: stripe s begins at ⌊s/count⌋·stripe there.
+//! So a contiguous range of the file is at most one contiguous range in the local part of each server. A [`StripedView`]
+//! maps a view of the file to these local parts.
 #![forbid(unsafe_code)]
 
-mod inode;
 mod layout;
 mod order;
-mod seen;
+mod placement_map;
+mod striped_view;
 mod striping;
-mod table;
 
-pub use inode::{Access, Attributes, Create, Entry, Inode, Kind, Size, Wish, Written};
-pub use layout::{At, Layout, Stretch};
+pub use layout::{ExtentLocation, Layout, LayoutExtent};
 pub use order::units;
-pub use seen::{Extent, Seen, SeenPieces, Share, Shares};
-pub use striping::{Local, Piece, Pieces, Striping};
-pub use table::{Kept, Table, TableId};
+pub use placement_map::{PlacedExtent, PlacementMap, PlacementMapId};
+pub use striped_view::{LocalExtent, StripeShare, StripeShares, StripedPieces, StripedView};
+pub use striping::{LocalRange, StripePiece, StripePieces, Striping};

@@ -1,13 +1,13 @@
-//! In which order bytes are first used, in units that cannot be taken apart.
+//! The order in which bytes are first used, in whole units.
 //!
-//! A plan tells the order for ranges of any length, and what keeps them moves whole blocks. A block belongs where the
-//! first used of its bytes does: so whoever uses the ranges in their order needs each block first when it is next.
+//! A placement plan gives the order for ranges of any length, while storage moves whole blocks. A block is ordered by the
+//! first of its bytes that is used. So a program that uses the ranges in order needs the blocks in order, too.
 
 use std::collections::HashSet;
 use std::ops::Range;
 
-/// The units of so many bytes, numbered from 0 on, that these ranges have bytes of, in the order in which they first do;
-/// as few runs as possible. No two ranges overlap.
+/// The units of `unit` bytes, numbered from 0, that the ranges touch, in the order of their first use; adjacent units are
+/// joined into runs. The ranges must not overlap.
 pub fn units(ranges: impl IntoIterator<Item = Range<u64>>, unit: u64) -> Vec<Range<u64>> {
     let mut runs: Vec<Range<u64>> = Vec::new();
     // Units that several ranges may have bytes of, and one had: those that the ends of ranges cut.
@@ -32,7 +32,7 @@ pub fn units(ranges: impl IntoIterator<Item = Range<u64>>, unit: u64) -> Vec<Ran
     runs
 }
 
-/// The bytes of such units.
+/// The byte ranges of units.
 pub(crate) fn bytes(units: &[Range<u64>], unit: u64) -> impl Iterator<Item = Range<u64>> + '_ {
     units.iter().map(move |run| run.start * unit..run.end.saturating_mul(unit).min(i64::MAX as u64))
 }
@@ -68,7 +68,7 @@ pub(crate) mod tests {
             prop_assert_eq!(runs.into_iter().flatten().collect::<Vec<_>>(), naive);
         }
 
-        /// What smaller units tell is enough for larger ones.
+        /// The order of larger units follows from that of smaller units.
         #[test]
         fn units_can_be_taken_together_later(ranges in any_order(3000), small in 1u64..20, times in 1u64..20) {
             let told = units(ranges.clone(), small);
@@ -76,9 +76,9 @@ pub(crate) mod tests {
             prop_assert_eq!(units(from_small, small * times), units(ranges, small * times));
         }
 
-        /// Who uses ranges in their order, and keeps what he got, gets units from front to back.
+        /// A reader that uses the ranges in order and caches units reads the units from front to back.
         #[test]
-        fn who_follows_the_order_only_goes_forward(ranges in any_order(3000), unit in 1u64..300) {
+        fn a_reader_in_order_only_goes_forward(ranges in any_order(3000), unit in 1u64..300) {
             let laid: Vec<u64> = units(ranges.clone(), unit).into_iter().flatten().collect();
             let position = |unit: u64| laid.iter().position(|other| *other == unit).expect("it is there");
             let mut got = HashSet::new();

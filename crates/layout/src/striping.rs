@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use pario_types::{ErrorKind, Offset, ServerId};
 
-/// How one file is striped; never changes in its life.
+/// The striping of one file; it never changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Striping {
     stripe: u64,
@@ -15,25 +15,25 @@ pub struct Striping {
 
 /// Consecutive bytes of a file that are consecutive on one server as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// Who holds them.
+pub struct StripePiece {
+    /// The server that holds them.
     pub server: ServerId,
-    /// Where in the file.
+    /// The offset in the file.
     pub offset: Offset,
-    /// Where in the server's local part.
+    /// The offset in the server's local part.
     pub local: u64,
-    /// How many.
+    /// The number of bytes.
     pub len: u64,
 }
 
 /// A server's share of a contiguous range of a file: contiguous in its local part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Local {
-    /// Who.
+pub struct LocalRange {
+    /// The server.
     pub server: ServerId,
-    /// Where in its local part.
+    /// The offset in its local part.
     pub at: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub len: u64,
 }
 
@@ -83,26 +83,26 @@ impl Striping {
         (s < n && place < u32::from(self.count)).then_some(place as u16)
     }
 
-    /// Where the byte at `offset` is, and the rest of its stripe.
-    pub fn piece(&self, offset: Offset) -> Piece {
+    /// The location of the byte at `offset` and of the rest of its stripe.
+    pub fn piece(&self, offset: Offset) -> StripePiece {
         let (stripe, within) = (offset.0 / self.stripe, offset.0 % self.stripe);
         let (row, column) = (stripe / u64::from(self.count), stripe % u64::from(self.count));
         let server = (u64::from(self.first) + column) % u64::from(self.servers);
         let local = row * self.stripe + within;
-        Piece { server: ServerId(server as u16), offset, local, len: self.stripe - within }
+        StripePiece { server: ServerId(server as u16), offset, local, len: self.stripe - within }
     }
 
     /// The range stripe by stripe, in order.
-    pub fn pieces(&self, range: Range<u64>) -> Pieces {
-        Pieces { striping: *self, range }
+    pub fn pieces(&self, range: Range<u64>) -> StripePieces {
+        StripePieces { striping: *self, range }
     }
 
     /// Each holder's share of a contiguous range, in order of holders; empty shares are left out.
-    pub fn shares(&self, range: Range<u64>) -> impl Iterator<Item = Local> + use<> {
+    pub fn shares(&self, range: Range<u64>) -> impl Iterator<Item = LocalRange> + use<> {
         let striping = *self;
         (0..self.count).zip(self.holders()).filter_map(move |(place, server)| {
             let (at, end) = (striping.below(place, range.start), striping.below(place, range.end));
-            (end > at).then_some(Local { server, at, len: end - at })
+            (end > at).then_some(LocalRange { server, at, len: end - at })
         })
     }
 
@@ -111,7 +111,7 @@ impl Striping {
         self.place(server).map_or(0, |place| self.below(place, size))
     }
 
-    /// The size that a file has at least, if a server's local part has this end.
+    /// The smallest size of a file for which a server's local part has this end.
     pub fn size_from(&self, server: ServerId, end: u64) -> u64 {
         match (self.place(server), end.checked_sub(1)) {
             (Some(place), Some(last)) => self.offset(place, last) + 1,
@@ -153,15 +153,15 @@ impl Striping {
 
 /// See [`Striping::pieces`].
 #[derive(Clone, Debug)]
-pub struct Pieces {
+pub struct StripePieces {
     striping: Striping,
     range: Range<u64>,
 }
 
-impl Iterator for Pieces {
-    type Item = Piece;
+impl Iterator for StripePieces {
+    type Item = StripePiece;
 
-    fn next(&mut self) -> Option<Piece> {
+    fn next(&mut self) -> Option<StripePiece> {
         if self.range.is_empty() {
             return None;
         }

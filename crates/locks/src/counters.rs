@@ -1,13 +1,13 @@
 //! Lock traffic in numbers.
 
-/// How much lock traffic there was, for a file or in all.
+/// The lock traffic of a file or of all files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Requests that came; refused ones are not counted.
+pub struct LockCounters {
+    /// Requests received; refused ones are not counted.
     pub requests: u64,
     /// Requests that were granted.
     pub grants: u64,
-    /// Locks that stood in the way of a request when it came, one for each lock and request.
+    /// Locks that conflicted with a request when it arrived, one for each lock and request.
     pub conflicts: u64,
     /// Revocations that were sent.
     pub revocations: u64,

@@ -1,20 +1,20 @@
-//! What a lock manager refuses.
-
-use std::fmt;
+//! The errors of a lock manager.
 
 use pario_types::{ErrorKind, FileId};
 
-use crate::message::{LockId, Ticket};
+use crate::message::{LockId, LockTicket};
 
-/// A call that the manager refused; nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A refused call; nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The holder has a waiting request with this ticket.
+    #[error("lock request {} is waiting already; a new request needs a new ticket", ticket.0)]
     TicketInUse {
         /// The ticket.
-        ticket: Ticket,
+        ticket: LockTicket,
     },
     /// The request would have to wait, and too many of this holder do.
+    #[error("file {file}: {most} lock requests are waiting already; try again when one is granted")]
     TooManyWaiting {
         /// The file of the request.
         file: FileId,
@@ -22,6 +22,7 @@ pub enum Error {
         most: usize,
     },
     /// The holder has too many locks; it has to release some first.
+    #[error("file {file}: {most} locks are held or waited for already; release some first")]
     TooManyLocks {
         /// The file of the request.
         file: FileId,
@@ -29,6 +30,7 @@ pub enum Error {
         most: usize,
     },
     /// The lock is another holder's.
+    #[error("lock {} belongs to another holder", lock.0)]
     NotYours {
         /// The lock.
         lock: LockId,
@@ -45,25 +47,3 @@ impl Error {
         }
     }
 }
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::TicketInUse { ticket } => {
-                write!(f, "lock request {} is waiting already; a new request needs a new ticket", ticket.0)
-            }
-            Error::TooManyWaiting { file, most } => {
-                write!(
-                    f,
-                    "file {file}: {most} lock requests are waiting already; try again when one is granted"
-                )
-            }
-            Error::TooManyLocks { file, most } => {
-                write!(f, "file {file}: {most} locks are held or waited for already; release some first")
-            }
-            Error::NotYours { lock } => write!(f, "lock {} belongs to somebody else", lock.0),
-        }
-    }
-}
-
-impl std::error::Error for Error {}

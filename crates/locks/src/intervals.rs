@@ -1,21 +1,20 @@
-//! An index of extents that may overlap, each of one holder: who is in the way here, and how far is it to the
-//! next?
+//! An index of extents that may overlap, each of one holder: finds overlapping extents and the distance to the next one.
 //!
-//! A treap ordered by (start, id). Each node knows how far the extents of its subtree reach: the largest end
-//! of all, and the largest among the holders other than that one's. So a search can leave out one holder (who
-//! is never in its own way) and still pass over every subtree that has nothing for it: O(log n), and O(log n)
-//! for each extent found. Priorities are a hash of the key, so equal histories give equal trees.
+//! It is a treap ordered by (start, id). Each node stores the largest end of the extents of its subtree, and the largest
+//! end among the other holders than that one. So a search can exclude one holder (which never conflicts with itself) and
+//! still skip every subtree without a result: O(log n), and O(log n) for each extent found. Priorities are a hash of the
+//! key, so equal histories give equal trees. It is our own code because no interval tree excludes a holder.
 
 use std::ops::ControlFlow;
 
-use crate::extent::Extent;
+use crate::extent::LockExtent;
 
 const NONE: u32 = u32::MAX;
 
-/// An extent with what it is known by and whose it is.
+/// An extent with its id and its holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<H> {
-    pub extent: Extent,
+    pub extent: LockExtent,
     pub id: u64,
     pub holder: H,
 }
@@ -26,7 +25,7 @@ impl<H> Entry<H> {
     }
 }
 
-/// How far a subtree reaches: (end, holder) of the farthest, and of the farthest of other holders.
+/// The reach of a subtree: end and holder of the extent with the largest end, and of that among other holders.
 #[derive(Clone, Copy, Debug)]
 struct Reach<H> {
     first: (u64, H),
@@ -62,19 +61,19 @@ struct Node<H> {
 
 /// The index. Keys (start, id) are unique.
 #[derive(Clone, Debug)]
-pub(crate) struct Intervals<H> {
+pub(crate) struct IntervalIndex<H> {
     nodes: Vec<Node<H>>,
     free: Vec<u32>,
     root: u32,
 }
 
-impl<H> Default for Intervals<H> {
-    fn default() -> Intervals<H> {
-        Intervals { nodes: Vec::new(), free: Vec::new(), root: NONE }
+impl<H> Default for IntervalIndex<H> {
+    fn default() -> IntervalIndex<H> {
+        IntervalIndex { nodes: Vec::new(), free: Vec::new(), root: NONE }
     }
 }
 
-impl<H: Copy + Ord> Intervals<H> {
+impl<H: Copy + Ord> IntervalIndex<H> {
     pub fn insert(&mut self, entry: Entry<H>) {
         let reach = Reach { first: (entry.extent.end(), entry.holder), second: None };
         let node = Node { entry, reach, priority: scatter(entry.key()), left: NONE, right: NONE };
@@ -108,7 +107,7 @@ impl<H: Copy + Ord> Intervals<H> {
     /// starts.
     pub fn overlapping<B>(
         &self,
-        extent: Extent,
+        extent: LockExtent,
         except: Option<H>,
         mut visit: impl FnMut(&Entry<H>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
@@ -143,7 +142,7 @@ impl<H: Copy + Ord> Intervals<H> {
     fn walk<B>(
         &self,
         at: u32,
-        extent: Extent,
+        extent: LockExtent,
         except: Option<H>,
         visit: &mut impl FnMut(&Entry<H>) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
@@ -235,7 +234,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn found(index: &Intervals<u8>, extent: Extent, except: Option<u8>) -> Vec<Entry<u8>> {
+    fn found(index: &IntervalIndex<u8>, extent: LockExtent, except: Option<u8>) -> Vec<Entry<u8>> {
         let mut found = Vec::new();
         let _ = index.overlapping::<()>(extent, except, |entry| {
             found.push(*entry);
@@ -244,15 +243,15 @@ mod tests {
         found
     }
 
-    fn depth(index: &Intervals<u8>, at: u32) -> usize {
+    fn depth(index: &IntervalIndex<u8>, at: u32) -> usize {
         index.node(at).map_or(0, |node| 1 + depth(index, node.left).max(depth(index, node.right)))
     }
 
     #[test]
     fn the_tree_stays_flat() {
-        let mut index = Intervals::default();
+        let mut index = IntervalIndex::default();
         for id in 0..100_000u64 {
-            let extent = Extent::new(id * 10, id * 10 + 5).unwrap();
+            let extent = LockExtent::new(id * 10, id * 10 + 5).unwrap();
             index.insert(Entry { extent, id, holder: 0 });
         }
         assert!(depth(&index, index.root) < 60);
@@ -267,20 +266,20 @@ mod tests {
             steps in prop::collection::vec((0u64..60, 1u64..20, 0u8..3, any::<bool>()), 1..80),
             asks in prop::collection::vec((0u64..80, 1u64..20, prop::option::of(0u8..3)), 1..10),
         ) {
-            let (mut index, mut list) = (Intervals::default(), Vec::new());
+            let (mut index, mut list) = (IntervalIndex::default(), Vec::new());
             for (id, (start, len, holder, remove)) in (0u64..).zip(steps) {
                 if remove && !list.is_empty() {
                     let gone: Entry<u8> = list.swap_remove(start as usize % list.len());
                     index.remove(gone.extent.start(), gone.id);
                 } else {
-                    let entry = Entry { extent: Extent::new(start, start + len).unwrap(), id, holder };
+                    let entry = Entry { extent: LockExtent::new(start, start + len).unwrap(), id, holder };
                     index.insert(entry);
                     list.push(entry);
                 }
             }
             list.sort_by_key(Entry::key);
             for (start, len, except) in asks {
-                let extent = Extent::new(start, start + len).unwrap();
+                let extent = LockExtent::new(start, start + len).unwrap();
                 let others = || list.iter().filter(|entry| Some(entry.holder) != except);
                 let overlapping: Vec<_> = others().filter(|e| e.extent.overlaps(extent)).copied().collect();
                 prop_assert_eq!(found(&index, extent, except), overlapping);

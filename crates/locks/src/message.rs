@@ -1,22 +1,22 @@
-//! What holders and the manager say to each other.
+//! The messages between holders and the manager.
 
 use pario_types::FileId;
 
-use crate::extent::Extent;
+use crate::extent::LockExtent;
 
-/// What a lock allows.
+/// The access that a lock allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Mode {
+pub enum LockMode {
     /// Reading, together with others.
     Shared,
     /// Reading and writing, alone.
     Exclusive,
 }
 
-impl Mode {
+impl LockMode {
     /// Whether overlapping locks of these modes exclude each other.
-    pub fn excludes(self, other: Mode) -> bool {
-        self == Mode::Exclusive || other == Mode::Exclusive
+    pub fn excludes(self, other: LockMode) -> bool {
+        self == LockMode::Exclusive || other == LockMode::Exclusive
     }
 }
 
@@ -25,98 +25,98 @@ impl Mode {
 pub enum Grant {
     /// The range asked for, until it is unlocked.
     Exact,
-    /// As much around the range as nobody else has or waits for, until somebody does.
+    /// The largest extent around the range that no other holder has or waits for, until it is revoked.
     Largest,
 }
 
-/// A request as its holder calls it; unique among the holder's waiting requests.
+/// The holder's id of a request; unique among the holder's waiting requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub u64);
+pub struct LockTicket(pub u64);
 
 /// A granted lock; never used twice by a manager. Counted up from 1 in the order of grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockId(pub u64);
 
-/// A holder wants to use bytes of a file.
+/// A request of a holder to use bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request<H> {
-    /// Who.
+pub struct LockRequest<H> {
+    /// The holder.
     pub holder: H,
-    /// What the holder calls this request.
-    pub ticket: Ticket,
-    /// Of which file.
+    /// The holder's id of this request.
+    pub ticket: LockTicket,
+    /// The file.
     pub file: FileId,
-    /// Which bytes.
-    pub extent: Extent,
-    /// What for.
-    pub mode: Mode,
-    /// How.
+    /// The bytes.
+    pub extent: LockExtent,
+    /// The access.
+    pub mode: LockMode,
+    /// Exact or cached.
     pub grant: Grant,
 }
 
-/// What the manager wants told to a holder.
+/// A message of the manager to a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action<H> {
+pub enum LockAction<H> {
     /// A request is granted.
     Granted {
-        /// Whose.
+        /// The holder.
         holder: H,
-        /// Which.
-        ticket: Ticket,
-        /// Of which file.
+        /// The request.
+        ticket: LockTicket,
+        /// The file.
         file: FileId,
-        /// What the lock is called from now on.
+        /// The id of the lock.
         lock: LockId,
-        /// What it covers: at least what was asked for.
-        extent: Extent,
-        /// What it allows.
-        mode: Mode,
+        /// The locked bytes: at least the requested ones.
+        extent: LockExtent,
+        /// The access that it allows.
+        mode: LockMode,
     },
-    /// Somebody waits for bytes of a cached lock: they are to be given up; see
-    /// [`Held::revoke`](crate::Held::revoke).
+    /// Another request waits for bytes of a cached lock: the holder must release them; see
+    /// [`ClientLocks::revoke`](crate::ClientLocks::revoke).
     Revoke {
-        /// Whose lock.
+        /// The holder.
         holder: H,
-        /// Of which file.
+        /// The file.
         file: FileId,
-        /// Which lock.
+        /// The lock.
         lock: LockId,
-        /// The bytes somebody waits for.
-        wanted: Extent,
+        /// The bytes that the request waits for.
+        wanted: LockExtent,
     },
     /// A waiting request will not be granted: its file is gone.
     Refused {
-        /// Whose.
+        /// The holder.
         holder: H,
-        /// Which.
-        ticket: Ticket,
-        /// Of which file.
+        /// The request.
+        ticket: LockTicket,
+        /// The file.
         file: FileId,
     },
 }
 
-impl<H: Copy> Action<H> {
-    /// Who is to be told.
+impl<H: Copy> LockAction<H> {
+    /// The recipient.
     pub fn holder(&self) -> H {
         match *self {
-            Action::Granted { holder, .. }
-            | Action::Revoke { holder, .. }
-            | Action::Refused { holder, .. } => holder,
+            LockAction::Granted { holder, .. }
+            | LockAction::Revoke { holder, .. }
+            | LockAction::Refused { holder, .. } => holder,
         }
     }
 }
 
-/// A holder gives up bytes of a cached lock. Before it is sent, changed data in `gone` is written to the
-/// server and cached data is dropped; and this is done before a later operation on these bytes begins.
+/// The release of bytes of a cached lock by its holder. Before it is sent, dirty data in `gone` is written to the server
+/// and cached data is dropped; both happen before a later operation on these bytes begins.
 #[must_use = "the manager has to be told"]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Release {
-    /// Of which file.
+pub struct LockRelease {
+    /// The file.
     pub file: FileId,
-    /// Of which lock.
+    /// The lock.
     pub lock: LockId,
-    /// What the holder no longer has.
-    pub gone: Vec<Extent>,
+    /// The bytes that the holder no longer has.
+    pub gone: Vec<LockExtent>,
     /// Whether this answers a revocation.
     pub answer: bool,
 }

@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 
 use pario_client as client;
-use pario_layout::{Table, TableId};
+use pario_layout::{PlacementMap, PlacementMapId};
 use pario_placement::{Places, Plan, Process};
 use pario_types::ServerId;
 
@@ -61,7 +61,7 @@ impl HomeServers {
     }
 
     /// The table of a new file, if the plan has one for it; rank 0 asks, and says why there is none.
-    pub fn table(&self, name: &FileName) -> Option<Table> {
+    pub fn table(&self, name: &FileName) -> Option<PlacementMap> {
         let plan = plan()?;
         if let Some(Ok(partition)) = storage::partition_of(name)
             && let Some(server) = places().servers().find(|server| partition.servers().all(|s| s != *server))
@@ -103,7 +103,7 @@ impl HomeServers {
 
 /// What a file's table is known by, if it has one, as ranks tell each other.
 pub(crate) fn table_words(storage: &Storage) -> [u64; 3] {
-    let id = storage.table().map(Table::id);
+    let id = storage.table().map(PlacementMap::id);
     id.map_or([0; 3], |id| [(id.hash >> 64) as u64, id.hash as u64, u64::from(id.len)])
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn share_table(
     [high, low, len]: [u64; 3],
     first: Option<&Storage>,
 ) -> Result<()> {
-    let id = TableId { hash: u128::from(high) << 64 | u128::from(low), len: len as u32 };
+    let id = PlacementMapId { hash: u128::from(high) << 64 | u128::from(low), len: len as u32 };
     // Who has no partition says so when he opens the file.
     let partition = storage::partition_of(name).and_then(Result::ok);
     let is_new = partition.as_ref().is_some_and(|partition| !partition.knows_table(id));
@@ -123,7 +123,7 @@ pub(crate) fn share_table(
     group.agree_on(Ok(()), &[], &mut missing)?;
     if missing[0] > 0 {
         let table = first.and_then(Storage::table);
-        let mut bytes = table.map_or_else(|| vec![0; len as usize], Table::to_bytes);
+        let mut bytes = table.map_or_else(|| vec![0; len as usize], PlacementMap::to_bytes);
         group.bcast_from_root(&mut bytes)?;
         if let Some(partition) = partition.filter(|_| is_new) {
             partition.tell_table(bytes);

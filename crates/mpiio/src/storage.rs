@@ -10,7 +10,7 @@ use crate::shared_counter::{CounterServer, CounterUpdate};
 use pario_buffer::UserBuffer;
 use pario_client as client;
 use pario_data_shipping::Backing;
-use pario_layout::Table;
+use pario_layout::PlacementMap;
 use pario_posix::{Linux, OwnedRangeGuard, PlainFile, PlainOpenOptions};
 use pario_trace::FileStats;
 use pario_types::AccessTuning;
@@ -58,7 +58,7 @@ impl Storage {
         name: &FileName,
         how: &PlainOpenOptions,
         start: u32,
-        table: Option<Table>,
+        table: Option<PlacementMap>,
     ) -> Result<Storage> {
         match name {
             FileName::Plain(path) => Ok(Storage::Plain(Arc::new(open_plain(path, how)?))),
@@ -91,7 +91,7 @@ impl Storage {
     /// Makes reads of replicated extents prefer the home server of this rank.
     pub fn read_near_home(&self, group: &FileGroup) {
         if let Storage::Partition(on) = self
-            && on.file.layout().has_copies()
+            && on.file.layout().has_replicas()
             && let Some(home) = placement::home_server(group, &on.partition)
         {
             on.file.set_home(home);
@@ -99,7 +99,7 @@ impl Storage {
     }
 
     /// The placement table of a placed file.
-    pub fn table(&self) -> Option<&Table> {
+    pub fn table(&self) -> Option<&PlacementMap> {
         match self {
             Storage::Plain(_) => None,
             Storage::Partition(on) => on.file.layout().table(),

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Instant;
 
-use pario_namespace::{Access, Caller, Config, Create, Error, Namespace, Wish};
+use pario_namespace::{Caller, Config, CreateMode, Error, LayoutRequest, Namespace, OpenAccess};
 use pario_types::{ClientId, PartitionId, RequestId, Stamp};
 
 fn main() -> Result<(), Error> {
@@ -32,9 +32,10 @@ fn measure(files: u64, dir: &Path) -> Result<(), Error> {
     for n in 0..files {
         let one = Instant::now();
         let path = format!("/run{}/rank-{n:08}.dat", n % 10);
-        let (request, wish) = (2 * n + 100, Wish::default());
-        let made =
-            names.open_file(&path, Access::Write, Create::Exclusive, 0o644, wish, by(request))?.attributes;
+        let (request, layout_request) = (2 * n + 100, LayoutRequest::default());
+        let made = names
+            .open_file(&path, OpenAccess::Write, CreateMode::Exclusive, 0o644, layout_request, by(request))?
+            .attributes;
         names.close(made.file, None, by(request + 1))?;
         longest = longest.max(one.elapsed().as_secs_f64());
     }

@@ -1,6 +1,6 @@
 //! What callers get beyond the words that all rooms of a partition share.
 
-use pario_layout::Attributes;
+use pario_metadata::Attributes;
 
 /// An opened file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,7 +29,7 @@
 //! 15 contend truncate  file 8: its truncation must not be completed for its client any more
 //! ```
 
-use pario_layout::{Striping, TableId};
+use pario_layout::{PlacementMapId, Striping};
 use pario_types::{ClientId, FileId, RequestId, Stamp, TruncationId};
 
 use crate::codec::{Reader, Writer};
@@ -56,7 +56,7 @@ pub(crate) enum Change<'a> {
         mode: u16,
         writing: bool,
         striping: Striping,
-        table: Option<TableId>,
+        table: Option<PlacementMapId>,
         name: &'a str,
     },
     MakeDirectories {
@@ -295,13 +295,13 @@ pub(crate) fn decode_striping(r: &mut Reader<'_>) -> Option<Striping> {
     Striping::new(r.u64()?, r.u16()?, r.u16()?, r.u16()?).ok()
 }
 
-pub(crate) fn encode_table(table: TableId, w: &mut Writer<'_>) {
+pub(crate) fn encode_table(table: PlacementMapId, w: &mut Writer<'_>) {
     w.u128(table.hash);
     w.u32(table.len);
 }
 
-pub(crate) fn decode_table(r: &mut Reader<'_>) -> Option<TableId> {
-    Some(TableId { hash: r.u128()?, len: r.u32()? })
+pub(crate) fn decode_table(r: &mut Reader<'_>) -> Option<PlacementMapId> {
+    Some(PlacementMapId { hash: r.u128()?, len: r.u32()? })
 }
 
 pub(crate) fn encode_part(part: Part<'_>, w: &mut Writer<'_>) {
@@ -323,7 +323,7 @@ mod tests {
     fn all(id: u64, name: &str, size: Option<u64>, when: Option<Stamp>) -> Vec<Change<'_>> {
         let (file, other) = (FileId(id), FileId(id.wrapping_add(1)));
         let striping = Striping::new(4096, 2, 1, 3).expect("sound");
-        let table = Some(TableId { hash: 7 << 100, len: 99 });
+        let table = Some(PlacementMapId { hash: 7 << 100, len: 99 });
         vec![
             Change::Root { mode: 0o755 },
             Change::Create { parent: other, file, mode: 0o644, writing: true, striping, table: None, name },

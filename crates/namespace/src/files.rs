@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use pario_layout::{Layout, Table, TableId};
+use pario_layout::{Layout, PlacementMap, PlacementMapId};
 use pario_types::{ClientId, FileId, RequestId, Stamp};
 
 use crate::attributes::Opened;
@@ -14,7 +14,7 @@ use crate::namespace::{Caller, Namespace, READ, WRITE};
 use crate::opens::{Held, Left, Opens, Recent};
 use crate::requests::Outcome;
 use crate::tables::Tables;
-use pario_layout::{Access, Create, Size, Wish, Written};
+use pario_metadata::{CloseReport, CreateMode, FileSize, LayoutRequest, OpenAccess};
 
 impl Namespace {
     /// Opens, or creates and opens. A file whose truncation has still to be resolved is busy for new writers; readers are
@@ -22,10 +22,10 @@ impl Namespace {
     pub fn open_file(
         &mut self,
         path: &str,
-        access: Access,
-        create: Create,
+        access: OpenAccess,
+        create: CreateMode,
         mode: u32,
-        wish: Wish,
+        layout_request: LayoutRequest,
         by: Caller,
     ) -> Result<Opened, Error> {
         match self.opens.recent(by.client, by.request) {
@@ -45,7 +45,7 @@ impl Namespace {
         let place = self.walk(path)?;
         if let Some(file) = place.found {
             let inode = self.inode(file)?;
-            if create == Create::Exclusive {
+            if create == CreateMode::Exclusive {
                 return Err(Error::Exists { path: path.into() });
             }
             if inode.entries().is_some() {
@@ -58,16 +58,16 @@ impl Namespace {
             }
             return self.count_open(file, access, false, by);
         }
-        if create == Create::Never {
+        if create == CreateMode::Never {
             return Err(Error::NotFound { path: path.into() });
         }
         self.permit_change(place)?;
-        let table = wish.table;
+        let table = layout_request.table;
         if let Some(table) = table.filter(|table| self.state.tables.bytes(*table).is_none()) {
             return Err(Error::NoTable { hash: table.hash });
         }
         let file = FileId(self.state.next);
-        let (striping, writing) = (self.striping_for(file, wish)?, access.writes());
+        let (striping, writing) = (self.striping_for(file, layout_request)?, access.writes());
         let (parent, name, mode) = (place.parent, place.name, bits(mode));
         self.commit(by, Change::Create { parent, file, mode, writing, striping, table, name })?;
         self.opens.open((by.client, file), access, true, by.now, by.now);
@@ -76,12 +76,12 @@ impl Namespace {
     }
 
     /// Takes a table by which files may be placed from now on.
-    pub fn put_table(&mut self, table: TableId, bytes: &[u8], now: Stamp) -> Result<(), Error> {
+    pub fn put_table(&mut self, table: PlacementMapId, bytes: &[u8], now: Stamp) -> Result<(), Error> {
         if self.state.tables.bytes(table).is_some() {
             return Ok(());
         }
-        let found = Table::from_bytes(bytes).ok().filter(|_| TableId::of(bytes) == table);
-        let striping = self.striping_for(FileId(0), Wish::default())?;
+        let found = PlacementMap::from_bytes(bytes).ok().filter(|_| PlacementMapId::of(bytes) == table);
+        let striping = self.striping_for(FileId(0), LayoutRequest::default())?;
         if found.and_then(|found| Layout::placed(striping, found).ok()).is_none() {
             return Err(Error::BadTable { servers: striping.servers() });
         }
@@ -90,7 +90,7 @@ impl Namespace {
     }
 
     /// A table's bytes.
-    pub fn table(&self, table: TableId) -> Result<&[u8], Error> {
+    pub fn table(&self, table: PlacementMapId) -> Result<&[u8], Error> {
         self.state.tables.bytes(table).ok_or(Error::NoTable { hash: table.hash })
     }
 
@@ -102,13 +102,13 @@ impl Namespace {
     fn count_open(
         &mut self,
         file: FileId,
-        access: Access,
+        access: OpenAccess,
         created: bool,
         by: Caller,
     ) -> Result<Opened, Error> {
         let inode = self.inode(file)?;
         let modified = inode.times.modified;
-        let known = matches!(inode.size(), Some(Size::Known(_)));
+        let known = matches!(inode.size(), Some(FileSize::Known(_)));
         if access.writes() {
             self.contend(file, by.client, by.now)?;
             if known {
@@ -123,7 +123,7 @@ impl Namespace {
 
     /// One of the client's opens of the file is over: of those for writing, if `wrote` says what it wrote.
     /// A writer that does not say a size leaves it unknown.
-    pub fn close(&mut self, file: FileId, wrote: Option<Written>, by: Caller) -> Result<(), Error> {
+    pub fn close(&mut self, file: FileId, wrote: Option<CloseReport>, by: Caller) -> Result<(), Error> {
         match self.opens.recent(by.client, by.request) {
             Some(Recent::Closed { file: closed }) if closed == file => return Ok(()),
             Some(_) => return Err(Error::OtherRequest { request: by.request.0 }),
@@ -157,7 +157,7 @@ impl Namespace {
     pub fn reopen(
         &mut self,
         client: ClientId,
-        files: &[(FileId, Access)],
+        files: &[(FileId, OpenAccess)],
         now: Stamp,
     ) -> Result<Vec<FileId>, Error> {
         Opens::check(files.len())?;
@@ -169,7 +169,7 @@ impl Namespace {
                 Some(size) => {
                     if access.writes() {
                         self.contend_reopened(*file, client, now)?;
-                        if matches!(size, Size::Known(_)) {
+                        if matches!(size, FileSize::Known(_)) {
                             self.commit_own(now, Change::Writing { file: *file })?;
                         }
                     }
@@ -225,7 +225,7 @@ impl Namespace {
         if size > i64::MAX as u64 {
             return Err(Error::TooLarge { size });
         }
-        let current = self.inode(file)?.size() == Some(Size::Ask { seen });
+        let current = self.inode(file)?.size() == Some(FileSize::Ask { seen });
         let quiet =
             self.opens.writers(file) == 0 && !self.state.truncations.contains_key(&file) && !self.grace;
         if current && quiet {
@@ -262,7 +262,7 @@ impl Namespace {
     pub(crate) fn layout_of(&self, file: FileId) -> Option<Layout> {
         let Body::File { striping, .. } = self.state.inodes.get(file)?.body else { return None };
         let table = self.state.tables.of(file).and_then(|table| self.state.tables.bytes(table));
-        let table = table.and_then(|bytes| Table::from_bytes(bytes).ok());
+        let table = table.and_then(|bytes| PlacementMap::from_bytes(bytes).ok());
         let placed = table.and_then(|table| Layout::placed(striping, table).ok());
         Some(placed.unwrap_or_else(|| Layout::from(striping)))
     }

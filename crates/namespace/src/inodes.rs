@@ -10,7 +10,7 @@ use std::sync::Arc;
 use pario_layout::Striping;
 use pario_types::{FileId, Stamp};
 
-use pario_layout::Size;
+use pario_metadata::FileSize;
 
 /// When something happened to an inode; see [`crate::Attributes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub(crate) struct Inode {
 /// What an inode is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
-    File { striping: Striping, size: Size },
+    File { striping: Striping, size: FileSize },
     Directory(Entries),
 }
 
@@ -64,7 +64,7 @@ impl Inode {
         }
     }
 
-    pub fn size(&self) -> Option<Size> {
+    pub fn size(&self) -> Option<FileSize> {
         match self.body {
             Body::File { size, .. } => Some(size),
             Body::Directory(_) => None,

@@ -38,7 +38,10 @@ pub use attributes::Opened;
 pub use disk::{Directory, Disk, DiskFile};
 pub use error::{Action, Error};
 pub use namespace::{Caller, Config, Counts, Namespace, Recovered};
-pub use pario_layout::{Access, Attributes, Create, Entry, Inode, Kind, Size, Wish, Written};
+pub use pario_metadata::{
+    Attributes, CloseReport, CreateMode, DirectoryEntry, FileSize, Inode, InodeKind, LayoutRequest,
+    OpenAccess,
+};
 pub use path::{LONGEST_NAME, LONGEST_PATH};
 pub use truncations::Unfinished;
 

@@ -6,7 +6,7 @@ use pario_types::FileId;
 
 use crate::error::Error;
 use crate::namespace::{Namespace, READ};
-use pario_layout::{Attributes, Entry, Inode};
+use pario_metadata::{Attributes, DirectoryEntry, Inode};
 
 /// Entries in one answer at most.
 const MOST: u32 = 65536;
@@ -26,7 +26,12 @@ impl Namespace {
 
     /// Entries of a directory in order of their names, after the given one ("" from the start), and whether
     /// there are more. Entries that come and go meanwhile do not disturb the others.
-    pub fn read_directory(&self, path: &str, after: &str, most: u32) -> Result<(Vec<Entry>, bool), Error> {
+    pub fn read_directory(
+        &self,
+        path: &str,
+        after: &str,
+        most: u32,
+    ) -> Result<(Vec<DirectoryEntry>, bool), Error> {
         let place = self.walk(path)?;
         let file = place.found.ok_or_else(|| Error::NotFound { path: path.into() })?;
         let inode = self.inode(file)?;
@@ -36,7 +41,7 @@ impl Namespace {
         let page = rest.by_ref().take(most.clamp(1, MOST) as usize);
         let page = page.map(|(name, file)| {
             let attributes = self.attributes(*file).expect("an entry stands for an inode");
-            Entry { name: name.to_string(), attributes }
+            DirectoryEntry { name: name.to_string(), attributes }
         });
         let page = page.collect();
         Ok((page, rest.next().is_some()))

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::namespace::{Caller, Namespace, Place, WRITE};
 use crate::path::Path;
 use crate::requests::Outcome;
-use pario_layout::Attributes;
+use pario_metadata::Attributes;
 
 /// Permission bits that are kept of a mode.
 pub(crate) fn bits(mode: u32) -> u16 {

@@ -17,7 +17,7 @@ use crate::opens::Opens;
 use crate::path::Path;
 use crate::requests::Outcome;
 use crate::state::State;
-use pario_layout::{Attributes, Kind, Size, Wish};
+use pario_metadata::{Attributes, FileSize, InodeKind, LayoutRequest};
 
 /// What a name space has to know of its partition.
 #[derive(Clone, Copy, Debug)]
@@ -26,9 +26,9 @@ pub struct Config {
     pub partition: PartitionId,
     /// How many servers there are for new files.
     pub servers: u16,
-    /// Bytes of a stripe, where nobody wishes otherwise.
+    /// Bytes of a stripe, where nobody layout requests otherwise.
     pub stripe: u64,
-    /// Over how many servers a file goes, where nobody wishes otherwise; 0: all.
+    /// Over how many servers a file goes, where nobody layout requests otherwise; 0: all.
     pub count: u16,
     /// A journal gives way to a snapshot when it has more than this many bytes, and twice the last
     /// snapshot's.
@@ -280,11 +280,16 @@ impl Namespace {
     }
 
     /// How the next file is striped.
-    pub(crate) fn striping_for(&self, file: FileId, wish: Wish) -> Result<Striping, Error> {
+    pub(crate) fn striping_for(
+        &self,
+        file: FileId,
+        layout_request: LayoutRequest,
+    ) -> Result<Striping, Error> {
         let servers = self.config.servers;
-        let stripe = if wish.stripe == 0 { self.config.stripe } else { wish.stripe };
-        let count = if wish.count == 0 { self.striping.count() } else { wish.count.min(servers) };
-        let first = wish.first.unwrap_or((file.0 % u64::from(servers)) as u16);
+        let stripe = if layout_request.stripe == 0 { self.config.stripe } else { layout_request.stripe };
+        let count =
+            if layout_request.count == 0 { self.striping.count() } else { layout_request.count.min(servers) };
+        let first = layout_request.first.unwrap_or((file.0 % u64::from(servers)) as u16);
         Striping::new(stripe, count, first, servers).map_err(|_| Error::BadStriping {
             stripe,
             first,
@@ -295,9 +300,9 @@ impl Namespace {
     /// Attributes of a file or directory.
     pub(crate) fn attributes_of(&self, file: FileId, inode: &Inode) -> Attributes {
         let (kind, size, striping, entries) = match &inode.body {
-            Body::File { striping, size } => (Kind::File, *size, *striping, 0),
+            Body::File { striping, size } => (InodeKind::File, *size, *striping, 0),
             Body::Directory(entries) => {
-                (Kind::Directory, Size::Known(0), self.striping, entries.len() as u64)
+                (InodeKind::Directory, FileSize::Known(0), self.striping, entries.len() as u64)
             }
         };
         let Times { accessed, modified, changed, created } = inode.times;

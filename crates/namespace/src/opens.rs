@@ -18,7 +18,7 @@ use pario_types::{ClientId, FileId, RequestId, Stamp};
 
 use crate::Error;
 use crate::requests::PER_CLIENT;
-use pario_layout::{Access, Written};
+use pario_metadata::{CloseReport, OpenAccess};
 
 /// Opens that one client may have.
 const MOST: usize = 1 << 18;
@@ -52,7 +52,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    pub fn add(&mut self, access: Access) {
+    pub fn add(&mut self, access: OpenAccess) {
         if access.writes() { self.writing += 1 } else { self.reading += 1 }
     }
 
@@ -163,7 +163,7 @@ impl Opens {
     pub fn open(
         &mut self,
         (client, file): (ClientId, FileId),
-        access: Access,
+        access: OpenAccess,
         sure: bool,
         modified: Stamp,
         now: Stamp,
@@ -187,7 +187,7 @@ impl Opens {
         &self,
         client: ClientId,
         file: FileId,
-        wrote: Option<Written>,
+        wrote: Option<CloseReport>,
         modified: Stamp,
     ) -> Option<Closing> {
         let held = self.held(client, file);

@@ -33,7 +33,7 @@ use crate::requests::Outcome;
 use crate::state::{State, Truncation};
 use crate::tables::Tables;
 use crate::{Error, ROOT};
-use pario_layout::Size;
+use pario_metadata::FileSize;
 
 /// Bytes written at a time.
 const CHUNK: usize = 1 << 20;
@@ -135,7 +135,7 @@ fn encode_inode(id: FileId, inode: &Inode, w: &mut Writer<'_>) {
     }
     if let Body::File { striping, size } = inode.body {
         encode_striping(striping, w);
-        let known = if let Size::Known(size) = size { Some(size) } else { None };
+        let known = if let FileSize::Known(size) = size { Some(size) } else { None };
         w.maybe(known, Writer::u64);
     }
     w.text(&inode.name);
@@ -205,7 +205,7 @@ fn decode_inode(directory: bool, state: &mut State, mut r: Reader<'_>) -> Option
     } else {
         let striping = decode_striping(&mut r)?;
         let size = r.maybe(Reader::u64)?;
-        Body::File { striping, size: size.map_or_else(|| state.ask(), Size::Known) }
+        Body::File { striping, size: size.map_or_else(|| state.ask(), FileSize::Known) }
     };
     if parent == FileId(0) {
         state.orphans.insert(id).then_some(())?;

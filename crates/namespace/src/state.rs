@@ -15,7 +15,7 @@ use crate::change::{Change, Record};
 use crate::inodes::{Body, Entries, Inode, Inodes, Times};
 use crate::requests::{Outcome, Requests};
 use crate::tables::Tables;
-use pario_layout::Size;
+use pario_metadata::FileSize;
 
 /// Why a record cannot be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,9 +71,9 @@ impl State {
     }
 
     /// A size that is to be asked for, unlike any before.
-    pub fn ask(&mut self) -> Size {
+    pub fn ask(&mut self) -> FileSize {
         self.seen = self.seen.wrapping_add(1);
-        Size::Ask { seen: self.seen }
+        FileSize::Ask { seen: self.seen }
     }
 
     /// What is under this name of a directory.
@@ -82,7 +82,7 @@ impl State {
     }
 
     /// The file's size may have changed: what was found out before no longer counts.
-    pub fn set_size(&mut self, file: FileId, new: Size) -> Result<(), Misfit> {
+    pub fn set_size(&mut self, file: FileId, new: FileSize) -> Result<(), Misfit> {
         match self.inodes.get_mut(file).map(|inode| &mut inode.body) {
             Some(Body::File { size, .. }) => *size = new,
             _ => return Err(Misfit("it is about a file that is not there")),
@@ -100,7 +100,7 @@ impl State {
                 if table.is_some_and(|table| self.tables.bytes(table).is_none()) {
                     return Err(Misfit("the table that it names is not there"));
                 }
-                let size = if writing { self.ask() } else { Size::Known(0) };
+                let size = if writing { self.ask() } else { FileSize::Known(0) };
                 self.add(parent, file, name, mode, now, Body::File { striping, size })?;
                 table.map(|table| self.tables.place(file, table));
                 outcome = Outcome::About(file);
@@ -140,7 +140,7 @@ impl State {
                     inode.times.changed = now;
                 }
                 if let Some(size) = size {
-                    self.set_size(file, Size::Known(size))?;
+                    self.set_size(file, FileSize::Known(size))?;
                 }
             }
             Change::BeginTruncate { file, size, truncation: id, contended } => {

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pario_layout::TableId;
+use pario_layout::PlacementMapId;
 use pario_types::FileId;
 
 /// Bytes of a table in one record.
@@ -16,15 +16,15 @@ pub(crate) const PART: usize = 48 << 10;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tables {
     /// Their bytes; all, or as much as was written down so far.
-    known: BTreeMap<TableId, Vec<u8>>,
+    known: BTreeMap<PlacementMapId, Vec<u8>>,
     /// The table of each placed file.
-    of: BTreeMap<FileId, TableId>,
+    of: BTreeMap<FileId, PlacementMapId>,
 }
 
 /// A part of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part<'a> {
-    pub table: TableId,
+    pub table: PlacementMapId,
     /// Where in its bytes.
     pub at: u32,
     pub bytes: &'a [u8],
@@ -32,17 +32,17 @@ pub(crate) struct Part<'a> {
 
 impl Tables {
     /// The bytes of a table, if all of them are there.
-    pub fn bytes(&self, table: TableId) -> Option<&[u8]> {
+    pub fn bytes(&self, table: PlacementMapId) -> Option<&[u8]> {
         self.known.get(&table).map(Vec::as_slice).filter(|bytes| bytes.len() == table.len as usize)
     }
 
     /// The table of a file.
-    pub fn of(&self, file: FileId) -> Option<TableId> {
+    pub fn of(&self, file: FileId) -> Option<PlacementMapId> {
         self.of.get(&file).copied()
     }
 
     /// The parts in which a table is written down.
-    pub fn parts(table: TableId, bytes: &[u8]) -> impl Iterator<Item = Part<'_>> {
+    pub fn parts(table: PlacementMapId, bytes: &[u8]) -> impl Iterator<Item = Part<'_>> {
         (0..).step_by(PART).zip(bytes.chunks(PART)).map(move |(at, bytes)| Part { table, at, bytes })
     }
 
@@ -57,11 +57,11 @@ impl Tables {
         if fits {
             known.extend_from_slice(bytes);
         }
-        fits && (known.len() < table.len as usize || TableId::of(known) == table)
+        fits && (known.len() < table.len as usize || PlacementMapId::of(known) == table)
     }
 
     /// The file is placed by a table that is there; whether it is.
-    pub fn place(&mut self, file: FileId, table: TableId) -> bool {
+    pub fn place(&mut self, file: FileId, table: PlacementMapId) -> bool {
         let is_there = self.bytes(table).is_some();
         if is_there {
             self.of.insert(file, table);
@@ -75,18 +75,18 @@ impl Tables {
     }
 
     /// The tables of which all bytes are there.
-    pub fn whole(&self) -> impl Iterator<Item = (TableId, &[u8])> {
+    pub fn whole(&self) -> impl Iterator<Item = (PlacementMapId, &[u8])> {
         self.known.keys().filter_map(|table| Some((*table, self.bytes(*table)?)))
     }
 
     /// The placed files, in order, each with its table.
-    pub fn placed(&self) -> impl Iterator<Item = (FileId, TableId)> + '_ {
+    pub fn placed(&self) -> impl Iterator<Item = (FileId, PlacementMapId)> + '_ {
         self.of.iter().map(|(file, table)| (*file, *table))
     }
 
     /// Keeps only those that files have.
     pub fn drop_unused(&mut self) {
-        let used: BTreeSet<TableId> = self.of.values().copied().collect();
+        let used: BTreeSet<PlacementMapId> = self.of.values().copied().collect();
         self.known.retain(|table, _| used.contains(table));
     }
 }

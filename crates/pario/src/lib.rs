@@ -137,7 +137,7 @@ pub use pario_client::Role;
 pub use pario_client::{Address, Resolve, Secret, Target};
 
 #[doc(inline)]
-pub use pario_client::{FileId, Layout, Offset, PartitionId, Pos, ServerId, Striping, Table};
+pub use pario_client::{FileId, Layout, Offset, PartitionId, PlacementMap, Pos, ServerId, Striping};
 
 #[doc(inline)]
 pub use pario_client::{Room, Status};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::str::FromStr;
 
-use pario_layout::Table;
+use pario_layout::PlacementMap;
 use pario_types::ServerId;
 
 use crate::{Error, File, Plan, Process, ProcessId};
@@ -81,12 +81,12 @@ impl Plan {
     /// Which servers keep which bytes of a file, if each process has this server for its local storage, and in which order
     /// these are first used; what belongs to processes without one is shared. `None` if so many different processes use it
     /// together that there is no table of it.
-    pub fn table(&self, file: &File, home: impl Fn(ProcessId) -> Option<ServerId>) -> Option<Table> {
+    pub fn table(&self, file: &File, home: impl Fn(ProcessId) -> Option<ServerId>) -> Option<PlacementMap> {
         let kept = |chunk: &crate::Chunk| {
             let servers = self.keepers(chunk).iter().filter_map(|process| home(*process)).collect();
             (chunk.offset..chunk.end(), servers)
         };
-        let table = Table::new(file.chunks.iter().map(kept))?;
+        let table = PlacementMap::new(file.chunks.iter().map(kept))?;
         let mut by_use: Vec<&crate::Chunk> = file.chunks.iter().collect();
         by_use.sort_unstable_by_key(|chunk| chunk.order);
         let ranges: Vec<_> = by_use.into_iter().map(|chunk| chunk.offset..chunk.end()).collect();
@@ -131,7 +131,7 @@ mod tests {
         let of = |homes: [Option<u16>; 3]| {
             let table =
                 plan.table(&plan.files[0], |process| homes[process.0 as usize].map(ServerId)).unwrap();
-            let kept = |kept: pario_layout::Kept<'_>| {
+            let kept = |kept: pario_layout::PlacedExtent<'_>| {
                 (kept.range.start, kept.range.end, kept.servers.iter().map(|s| s.0).collect::<Vec<_>>())
             };
             table.extents().map(kept).collect::<Vec<_>>()

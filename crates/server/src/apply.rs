@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use pario_cache::{Cut, LEDGER_WORDS, LedgerId};
 use pario_layout::units;
-use pario_locks::Extent;
+use pario_locks::LockExtent;
 use pario_types::{ClientId, FileId, RequestId};
 use pario_wire::message::{self, Intent, Reply, Request, Status, What};
 
@@ -447,7 +447,7 @@ impl Task {
             }
             Request::Torn { file } => {
                 let Left { extents, clients } = core.locks.torn(known(*file)?);
-                let range = |extent: &Extent| message::Range {
+                let range = |extent: &LockExtent| message::Range {
                     at: extent.start(),
                     len: extent.end() - extent.start(),
                 };

@@ -24,7 +24,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use pario_locks::Extent;
+use pario_locks::LockExtent;
 use pario_types::{ClientId, FileId};
 
 use crate::torn::{Left, Torn};
@@ -39,7 +39,7 @@ const LONGEST: u64 = 1 << 20;
 pub(crate) struct ReplicaWrite {
     pub file: FileId,
     pub client: ClientId,
-    pub extents: Vec<Extent>,
+    pub extents: Vec<LockExtent>,
 }
 
 /// The log of a running server.
@@ -141,7 +141,7 @@ fn known(file: FileId, left: &Left) -> String {
     line
 }
 
-fn put_extents(line: &mut String, extents: &[Extent]) {
+fn put_extents(line: &mut String, extents: &[LockExtent]) {
     for extent in extents {
         write!(line, " {:x}-{:x}", extent.start(), extent.end()).expect("a string takes everything");
     }
@@ -195,7 +195,7 @@ fn replay_line(line: &str, torn: &mut Torn, open: &mut BTreeMap<u64, ReplicaWrit
         }
         "=" => {
             let clients: Vec<ClientId> = words.next()?.split(',').map(client).collect::<Option<_>>()?;
-            let extents: Vec<Extent> = words.map(extent).collect::<Option<_>>()?;
+            let extents: Vec<LockExtent> = words.map(extent).collect::<Option<_>>()?;
             clients.into_iter().for_each(|client| torn.add(FileId(number), client, &extents));
         }
         _ => {}
@@ -211,9 +211,9 @@ fn client(word: &str) -> Option<ClientId> {
     u128::from_str_radix(word, 16).ok().map(ClientId)
 }
 
-fn extent(word: &str) -> Option<Extent> {
+fn extent(word: &str) -> Option<LockExtent> {
     let (start, end) = word.split_once('-')?;
-    Extent::new(number(start)?, number(end)?)
+    LockExtent::new(number(start)?, number(end)?)
 }
 
 #[cfg(test)]
@@ -239,7 +239,7 @@ mod tests {
     }
 
     fn write(client: u128, extents: &[(u64, u64)]) -> ReplicaWrite {
-        let extents = extents.iter().map(|(start, end)| Extent::new(*start, *end).expect("not empty"));
+        let extents = extents.iter().map(|(start, end)| LockExtent::new(*start, *end).expect("not empty"));
         ReplicaWrite { file: FILE, client: ClientId(client), extents: extents.collect() }
     }
 

@@ -10,7 +10,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Mutex;
 
-use pario_locks::{Action, Counters, Extent, Grant, Manager, Mode, Request, Ticket};
+use pario_locks::{
+    Grant, LockAction, LockCounters, LockExtent, LockManager, LockMode, LockRequest, LockTicket,
+};
 use pario_types::{ClientId, FileId};
 use pario_wire::message::{MOST_LOCKED, OF_COPIES, Range, RangeLocks};
 
@@ -22,7 +24,7 @@ use crate::torn::{Left, Torn};
 pub(crate) struct Locks(Mutex<Inner>);
 
 struct Inner {
-    manager: Manager<u64>,
+    manager: LockManager<u64>,
     next: u64,
     known: HashMap<u64, Known>,
     torn: Torn,
@@ -34,14 +36,14 @@ struct Known {
     file: FileId,
     granted: bool,
     /// Of copies that its client writes.
-    writes: Vec<Extent>,
+    writes: Vec<LockExtent>,
 }
 
 impl Locks {
     /// The locks of a server that keeps its data in this directory.
     pub fn open(directory: &Path) -> Locks {
         let (log, torn) = DivergenceLog::open(directory);
-        Locks(Mutex::new(Inner { manager: Manager::new(1), next: 1, known: HashMap::new(), torn, log }))
+        Locks(Mutex::new(Inner { manager: LockManager::new(1), next: 1, known: HashMap::new(), torn, log }))
     }
 
     /// Asks for a lock; its number, by which to see whether it is granted.
@@ -58,7 +60,7 @@ impl Locks {
 
     /// Asks for one lock on several ranges, if all of them can be had at once.
     pub fn attempt(&self, client: ClientId, file: FileId, ranges: &[Range], exclusive: bool) -> Result<u64> {
-        let extents: Vec<Extent> = ranges.iter().map(extent).collect::<Result<_>>()?;
+        let extents: Vec<LockExtent> = ranges.iter().map(extent).collect::<Result<_>>()?;
         let is_apart = extents.is_sorted_by(|a, b| a.end() <= b.start());
         if !(1..=MOST_LOCKED).contains(&extents.len()) || !is_apart {
             return Err(Error::BadRequest("ranges"));
@@ -147,7 +149,7 @@ impl Locks {
     }
 
     pub fn status(&self) -> RangeLocks {
-        let Counters { requests, grants, conflicts, waits, .. } = lock(&self.0).manager.counters();
+        let LockCounters { requests, grants, conflicts, waits, .. } = lock(&self.0).manager.counters();
         RangeLocks { requests, grants, conflicts, waits }
     }
 
@@ -164,9 +166,9 @@ impl Locks {
     }
 }
 
-fn extent(range: &Range) -> Result<Extent> {
+fn extent(range: &Range) -> Result<LockExtent> {
     let end = range.at.checked_add(range.len);
-    end.and_then(|end| Extent::new(range.at, end)).ok_or(Error::BadRequest("ranges"))
+    end.and_then(|end| LockExtent::new(range.at, end)).ok_or(Error::BadRequest("ranges"))
 }
 
 impl Inner {
@@ -179,14 +181,13 @@ impl Inner {
     }
 
     /// Asks for an extent more; whether the lock has it at once.
-    fn ask(&mut self, number: u64, file: FileId, extent: Extent, exclusive: bool) -> Result<bool> {
-        let mode = if exclusive { Mode::Exclusive } else { Mode::Shared };
-        let ticket = Ticket(number);
-        let request = Request { holder: number, ticket, file, extent, mode, grant: Grant::Exact };
+    fn ask(&mut self, number: u64, file: FileId, extent: LockExtent, exclusive: bool) -> Result<bool> {
+        let mode = if exclusive { LockMode::Exclusive } else { LockMode::Shared };
+        let ticket = LockTicket(number);
+        let request = LockRequest { holder: number, ticket, file, extent, mode, grant: Grant::Exact };
         let actions = self.manager.request(request).map_err(Error::Locks)?;
         self.told(&actions);
-        let is_mine =
-            |action: &Action<u64>| matches!(action, Action::Granted { holder, .. } if *holder == number);
+        let is_mine = |action: &LockAction<u64>| matches!(action, LockAction::Granted { holder, .. } if *holder == number);
         Ok(actions.iter().any(is_mine))
     }
 
@@ -201,19 +202,19 @@ impl Inner {
         }
     }
 
-    fn told(&mut self, actions: &[Action<u64>]) {
+    fn told(&mut self, actions: &[LockAction<u64>]) {
         for action in actions {
             match action {
-                Action::Granted { holder, .. } => {
+                LockAction::Granted { holder, .. } => {
                     if let Some(known) = self.known.get_mut(holder) {
                         known.granted = true;
                     }
                 }
-                Action::Refused { holder, .. } => {
+                LockAction::Refused { holder, .. } => {
                     self.known.remove(holder);
                 }
                 // Only what is cached is revoked, and nothing is.
-                Action::Revoke { .. } => {}
+                LockAction::Revoke { .. } => {}
             }
         }
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use pario_layout::{Layout, TableId};
+use pario_layout::{Layout, PlacementMapId};
 use pario_namespace as ns;
 use pario_namespace::{Caller, Counts, Namespace, Unfinished};
 use pario_shm::ProcessIdentity;
@@ -136,8 +136,8 @@ impl Names {
         let space = &mut inner.space;
         let reply = match request {
             Request::Lookup { path } => Reply::Attributes(space.lookup(path)?),
-            Request::Open { path, access, create, mode, wish } => {
-                match space.open_file(path, *access, *create, *mode, *wish, by) {
+            Request::Open { path, access, create, mode, layout_request } => {
+                match space.open_file(path, *access, *create, *mode, *layout_request, by) {
                     Ok(opened) => Reply::Opened { attributes: opened.attributes, created: opened.created },
                     Err(ns::Error::NoTable { .. }) => Reply::NoTable,
                     Err(e) => return Err(e.into()),
@@ -213,12 +213,12 @@ impl Names {
     }
 
     /// Takes a table by which files may be placed.
-    pub fn put_table(&self, table: TableId, bytes: &[u8]) -> Result<()> {
+    pub fn put_table(&self, table: PlacementMapId, bytes: &[u8]) -> Result<()> {
         Ok(lock(&self.inner).space.put_table(table, bytes, Stamp::now())?)
     }
 
     /// Copies a table out; there is room for as many bytes as it has.
-    pub fn copy_table(&self, table: TableId, room: &mut [u8]) -> Result<()> {
+    pub fn copy_table(&self, table: PlacementMapId, room: &mut [u8]) -> Result<()> {
         let inner = lock(&self.inner);
         let bytes = inner.space.table(table)?;
         room.get_mut(..bytes.len()).ok_or(Error::BadRequest("length"))?.copy_from_slice(bytes);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::vec::IntoIter;
 
-use pario_layout::{Seen, SeenPieces};
+use pario_layout::{StripedPieces, StripedView};
 use pario_types::ServerId;
 use pario_wire::message::{Range, What};
 
@@ -23,7 +23,7 @@ pub(crate) struct Pieces {
 
 enum Source {
     Listed(IntoIter<Range>),
-    Seen(Box<SeenPieces<Arc<Seen>>>),
+    Seen(Box<StripedPieces<Arc<StripedView>>>),
 }
 
 impl Pieces {
@@ -50,7 +50,7 @@ impl Pieces {
                 };
                 let density = seen.view().density();
                 let dense = density.piece + density.gap <= block as f64;
-                let source = Source::Seen(Box::new(SeenPieces::new(seen, place, positions)));
+                let source = Source::Seen(Box::new(StripedPieces::new(seen, place, positions)));
                 let std::ops::Range { start, end } = extent.local;
                 let span = Some(Range { at: start, len: end - start });
                 Ok(Some(Pieces { source, next: None, dense_to: if dense { end } else { 0 }, span }))

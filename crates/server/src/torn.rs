@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use pario_locks::Extent;
+use pario_locks::LockExtent;
 use pario_types::{ClientId, FileId};
 
 const MOST_FILES: usize = 4096;
@@ -20,13 +20,13 @@ pub(crate) struct Torn(BTreeMap<FileId, Left>);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Left {
     /// In order and apart.
-    pub extents: Vec<Extent>,
+    pub extents: Vec<LockExtent>,
     pub clients: Vec<ClientId>,
 }
 
 impl Torn {
     /// A client that had these extents locked is gone.
-    pub fn add(&mut self, file: FileId, client: ClientId, extents: &[Extent]) {
+    pub fn add(&mut self, file: FileId, client: ClientId, extents: &[LockExtent]) {
         let left = self.0.entry(file).or_default();
         left.clients.retain(|known| *known != client);
         left.clients.push(client);
@@ -39,7 +39,7 @@ impl Torn {
         if let [first, .., last] = left.extents[..]
             && left.extents.len() > MOST_EXTENTS
         {
-            left.extents = Extent::new(first.start(), last.end()).into_iter().collect();
+            left.extents = LockExtent::new(first.start(), last.end()).into_iter().collect();
         }
         if self.0.len() > MOST_FILES {
             self.0.pop_first();
@@ -47,7 +47,7 @@ impl Torn {
     }
 
     /// All copies of these extents are equal.
-    pub fn repaired(&mut self, file: FileId, extents: &[Extent]) {
+    pub fn repaired(&mut self, file: FileId, extents: &[LockExtent]) {
         if let Some(left) = self.0.get_mut(&file) {
             left.remove(extents);
             if left.extents.is_empty() {
@@ -72,7 +72,7 @@ impl Torn {
 }
 
 impl Left {
-    fn remove(&mut self, extents: &[Extent]) {
+    fn remove(&mut self, extents: &[LockExtent]) {
         for gone in extents {
             if self.extents.iter().any(|extent| extent.overlaps(*gone)) {
                 self.extents = self.extents.iter().flat_map(|extent| extent.minus(*gone)).collect();
@@ -89,18 +89,18 @@ mod tests {
 
     const FILE: FileId = FileId(7);
 
-    fn extents() -> impl Strategy<Value = Vec<Extent>> {
+    fn extents() -> impl Strategy<Value = Vec<LockExtent>> {
         prop::collection::vec((1u64..20, 1u64..9), 0..5).prop_map(|pieces| {
             let mut at = 0;
             let extent = |(gap, len)| {
                 at += gap + len;
-                Extent::new(at - len, at).expect("not empty")
+                LockExtent::new(at - len, at).expect("not empty")
             };
             pieces.into_iter().map(extent).collect()
         })
     }
 
-    fn bytes(extents: &[Extent]) -> impl Iterator<Item = u64> + '_ {
+    fn bytes(extents: &[LockExtent]) -> impl Iterator<Item = u64> + '_ {
         extents.iter().flat_map(|extent| extent.start()..extent.end())
     }
 
@@ -127,14 +127,14 @@ mod tests {
     fn it_takes_bounded_room() {
         let mut torn = Torn::default();
         for number in 0..2 * MOST_EXTENTS as u64 {
-            let extent = Extent::new(10 * number, 10 * number + 5).expect("not empty");
+            let extent = LockExtent::new(10 * number, 10 * number + 5).expect("not empty");
             torn.add(FILE, ClientId(number.into()), &[extent]);
             let left = torn.of(FILE);
             assert!(left.extents.len() <= MOST_EXTENTS && left.clients.len() <= MOST_CLIENTS);
             assert!(left.extents.iter().any(|known| known.covers(extent)));
         }
         (100..100 + 2 * MOST_FILES as u64).for_each(|file| {
-            torn.add(FileId(file), ClientId(1), &[Extent::ALL]);
+            torn.add(FileId(file), ClientId(1), &[LockExtent::ALL]);
         });
         assert!(torn.0.len() <= MOST_FILES);
         torn.forget(FileId(99 + 2 * MOST_FILES as u64));

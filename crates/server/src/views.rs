@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use pario_layout::Seen;
+use pario_layout::StripedView;
 
 use crate::core::lock;
 use crate::error::{Error, Result};
@@ -24,7 +24,7 @@ struct Inner {
 }
 
 struct Known {
-    seen: Arc<Seen>,
+    seen: Arc<StripedView>,
     bytes: usize,
     used: u64,
 }
@@ -35,7 +35,7 @@ impl Views {
         Views { most, most_bytes, inner: Mutex::default() }
     }
 
-    pub fn get(&self, hash: u128) -> Option<Arc<Seen>> {
+    pub fn get(&self, hash: u128) -> Option<Arc<StripedView>> {
         let mut inner = lock(&self.inner);
         inner.clock += 1;
         let clock = inner.clock;
@@ -49,7 +49,7 @@ impl Views {
         if self.get(hash).is_some() {
             return Ok(());
         }
-        let seen = Seen::from_bytes(bytes).map_err(|_| Error::BadRequest("view"))?;
+        let seen = StripedView::from_bytes(bytes).map_err(|_| Error::BadRequest("view"))?;
         if seen.hash() != hash {
             return Err(Error::BadRequest("view and its hash"));
         }
@@ -86,7 +86,7 @@ mod tests {
         let mut bytes = [&stripe.to_le_bytes()[..], &[1, 0, 0, 0, 1, 0], &[0; 8]].concat();
         // One byte at 0, again and again: version, displacement, bound, extent, one node, a block.
         bytes.extend([1, 0, 0, 2, 1, 0, 1, 0, 1, 1]);
-        let seen = Seen::from_bytes(&bytes).expect("a view");
+        let seen = StripedView::from_bytes(&bytes).expect("a view");
         assert_eq!(*seen.striping(), striping);
         (seen.hash(), bytes)
     }

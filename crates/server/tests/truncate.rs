@@ -9,7 +9,7 @@ use std::time::Instant;
 use common::{Client, Scratch, deadline, start, start_all};
 use pario_server::Server;
 use pario_types::{ErrorKind, FileId, ServerId, TruncationId};
-use pario_wire::message::{Access, Create, Wish};
+use pario_wire::message::{CreateMode, LayoutRequest, OpenAccess};
 use pario_wire::{Reply, Request};
 
 const SERVERS: u16 = 2;
@@ -40,9 +40,9 @@ impl Site {
     }
 }
 
-fn open_to(client: &mut Client, access: Access) -> Reply {
-    let (path, create, wish) = ("/file".into(), Create::Missing, Wish::default());
-    client.ask(&Request::Open { path, access, create, mode: 0o600, wish })
+fn open_to(client: &mut Client, access: OpenAccess) -> Reply {
+    let (path, create, layout_request) = ("/file".into(), CreateMode::Missing, LayoutRequest::default());
+    client.ask(&Request::Open { path, access, create, mode: 0o600, layout_request })
 }
 
 fn write_all(client: &mut Client, file: FileId, byte: u8) {
@@ -107,7 +107,7 @@ fn a_truncation_of_a_client_that_is_gone_never_destroys_what_others_wrote_since(
     write_all(&mut writer, file, 2);
     // Readers change nothing, and are let in at any time.
     let mut reader = site.client(3);
-    assert!(matches!(open_to(&mut reader, Access::Read), Reply::Opened { .. }));
+    assert!(matches!(open_to(&mut reader, OpenAccess::Read), Reply::Opened { .. }));
     await_resolved(&mut reader, file);
     assert_all(&mut writer, file, 2);
     // Its messages come after all, also to servers that have been killed since.
@@ -178,14 +178,14 @@ fn a_truncation_waits_for_a_server_that_is_away_and_new_writers_wait_for_it() {
     drop(dead);
     let mut other = site.client(2);
     let until = deadline();
-    while !matches!(open_to(&mut other, Access::Both), Reply::Failed(failure) if failure.kind == ErrorKind::FileInUse)
+    while !matches!(open_to(&mut other, OpenAccess::Both), Reply::Failed(failure) if failure.kind == ErrorKind::FileInUse)
     {
         assert!(Instant::now() < until, "its client is not given up");
     }
-    assert!(matches!(open_to(&mut other, Access::Read), Reply::Opened { .. }));
+    assert!(matches!(open_to(&mut other, OpenAccess::Read), Reply::Opened { .. }));
     site.servers.push(restart_second(&site.dir.0, &site.servers[0]));
     await_resolved(&mut other, file);
-    assert!(matches!(open_to(&mut other, Access::Both), Reply::Opened { .. }));
+    assert!(matches!(open_to(&mut other, OpenAccess::Both), Reply::Opened { .. }));
     assert_eq!(ends(&mut other, file), [0, 0]);
 }
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Client, Scratch, deadline, start, start_all};
-use pario_layout::{Seen, Striping};
+use pario_layout::{StripedView, Striping};
 use pario_types::{ErrorKind, FileId, ServerId};
 use pario_wire::message::{Change, What};
 use pario_wire::{Reply, Request};
@@ -15,7 +15,7 @@ fn pattern(len: usize, seed: u8) -> Vec<u8> {
 }
 
 /// Every other 3 bytes of 7 from byte 5 on, as a client would encode it.
-fn seen(striping: &Striping) -> Seen {
+fn seen(striping: &Striping) -> StripedView {
     let mut bytes = striping.stripe().to_le_bytes().to_vec();
     for word in [striping.count(), striping.first(), striping.servers()] {
         bytes.extend(word.to_le_bytes());
@@ -23,7 +23,7 @@ fn seen(striping: &Striping) -> Seen {
     bytes.extend(5u64.to_le_bytes());
     // Version, displacement, bound, extent, one node: a block of 3 bytes.
     bytes.extend([1, 0, 0, 14, 1, 0, 3, 0, 1, 1]);
-    Seen::from_bytes(&bytes).unwrap()
+    StripedView::from_bytes(&bytes).unwrap()
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What is to be simulated, and what came of it.
 
 use pario_domain::PartitioningMethod;
-use pario_locks::Counters;
+use pario_locks::LockCounters;
 
 use crate::agenda::Time;
 use crate::machine::Machine;
@@ -150,9 +150,9 @@ pub struct Outcome {
     /// The part of that time in which an aggregator was in the I/O phase, on average.
     pub io_share: f64,
     /// Lock traffic as the lock managers count it.
-    pub locks: Counters,
+    pub locks: LockCounters,
     /// Lock traffic as the clients saw it: requests that they sent, grants and revocations that they got.
-    pub seen: Counters,
+    pub seen: LockCounters,
     /// Messages.
     pub messages: Messages,
     /// Data requests at a server that came from another client than the one before, over all servers.

@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 
 use pario_domain::PartitioningMethod;
-use pario_locks::{Action, Begin, Counters, Extent, Grant, Held, Manager, Mode, Request};
+use pario_locks::{
+    BeginOutcome, ClientLocks, Grant, LockAction, LockCounters, LockExtent, LockManager, LockMode,
+    LockRequest,
+};
 use pario_simulate::{Callback, Machine, Protocol, Setup, Size, Workload, run};
 use pario_types::FileId;
 
@@ -14,36 +17,36 @@ const FILE_SYSTEMS: [Protocol; 2] = [Protocol::Server, Protocol::Token];
 
 /// A manager and clients whose operations never overlap in time: each access ends before the next begins.
 struct Plain {
-    manager: Manager<u32>,
-    held: BTreeMap<u32, Held>,
+    manager: LockManager<u32>,
+    held: BTreeMap<u32, ClientLocks>,
 }
 
 impl Plain {
     fn new() -> Plain {
-        Plain { manager: Manager::new(UNIT), held: BTreeMap::new() }
+        Plain { manager: LockManager::new(UNIT), held: BTreeMap::new() }
     }
 
-    fn access(&mut self, client: u32, unit: u64, mode: Mode) {
-        let (file, extent) = (FileId(1), Extent::new(unit * UNIT, (unit + 1) * UNIT).expect("not empty"));
-        let held = self.held.entry(client).or_insert_with(|| Held::new(UNIT));
+    fn access(&mut self, client: u32, unit: u64, mode: LockMode) {
+        let (file, extent) = (FileId(1), LockExtent::new(unit * UNIT, (unit + 1) * UNIT).expect("not empty"));
+        let held = self.held.entry(client).or_insert_with(|| ClientLocks::new(UNIT));
         let ticket = match held.begin(file, extent, mode) {
-            Begin::Now(ticket) => ticket,
-            Begin::Ask(ticket) => {
+            BeginOutcome::Now(ticket) => ticket,
+            BeginOutcome::Ask(ticket) => {
                 let grant = Grant::Largest;
-                let request = Request { holder: client, ticket, file, extent, mode, grant };
+                let request = LockRequest { holder: client, ticket, file, extent, mode, grant };
                 let mut actions = self.manager.request(request).expect("sound");
                 while let Some(action) = actions.pop() {
                     match action {
-                        Action::Granted { holder, ticket, file, lock, extent, mode } => {
+                        LockAction::Granted { holder, ticket, file, lock, extent, mode } => {
                             let held = self.held.get_mut(&holder).expect("it asked");
                             assert!(held.granted(ticket, file, lock, extent, mode));
                         }
-                        Action::Revoke { holder, lock, wanted, .. } => {
+                        LockAction::Revoke { holder, lock, wanted, .. } => {
                             let held = self.held.get_mut(&holder).expect("it holds");
                             let release = held.revoke(lock, wanted).expect("it has it");
                             actions.extend(self.manager.release(holder, &release).expect("sound"));
                         }
-                        Action::Refused { .. } => unreachable!("no file goes away"),
+                        LockAction::Refused { .. } => unreachable!("no file goes away"),
                     }
                 }
                 ticket
@@ -58,7 +61,7 @@ impl Plain {
 }
 
 /// Requests, grants, conflicts, revocations.
-fn four(counters: Counters) -> [u64; 4] {
+fn four(counters: LockCounters) -> [u64; 4] {
     [counters.requests, counters.grants, counters.conflicts, counters.revocations]
 }
 
@@ -89,7 +92,7 @@ fn simulated(method: PartitioningMethod, protocol: Protocol, write: bool, units:
 #[test]
 fn readers_ask_once_each() {
     let mut plain = Plain::new();
-    (0..8).for_each(|unit| plain.access((unit % 2) as u32, unit, Mode::Shared));
+    (0..8).for_each(|unit| plain.access((unit % 2) as u32, unit, LockMode::Shared));
     for protocol in FILE_SYSTEMS {
         for method in PartitioningMethod::ALL {
             assert_eq!(simulated(method, protocol, false, 8), [2, 2, 0, 0], "{method:?}");
@@ -104,8 +107,8 @@ fn readers_ask_once_each() {
 fn halves_settle_after_three_requests() {
     let mut plain = Plain::new();
     for step in 0..4 {
-        plain.access(0, step, Mode::Exclusive);
-        plain.access(1, 4 + step, Mode::Exclusive);
+        plain.access(0, step, LockMode::Exclusive);
+        plain.access(1, 4 + step, LockMode::Exclusive);
     }
     assert_eq!(plain.counted(), [3, 3, 2, 2]);
     for protocol in FILE_SYSTEMS {
@@ -123,11 +126,11 @@ fn halves_settle_after_three_requests() {
 #[test]
 fn units_in_turn_cost_a_revocation_in_each_round() {
     let mut plain = Plain::new();
-    plain.access(0, 0, Mode::Exclusive);
-    plain.access(1, 1, Mode::Exclusive);
+    plain.access(0, 0, LockMode::Exclusive);
+    plain.access(1, 1, LockMode::Exclusive);
     for round in 1..4 {
-        plain.access(1, 2 * round + 1, Mode::Exclusive);
-        plain.access(0, 2 * round, Mode::Exclusive);
+        plain.access(1, 2 * round + 1, LockMode::Exclusive);
+        plain.access(0, 2 * round, LockMode::Exclusive);
     }
     assert_eq!(plain.counted(), [5, 5, 4, 4]);
     for protocol in FILE_SYSTEMS {

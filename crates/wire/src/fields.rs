@@ -1,21 +1,22 @@
 //! How the parts of messages are written down: the order of their fields and the numbers of their choices.
 //! What stands here is the protocol: changing it is a new version.
 
-use pario_layout::{Striping, TableId};
+use pario_layout::{PlacementMapId, Striping};
 use pario_types::{ErrorKind, FileId, Stamp};
 
 use crate::codec::{Field, Reader, numbered, records};
 use crate::error::Error;
 use crate::message::{
-    Access, Attributes, Change, Create, Entry, Failure, Held, Inode, Intent, Kind, Leases, Part, Prefetches,
-    Range, RangeLocks, Recall, Room, Run, Size, Slot, Status, What, Wish, Written,
+    Attributes, Change, CloseReport, CreateMode, DirectoryEntry, Failure, FileSize, Held, Inode, InodeKind,
+    Intent, LayoutRequest, Leases, OpenAccess, Part, Prefetches, Range, RangeLocks, Recall, Room, Run, Slot,
+    Status, What,
 };
 
 numbered! {
     Intent { 1 => Read, 2 => Modify, 3 => Overwrite }
-    Access { 1 => Read, 2 => Write, 3 => Both }
-    Create { 1 => Never, 2 => Missing, 3 => Exclusive }
-    Kind { 1 => File, 2 => Directory }
+    OpenAccess { 1 => Read, 2 => Write, 3 => Both }
+    CreateMode { 1 => Never, 2 => Missing, 3 => Exclusive }
+    InodeKind { 1 => File, 2 => Directory }
     ErrorKind {
         1 => File,
         2 => NotSame,
@@ -53,27 +54,27 @@ records! {
     Slot { block: u64, slot: u32, generation: u32, pending: bool }
     Part { file: FileId, end: u64 }
     Recall { number: u64, file: FileId, range: Range }
-    Held { file: FileId, access: Access }
+    Held { file: FileId, access: OpenAccess }
     Failure { kind: ErrorKind, errno: i32, text: String }
-    TableId { hash: u128, len: u32 }
-    Wish { stripe: u64, count: u16, first: Option<u16>, table: Option<TableId> }
-    Written { size: Option<u64>, modified: Stamp }
+    PlacementMapId { hash: u128, len: u32 }
+    LayoutRequest { stripe: u64, count: u16, first: Option<u16>, table: Option<PlacementMapId> }
+    CloseReport { size: Option<u64>, modified: Stamp }
     Attributes {
         file: FileId,
-        kind: Kind,
+        kind: InodeKind,
         mode: u32,
-        size: Size,
+        size: FileSize,
         accessed: Stamp,
         modified: Stamp,
         changed: Stamp,
         created: Stamp,
         striping: Striping,
-        table: Option<TableId>,
+        table: Option<PlacementMapId>,
         truncating: Option<u64>,
         opens: u32,
         entries: u64,
     }
-    Entry { name: String, attributes: Attributes }
+    DirectoryEntry { name: String, attributes: Attributes }
     Inode { parent: FileId, name: String, attributes: Attributes }
     Room { total: u64, free: u64, used: u64, parts: u64 }
     Leases {
@@ -220,13 +221,13 @@ impl Field for Change {
     }
 }
 
-impl Field for Size {
+impl Field for FileSize {
     const LEAST: usize = 9;
 
     fn put(&self, out: &mut Vec<u8>) {
         let (number, value) = match self {
-            Size::Known(size) => (1u8, size),
-            Size::Ask { seen } => (2, seen),
+            FileSize::Known(size) => (1u8, size),
+            FileSize::Ask { seen } => (2, seen),
         };
         number.put(out);
         value.put(out);
@@ -234,9 +235,9 @@ impl Field for Size {
 
     fn take(from: &mut Reader<'_>) -> Result<Self, Error> {
         match (u8::take(from)?, u64::take(from)?) {
-            (1, size) => Ok(Size::Known(size)),
-            (2, seen) => Ok(Size::Ask { seen }),
-            _ => Err(Error::BadField("Size")),
+            (1, size) => Ok(FileSize::Known(size)),
+            (2, seen) => Ok(FileSize::Ask { seen }),
+            _ => Err(Error::BadField("FileSize")),
         }
     }
 }

@@ -3,7 +3,11 @@
 //! *Local* offsets and ends are those of a server's own part of a file, in which its stripes lie one after the
 //! other (see `pario-layout`). Blocks are those of the server's pool, also counted in the local part.
 
-pub use pario_layout::{Access, Attributes, Create, Entry, Inode, Kind, Size, TableId, Wish, Written};
+pub use pario_layout::PlacementMapId;
+pub use pario_metadata::{
+    Attributes, CloseReport, CreateMode, DirectoryEntry, FileSize, Inode, InodeKind, LayoutRequest,
+    OpenAccess,
+};
 use pario_types::{ClientId, ErrorKind, FileId, Stamp, TruncationId};
 
 /// `ESTALE`, in the failure of a process that has lost its leases because it did not give them up in time.
@@ -77,7 +81,7 @@ pub enum Request {
     Leave,
     /// The team gives up all of the file here.
     Release { team: u128, file: FileId },
-    /// The payload, of `len` bytes, is the view that has this hash (see `pario_layout::Seen`): accesses may name it.
+    /// The payload, of `len` bytes, is the view that has this hash (see `pario_layout::StripedView`): accesses may name it.
     View { hash: u128, len: u64 },
     /// Changes a number that clients share. Who sets it first keeps it: it ends with that client's connection.
     Counter { key: u128, change: Change },
@@ -113,10 +117,10 @@ pub enum Request {
     // Name space: the metadata server.
     /// Attributes of what is at this path.
     Lookup { path: String },
-    /// Opens, or creates and opens. Whoever wishes a table has put it there first.
-    Open { path: String, access: Access, create: Create, mode: u32, wish: Wish },
+    /// Opens, or creates and opens. Whoever layout requests a table has put it there first.
+    Open { path: String, access: OpenAccess, create: CreateMode, mode: u32, layout_request: LayoutRequest },
     /// One of this client's opens of the file is over. What a writer knows of size and time comes along.
-    Close { file: FileId, wrote: Option<Written> },
+    Close { file: FileId, wrote: Option<CloseReport> },
     /// After connecting again: these files are open here, once each per entry, and no others.
     Reopen { files: Vec<Held> },
     /// Makes a directory; with `parents` those missing above it, too, and an existing one is no error.
@@ -143,11 +147,11 @@ pub enum Request {
     Sized { file: FileId, size: u64, seen: u64 },
     /// Files and directories in order of their ids, after the given one: for checking.
     ListInodes { after: FileId, most: u32 },
-    /// The payload is the table of this id (see `pario_layout::Table`), by which files may be placed. It is kept as long as
+    /// The payload is the table of this id (see `pario_layout::PlacementMap`), by which files may be placed. It is kept as long as
     /// there are such files; without any it may be forgotten, and an `Open` that names it is answered with `NoTable`.
-    PutTable { table: TableId },
+    PutTable { table: PlacementMapId },
     /// That table, as payload of the reply.
-    GetTable { table: TableId },
+    GetTable { table: PlacementMapId },
 }
 
 /// What a server answers.
@@ -198,7 +202,7 @@ pub enum Reply {
     /// To `Reopen`: the files that are no longer there.
     Reopened { gone: Vec<FileId> },
     /// To `ReadDirectory`.
-    Entries { entries: Vec<Entry>, more: bool },
+    Entries { entries: Vec<DirectoryEntry>, more: bool },
     /// To `ListInodes`: with each its parent directory and its name there (parent 0: open but without name).
     Inodes { inodes: Vec<Inode>, more: bool },
 }
@@ -289,7 +293,7 @@ pub struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     pub file: FileId,
-    pub access: Access,
+    pub access: OpenAccess,
 }
 
 /// Room on a server's storage, in bytes.

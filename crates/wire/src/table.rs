@@ -85,7 +85,7 @@ messages! { Request decode_request {
     54 => Torn { file },
     55 => Expel { client },
     64 => Lookup { path },
-    65 => Open { path, access, create, mode, wish },
+    65 => Open { path, access, create, mode, layout_request },
     66 => Close { file, wrote },
     67 => Reopen { files },
     68 => MakeDirectory { path, mode, parents },

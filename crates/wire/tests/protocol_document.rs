@@ -3,7 +3,7 @@
 use pario_layout::Striping;
 use pario_types::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
 use pario_wire::greeting::{Greeting, Hello, Role, Welcome};
-use pario_wire::message::{Attributes, Kind, Range, Recall, Size, What};
+use pario_wire::message::{Attributes, FileSize, InodeKind, Range, Recall, What};
 use pario_wire::{
     Envelope, HEAD, Nonce, Protection, Reply, Request, Secret, Side, Transcript, encode_reply, encode_request,
 };
@@ -51,9 +51,9 @@ fn the_frames_are_as_shown() {
 
     let attributes = Attributes {
         file: FileId(0x1234),
-        kind: Kind::File,
+        kind: InodeKind::File,
         mode: 0o640,
-        size: Size::Ask { seen: 7 },
+        size: FileSize::Ask { seen: 7 },
         accessed: Stamp(1),
         modified: Stamp(2),
         changed: Stamp(3),

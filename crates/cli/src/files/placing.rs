@@ -3,7 +3,7 @@
 
 use super::error::Error;
 use clap::Args;
-use pario_layout::Table;
+use pario_layout::PlacementMap;
 use pario_placement::{Places, Plan};
 use pario_registry::Entry;
 use pario_types::ServerId;
@@ -63,7 +63,7 @@ impl Options {
 
 impl Placing {
     /// The table of a file of this name, if the plan knows it.
-    pub fn table(&self, name: &str) -> Option<Table> {
+    pub fn table(&self, name: &str) -> Option<PlacementMap> {
         let file = self.plan.file_named(name)?;
         self.plan.table(file, |process| self.homes[process.0 as usize]).filter(|table| table.end() > 0)
     }

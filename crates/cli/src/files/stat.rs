@@ -9,7 +9,7 @@ use super::{print, text};
 use crate::env::Environment;
 use clap::Args;
 use pario_client::Metadata;
-use pario_layout::{Layout, Striping, Table as Extents};
+use pario_layout::{Layout, PlacementMap, Striping};
 use pario_registry::{Entry, spell_size};
 use pario_types::ServerId;
 use serde_json::{Value, json};
@@ -105,7 +105,7 @@ struct Placed {
 }
 
 impl Placed {
-    fn of(table: &Extents, size: u64) -> Placed {
+    fn of(table: &PlacementMap, size: u64) -> Placed {
         let mut placed = Placed { extents: table.extents().count(), ..Placed::default() };
         for kept in table.extents() {
             let bytes = kept.range.end.min(size).saturating_sub(kept.range.start);

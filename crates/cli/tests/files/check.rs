@@ -6,7 +6,7 @@ use pario_registry::Registry;
 use pario_transport::{Address, Connection, Tuning};
 use pario_types::{ClientId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
-use pario_wire::message::{Access, Create, Wish};
+use pario_wire::message::{CreateMode, LayoutRequest, OpenAccess};
 use pario_wire::{Envelope, Reply, Request, Secret};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -153,8 +153,10 @@ fn begin_to_truncate(site: &Site, path: &str, size: u64) {
             .call(Envelope::new(server, RequestId(id)), request, &[], &mut [], deadline)
             .expect("an answer")
     };
-    let (path, access, create, wish) = (path.to_owned(), Access::Write, Create::Never, Wish::default());
-    let Reply::Opened { attributes, .. } = call(1, &Request::Open { path, access, create, mode: 0, wish })
+    let (path, access, create, layout_request) =
+        (path.to_owned(), OpenAccess::Write, CreateMode::Never, LayoutRequest::default());
+    let Reply::Opened { attributes, .. } =
+        call(1, &Request::Open { path, access, create, mode: 0, layout_request })
     else {
         panic!("not opened")
     };

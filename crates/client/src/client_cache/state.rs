@@ -341,7 +341,7 @@ impl CachedFile {
 
     /// Each server's share of a range of the file, in order of servers.
     pub fn shares(&self, range: Range<u64>) -> Vec<(ServerId, Range<u64>)> {
-        let each = |share: pario_layout::Local| (share.server, share.at..share.at + share.len);
+        let each = |share: pario_layout::LocalRange| (share.server, share.at..share.at + share.len);
         let mut shares: Vec<_> = self.striping.shares(range).map(each).collect();
         shares.sort_unstable_by_key(|(server, _)| *server);
         shares

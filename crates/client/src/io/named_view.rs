@@ -7,7 +7,7 @@
 use std::io::{IoSlice, IoSliceMut};
 
 use pario_buffer::UserBuffer;
-use pario_layout::Seen;
+use pario_layout::StripedView;
 use pario_types::{Pos, ServerId};
 use pario_view::View;
 use pario_wire::message::What;
@@ -28,7 +28,7 @@ const MOST_MEMORY: usize = 256 << 10;
 const DIRECT: usize = 4096;
 
 pub(crate) struct NamedView<'a> {
-    seen: Seen,
+    seen: StripedView,
     hash: u128,
     /// The stream's first byte in the view, and how many there are.
     at: u64,
@@ -62,7 +62,7 @@ pub(crate) fn is_worth_naming(view: &View, len: u64) -> bool {
 
 impl<'a> NamedView<'a> {
     /// The `len` bytes from `at` on, as far as they lie on the file's holders at these places.
-    pub fn new(seen: Seen, at: Pos, len: u64, data: UserData<'a>, places: Vec<bool>) -> NamedView<'a> {
+    pub fn new(seen: StripedView, at: Pos, len: u64, data: UserData<'a>, places: Vec<bool>) -> NamedView<'a> {
         let hash = seen.hash();
         NamedView { seen, hash, at: at.0, len, data, places, scratch: Vec::new() }
     }

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use pario_layout::{At, Layout};
+use pario_layout::{ExtentLocation, Layout};
 use pario_wire::message::MOST_LOCKED;
 
 /// Most chunks that are planned at once, and most bytes: what an access costs in memory besides the user's
@@ -90,21 +90,21 @@ pub(crate) fn plan(
             }
             let most = (end - place.at as u64).min(MOST_BYTES - bytes);
             let start = offset + place.at as u64;
-            let stretch = layout.stretch(start, most);
-            let (segment, at, len) = (place.segment, place.at, stretch.len as usize);
+            let extent = layout.extent_at(start, most);
+            let (segment, at, len) = (place.segment, place.at, extent.len as usize);
             let mut add = |place, local| {
                 shares[usize::from(place)].push(Chunk { segment, at, len, local });
                 count += 1;
             };
-            match (stretch.at, copies) {
-                (At::One { place, local }, _) => add(place, local),
-                (At::Copies { set, .. }, ReplicaChoice::One(pick)) => {
+            match (extent.at, copies) {
+                (ExtentLocation::One { place, local }, _) => add(place, local),
+                (ExtentLocation::Replicas { set, .. }, ReplicaChoice::One(pick)) => {
                     let place = pick(set);
                     add(place, layout.local(place, start));
                 }
-                (At::Copies { places, .. }, ReplicaChoice::All) => {
+                (ExtentLocation::Replicas { places, .. }, ReplicaChoice::All) => {
                     places.iter().for_each(|place| add(*place, layout.local(*place, start)));
-                    let end = start + stretch.len;
+                    let end = start + extent.len;
                     match copied.last_mut() {
                         Some(last) if last.end == start => last.end = end,
                         _ => copied.push(start..end),
@@ -112,7 +112,7 @@ pub(crate) fn plan(
                 }
             }
             place.at += len;
-            bytes += stretch.len;
+            bytes += extent.len;
         }
         place = SegmentPosition { segment: place.segment + 1, at: 0 };
     }
@@ -188,22 +188,22 @@ pub(crate) fn first_piece(
     offset: u64,
     len: usize,
 ) -> (Option<u16>, u64, usize) {
-    let stretch = layout.stretch(offset, len as u64);
-    let (place, local) = match (stretch.at, copies) {
-        (At::One { place, local }, _) => (Some(place), local),
-        (At::Copies { set, .. }, ReplicaChoice::One(pick)) => {
+    let extent = layout.extent_at(offset, len as u64);
+    let (place, local) = match (extent.at, copies) {
+        (ExtentLocation::One { place, local }, _) => (Some(place), local),
+        (ExtentLocation::Replicas { set, .. }, ReplicaChoice::One(pick)) => {
             let place = pick(set);
             (Some(place), layout.local(place, offset))
         }
-        (At::Copies { .. }, ReplicaChoice::All) => (None, 0),
+        (ExtentLocation::Replicas { .. }, ReplicaChoice::All) => (None, 0),
     };
-    (place, local, stretch.len as usize)
+    (place, local, extent.len as usize)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pario_layout::{Striping, Table};
+    use pario_layout::{PlacementMap, Striping};
     use pario_types::ServerId;
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
@@ -222,7 +222,7 @@ mod tests {
             (1..=servers, 0..servers, extents(servers)).prop_map(move |(count, first, extents)| {
                 let striping = Striping::new(stripe, count, first, servers).expect("sound");
                 let mut at = 0;
-                let table = Table::new(extents.into_iter().map(|(len, keepers)| {
+                let table = PlacementMap::new(extents.into_iter().map(|(len, keepers)| {
                     at += len;
                     (at - len..at, keepers)
                 }));
@@ -233,10 +233,10 @@ mod tests {
 
     /// Where a byte is: all copies of it, or the one that is read.
     fn places(layout: &Layout, copies: ReplicaChoice<'_>, byte: u64) -> Vec<(ServerId, u64)> {
-        let at = match (layout.stretch(byte, 1).at, copies) {
-            (At::One { place, .. }, _) => vec![place],
-            (At::Copies { set, .. }, ReplicaChoice::One(pick)) => vec![pick(set)],
-            (At::Copies { places, .. }, ReplicaChoice::All) => places.to_vec(),
+        let at = match (layout.extent_at(byte, 1).at, copies) {
+            (ExtentLocation::One { place, .. }, _) => vec![place],
+            (ExtentLocation::Replicas { set, .. }, ReplicaChoice::One(pick)) => vec![pick(set)],
+            (ExtentLocation::Replicas { places, .. }, ReplicaChoice::All) => places.to_vec(),
         };
         let mut found: Vec<_> =
             at.into_iter().map(|place| (layout.server(place), layout.local(place, byte))).collect();

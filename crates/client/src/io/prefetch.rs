@@ -100,7 +100,7 @@ impl OpenFile {
     fn shares(&self, ranges: &[Range<u64>]) -> Vec<Share> {
         let mut shares: Vec<Share> = self.layout.holders().map(|server| (server, Vec::new())).collect();
         for (index, range) in ranges.iter().enumerate() {
-            if !self.layout.has_copies() {
+            if !self.layout.has_replicas() {
                 for part in self.layout.shares(range.clone()) {
                     let place = self.layout.place(part.server).expect("a holder");
                     shares[usize::from(place)].1.push((index, message::Range { at: part.at, len: part.len }));

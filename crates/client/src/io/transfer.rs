@@ -75,7 +75,7 @@ fn run_all_io(open: &OpenFile, shares: Vec<Vec<Chunk>>, access: &mut Access<'_, 
         false => left.iter().map(|(server, _)| *server).collect(),
     };
     let marks: Vec<_> = writes.iter().map(|server| open.will_write(*server)).collect();
-    let checks_replicas = access.memory.is_read() && open.layout.has_copies();
+    let checks_replicas = access.memory.is_read() && open.layout.has_replicas();
     if checks_replicas && access.ceiling.is_some() {
         open.read_furthest(&mut left, |chunk| access.memory.offset_of(chunk));
     }

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use pario_buffer::UserBuffer;
 use pario_cache::SlotRef;
-use pario_layout::Seen;
+use pario_layout::StripedView;
 use pario_types::{Offset, Pos, ServerId};
 use pario_view::View;
 use pario_wire::message::{Intent, Run};
@@ -125,7 +125,7 @@ impl File {
 
     /// Moves what lies on servers whose pools are out of reach; how many leading bytes of the access there are.
     fn by_named_view(&self, access: &ViewIo<'_>, remote: Vec<bool>) -> Result<u64> {
-        let seen = Seen::new(access.view, &self.striping()).expect("the view is monotone");
+        let seen = StripedView::new(access.view, &self.striping()).expect("the view is monotone");
         let ViewIo { at, len, buffer, from, write, .. } = *access;
         let move_all = |data: UserData<'_>| {
             let viewed = NamedView::new(seen.clone(), at, len, data, remote.clone());
@@ -170,7 +170,7 @@ impl File {
 
     /// Whether all bytes of an access to a placed file are in mapped pools, and none would have to be written to several.
     fn is_all_mapped(&self, access: &ViewIo<'_>) -> bool {
-        if !access.view.is_monotone() || (access.write && self.layout().has_copies()) {
+        if !access.view.is_monotone() || (access.write && self.layout().has_replicas()) {
             return false;
         }
         let (mut at, end) = (access.at, Pos(access.at.0 + access.len));

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use pario_layout::{Striping, TableId};
+use pario_layout::{PlacementMapId, Striping};
 use pario_types::{FileId, Stamp};
-use pario_wire::message::{Attributes, Kind};
+use pario_wire::message::{Attributes, InodeKind};
 
 /// What there is to know of a file or directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +25,12 @@ impl Metadata {
 
     /// Whether it is a file.
     pub fn is_file(&self) -> bool {
-        self.attributes.kind == Kind::File
+        self.attributes.kind == InodeKind::File
     }
 
     /// Whether it is a directory.
     pub fn is_dir(&self) -> bool {
-        self.attributes.kind == Kind::Directory
+        self.attributes.kind == InodeKind::Directory
     }
 
     /// Bytes of a file; 0 for a directory.
@@ -45,7 +45,7 @@ impl Metadata {
     }
 
     /// The table by which a file is placed, if it is.
-    pub fn table(&self) -> Option<TableId> {
+    pub fn table(&self) -> Option<PlacementMapId> {
         self.attributes.table
     }
 

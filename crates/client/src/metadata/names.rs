@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use pario_layout::Layout;
 use pario_types::{ErrorKind, FileId};
-use pario_wire::message::{Attributes, Entry, Inode, Kind, Size};
+use pario_wire::message::{Attributes, DirectoryEntry, FileSize, Inode, InodeKind};
 use pario_wire::{Reply, Request};
 
 use crate::client_core::{ClientCore, unexpected};
@@ -168,7 +168,7 @@ impl Partition {
 #[derive(Clone)]
 pub struct DirEntry {
     core: Arc<ClientCore>,
-    entry: Entry,
+    entry: DirectoryEntry,
 }
 
 impl DirEntry {
@@ -184,7 +184,7 @@ impl DirEntry {
 
     /// Whether it is a directory.
     pub fn is_dir(&self) -> bool {
-        self.entry.attributes.kind == Kind::Directory
+        self.entry.attributes.kind == InodeKind::Directory
     }
 
     /// What there is to know of it, as of when the directory was read. The length of a file that somebody
@@ -205,7 +205,7 @@ pub struct ReadDir {
     core: Arc<ClientCore>,
     path: String,
     after: String,
-    page: VecDeque<Entry>,
+    page: VecDeque<DirectoryEntry>,
     more: bool,
 }
 
@@ -244,9 +244,9 @@ impl Iterator for ReadDir {
 /// Finds out the length, if the metadata server does not know it, and tells it.
 fn resolve(core: &ClientCore, attributes: Attributes) -> Result<Metadata> {
     let len = match (attributes.kind, attributes.size) {
-        (Kind::Directory, _) => 0,
-        (Kind::File, Size::Known(size)) => size,
-        (Kind::File, Size::Ask { seen }) => {
+        (InodeKind::Directory, _) => 0,
+        (InodeKind::File, FileSize::Known(size)) => size,
+        (InodeKind::File, FileSize::Ask { seen }) => {
             let file = attributes.file;
             let layout = core.layout(attributes.striping, attributes.table)?;
             let size = ask_size(core, file, &layout)?;

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use pario_layout::{Layout, Table};
+use pario_layout::{Layout, PlacementMap};
 use pario_transport::is_forked;
 use pario_types::{ErrorKind, FileId, ServerId, Stamp};
-use pario_wire::message::{self, Access, Attributes, Size, Written};
+use pario_wire::message::{self, Attributes, CloseReport, FileSize, OpenAccess};
 use pario_wire::{Reply, Request};
 
 use crate::client_core::{ClientCore, unexpected};
@@ -36,7 +36,7 @@ pub(crate) struct OpenFile {
     pub core: Arc<ClientCore>,
     pub file: FileId,
     pub layout: Layout,
-    access: Access,
+    access: OpenAccess,
     /// For each holder: 0 if nothing was written since the last sync, else its losses at the first write plus
     /// 1.
     unsynced: Box<[AtomicU64]>,
@@ -71,8 +71,8 @@ impl OpenFile {
     pub fn ask(
         core: &Arc<ClientCore>,
         request: &Request,
-        access: Access,
-        table: Option<&Table>,
+        access: OpenAccess,
+        table: Option<&PlacementMap>,
     ) -> Result<(OpenFile, bool)> {
         let deadline = Instant::now() + core.options.deadline;
         let (mut opened, mut tries) = (None, 0);
@@ -127,11 +127,11 @@ impl OpenFile {
         }
     }
 
-    fn new(core: &Arc<ClientCore>, attributes: &Attributes, access: Access, created: bool) -> OpenFile {
+    fn new(core: &Arc<ClientCore>, attributes: &Attributes, access: OpenAccess, created: bool) -> OpenFile {
         let file = attributes.file;
         let size = match attributes.size {
-            Size::Known(size) => Some(size),
-            Size::Ask { .. } => created.then_some(0),
+            FileSize::Known(size) => Some(size),
+            FileSize::Ask { .. } => created.then_some(0),
         };
         OpenFile {
             core: Arc::clone(core),
@@ -163,7 +163,7 @@ impl OpenFile {
             core: Arc::clone(core),
             file: of.file,
             layout: of.layout.clone(),
-            access: Access::Both,
+            access: OpenAccess::Both,
             unsynced: of.unsynced.iter().map(|_| AtomicU64::new(0)).collect(),
             modified: AtomicI64::new(0),
             next: AtomicU64::new(0),
@@ -183,7 +183,7 @@ impl OpenFile {
         if is_forked() {
             return Err(Error::Forked);
         }
-        if self.access == Access::Write { Err(Error::NotOpenFor("reading")) } else { Ok(()) }
+        if self.access == OpenAccess::Write { Err(Error::NotOpenFor("reading")) } else { Ok(()) }
     }
 
     /// Before every write: an error if the file is not open for that, or if a truncation that failed may still destroy it.
@@ -192,7 +192,7 @@ impl OpenFile {
         if is_forked() {
             return Err(Error::Forked);
         }
-        if self.access == Access::Read {
+        if self.access == OpenAccess::Read {
             return Err(Error::NotOpenFor("writing"));
         }
         self.core.settle_truncation(self.file)
@@ -297,8 +297,8 @@ impl OpenFile {
 
     /// The size.
     pub fn ask_size(&self) -> Result<u64> {
-        if self.layout.has_copies()
-            && self.access == Access::Read
+        if self.layout.has_replicas()
+            && self.access == OpenAccess::Read
             && let Some(size) = self.settled_size()?
         {
             return Ok(size);
@@ -319,8 +319,8 @@ impl OpenFile {
             Reply::Inodes { inodes, .. } => {
                 let mine = inodes.first().map(|inode| &inode.attributes).filter(|a| a.file == self.file);
                 Ok(mine.and_then(|attributes| match attributes.size {
-                    Size::Known(size) => Some(size),
-                    Size::Ask { .. } => None,
+                    FileSize::Known(size) => Some(size),
+                    FileSize::Ask { .. } => None,
                 }))
             }
             reply => Err(unexpected(self.core.metadata, &request, &reply)),
@@ -381,8 +381,8 @@ impl OpenFile {
     }
 
     fn close_request(&self, size: Option<u64>) -> Request {
-        let written = || Written { size, modified: Stamp(self.modified.load(Ordering::Relaxed)) };
-        Request::Close { file: self.file, wrote: (self.access != Access::Read).then(written) }
+        let written = || CloseReport { size, modified: Stamp(self.modified.load(Ordering::Relaxed)) };
+        Request::Close { file: self.file, wrote: (self.access != OpenAccess::Read).then(written) }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use pario_layout::Table;
+use pario_layout::PlacementMap;
 use pario_wire::Request;
-use pario_wire::message::{Access, Create, Wish};
+use pario_wire::message::{CreateMode, LayoutRequest, OpenAccess};
 
 use crate::error::{Error, Result};
 
@@ -17,8 +17,8 @@ pub struct OpenOptions {
     create_new: bool,
     pub(crate) truncate: bool,
     mode: u32,
-    wish: Wish,
-    pub(crate) table: Option<Arc<Table>>,
+    layout_request: LayoutRequest,
+    pub(crate) table: Option<Arc<PlacementMap>>,
 }
 
 impl Default for OpenOptions {
@@ -37,7 +37,7 @@ impl OpenOptions {
             create_new: false,
             truncate: false,
             mode: 0o644,
-            wish: Wish::default(),
+            layout_request: LayoutRequest::default(),
             table: None,
         }
     }
@@ -80,45 +80,45 @@ impl OpenOptions {
 
     /// Bytes of a new file's stripes; 0: as the partition says.
     pub fn stripe(&mut self, bytes: u64) -> &mut OpenOptions {
-        self.wish.stripe = bytes;
+        self.layout_request.stripe = bytes;
         self
     }
 
     /// Over how many servers a new file is striped; 0: as the partition says.
     pub fn stripe_count(&mut self, servers: u16) -> &mut OpenOptions {
-        self.wish.count = servers;
+        self.layout_request.count = servers;
         self
     }
 
     /// The server of a new file's first stripe, by its number.
     pub fn first_server(&mut self, server: u16) -> &mut OpenOptions {
-        self.wish.first = Some(server);
+        self.layout_request.first = Some(server);
         self
     }
 
     /// Places a new file: extents of it are kept by the servers that the table names, in as many copies; the rest is striped.
-    pub fn table(&mut self, table: Table) -> &mut OpenOptions {
-        self.wish.table = Some(table.id());
+    pub fn table(&mut self, table: PlacementMap) -> &mut OpenOptions {
+        self.layout_request.table = Some(table.id());
         self.table = Some(Arc::new(table));
         self
     }
 
-    pub(crate) fn request(&self, path: String) -> Result<(Request, Access)> {
+    pub(crate) fn request(&self, path: String) -> Result<(Request, OpenAccess)> {
         let access = match (self.read, self.write) {
-            (true, false) => Access::Read,
-            (false, true) => Access::Write,
-            (true, true) => Access::Both,
+            (true, false) => OpenAccess::Read,
+            (false, true) => OpenAccess::Write,
+            (true, true) => OpenAccess::Both,
             (false, false) => return Err(Error::Options("say whether it is for reading or writing")),
         };
         let create = match (self.create, self.create_new) {
-            (_, true) => Create::Exclusive,
-            (true, false) => Create::Missing,
-            (false, false) => Create::Never,
+            (_, true) => CreateMode::Exclusive,
+            (true, false) => CreateMode::Missing,
+            (false, false) => CreateMode::Never,
         };
-        if !self.write && (self.truncate || create != Create::Never) {
+        if !self.write && (self.truncate || create != CreateMode::Never) {
             return Err(Error::Options("who creates or truncates a file has to open it for writing"));
         }
-        let (mode, wish) = (self.mode, self.wish);
-        Ok((Request::Open { path, access, create, mode, wish }, access))
+        let (mode, layout_request) = (self.mode, self.layout_request);
+        Ok((Request::Open { path, access, create, mode, layout_request }, access))
     }
 }

@@ -5,7 +5,7 @@
 
 use std::sync::Mutex;
 
-use pario_layout::{Layout, Striping, Table, TableId};
+use pario_layout::{Layout, PlacementMap, PlacementMapId, Striping};
 use pario_wire::{Reply, Request};
 
 use crate::client_core::{ClientCore, lock, unexpected};
@@ -18,31 +18,31 @@ const MOST: usize = 16;
 #[derive(Default)]
 pub(crate) struct TableCache {
     /// The last ones first.
-    layouts: Mutex<Vec<(TableId, Layout)>>,
+    layouts: Mutex<Vec<(PlacementMapId, Layout)>>,
     /// The bytes of a table that a file is about to be opened with.
-    sent_views: Mutex<Option<(TableId, Vec<u8>)>>,
+    sent_views: Mutex<Option<(PlacementMapId, Vec<u8>)>>,
 }
 
 impl ClientCore {
     /// Tells the metadata server a table by which files may be placed.
-    pub fn put_table(&self, table: &Table) -> Result<()> {
+    pub fn put_table(&self, table: &PlacementMap) -> Result<()> {
         let bytes = table.to_bytes();
-        let id = TableId::of(&bytes);
+        let id = PlacementMapId::of(&bytes);
         self.call_with(self.metadata, &Request::PutTable { table: id }, &bytes, &mut [])?;
         *lock(&self.tables.sent_views) = Some((id, bytes));
         Ok(())
     }
 
     /// Where the bytes of a file are.
-    pub fn layout(&self, striping: Striping, table: Option<TableId>) -> Result<Layout> {
+    pub fn layout(&self, striping: Striping, table: Option<PlacementMapId>) -> Result<Layout> {
         let Some(table) = table else { return Ok(striping.into()) };
-        let known = |(id, layout): &&(TableId, Layout)| *id == table && *layout.striping() == striping;
+        let known = |(id, layout): &&(PlacementMapId, Layout)| *id == table && *layout.striping() == striping;
         if let Some((_, layout)) = lock(&self.tables.layouts).iter().find(known) {
             return Ok(layout.clone());
         }
         let sent_views = lock(&self.tables.sent_views).take_if(|(id, _)| *id == table);
         let bytes = sent_views.map_or_else(|| self.get_table(table), |(_, bytes)| Ok(bytes))?;
-        let found = Table::from_bytes(&bytes).ok().filter(|_| TableId::of(&bytes) == table);
+        let found = PlacementMap::from_bytes(&bytes).ok().filter(|_| PlacementMapId::of(&bytes) == table);
         let layout = found.and_then(|found| Layout::placed(striping, found).ok());
         let wrong = || unexpected(self.metadata, &Request::GetTable { table }, &Reply::Data { end: 0 });
         let layout = layout.ok_or_else(wrong)?;
@@ -52,7 +52,7 @@ impl ClientCore {
         Ok(layout)
     }
 
-    fn get_table(&self, table: TableId) -> Result<Vec<u8>> {
+    fn get_table(&self, table: PlacementMapId) -> Result<Vec<u8>> {
         let request = Request::GetTable { table };
         let mut bytes = vec![0; table.len as usize];
         match self.call_with(self.metadata, &request, &[], &mut bytes)? {
@@ -64,7 +64,7 @@ impl ClientCore {
 
 impl Partition {
     /// Whether a file that has this table could be opened without asking for the table.
-    pub fn knows_table(&self, table: TableId) -> bool {
+    pub fn knows_table(&self, table: PlacementMapId) -> bool {
         let tables = &self.core.tables;
         let sent_views = lock(&tables.sent_views).as_ref().is_some_and(|(id, _)| *id == table);
         sent_views || lock(&tables.layouts).iter().any(|(id, _)| *id == table)
@@ -73,6 +73,6 @@ impl Partition {
     /// The bytes of the table of a file that is opened next, from a process that has it. Bytes of no table do no harm: then
     /// it is asked for.
     pub fn tell_table(&self, bytes: Vec<u8>) {
-        *lock(&self.core.tables.sent_views) = Some((TableId::of(&bytes), bytes));
+        *lock(&self.core.tables.sent_views) = Some((PlacementMapId::of(&bytes), bytes));
     }
 }

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use pario_layout::At;
+use pario_layout::ExtentLocation;
 use pario_types::ClientId;
 use pario_wire::message::{self, What};
 use pario_wire::{Reply, Request};
@@ -32,12 +32,12 @@ impl File {
         let mut found: Vec<Range<u64>> = Vec::new();
         let mut at = range.start;
         while at < range.end {
-            let stretch = open.layout.stretch(at, range.end - at);
-            let At::Copies { places, .. } = stretch.at else {
-                at += stretch.len;
+            let extent = open.layout.extent_at(at, range.end - at);
+            let ExtentLocation::Replicas { places, .. } = extent.at else {
+                at += extent.len;
                 continue;
             };
-            let piece = at..at + stretch.len.min(PIECE);
+            let piece = at..at + extent.len.min(PIECE);
             at = piece.end;
             if open.compare(&piece, places, false)?.is_empty() {
                 continue;
@@ -65,7 +65,7 @@ impl OpenFile {
     /// Repairs replicas that a crashed writer left divergent. Every open of the file tries that, if the first holder answers at
     /// once. If it fails, the next open tries again.
     pub fn repair_divergent(&self) {
-        if !self.layout.has_copies() {
+        if !self.layout.has_replicas() {
             return;
         }
         if let Some((ranges, clients)) = self.query_divergent().filter(|(ranges, _)| !ranges.is_empty()) {
@@ -106,9 +106,9 @@ impl OpenFile {
     fn repair_piece(&self, piece: &Range<u64>) -> Result<()> {
         let mut at = piece.start;
         while at < piece.end {
-            let stretch = self.layout.stretch(at, piece.end - at);
-            let part = at..at + stretch.len;
-            if let At::Copies { places, .. } = stretch.at {
+            let extent = self.layout.extent_at(at, piece.end - at);
+            let part = at..at + extent.len;
+            if let ExtentLocation::Replicas { places, .. } = extent.at {
                 self.compare(&part, places, true)?;
             }
             at = part.end;

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use pario_layout::At;
+use pario_layout::ExtentLocation;
 use pario_types::{ErrorKind, FileId, ServerId};
 use pario_wire::message::{self, OF_COPIES};
 use pario_wire::{Reply, Request};
@@ -70,10 +70,10 @@ impl OpenFile {
     /// not down. Each lies within a stretch of the file.
     pub fn have_others(&self, server: ServerId, chunks: &[Chunk], offset_of: impl Fn(&Chunk) -> u64) -> bool {
         let here = self.layout.place(server);
-        self.layout.has_copies()
-            && chunks.iter().all(|chunk| match self.layout.stretch(offset_of(chunk), 1).at {
-                At::One { .. } => false,
-                At::Copies { places, .. } => places
+        self.layout.has_replicas()
+            && chunks.iter().all(|chunk| match self.layout.extent_at(offset_of(chunk), 1).at {
+                ExtentLocation::One { .. } => false,
+                ExtentLocation::Replicas { places, .. } => places
                     .iter()
                     .any(|place| Some(*place) != here && !self.server_connection(*place).is_down()),
             })
@@ -83,9 +83,9 @@ impl OpenFile {
     pub fn read_elsewhere(&self, chunks: Vec<Chunk>, offset_of: impl Fn(&Chunk) -> u64) -> Work {
         let elsewhere = |chunk: Chunk| {
             let offset = offset_of(&chunk);
-            let place = match self.layout.stretch(offset, chunk.len as u64).at {
-                At::One { place, .. } => place,
-                At::Copies { set, .. } => self.pick(set),
+            let place = match self.layout.extent_at(offset, chunk.len as u64).at {
+                ExtentLocation::One { place, .. } => place,
+                ExtentLocation::Replicas { set, .. } => self.pick(set),
             };
             let local = self.layout.local(place, offset);
             (self.layout.server(place), vec![Chunk { local, ..chunk }])
@@ -102,7 +102,9 @@ impl OpenFile {
             let here = self.layout.place(*server);
             chunks.retain(|chunk| {
                 let offset = offset_of(chunk);
-                let At::Copies { places, .. } = self.layout.stretch(offset, 1).at else { return true };
+                let ExtentLocation::Replicas { places, .. } = self.layout.extent_at(offset, 1).at else {
+                    return true;
+                };
                 let mut reach = |place: u16| {
                     let end = *ends.entry(place).or_insert_with(|| self.end_at(place));
                     end.saturating_sub(self.layout.local(place, offset)).min(chunk.len as u64)

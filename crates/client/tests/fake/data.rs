@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pario_cache::{Cut, Flush, Geometry, Get, Identity, LedgerId, Pool, Step};
-use pario_layout::Seen;
+use pario_layout::StripedView;
 use pario_types::{ErrorKind, FileId, ServerId};
 use pario_wire::message::{Failure, Intent, Range, Room, Run, Slot, What};
 use pario_wire::{Reply, Request};
@@ -23,7 +23,7 @@ pub struct Data {
     pool: Mutex<Option<Pool>>,
     parts: Mutex<HashMap<FileId, Vec<u8>>>,
     /// The view that is remembered, and for how many accesses.
-    view: Mutex<Option<(Seen, u32)>>,
+    view: Mutex<Option<(StripedView, u32)>>,
     /// What it was asked to prefetch and took, and how many ranges it takes.
     pub kept: Mutex<Vec<Range>>,
     pub most_kept: AtomicUsize,
@@ -93,7 +93,7 @@ impl Data {
                 }
             },
             Request::View { hash, .. } => {
-                let seen = Seen::from_bytes(payload).expect("a view");
+                let seen = StripedView::from_bytes(payload).expect("a view");
                 assert_eq!(seen.hash(), *hash);
                 *self.view.lock().unwrap() = Some((seen, 3));
                 Reply::Done

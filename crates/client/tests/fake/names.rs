@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use pario_layout::Striping;
 use pario_types::{ClientId, ErrorKind, FileId, RequestId, Stamp, TruncationId};
-use pario_wire::message::{Attributes, Create, Entry, Failure, Held, Kind, Size};
+use pario_wire::message::{Attributes, CreateMode, DirectoryEntry, Failure, FileSize, Held, InodeKind};
 use pario_wire::{Reply, Request};
 
 pub struct Names {
@@ -43,12 +43,12 @@ impl Names {
             truncation: 0,
             truncating: HashMap::new(),
         };
-        let root = names.attributes(Kind::Directory, 0o755, 0);
+        let root = names.attributes(InodeKind::Directory, 0o755, 0);
         names.paths.insert("/".into(), root);
         names
     }
 
-    fn attributes(&mut self, kind: Kind, mode: u32, count: u16) -> Attributes {
+    fn attributes(&mut self, kind: InodeKind, mode: u32, count: u16) -> Attributes {
         let file = FileId(self.next);
         self.next += 1;
         let count = if count == 0 { self.servers } else { count.min(self.servers) };
@@ -58,7 +58,7 @@ impl Names {
             file,
             kind,
             mode,
-            size: Size::Ask { seen: 1 },
+            size: FileSize::Ask { seen: 1 },
             accessed: now,
             modified: now,
             changed: now,
@@ -113,17 +113,17 @@ impl Names {
         let missing = |path: &str| failed(ErrorKind::NoSuchFile, &format!("{path}: not there"));
         match request {
             Request::Lookup { path } => self.found(path),
-            Request::Open { path, access, create, mode, wish } => {
+            Request::Open { path, access, create, mode, layout_request } => {
                 let known = self.paths.get(path).copied();
                 let (attributes, created) = match (known, create) {
-                    (Some(_), Create::Exclusive) => return failed(ErrorKind::FileExists, "it is there"),
-                    (Some(found), _) if found.kind == Kind::Directory => {
+                    (Some(_), CreateMode::Exclusive) => return failed(ErrorKind::FileExists, "it is there"),
+                    (Some(found), _) if found.kind == InodeKind::Directory => {
                         return failed(ErrorKind::BadFile, "a directory");
                     }
                     (Some(found), _) => (found, false),
-                    (None, Create::Never) => return missing(path),
+                    (None, CreateMode::Never) => return missing(path),
                     (None, _) if !self.paths.contains_key(parent(path)) => return missing(path),
-                    (None, _) => (self.attributes(Kind::File, *mode, wish.count), true),
+                    (None, _) => (self.attributes(InodeKind::File, *mode, layout_request.count), true),
                 };
                 self.paths.insert(path.clone(), attributes);
                 let file = attributes.file;
@@ -148,7 +148,7 @@ impl Names {
                     (true, _) => failed(ErrorKind::FileExists, "it is there"),
                     (false, false) => missing(path),
                     (false, true) => {
-                        let made = self.attributes(Kind::Directory, *mode, 0);
+                        let made = self.attributes(InodeKind::Directory, *mode, 0);
                         self.paths.insert(path.clone(), made);
                         Reply::Attributes(made)
                     }
@@ -170,10 +170,10 @@ impl Names {
                 Reply::Done
             }
             Request::ReadDirectory { path, after, most } => {
-                let entries: Vec<Entry> = self
+                let entries: Vec<DirectoryEntry> = self
                     .children(path)
                     .filter(|(name, _)| name.as_str() > after.as_str())
-                    .map(|(name, attributes)| Entry { name, attributes })
+                    .map(|(name, attributes)| DirectoryEntry { name, attributes })
                     .collect();
                 let most = (*most).min(3) as usize;
                 Reply::Entries {
@@ -204,7 +204,7 @@ impl Names {
             }
             Request::Sized { file, size, seen: 1 } => {
                 let sized = self.paths.values_mut().filter(|one| one.file == *file);
-                sized.for_each(|one| one.size = Size::Known(*size));
+                sized.for_each(|one| one.size = FileSize::Known(*size));
                 Reply::Done
             }
             other => failed(ErrorKind::UnsupportedOperation, other.name()),

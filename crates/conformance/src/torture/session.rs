@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-use pario::{OpenOptions, Options, Partition, ServerId, Table};
+use pario::{OpenOptions, Options, Partition, PlacementMap, ServerId};
 
 use super::cluster::{Cluster, Launch};
 use super::contents::{Contents, seconds};
@@ -168,7 +168,7 @@ impl<'a> Session<'a> {
                 // One copy each: what an unfinished write left different in two copies may show later.
                 let kept = (0..4u64)
                     .map(|i| (i * LIMIT / 4..(i + 1) * LIMIT / 4, vec![ServerId((i % servers) as u16)]));
-                options.table(Table::new(kept.collect::<Vec<_>>()).expect("in order"));
+                options.table(PlacementMap::new(kept.collect::<Vec<_>>()).expect("in order"));
             }
             partition.open(&file_path(file), &options)?.close()?;
             let mut contents = Contents::default();

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pario::{File, Offset, OpenOptions, Options, Partition, Pos, ServerId, Table, view};
+use pario::{File, Offset, OpenOptions, Options, Partition, PlacementMap, Pos, ServerId, view};
 use pario_types::{ErrorKind, FileId};
 
 use super::dice::Dice;
@@ -17,7 +17,7 @@ const MIB: u64 = 1 << 20;
 /// A new file, of which servers keep ranges.
 fn create(client: &Partition, path: &str, kept: &[(Range<u64>, &[u16])]) -> File {
     let servers = |numbers: &[u16]| numbers.iter().copied().map(ServerId).collect();
-    let table = Table::new(kept.iter().map(|(range, numbers)| (range.clone(), servers(numbers))));
+    let table = PlacementMap::new(kept.iter().map(|(range, numbers)| (range.clone(), servers(numbers))));
     let mut options = OpenOptions::new();
     // What the table leaves out is on the server that never dies here.
     options.read(true).write(true).create_new(true).stripe_count(1).first_server(0);

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pario::{File, Offset, OpenOptions, Partition, Pos, ServerId, Table, View, view};
+use pario::{File, Offset, OpenOptions, Partition, PlacementMap, Pos, ServerId, View, view};
 
 use super::site::{DEADLINE, Door, connect};
 use super::step::{Comb, Extents, Handle, How, Op, Outcome, Step};
@@ -183,7 +183,7 @@ impl Client {
 }
 
 /// Extents one after the other, which are first used from the last to the first.
-fn table(extents: &Extents) -> Table {
+fn table(extents: &Extents) -> PlacementMap {
     let mut at = 0;
     let kept = extents.iter().map(|(len, servers)| {
         at += len;
@@ -191,7 +191,7 @@ fn table(extents: &Extents) -> Table {
     });
     let kept: Vec<(Range<u64>, Vec<ServerId>)> = kept.collect();
     let order: Vec<Range<u64>> = kept.iter().rev().map(|(range, _)| range.clone()).collect();
-    Table::new(kept).expect("in order").in_order(&order).expect("apart")
+    PlacementMap::new(kept).expect("in order").in_order(&order).expect("apart")
 }
 
 impl Comb {

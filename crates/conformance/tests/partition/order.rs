@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::ops::Range;
 
-use pario::{FileId, OpenOptions, Partition, ServerId, Table};
+use pario::{FileId, OpenOptions, Partition, PlacementMap, ServerId};
 
 use super::dice::Dice;
 use super::site::{Shape, Site};
@@ -122,7 +122,7 @@ fn storage_is_in_the_order_of_first_use() {
             (chunk.range.clone(), chunk.keepers.iter().copied().map(ServerId).collect::<Vec<_>>())
         });
         let order: Vec<Range<u64>> = by_use.iter().map(|chunk| chunk.range.clone()).collect();
-        let table = Table::new(kept).expect("in order").in_order(&order).expect("apart");
+        let table = PlacementMap::new(kept).expect("in order").in_order(&order).expect("apart");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).table(table);
         let file = client.open("/file", &options).expect("a new file");
@@ -178,7 +178,7 @@ fn copies_that_come_back_are_in_order() {
     let chunk = |number: u64| Chunk { range: number * 9000..(number + 1) * 9000, keepers: vec![1, 2] };
     let chunks: Vec<Chunk> = (0..50).map(chunk).collect();
     let by_use = shuffled(&mut Dice::new(3), &chunks);
-    let table = Table::new([(0..450_000, vec![ServerId(1), ServerId(2)])]).expect("in order");
+    let table = PlacementMap::new([(0..450_000, vec![ServerId(1), ServerId(2)])]).expect("in order");
     let order: Vec<Range<u64>> = by_use.iter().map(|chunk| chunk.range.clone()).collect();
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).table(table.in_order(&order).expect("apart"));

@@ -11,7 +11,10 @@ use pario::{OpenOptions, Partition};
 use pario_transport::{Address, Connection, Tuning};
 use pario_types::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
 use pario_wire::greeting::{Greeting, Hello, Prefix, Role, VERSION};
-use pario_wire::message::{Access, Change, Create, Held, Intent, Range, Run, TableId, What, Wish, Written};
+use pario_wire::message::{
+    Change, CloseReport, CreateMode, Held, Intent, LayoutRequest, OpenAccess, PlacementMapId, Range, Run,
+    What,
+};
 use pario_wire::{Envelope, HEAD, Nonce, Request, Sealer, Secret, Side, Transcript, encode_request};
 
 use super::cable::Cable;
@@ -186,7 +189,7 @@ fn request(dice: &mut Dice) -> Request {
     let file = FileId(dice.below(8));
     let path = dice.pick(&["/", "/new", "/a", "/a/b", "", "//", "/..", "/far/x"]).to_owned();
     let number = |dice: &mut Dice| dice.next() >> dice.pick(&[63, 50, 40, 1]);
-    let table = TableId { hash: number(dice).into(), len: dice.below(300) as u32 };
+    let table = PlacementMapId { hash: number(dice).into(), len: dice.below(300) as u32 };
     match dice.below(27) {
         0 => {
             let intent = dice.pick(&[Intent::Read, Intent::Modify, Intent::Overwrite]);
@@ -205,13 +208,17 @@ fn request(dice: &mut Dice) -> Request {
         10 => Request::Verify { file, from: number(dice), most: number(dice) },
         11 => Request::Lookup { path },
         12 => {
-            let (access, create) = (Access::Both, dice.pick(&[Create::Never, Create::Exclusive]));
-            let wish =
-                Wish { stripe: number(dice), count: number(dice) as u16, first: Some(9), table: Some(table) };
-            Request::Open { path, access, create, mode: number(dice) as u32, wish }
+            let (access, create) = (OpenAccess::Both, dice.pick(&[CreateMode::Never, CreateMode::Exclusive]));
+            let layout_request = LayoutRequest {
+                stripe: number(dice),
+                count: number(dice) as u16,
+                first: Some(9),
+                table: Some(table),
+            };
+            Request::Open { path, access, create, mode: number(dice) as u32, layout_request }
         }
-        13 => Request::Close { file, wrote: Some(Written { size: Some(5), modified: Stamp(-1) }) },
-        14 => Request::Reopen { files: vec![Held { file: FileId(number(dice)), access: Access::Both }] },
+        13 => Request::Close { file, wrote: Some(CloseReport { size: Some(5), modified: Stamp(-1) }) },
+        14 => Request::Reopen { files: vec![Held { file: FileId(number(dice)), access: OpenAccess::Both }] },
         15 => Request::Rename { from: path, to: "/far/../x".into(), replace: true },
         16 => Request::ReadDirectory { path, after: "zz".into(), most: number(dice) as u32 },
         17 => Request::EndTruncate { file: FileId(200), truncation: TruncationId(number(dice)) },

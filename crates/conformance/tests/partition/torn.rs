@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use pario::{File, OpenOptions, Partition, ServerId, Table};
+use pario::{File, OpenOptions, Partition, PlacementMap, ServerId};
 
 use super::dice::Dice;
 use super::site::{Door, Shape, Site, connect};
@@ -83,7 +83,7 @@ fn writers_are_killed(dice: &mut Dice, times: u32, then: impl Fn(&Site)) {
     let client = site.client();
     let kept = KEPT.map(|(range, numbers)| (range, numbers.iter().copied().map(ServerId).collect()));
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create_new(true).table(Table::new(kept).expect("in order"));
+    options.read(true).write(true).create_new(true).table(PlacementMap::new(kept).expect("in order"));
     let file = client.open("/file", &options).expect("a new file");
     file.write_at(&vec![0; SIZE as usize], 0).expect("there is room");
     // Who has it open already does not put it right.

@@ -172,8 +172,8 @@ fn a_snapshot_stopped_at_any_step_changes_nothing() {
         let open = Op::Open {
             client,
             path: format!("{path}/f{n}"),
-            access: pario_namespace::Access::Both,
-            create: pario_namespace::Create::Missing,
+            access: pario_namespace::OpenAccess::Both,
+            create: pario_namespace::CreateMode::Missing,
             mode: 0o644,
         };
         history.step(&open).expect("sound");

@@ -1,7 +1,7 @@
 //! What a start finds: damage, missing files, files of an older set. Nothing of that is taken for a new name space, and nothing
 //! that was flushed or closed in order is cut off.
 
-use pario_namespace::{Access, Config, Create, Disk, Error, Namespace, Recovered, Wish};
+use pario_namespace::{Config, CreateMode, Disk, Error, LayoutRequest, Namespace, OpenAccess, Recovered};
 use pario_types::{ErrorKind, FileId, Stamp};
 
 use crate::disk::MemoryDisk;
@@ -11,7 +11,8 @@ const LONG: u64 = 1 << 30;
 
 fn create(names: &mut Namespace, path: &str) -> FileId {
     let by = caller(0, 0, 5);
-    let file = names.open_file(path, Access::Read, Create::Missing, 0o644, Wish::default(), by);
+    let file =
+        names.open_file(path, OpenAccess::Read, CreateMode::Missing, 0o644, LayoutRequest::default(), by);
     let file = file.expect("sound").attributes.file;
     names.close(file, None, by).expect("open");
     file
@@ -236,7 +237,8 @@ fn numbers_are_not_used_again_after_their_records_were_lost() {
     let (mut names, _) = open(&disk, LONG);
     let by = caller(0, 0, 5);
     let open_file = |names: &mut Namespace, path| {
-        let opened = names.open_file(path, Access::Both, Create::Missing, 0o644, Wish::default(), by);
+        let opened =
+            names.open_file(path, OpenAccess::Both, CreateMode::Missing, 0o644, LayoutRequest::default(), by);
         opened.expect("sound").attributes.file
     };
     let lost = open_file(&mut names, "/a");
@@ -256,7 +258,8 @@ fn after_an_orderly_end_nothing_is_owed_to_anybody() {
     let disk = MemoryDisk::new();
     let (mut names, _) = open(&disk, LONG);
     let by = caller(0, 0, 5);
-    let opened = names.open_file("/a", Access::Both, Create::Missing, 0o644, Wish::default(), by);
+    let opened =
+        names.open_file("/a", OpenAccess::Both, CreateMode::Missing, 0o644, LayoutRequest::default(), by);
     let file = opened.expect("sound").attributes.file;
     names.unlink("/a", by).expect("there");
     let killed = disk.after_kill();

@@ -1,6 +1,6 @@
 //! A disk that fails, fills up, or is not what was written.
 
-use pario_namespace::{Access, Create, Error, Namespace, Wish};
+use pario_namespace::{CreateMode, Error, LayoutRequest, Namespace, OpenAccess};
 use pario_types::{ErrorKind, PartitionId, Stamp};
 use proptest::prelude::*;
 
@@ -58,7 +58,8 @@ proptest! {
 
 fn create(names: &mut Namespace, path: &str) -> Result<(), Error> {
     let by = caller(0, 0, 5);
-    let file = names.open_file(path, Access::Read, Create::Missing, 0o644, Wish::default(), by)?;
+    let file =
+        names.open_file(path, OpenAccess::Read, CreateMode::Missing, 0o644, LayoutRequest::default(), by)?;
     names.close(file.attributes.file, None, by)
 }
 

@@ -4,7 +4,7 @@
 //!
 //! `PARIO_SEEDS` says how many histories; one that fails names its seed.
 
-use pario_namespace::{Access, Config, Create, Error, Inode, Namespace, Wish};
+use pario_namespace::{Config, CreateMode, Error, Inode, LayoutRequest, Namespace, OpenAccess};
 use pario_types::{FileId, Stamp, TruncationId};
 
 use crate::disk::{Dice, EIO, ENOSPC, Fault, MemoryDisk};
@@ -54,9 +54,15 @@ impl History {
         let (by, path) = (caller(0, 0, self.now), self.path());
         match self.dice.below(6) {
             0..=1 => {
-                let access = if self.dice.coin() { Access::Both } else { Access::Read };
-                let opened =
-                    self.names.open_file(&path, access, Create::Missing, 0o644, Wish::default(), by)?;
+                let access = if self.dice.coin() { OpenAccess::Both } else { OpenAccess::Read };
+                let opened = self.names.open_file(
+                    &path,
+                    access,
+                    CreateMode::Missing,
+                    0o644,
+                    LayoutRequest::default(),
+                    by,
+                )?;
                 if opened.created {
                     self.is_new_file(opened.attributes.file);
                 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pario_namespace::{Access, Create, Kind, Namespace, Size};
+use pario_namespace::{CreateMode, FileSize, InodeKind, Namespace, OpenAccess};
 use pario_types::{FileId, Stamp};
 use proptest::prelude::*;
 
@@ -122,7 +122,7 @@ impl Model {
             Op::Open { client, path, access, create, mode } => {
                 self.reach(path)?;
                 let (id, created) = match self.nodes.get(path) {
-                    Some(_) if *create == Create::Exclusive => return Err(EEXIST),
+                    Some(_) if *create == CreateMode::Exclusive => return Err(EEXIST),
                     Some(node) if node.directory => return Err(EISDIR),
                     Some(node) => {
                         if access.reads() {
@@ -133,7 +133,7 @@ impl Model {
                         }
                         (node.id, false)
                     }
-                    None if *create == Create::Never => return Err(ENOENT),
+                    None if *create == CreateMode::Never => return Err(ENOENT),
                     None => {
                         self.allow_change(path)?;
                         (self.add(path, false, *mode, now), true)
@@ -143,7 +143,7 @@ impl Model {
                     let node = self.nodes.values().find(|node| node.id == id).expect("there");
                     self.floors.insert(id, node.modified.min(now));
                 }
-                self.opens.push((*client, id, *access != Access::Read));
+                self.opens.push((*client, id, *access != OpenAccess::Read));
                 Ok(Answer::About(FileId(id), created))
             }
             Op::Close { client, which, .. } => {
@@ -329,7 +329,7 @@ fn tree(names: &Namespace) -> (BTreeMap<String, Node>, BTreeSet<u64>) {
         let attributes = &inode.attributes;
         let node = Node {
             id,
-            directory: attributes.kind == Kind::Directory,
+            directory: attributes.kind == InodeKind::Directory,
             mode: attributes.mode,
             modified: attributes.modified.0,
             changed: attributes.changed.0,
@@ -354,7 +354,7 @@ fn compare(names: &Namespace, model: &Model) {
         let attributes = names.lookup(path).expect("the model has it");
         assert_eq!(attributes.opens as usize, model.opens.iter().filter(|open| open.1 == node.id).count());
         let written = model.opens.iter().any(|open| open.1 == node.id && open.2);
-        assert!(!written || matches!(attributes.size, Size::Ask { .. }));
+        assert!(!written || matches!(attributes.size, FileSize::Ask { .. }));
         if !node.directory || node.mode & 0o400 == 0 {
             continue;
         }

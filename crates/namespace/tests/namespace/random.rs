@@ -1,8 +1,9 @@
 //! Random operations, and doing them.
 
-use pario_layout::Table;
+use pario_layout::PlacementMap;
 use pario_namespace::{
-    Access, Caller, Config, Create, Error, Inode, Namespace, Recovered, Size, Wish, Written,
+    Caller, CloseReport, Config, CreateMode, Error, FileSize, Inode, LayoutRequest, Namespace, OpenAccess,
+    Recovered,
 };
 use pario_types::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
 use proptest::prelude::*;
@@ -15,8 +16,8 @@ pub enum Op {
     Open {
         client: u8,
         path: String,
-        access: Access,
-        create: Create,
+        access: OpenAccess,
+        create: CreateMode,
         mode: u32,
     },
     /// Closes one of the client's opens, counted over all it has.
@@ -75,9 +76,13 @@ fn mode() -> impl Strategy<Value = u32> {
 
 pub fn op() -> impl Strategy<Value = Op> {
     let client = 0u8..3;
-    let access = prop::sample::select(vec![Access::Read, Access::Write, Access::Both]);
-    let create =
-        prop::sample::select(vec![Create::Never, Create::Missing, Create::Missing, Create::Exclusive]);
+    let access = prop::sample::select(vec![OpenAccess::Read, OpenAccess::Write, OpenAccess::Both]);
+    let create = prop::sample::select(vec![
+        CreateMode::Never,
+        CreateMode::Missing,
+        CreateMode::Missing,
+        CreateMode::Exclusive,
+    ]);
     prop_oneof![
         6 => (client.clone(), path(), access, create, mode())
             .prop_map(|(client, path, access, create, mode)| Op::Open { client, path, access, create, mode }),
@@ -118,13 +123,13 @@ pub enum Answer {
 }
 
 /// By which new files of these names are placed.
-fn table_of(path: &str) -> Option<Table> {
+fn table_of(path: &str) -> Option<PlacementMap> {
     let len = match path.bytes().last()? {
         b'b' => 10,
         b'c' => 20,
         _ => return None,
     };
-    Table::new([(0..len, vec![ServerId(1)]), (len..99, vec![ServerId(0), ServerId(2)])])
+    PlacementMap::new([(0..len, vec![ServerId(1)]), (len..99, vec![ServerId(0), ServerId(2)])])
 }
 
 impl Op {
@@ -150,16 +155,17 @@ pub fn perform(
     match op {
         Op::Open { client, path, access, create, mode } => {
             let table = table_of(path);
-            let wish = Wish { table: table.as_ref().map(Table::id), ..Wish::default() };
+            let layout_request =
+                LayoutRequest { table: table.as_ref().map(PlacementMap::id), ..LayoutRequest::default() };
             if let Some(table) = table {
                 names.put_table(table.id(), &table.to_bytes(), Stamp(now))?;
             }
-            let opened = names.open_file(path, *access, *create, *mode, wish, by(*client))?;
+            let opened = names.open_file(path, *access, *create, *mode, layout_request, by(*client))?;
             Ok(Answer::About(opened.attributes.file, opened.created))
         }
         Op::Close { client, which, size } => {
             let file = held.get(*which).copied().unwrap_or(FileId(u64::MAX));
-            let wrote = Written { size: *size, modified: Stamp(now) };
+            let wrote = CloseReport { size: *size, modified: Stamp(now) };
             names.close(file, Some(wrote), by(*client)).map(|()| Answer::Done)
         }
         Op::Gone { client } => {
@@ -203,7 +209,7 @@ pub fn fingerprint(names: &Namespace) -> Vec<Inode> {
             assert!(names.table(table).is_ok(), "a table that a file has is there");
         }
         inode.attributes.opens = 0;
-        if let Size::Ask { seen } = &mut inode.attributes.size {
+        if let FileSize::Ask { seen } = &mut inode.attributes.size {
             *seen = 0;
         }
     }

@@ -1,7 +1,7 @@
 //! Requests that come again are not done again. (The model test repeats requests at random; here are the
 //! cases that it does not reach.)
 
-use pario_namespace::{Access, Create, Error, Namespace, Opened, Wish};
+use pario_namespace::{CreateMode, Error, LayoutRequest, Namespace, OpenAccess, Opened};
 use pario_types::Stamp;
 
 use crate::disk::MemoryDisk;
@@ -10,7 +10,14 @@ use crate::random::{caller, open};
 const LONG: u64 = 1 << 30;
 
 fn open_file(names: &mut Namespace, path: &str, request: u64) -> Result<Opened, Error> {
-    names.open_file(path, Access::Both, Create::Missing, 0o644, Wish::default(), caller(0, request, 5))
+    names.open_file(
+        path,
+        OpenAccess::Both,
+        CreateMode::Missing,
+        0o644,
+        LayoutRequest::default(),
+        caller(0, request, 5),
+    )
 }
 
 #[test]
@@ -32,7 +39,7 @@ fn an_open_whose_answer_was_lost_counts_after_reopening() {
     let kept = open_file(&mut names, "/kept", 1).expect("made").attributes.file;
     let lost = open_file(&mut names, "/lost", 2).expect("made").attributes.file;
     // The client connects again; it never heard of the second.
-    names.reopen(caller(0, 0, 0).client, &[(kept, Access::Both)], Stamp(6)).expect("there");
+    names.reopen(caller(0, 0, 0).client, &[(kept, OpenAccess::Both)], Stamp(6)).expect("there");
     assert_eq!(names.attributes(lost).expect("there").opens, 0);
     let again = open_file(&mut names, "/lost", 2).expect("again");
     assert_eq!((again.attributes.file, again.created, again.attributes.opens), (lost, true, 1));
@@ -44,7 +51,7 @@ fn a_close_whose_answer_was_lost_closes_after_reopening() {
     let (mut names, _) = open(&MemoryDisk::new(), LONG);
     let file = open_file(&mut names, "/a", 1).expect("made").attributes.file;
     names.close(file, None, caller(0, 2, 6)).expect("open");
-    names.reopen(caller(0, 0, 0).client, &[(file, Access::Both)], Stamp(6)).expect("there");
+    names.reopen(caller(0, 0, 0).client, &[(file, OpenAccess::Both)], Stamp(6)).expect("there");
     names.close(file, None, caller(0, 2, 6)).expect("again");
     assert_eq!(names.attributes(file).expect("there").opens, 0);
 }

@@ -1,6 +1,8 @@
 //! Rules one by one: striping, permissions, times, orphans.
 
-use pario_namespace::{Access, Create, Error, Namespace, Opened, Size, Wish, Written};
+use pario_namespace::{
+    CloseReport, CreateMode, Error, FileSize, LayoutRequest, Namespace, OpenAccess, Opened,
+};
 use pario_types::{ErrorKind, FileId, Stamp};
 
 use crate::disk::MemoryDisk;
@@ -12,40 +14,62 @@ fn fresh() -> Namespace {
     open(&MemoryDisk::new(), LONG).0
 }
 
-fn open_as(names: &mut Namespace, path: &str, access: Access, client: u8, now: i64) -> Result<Opened, Error> {
-    names.open_file(path, access, Create::Missing, 0o644, Wish::default(), caller(client, 0, now))
+fn open_as(
+    names: &mut Namespace,
+    path: &str,
+    access: OpenAccess,
+    client: u8,
+    now: i64,
+) -> Result<Opened, Error> {
+    names.open_file(
+        path,
+        access,
+        CreateMode::Missing,
+        0o644,
+        LayoutRequest::default(),
+        caller(client, 0, now),
+    )
 }
 
-fn striped(names: &mut Namespace, path: &str, wish: Wish) -> Result<(u64, u16, u16), Error> {
+fn striped(
+    names: &mut Namespace,
+    path: &str,
+    layout_request: LayoutRequest,
+) -> Result<(u64, u16, u16), Error> {
     let by = caller(0, 0, 5);
-    let striping =
-        names.open_file(path, Access::Read, Create::Exclusive, 0o644, wish, by)?.attributes.striping;
+    let striping = names
+        .open_file(path, OpenAccess::Read, CreateMode::Exclusive, 0o644, layout_request, by)?
+        .attributes
+        .striping;
     Ok((striping.stripe(), striping.count(), striping.first()))
 }
 
 #[test]
 fn files_begin_on_all_servers_in_turn() {
     let mut names = fresh();
-    let begin = |path| striped(&mut names, path, Wish::default()).expect("sound");
+    let begin = |path| striped(&mut names, path, LayoutRequest::default()).expect("sound");
     assert_eq!(["/a", "/b", "/c", "/d"].map(begin), [2, 0, 1, 2].map(|first| (4096, 3, first)));
 }
 
 #[test]
 fn a_file_is_striped_as_wished() {
     let mut names = fresh();
-    let wish = |stripe, count, first| Wish { stripe, count, first, table: None };
-    assert_eq!(striped(&mut names, "/a", wish(512, 2, Some(1))), Ok((512, 2, 1)));
-    assert_eq!(striped(&mut names, "/b", wish(0, 99, Some(0))), Ok((4096, 3, 0)));
-    let error = striped(&mut names, "/c", wish(0, 0, Some(3))).expect_err("there are three");
+    let layout_request = |stripe, count, first| LayoutRequest { stripe, count, first, table: None };
+    assert_eq!(striped(&mut names, "/a", layout_request(512, 2, Some(1))), Ok((512, 2, 1)));
+    assert_eq!(striped(&mut names, "/b", layout_request(0, 99, Some(0))), Ok((4096, 3, 0)));
+    let error = striped(&mut names, "/c", layout_request(0, 0, Some(3))).expect_err("there are three");
     assert_eq!(error.kind(), ErrorKind::Arg);
-    assert_eq!(striped(&mut names, "/c", wish(1 << 41, 0, None)).expect_err("huge").kind(), ErrorKind::Arg);
+    assert_eq!(
+        striped(&mut names, "/c", layout_request(1 << 41, 0, None)).expect_err("huge").kind(),
+        ErrorKind::Arg
+    );
     assert!(names.lookup("/c").is_err());
 }
 
 #[test]
 fn errors_say_where() {
     let mut names = fresh();
-    open_as(&mut names, "/f", Access::Read, 0, 5).expect("sound");
+    open_as(&mut names, "/f", OpenAccess::Read, 0, 5).expect("sound");
     names.make_directory("/d", 0o600, false, caller(0, 0, 5)).expect("sound");
     let say = |result: Result<_, Error>| result.expect_err("wrong").to_string();
     assert_eq!(say(names.lookup("/f/x/y")), "/f: not a directory");
@@ -63,25 +87,29 @@ fn errors_say_where() {
 fn a_new_file_may_be_written_whatever_its_mode() {
     let mut names = fresh();
     let by = caller(0, 0, 5);
-    let wish = Wish::default();
-    names.open_file("/a", Access::Both, Create::Exclusive, 0o400, wish, by).expect("just made");
-    let error = names.open_file("/a", Access::Write, Create::Never, 0, wish, by).expect_err("read only");
+    let layout_request = LayoutRequest::default();
+    names
+        .open_file("/a", OpenAccess::Both, CreateMode::Exclusive, 0o400, layout_request, by)
+        .expect("just made");
+    let error = names
+        .open_file("/a", OpenAccess::Write, CreateMode::Never, 0, layout_request, by)
+        .expect_err("read only");
     assert_eq!(error.kind(), ErrorKind::Access);
-    names.open_file("/a", Access::Read, Create::Never, 0, wish, by).expect("may be read");
+    names.open_file("/a", OpenAccess::Read, CreateMode::Never, 0, layout_request, by).expect("may be read");
 }
 
 #[test]
 fn a_time_that_was_set_stands_until_the_next_write() {
     let mut names = fresh();
-    let file = open_as(&mut names, "/a", Access::Write, 0, 10).expect("sound").attributes.file;
+    let file = open_as(&mut names, "/a", OpenAccess::Write, 0, 10).expect("sound").attributes.file;
     // Written at 12, set back at 13 as by cp -p, closed at 14.
     names.set_attributes("/a", None, None, Some(Stamp(3)), caller(0, 0, 13)).expect("sound");
-    let wrote = Written { size: None, modified: Stamp(12) };
+    let wrote = CloseReport { size: None, modified: Stamp(12) };
     names.close(file, Some(wrote), caller(0, 0, 14)).expect("open");
     assert_eq!(names.lookup("/a").expect("there").modified, Stamp(3));
     // The next one writes later.
-    open_as(&mut names, "/a", Access::Write, 0, 15).expect("sound");
-    let wrote = Written { size: None, modified: Stamp(16) };
+    open_as(&mut names, "/a", OpenAccess::Write, 0, 15).expect("sound");
+    let wrote = CloseReport { size: None, modified: Stamp(16) };
     names.close(file, Some(wrote), caller(0, 0, 17)).expect("open");
     assert_eq!(names.lookup("/a").expect("there").modified, Stamp(16));
 }
@@ -91,21 +119,21 @@ fn an_orphan_lives_as_long_as_somebody_has_it_open() {
     let disk = MemoryDisk::new();
     let (mut names, _) = open(&disk, LONG);
     let client = caller(0, 0, 0).client;
-    let file = open_as(&mut names, "/a", Access::Both, 0, 5).expect("sound").attributes.file;
+    let file = open_as(&mut names, "/a", OpenAccess::Both, 0, 5).expect("sound").attributes.file;
     names.unlink("/a", caller(1, 0, 6)).expect("sound");
     assert_eq!(names.take_orphans(9), []);
     drop(names);
 
     let (mut names, _) = open(&disk, LONG);
     assert_eq!(names.take_orphans(9), []);
-    let both = [(file, Access::Both), (FileId(99), Access::Read)];
+    let both = [(file, OpenAccess::Both), (FileId(99), OpenAccess::Read)];
     assert_eq!(names.reopen(client, &both, Stamp(7)).expect("sound"), [FileId(99)]);
     names.grace_over();
     assert_eq!(names.take_orphans(9), []);
     names.close(file, None, caller(0, 0, 8)).expect("open");
     assert_eq!(names.take_orphans(9)[0].0, file);
     assert_eq!(names.take_orphans(9), []);
-    assert_eq!(names.reopen(client, &[(file, Access::Read)], Stamp(9)).expect("sound"), [file]);
+    assert_eq!(names.reopen(client, &[(file, OpenAccess::Read)], Stamp(9)).expect("sound"), [file]);
     names.give_back(file);
     assert_eq!(names.take_orphans(9).len(), 1);
     drop(names);
@@ -119,7 +147,7 @@ fn an_orphan_lives_as_long_as_somebody_has_it_open() {
     let (mut names, _) = open(&disk, LONG);
     names.grace_over();
     assert_eq!((names.take_orphans(9), names.counts().orphans), (vec![], 0));
-    let next = open_as(&mut names, "/b", Access::Read, 0, 9).expect("sound").attributes.file;
+    let next = open_as(&mut names, "/b", OpenAccess::Read, 0, 9).expect("sound").attributes.file;
     assert!(next > file, "numbers are not used again");
 }
 
@@ -127,18 +155,18 @@ fn an_orphan_lives_as_long_as_somebody_has_it_open() {
 fn a_file_removed_before_its_clients_are_back_waits_for_them() {
     let disk = MemoryDisk::new();
     let (mut names, _) = open(&disk, LONG);
-    let file = open_as(&mut names, "/a", Access::Both, 0, 5).expect("sound").attributes.file;
+    let file = open_as(&mut names, "/a", OpenAccess::Both, 0, 5).expect("sound").attributes.file;
     drop(names);
     let (mut names, _) = open(&disk, LONG);
     names.unlink("/a", caller(1, 0, 6)).expect("sound");
     assert_eq!(names.take_orphans(9), []);
     let client = caller(0, 0, 0).client;
-    names.reopen(client, &[(file, Access::Both)], Stamp(7)).expect("sound");
+    names.reopen(client, &[(file, OpenAccess::Both)], Stamp(7)).expect("sound");
     names.grace_over();
     assert_eq!(names.take_orphans(9), []);
     // Gone for a while, and back before anybody removed it.
     names.client_gone(client);
-    assert_eq!(names.reopen(client, &[(file, Access::Both)], Stamp(7)), Ok(vec![]));
+    assert_eq!(names.reopen(client, &[(file, OpenAccess::Both)], Stamp(7)), Ok(vec![]));
     assert_eq!(names.take_orphans(9), []);
 }
 
@@ -147,7 +175,7 @@ fn an_open_sent_again_saves_an_orphan() {
     let mut names = fresh();
     let by = caller(0, 1, 5);
     let open = |names: &mut Namespace| {
-        names.open_file("/a", Access::Both, Create::Exclusive, 0o644, Wish::default(), by)
+        names.open_file("/a", OpenAccess::Both, CreateMode::Exclusive, 0o644, LayoutRequest::default(), by)
     };
     let file = open(&mut names).expect("new").attributes.file;
     names.unlink("/a", caller(1, 0, 6)).expect("sound");
@@ -161,7 +189,7 @@ fn a_removed_file_takes_its_truncation_along() {
     let disk = MemoryDisk::new();
     let (mut names, _) = open(&disk, LONG);
     let by = caller(0, 0, 5);
-    let file = open_as(&mut names, "/a", Access::Both, 0, 5).expect("sound").attributes.file;
+    let file = open_as(&mut names, "/a", OpenAccess::Both, 0, 5).expect("sound").attributes.file;
     names.begin_truncate(file, 9, by).expect("open");
     names.unlink("/a", by).expect("sound");
     names.snapshot().expect("no fault");
@@ -177,8 +205,8 @@ fn a_removed_file_takes_its_truncation_along() {
 #[test]
 fn a_vanished_client_leaves_its_orphans_to_the_reaper() {
     let mut names = fresh();
-    let file = open_as(&mut names, "/a", Access::Both, 0, 5).expect("sound").attributes.file;
-    open_as(&mut names, "/b", Access::Both, 1, 5).expect("sound");
+    let file = open_as(&mut names, "/a", OpenAccess::Both, 0, 5).expect("sound").attributes.file;
+    open_as(&mut names, "/b", OpenAccess::Both, 1, 5).expect("sound");
     names.rename("/b", "/a", true, caller(1, 0, 6)).expect("sound");
     assert_eq!(names.take_orphans(9), []);
     names.client_gone(caller(0, 0, 0).client);
@@ -188,21 +216,21 @@ fn a_vanished_client_leaves_its_orphans_to_the_reaper() {
 #[test]
 fn a_size_said_late_does_not_count() {
     let mut names = fresh();
-    let file = open_as(&mut names, "/a", Access::Both, 0, 5).expect("sound").attributes.file;
-    let Size::Ask { seen } = names.lookup("/a").expect("there").size else { panic!("being written") };
+    let file = open_as(&mut names, "/a", OpenAccess::Both, 0, 5).expect("sound").attributes.file;
+    let FileSize::Ask { seen } = names.lookup("/a").expect("there").size else { panic!("being written") };
     assert_eq!(names.sized(file, 5, seen, Stamp(6)), Ok(false));
     names.close(file, None, caller(0, 0, 7)).expect("open");
     assert_eq!(names.sized(file, 5, seen, Stamp(8)), Ok(false));
-    let Size::Ask { seen } = names.lookup("/a").expect("there").size else { panic!("nobody said") };
+    let FileSize::Ask { seen } = names.lookup("/a").expect("there").size else { panic!("nobody said") };
     assert_eq!(names.sized(file, 6, seen, Stamp(8)), Ok(true));
-    assert_eq!(names.lookup("/a").expect("there").size, Size::Known(6));
+    assert_eq!(names.lookup("/a").expect("there").size, FileSize::Known(6));
 }
 
 #[test]
 fn many_entries_come_in_pages() {
     let mut names = fresh();
     for n in 0..5000 {
-        open_as(&mut names, &format!("/{n:04}"), Access::Read, 0, 5).expect("sound");
+        open_as(&mut names, &format!("/{n:04}"), OpenAccess::Read, 0, 5).expect("sound");
     }
     let (mut seen, mut after) = (0, String::new());
     loop {

@@ -4,7 +4,7 @@
 //! size is a number on the side. A client says at close what it asked since it opened for writing and after
 //! its own last write or truncation, if it asked.
 
-use pario_namespace::{Access, Create, Namespace, Size, Wish, Written};
+use pario_namespace::{CloseReport, CreateMode, FileSize, LayoutRequest, Namespace, OpenAccess};
 use pario_types::{ErrorKind, FileId, Stamp, TruncationId};
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ const CLIENTS: u8 = 2;
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Open {
-        access: Access,
+        access: OpenAccess,
     },
     Write {
         upto: u64,
@@ -50,7 +50,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = (u8, Step)> {
-    let access = prop::sample::select(vec![Access::Read, Access::Write, Access::Both]);
+    let access = prop::sample::select(vec![OpenAccess::Read, OpenAccess::Write, OpenAccess::Both]);
     let step = prop_oneof![
         8 => access.prop_map(|access| Step::Open { access }),
         8 => (0u64..100).prop_map(|upto| Step::Write { upto }),
@@ -75,7 +75,7 @@ fn step() -> impl Strategy<Value = (u8, Step)> {
 
 #[derive(Clone, Debug, Default)]
 struct Client {
-    opens: Vec<Access>,
+    opens: Vec<OpenAccess>,
     /// Asked while open for writing, and after its own last write or truncation.
     asked: Option<u64>,
     truncation: Option<(TruncationId, u64)>,
@@ -108,7 +108,14 @@ impl World {
         let disk = MemoryDisk::new();
         let (mut names, _) = open(&disk, 500);
         let by = caller(9, 0, 1);
-        let made = names.open_file("/f", Access::Read, Create::Exclusive, 0o644, Wish::default(), by);
+        let made = names.open_file(
+            "/f",
+            OpenAccess::Read,
+            CreateMode::Exclusive,
+            0o644,
+            LayoutRequest::default(),
+            by,
+        );
         let file = made.expect("new").attributes.file;
         let clients = vec![Client::default(); usize::from(CLIENTS)];
         World { disk, names: Some(names), file, clients, size: 0, applied: TruncationId(0) }
@@ -127,8 +134,8 @@ impl World {
 
     fn look(&mut self) -> Option<u64> {
         match self.names().lookup("/f").expect("there").size {
-            Size::Ask { seen } => Some(seen),
-            Size::Known(_) => None,
+            FileSize::Ask { seen } => Some(seen),
+            FileSize::Known(_) => None,
         }
     }
 
@@ -164,7 +171,8 @@ impl World {
         let names = self.names();
         match step {
             Step::Open { access } => {
-                let opened = names.open_file("/f", access, Create::Never, 0, Wish::default(), by);
+                let opened =
+                    names.open_file("/f", access, CreateMode::Never, 0, LayoutRequest::default(), by);
                 match opened {
                     Ok(_) => state.opens.push(access),
                     Err(error) => assert!(access.writes() && error.kind() == ErrorKind::FileInUse),
@@ -172,7 +180,7 @@ impl World {
             }
             Step::Close if !state.opens.is_empty() => {
                 let writer = state.opens.iter().position(|access| access.writes());
-                let wrote = writer.map(|_| Written { size: state.asked, modified: Stamp(5) });
+                let wrote = writer.map(|_| CloseReport { size: state.asked, modified: Stamp(5) });
                 state.opens.remove(writer.unwrap_or(0));
                 names.close(file, wrote, by).expect("open");
                 if !state.writes() {
@@ -254,7 +262,7 @@ fn run(steps: &[(u8, Step)]) -> usize {
     for (client, step) in steps {
         world.step(*client, *step);
         let file = world.file;
-        if let Size::Known(said) = world.names().attributes(file).expect("there").size {
+        if let FileSize::Known(said) = world.names().attributes(file).expect("there").size {
             assert_eq!(said, world.size, "after {step:?}");
             known += 1;
         }
@@ -271,7 +279,7 @@ proptest! {
     }
 }
 
-const OPEN: Step = Step::Open { access: Access::Both };
+const OPEN: Step = Step::Open { access: OpenAccess::Both };
 
 #[test]
 fn writers_that_say_their_size_leave_it_known() {

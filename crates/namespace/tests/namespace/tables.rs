@@ -1,7 +1,7 @@
 //! Tables of many parts, tables that nobody has, tables that are none.
 
-use pario_layout::{Layout, Table, TableId};
-use pario_namespace::{Access, Create, Error, Wish};
+use pario_layout::{Layout, PlacementMap, PlacementMapId};
+use pario_namespace::{CreateMode, Error, LayoutRequest, OpenAccess};
 use pario_types::{ErrorKind, FileId, ServerId, Stamp};
 
 use crate::disk::{Fault, MemoryDisk};
@@ -10,20 +10,28 @@ use crate::random::{caller, open};
 const LONG: u64 = 1 << 30;
 
 /// Some ten parts.
-fn large() -> Table {
+fn large() -> PlacementMap {
     let extent = |i: u64| (i * 5000..i * 5000 + 4000 + i % 3, vec![ServerId((i % 3) as u16)]);
-    let table = Table::new((0..100_000).map(extent)).expect("in order");
+    let table = PlacementMap::new((0..100_000).map(extent)).expect("in order");
     assert!(table.to_bytes().len() > 400_000);
     table
 }
 
 fn placed(
     path: &str,
-    table: &Table,
+    table: &PlacementMap,
 ) -> impl FnOnce(&mut pario_namespace::Namespace) -> Result<FileId, Error> {
-    let (path, wish) = (path.to_owned(), Wish { table: Some(table.id()), ..Wish::default() });
+    let (path, layout_request) =
+        (path.to_owned(), LayoutRequest { table: Some(table.id()), ..LayoutRequest::default() });
     move |names| {
-        let opened = names.open_file(&path, Access::Both, Create::Exclusive, 0o644, wish, caller(1, 0, 5))?;
+        let opened = names.open_file(
+            &path,
+            OpenAccess::Both,
+            CreateMode::Exclusive,
+            0o644,
+            layout_request,
+            caller(1, 0, 5),
+        )?;
         Ok(opened.attributes.file)
     }
 }
@@ -89,12 +97,14 @@ fn a_table_is_whole_or_not_there() {
 #[test]
 fn what_is_no_table_is_refused() {
     let (mut names, _) = open(&MemoryDisk::new(), LONG);
-    let table = Table::new([(0..10, vec![ServerId(2)])]).expect("in order");
-    let foreign = Table::new([(0..10, vec![ServerId(3)])]).expect("in order");
-    let wrong = TableId { hash: 1, ..table.id() };
-    for (id, bytes) in
-        [(wrong, table.to_bytes()), (foreign.id(), foreign.to_bytes()), (TableId::of(b"x"), b"x".into())]
-    {
+    let table = PlacementMap::new([(0..10, vec![ServerId(2)])]).expect("in order");
+    let foreign = PlacementMap::new([(0..10, vec![ServerId(3)])]).expect("in order");
+    let wrong = PlacementMapId { hash: 1, ..table.id() };
+    for (id, bytes) in [
+        (wrong, table.to_bytes()),
+        (foreign.id(), foreign.to_bytes()),
+        (PlacementMapId::of(b"x"), b"x".into()),
+    ] {
         let error = names.put_table(id, &bytes, Stamp(5)).expect_err("it is none");
         assert_eq!(error.kind(), ErrorKind::Arg);
         assert!(names.table(id).is_err());

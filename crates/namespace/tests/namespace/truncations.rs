@@ -3,7 +3,7 @@
 //!
 //! The model has servers that apply each truncation id once and in order, and messages of clients that arrive late.
 
-use pario_namespace::{Access, Create, Error, Namespace, Unfinished, Wish};
+use pario_namespace::{CreateMode, Error, LayoutRequest, Namespace, OpenAccess, Unfinished};
 use pario_types::{ErrorKind, FileId, Stamp, TruncationId};
 use proptest::prelude::*;
 
@@ -14,9 +14,9 @@ const LONG: u64 = 1 << 30;
 const CLIENTS: u8 = 3;
 const SERVERS: usize = 2;
 
-fn open_as(names: &mut Namespace, access: Access, client: u8) -> Result<FileId, Error> {
+fn open_as(names: &mut Namespace, access: OpenAccess, client: u8) -> Result<FileId, Error> {
     let by = caller(client, 0, 5);
-    let opened = names.open_file("/f", access, Create::Missing, 0o644, Wish::default(), by)?;
+    let opened = names.open_file("/f", access, CreateMode::Missing, 0o644, LayoutRequest::default(), by)?;
     Ok(opened.attributes.file)
 }
 
@@ -26,7 +26,7 @@ fn opened_by(clients: u8) -> (MemoryDisk, Namespace, FileId) {
     let (mut names, _) = open(&disk, LONG);
     let mut file = FileId(0);
     for client in 0..clients {
-        file = open_as(&mut names, Access::Both, client).expect("sound");
+        file = open_as(&mut names, OpenAccess::Both, client).expect("sound");
     }
     (disk, names, file)
 }
@@ -42,18 +42,18 @@ fn take_one(names: &mut Namespace) -> Unfinished {
 fn a_truncation_of_a_client_that_is_gone_is_completed_if_nobody_else_wrote() {
     let (_, mut names, file) = opened_by(1);
     let id = names.begin_truncate(file, 9, caller(0, 0, 6)).expect("open");
-    open_as(&mut names, Access::Read, 1).expect("a reader");
+    open_as(&mut names, OpenAccess::Read, 1).expect("a reader");
     assert_eq!(names.take_truncations(), [], "its client is at it");
     names.client_gone(caller(0, 0, 0).client);
     // Readers go on, writers wait until it is resolved.
-    open_as(&mut names, Access::Read, 1).expect("a reader");
-    assert_eq!(open_as(&mut names, Access::Both, 1).expect_err("busy").kind(), ErrorKind::FileInUse);
+    open_as(&mut names, OpenAccess::Read, 1).expect("a reader");
+    assert_eq!(open_as(&mut names, OpenAccess::Both, 1).expect_err("busy").kind(), ErrorKind::FileInUse);
     let left = take_one(&mut names);
     assert_eq!((left.file, left.truncation, left.complete), (file, id, Some(9)));
     names.give_back_truncation(file);
     assert_eq!(take_one(&mut names), left, "a server was away, so it is tried again");
     names.truncation_resolved(file, id, Stamp(7)).expect("sound");
-    open_as(&mut names, Access::Both, 1).expect("free again");
+    open_as(&mut names, OpenAccess::Both, 1).expect("free again");
     assert!(matches!(names.end_truncate(file, id, caller(0, 0, 8)), Err(Error::TruncationLost { .. })));
 }
 
@@ -64,7 +64,7 @@ fn a_truncation_is_fenced_if_another_client_could_write_since_its_begin() {
         let (disk, mut names, file) = opened_by(1 + u8::from(before));
         let id = names.begin_truncate(file, 9, caller(0, 0, 6)).expect("open");
         if !before {
-            open_as(&mut names, Access::Write, 1).expect("its client is at it");
+            open_as(&mut names, OpenAccess::Write, 1).expect("its client is at it");
         }
         if closes {
             names.close(file, None, caller(1, 0, 7)).expect("open");
@@ -109,7 +109,7 @@ fn a_repeated_begin_has_the_same_id_and_ids_survive_snapshots() {
     drop(names);
     let (mut names, _) = open(&disk, LONG);
     assert_eq!(names.begin_truncate(file, 9, by), Ok(id));
-    names.reopen(by.client, &[(file, Access::Both)], Stamp(6)).expect("sound");
+    names.reopen(by.client, &[(file, OpenAccess::Both)], Stamp(6)).expect("sound");
     names.grace_over();
     assert_eq!(names.take_truncations(), [], "its client has come back");
     names.end_truncate(file, id, caller(0, 78, 6)).expect("its own");
@@ -217,12 +217,12 @@ proptest! {
     fn a_stale_truncate_never_destroys_later_writes(steps in prop::collection::vec(step(), 1..150)) {
         let disk = MemoryDisk::new();
         let (mut names, _) = open(&disk, 600);
-        let file = open_as(&mut names, Access::Read, 9).expect("new");
+        let file = open_as(&mut names, OpenAccess::Read, 9).expect("new");
         let mut world = World::default();
         for (at, (client, step)) in steps.into_iter().enumerate() {
             let (who, by) = (usize::from(client), caller(client, 0, 5));
             match step {
-                Step::Open if open_as(&mut names, Access::Both, client).is_ok() => world.opens[who] += 1,
+                Step::Open if open_as(&mut names, OpenAccess::Both, client).is_ok() => world.opens[who] += 1,
                 Step::Close if world.opens[who] > 0 => {
                     names.close(file, None, by).expect("open");
                     world.opens[who] -= 1;
@@ -266,7 +266,7 @@ proptest! {
                     drop(names);
                     names = open(&disk, 600).0;
                     for client in 0..CLIENTS {
-                        let opens = vec![(file, Access::Both); world.opens[usize::from(client)] as usize];
+                        let opens = vec![(file, OpenAccess::Both); world.opens[usize::from(client)] as usize];
                         names.reopen(caller(client, 0, 0).client, &opens, Stamp(5)).expect("there");
                     }
                     names.grace_over();

@@ -16,7 +16,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use pario_locks::{Action, Counters, Extent, Grant, Limits, LockId, Manager, Mode, Release, Request, Ticket};
+use pario_locks::{
+    Grant, LockAction, LockCounters, LockExtent, LockId, LockLimits, LockManager, LockMode, LockRelease,
+    LockRequest, LockTicket,
+};
 use pario_types::{ClientId, FileId};
 use pario_wire::message::Leases;
 
@@ -32,7 +35,7 @@ pub(crate) struct Team(pub u128);
 pub(super) type Session = u64;
 
 /// Locks of a team, and so recalls that a mailbox may have before it; and of a request.
-const LIMITS: Limits = Limits { waiting: 1 << 12, locks: 1 << 14 };
+const LIMITS: LockLimits = LockLimits { waiting: 1 << 12, locks: 1 << 14 };
 
 /// Recalls in one answer.
 const MOST_TOLD: usize = 1024;
@@ -48,7 +51,7 @@ pub(super) struct Book {
     unit: u64,
     grace: Duration,
     pub now: Instant,
-    pub manager: Manager<Holder>,
+    pub manager: LockManager<Holder>,
     last: u64,
     tickets: HashMap<u64, Asked>,
     pub teams: HashMap<Team, Members>,
@@ -91,7 +94,7 @@ struct Asked {
     session: Session,
     holder: Holder,
     file: FileId,
-    extent: Extent,
+    extent: LockExtent,
     lease: bool,
     lock: Option<LockId>,
 }
@@ -102,10 +105,10 @@ pub(super) struct Members {
     /// Of which there may be leases.
     pub files: BTreeSet<FileId>,
     /// What was granted to requests that are not answered yet, by ticket; and revocations that wait for that.
-    unanswered: BTreeMap<u64, (FileId, Extent)>,
-    deferred: Vec<(LockId, FileId, Extent)>,
+    unanswered: BTreeMap<u64, (FileId, LockExtent)>,
+    deferred: Vec<(LockId, FileId, LockExtent)>,
     /// Leases whose blocks clients may still know; by the lock with which they came.
-    known: Vec<(LockId, FileId, Extent)>,
+    known: Vec<(LockId, FileId, LockExtent)>,
 }
 
 #[derive(Debug)]
@@ -113,9 +116,9 @@ pub(super) struct Recall {
     team: Team,
     file: FileId,
     lock: LockId,
-    wanted: Extent,
+    wanted: LockExtent,
     /// What those who have yielded all named.
-    gone: Extent,
+    gone: LockExtent,
     pub owing: BTreeSet<ClientId>,
     pub due: Instant,
 }
@@ -126,12 +129,12 @@ pub(super) struct Ask {
     pub session: Session,
     pub team: Team,
     pub file: FileId,
-    pub extents: Vec<Extent>,
+    pub extents: Vec<LockExtent>,
     tickets: Vec<u64>,
 }
 
 impl Ask {
-    pub fn new(session: Session, team: Team, file: FileId, extents: Vec<Extent>) -> Ask {
+    pub fn new(session: Session, team: Team, file: FileId, extents: Vec<LockExtent>) -> Ask {
         Ask { session, team, file, extents, tickets: Vec::new() }
     }
 }
@@ -149,9 +152,9 @@ pub(super) enum Way {
 pub(super) enum Step {
     Wait,
     /// Clients have to forget where the blocks of these extents are; then [`Book::forgotten`].
-    Forget(Vec<(LockId, Extent)>),
+    Forget(Vec<(LockId, LockExtent)>),
     /// The team has these.
-    Done(Vec<Extent>),
+    Done(Vec<LockExtent>),
 }
 
 impl Book {
@@ -160,7 +163,7 @@ impl Book {
             unit,
             grace,
             now: Instant::now(),
-            manager: Manager::with_limits(unit, LIMITS),
+            manager: LockManager::with_limits(unit, LIMITS),
             last: 0,
             tickets: HashMap::new(),
             teams: HashMap::new(),
@@ -183,10 +186,10 @@ impl Book {
         team: Option<Team>,
         session: Session,
         file: FileId,
-        extents: &[Extent],
+        extents: &[LockExtent],
     ) -> Result<Vec<u64>> {
         let holder = team.map_or_else(|| Holder::Request(self.fresh()), Holder::Team);
-        let has = |extent: &Extent| self.manager.covers(holder, file, *extent, Mode::Exclusive);
+        let has = |extent: &LockExtent| self.manager.covers(holder, file, *extent, LockMode::Exclusive);
         let way = if extents.iter().all(has) { Way::Past } else { Way::Behind };
         self.ask(holder, session, file, extents, way)
     }
@@ -216,7 +219,7 @@ impl Book {
                 return Ok(Step::Wait);
             }
         }
-        let known: Vec<(LockId, Extent)> = self.teams[&team]
+        let known: Vec<(LockId, LockExtent)> = self.teams[&team]
             .known
             .iter()
             .filter(|(_, of, _)| *of == file)
@@ -226,7 +229,7 @@ impl Book {
             return Ok(Step::Forget(known));
         }
         let held = self.held(team, file);
-        let around = |run: &Extent| ask.extents.iter().any(|extent| extent.overlaps(*run));
+        let around = |run: &LockExtent| ask.extents.iter().any(|extent| extent.overlaps(*run));
         for recall in self.recalls.values_mut().filter(|recall| (recall.team, recall.file) == (team, file)) {
             recall.gone = recall.wanted;
         }
@@ -234,7 +237,7 @@ impl Book {
     }
 
     /// Clients have forgotten these.
-    pub fn forgotten(&mut self, team: Team, extents: &[(LockId, Extent)]) {
+    pub fn forgotten(&mut self, team: Team, extents: &[(LockId, LockExtent)]) {
         if let Some(members) = self.teams.get_mut(&team) {
             members.known.retain(|(lock, _, _)| !extents.iter().any(|(done, _)| done == lock));
         }
@@ -250,7 +253,7 @@ impl Book {
         for ticket in tickets {
             let Some(Asked { holder, file, lease, lock, .. }) = self.tickets.remove(ticket) else { continue };
             let actions = match (lock, holder) {
-                (None, _) => self.manager.cancel(holder, Ticket(*ticket)),
+                (None, _) => self.manager.cancel(holder, LockTicket(*ticket)),
                 (Some(_), Holder::Team(team)) if lease => {
                     self.answered(team, *ticket);
                     Vec::new()
@@ -263,7 +266,7 @@ impl Book {
     }
 
     /// What a mailbox is to be told: each recall once.
-    pub fn next_recalls(&mut self, session: Session) -> Vec<(u64, FileId, Extent)> {
+    pub fn next_recalls(&mut self, session: Session) -> Vec<(u64, FileId, LockExtent)> {
         let mut told = Vec::new();
         let client = self.mailboxes.at(session);
         let Some(mailbox) = client.and_then(|client| self.mailboxes.get_mut(client)) else { return told };
@@ -276,11 +279,11 @@ impl Book {
     }
 
     /// A mailbox's process has given up bytes. A recall that is over changes nothing.
-    pub fn yielded(&mut self, session: Session, number: u64, gone: Extent) -> Result<()> {
+    pub fn yielded(&mut self, session: Session, number: u64, gone: LockExtent) -> Result<()> {
         let Some(recall) = self.recalls.get_mut(&number) else { return Ok(()) };
         // Whole blocks only; what was asked for is so.
         let end = if gone.end() == u64::MAX { u64::MAX } else { gone.end() / self.unit * self.unit };
-        let whole = Extent::new(gone.start().next_multiple_of(self.unit), end);
+        let whole = LockExtent::new(gone.start().next_multiple_of(self.unit), end);
         let whole = whole.filter(|whole| whole.covers(recall.wanted)).ok_or(Error::BadRequest("ranges"))?;
         if self.mailboxes.at(session).is_some_and(|client| recall.owing.remove(&client)) {
             recall.gone = recall.gone.and(whole).expect("both cover what was asked for");
@@ -301,7 +304,7 @@ impl Book {
     }
 
     pub fn status(&self) -> Leases {
-        let Counters { requests, grants, conflicts, revocations, waits } = self.manager.counters();
+        let LockCounters { requests, grants, conflicts, revocations, waits } = self.manager.counters();
         Leases {
             teams: self.teams.len() as u32,
             mailboxes: self.mailboxes.here() as u32,
@@ -331,18 +334,18 @@ impl Book {
         holder: Holder,
         session: Session,
         file: FileId,
-        extents: &[Extent],
+        extents: &[LockExtent],
         way: Way,
     ) -> Result<Vec<u64>> {
         let lease = way == Way::Lease;
         let (mode, grant) =
-            if lease { (Mode::Exclusive, Grant::Largest) } else { (Mode::Shared, Grant::Exact) };
+            if lease { (LockMode::Exclusive, Grant::Largest) } else { (LockMode::Shared, Grant::Exact) };
         let mut tickets = Vec::new();
         for &extent in extents {
             let number = self.fresh();
             self.tickets.insert(number, Asked { session, holder, file, extent, lease, lock: None });
             tickets.push(number);
-            let request = Request { holder, ticket: Ticket(number), file, extent, mode, grant };
+            let request = LockRequest { holder, ticket: LockTicket(number), file, extent, mode, grant };
             let outcome = match way {
                 Way::Past => self.manager.request_own(request),
                 Way::Lease | Way::Behind => self.manager.request(request),
@@ -361,9 +364,9 @@ impl Book {
     }
 
     /// What the team has of a file, but for what it is being asked to give up; neighbours together.
-    fn held(&self, team: Team, file: FileId) -> Vec<Extent> {
-        let mut held: Vec<Extent> = Vec::new();
-        for (run, lock) in self.manager.cached(Holder::Team(team), file, Mode::Exclusive) {
+    fn held(&self, team: Team, file: FileId) -> Vec<LockExtent> {
+        let mut held: Vec<LockExtent> = Vec::new();
+        for (run, lock) in self.manager.cached(Holder::Team(team), file, LockMode::Exclusive) {
             let recalled = self.recalls.values().find(|recall| recall.lock == lock);
             let rest = match recalled {
                 Some(recall) => run.minus(recall.wanted).collect(),
@@ -371,7 +374,9 @@ impl Book {
             };
             for run in rest {
                 match held.last_mut().filter(|last| last.end() == run.start()) {
-                    Some(last) => *last = Extent::new(last.start(), run.end()).expect("longer than before"),
+                    Some(last) => {
+                        *last = LockExtent::new(last.start(), run.end()).expect("longer than before")
+                    }
                     None => held.push(run),
                 }
             }
@@ -385,10 +390,10 @@ impl Book {
         ask.extents.iter().all(|extent| held.iter().any(|run| run.covers(*extent)))
     }
 
-    fn told(&mut self, actions: Vec<Action<Holder>>) {
+    fn told(&mut self, actions: Vec<LockAction<Holder>>) {
         for action in actions {
             match action {
-                Action::Granted { ticket, file, lock, extent, holder, .. } => {
+                LockAction::Granted { ticket, file, lock, extent, holder, .. } => {
                     let asked = self.tickets.get_mut(&ticket.0).expect("who does not wait has cancelled");
                     asked.lock = Some(lock);
                     self.effects.wake.push(asked.session);
@@ -401,19 +406,19 @@ impl Book {
                         self.changed.leases.insert((team, file));
                     }
                 }
-                Action::Revoke { holder: Holder::Team(team), file, lock, wanted } => {
+                LockAction::Revoke { holder: Holder::Team(team), file, lock, wanted } => {
                     // A team that is about to end gives up everything anyway.
                     let Some(members) = self.teams.get_mut(&team) else { continue };
                     members.deferred.push((lock, file, wanted));
                     self.recall_deferred(team);
                 }
-                Action::Revoke { .. } => unreachable!("only leases are cached"),
-                Action::Refused { .. } => unreachable!("a file that somebody waits for is not forgotten"),
+                LockAction::Revoke { .. } => unreachable!("only leases are cached"),
+                LockAction::Refused { .. } => unreachable!("a file that somebody waits for is not forgotten"),
             }
         }
     }
 
-    fn recall(&mut self, team: Team, file: FileId, lock: LockId, wanted: Extent) {
+    fn recall(&mut self, team: Team, file: FileId, lock: LockId, wanted: LockExtent) {
         let number = self.fresh();
         let due = self.now + self.grace;
         let owing = self.teams[&team].mailboxes.clone();
@@ -426,7 +431,7 @@ impl Book {
                 Place::Away(_) => self.expel(*client),
             }
         }
-        self.recalls.insert(number, Recall { team, file, lock, wanted, gone: Extent::ALL, owing, due });
+        self.recalls.insert(number, Recall { team, file, lock, wanted, gone: LockExtent::ALL, owing, due });
         self.look_at(due);
     }
 
@@ -449,10 +454,10 @@ impl Book {
         let Some(members) = self.teams.get_mut(&team) else { return };
         let deferred = std::mem::take(&mut members.deferred);
         // A lock that has lost the bytes since is asked all the same: it cannot be asked for others before.
-        let waits = |(lock, file, wanted): &(LockId, FileId, Extent)| {
-            let held = self.manager.cached(Holder::Team(team), *file, Mode::Exclusive);
+        let waits = |(lock, file, wanted): &(LockId, FileId, LockExtent)| {
+            let held = self.manager.cached(Holder::Team(team), *file, LockMode::Exclusive);
             let asked = held.into_iter().filter(|(_, of)| of == lock).filter_map(|(run, _)| run.and(*wanted));
-            let unanswered = |run: Extent| {
+            let unanswered = |run: LockExtent| {
                 members.unanswered.values().any(|(of, extent)| of == file && extent.overlaps(run))
             };
             asked.into_iter().any(unanswered)
@@ -468,7 +473,7 @@ impl Book {
         let Recall { team, file, lock, gone, .. } = *recall;
         self.recalls.remove(&number);
         self.changed.leases.insert((team, file));
-        let release = Release { file, lock, gone: vec![gone], answer: true };
+        let release = LockRelease { file, lock, gone: vec![gone], answer: true };
         let actions = self.manager.release(Holder::Team(team), &release).expect("its own");
         self.told(actions);
         self.forget_if_idle(file);
@@ -483,7 +488,7 @@ impl Book {
         let asked: Vec<(u64, Asked)> = asked.collect();
         for (ticket, Asked { session, file, .. }) in asked {
             self.effects.wake.push(session);
-            let actions = self.manager.cancel(holder, Ticket(ticket));
+            let actions = self.manager.cancel(holder, LockTicket(ticket));
             self.told(actions);
             self.forget_if_idle(file);
         }
@@ -493,7 +498,7 @@ impl Book {
     fn unlock_all(&mut self, team: Team, file: FileId) {
         let holder = Holder::Team(team);
         self.changed.leases.insert((team, file));
-        let cached = self.manager.cached(holder, file, Mode::Exclusive);
+        let cached = self.manager.cached(holder, file, LockMode::Exclusive);
         let locks: BTreeSet<LockId> = cached.into_iter().map(|(_, lock)| lock).collect();
         for lock in locks {
             let actions = self.manager.unlock(holder, lock).expect("its own");

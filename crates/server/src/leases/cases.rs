@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use pario_locks::Extent;
+use pario_locks::LockExtent;
 use pario_types::ClientId;
 
 use super::book::Team;
@@ -34,7 +34,7 @@ fn a_mailbox_is_cut_off_when_its_time_is_over_and_not_before() {
     assert!(cut_off.len() == 1 && cut_off[0].mailboxes == own, "{cut_off:?}");
     let session = world.processes[&one].session.unwrap();
     assert_eq!(BTreeSet::from_iter(&cut_off[0].sessions), BTreeSet::from([&session, &70]));
-    assert_eq!(cut_off[0].leased, [(FILE, Extent::ALL)]);
+    assert_eq!(cut_off[0].leased, [(FILE, LockExtent::ALL)]);
     assert!(!world.book.may_change(other) && world.book.may_change(ClientId(two.into())));
     assert_eq!((world.book.cut_off(), world.book.effects.look_at), (vec![], None));
     world.break_off(one);

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-use pario_locks::{Extent, Mode};
+use pario_locks::{LockExtent, LockMode};
 use pario_types::{ClientId, FileId};
 
 use super::book::{Book, Holder, Recall, Session, Team};
@@ -119,7 +119,7 @@ pub(super) struct CutOff {
     /// Their connections, those of the mailboxes among them.
     pub sessions: Vec<Session>,
     /// What the team has leased.
-    pub leased: Vec<(FileId, Extent)>,
+    pub leased: Vec<(FileId, LockExtent)>,
 }
 
 impl Book {
@@ -262,7 +262,7 @@ impl Book {
         }
         self.changed.mailboxes.extend(&mailboxes);
         let held = |file: &FileId| {
-            let cached = self.manager.cached(Holder::Team(team), *file, Mode::Exclusive);
+            let cached = self.manager.cached(Holder::Team(team), *file, LockMode::Exclusive);
             cached.into_iter().map(|(extent, _)| (*file, extent)).collect::<Vec<_>>()
         };
         let leased = self.teams[&team].files.iter().flat_map(held).collect();

@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use pario_cache::{Pool, Renewal};
-use pario_locks::{Extent, LockId};
+use pario_locks::{LockExtent, LockId};
 use pario_types::{ClientId, FileId};
 use pario_wire::message::{self, Range, Recall};
 
@@ -65,7 +65,7 @@ pub(crate) struct Leases {
 /// Processes of a team that were cut off, as long as they may know where blocks are.
 struct Fencing {
     mailboxes: BTreeSet<ClientId>,
-    leased: Vec<(FileId, Extent)>,
+    leased: Vec<(FileId, LockExtent)>,
     renewals: Option<Vec<Renewal>>,
 }
 
@@ -175,7 +175,7 @@ impl Leases {
     pub fn yielded(&self, number: u64, gone: Range, who: &Asker) -> Result<()> {
         let end = gone.at.checked_add(gone.len).ok_or(Error::BadRequest("ranges"))?;
         let end = if end >= LAST { u64::MAX } else { end };
-        let gone = Extent::new(gone.at, end).ok_or(Error::BadRequest("ranges"))?;
+        let gone = LockExtent::new(gone.at, end).ok_or(Error::BadRequest("ranges"))?;
         self.book().yielded(mailbox(who)?, number, gone)
     }
 
@@ -208,7 +208,7 @@ impl Leases {
         let mut ended = BTreeSet::new();
         let mut fencing = lock(&self.fencing);
         fencing.retain_mut(|one| {
-            let renew = |(file, extent): &(FileId, Extent)| self.renew(pool, *file, *extent);
+            let renew = |(file, extent): &(FileId, LockExtent)| self.renew(pool, *file, *extent);
             let renewals = one.renewals.get_or_insert_with(|| one.leased.iter().map(renew).collect());
             renewals.retain_mut(|renewal| !renewal.ready());
             if renewals.is_empty() {
@@ -225,7 +225,7 @@ impl Leases {
         }
     }
 
-    fn renew(&self, pool: &Pool, file: FileId, extent: Extent) -> Renewal {
+    fn renew(&self, pool: &Pool, file: FileId, extent: LockExtent) -> Renewal {
         pool.renew(file, extent.start() / self.unit..extent.end().div_ceil(self.unit))
     }
 
@@ -305,12 +305,12 @@ impl Touched<'_> {
     }
 
     /// In whole units, in order, those that touch together.
-    fn extents(&self, unit: u64) -> Vec<Extent> {
+    fn extents(&self, unit: u64) -> Vec<LockExtent> {
         let whole = |start: u64, end: u64| {
             let end = if end >= LAST { u64::MAX } else { end.next_multiple_of(unit) };
-            Extent::new(start / unit * unit, end)
+            LockExtent::new(start / unit * unit, end)
         };
-        let mut all: Vec<Extent> = match self {
+        let mut all: Vec<LockExtent> = match self {
             Touched::Ranges(ranges) => ranges
                 .iter()
                 .filter(|range| range.len > 0)
@@ -326,24 +326,24 @@ impl Touched<'_> {
             Touched::Cut(from) => whole(*from, u64::MAX).into_iter().collect(),
         };
         all.sort_unstable();
-        let mut merged: Vec<Extent> = Vec::new();
+        let mut merged: Vec<LockExtent> = Vec::new();
         for extent in all {
             match merged.last_mut().filter(|last| last.end() >= extent.start()) {
                 Some(last) => {
-                    *last = Extent::new(last.start(), last.end().max(extent.end())).expect("not shorter");
+                    *last = LockExtent::new(last.start(), last.end().max(extent.end())).expect("not shorter");
                 }
                 None => merged.push(extent),
             }
         }
         if let (true, Some(first), Some(last)) = (merged.len() > MOST_EXTENTS, merged.first(), merged.last())
         {
-            merged = Extent::new(first.start(), last.end()).into_iter().collect();
+            merged = LockExtent::new(first.start(), last.end()).into_iter().collect();
         }
         merged
     }
 }
 
-fn range(extent: Extent) -> Range {
+fn range(extent: LockExtent) -> Range {
     let (start, end) = (extent.start().min(LAST), extent.end().min(LAST));
     Range { at: start, len: end - start }
 }
@@ -395,7 +395,7 @@ pub(crate) struct Leasing {
 
 /// Blocks that clients are to forget.
 struct Forgetting {
-    extents: Vec<(LockId, Extent)>,
+    extents: Vec<(LockId, LockExtent)>,
     renewals: Vec<Renewal>,
 }
 
@@ -418,7 +418,7 @@ impl Leasing {
         }
     }
 
-    fn forget(&mut self, extents: Vec<(LockId, Extent)>, pool: &Pool) -> bool {
+    fn forget(&mut self, extents: Vec<(LockId, LockExtent)>, pool: &Pool) -> bool {
         let file = self.ask.file;
         if self.forgetting.as_ref().is_none_or(|under_way| under_way.extents != extents) {
             let renewals = extents.iter().map(|(_, extent)| self.leases.renew(pool, file, *extent)).collect();

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use pario_locks::Extent;
+use pario_locks::LockExtent;
 use pario_types::{ClientId, FileId};
 use proptest::prelude::*;
 
@@ -22,12 +22,12 @@ const UNIT: u64 = 2;
 pub(super) const UNITS: u64 = 10;
 pub(super) const GRACE: Duration = Duration::from_secs(20);
 
-pub(super) fn extent(units: &std::ops::Range<u64>) -> Extent {
+pub(super) fn extent(units: &std::ops::Range<u64>) -> LockExtent {
     let end = if units.end >= UNITS { u64::MAX } else { units.end * UNIT };
-    Extent::new(units.start * UNIT, end).expect("not empty")
+    LockExtent::new(units.start * UNIT, end).expect("not empty")
 }
 
-fn units(extent: Extent) -> BTreeSet<u64> {
+fn units(extent: LockExtent) -> BTreeSet<u64> {
     let whole = |at: u64| at.is_multiple_of(UNIT) || at == u64::MAX;
     assert!(whole(extent.start()) && whole(extent.end()), "{extent:?}");
     (0..UNITS).filter(|unit| extent.start() <= unit * UNIT && unit * UNIT < extent.end()).collect()
@@ -120,7 +120,7 @@ pub(super) struct Process {
     pub session: Option<u64>,
     /// What it believes to have.
     pub has: BTreeSet<u64>,
-    pub told: Vec<(u64, Extent)>,
+    pub told: Vec<(u64, LockExtent)>,
 }
 
 struct Asking {
@@ -197,7 +197,7 @@ impl World {
         process.session = Some(session);
     }
 
-    pub fn lease(&mut self, who: u64, extents: Vec<Extent>) {
+    pub fn lease(&mut self, who: u64, extents: Vec<LockExtent>) {
         let Some(session) = self.processes[&who].session else { return };
         let ask = Ask::new(session, self.processes[&who].team, FILE, extents);
         self.asking.push(Asking { by: who, ask, yielded: BTreeSet::new() });
@@ -257,7 +257,7 @@ impl World {
         let Some(session) = process.session.filter(|_| !process.told.is_empty()) else { return };
         let (number, wanted) = process.told.remove(which % process.told.len());
         let start = wanted.start().saturating_sub(down);
-        let gone = Extent::new(start, wanted.end().saturating_add(up)).expect("not empty");
+        let gone = LockExtent::new(start, wanted.end().saturating_add(up)).expect("not empty");
         let whole = |unit: &u64| gone.start() <= unit * UNIT && (unit + 1) * UNIT <= gone.end();
         let gone_units: BTreeSet<u64> = (0..UNITS).filter(whole).collect();
         process.has.retain(|unit| !gone_units.contains(unit));
@@ -327,7 +327,7 @@ impl World {
         self.check();
     }
 
-    pub fn access(&mut self, team: Option<Team>, extents: &[Extent]) {
+    pub fn access(&mut self, team: Option<Team>, extents: &[LockExtent]) {
         self.last += 1;
         let tickets = self.book.demand(team, self.last, FILE, extents).unwrap();
         let units = extents.iter().copied().flat_map(units).collect();
@@ -450,7 +450,7 @@ impl World {
 }
 
 /// Two extents that neither overlap nor touch, as a request has them, or one.
-fn apart(one: &std::ops::Range<u64>, other: &std::ops::Range<u64>) -> Vec<Extent> {
+fn apart(one: &std::ops::Range<u64>, other: &std::ops::Range<u64>) -> Vec<LockExtent> {
     let mut both = vec![extent(one)];
     if one.end < other.start || other.end < one.start {
         both.push(extent(other));

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
-use pario_locks::{Extent, Mode, Release};
+use pario_locks::{LockExtent, LockMode, LockRelease};
 use pario_types::{ClientId, FileId};
 
 use super::book::{Book, Holder, Team, Way};
@@ -23,7 +23,7 @@ pub(super) enum Record {
     Here { client: ClientId, team: Team },
     Away { client: ClientId, team: Team },
     Gone { client: ClientId },
-    Has { team: Team, file: FileId, extents: Vec<Extent> },
+    Has { team: Team, file: FileId, extents: Vec<LockExtent> },
 }
 
 impl Display for Record {
@@ -49,9 +49,9 @@ impl Record {
         let second = second.transpose().ok()?;
         let extents = words.map(|word| {
             let (start, end) = word.split_once('-')?;
-            Extent::new(u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?)
+            LockExtent::new(u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?)
         });
-        let extents: Vec<Extent> = extents.collect::<Option<_>>()?;
+        let extents: Vec<LockExtent> = extents.collect::<Option<_>>()?;
         let client = ClientId(first);
         match (kind, second) {
             ("here", Some(team)) if extents.is_empty() => Some(Record::Here { client, team: Team(team) }),
@@ -86,7 +86,7 @@ impl Book {
     }
 
     fn has(&self, team: Team, file: FileId) -> Record {
-        let cached = self.manager.cached(Holder::Team(team), file, Mode::Exclusive);
+        let cached = self.manager.cached(Holder::Team(team), file, LockMode::Exclusive);
         Record::Has { team, file, extents: cached.into_iter().map(|(extent, _)| extent).collect() }
     }
 
@@ -94,7 +94,7 @@ impl Book {
     /// other.
     pub fn restore(&mut self, records: impl IntoIterator<Item = Record>) -> bool {
         let mut boxes: BTreeMap<ClientId, (Team, bool)> = BTreeMap::new();
-        let mut leases: BTreeMap<(Team, FileId), Vec<Extent>> = BTreeMap::new();
+        let mut leases: BTreeMap<(Team, FileId), Vec<LockExtent>> = BTreeMap::new();
         for record in records {
             match record {
                 Record::Here { client, team } => drop(boxes.insert(client, (team, true))),
@@ -114,13 +114,13 @@ impl Book {
     }
 
     /// The manager grants as much as is free, of which the team gives up what it did not have.
-    fn restore_lease(&mut self, team: Team, file: FileId, extents: &[Extent]) -> bool {
+    fn restore_lease(&mut self, team: Team, file: FileId, extents: &[LockExtent]) -> bool {
         let holder = Holder::Team(team);
         if self.leased.insert(file) {
             self.effects.guard.push(file);
         }
         for extent in extents {
-            if self.manager.covers(holder, file, *extent, Mode::Exclusive) {
+            if self.manager.covers(holder, file, *extent, LockMode::Exclusive) {
                 continue;
             }
             let Ok(tickets) = self.ask(holder, 0, file, &[*extent], Way::Lease) else { return false };
@@ -129,12 +129,12 @@ impl Book {
             if !is_granted {
                 return false;
             }
-            for (run, lock) in self.manager.cached(holder, file, Mode::Exclusive) {
-                let without = |rest: Vec<Extent>, own: &Extent| {
+            for (run, lock) in self.manager.cached(holder, file, LockMode::Exclusive) {
+                let without = |rest: Vec<LockExtent>, own: &LockExtent| {
                     rest.into_iter().flat_map(|rest| rest.minus(*own)).collect()
                 };
-                let gone: Vec<Extent> = extents.iter().fold(vec![run], without);
-                let release = Release { file, lock, gone, answer: false };
+                let gone: Vec<LockExtent> = extents.iter().fold(vec![run], without);
+                let release = LockRelease { file, lock, gone, answer: false };
                 self.manager.release(holder, &release).expect("its own");
             }
         }
@@ -158,7 +158,8 @@ mod tests {
     #[test]
     fn a_record_is_read_as_it_was_written() {
         let (client, team, file) = (ClientId(u128::MAX), Team(0xc0de), FileId(u64::MAX));
-        let extents = [(0, 16), (32, u64::MAX)].map(|(start, end)| Extent::new(start, end).unwrap()).to_vec();
+        let extents =
+            [(0, 16), (32, u64::MAX)].map(|(start, end)| LockExtent::new(start, end).unwrap()).to_vec();
         for record in [
             Record::Here { client, team },
             Record::Away { client, team },

@@ -12,7 +12,7 @@ use pario_server::{Config, Server};
 use pario_transport::{Address, Connection, Tuning};
 use pario_types::{ClientId, FileId, PartitionId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
-use pario_wire::message::{Access, Attributes, Create, Range, What, Wish};
+use pario_wire::message::{Attributes, CreateMode, LayoutRequest, OpenAccess, Range, What};
 use pario_wire::{Envelope, Reply, Request, Secret};
 
 pub const PARTITION: PartitionId = PartitionId(7);
@@ -142,10 +142,10 @@ impl Client {
     pub fn create(&mut self, path: &str) -> Attributes {
         let request = Request::Open {
             path: path.into(),
-            access: Access::Both,
-            create: Create::Missing,
+            access: OpenAccess::Both,
+            create: CreateMode::Missing,
             mode: 0o600,
-            wish: Wish::default(),
+            layout_request: LayoutRequest::default(),
         };
         match self.ask(&request) {
             Reply::Opened { attributes, .. } => attributes,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
-use pario_locks::{Extent, Held, LockId, Mode, Release, Ticket};
+use pario_locks::{ClientLocks, LockExtent, LockId, LockMode, LockRelease, LockTicket};
 use pario_types::FileId;
 
 use super::keeping::Kept;
@@ -18,15 +18,15 @@ use crate::link::Link;
 pub struct Operation {
     pub file: FileId,
     pub range: Range<u64>,
-    pub mode: Mode,
+    pub mode: LockMode,
     /// What is to be locked, at which manager, in order.
-    pub locks: Vec<(u32, Extent)>,
+    pub locks: Vec<(u32, LockExtent)>,
     /// How many of them it has taken or asked for.
     pub begun: usize,
     /// What is locked.
-    pub taken: Vec<(u32, Ticket)>,
+    pub taken: Vec<(u32, LockTicket)>,
     /// What it has to ask the servers for, as soon as it has the lock.
-    pub unread: Vec<pario_layout::Piece>,
+    pub unread: Vec<pario_layout::StripePiece>,
     /// Pieces or requests that it waits for.
     pub waits: BTreeSet<u64>,
     /// What is to be done when it waits for nothing.
@@ -47,7 +47,7 @@ pub enum Then {
 pub struct Owing {
     pub holder: Holder,
     pub keeper: u32,
-    pub release: Release,
+    pub release: LockRelease,
     pub pieces: BTreeSet<u64>,
 }
 
@@ -58,7 +58,7 @@ pub struct Deferred {
     pub keeper: u32,
     pub file: FileId,
     pub lock: LockId,
-    pub wanted: Extent,
+    pub wanted: LockExtent,
 }
 
 #[derive(Debug)]
@@ -75,7 +75,7 @@ pub struct Client {
     pub exchanging_ns: u64,
     pub io_ns: u64,
     /// Locks of each manager.
-    pub held: Vec<Held>,
+    pub held: Vec<ClientLocks>,
     /// How often it has given up a lock of each as a whole.
     pub turns: Vec<u32>,
     /// When the latest message to and from each manager arrives: they do not overtake each other.
@@ -92,7 +92,7 @@ pub struct Client {
     pub sending: VecDeque<Piece>,
     pub is_sending: bool,
     /// Pieces whose server does not have them yet: under which lock manager, which bytes.
-    pub dirty: BTreeMap<u64, (u32, FileId, Extent)>,
+    pub dirty: BTreeMap<u64, (u32, FileId, LockExtent)>,
     pub dirty_bytes: u64,
     /// The operation waits for room in the cache.
     pub wants_room: bool,
@@ -113,7 +113,7 @@ impl Client {
             began: Time(0),
             exchanging_ns: 0,
             io_ns: 0,
-            held: (0..keepers).map(|_| Held::new(unit)).collect(),
+            held: (0..keepers).map(|_| ClientLocks::new(unit)).collect(),
             turns: vec![0; keepers],
             to: vec![Time(0); keepers],
             from: vec![Time(0); keepers],
@@ -138,17 +138,18 @@ impl Client {
     }
 
     /// Dirty pieces with bytes in these extents of a manager's file.
-    pub fn dirty_in(&self, keeper: u32, file: FileId, extents: &[Extent]) -> BTreeSet<u64> {
-        let touched = |extent: &Extent| extents.iter().any(|other| other.overlaps(*extent));
+    pub fn dirty_in(&self, keeper: u32, file: FileId, extents: &[LockExtent]) -> BTreeSet<u64> {
+        let touched = |extent: &LockExtent| extents.iter().any(|other| other.overlaps(*extent));
         let here =
             self.dirty.iter().filter(|(_, (k, f, extent))| *k == keeper && *f == file && touched(extent));
         here.map(|(number, _)| *number).collect()
     }
 
     /// What a lock covers, in both modes.
-    pub fn covered(&self, keeper: u32, file: FileId, lock: LockId) -> Vec<Extent> {
+    pub fn covered(&self, keeper: u32, file: FileId, lock: LockId) -> Vec<LockExtent> {
         let held = &self.held[keeper as usize];
-        let both = [Mode::Shared, Mode::Exclusive].into_iter().flat_map(|mode| held.usable(file, mode));
+        let both =
+            [LockMode::Shared, LockMode::Exclusive].into_iter().flat_map(|mode| held.usable(file, mode));
         both.filter(|(_, id)| *id == lock).map(|(extent, _)| extent).collect()
     }
 }

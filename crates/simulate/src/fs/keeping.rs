@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use pario_locks::{Action, Extent, Grant, Mode, Request, Ticket};
+use pario_locks::{Grant, LockAction, LockExtent, LockMode, LockRequest, LockTicket};
 use pario_types::FileId;
 
 use super::Run;
@@ -42,7 +42,7 @@ impl Kept {
     }
 
     /// Somebody else wants these bytes: what goes with them. Their blocks are kept no more.
-    pub fn leave(&mut self, keeper: u32, file: FileId, wanted: Extent) -> Extent {
+    pub fn leave(&mut self, keeper: u32, file: FileId, wanted: LockExtent) -> LockExtent {
         let (first, end) = (wanted.start() / self.unit, wanted.end().div_ceil(self.unit));
         let below = self.blocks.range((keeper, file, 0)..(keeper, file, first)).next().is_some();
         let above = self.blocks.range((keeper, file, end)..=(keeper, file, u64::MAX)).next().is_some();
@@ -53,7 +53,8 @@ impl Kept {
         });
         self.order.retain(|block| self.blocks.contains(block));
         let start = if below { first * self.unit } else { 0 };
-        Extent::new(start, if above { end * self.unit } else { u64::MAX }).expect("it holds what is wanted")
+        LockExtent::new(start, if above { end * self.unit } else { u64::MAX })
+            .expect("it holds what is wanted")
     }
 }
 
@@ -73,12 +74,12 @@ impl Run<'_> {
             return;
         }
         let holder = (number, self.clients[number as usize].turns[usize::from(server)]);
-        let extent = Extent::new(local, local + len).expect("an access has bytes");
-        let (ticket, mode, grant) = (Ticket(u64::MAX), Mode::Shared, Grant::Exact);
-        let request = Request { holder, ticket, file, extent, mode, grant };
+        let extent = LockExtent::new(local, local + len).expect("an access has bytes");
+        let (ticket, mode, grant) = (LockTicket(u64::MAX), LockMode::Shared, Grant::Exact);
+        let request = LockRequest { holder, ticket, file, extent, mode, grant };
         let manager = &mut self.keepers[usize::from(server)].manager;
         let done = manager.request_own(request).expect("clients keep to the protocol");
-        let [Action::Granted { lock, .. }] = done[..] else { unreachable!("it has the lease") };
+        let [LockAction::Granted { lock, .. }] = done[..] else { unreachable!("it has the lease") };
         let none = manager.unlock(holder, lock).expect("its own");
         assert_eq!(none, [], "nobody waits for an access");
         self.seen.requests += 1;
@@ -92,8 +93,8 @@ mod tests {
 
     const F: FileId = FileId(1);
 
-    fn x(start: u64, end: u64) -> Extent {
-        Extent::new(start, end).expect("not empty")
+    fn x(start: u64, end: u64) -> LockExtent {
+        LockExtent::new(start, end).expect("not empty")
     }
 
     fn kept(blocks: &[u64]) -> Kept {
@@ -104,16 +105,16 @@ mod tests {
 
     #[test]
     fn what_nobody_uses_goes_with_what_is_wanted() {
-        assert_eq!(kept(&[]).leave(0, F, x(20, 30)), Extent::ALL);
-        assert_eq!(kept(&[2]).leave(0, F, x(20, 30)), Extent::ALL);
+        assert_eq!(kept(&[]).leave(0, F, x(20, 30)), LockExtent::ALL);
+        assert_eq!(kept(&[2]).leave(0, F, x(20, 30)), LockExtent::ALL);
         assert_eq!(kept(&[1]).leave(0, F, x(20, 30)), x(20, u64::MAX));
         assert_eq!(kept(&[3]).leave(0, F, x(25, 26)), x(0, 30));
         assert_eq!(kept(&[0, 9]).leave(0, F, x(20, 40)), x(20, 40));
-        assert_eq!(kept(&[0, 9]).leave(1, F, x(20, 40)), Extent::ALL, "at another server");
+        assert_eq!(kept(&[0, 9]).leave(1, F, x(20, 40)), LockExtent::ALL, "at another server");
         let mut some = kept(&[1, 2, 3]);
         assert_eq!(some.leave(0, F, x(30, 40)), x(30, u64::MAX));
         assert_eq!(some.leave(0, F, x(10, 20)), x(0, 20));
-        assert_eq!(some.leave(0, F, x(20, 30)), Extent::ALL);
+        assert_eq!(some.leave(0, F, x(20, 30)), LockExtent::ALL);
     }
 
     #[test]

@@ -3,7 +3,9 @@
 //! Managers and holders are [`pario_locks`]. With server locks each server has a manager for its local parts of
 //! files. With tokens there is one for the file as a whole: it knows who has which token, and the holder splits it.
 
-use pario_locks::{Action, Begin, Extent, Grant, Manager, Mode, Release, Request, Ticket};
+use pario_locks::{
+    BeginOutcome, Grant, LockAction, LockExtent, LockManager, LockMode, LockRelease, LockRequest, LockTicket,
+};
 use pario_types::FileId;
 
 use super::client::{Deferred, Owing};
@@ -14,13 +16,13 @@ use crate::setup::{Callback, Protocol};
 /// A lock manager and the processor that it has.
 #[derive(Debug)]
 pub struct Keeper {
-    pub manager: Manager<Holder>,
+    pub manager: LockManager<Holder>,
     pub core: Link,
 }
 
 impl Keeper {
     pub fn new(unit: u64) -> Keeper {
-        Keeper { manager: Manager::new(unit), core: Link::default() }
+        Keeper { manager: LockManager::new(unit), core: Link::default() }
     }
 }
 
@@ -31,19 +33,19 @@ pub type Holder = (u32, u32);
 /// What a client says to a manager.
 #[derive(Debug)]
 pub enum Word {
-    Request(Request<Holder>),
-    Release(Holder, Release),
+    Request(LockRequest<Holder>),
+    Release(Holder, LockRelease),
 }
 
 impl Run<'_> {
     /// What a request has to lock, in the order in which locks are taken.
-    pub fn locks_for(&self, range: &std::ops::Range<u64>) -> Vec<(u32, Extent)> {
-        let extent = |start, end| Extent::new(start, end).expect("a request has bytes");
+    pub fn locks_for(&self, range: &std::ops::Range<u64>) -> Vec<(u32, LockExtent)> {
+        let extent = |start, end| LockExtent::new(start, end).expect("a request has bytes");
         match self.setup.protocol {
             Protocol::Token => vec![(0, extent(range.start, range.end))],
             Protocol::Server | Protocol::Lease => {
                 let shares = self.striping.shares(range.clone());
-                let mut locks: Vec<(u32, Extent)> = shares
+                let mut locks: Vec<(u32, LockExtent)> = shares
                     .map(|share| (u32::from(share.server.0), extent(share.at, share.at + share.len)))
                     .collect();
                 locks.sort_unstable();
@@ -62,17 +64,17 @@ impl Run<'_> {
             let (file, mode) = (operation.file, operation.mode);
             operation.begun += 1;
             match client.held[keeper as usize].begin(file, extent, mode) {
-                Begin::Now(ticket) => {
+                BeginOutcome::Now(ticket) => {
                     operation.taken.push((keeper, ticket));
                     self.fetch(number, keeper);
                 }
-                Begin::Ask(ticket) => {
+                BeginOutcome::Ask(ticket) => {
                     self.seen.requests += 1;
                     let grant = Grant::Largest;
                     let holder = (number, client.turns[keeper as usize]);
-                    let request = Request { holder, ticket, file, extent, mode, grant };
+                    let request = LockRequest { holder, ticket, file, extent, mode, grant };
                     self.say(keeper, number, Word::Request(request));
-                    if mode == Mode::Exclusive {
+                    if mode == LockMode::Exclusive {
                         return;
                     }
                 }
@@ -120,15 +122,15 @@ impl Run<'_> {
         }
     }
 
-    pub fn at_holder(&mut self, keeper: u32, action: Action<Holder>) {
+    pub fn at_holder(&mut self, keeper: u32, action: LockAction<Holder>) {
         let ns = self.about(self.setup.machine.lock_time);
         let done = self.clients[action.holder().0 as usize].daemon.take(self.agenda.now(), ns).1;
         self.agenda.put(done, Event::Told { keeper, action });
     }
 
-    pub fn told(&mut self, keeper: u32, action: Action<Holder>) {
+    pub fn told(&mut self, keeper: u32, action: LockAction<Holder>) {
         match action {
-            Action::Granted { holder: (number, _), ticket, file, lock, extent, mode } => {
+            LockAction::Granted { holder: (number, _), ticket, file, lock, extent, mode } => {
                 self.seen.grants += 1;
                 let client = &mut self.clients[number as usize];
                 let begun = client.held[keeper as usize].granted(ticket, file, lock, extent, mode);
@@ -138,11 +140,11 @@ impl Run<'_> {
                 self.fetch(number, keeper);
                 self.lock(number);
             }
-            Action::Revoke { holder, file, lock, wanted } => {
+            LockAction::Revoke { holder, file, lock, wanted } => {
                 self.seen.revocations += 1;
                 self.give_way(Deferred { holder, keeper, file, lock, wanted });
             }
-            Action::Refused { .. } => unreachable!("no file goes away"),
+            LockAction::Refused { .. } => unreachable!("no file goes away"),
         }
     }
 
@@ -159,12 +161,12 @@ impl Run<'_> {
                     return;
                 }
                 client.turns[keeper as usize] += 1;
-                client.held[keeper as usize].revoke(lock, Extent::ALL)
+                client.held[keeper as usize].revoke(lock, LockExtent::ALL)
             }
             Callback::Part => held.revoke(lock, wanted),
             Callback::Kept => {
                 let gone = client.kept.leave(keeper, file, wanted);
-                held.cede(lock, gone)
+                held.release_range(lock, gone)
             }
         };
         if let Some(release) = release {
@@ -173,7 +175,7 @@ impl Run<'_> {
     }
 
     /// Sends a release when what is dirty there has reached its server.
-    fn give_up(&mut self, holder: Holder, keeper: u32, release: Release) {
+    fn give_up(&mut self, holder: Holder, keeper: u32, release: LockRelease) {
         let client = &mut self.clients[holder.0 as usize];
         let pieces = client.dirty_in(keeper, release.file, &release.gone);
         if pieces.is_empty() {
@@ -202,7 +204,7 @@ impl Run<'_> {
     }
 
     /// An operation has ended: what others asked for meanwhile is given up.
-    pub fn unlock(&mut self, number: u32, taken: &[(u32, Ticket)]) {
+    pub fn unlock(&mut self, number: u32, taken: &[(u32, LockTicket)]) {
         for &(keeper, ticket) in taken {
             let client = &mut self.clients[number as usize];
             let holder = (number, client.turns[keeper as usize]);
@@ -218,17 +220,17 @@ impl Run<'_> {
 
 impl Run<'_> {
     /// Shared for reading, exclusive for writing; leases are exclusive.
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> LockMode {
         match self.setup.protocol {
-            Protocol::Server | Protocol::Token if !self.setup.write => Mode::Shared,
-            _ => Mode::Exclusive,
+            Protocol::Server | Protocol::Token if !self.setup.write => LockMode::Shared,
+            _ => LockMode::Exclusive,
         }
     }
 }
 
 impl super::Client {
     /// Whether the operation under way has bytes of these extents.
-    fn uses(&self, keeper: u32, file: FileId, extents: &[Extent]) -> bool {
+    fn uses(&self, keeper: u32, file: FileId, extents: &[LockExtent]) -> bool {
         let Some(operation) = self.operation.as_ref().filter(|operation| operation.file == file) else {
             return false;
         };

@@ -19,7 +19,7 @@ use std::fmt;
 
 use pario_domain::{AggregatorRequest, ConfigList, FileDomains, PartitioningMethod, choose_aggregators};
 use pario_layout::Striping;
-use pario_locks::{Action, Counters};
+use pario_locks::{LockAction, LockCounters};
 use pario_two_phase::{
     AccessSummary, CallKind, CollectivePlan, CostHistory, CoverageHash, TransferStrategy, TwoPhaseSettings,
     plan_access,
@@ -72,11 +72,11 @@ enum Event {
     /// A lock message has arrived at a client, and then: the client has looked at it.
     ToHolder {
         keeper: u32,
-        action: Action<Holder>,
+        action: LockAction<Holder>,
     },
     Told {
         keeper: u32,
-        action: Action<Holder>,
+        action: LockAction<Holder>,
     },
     /// A client's request is in its cache.
     Copied(u32),
@@ -130,7 +130,7 @@ struct Run<'a> {
     /// Pieces and requests so far, for their numbers.
     numbered: u64,
     messages: Messages,
-    seen: Counters,
+    seen: LockCounters,
     /// Who wrote a part of a block last: the next one has to read it.
     partial: std::collections::BTreeMap<(pario_types::FileId, u64), u32>,
     /// When the last call, or the last piece at its server, was known to be done.
@@ -199,7 +199,7 @@ impl<'a> Run<'a> {
             gathered: Vec::new(),
             numbered: 0,
             messages: Messages::default(),
-            seen: Counters::default(),
+            seen: LockCounters::default(),
             partial: Default::default(),
             calls_done: Time(0),
             done: Time(0),
@@ -376,7 +376,7 @@ impl<'a> Run<'a> {
         let closing = end.since(self.calls_done);
         let io: u64 = self.clients.iter().map(|client| client.io_ns + closing).sum();
         let whole = end.0.max(1) as f64 * self.clients.len() as f64;
-        let mut locks = Counters::default();
+        let mut locks = LockCounters::default();
         for counted in self.keepers.iter().map(|keeper| keeper.manager.counters()) {
             locks.requests += counted.requests;
             locks.grants += counted.grants;

@@ -130,7 +130,7 @@ impl Run<'_> {
         let (file, range) = (operation.file, operation.range.clone());
         let token = self.setup.protocol == Protocol::Token;
         let found = self.striping.pieces(range).collect::<Vec<_>>();
-        let piece = |found: pario_layout::Piece| Piece {
+        let piece = |found: pario_layout::StripePiece| Piece {
             number: self.number(),
             client: number,
             server: found.server.0,

@@ -110,7 +110,7 @@ impl Run<'_> {
     }
 
     /// Asks a server for a piece; the request's number.
-    pub fn ask(&mut self, number: u32, piece: pario_layout::Piece) -> u64 {
+    pub fn ask(&mut self, number: u32, piece: pario_layout::StripePiece) -> u64 {
         let request = self.number();
         let file = self.work.file(self.call);
         let wish = Wish { client: number, request, file, local: piece.local, len: piece.len };

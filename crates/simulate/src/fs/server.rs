@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use pario_locks::Extent;
+use pario_locks::LockExtent;
 use pario_types::FileId;
 
 use super::{Event, Run};
@@ -28,8 +28,8 @@ pub struct Piece {
 
 impl Piece {
     /// What it covers, for its lock manager.
-    pub fn extent(&self) -> Extent {
-        Extent::new(self.place, self.place + self.len).expect("a piece has bytes")
+    pub fn extent(&self) -> LockExtent {
+        LockExtent::new(self.place, self.place + self.len).expect("a piece has bytes")
     }
 }
 

@@ -1,12 +1,13 @@
 //! Random messages from a seed: for the property tests and for `examples/fuzz_codec.rs`.
 
-use pario_layout::{Striping, TableId};
+use pario_layout::{PlacementMapId, Striping};
 use pario_types::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
 use pario_wire::Envelope;
 use pario_wire::greeting::{Greeting, Hello, Prefix, Refusal, Role, Welcome};
 use pario_wire::message::{
-    Access, Attributes, Change, Create, Entry, Failure, Held, Inode, Intent, Kind, Leases, Part, Prefetches,
-    Range, RangeLocks, Recall, Reply, Request, Room, Run, Size, Slot, Status, What, Wish, Written,
+    Attributes, Change, CloseReport, CreateMode, DirectoryEntry, Failure, FileSize, Held, Inode, InodeKind,
+    Intent, LayoutRequest, Leases, OpenAccess, Part, Prefetches, Range, RangeLocks, Recall, Reply, Request,
+    Room, Run, Slot, Status, What,
 };
 use pario_wire::{Nonce, Protection, Secret, Transcript};
 
@@ -63,8 +64,8 @@ impl Dice {
         (0..self.below(30)).map(|_| self.pick(&letters)).collect()
     }
 
-    fn access(&mut self) -> Access {
-        self.pick(&[Access::Read, Access::Write, Access::Both])
+    fn access(&mut self) -> OpenAccess {
+        self.pick(&[OpenAccess::Read, OpenAccess::Write, OpenAccess::Both])
     }
 
     fn file(&mut self) -> FileId {
@@ -95,8 +96,8 @@ impl Dice {
         Run { first: self.number() >> 1, count: self.small() }
     }
 
-    fn table(&mut self) -> TableId {
-        TableId { hash: self.wide(), len: self.below(4 << 20) as u32 }
+    fn table(&mut self) -> PlacementMapId {
+        PlacementMapId { hash: self.wide(), len: self.below(4 << 20) as u32 }
     }
 
     fn attributes(&mut self) -> Attributes {
@@ -104,9 +105,13 @@ impl Dice {
         let (count, first) = (self.below(servers.into()) as u16 + 1, self.below(servers.into()) as u16);
         Attributes {
             file: self.file(),
-            kind: self.pick(&[Kind::File, Kind::Directory]),
+            kind: self.pick(&[InodeKind::File, InodeKind::Directory]),
             mode: self.small(),
-            size: if self.coin() { Size::Known(self.number()) } else { Size::Ask { seen: self.number() } },
+            size: if self.coin() {
+                FileSize::Known(self.number())
+            } else {
+                FileSize::Ask { seen: self.number() }
+            },
             accessed: self.stamp(),
             modified: self.stamp(),
             changed: self.stamp(),
@@ -255,9 +260,9 @@ impl Dice {
             65 => Request::Open {
                 path: self.text(),
                 access: self.access(),
-                create: self.pick(&[Create::Never, Create::Missing, Create::Exclusive]),
+                create: self.pick(&[CreateMode::Never, CreateMode::Missing, CreateMode::Exclusive]),
                 mode: self.small(),
-                wish: Wish {
+                layout_request: LayoutRequest {
                     stripe: self.number(),
                     count: self.number() as u16,
                     first: self.maybe(|d| d.number() as u16),
@@ -266,7 +271,7 @@ impl Dice {
             },
             66 => Request::Close {
                 file: self.file(),
-                wrote: self.maybe(|d| Written { size: d.maybe(Dice::number), modified: d.stamp() }),
+                wrote: self.maybe(|d| CloseReport { size: d.maybe(Dice::number), modified: d.stamp() }),
             },
             67 => Request::Reopen { files: self.list(|d| Held { file: d.file(), access: d.access() }) },
             68 => Request::MakeDirectory { path: self.text(), mode: self.small(), parents: self.coin() },
@@ -333,7 +338,7 @@ impl Dice {
             65 => Reply::Opened { attributes: self.attributes(), created: self.coin() },
             67 => Reply::Reopened { gone: self.list(Dice::file) },
             72 => {
-                let entries = self.list(|d| Entry { name: d.text(), attributes: d.attributes() });
+                let entries = self.list(|d| DirectoryEntry { name: d.text(), attributes: d.attributes() });
                 Reply::Entries { entries, more: self.coin() }
             }
             74 => Reply::Truncation { truncation: self.truncation() },

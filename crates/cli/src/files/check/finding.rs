@@ -167,7 +167,7 @@ pub fn bytes_of(layout: &Layout, server: ServerId, blocks: &[u64], block: u64, e
         while local < stop
             && let Some(offset) = layout.size_from(server, local + 1).checked_sub(1)
         {
-            let len = layout.stretch(offset, stop - local).len;
+            let len = layout.extent_at(offset, stop - local).len;
             match ranges.last_mut() {
                 Some(last) if last.end == offset => last.end += len,
                 _ => ranges.push(offset..offset + len),

@@ -10,7 +10,7 @@ use super::finding::{Fault, Finding, bytes_of};
 use super::paths::{Inodes, path};
 use pario_client::{Inode, Layout, OpenOptions, Partition};
 use pario_types::{ErrorKind, FileId, ServerId};
-use pario_wire::message::{Kind, Size};
+use pario_wire::message::{FileSize, InodeKind};
 use std::collections::BTreeMap;
 
 /// What is asked for at once.
@@ -53,8 +53,8 @@ pub fn inspect(partition: &Partition, block: u64, meter: &Meter) -> Result<Repor
     let count =
         |kind| inodes.values().filter(|inode| inode.attributes.kind == kind && !is_removed(inode)).count();
     let mut report = Report {
-        files: count(Kind::File) as u64,
-        directories: count(Kind::Directory) as u64,
+        files: count(InodeKind::File) as u64,
+        directories: count(InodeKind::Directory) as u64,
         parts: parts.values().map(|parts| parts.len() as u64).sum(),
         bytes: parts.values().flat_map(BTreeMap::values).sum(),
         ..Report::default()
@@ -132,7 +132,7 @@ fn compare_parts(
 ) -> Result<(), Error> {
     for (&server, parts) in parts {
         for (&file, &len) in parts {
-            let inode = inodes.get(&file).filter(|inode| inode.attributes.kind == Kind::File);
+            let inode = inodes.get(&file).filter(|inode| inode.attributes.kind == InodeKind::File);
             let fault = match inode {
                 None => Fault::Orphan { server, len },
                 Some(inode) if layout(partition, inode)?.place(server).is_none() => {
@@ -158,13 +158,13 @@ fn compare_sizes(
     report: &mut Report,
 ) -> Result<(), Error> {
     let mut truncations = Vec::new();
-    for (&file, inode) in inodes.iter().filter(|(_, inode)| inode.attributes.kind == Kind::File) {
+    for (&file, inode) in inodes.iter().filter(|(_, inode)| inode.attributes.kind == InodeKind::File) {
         let attributes = &inode.attributes;
         if let Some(size) = attributes.truncating {
             truncations.push((file, size));
             continue;
         }
-        let Size::Known(believed) = attributes.size else { continue };
+        let FileSize::Known(believed) = attributes.size else { continue };
         let end = |server| parts.get(&server).and_then(|parts| parts.get(&file)).copied().unwrap_or(0);
         let layout = layout(partition, inode)?;
         let held = layout.holders().map(|server| layout.size_from(server, end(server))).max().unwrap_or(0);
@@ -193,7 +193,7 @@ fn size_again(partition: &Partition, file: FileId, path: &str) -> Result<Option<
     let believed = || {
         let inode = inode_now(partition, file)?;
         Ok::<_, Error>(inode.and_then(|inode| match inode.attributes.size {
-            Size::Known(size) if inode.attributes.truncating.is_none() => Some(size),
+            FileSize::Known(size) if inode.attributes.truncating.is_none() => Some(size),
             _ => None,
         }))
     };
@@ -218,7 +218,9 @@ fn size_again(partition: &Partition, file: FileId, path: &str) -> Result<Option<
 /// Bytes that several servers keep, and not alike.
 fn compare_replicas(partition: &Partition, inodes: &Inodes, report: &mut Report) {
     for (&file, inode) in inodes.iter().filter(|(_, inode)| inode.attributes.table.is_some()) {
-        let Some(path) = path(inodes, file).filter(|_| inode.attributes.kind == Kind::File) else { continue };
+        let Some(path) = path(inodes, file).filter(|_| inode.attributes.kind == InodeKind::File) else {
+            continue;
+        };
         let compared = partition.open(&path, OpenOptions::new().read(true)).and_then(|open| {
             // It may be another file by now.
             let size = if open.id() == file { open.held_len()? } else { 0 };

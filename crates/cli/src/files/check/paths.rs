@@ -3,7 +3,7 @@
 use super::super::address::join;
 use pario_client::Inode;
 use pario_types::FileId;
-use pario_wire::message::Kind;
+use pario_wire::message::InodeKind;
 use std::collections::BTreeMap;
 
 /// All files and directories of a partition, by number.
@@ -16,7 +16,7 @@ pub fn path(inodes: &Inodes, file: FileId) -> Option<String> {
     // A way that goes round would be longer than there are inodes.
     for _ in 0..=inodes.len() {
         if inode.name.is_empty() {
-            let is_root = inode.attributes.kind == Kind::Directory;
+            let is_root = inode.attributes.kind == InodeKind::Directory;
             let path = names.iter().rev().fold("/".to_owned(), |path, name| join(&path, name));
             return is_root.then_some(path);
         }
@@ -31,15 +31,15 @@ pub mod tests {
     use super::*;
     use pario_layout::Striping;
     use pario_types::Stamp;
-    use pario_wire::message::{Attributes, Size};
+    use pario_wire::message::{Attributes, FileSize};
 
     /// An inode with these properties and no others.
-    pub fn inode(file: u64, parent: u64, name: &str, kind: Kind) -> Inode {
+    pub fn inode(file: u64, parent: u64, name: &str, kind: InodeKind) -> Inode {
         let attributes = Attributes {
             file: FileId(file),
             kind,
             mode: 0o644,
-            size: Size::Known(0),
+            size: FileSize::Known(0),
             accessed: Stamp(0),
             modified: Stamp(0),
             changed: Stamp(0),
@@ -61,13 +61,13 @@ pub mod tests {
     #[test]
     fn paths_lead_from_the_root() {
         let inodes = inodes(vec![
-            inode(1, 0, "", Kind::Directory),
-            inode(2, 1, "a", Kind::Directory),
-            inode(3, 2, "b", Kind::File),
-            inode(4, 0, "", Kind::File),
-            inode(5, 9, "lost", Kind::File),
-            inode(6, 7, "round", Kind::Directory),
-            inode(7, 6, "and", Kind::Directory),
+            inode(1, 0, "", InodeKind::Directory),
+            inode(2, 1, "a", InodeKind::Directory),
+            inode(3, 2, "b", InodeKind::File),
+            inode(4, 0, "", InodeKind::File),
+            inode(5, 9, "lost", InodeKind::File),
+            inode(6, 7, "round", InodeKind::Directory),
+            inode(7, 6, "and", InodeKind::Directory),
         ]);
         let of = |file| path(&inodes, FileId(file));
         assert_eq!(

@@ -4,9 +4,9 @@ use super::super::error::Error;
 use super::finding::{Fault, Finding};
 use super::inspect::{Report, inode_now};
 use pario_client::{OpenOptions, Partition};
-use pario_layout::At;
+use pario_layout::ExtentLocation;
 use pario_types::{ErrorKind, FileId, ServerId};
-use pario_wire::message::Size;
+use pario_wire::message::FileSize;
 use std::time::{Duration, Instant};
 
 /// How long a truncation that the metadata server is to resolve is waited for.
@@ -48,16 +48,16 @@ fn restore(partition: &Partition, finding: &Finding, server: ServerId) -> Result
     }
     let Some(inode) = inode_now(partition, finding.file)? else { return Ok(false) };
     let layout = partition.layout_of(&inode).map_err(failed())?;
-    let (Size::Known(size), Some(place)) = (inode.attributes.size, layout.place(server)) else {
+    let (FileSize::Known(size), Some(place)) = (inode.attributes.size, layout.place(server)) else {
         return Ok(false);
     };
     let mut at = 0;
     while at < size {
-        let stretch = layout.stretch(at, size - at);
-        if matches!(stretch.at, At::One { place: only, .. } if only == place) {
+        let extent = layout.extent_at(at, size - at);
+        if matches!(extent.at, ExtentLocation::One { place: only, .. } if only == place) {
             return Ok(false);
         }
-        at += stretch.len;
+        at += extent.len;
     }
     // Nothing of it can be read, and nothing can be written to it as long as it is there.
     partition.remove_parts(server, vec![finding.file]).map_err(failed())?;

@@ -2,7 +2,7 @@
 
 use super::super::address::join;
 use super::super::error::Error;
-use pario_client::{OpenOptions, Partition, Table};
+use pario_client::{OpenOptions, Partition, PlacementMap};
 use pario_types::ErrorKind;
 use rustix::fs::SeekFrom;
 use std::ffi::{OsStr, OsString};
@@ -65,7 +65,7 @@ pub struct Layout {
     /// Over how many servers.
     pub count: u16,
     /// By a plan.
-    pub table: Option<Table>,
+    pub table: Option<PlacementMap>,
 }
 
 impl Side {

@@ -1,54 +1,53 @@
-//! The locks of a file, or its waiting requests, by place: which of them exclude a claim?
+//! An index of the locks of a file, or of its waiting requests, by extent: finds those that exclude a lock.
 
 use std::ops::ControlFlow;
 
-use crate::extent::Extent;
-use crate::intervals::{Entry, Intervals};
-use crate::message::{Grant, Mode, Request};
+use crate::extent::LockExtent;
+use crate::intervals::{Entry, IntervalIndex};
+use crate::message::{Grant, LockMode, LockRequest};
 
-/// Whose lock it is or is to be, and of which sort: all that decides whether two that overlap exclude each
-/// other.
+/// The holder and the kind of a lock or request: all that decides whether two that overlap exclude each other.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Claim<H> {
+pub(crate) struct LockClaim<H> {
     pub holder: H,
-    pub mode: Mode,
+    pub mode: LockMode,
     pub grant: Grant,
 }
 
-impl<H: Copy> Request<H> {
-    pub(crate) fn claim(&self) -> Claim<H> {
-        Claim { holder: self.holder, mode: self.mode, grant: self.grant }
+impl<H: Copy> LockRequest<H> {
+    pub(crate) fn claim(&self) -> LockClaim<H> {
+        LockClaim { holder: self.holder, mode: self.mode, grant: self.grant }
     }
 }
 
-/// One index per way and mode.
+/// One interval index per grant and mode.
 #[derive(Clone, Debug)]
-pub(crate) struct Table<H> {
-    exact: [Intervals<H>; 2],
-    largest: [Intervals<H>; 2],
+pub(crate) struct ConflictIndex<H> {
+    exact: [IntervalIndex<H>; 2],
+    largest: [IntervalIndex<H>; 2],
 }
 
-impl<H> Default for Table<H> {
-    fn default() -> Table<H> {
-        let two = || [Intervals::default(), Intervals::default()];
-        Table { exact: two(), largest: two() }
+impl<H> Default for ConflictIndex<H> {
+    fn default() -> ConflictIndex<H> {
+        let two = || [IntervalIndex::default(), IntervalIndex::default()];
+        ConflictIndex { exact: two(), largest: two() }
     }
 }
 
-impl<H: Copy + Ord> Table<H> {
-    pub fn insert(&mut self, claim: Claim<H>, extent: Extent, id: u64) {
+impl<H: Copy + Ord> ConflictIndex<H> {
+    pub fn insert(&mut self, claim: LockClaim<H>, extent: LockExtent, id: u64) {
         self.index(claim).insert(Entry { extent, id, holder: claim.holder });
     }
 
-    pub fn remove(&mut self, claim: Claim<H>, extent: Extent, id: u64) {
+    pub fn remove(&mut self, claim: LockClaim<H>, extent: LockExtent, id: u64) {
         self.index(claim).remove(extent.start(), id);
     }
 
-    /// Visits what overlaps the extent and excludes the claim.
+    /// Visits the entries that overlap the extent and exclude the lock.
     pub fn excluding<B>(
         &self,
-        claim: Claim<H>,
-        extent: Extent,
+        claim: LockClaim<H>,
+        extent: LockExtent,
         mut visit: impl FnMut(&Entry<H>) -> ControlFlow<B>,
     ) -> Option<B> {
         for (index, except) in self.opposed(claim) {
@@ -59,8 +58,8 @@ impl<H: Copy + Ord> Table<H> {
         None
     }
 
-    /// The ids of all that overlaps the extent and excludes the claim, in order, each once.
-    pub fn all_excluding(&self, claim: Claim<H>, extent: Extent) -> Vec<u64> {
+    /// The ids of the entries that overlap the extent and exclude the lock, ascending and without duplicates.
+    pub fn all_excluding(&self, claim: LockClaim<H>, extent: LockExtent) -> Vec<u64> {
         let mut ids = Vec::new();
         self.excluding::<()>(claim, extent, |entry| {
             ids.push(entry.id);
@@ -71,8 +70,8 @@ impl<H: Copy + Ord> Table<H> {
         ids
     }
 
-    /// How far the extent can grow downwards and upwards until it meets something that excludes the claim.
-    pub fn room(&self, claim: Claim<H>, extent: Extent) -> (u64, u64) {
+    /// The bounds to which the extent can grow downwards and upwards before it meets an entry that excludes the lock.
+    pub fn room(&self, claim: LockClaim<H>, extent: LockExtent) -> (u64, u64) {
         let (mut low, mut high) = (0, u64::MAX);
         for (index, except) in self.opposed(claim) {
             let below = index.reach_before(extent.start(), except).unwrap_or(0);
@@ -84,18 +83,18 @@ impl<H: Copy + Ord> Table<H> {
         (low, high)
     }
 
-    /// Where to look for what excludes a claim, and whom to leave out there.
-    fn opposed(&self, claim: Claim<H>) -> impl Iterator<Item = (&Intervals<H>, Option<H>)> {
+    /// The indexes whose entries exclude a lock, each with the holder whose entries do not count.
+    fn opposed(&self, claim: LockClaim<H>) -> impl Iterator<Item = (&IntervalIndex<H>, Option<H>)> {
         let own = Some(claim.holder);
         let in_exact = if claim.grant == Grant::Exact { None } else { own };
         let exact = self.exact.iter().map(move |index| (index, in_exact));
         let largest = self.largest.iter().map(move |index| (index, own));
-        let modes = [Mode::Shared, Mode::Exclusive].into_iter().cycle();
+        let modes = [LockMode::Shared, LockMode::Exclusive].into_iter().cycle();
         let all = modes.zip(exact.chain(largest));
         all.filter(move |(mode, _)| mode.excludes(claim.mode)).map(|(_, place)| place)
     }
 
-    fn index(&mut self, claim: Claim<H>) -> &mut Intervals<H> {
+    fn index(&mut self, claim: LockClaim<H>) -> &mut IntervalIndex<H> {
         let indexes = match claim.grant {
             Grant::Exact => &mut self.exact,
             Grant::Largest => &mut self.largest,

@@ -1,9 +1,9 @@
-//! Which servers keep which extents of a file: what a plan comes to.
+//! The placement map of a file: the servers that hold each of its extents. Placement plans are turned into such maps.
 //!
-//! A table cuts a file, from its first byte on, into extents; each is kept by a *set* of servers, every one of
-//! which has a copy of it, or is *central*. What lies beyond the last extent is central. There are few sets, so an extent is
-//! a length and the number of a set. A table may also say in which order ranges of the file are first used: what a server
-//! keeps shall lie in this order where it lies.
+//! A map divides a file, from its first byte on, into extents. Each extent is held by a *set* of servers, each of which
+//! has a replica of it, or is *central*, that is, unplaced and striped. The bytes beyond the last extent are central. There
+//! are few sets, so an extent is a length and the number of a set. A map may also give the order in which ranges of the
+//! file are first used; a server stores its bytes in that order.
 //!
 //! As bytes, in which every number is a varint (seven bits at a time, the lowest first, the top bit set where more
 //! follow) but the first:
@@ -16,8 +16,9 @@
 //!   further it begins than the one before ends (d as 2d, -d as 2d - 1), its bytes
 //! ```
 //!
-//! Servers of a set are in order, no two sets are equal, and none is without extents; no two extents in a row have the
-//! same set, and the last is not central. No two ranges overlap, and none begins where the one before ends. So a table has one encoding, and tables are known by the hash of it.
+//! The servers of a set ascend, no two sets are equal, and each set has extents. No two adjacent extents have the same set,
+//! and the last is not central. No two ranges overlap, and none begins where the previous one ends. So a map has one
+//! encoding, and its hash identifies it.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -31,56 +32,57 @@ pub(crate) const CENTRAL: u16 = 0;
 
 const VERSION: u8 = 2;
 
-/// The least bytes of units into which ranges are taken together whose order is too long to tell.
+/// The smallest unit, in bytes, to which the ranges of an order that is too long are rounded.
 const LEAST_UNIT: u64 = 4096;
 
-/// Which extents of a file are kept by which servers.
+/// The assignment of extents of a file to servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table {
+pub struct PlacementMap {
     /// The servers of set 1, 2, …, each in order.
     sets: Vec<Box<[ServerId]>>,
-    /// Where each extent ends; it begins where the one before ends.
+    /// The end of each extent; an extent begins where the previous one ends.
     ends: Vec<u64>,
-    /// Its set.
+    /// The set number of each extent.
     numbers: Vec<u16>,
-    /// In which order bytes are first used; empty: in that of the file, on every server.
+    /// The order of first use; empty if it is the order of the file on every server.
     order: Vec<Range<u64>>,
 }
 
-/// What a table is known by.
+/// The identity of a placement map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TableId {
+pub struct PlacementMapId {
     /// The first 16 bytes of the BLAKE3 of its bytes.
     pub hash: u128,
-    /// How many bytes it has.
+    /// The length of its encoding.
     pub len: u32,
 }
 
-/// Consecutive bytes of a file that the same servers keep.
+/// Consecutive bytes of a file that the same servers hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept<'a> {
-    /// Which bytes.
+pub struct PlacedExtent<'a> {
+    /// The bytes.
     pub range: Range<u64>,
-    /// Who, in order; nobody if they are central.
+    /// The servers in ascending order; empty if the extent is central.
     pub servers: &'a [ServerId],
 }
 
-impl Table {
-    /// Most extents of a table.
+impl PlacementMap {
+    /// The most extents of a map.
     pub const MOST_EXTENTS: usize = 1 << 18;
 
-    /// Most bytes of a table's encoding.
+    /// The most bytes of an encoding.
     pub const MOST_BYTES: usize = 4 << 20;
 
-    /// Most servers in all sets together.
+    /// The most servers in all sets together.
     const MOST_SERVERS: usize = 1 << 18;
 
-    /// A table of ranges, in order and apart from each other, and who is to keep each: servers in any order, also named
-    /// twice; nobody: it is central, like all between and beyond. Ranges that are too many are taken together: the file is
-    /// cut into granules of the smallest power of two that will do, and each goes to those who have most of its bytes, or
-    /// is central if these are not one set. `None` if there are too many sets of servers, or ranges that are not in order.
-    pub fn new(kept: impl IntoIterator<Item = (Range<u64>, Vec<ServerId>)>) -> Option<Table> {
-        let mut table = Table { sets: Vec::new(), ends: Vec::new(), numbers: Vec::new(), order: Vec::new() };
+    /// A map of ascending, disjoint ranges, each with its servers in any order; duplicates are allowed. A range without
+    /// servers is central, as are the bytes between and beyond the ranges. If there are too many ranges, the file is divided
+    /// into granules of the smallest sufficient power of two. A granule goes to the set that holds most of its bytes, or
+    /// is central if several sets hold equally many. `None` if there are too many sets, or ranges that do not ascend.
+    pub fn new(kept: impl IntoIterator<Item = (Range<u64>, Vec<ServerId>)>) -> Option<PlacementMap> {
+        let mut table =
+            PlacementMap { sets: Vec::new(), ends: Vec::new(), numbers: Vec::new(), order: Vec::new() };
         let mut known: HashMap<Box<[ServerId]>, u16> = HashMap::new();
         let mut servers_of_all = 0;
         for (range, mut servers) in kept {
@@ -103,37 +105,37 @@ impl Table {
             table.push(range.start, CENTRAL);
             table.push(range.end, number);
         }
-        if servers_of_all > Table::MOST_SERVERS {
+        if servers_of_all > PlacementMap::MOST_SERVERS {
             return None;
         }
         let mut granule = 2;
-        let mut fitting = table.clone().tidied();
+        let mut fitting = table.clone().normalized();
         while !fitting.fits() {
-            fitting = table.coarsened(granule).tidied();
+            fitting = table.coarsened(granule).normalized();
             granule *= 2;
         }
         Some(fitting)
     }
 
     fn fits(&self) -> bool {
-        self.ends.len().max(self.order.len()) <= Table::MOST_EXTENTS
-            && self.to_bytes().len() <= Table::MOST_BYTES
+        self.ends.len().max(self.order.len()) <= PlacementMap::MOST_EXTENTS
+            && self.to_bytes().len() <= PlacementMap::MOST_BYTES
     }
 
-    /// The same with an order in which ranges are first used. An order that is too long is told for units of the smallest
-    /// power of two that will do: a unit belongs where the first used of its bytes does. `None` if two ranges overlap.
-    pub fn in_order(self, ranges: &[Range<u64>]) -> Option<Table> {
+    /// The same map with an order of first use. An order that is too long is rounded to units of the smallest sufficient
+    /// power of two; a unit is ordered by its first used byte. `None` if two ranges overlap.
+    pub fn in_order(self, ranges: &[Range<u64>]) -> Option<PlacementMap> {
         if !are_apart(ranges) {
             return None;
         }
-        let mut table = Table { order: units(ranges.iter().cloned(), 1), ..self };
+        let mut table = PlacementMap { order: units(ranges.iter().cloned(), 1), ..self };
         if table.sets.is_empty() || table.is_in_order_anyway() {
-            return Some(Table { order: Vec::new(), ..table });
+            return Some(PlacementMap { order: Vec::new(), ..table });
         }
         let mut unit = LEAST_UNIT;
         while !table.fits() {
             let order: Vec<_> = bytes(&units(ranges.iter().cloned(), unit), unit).collect();
-            // A single range says nothing.
+            // A single range defines no order.
             table.order = if order.len() > 1 { order } else { Vec::new() };
             unit *= 2;
         }
@@ -165,23 +167,23 @@ impl Table {
         true
     }
 
-    /// In which order bytes are first used, as ranges of the file; none: in that of the file, on every server.
+    /// The order of first use, as ranges of the file; empty if it is the order of the file on every server.
     pub fn order(&self) -> &[Range<u64>] {
         &self.order
     }
 
-    /// How far its extents reach.
+    /// The end of its last extent.
     pub fn end(&self) -> u64 {
         self.ends.last().copied().unwrap_or(0)
     }
 
     /// The extents in order, central ones as well.
-    pub fn extents(&self) -> impl Iterator<Item = Kept<'_>> {
+    pub fn extents(&self) -> impl Iterator<Item = PlacedExtent<'_>> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts
             .zip(&self.ends)
             .zip(&self.numbers)
-            .map(|((start, end), number)| Kept { range: start..*end, servers: self.servers(*number) })
+            .map(|((start, end), number)| PlacedExtent { range: start..*end, servers: self.servers(*number) })
     }
 
     /// The set of each extent.
@@ -198,7 +200,7 @@ impl Table {
         &self.sets
     }
 
-    /// Which extent has the byte, and where it ends; `None` beyond all of them.
+    /// The index, end and set number of the extent that contains a byte; `None` beyond the last extent.
     pub(crate) fn at(&self, offset: u64) -> Option<(usize, u64, u16)> {
         let index = self.ends.partition_point(|end| *end <= offset);
         self.ends.get(index).map(|end| (index, *end, self.numbers[index]))
@@ -208,7 +210,7 @@ impl Table {
         index.checked_sub(1).map_or(0, |before| self.ends[before])
     }
 
-    /// From the last extent's end to here; nothing if it is there already.
+    /// Appends an extent from the current end to `end`, unless that is reached already.
     fn push(&mut self, end: u64, number: u16) {
         if end <= self.end() {
             return;
@@ -222,8 +224,8 @@ impl Table {
         }
     }
 
-    /// Without a central end, and without sets that nothing belongs to; sets in the order of their extents.
-    fn tidied(mut self) -> Table {
+    /// The normal form: no central extent at the end, no unused sets, and sets in the order of their extents.
+    fn normalized(mut self) -> PlacementMap {
         while self.numbers.last() == Some(&CENTRAL) {
             self.numbers.pop();
             self.ends.pop();
@@ -241,10 +243,14 @@ impl Table {
         self
     }
 
-    /// The same by granules of this many bytes.
-    fn coarsened(&self, granule: u64) -> Table {
-        let mut coarse =
-            Table { sets: self.sets.clone(), ends: Vec::new(), numbers: Vec::new(), order: Vec::new() };
+    /// The same map in granules of this many bytes.
+    fn coarsened(&self, granule: u64) -> PlacementMap {
+        let mut coarse = PlacementMap {
+            sets: self.sets.clone(),
+            ends: Vec::new(),
+            numbers: Vec::new(),
+            order: Vec::new(),
+        };
         let mut shares: Vec<(u16, u64)> = Vec::new();
         let (mut at, mut index) = (0, 0);
         while at < self.end() {
@@ -310,30 +316,30 @@ impl Table {
         bytes
     }
 
-    /// From bytes that may come from anywhere: everything is checked.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Table, ErrorKind> {
-        if bytes.len() > Table::MOST_BYTES {
+    /// Decodes untrusted bytes: everything is checked.
+    pub fn from_bytes(bytes: &[u8]) -> Result<PlacementMap, ErrorKind> {
+        if bytes.len() > PlacementMap::MOST_BYTES {
             return Err(ErrorKind::Arg);
         }
         decode(bytes).ok_or(ErrorKind::Arg)
     }
 
-    /// What it is known by.
-    pub fn id(&self) -> TableId {
-        TableId::of(&self.to_bytes())
+    /// Its identity.
+    pub fn id(&self) -> PlacementMapId {
+        PlacementMapId::of(&self.to_bytes())
     }
 }
 
-impl TableId {
-    /// Of an encoding.
-    pub fn of(bytes: &[u8]) -> TableId {
+impl PlacementMapId {
+    /// The identity of an encoding.
+    pub fn of(bytes: &[u8]) -> PlacementMapId {
         let hash = blake3::hash(bytes);
         let hash = u128::from_le_bytes(std::array::from_fn(|i| hash.as_bytes()[i]));
-        TableId { hash, len: bytes.len() as u32 }
+        PlacementMapId { hash, len: bytes.len() as u32 }
     }
 }
 
-fn decode(bytes: &[u8]) -> Option<Table> {
+fn decode(bytes: &[u8]) -> Option<PlacementMap> {
     let (version, mut rest) = bytes.split_first()?;
     if *version != VERSION {
         return None;
@@ -343,7 +349,7 @@ fn decode(bytes: &[u8]) -> Option<Table> {
     for _ in 0..take(&mut rest).filter(|count| *count <= u64::from(u16::MAX))? {
         let count = take(&mut rest).filter(|count| *count > 0)?;
         servers_of_all += usize::try_from(count).ok()?;
-        if servers_of_all > Table::MOST_SERVERS {
+        if servers_of_all > PlacementMap::MOST_SERVERS {
             return None;
         }
         let mut servers = vec![ServerId(u16::try_from(take(&mut rest)?).ok()?)];
@@ -353,7 +359,7 @@ fn decode(bytes: &[u8]) -> Option<Table> {
         }
         sets.push(servers.into());
     }
-    let count = take(&mut rest).filter(|count| *count <= Table::MOST_EXTENTS as u64)?;
+    let count = take(&mut rest).filter(|count| *count <= PlacementMap::MOST_EXTENTS as u64)?;
     let (mut ends, mut numbers) = (Vec::new(), Vec::new());
     let (mut end, mut used) = (0u64, 0);
     for _ in 0..count {
@@ -373,11 +379,11 @@ fn decode(bytes: &[u8]) -> Option<Table> {
         && usize::from(used) == sets.len()
         && distinct.len() == sets.len()
         && rest.is_empty();
-    sound.then_some(Table { sets, ends, numbers, order })
+    sound.then_some(PlacementMap { sets, ends, numbers, order })
 }
 
 fn decode_order(rest: &mut &[u8]) -> Option<Vec<Range<u64>>> {
-    let count = take(rest).filter(|count| *count <= Table::MOST_EXTENTS as u64)?;
+    let count = take(rest).filter(|count| *count <= PlacementMap::MOST_EXTENTS as u64)?;
     let mut order: Vec<Range<u64>> = Vec::new();
     for _ in 0..count {
         let further = unzigzag(take(rest)?);
@@ -399,7 +405,7 @@ fn are_apart(ranges: &[Range<u64>]) -> bool {
         && sorted.windows(2).all(|two| two[0].end <= two[1].start)
 }
 
-/// Small numbers of either sign as small numbers.
+/// Zigzag encoding: maps small numbers of either sign to small numbers.
 fn zigzag(number: i64) -> u64 {
     ((number << 1) ^ (number >> 63)) as u64
 }
@@ -464,14 +470,14 @@ pub(crate) mod tests {
         servers
     }
 
-    fn of(table: &Table, offset: u64) -> Vec<ServerId> {
+    fn of(table: &PlacementMap, offset: u64) -> Vec<ServerId> {
         table.at(offset).map(|(_, _, number)| table.servers(number).to_vec()).unwrap_or_default()
     }
 
     proptest! {
         #[test]
         fn a_table_says_of_each_byte_what_it_was_told(ranges in any_ranges(5)) {
-            let table = Table::new(ranges.clone()).expect("in order");
+            let table = PlacementMap::new(ranges.clone()).expect("in order");
             for offset in 0..table.end() + 10 {
                 prop_assert_eq!(of(&table, offset), naive(&ranges, offset));
             }
@@ -488,13 +494,13 @@ pub(crate) mod tests {
         fn bytes_are_those_of_what_they_say(
             ranges in any_ranges(400), order in any_order(900), spoil in any::<(usize, u8)>(),
         ) {
-            let table = Table::new(ranges).expect("in order").in_order(&order).expect("apart");
+            let table = PlacementMap::new(ranges).expect("in order").in_order(&order).expect("apart");
             let mut bytes = table.to_bytes();
-            prop_assert_eq!(Table::from_bytes(&bytes), Ok(table.clone()));
+            prop_assert_eq!(PlacementMap::from_bytes(&bytes), Ok(table.clone()));
             // Whatever else is accepted is something else, and has no other bytes.
             let index = spoil.0 % bytes.len();
             bytes[index] ^= spoil.1;
-            if let Ok(found) = Table::from_bytes(&bytes) {
+            if let Ok(found) = PlacementMap::from_bytes(&bytes) {
                 prop_assert_eq!(found.id() == table.id(), spoil.1 == 0);
                 prop_assert_eq!(found.to_bytes(), bytes);
             }
@@ -502,7 +508,7 @@ pub(crate) mod tests {
 
         #[test]
         fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(0u8..6, 0..40)) {
-            if let Ok(table) = Table::from_bytes(&bytes) {
+            if let Ok(table) = PlacementMap::from_bytes(&bytes) {
                 prop_assert_eq!(table.to_bytes(), bytes);
             }
         }
@@ -510,7 +516,7 @@ pub(crate) mod tests {
         /// An order is told unless every server's bytes are in it anyway, wherever central ones are.
         #[test]
         fn an_order_is_told_where_it_matters(ranges in any_ranges(3), order in any_order(300)) {
-            let table = Table::new(ranges.clone()).expect("in order").in_order(&order).expect("apart");
+            let table = PlacementMap::new(ranges.clone()).expect("in order").in_order(&order).expect("apart");
             let is_of = |offset: u64, server: u16| {
                 let kept = naive(&ranges, offset);
                 kept.is_empty() || kept.contains(&ServerId(server))
@@ -525,8 +531,8 @@ pub(crate) mod tests {
         #[test]
         fn granules_go_to_those_who_have_most_of_them(ranges in any_ranges(3), power in 1u32..7) {
             let granule = 1 << power;
-            let table = Table::new(ranges).expect("in order");
-            let coarse = table.coarsened(granule).tidied();
+            let table = PlacementMap::new(ranges).expect("in order");
+            let coarse = table.coarsened(granule).normalized();
             for first in (0..table.end().next_multiple_of(granule)).step_by(granule as usize) {
                 let mut counts: HashMap<Vec<ServerId>, u64> = HashMap::new();
                 for offset in first..first + granule {
@@ -543,8 +549,8 @@ pub(crate) mod tests {
     #[test]
     fn too_many_extents_are_taken_together() {
         let pieces = (0..1u64 << 19).map(|i| (i * 10..i * 10 + 10, vec![ServerId((i % 2) as u16)]));
-        let table = Table::new(pieces).expect("in order");
-        assert!(table.ends.len() <= Table::MOST_EXTENTS && table.end() > 0, "{}", table.ends.len());
+        let table = PlacementMap::new(pieces).expect("in order");
+        assert!(table.ends.len() <= PlacementMap::MOST_EXTENTS && table.end() > 0, "{}", table.ends.len());
         let both = (0..1u64 << 18).flat_map(|i| {
             [(i * 128..i * 128 + 96, vec![ServerId(0)]), (i * 128 + 96..i * 128 + 128, vec![ServerId(1)])]
         });
@@ -552,15 +558,15 @@ pub(crate) mod tests {
         let kept = [(0..1u64 << 40, vec![ServerId(0)])];
         let backwards: Vec<Range<u64>> =
             (0..1u64 << 19).rev().map(|i| i * 10_000..i * 10_000 + 5000).collect();
-        let table = Table::new(kept.clone()).expect("in order").in_order(&backwards).expect("apart");
+        let table = PlacementMap::new(kept.clone()).expect("in order").in_order(&backwards).expect("apart");
         assert!(table.fits() && table.order.len() > 1 << 17, "{}", table.order.len());
         assert!(table.order.iter().all(|range| range.start % 16384 == 0));
         assert!(table.order.is_sorted_by(|one, next| one.start > next.start));
-        assert!(table.extents().eq(Table::new(kept).expect("in order").extents()));
+        assert!(table.extents().eq(PlacementMap::new(kept).expect("in order").extents()));
         // The majority has it.
-        let table = Table::new(both).expect("in order");
+        let table = PlacementMap::new(both).expect("in order");
         assert_eq!(table.extents().count(), 1);
-        assert_eq!(Table::new([(5..9, vec![]), (8..10, vec![])]), None);
+        assert_eq!(PlacementMap::new([(5..9, vec![]), (8..10, vec![])]), None);
         assert_eq!(table.clone().in_order(&[5..9, 20..30, 8..10]), None);
         assert_eq!(table.in_order(&[5..9, 20..u64::MAX]), None);
     }

@@ -1,109 +1,108 @@
-//! The server's side: who has which locks, who waits, who has to give way.
+//! The server's side: granted locks, waiting requests and revocations.
 //!
-//! Two things hold between calls, and every call restores them:
-//! 1. every waiting request conflicts with a lock or with a request that came before it;
-//! 2. every cached lock in whose idle part somebody waits is being revoked.
+//! Two invariants hold between calls:
+//! 1. every waiting request conflicts with a lock or with an earlier request;
+//! 2. every cached lock for whose idle part a request waits is being revoked.
 //!
-//! What a call can change is small: extents that became free, requests that no longer wait, locks that are
-//! new or have answered. Only requests that overlap those are looked at again, in the order in which they
-//! came.
+//! A call changes little: extents that became free, requests that no longer wait, locks that are new or have answered.
+//! Only requests that overlap those are examined again, in order of arrival.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
 use pario_types::FileId;
 
-use crate::counters::Counters;
+use crate::conflict_index::{ConflictIndex, LockClaim};
+use crate::counters::LockCounters;
 use crate::error::Error;
-use crate::extent::{Extent, Runs};
-use crate::message::{Action, Grant, LockId, Mode, Release, Request, Ticket};
-use crate::table::{Claim, Table};
+use crate::extent::{ExtentSet, LockExtent};
+use crate::message::{Grant, LockAction, LockId, LockMode, LockRelease, LockRequest, LockTicket};
 
-/// How much one holder may ask for.
+/// The limits of one holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct LockLimits {
     /// Requests that wait at the same time.
     pub waiting: usize,
     /// Locks, waiting requests included.
     pub locks: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { waiting: 1024, locks: 1 << 20 }
+impl Default for LockLimits {
+    fn default() -> LockLimits {
+        LockLimits { waiting: 1024, locks: 1 << 20 }
     }
 }
 
 /// The lock manager of a server: locks of many files for many holders.
 #[derive(Clone, Debug)]
-pub struct Manager<H> {
+pub struct LockManager<H> {
     unit: u64,
-    limits: Limits,
+    limits: LockLimits,
     last_lock: u64,
     last_seq: u64,
-    locks: BTreeMap<LockId, Lock<H>>,
-    files: BTreeMap<FileId, File<H>>,
-    holders: BTreeMap<H, Holder>,
-    total: Counters,
+    locks: BTreeMap<LockId, GrantedLock<H>>,
+    files: BTreeMap<FileId, FileLocks<H>>,
+    holders: BTreeMap<H, HolderState>,
+    total: LockCounters,
 }
 
 #[derive(Clone, Debug)]
-struct Lock<H> {
+struct GrantedLock<H> {
     file: FileId,
-    claim: Claim<H>,
-    /// What may have to be revoked.
-    idle: Runs,
-    /// What the holder releases by itself as soon as its operations end.
-    owed: Runs,
+    claim: LockClaim<H>,
+    /// Bytes that can be revoked.
+    idle: ExtentSet,
+    /// Bytes that the holder releases without a further message when its operations end.
+    owed: ExtentSet,
     /// The bytes named in the revocation that is not answered yet.
-    asked: Option<Extent>,
+    asked: Option<LockExtent>,
 }
 
 #[derive(Clone, Debug)]
-struct File<H> {
-    granted: Table<H>,
-    waiting: Table<H>,
+struct FileLocks<H> {
+    granted: ConflictIndex<H>,
+    waiting: ConflictIndex<H>,
     locks: BTreeSet<LockId>,
-    /// Waiting requests by the order in which they came.
-    queue: BTreeMap<u64, Request<H>>,
-    counters: Counters,
+    /// Waiting requests in order of arrival.
+    queue: BTreeMap<u64, LockRequest<H>>,
+    counters: LockCounters,
 }
 
-impl<H> Default for File<H> {
-    fn default() -> File<H> {
-        let (granted, waiting) = (Table::default(), Table::default());
+impl<H> Default for FileLocks<H> {
+    fn default() -> FileLocks<H> {
+        let (granted, waiting) = (ConflictIndex::default(), ConflictIndex::default());
         let (locks, queue) = (BTreeSet::new(), BTreeMap::new());
-        File { granted, waiting, locks, queue, counters: Counters::default() }
+        FileLocks { granted, waiting, locks, queue, counters: LockCounters::default() }
     }
 }
 
 #[derive(Clone, Debug, Default)]
-struct Holder {
+struct HolderState {
     locks: BTreeSet<LockId>,
-    /// Extents of its cached locks, by place; those of one mode do not overlap.
-    cached: BTreeMap<(FileId, Mode), BTreeMap<u64, (u64, LockId)>>,
-    waiting: BTreeMap<Ticket, (FileId, u64)>,
+    /// Extents of its cached locks by start; those of one mode do not overlap.
+    cached: BTreeMap<(FileId, LockMode), BTreeMap<u64, (u64, LockId)>>,
+    waiting: BTreeMap<LockTicket, (FileId, u64)>,
 }
 
-/// What a call changed in a file, and so may let others go on.
+/// The changes of a call in one file, which may allow waiting requests to proceed.
 #[derive(Debug, Default)]
 struct Changes {
-    /// Waiting requests to look at.
+    /// Waiting requests to examine.
     requests: BTreeSet<u64>,
     /// Locks that may have to be revoked.
     locks: BTreeSet<LockId>,
 }
 
-impl<H: Copy + Ord> Manager<H> {
+impl<H: Copy + Ord> LockManager<H> {
     /// Cached extents begin and end at multiples of `unit`, which is not 0.
-    pub fn new(unit: u64) -> Manager<H> {
-        Manager::with_limits(unit, Limits::default())
+    pub fn new(unit: u64) -> LockManager<H> {
+        LockManager::with_limits(unit, LockLimits::default())
     }
 
-    /// As [`new`](Manager::new), with other limits.
-    pub fn with_limits(unit: u64, limits: Limits) -> Manager<H> {
+    /// As [`new`](LockManager::new), with other limits.
+    pub fn with_limits(unit: u64, limits: LockLimits) -> LockManager<H> {
         assert!(unit > 0, "a lock unit of 0 bytes");
-        Manager {
+        LockManager {
             unit,
             limits,
             last_lock: 0,
@@ -111,27 +110,32 @@ impl<H: Copy + Ord> Manager<H> {
             locks: BTreeMap::new(),
             files: BTreeMap::new(),
             holders: BTreeMap::new(),
-            total: Counters::default(),
+            total: LockCounters::default(),
         }
     }
 
-    /// A holder wants a lock: it is granted at once, or the request waits and locks in its way are revoked.
-    pub fn request(&mut self, request: Request<H>) -> Result<Vec<Action<H>>, Error> {
-        self.admit(request, false)
+    /// Handles a request: it is granted at once, or it waits and conflicting cached locks are revoked.
+    pub fn request(&mut self, request: LockRequest<H>) -> Result<Vec<LockAction<H>>, Error> {
+        self.handle_request(request, false)
     }
 
-    /// As [`request`](Manager::request), for bytes that the holder [has](Manager::covers) in cached locks: it waits for
-    /// nobody who waits, since those wait for this very holder, which may have to use the bytes to be able to give them up.
-    pub fn request_own(&mut self, request: Request<H>) -> Result<Vec<Action<H>>, Error> {
+    /// As [`request`](LockManager::request), for bytes that the holder [has](LockManager::covers) in cached locks. It does
+    /// not wait for waiting requests: those wait for this holder, which may have to use the bytes before it can release
+    /// them.
+    pub fn request_own(&mut self, request: LockRequest<H>) -> Result<Vec<LockAction<H>>, Error> {
         let own = self.covers(request.holder, request.file, request.extent, request.mode);
-        self.admit(request, own)
+        self.handle_request(request, own)
     }
 
-    fn admit(&mut self, mut request: Request<H>, own: bool) -> Result<Vec<Action<H>>, Error> {
+    fn handle_request(
+        &mut self,
+        mut request: LockRequest<H>,
+        own: bool,
+    ) -> Result<Vec<LockAction<H>>, Error> {
         if request.grant == Grant::Largest {
             request.extent = request.extent.widened(self.unit);
         }
-        let Request { holder, ticket, file, extent, .. } = request;
+        let LockRequest { holder, ticket, file, extent, .. } = request;
         let claim = request.claim();
         let (locks, waiting) = match self.holders.get(&holder) {
             Some(known) if known.waiting.contains_key(&ticket) => return Err(Error::TicketInUse { ticket }),
@@ -167,8 +171,8 @@ impl<H: Copy + Ord> Manager<H> {
         Ok(in_the_way.into_iter().filter_map(|lock| self.revoke(LockId(lock))).collect())
     }
 
-    /// A holder has given up bytes of a lock. A lock that is no more is no error: the messages have crossed.
-    pub fn release(&mut self, holder: H, release: &Release) -> Result<Vec<Action<H>>, Error> {
+    /// Handles a release. A lock that no longer exists is no error: the messages have crossed.
+    pub fn release(&mut self, holder: H, release: &LockRelease) -> Result<Vec<LockAction<H>>, Error> {
         let id = release.lock;
         let Some(lock) = self.locks.get_mut(&id) else { return Ok(Vec::new()) };
         if lock.claim.holder != holder {
@@ -176,34 +180,33 @@ impl<H: Copy + Ord> Manager<H> {
         }
         let (file, claim) = (lock.file, lock.claim);
         let asked = if release.answer { lock.asked.take() } else { None };
-        let freed: Vec<Extent> = release.gone.iter().flat_map(|&gone| self.take(id, gone)).collect();
+        let freed: Vec<LockExtent> = release.gone.iter().flat_map(|&gone| self.take(id, gone)).collect();
         if let Some(asked) = asked {
             self.owe(id, asked);
         }
         let mut changes = Changes::default();
         self.freed(file, claim, &freed, &mut changes);
         changes.locks.insert(id);
-        Ok(self.settle(file, changes))
+        Ok(self.process_changes(file, changes))
     }
 
-    /// A holder has no more use for a lock. A lock that is no more is no error.
-    pub fn unlock(&mut self, holder: H, lock: LockId) -> Result<Vec<Action<H>>, Error> {
+    /// Releases a whole lock. A lock that no longer exists is no error.
+    pub fn unlock(&mut self, holder: H, lock: LockId) -> Result<Vec<LockAction<H>>, Error> {
         let Some(file) = self.locks.get(&lock).map(|lock| lock.file) else { return Ok(Vec::new()) };
-        self.release(holder, &Release { file, lock, gone: vec![Extent::ALL], answer: false })
+        self.release(holder, &LockRelease { file, lock, gone: vec![LockExtent::ALL], answer: false })
     }
 
-    /// A holder no longer waits for a request. If it is granted already, nothing happens: the holder gets to
-    /// know.
-    pub fn cancel(&mut self, holder: H, ticket: Ticket) -> Vec<Action<H>> {
+    /// Cancels a waiting request. If it is granted already, nothing happens: the holder receives the grant.
+    pub fn cancel(&mut self, holder: H, ticket: LockTicket) -> Vec<LockAction<H>> {
         let place = self.holders.get(&holder).and_then(|known| known.waiting.get(&ticket));
         let Some(&(file, seq)) = place else { return Vec::new() };
         let mut changes = Changes::default();
         self.stop_waiting(file, seq, &mut changes);
-        self.settle(file, changes)
+        self.process_changes(file, changes)
     }
 
-    /// A holder has died: its locks are free, its requests are forgotten.
-    pub fn holder_gone(&mut self, holder: H) -> Vec<Action<H>> {
+    /// Removes a holder that has died, with its locks and requests.
+    pub fn holder_gone(&mut self, holder: H) -> Vec<LockAction<H>> {
         let Some(known) = self.holders.get(&holder) else { return Vec::new() };
         let (locks, waiting) = (known.locks.clone(), known.waiting.clone());
         let mut changes: BTreeMap<FileId, Changes> = BTreeMap::new();
@@ -212,15 +215,15 @@ impl<H: Copy + Ord> Manager<H> {
         }
         for id in locks {
             let (file, claim) = (self.locks[&id].file, self.locks[&id].claim);
-            let freed = self.take(id, Extent::ALL);
+            let freed = self.take(id, LockExtent::ALL);
             self.freed(file, claim, &freed, changes.entry(file).or_default());
         }
-        changes.into_iter().flat_map(|(file, changes)| self.settle(file, changes)).collect()
+        changes.into_iter().flat_map(|(file, changes)| self.process_changes(file, changes)).collect()
     }
 
-    /// A file is no more: its locks and counters are forgotten, who waits for it is told. Also called for a
-    /// file that nobody uses any longer, so that it takes no room here.
-    pub fn file_gone(&mut self, file: FileId) -> Vec<Action<H>> {
+    /// Removes a file that no longer exists, with its locks and counters, and refuses its waiting requests. Also called for
+    /// a file that is no longer used, to free memory.
+    pub fn file_gone(&mut self, file: FileId) -> Vec<LockAction<H>> {
         let Some(gone) = self.files.remove(&file) else { return Vec::new() };
         for id in gone.locks {
             let lock = self.locks.remove(&id).expect("the file has it");
@@ -229,46 +232,46 @@ impl<H: Copy + Ord> Manager<H> {
             known.cached.remove(&(file, lock.claim.mode));
             self.forget_if_idle(lock.claim.holder);
         }
-        let refuse = |request: Request<H>| {
-            let Request { holder, ticket, .. } = request;
+        let refuse = |request: LockRequest<H>| {
+            let LockRequest { holder, ticket, .. } = request;
             self.holders.get_mut(&holder).expect("it waits").waiting.remove(&ticket);
             self.forget_if_idle(holder);
-            Action::Refused { holder, ticket, file }
+            LockAction::Refused { holder, ticket, file }
         };
         gone.queue.into_values().map(refuse).collect()
     }
 
     /// Lock traffic of all files since the start.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> LockCounters {
         self.total
     }
 
     /// Lock traffic of a file since its first request.
-    pub fn file_counters(&self, file: FileId) -> Counters {
+    pub fn file_counters(&self, file: FileId) -> LockCounters {
         self.files.get(&file).map(|known| known.counters).unwrap_or_default()
     }
 
-    /// How many locks there are.
+    /// The number of locks.
     pub fn locks(&self) -> usize {
         self.locks.len()
     }
 
-    /// How many requests wait.
+    /// The number of waiting requests.
     pub fn waiting(&self) -> usize {
         self.holders.values().map(|known| known.waiting.len()).sum()
     }
 
-    /// What a holder's cached locks of a file cover in this mode, in order; what it still owes is included.
-    pub fn cached(&self, holder: H, file: FileId, mode: Mode) -> Vec<(Extent, LockId)> {
+    /// The extents of a holder's cached locks of a file in this mode, in order, including those that it owes.
+    pub fn cached(&self, holder: H, file: FileId, mode: LockMode) -> Vec<(LockExtent, LockId)> {
         let runs = self.holders.get(&holder).and_then(|known| known.cached.get(&(file, mode)));
         let runs = runs.into_iter().flatten();
-        runs.filter_map(|(&start, &(end, lock))| Some((Extent::new(start, end)?, lock))).collect()
+        runs.filter_map(|(&start, &(end, lock))| Some((LockExtent::new(start, end)?, lock))).collect()
     }
 
-    /// Whether a holder has all these bytes in cached locks, of which some may be about to be revoked.
-    pub fn covers(&self, holder: H, file: FileId, extent: Extent, mode: Mode) -> bool {
+    /// Whether a holder has all these bytes in cached locks, including locks that are being revoked.
+    pub fn covers(&self, holder: H, file: FileId, extent: LockExtent, mode: LockMode) -> bool {
         let Some(known) = self.holders.get(&holder) else { return false };
-        let mut modes = [Mode::Shared, Mode::Exclusive].into_iter().filter(|&least| least >= mode);
+        let mut modes = [LockMode::Shared, LockMode::Exclusive].into_iter().filter(|&least| least >= mode);
         modes.any(|mode| {
             let Some(runs) = known.cached.get(&(file, mode)) else { return false };
             let mut from = extent.start();
@@ -282,24 +285,24 @@ impl<H: Copy + Ord> Manager<H> {
         })
     }
 
-    /// Whether nobody has a lock of the file or waits for one.
+    /// Whether the file has no lock and no waiting request.
     pub fn is_idle(&self, file: FileId) -> bool {
         self.files.get(&file).is_none_or(|known| known.locks.is_empty() && known.queue.is_empty())
     }
 
-    #[cfg(test)]
-    pub(crate) fn is_empty(&self) -> bool {
-        let used = |file: &File<H>| !file.locks.is_empty() || !file.queue.is_empty();
+    /// Whether no lock, no holder and no waiting request is recorded.
+    pub fn is_empty(&self) -> bool {
+        let used = |file: &FileLocks<H>| !file.locks.is_empty() || !file.queue.is_empty();
         self.locks.is_empty() && self.holders.is_empty() && !self.files.values().any(used)
     }
 
-    fn count(&mut self, file: FileId, change: impl Fn(&mut Counters)) {
+    fn count(&mut self, file: FileId, change: impl Fn(&mut LockCounters)) {
         change(&mut self.total);
         change(&mut self.files.entry(file).or_default().counters);
     }
 
-    fn grant(&mut self, request: Request<H>) -> Action<H> {
-        let Request { holder, ticket, file, mode, .. } = request;
+    fn grant(&mut self, request: LockRequest<H>) -> LockAction<H> {
+        let LockRequest { holder, ticket, file, mode, .. } = request;
         let claim = request.claim();
         let extent = match request.grant {
             Grant::Exact => request.extent,
@@ -311,19 +314,19 @@ impl<H: Copy + Ord> Manager<H> {
         self.count(file, |counters| counters.grants += 1);
         self.last_lock += 1;
         let id = LockId(self.last_lock);
-        let mut idle = Runs::default();
+        let mut idle = ExtentSet::default();
         idle.insert(extent);
-        self.locks.insert(id, Lock { file, claim, idle, owed: Runs::default(), asked: None });
+        self.locks.insert(id, GrantedLock { file, claim, idle, owed: ExtentSet::default(), asked: None });
         self.holders.entry(holder).or_default().locks.insert(id);
         self.files.entry(file).or_default().locks.insert(id);
         self.index(id, file, claim, extent);
-        Action::Granted { holder, ticket, file, lock: id, extent, mode }
+        LockAction::Granted { holder, ticket, file, lock: id, extent, mode }
     }
 
-    /// The largest extent around a request that no lock and no waiting request of others excludes.
-    fn largest(&self, request: &Request<H>) -> Extent {
+    /// The largest extent around a request that no lock and no waiting request of another holder excludes.
+    fn largest(&self, request: &LockRequest<H>) -> LockExtent {
         let (claim, extent) = (request.claim(), request.extent);
-        let Some(known) = self.files.get(&request.file) else { return Extent::ALL };
+        let Some(known) = self.files.get(&request.file) else { return LockExtent::ALL };
         let (low, high) = known.granted.room(claim, extent);
         let (low_waiting, high_waiting) = known.waiting.room(claim, extent);
         let low = low.max(low_waiting).next_multiple_of(self.unit);
@@ -331,15 +334,15 @@ impl<H: Copy + Ord> Manager<H> {
             u64::MAX => u64::MAX,
             high => high / self.unit * self.unit,
         };
-        Extent::new(low.min(extent.start()), high.max(extent.end()))
+        LockExtent::new(low.min(extent.start()), high.max(extent.end()))
             .expect("not less than what was asked for")
     }
 
-    /// A new cached lock stands for the holder's older ones that allow no more, as far as it reaches.
-    fn replace(&mut self, holder: H, file: FileId, mode: Mode, extent: Extent) {
+    /// Replaces, within the extent of a new cached lock, the holder's older cached locks of the same or a weaker mode.
+    fn replace(&mut self, holder: H, file: FileId, mode: LockMode, extent: LockExtent) {
         let Some(known) = self.holders.get(&holder) else { return };
         let mut old = Vec::new();
-        for weaker in [Mode::Shared, Mode::Exclusive].into_iter().filter(|&weaker| weaker <= mode) {
+        for weaker in [LockMode::Shared, LockMode::Exclusive].into_iter().filter(|&weaker| weaker <= mode) {
             let Some(runs) = known.cached.get(&(file, weaker)) else { continue };
             let before =
                 runs.range(..extent.start()).next_back().filter(|&(_, &(end, _))| end > extent.start());
@@ -352,8 +355,8 @@ impl<H: Copy + Ord> Manager<H> {
         }
     }
 
-    /// Takes bytes from a lock; returns what it had of them. A lock without bytes is no more.
-    fn take(&mut self, id: LockId, gone: Extent) -> Vec<Extent> {
+    /// Removes bytes from a lock; returns those that it had. A lock without bytes is removed.
+    fn take(&mut self, id: LockId, gone: LockExtent) -> Vec<LockExtent> {
         let mut taken = self.cut(id, gone, |lock| &mut lock.idle);
         taken.extend(self.cut(id, gone, |lock| &mut lock.owed));
         let Some(lock) = self.locks.get(&id) else { return taken };
@@ -367,8 +370,8 @@ impl<H: Copy + Ord> Manager<H> {
         taken
     }
 
-    /// The holder has answered: what it did not give up of these bytes it uses, and releases when it is done.
-    fn owe(&mut self, id: LockId, asked: Extent) {
+    /// After an answer: marks those of the wanted bytes that the holder did not release as owed.
+    fn owe(&mut self, id: LockId, asked: LockExtent) {
         let used = self.cut(id, asked, |lock| &mut lock.idle);
         let Some(lock) = self.locks.get_mut(&id) else { return };
         let (file, claim) = (lock.file, lock.claim);
@@ -379,10 +382,15 @@ impl<H: Copy + Ord> Manager<H> {
     }
 
     /// Cuts bytes out of a lock's runs and of all indexes; returns what it had of them.
-    fn cut(&mut self, id: LockId, hole: Extent, runs: fn(&mut Lock<H>) -> &mut Runs) -> Vec<Extent> {
+    fn cut(
+        &mut self,
+        id: LockId,
+        hole: LockExtent,
+        runs: fn(&mut GrantedLock<H>) -> &mut ExtentSet,
+    ) -> Vec<LockExtent> {
         let Some(lock) = self.locks.get_mut(&id) else { return Vec::new() };
         let (file, claim) = (lock.file, lock.claim);
-        let touched: Vec<Extent> = runs(lock).touching(hole).collect();
+        let touched: Vec<LockExtent> = runs(lock).touching(hole).collect();
         for &run in &touched {
             self.unindex(id, file, claim, run);
             let lock = self.locks.get_mut(&id).expect("just seen");
@@ -395,7 +403,7 @@ impl<H: Copy + Ord> Manager<H> {
         touched.into_iter().filter_map(|run| run.and(hole)).collect()
     }
 
-    fn index(&mut self, id: LockId, file: FileId, claim: Claim<H>, run: Extent) {
+    fn index(&mut self, id: LockId, file: FileId, claim: LockClaim<H>, run: LockExtent) {
         self.files.entry(file).or_default().granted.insert(claim, run, id.0);
         if claim.grant == Grant::Largest {
             let known = self.holders.entry(claim.holder).or_default();
@@ -403,7 +411,7 @@ impl<H: Copy + Ord> Manager<H> {
         }
     }
 
-    fn unindex(&mut self, id: LockId, file: FileId, claim: Claim<H>, run: Extent) {
+    fn unindex(&mut self, id: LockId, file: FileId, claim: LockClaim<H>, run: LockExtent) {
         self.files.get_mut(&file).expect("it has a lock").granted.remove(claim, run, id.0);
         if claim.grant == Grant::Largest {
             let known = self.holders.get_mut(&claim.holder).expect("it has a lock");
@@ -421,8 +429,8 @@ impl<H: Copy + Ord> Manager<H> {
         }
     }
 
-    /// Takes a request out of the queue. Those behind it are to be looked at.
-    fn stop_waiting(&mut self, file: FileId, seq: u64, changes: &mut Changes) -> Request<H> {
+    /// Removes a request from the queue and marks the requests that waited for it for examination.
+    fn stop_waiting(&mut self, file: FileId, seq: u64, changes: &mut Changes) -> LockRequest<H> {
         let known = self.files.get_mut(&file).expect("somebody waits for it");
         let request = known.queue.remove(&seq).expect("it waits");
         known.waiting.remove(request.claim(), request.extent, seq);
@@ -433,14 +441,14 @@ impl<H: Copy + Ord> Manager<H> {
         request
     }
 
-    /// Requests that wait for extents that have become free are to be looked at.
-    fn freed(&self, file: FileId, claim: Claim<H>, freed: &[Extent], changes: &mut Changes) {
+    /// Marks the requests that wait for freed extents for examination.
+    fn freed(&self, file: FileId, claim: LockClaim<H>, freed: &[LockExtent], changes: &mut Changes) {
         let known = self.files.get(&file).expect("it had a lock");
         changes.requests.extend(freed.iter().flat_map(|&extent| known.waiting.all_excluding(claim, extent)));
     }
 
-    /// Grants what can be granted, in the order of the requests, then revokes what stands in somebody's way.
-    fn settle(&mut self, file: FileId, mut changes: Changes) -> Vec<Action<H>> {
+    /// Grants requests that can be granted, in order of arrival, then revokes cached locks that block others.
+    fn process_changes(&mut self, file: FileId, mut changes: Changes) -> Vec<LockAction<H>> {
         let mut actions = Vec::new();
         while let Some(seq) = changes.requests.pop_first() {
             let known = self.files.get(&file).expect("somebody waits for it");
@@ -450,7 +458,7 @@ impl<H: Copy + Ord> Manager<H> {
             }
             self.stop_waiting(file, seq, &mut changes);
             let granted = self.grant(request);
-            if let Action::Granted { lock, .. } = granted {
+            if let LockAction::Granted { lock, .. } = granted {
                 changes.locks.insert(lock);
             }
             actions.push(granted);
@@ -459,9 +467,9 @@ impl<H: Copy + Ord> Manager<H> {
         actions
     }
 
-    /// Revokes a cached lock, if somebody waits for what is idle of it and it is not being revoked. The
-    /// oldest request counts.
-    fn revoke(&mut self, id: LockId) -> Option<Action<H>> {
+    /// Revokes a cached lock if a request waits for an idle part of it and no revocation is outstanding. The oldest such
+    /// request determines the wanted bytes.
+    fn revoke(&mut self, id: LockId) -> Option<LockAction<H>> {
         let lock = self.locks.get(&id)?;
         if lock.asked.is_some() || lock.claim.grant == Grant::Exact {
             return None;
@@ -478,18 +486,18 @@ impl<H: Copy + Ord> Manager<H> {
         let (file, holder) = (lock.file, lock.claim.holder);
         self.locks.get_mut(&id)?.asked = Some(wanted.widened(self.unit));
         self.count(file, |counters| counters.revocations += 1);
-        Some(Action::Revoke { holder, file, lock: id, wanted })
+        Some(LockAction::Revoke { holder, file, lock: id, wanted })
     }
 }
 
-impl<H: Copy + Ord> File<H> {
-    fn is_excluded(&self, request: &Request<H>) -> bool {
+impl<H: Copy + Ord> FileLocks<H> {
+    fn is_excluded(&self, request: &LockRequest<H>) -> bool {
         let found = self.granted.excluding(request.claim(), request.extent, |_| ControlFlow::Break(()));
         found.is_some()
     }
 
-    /// Whether a request has to wait for one that came before `seq`.
-    fn is_behind(&self, request: &Request<H>, seq: u64) -> bool {
+    /// Whether a request has to wait for one that arrived before `seq`.
+    fn is_behind(&self, request: &LockRequest<H>, seq: u64) -> bool {
         let found = self.waiting.excluding(request.claim(), request.extent, |entry| match entry.id < seq {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),

@@ -1,9 +1,9 @@
-//! A view of a striped file, as the servers that hold the file see it.
+//! A view of a striped file, divided by the servers that hold the file.
 //!
-//! An access through a view is a range of view positions. Of these bytes a server holds those that lie in its
-//! stripes: rank and select of the view find them stripe by stripe, whatever lies between is jumped over, and
-//! pieces are enumerated only while bytes are copied. So client and server agree on which bytes a message is
-//! about, and in which order, by two numbers and a hash.
+//! An access through a view is a range of view positions. A server holds those of these bytes that are in its stripes.
+//! `rank` and `select` of the view find them stripe by stripe and skip what lies between; pieces are enumerated only
+//! while bytes are copied. So client and server agree on the bytes of a message and their order by two numbers and a
+//! hash.
 //!
 //! As bytes: stripe `u64`, count `u16`, first `u16`, servers `u16`, little-endian; then the view as
 //! [`View::to_bytes`] has it.
@@ -15,15 +15,15 @@ use pario_view::{Cursor, Error, View};
 
 use crate::striping::Striping;
 
-/// Bytes that come before the view.
+/// The length of the header before the encoded view.
 const HEAD: usize = 14;
 
 /// Longer encodings are refused.
 const MOST_BYTES: usize = 4 << 20;
 
-/// A monotone view of a file that is striped in a certain way.
+/// A monotone view of a file with a given striping.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct StripedView {
     view: View,
     striping: Striping,
 }
@@ -31,33 +31,33 @@ pub struct Seen {
 /// View bytes that one server holds in one stripe: they follow each other in the view and, with holes, in the local
 /// part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
-    /// Where in the view.
+pub struct StripeShare {
+    /// The position in the view.
     pub at: u64,
-    /// How many.
+    /// The number of bytes.
     pub len: u64,
-    /// Where in the file the first is.
+    /// The file offset of the first byte.
     pub offset: u64,
-    /// Where in the server's local part the first is.
+    /// The offset of the first byte in the server's local part.
     pub local: u64,
 }
 
-/// What a server has of a range of a view.
+/// The part of a view range that one server holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Extent {
-    /// How many bytes.
+pub struct LocalExtent {
+    /// The number of bytes.
     pub bytes: u64,
-    /// From the first to the last of them in the local part, with what lies between.
+    /// The range from the first to the last of them in the local part, gaps included.
     pub local: Range<u64>,
 }
 
-impl Seen {
-    /// Most stripes, with and without bytes for the server, that one message may be about.
+impl StripedView {
+    /// The most stripes, with or without bytes of the server, that one message may cover.
     pub const MOST_STEPS: u64 = 1 << 16;
 
-    /// `None` if the view jumps about: its bytes in a stripe would not follow each other.
-    pub fn new(view: &View, striping: &Striping) -> Option<Seen> {
-        view.is_monotone().then(|| Seen { view: view.clone(), striping: *striping })
+    /// `None` if the offsets of the view do not ascend: its bytes in a stripe would not follow each other.
+    pub fn new(view: &View, striping: &Striping) -> Option<StripedView> {
+        view.is_monotone().then(|| StripedView { view: view.clone(), striping: *striping })
     }
 
     /// The view.
@@ -70,7 +70,7 @@ impl Seen {
         &self.striping
     }
 
-    /// Content hash: the first 16 bytes of the BLAKE3 of the view's hash and the striping as in [`Seen::to_bytes`].
+    /// Content hash: the first 16 bytes of the BLAKE3 of the view's hash and the striping as in [`StripedView::to_bytes`].
     pub fn hash(&self) -> u128 {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.view.hash().0);
@@ -79,7 +79,7 @@ impl Seen {
         u128::from_le_bytes(std::array::from_fn(|i| hash.as_bytes()[i]))
     }
 
-    /// Both as bytes.
+    /// The encoding of view and striping.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.head().to_vec();
         bytes.extend(self.view.to_bytes());
@@ -87,7 +87,7 @@ impl Seen {
     }
 
     /// From bytes that may come from anywhere: everything is checked.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Seen, Error> {
+    pub fn from_bytes(bytes: &[u8]) -> Result<StripedView, Error> {
         if bytes.len() > MOST_BYTES {
             return Err(Error::Encoding("too long"));
         }
@@ -98,12 +98,12 @@ impl Seen {
         let striping = Striping::new(stripe, word(8), word(10), word(12))
             .map_err(|_| Error::Encoding("an impossible striping"))?;
         let view = View::from_bytes(view)?;
-        Seen::new(&view, &striping).ok_or(Error::Encoding("a view that jumps about"))
+        StripedView::new(&view, &striping).ok_or(Error::Encoding("a view that jumps about"))
     }
 
     /// Bytes that it takes in memory.
     pub fn memory(&self) -> usize {
-        self.view.tile().memory() + size_of::<Seen>()
+        self.view.tile().memory() + size_of::<StripedView>()
     }
 
     /// Whether the view has these bytes, all at offsets that a file can have.
@@ -113,22 +113,22 @@ impl Seen {
         len == 0 || sound()
     }
 
-    /// The view bytes in `range`, which the view [covers](Seen::covers), that the holder at `place` has; stripe by
+    /// The view bytes in `range`, which the view [covers](StripedView::covers), that the holder at `place` has; stripe by
     /// stripe.
-    pub fn shares(&self, place: u16, range: Range<u64>) -> Shares<'_> {
-        Shares { seen: self, place, range }
+    pub fn shares(&self, place: u16, range: Range<u64>) -> StripeShares<'_> {
+        StripeShares { seen: self, place, range }
     }
 
     /// The same piece by piece: where in the local part, and how many bytes.
-    pub fn pieces(&self, place: u16, range: Range<u64>) -> SeenPieces<&Seen> {
-        SeenPieces::new(self, place, range)
+    pub fn pieces(&self, place: u16, range: Range<u64>) -> StripedPieces<&StripedView> {
+        StripedPieces::new(self, place, range)
     }
 
-    /// How much of the view bytes in `range`, which the view covers, the holder at `place` has; `None` if that takes more
-    /// than [`Seen::MOST_STEPS`] to tell.
-    pub fn extent(&self, place: u16, mut range: Range<u64>) -> Option<Extent> {
-        let mut extent = Extent { bytes: 0, local: 0..0 };
-        let mut steps = Seen::MOST_STEPS;
+    /// The part of the view bytes in `range`, which the view covers, that the holder at `place` has; `None` if finding it takes more
+    /// than [`StripedView::MOST_STEPS`] to tell.
+    pub fn extent(&self, place: u16, mut range: Range<u64>) -> Option<LocalExtent> {
+        let mut extent = LocalExtent { bytes: 0, local: 0..0 };
+        let mut steps = StripedView::MOST_STEPS;
         while let Some(share) = self.share(place, &mut range, &mut steps) {
             let start = if extent.bytes == 0 { share.local } else { extent.local.start };
             extent.local = start..self.local(&share, share.at + share.len - 1) + 1;
@@ -138,13 +138,13 @@ impl Seen {
     }
 
     /// Where in the server's local part a byte of a share is.
-    pub fn local(&self, share: &Share, at: u64) -> u64 {
+    pub fn local(&self, share: &StripeShare, at: u64) -> u64 {
         let offset = self.view.select(Pos(at)).map_or(share.offset, |offset| offset.0);
         share.local + (offset - share.offset)
     }
 
     /// The next share, which is taken away from the range; at most so many stripes are looked at.
-    fn share(&self, place: u16, range: &mut Range<u64>, steps: &mut u64) -> Option<Share> {
+    fn share(&self, place: u16, range: &mut Range<u64>, steps: &mut u64) -> Option<StripeShare> {
         while !range.is_empty() && *steps > 0 {
             *steps -= 1;
             let offset = self.view.select(Pos(range.start))?.0;
@@ -158,7 +158,7 @@ impl Seen {
                 1 => range.end,
                 _ => self.view.rank(Offset(offset + piece.len)).0.min(range.end),
             };
-            let share = Share { at: range.start, len: end - range.start, offset, local: piece.local };
+            let share = StripeShare { at: range.start, len: end - range.start, offset, local: piece.local };
             range.start = end;
             return Some(share);
         }
@@ -175,40 +175,40 @@ impl Seen {
     }
 }
 
-/// See [`Seen::shares`].
+/// See [`StripedView::shares`].
 #[derive(Clone, Debug)]
-pub struct Shares<'a> {
-    seen: &'a Seen,
+pub struct StripeShares<'a> {
+    seen: &'a StripedView,
     place: u16,
     range: Range<u64>,
 }
 
-impl Iterator for Shares<'_> {
-    type Item = Share;
+impl Iterator for StripeShares<'_> {
+    type Item = StripeShare;
 
-    fn next(&mut self) -> Option<Share> {
+    fn next(&mut self) -> Option<StripeShare> {
         self.seen.share(self.place, &mut self.range, &mut { u64::MAX })
     }
 }
 
-/// See [`Seen::pieces`]. Whoever keeps it longer than the view brings the view along.
+/// See [`StripedView::pieces`]. `S` is a reference to the view, or owns it.
 #[derive(Clone, Debug)]
-pub struct SeenPieces<S> {
+pub struct StripedPieces<S> {
     seen: S,
     place: u16,
     range: Range<u64>,
     /// The stripe at hand and what is left of it.
-    share: Option<(Share, Cursor)>,
+    share: Option<(StripeShare, Cursor)>,
 }
 
-impl<S: std::ops::Deref<Target = Seen>> SeenPieces<S> {
-    /// See [`Seen::pieces`].
-    pub fn new(seen: S, place: u16, range: Range<u64>) -> SeenPieces<S> {
-        SeenPieces { seen, place, range, share: None }
+impl<S: std::ops::Deref<Target = StripedView>> StripedPieces<S> {
+    /// See [`StripedView::pieces`].
+    pub fn new(seen: S, place: u16, range: Range<u64>) -> StripedPieces<S> {
+        StripedPieces { seen, place, range, share: None }
     }
 }
 
-impl<S: std::ops::Deref<Target = Seen>> Iterator for SeenPieces<S> {
+impl<S: std::ops::Deref<Target = StripedView>> Iterator for StripedPieces<S> {
     /// Where in the local part, and how many bytes.
     type Item = (u64, u64);
 
@@ -262,7 +262,7 @@ mod tests {
         fn what_a_server_sees_is_the_bytes_one_by_one(
             view in any_view(), striping in any_striping(), at in 0u64..600, len in 0u64..400,
         ) {
-            let seen = Seen::new(&view, &striping).expect("monotone");
+            let seen = StripedView::new(&view, &striping).expect("monotone");
             prop_assert!(seen.covers(at, len));
             for (place, server) in (0..).zip(striping.holders()) {
                 let mut naive = Vec::new();
@@ -283,7 +283,7 @@ mod tests {
                     }
                 }
                 let ends = naive.first().zip(naive.last()).map_or(0..0, |(first, last)| first.1..last.1 + 1);
-                let extent = Extent { bytes: naive.len() as u64, local: ends };
+                let extent = LocalExtent { bytes: naive.len() as u64, local: ends };
                 prop_assert_eq!(seen.extent(place, at..at + len), Some(extent));
                 prop_assert_eq!(positions, naive);
             }
@@ -293,16 +293,16 @@ mod tests {
         fn bytes_and_hash_are_those_of_what_they_say(
             view in any_view(), striping in any_striping(), other in any_striping(), spoil in any::<(usize, u8)>(),
         ) {
-            let seen = Seen::new(&view, &striping).expect("monotone");
+            let seen = StripedView::new(&view, &striping).expect("monotone");
             let mut bytes = seen.to_bytes();
-            let again = Seen::from_bytes(&bytes).expect("its own bytes");
+            let again = StripedView::from_bytes(&bytes).expect("its own bytes");
             prop_assert_eq!((again.hash(), &again), (seen.hash(), &seen));
-            let differently = Seen::new(&view, &other).expect("monotone");
+            let differently = StripedView::new(&view, &other).expect("monotone");
             prop_assert_eq!(differently.hash() == seen.hash(), other == striping);
             // Whatever else is accepted is something else.
             let index = spoil.0 % bytes.len();
             bytes[index] ^= spoil.1;
-            if let Ok(found) = Seen::from_bytes(&bytes) {
+            if let Ok(found) = StripedView::from_bytes(&bytes) {
                 prop_assert_eq!(found.hash() == seen.hash(), spoil.1 == 0);
                 prop_assert_eq!(found.to_bytes(), bytes);
             }
@@ -315,8 +315,8 @@ mod tests {
         let child = Datatype::byte().into();
         let shape = Shape::Resized { lb: 0, extent: 2, child };
         let tile = Pattern::native(&Datatype { lb: 0, extent: 2, shape }).expect("a pattern");
-        let seen = Seen::new(&View::new(Offset(0), tile), &striping).expect("monotone");
-        assert_eq!(seen.extent(1, 0..1000), Some(Extent { bytes: 0, local: 0..0 }));
+        let seen = StripedView::new(&View::new(Offset(0), tile), &striping).expect("monotone");
+        assert_eq!(seen.extent(1, 0..1000), Some(LocalExtent { bytes: 0, local: 0..0 }));
         assert_eq!(seen.extent(1, 0..1 << 50), None);
     }
 }

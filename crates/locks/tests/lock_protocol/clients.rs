@@ -1,48 +1,48 @@
-//! Both halves together: several clients and one manager, with messages under way between them.
+//! Both sides together: several clients and one manager, with messages in transit between them.
 //!
-//! To a client messages come in order. From a client a release may come later than what was sent after it,
-//! because flushing takes its time.
+//! Messages to a client arrive in order. A release of a client may arrive later than messages that it sent afterwards,
+//! because flushing takes time.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use pario_types::FileId;
 use proptest::prelude::*;
 
-use crate::counters::Counters;
-use crate::extent::Extent;
-use crate::granting::Manager;
-use crate::held::{Begin, Held};
-use crate::message::{Action, Grant, LockId, Mode, Release, Request, Ticket};
+use pario_locks::LockCounters;
+use pario_locks::LockExtent;
+use pario_locks::LockManager;
+use pario_locks::{BeginOutcome, ClientLocks};
+use pario_locks::{Grant, LockAction, LockId, LockMode, LockRelease, LockRequest, LockTicket};
 
-/// Tickets of exact requests, which `Held` knows nothing of, are from here on.
+/// The first ticket of exact requests, which `ClientLocks` does not handle.
 const EXACT: u64 = 1 << 32;
 
-/// What one operation of a client uses or wants to use.
+/// An operation of a client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operation {
     file: FileId,
-    extent: Extent,
-    mode: Mode,
+    extent: LockExtent,
+    mode: LockMode,
     grant: Grant,
 }
 
 #[derive(Debug)]
 enum Message {
-    Request(Request<u32>),
-    Release(Release),
+    Request(LockRequest<u32>),
+    Release(LockRelease),
     Unlock(LockId),
-    Cancel(Ticket),
+    Cancel(LockTicket),
 }
 
 #[derive(Debug)]
 struct Client {
-    held: Held,
-    inbox: VecDeque<Action<u32>>,
+    held: ClientLocks,
+    inbox: VecDeque<LockAction<u32>>,
     outbox: VecDeque<Message>,
-    flushing: VecDeque<Release>,
-    waiting: BTreeMap<Ticket, Operation>,
-    running: BTreeMap<Ticket, Operation>,
-    exact: BTreeMap<Ticket, LockId>,
+    flushing: VecDeque<LockRelease>,
+    waiting: BTreeMap<LockTicket, Operation>,
+    running: BTreeMap<LockTicket, Operation>,
+    exact: BTreeMap<LockTicket, LockId>,
     last_exact: u64,
 }
 
@@ -50,16 +50,16 @@ struct Client {
 #[derive(Debug)]
 pub(crate) struct World {
     unit: u64,
-    pub manager: Manager<u32>,
+    pub manager: LockManager<u32>,
     clients: BTreeMap<u32, Client>,
     last_client: u32,
-    /// What was said, counted message by message.
-    pub seen: Counters,
+    /// The messages, counted one by one.
+    pub seen: LockCounters,
 }
 
 impl World {
     pub fn new(unit: u64, clients: u32) -> World {
-        let (manager, seen) = (Manager::new(unit), Counters::default());
+        let (manager, seen) = (LockManager::new(unit), LockCounters::default());
         let mut world = World { unit, manager, clients: BTreeMap::new(), last_client: 0, seen };
         (0..clients).for_each(|_| world.join());
         world
@@ -67,7 +67,7 @@ impl World {
 
     fn join(&mut self) {
         let client = Client {
-            held: Held::new(self.unit),
+            held: ClientLocks::new(self.unit),
             inbox: VecDeque::new(),
             outbox: VecDeque::new(),
             flushing: VecDeque::new(),
@@ -85,31 +85,31 @@ impl World {
         *self.clients.keys().nth(place % self.clients.len()).expect("somebody is alive")
     }
 
-    pub fn begin(&mut self, who: u32, operation: Operation) -> Ticket {
+    pub fn begin(&mut self, who: u32, operation: Operation) -> LockTicket {
         let client = self.clients.get_mut(&who).expect("alive");
         let Operation { file, extent, mode, grant } = operation;
         let begin = match grant {
             Grant::Largest => client.held.begin(file, extent, mode),
             Grant::Exact => {
                 client.last_exact += 1;
-                Begin::Ask(Ticket(client.last_exact))
+                BeginOutcome::Ask(LockTicket(client.last_exact))
             }
         };
         match begin {
-            Begin::Now(ticket) => {
+            BeginOutcome::Now(ticket) => {
                 client.running.insert(ticket, operation);
                 ticket
             }
-            Begin::Ask(ticket) => {
+            BeginOutcome::Ask(ticket) => {
                 client.waiting.insert(ticket, operation);
-                let request = Request { holder: who, ticket, file, extent, mode, grant };
+                let request = LockRequest { holder: who, ticket, file, extent, mode, grant };
                 client.outbox.push_back(Message::Request(request));
                 ticket
             }
         }
     }
 
-    pub fn end(&mut self, who: u32, ticket: Ticket) {
+    pub fn end(&mut self, who: u32, ticket: LockTicket) {
         let client = self.clients.get_mut(&who).expect("alive");
         client.running.remove(&ticket).expect("it runs");
         match client.exact.remove(&ticket) {
@@ -118,7 +118,7 @@ impl World {
         }
     }
 
-    fn cancel(&mut self, who: u32, ticket: Ticket) {
+    fn cancel(&mut self, who: u32, ticket: LockTicket) {
         let client = self.clients.get_mut(&who).expect("alive");
         client.waiting.remove(&ticket);
         client.flushing.extend(client.held.end(ticket));
@@ -132,12 +132,12 @@ impl World {
         self.join();
     }
 
-    fn send(&mut self, actions: Vec<Action<u32>>) {
+    fn send(&mut self, actions: Vec<LockAction<u32>>) {
         for action in actions {
             match action {
-                Action::Granted { .. } => self.seen.grants += 1,
-                Action::Revoke { .. } => self.seen.revocations += 1,
-                Action::Refused { .. } => {}
+                LockAction::Granted { .. } => self.seen.grants += 1,
+                LockAction::Revoke { .. } => self.seen.revocations += 1,
+                LockAction::Refused { .. } => {}
             }
             self.clients
                 .get_mut(&action.holder())
@@ -156,7 +156,7 @@ impl World {
             Message::Request(request) => {
                 self.seen.requests += 1;
                 let actions = self.manager.request(request).expect("within limits");
-                self.seen.waits += u64::from(!matches!(actions[..], [Action::Granted { .. }]));
+                self.seen.waits += u64::from(!matches!(actions[..], [LockAction::Granted { .. }]));
                 actions
             }
             Message::Release(release) => self.manager.release(who, &release).expect("its own"),
@@ -172,7 +172,7 @@ impl World {
         let client = self.clients.get_mut(&who).expect("alive");
         let Some(action) = client.inbox.pop_front() else { return false };
         match action {
-            Action::Granted { ticket, lock, .. } if ticket.0 > EXACT => {
+            LockAction::Granted { ticket, lock, .. } if ticket.0 > EXACT => {
                 match client.waiting.remove(&ticket) {
                     Some(operation) => {
                         client.running.insert(ticket, operation);
@@ -181,14 +181,16 @@ impl World {
                     None => client.outbox.push_back(Message::Unlock(lock)),
                 }
             }
-            Action::Granted { ticket, file, lock, extent, mode, .. } => {
+            LockAction::Granted { ticket, file, lock, extent, mode, .. } => {
                 let begun = client.held.granted(ticket, file, lock, extent, mode);
                 let operation = client.waiting.remove(&ticket);
                 assert_eq!(begun, operation.is_some());
                 operation.map(|operation| client.running.insert(ticket, operation));
             }
-            Action::Revoke { lock, wanted, .. } => client.flushing.extend(client.held.revoke(lock, wanted)),
-            Action::Refused { .. } => unreachable!("no file goes away here"),
+            LockAction::Revoke { lock, wanted, .. } => {
+                client.flushing.extend(client.held.revoke(lock, wanted))
+            }
+            LockAction::Refused { .. } => unreachable!("no file goes away here"),
         }
         true
     }
@@ -241,7 +243,7 @@ impl World {
     fn finish(&mut self) {
         self.deliver();
         loop {
-            let running: Vec<(u32, Ticket)> = self
+            let running: Vec<(u32, LockTicket)> = self
                 .clients
                 .iter()
                 .flat_map(|(&who, c)| c.running.keys().map(move |&ticket| (who, ticket)))
@@ -259,20 +261,20 @@ impl World {
         for (&who, client) in &self.clients {
             assert!(client.waiting.is_empty(), "client {who} waits for {:?}", client.waiting);
             for file in [FileId(0), FileId(1)] {
-                for mode in [Mode::Shared, Mode::Exclusive] {
+                for mode in [LockMode::Shared, LockMode::Exclusive] {
                     assert_eq!(self.manager.cached(who, file, mode), client.held.usable(file, mode));
                 }
             }
         }
         let conflicts = self.manager.counters().conflicts;
-        assert_eq!(self.manager.counters(), Counters { conflicts, ..self.seen });
+        assert_eq!(self.manager.counters(), LockCounters { conflicts, ..self.seen });
         assert_eq!(self.manager.waiting(), 0);
     }
 
     fn give_up_all(&mut self) {
         for client in self.clients.values_mut() {
             for file in [FileId(0), FileId(1)] {
-                client.flushing.extend(client.held.give_up(file));
+                client.flushing.extend(client.held.release_unused(file));
             }
             assert_eq!(client.held.locks(), 0);
         }
@@ -281,8 +283,8 @@ impl World {
 }
 
 /// An operation on bytes `start..end` of file 0.
-pub(crate) fn operation(start: u64, end: u64, mode: Mode, grant: Grant) -> Operation {
-    Operation { file: FileId(0), extent: Extent::new(start, end).expect("not empty"), mode, grant }
+pub(crate) fn operation(start: u64, end: u64, mode: LockMode, grant: Grant) -> Operation {
+    Operation { file: FileId(0), extent: LockExtent::new(start, end).expect("not empty"), mode, grant }
 }
 
 #[derive(Clone, Debug)]
@@ -299,7 +301,7 @@ enum Step {
 }
 
 fn any_step() -> impl Strategy<Value = Step> {
-    let mode = prop_oneof![Just(Mode::Shared), Just(Mode::Exclusive)];
+    let mode = prop_oneof![Just(LockMode::Shared), Just(LockMode::Exclusive)];
     let grant = prop_oneof![4 => Just(Grant::Largest), 1 => Just(Grant::Exact)];
     let begin = (0u64..2, 0u64..40, 1u64..12, mode, grant).prop_map(|(file, start, len, mode, grant)| {
         Step::Begin(Operation { file: FileId(file), ..operation(start, start + len, mode, grant) })
@@ -329,7 +331,7 @@ proptest! {
         let mut world = World::new(unit, clients);
         for (place, step) in steps {
             let who = world.who(place);
-            let nth = |operations: &BTreeMap<Ticket, Operation>, n: usize| {
+            let nth = |operations: &BTreeMap<LockTicket, Operation>, n: usize| {
                 operations.keys().nth(n % operations.len().max(1)).copied()
             };
             match step {
@@ -357,7 +359,7 @@ proptest! {
                 }
                 Step::GiveUp(file) => {
                     let client = world.clients.get_mut(&who).expect("alive");
-                    client.flushing.extend(client.held.give_up(file));
+                    client.flushing.extend(client.held.release_unused(file));
                 }
                 Step::Trim(most) => {
                     let client = world.clients.get_mut(&who).expect("alive");
