@@ -159,7 +159,7 @@ impl Control {
     fn record(&self, host: &'static Host, file: Option<&File>, start: Instant, outcome: &Result<()>) {
         let failure = outcome.as_ref().err();
         let class = failure.map_or(0, |e| host.class(e.kind()));
-        tracing::control(self.op, self.collective, file.map(File::trace_id), start, failure, class);
+        tracing::record_control(self.op, self.collective, file.map(File::trace_id), start, failure, class);
     }
 }
 

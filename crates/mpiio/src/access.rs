@@ -1,8 +1,8 @@
-//! One data access, from the program's arguments to bytes moved.
+//! One data access, from the program's arguments to moved bytes.
 //!
-//! Every read and write of the chapter is the same three steps: find the positioning (explicit offset, individual,
-//! shared or ordered pointer), make a [`DataAccess`] of it, and drive the access (blocking, on the I/O thread, or as a
-//! split collective). A pointer moves when the access starts, by what was asked (MPI-4.1, 14.4.1).
+//! Every data access of MPI-4.1, 14.4 takes the same three steps: find the position (explicit offset, individual,
+//! shared or ordered pointer), make a [`DataAccess`] of it, and run that (blocking, on the I/O thread, or as a split
+//! collective). A file pointer moves when the access starts, by the requested amount (14.4.1).
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ use crate::error::{Error, Result};
 use crate::file::{File, Split};
 use crate::file_view::{FileView, file_pattern};
 use crate::io_thread::{self, Completion};
-use crate::storage::counted;
-use crate::tracing::Traced;
+use crate::storage::count_server_requests;
+use crate::tracing::TracedAccess;
 
-/// Which way the bytes go.
+/// The direction of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the file to the program.
@@ -32,7 +32,7 @@ pub enum Direction {
     Write,
 }
 
-/// Where an access starts.
+/// The positioning of a data access (MPI-4.1, table 14.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Positioning {
     /// At an offset in etypes.
@@ -46,7 +46,7 @@ pub enum Positioning {
 }
 
 impl Positioning {
-    /// A number for each kind, below 16.
+    /// A number for each kind of positioning, below 16.
     pub(crate) fn number(self) -> u32 {
         match self {
             Positioning::At(_) => 0,
@@ -57,7 +57,7 @@ impl Positioning {
     }
 }
 
-/// When the program gets control back.
+/// The synchronism of a data access (MPI-4.1, table 14.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Synchronism {
     Blocking,
@@ -65,48 +65,48 @@ pub(crate) enum Synchronism {
     Nonblocking,
 }
 
-/// Who takes part.
+/// The coordination of a data access (MPI-4.1, table 14.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coordination {
-    /// This rank alone.
+    /// Noncollective: this rank alone.
     Independent,
-    /// All ranks of the file.
+    /// Collective: all ranks of the file.
     Collective,
 }
 
-/// The program's side of an access.
+/// The program's buffer of an access.
 pub struct Operand {
-    /// Its memory.
+    /// The memory of the buffer.
     pub buffer: UserBuffer,
     /// The address that the program passed.
     pub base: usize,
     /// The datatype of one item.
     pub datatype: TypeHandle,
-    /// How many items.
+    /// The number of items.
     pub count: u64,
 }
 
-/// One access, complete: it needs the host MPI no more, unless the program's own functions convert.
+/// One access with checked arguments. It needs the host MPI only if the program's own functions convert the data.
 pub(crate) struct DataAccess {
     pub task: Task,
     pub context: RankContext,
 }
 
-/// How values change on their way.
+/// The conversion between the values in memory and in the file.
 pub(crate) enum ValueCoding {
-    /// Not at all.
+    /// No conversion.
     Plain,
-    /// To and from external32; the buffer's pattern is typed.
+    /// Conversion to and from external32; the buffer's pattern is typed.
     External,
-    /// By the program's functions, for so many values.
+    /// Conversion of this many values by the program's functions.
     User(Arc<dyn ConversionFunctions>, u64),
 }
 
 impl File {
-    /// A blocking access; returns the bytes of the program's buffer that were moved.
+    /// A blocking access. Returns the number of bytes of the program's buffer that were moved.
     ///
-    /// Of a collective access all ranks learn whether all succeeded, so a rank whose own arguments are bad
-    /// comes with its error instead of an operand.
+    /// In a collective access all ranks learn whether all succeeded, so a rank with invalid arguments passes its error
+    /// in place of the operand.
     pub fn access(
         self: &Arc<File>,
         d: Direction,
@@ -114,7 +114,7 @@ impl File {
         coordination: Coordination,
         operand: Result<Operand>,
     ) -> Result<u64> {
-        let mut traced = Traced::begin(d, positioning, coordination, Synchronism::Blocking);
+        let mut traced = TracedAccess::begin(d, positioning, coordination, Synchronism::Blocking);
         let access = self.prepare_access(d, positioning, coordination, operand);
         record_position(&mut traced, &access);
         let outcome = match coordination {
@@ -127,7 +127,7 @@ impl File {
         outcome
     }
 
-    /// Starts an access; what is returned tells when it is done. A late failure is reported by sync or close.
+    /// Starts a nonblocking access. Sync or close reports a failure that occurs after this call.
     pub fn start(
         self: &Arc<File>,
         d: Direction,
@@ -135,7 +135,7 @@ impl File {
         coordination: Coordination,
         operand: Result<Operand>,
     ) -> Result<Arc<dyn Pending>> {
-        let mut traced = Traced::begin(d, positioning, coordination, Synchronism::Nonblocking);
+        let mut traced = TracedAccess::begin(d, positioning, coordination, Synchronism::Nonblocking);
         let access = self.prepare_access(d, positioning, coordination, operand);
         record_position(&mut traced, &access);
         let file = self.clone();
@@ -153,9 +153,11 @@ impl File {
             }
             (Coordination::Independent, Ok(access)) => Ok(self.launch(access, on_complete)),
             (Coordination::Independent, Err(e)) => {
-                // Told now, so not again later.
+                // This call returns the error, so it is not recorded for sync or close.
                 let outcome = Err(e);
-                if let Some(traced) = Traced::begin(d, positioning, coordination, Synchronism::Nonblocking) {
+                if let Some(traced) =
+                    TracedAccess::begin(d, positioning, coordination, Synchronism::Nonblocking)
+                {
                     traced.end(&self.trace_id, &outcome);
                 }
                 outcome.map(|_: u64| unreachable!("an error"))
@@ -163,14 +165,14 @@ impl File {
         }
     }
 
-    /// Begins a split collective access. It is under way on all ranks or on none.
+    /// Begins a split collective access. It begins on all ranks or on none.
     pub fn begin(
         self: &Arc<File>,
         d: Direction,
         positioning: Positioning,
         operand: Result<Operand>,
     ) -> Result<()> {
-        let mut traced = Traced::begin(d, positioning, Coordination::Collective, Synchronism::Split);
+        let mut traced = TracedAccess::begin(d, positioning, Coordination::Collective, Synchronism::Split);
         let access = self.prepare_access(d, positioning, Coordination::Collective, operand);
         record_position(&mut traced, &access);
         let base = access.as_ref().map_or(0, |access| access.context.base);
@@ -185,7 +187,7 @@ impl File {
         Ok(())
     }
 
-    /// Ends the split collective access that was begun with the same kind of call and the same buffer.
+    /// Ends the split collective access that was begun by the matching call with the same buffer.
     pub fn end(self: &Arc<File>, d: Direction, positioning: Positioning, base: usize) -> Result<u64> {
         let split = self.take_split(|split| {
             if split.direction != d || split.positioning != positioning_kind(positioning) {
@@ -205,14 +207,14 @@ impl File {
         self.group.agree(split.and_then(|split| split.completion.take()))
     }
 
-    /// Has an access done by the I/O thread.
+    /// Runs an access on the I/O thread.
     pub(crate) fn launch(
         self: &Arc<File>,
         access: DataAccess,
         on_complete: impl FnOnce(&Result<u64>) + Send + 'static,
     ) -> Arc<Completion> {
         if matches!(access.context.coder, ValueCoding::User(..)) {
-            // The program's functions may call MPI: only this thread may run them.
+            // The program's functions may call MPI, so only this thread may call them.
             let outcome = access.run();
             on_complete(&outcome);
             return Completion::finished(outcome);
@@ -227,7 +229,7 @@ impl File {
         }))
     }
 
-    /// Checks the arguments, finds the positioning and moves the pointer.
+    /// Checks the arguments, finds the position and moves the file pointer.
     fn prepare_access(
         self: &Arc<File>,
         d: Direction,
@@ -239,7 +241,7 @@ impl File {
         let checked =
             operand.and_then(|operand| self.check(d, positioning, coordination, &file_view, operand));
         let etypes = checked.as_ref().map_or(0, |(_, len, _)| len / file_view.etype_size);
-        // Ordered access is a meeting of all ranks, so a rank whose arguments are bad comes too.
+        // Ordered access is collective, so a rank with invalid arguments takes part too.
         let start = match positioning {
             Positioning::Ordered => self.fetch_add_ordered(etypes)?,
             _ if checked.is_err() => 0,
@@ -299,7 +301,7 @@ impl File {
         Ok((operand, len, coder))
     }
 
-    /// How the operand's values travel under the file_view's representation, and how many file bytes they are.
+    /// Chooses the conversion for the view's data representation. Also returns the number of bytes in the file.
     fn value_coding(
         &self,
         d: Direction,
@@ -345,15 +347,15 @@ impl File {
     }
 }
 
-/// Tells the trace where the access is. In positioning: an access of a few hundred nanoseconds feels every copy.
+/// Adds the position to the trace record, in place: copying it would slow down accesses of a few hundred nanoseconds.
 #[inline]
-fn record_position(traced: &mut Option<Traced>, access: &Result<DataAccess>) {
+fn record_position(traced: &mut Option<TracedAccess>, access: &Result<DataAccess>) {
     if let (Some(traced), Ok(access)) = (traced, access) {
-        traced.at(&access.task);
+        traced.set_position(&access.task);
     }
 }
 
-/// Split accesses are paired by kind, not by offset.
+/// The end of a split access matches its begin by the kind of positioning, not by the offset.
 fn positioning_kind(positioning: Positioning) -> Positioning {
     match positioning {
         Positioning::At(_) => Positioning::At(0),
@@ -362,7 +364,7 @@ fn positioning_kind(positioning: Positioning) -> Positioning {
 }
 
 impl DataAccess {
-    /// Moves the bytes; returns how many bytes of the program's buffer.
+    /// Moves the data. Returns the number of bytes of the program's buffer.
     pub fn run(self) -> Result<u64> {
         let (file, write) = (&self.context.file, self.task.write);
         let shipping_session = self.context.shipping_session();
@@ -378,7 +380,7 @@ impl DataAccess {
 }
 
 impl File {
-    /// Counts an access and the bytes that it moved.
+    /// Adds an access and its bytes to the counters.
     pub(crate) fn count_moved(&self, write: bool, moved: u64) {
         let (counters, stats) = (counters(), &self.stats);
         if write {
@@ -394,14 +396,14 @@ impl File {
 }
 
 impl RankContext {
-    /// Moves the bytes of one access by this rank alone.
+    /// Moves the data of one access without other ranks.
     pub(crate) fn run(&self, task: &Task, shipping_session: Option<&ShippingSession>) -> Result<u64> {
-        counted(&self.file.stats, || {
+        count_server_requests(&self.file.stats, || {
             if task.write { self.write(task, shipping_session) } else { self.read(task, shipping_session) }
         })
     }
 
-    /// Data shipping, where it is on and fit for this access.
+    /// The data shipping session, if it can serve this access.
     pub(crate) fn shipping_session(&self) -> Option<Arc<ShippingSession>> {
         let fits = matches!(self.coder, ValueCoding::Plain) && !self.file.tuning().atomic;
         fits.then(|| self.file.shipping_session()).flatten()
@@ -422,8 +424,8 @@ impl RankContext {
             ValueCoding::User(conversion, items) => {
                 let mut staged = convert::scratch(*len)?;
                 let got = lend(&mut staged, |memory| storage.read(view, *at, memory, *len, &tuning))?;
-                // Values of one access are of one size only where the datatype is; a short read then
-                // gives the values that came whole.
+                // A short read converts the values that are complete. Their number is exact only if all values have
+                // the same size.
                 let items = if got == *len { *items } else { scaled(*items, got, *len) };
                 conversion.read(self.base, self.datatype, items, &mut staged).map_err(Error::UserFunction)?;
                 Ok(if got == *len { buffer.len() } else { scaled(buffer.len(), got, *len) })

@@ -4,7 +4,7 @@ use pario_types::ErrorKind;
 
 use crate::error::{Error, Result};
 
-/// The mode bits of an open call, one flag each, as the program gave them.
+/// The mode bits of an open call, one flag each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AmodeBits {
     /// MPI_MODE_RDONLY
@@ -25,7 +25,7 @@ pub struct AmodeBits {
     pub sequential: bool,
     /// MPI_MODE_APPEND
     pub append: bool,
-    /// Some bit that is none of these.
+    /// A bit that is not in the standard.
     pub unknown: bool,
 }
 
@@ -42,7 +42,7 @@ pub struct Amode {
     pub exclusive: bool,
     /// Delete it at close.
     pub delete_on_close: bool,
-    /// Nobody else opens it meanwhile.
+    /// No other program opens the file at the same time.
     pub unique_open: bool,
     /// Only the shared pointer is used.
     pub sequential: bool,
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exactly_the_standards_combinations_pass() {
+    fn only_the_combinations_of_the_standard_are_valid() {
         for bits in 0u32..1 << 10 {
             let bit = |n: u32| bits >> n & 1 == 1;
             let given = AmodeBits {

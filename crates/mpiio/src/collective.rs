@@ -24,8 +24,8 @@ use crate::data_shipping::ShippingSession;
 use crate::error::{Error, Result};
 use crate::file::File;
 use crate::io_thread::{Completion, IoThread};
-use crate::storage::{Storage, counted};
-use crate::tracing::Traced;
+use crate::storage::{Storage, count_server_requests};
+use crate::tracing::TracedAccess;
 
 /// The file and the other ranks, as the two-phase machine sees them.
 pub(crate) struct RankContext {
@@ -71,12 +71,12 @@ impl CollectiveIo for RankContext {
 
     fn read(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<usize> {
         let storage = self.file.storage()?;
-        counted(&self.file.stats, || storage.read_window(parts, self.owned))
+        count_server_requests(&self.file.stats, || storage.read_window(parts, self.owned))
     }
 
     fn write(&mut self, parts: &[(u64, &[u8])], locked: bool) -> Result<()> {
         let (storage, tuning) = (self.file.storage()?, self.file.tuning());
-        counted(&self.file.stats, || storage.write_window(parts, locked, self.owned, &tuning))
+        count_server_requests(&self.file.stats, || storage.write_window(parts, locked, self.owned, &tuning))
     }
 
     fn is_hole(&mut self, range: Range<u64>) -> Result<bool> {
@@ -303,7 +303,7 @@ impl File {
             // This rank returns the error now, so it is not recorded for sync or close.
             let outcome = Err(e);
             if let Some(traced) =
-                Traced::begin(d, positioning, Coordination::Collective, Synchronism::Nonblocking)
+                TracedAccess::begin(d, positioning, Coordination::Collective, Synchronism::Nonblocking)
             {
                 traced.end(&self.trace_id, &outcome);
             }
@@ -344,12 +344,12 @@ impl File {
             return Completion::finished(outcome);
         };
         counters().background.add(1);
-        let busy = self.group.begin_background();
+        let counted = self.group.begin_background();
         let guard = self.begin_access();
         thread.submit(Box::new(move || {
             let outcome = crate::io_thread::catch_panic(|| access.run(false, false).unwrap_or(Ok(0)));
             on_complete(&outcome);
-            drop((access, busy, guard));
+            drop((access, counted, guard));
             outcome
         }))
     }

@@ -1,4 +1,4 @@
-//! Everything on an open file that moves no data: view, pointers, size, hints, atomic mode, sync.
+//! The calls on an open file that move no data: view, pointers, size, hints, atomic mode, sync.
 
 use std::sync::Arc;
 
@@ -11,28 +11,28 @@ use crate::error::{Error, Result};
 use crate::file::{File, ViewTypes};
 use crate::file_group::MustMatch;
 use crate::file_view::{FileView, file_pattern};
-use crate::open::{HINTS_DIFFER, apply_info, common_digest, if_develop};
+use crate::info::{HINTS_DIFFER, apply_info, common_digest, if_develop};
 
 /// The displacement argument of MPI_File_set_view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Displacement {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(i64),
-    /// MPI_DISPLACEMENT_CURRENT: where the shared pointer is.
+    /// MPI_DISPLACEMENT_CURRENT: the position of the shared pointer.
     Current,
 }
 
-/// What the program asked for in MPI_File_set_view.
+/// The arguments of MPI_File_set_view.
 pub struct ViewRequest {
-    /// Where the view starts.
+    /// The start of the view.
     pub disp: Displacement,
-    /// The unit of access, or what is wrong with it.
+    /// The etype, or the error in the argument.
     pub etype: Result<TypeHandle>,
-    /// The tile, or what is wrong with it.
+    /// The filetype, or the error in the argument.
     pub filetype: Result<TypeHandle>,
-    /// The representation's name, or what is wrong with it.
+    /// The name of the data representation, or the error in the argument.
     pub datarep: Result<String>,
-    /// The hints of the info argument, or what is wrong with it.
+    /// The hints of the info argument, or the error in it.
     pub info: Result<Vec<(String, String)>>,
 }
 
@@ -40,15 +40,15 @@ pub struct ViewRequest {
 pub struct ViewInForce {
     /// The displacement in bytes.
     pub disp: i64,
-    /// A datatype that the caller owns (if it is not a named one).
+    /// A datatype that the caller owns, unless it is a named one.
     pub etype: TypeHandle,
-    /// A datatype that the caller owns (if it is not a named one).
+    /// A datatype that the caller owns, unless it is a named one.
     pub filetype: TypeHandle,
-    /// The representation's name.
+    /// The name of the data representation.
     pub datarep: String,
 }
 
-/// From where a seek counts.
+/// The origin of a seek.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whence {
     /// From the start of the view.
@@ -60,7 +60,7 @@ pub enum Whence {
 }
 
 impl File {
-    /// Sets the view. Collective; one meeting, a second one only if the shared pointer has been used.
+    /// Sets the view. Collective: one agreement, and a second one only if the shared pointer has been used.
     pub fn set_view(self: &Arc<File>, request: ViewRequest) -> Result<()> {
         let mine = self.prepare_view(request);
         let (extent, rep, holes) = match &mine {
@@ -99,7 +99,7 @@ impl File {
         self.restart_shared(most[1] > 0)
     }
 
-    /// Checks this rank's arguments and compiles the view; changes nothing.
+    /// Checks this rank's arguments and compiles the view. Changes nothing.
     #[allow(clippy::type_complexity, reason = "used once, taken apart at once")]
     fn prepare_view(&self, request: ViewRequest) -> Result<(FileView, ViewTypes, Vec<(String, String)>)> {
         let disp = self.displacement(request.disp)?;
@@ -131,7 +131,7 @@ impl File {
         }
     }
 
-    /// Puts the shared pointer back to the start of the view. Collective.
+    /// Resets the shared pointer to the start of the view. Collective.
     fn restart_shared(&self, used: bool) -> Result<()> {
         if !used {
             self.shared.rebase_untouched();
@@ -144,7 +144,7 @@ impl File {
         Ok(())
     }
 
-    /// The view in force; derived datatypes are new ones that the caller frees.
+    /// The view in force. The caller frees derived datatypes.
     pub fn view(&self) -> Result<ViewInForce> {
         let file_view = self.file_view();
         let types = self.types.lock();
@@ -216,7 +216,7 @@ impl File {
             .map_err(|_| Error::Usage(ErrorKind::Arg, "the shared file pointer lies beyond the largest file"))
     }
 
-    /// The absolute byte in the file of an offset in the view.
+    /// The absolute byte offset of an offset in the view.
     pub fn byte_offset(&self, etypes: i64) -> Result<i64> {
         let file_view = self.file_view();
         let at = file_view.pos(etypes)?;
@@ -244,14 +244,14 @@ impl File {
         Ok(self.storage()?.size()? as i64)
     }
 
-    /// Cuts or extends the file. Collective, with equal sizes.
+    /// Sets the size of the file. Collective, with equal sizes.
     pub fn set_size(&self, size: i64) -> Result<()> {
         self.resize(size, "the size of MPI_File_set_size differs between ranks", |size| {
             self.storage()?.set_size(size)
         })
     }
 
-    /// Makes sure that storage is there for the first `size` bytes. Collective, with equal sizes.
+    /// Allocates storage for the first `size` bytes. Collective, with equal sizes.
     pub fn preallocate(&self, size: i64) -> Result<()> {
         let text = "the size of MPI_File_preallocate differs between ranks";
         self.resize(size, text, |size| self.storage()?.preallocate(size))
@@ -277,19 +277,19 @@ impl File {
         Ok(())
     }
 
-    /// Forces everything that this rank wrote to storage. Collective; a failure on any rank is known to all.
+    /// Forces all data that this rank wrote to storage. Collective: all ranks learn of a failure on any rank.
     pub fn sync(&self) -> Result<()> {
         self.quiesce();
         self.barrier_if_shipping()?;
         let mine = self.no_split().and(self.take_deferred_error()).and_then(|()| match self.amode().write {
             true => self.sync_mine(),
-            // Allowed on a file opened for reading, where there is nothing to force.
+            // The standard allows sync on a file opened for reading, which has nothing to force.
             false => Ok(()),
         });
         self.group.agree(mine)
     }
 
-    /// Forces what this rank wrote to storage, if it has the file open at all.
+    /// Forces this rank's data to storage, if this rank has opened the file.
     pub(crate) fn sync_mine(&self) -> Result<()> {
         match self.opened() {
             Some(storage) => storage.sync(),
@@ -297,17 +297,17 @@ impl File {
         }
     }
 
-    /// Turns atomic mode on or off. Collective, with equal flags.
+    /// Sets or clears atomic mode. Collective, with equal flags.
     pub fn set_atomicity(&self, on: bool) -> Result<()> {
         let same = [MustMatch(u64::from(on), "the flag of MPI_File_set_atomicity differs between ranks")];
         self.group.agree_on(Ok(()), &same, &mut [])?;
         self.retune(|now| AccessTuning { atomic: on, ..now });
-        // Agents that have the whole file locked would be in the way of the locks of atomic mode.
+        // Agents that lock the whole file would block the range locks of atomic mode.
         let differs = self.hints(|hints| self.shipping_changes(hints));
         if differs { self.restart_shipping() } else { Ok(()) }
     }
 
-    /// Takes hints. Collective.
+    /// Applies the hints of an info object. Collective.
     pub fn set_info(&self, info: Result<Vec<(String, String)>>) -> Result<()> {
         let digest = info.as_ref().map_or(0, |info| if_develop(|| self.digest_with(info)));
         let mut restart = [u64::from(info.as_ref().is_ok_and(|info| self.shipping_changes_with(info)))];
@@ -317,7 +317,7 @@ impl File {
         if restart[0] > 0 { self.restart_shipping() } else { Ok(()) }
     }
 
-    /// Whether data shipping would change with these hints.
+    /// Whether these hints change data shipping.
     fn shipping_changes_with(&self, info: &[(String, String)]) -> bool {
         if info.is_empty() {
             return false;
@@ -327,7 +327,7 @@ impl File {
         self.shipping_changes(&hints)
     }
 
-    /// A digest of the common hints as they would be with these.
+    /// A digest of the hints that must be equal on all ranks, after these are applied.
     fn digest_with(&self, info: &[(String, String)]) -> u64 {
         let mut hints = self.hints(Clone::clone);
         apply_info(&mut hints, info, false);

@@ -1,7 +1,7 @@
-//! Accesses whose values change on their way: external32.
+//! Accesses that convert values to and from external32.
 //!
-//! Values go through a bounded buffer, chunk by chunk. In atomic mode the whole access is one chunk, since
-//! each chunk is locked by itself.
+//! Values pass through a bounded buffer in chunks. Each chunk is locked separately, so in atomic mode the whole access
+//! is one chunk.
 
 use pario_buffer::convert::{TypedStream, decode, encode};
 use pario_buffer::{UserBuffer, lend};
@@ -12,7 +12,7 @@ use pario_view::View;
 use crate::error::{Error, Result};
 use crate::storage::Storage;
 
-/// File bytes converted at a time.
+/// The number of file bytes converted at a time.
 const CHUNK: u64 = 1 << 20;
 
 /// Zeroed memory of `len` bytes.
@@ -29,7 +29,7 @@ fn chunk(len: u64, tuning: &AccessTuning) -> Result<Vec<u8>> {
     scratch(if tuning.atomic { len } else { len.min(CHUNK) })
 }
 
-/// Writes a typed buffer as external32; returns the bytes of the buffer.
+/// Writes a typed buffer as external32. Returns the number of bytes of the buffer.
 pub(crate) fn write_external(
     storage: &Storage,
     view: &View,
@@ -55,7 +55,7 @@ pub(crate) fn write_external(
     Ok(buffer.len())
 }
 
-/// Reads external32 into a typed buffer; returns the bytes of the buffer that were filled.
+/// Reads external32 into a typed buffer. Returns the number of bytes of the buffer that were filled.
 pub(crate) fn read_external(
     storage: &Storage,
     view: &View,
@@ -72,7 +72,7 @@ pub(crate) fn read_external(
         let got = lend(&mut chunk[..room], |memory| {
             storage.read(view, Pos(at.0 + done), memory, room as u64, tuning)
         })?;
-        // A value cut by the end of the chunk is read again with the next one.
+        // The next chunk reads a value again that the end of this chunk cuts.
         let used = decode(&mut values, &chunk[..got as usize])?;
         done += used as u64;
         if used == 0 || got < room as u64 {

@@ -144,7 +144,7 @@ impl File {
             partitioned: terms.partitioned,
             tcp,
             limits: ShippingLimits::default(),
-            report: tracing::of_agent(&self.path),
+            report: tracing::agent_report(&self.path),
         };
         Ok(Some(Agent::start(service)?))
     }

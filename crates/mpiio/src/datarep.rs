@@ -1,27 +1,28 @@
-//! Data representations: how values lie in the file.
+//! Data representations (MPI-4.1, 14.5): the encoding of values in the file.
 //!
-//! `native` and `internal` are the bytes as they are in memory; `external32` is the standard's portable
-//! form; others are registered by the program with functions of its own.
+//! `native` and `internal` have the same bytes as memory. `external32` is the standard's portable encoding. A program
+//! can register others with conversion functions of its own.
 
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use pario_mpi_host::TypeHandle;
-use pario_types::ErrorKind;
+use pario_types::{ErrorKind, fnv1a};
 
 use crate::error::{Error, Result};
 
-/// A representation that the program registered: its functions, wrapped by the C edge.
+/// The conversion functions of a data representation that the program registered. The crate `capi` wraps the C
+/// functions.
 ///
-/// An `Err` holds the error code that the program's function returned. The functions may call MPI, so they
-/// run only on the thread that made the MPI call.
+/// An `Err` holds the error code that the program's function returned. The functions may call MPI, so they run only on
+/// the thread that made the MPI call.
 pub trait ConversionFunctions: Send + Sync {
-    /// Bytes that one item of a predefined datatype takes in the file.
+    /// The bytes of one item of a predefined datatype in the file.
     fn extent(&self, predefined: TypeHandle) -> std::result::Result<i64, i32>;
-    /// Whether values have to be converted when they are read; else they are native.
+    /// Whether reads convert values; if not, the file has native values.
     fn converts_reads(&self) -> bool;
-    /// Whether values have to be converted when they are written; else they are native.
+    /// Whether writes convert values; if not, the file gets native values.
     fn converts_writes(&self) -> bool;
     /// Converts `items` values from `file` to the program's buffer at `base`.
     fn read(
@@ -41,25 +42,25 @@ pub trait ConversionFunctions: Send + Sync {
     ) -> std::result::Result<(), i32>;
 }
 
-/// The representation of a view.
+/// The data representation of a view.
 #[derive(Clone)]
 pub enum Datarep {
-    /// As in memory.
+    /// The same bytes as in memory.
     Native,
-    /// As in memory, with the promise that only this kind of system reads it.
+    /// The same bytes as in memory. The program promises that only systems of this kind read the file.
     Internal,
-    /// The standard's portable representation.
+    /// The standard's portable encoding.
     External32,
-    /// One that the program registered, with its name.
+    /// A representation that the program registered, with its name.
     User(String, Arc<dyn ConversionFunctions>),
 }
 
 static REGISTERED: RwLock<BTreeMap<String, Arc<dyn ConversionFunctions>>> = RwLock::new(BTreeMap::new());
 
-/// The longest name (MPI_MAX_DATAREP_STRING is 128 with every host, the final zero included).
+/// The longest name: MPI_MAX_DATAREP_STRING is 128 on every host, including the final zero.
 const MAX_NAME: usize = 127;
 
-/// Registers a representation for the rest of the program's life.
+/// Registers a representation until the program ends.
 pub fn register(name: &str, conversion: Arc<dyn ConversionFunctions>) -> Result<()> {
     if name.is_empty() || name.len() > MAX_NAME {
         return Err(Error::Usage(ErrorKind::Arg, "a data representation's name has 1 to 127 bytes"));
@@ -73,7 +74,7 @@ pub fn register(name: &str, conversion: Arc<dyn ConversionFunctions>) -> Result<
 }
 
 impl Datarep {
-    /// The representation of that name.
+    /// The representation with this name.
     pub fn named(name: &str) -> Result<Datarep> {
         match name {
             "native" => Ok(Datarep::Native),
@@ -90,7 +91,7 @@ impl Datarep {
         }
     }
 
-    /// Its name.
+    /// The name of the representation.
     pub fn name(&self) -> &str {
         match self {
             Datarep::Native => "native",
@@ -100,9 +101,9 @@ impl Datarep {
         }
     }
 
-    /// A number by which ranks compare representations: FNV-1a of the name.
+    /// A number by which ranks compare representations: a digest of the name.
     pub(crate) fn fingerprint(&self) -> u64 {
-        pario_types::fnv1a(self.name().bytes())
+        fnv1a(self.name().bytes())
     }
 }
 
@@ -130,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_taken_once() {
+    fn a_datarep_name_is_registered_once() {
         assert_eq!(Datarep::named("mine").err().unwrap().kind(), ErrorKind::UnsupportedDatarep);
         register("mine", Arc::new(Nothing)).unwrap();
         assert_eq!(Datarep::named("mine").unwrap().name(), "mine");

@@ -1,4 +1,4 @@
-//! The environment variables of a rank, read once; no other module of the library reads any.
+//! The environment variables of a rank, read once. No other module of the library reads the environment.
 
 use std::path::PathBuf;
 use std::sync::{Once, OnceLock};
@@ -11,31 +11,36 @@ use pario_trace::{Setup, StatsTo};
 
 use crate::launcher;
 
-/// What the environment says.
+/// The settings from the environment.
 #[derive(Debug)]
 pub struct Env {
-    /// `PARIO_DISABLE=1`: hand every call to the host's own MPI-IO.
+    /// `PARIO_DISABLE=1`: pass every call to the host's own MPI-IO.
     pub disable: bool,
-    /// `PARIO_STATS=1|json|json:FILE`: report on each file when it is closed, and the counters at MPI_Finalize.
+    /// `PARIO_STATS=1
+    ///
+    /// json
+    ///
+    /// json:FILE`: print statistics of each file at close, and the counters at MPI_Finalize.
     pub stats: StatsTo,
     /// `PARIO_TRACE=errors|all[,min=OFFSET][,dir=DIR][,clock=system]`: record operations.
     pub trace: Option<Setup>,
-    /// `PARIO_DEVELOP=1`: check more of what must be equal on all ranks.
+    /// `PARIO_DEVELOP=1`: check more arguments for equality on all ranks.
     pub develop: bool,
-    /// `PARIO_NODE`: ranks with different values count as being on different nodes, and only those of `node0` as being
-    /// where the servers of partitions are; for tests.
+    /// `PARIO_NODE`: ranks with different values count as ranks on different nodes, and only ranks with `node0` count
+    /// as ranks on the servers' host. For tests.
     node: Option<String>,
-    /// `PARIO_PRETEND_FS=KIND[,stripe=BYTES][,count=N]`: take files to be on that file system; for tests.
+    /// `PARIO_PRETEND_FS=KIND[,stripe=BYTES][,count=N]`: treat files as files of this file system. For tests.
     pub pretend: Option<FileSystem>,
     /// `PARIO_PARTITION`: the partition of `pario:/path` and of paths below the mount point.
     pub partition: Option<String>,
-    /// `PARIO_MOUNT`: paths below this directory mean files on the partition.
+    /// `PARIO_MOUNT`: paths below this directory are files on the partition.
     pub mount: Option<PathBuf>,
-    /// Where partitions are registered: `PARIO_HOME`, or `.pario` in `HOME`.
+    /// The directory of the registry of partitions: `PARIO_HOME`, or `.pario` in `HOME`.
     pub registry: Option<PathBuf>,
-    /// A number that tells this program from others at servers, if `PARIO_JOB` or the launcher says which it is.
+    /// The number by which servers tell this program from others, if `PARIO_JOB` or the launcher identifies the
+    /// program.
     pub program: Option<u64>,
-    /// `PARIO_PLAN`: new files on partitions are placed as this plan has it.
+    /// `PARIO_PLAN`: place new files on partitions by this plan.
     pub plan: Option<PathBuf>,
     /// `PARIO_PLACE=LABEL=SERVER,…`: the servers that are the local storage of ranks or nodes.
     pub place: String,
@@ -110,29 +115,29 @@ impl Env {
         Env::read(var)
     }
 
-    /// A number equal on the ranks of one node.
+    /// A number that is equal on the ranks of one node and differs between nodes.
     pub(crate) fn node_key(&self) -> u64 {
         let named = self.node.as_deref().unwrap_or_default();
         digest(node::node_key(), named)
     }
 
-    /// Whether this is not where the servers of partitions are, though it may look so.
+    /// Whether a test declares this host to be different from the servers' host.
     pub(crate) fn is_far(&self) -> bool {
         self.node.as_ref().is_some_and(|node| node != "node0")
     }
 
-    /// The name of this node's host.
+    /// The host name of this node.
     pub(crate) fn host_name(&self) -> String {
         let real = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         self.node.clone().unwrap_or_else(real).trim().to_owned()
     }
 
-    /// The hints that hold for every file, before the program's own.
+    /// The hints that hold for every file before the program passes any.
     pub(crate) fn hints(&self) -> Hints {
         self.hints.clone()
     }
 
-    /// Says once what is wrong with the hints of the environment.
+    /// Prints the warnings about the environment, once.
     pub(crate) fn warn_once(&self) {
         static SAID: Once = Once::new();
         SAID.call_once(|| self.warnings.iter().for_each(|line| warn(line)));
@@ -144,7 +149,7 @@ fn digest(seed: u64, text: &str) -> u64 {
         .fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3).rotate_left(7))
 }
 
-/// The file system that a test asks to pretend.
+/// Parses the file system that a test pretends.
 fn parse_pretended_fs(text: &str) -> Option<FileSystem> {
     let mut parts = text.split(',');
     let kind = match parts.next()? {
@@ -167,7 +172,7 @@ fn parse_pretended_fs(text: &str) -> Option<FileSystem> {
     Some(FileSystem::pretend(kind, 4096, Some(FsStriping { unit, count })))
 }
 
-/// One line to the user.
+/// Prints one line to standard error.
 pub fn warn(line: &str) {
     eprintln!("pario: {line}");
 }
@@ -177,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn switches_and_hints_are_read() {
+    fn environment_variables_are_parsed() {
         let env = Env::read(&|name| match name {
             "PARIO_STATS" => Some("1".into()),
             "PARIO_VERBOSE" => Some("0".into()),

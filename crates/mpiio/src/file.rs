@@ -1,7 +1,7 @@
-//! An open file: its state, its pointers, and what is under way on it.
+//! An open file: its state, its pointers, and the accesses in progress on it.
 //!
-//! Everything here may be called by several threads at once (MPI_THREAD_MULTIPLE); each lock is held for a
-//! few instructions, never during an access and never while another is taken.
+//! Several threads may call every function here at once (MPI_THREAD_MULTIPLE). Each lock is held for a few
+//! instructions, never during an access and never while another lock is taken.
 
 use parking_lot::{Mutex, RwLock};
 use std::path::PathBuf;
@@ -11,12 +11,9 @@ use std::sync::{Arc, OnceLock};
 use pario_hints::Hints;
 use pario_mpi_host::{Host, TypeHandle};
 use pario_posix::PlainOpenOptions;
-
-use crate::shared_counter::SharedCounter;
 use pario_trace::{FileId, FileStats};
 use pario_two_phase::CostHistory;
-use pario_types::AccessTuning;
-use pario_types::ErrorKind;
+use pario_types::{AccessTuning, ErrorKind};
 
 use crate::access::{Direction, Positioning};
 use crate::amode::Amode;
@@ -30,44 +27,57 @@ use crate::in_flight::{InFlight, InFlightGuard};
 use crate::io_thread::Completion;
 use crate::prefetch_hints::PrefetchedRanges;
 use crate::settings::{CollectiveSettings, StorageFacts};
+use crate::shared_counter::SharedCounter;
 use crate::storage::Storage;
 
-/// An open file, as one rank has it.
+/// An open file on one rank.
 pub struct File {
     pub(crate) group: Arc<FileGroup>,
     amode: Amode,
     raw_amode: i32,
     pub(crate) path: PathBuf,
     storage: LazyStorage,
+    facts: StorageFacts,
     file_view: RwLock<Arc<FileView>>,
     pub(crate) types: Mutex<ViewTypes>,
     /// The individual file pointer, in etypes.
     pointer: Mutex<i64>,
     pub(crate) shared: SharedCounter,
-    hints: RwLock<Hints>,
-    /// What steers an access now: made of hints, view and atomic mode whenever one of them changes.
-    tuning: RwLock<AccessTuning>,
-    facts: StorageFacts,
-    collective: RwLock<Arc<CollectiveSettings>>,
-    /// What collective accesses have cost.
+    settings: FileSettings,
+    /// The measured costs of collective accesses.
     pub(crate) costs: Mutex<CostHistory>,
     pub(crate) shipping: Mutex<Option<Arc<ShippingSession>>>,
-    pub(crate) ready: PrefetchedRanges,
+    pub(crate) prefetched: PrefetchedRanges,
     pub(crate) stats: FileStats,
     pub(crate) trace_id: FileId,
-    split: Mutex<Option<Split>>,
-    deferred: Mutex<Option<ErrorKind>>,
-    in_flight: Arc<InFlight>,
+    pending: PendingAccesses,
     error_handler: AtomicUsize,
 }
 
-/// The datatypes of the view in force, kept for MPI_File_get_view. Derived ones are ours to free.
+/// The hints of an open file, and the settings that follow from them.
+struct FileSettings {
+    hints: RwLock<Hints>,
+    /// The tuning of accesses, derived from hints, view and atomic mode whenever one of them changes.
+    tuning: RwLock<AccessTuning>,
+    collective: RwLock<Arc<CollectiveSettings>>,
+}
+
+/// The accesses of an open file that have started and not ended.
+#[derive(Default)]
+struct PendingAccesses {
+    split: Mutex<Option<Split>>,
+    /// The first failure of a nonblocking access, until sync or close reports it.
+    deferred_error: Mutex<Option<ErrorKind>>,
+    in_flight: Arc<InFlight>,
+}
+
+/// The datatypes of the view in force, for MPI_File_get_view. The file frees derived ones.
 pub(crate) struct ViewTypes {
     pub etype: TypeHandle,
     pub filetype: TypeHandle,
 }
 
-/// A split collective access under way.
+/// A split collective access in progress.
 pub(crate) struct Split {
     pub direction: Direction,
     pub positioning: Positioning,
@@ -75,7 +85,7 @@ pub(crate) struct Split {
     pub completion: Arc<Completion>,
 }
 
-/// What [`File::new`] needs.
+/// The arguments of [`File::new`].
 pub(crate) struct Parts {
     pub group: Arc<FileGroup>,
     pub amode: Amode,
@@ -86,7 +96,7 @@ pub(crate) struct Parts {
     pub collective: Arc<CollectiveSettings>,
     pub shared: SharedCounter,
     pub hints: Hints,
-    /// Where the individual pointer starts.
+    /// The start of the individual pointer.
     pub start: i64,
 }
 
@@ -99,10 +109,9 @@ impl File {
             AccessTuning { atomic: false, sole, peers_sieve: false, stagger, ..by_hints(&parts.hints) };
         File {
             facts: parts.facts,
-            collective: RwLock::new(parts.collective),
             costs: Mutex::default(),
             shipping: Mutex::new(None),
-            ready: PrefetchedRanges::default(),
+            prefetched: PrefetchedRanges::default(),
             stats: FileStats::default(),
             trace_id: FileId::new(&parts.path),
             group: parts.group,
@@ -114,16 +123,17 @@ impl File {
             types: Mutex::new(ViewTypes { etype: byte, filetype: byte }),
             pointer: Mutex::new(parts.start),
             shared: parts.shared,
-            hints: RwLock::new(parts.hints),
-            tuning: RwLock::new(tuning),
-            split: Mutex::new(None),
-            deferred: Mutex::new(None),
-            in_flight: Arc::default(),
+            settings: FileSettings {
+                hints: RwLock::new(parts.hints),
+                tuning: RwLock::new(tuning),
+                collective: RwLock::new(parts.collective),
+            },
+            pending: PendingAccesses::default(),
             error_handler: AtomicUsize::new(0),
         }
     }
 
-    /// A word for the C error_handler, which keeps the file's error handler in it.
+    /// A word in which the crate `capi` keeps the file's error handler.
     pub fn error_handler_word(&self) -> &AtomicUsize {
         &self.error_handler
     }
@@ -133,7 +143,7 @@ impl File {
         &self.trace_id
     }
 
-    /// The mode bits as the program gave them.
+    /// The mode bits as the program passed them.
     pub fn raw_amode(&self) -> i32 {
         self.raw_amode
     }
@@ -143,7 +153,7 @@ impl File {
         self.tuning().atomic
     }
 
-    /// The communicator of the file's ranks, for its group.
+    /// The communicator of the file's ranks.
     pub fn comm(&self) -> pario_mpi_host::Comm {
         self.group.comm()
     }
@@ -156,34 +166,34 @@ impl File {
         self.amode
     }
 
-    /// Where its bytes are, opened now if it has not been.
+    /// The storage of the file. Opens it if it is not open yet.
     pub(crate) fn storage(&self) -> Result<&Storage> {
         self.storage.get()
     }
 
-    /// The same if it has been opened.
+    /// The storage of the file, if it is open.
     pub(crate) fn opened(&self) -> Option<&Storage> {
         self.storage.opened()
     }
 
-    /// Whether it is on a partition.
+    /// Whether the file is on a partition.
     pub(crate) fn is_on_partition(&self) -> bool {
         self.storage.is_on_partition()
     }
 
-    /// What it is called.
+    /// The parsed name of the file.
     pub(crate) fn name(&self) -> &FileName {
         &self.storage.name
     }
 
-    /// What is known about the file system.
+    /// The facts about the file's storage.
     pub(crate) fn facts(&self) -> StorageFacts {
         self.facts
     }
 
-    /// How collective accesses are done now.
+    /// The settings of collective accesses in force.
     pub(crate) fn collective(&self) -> Arc<CollectiveSettings> {
-        self.collective.read().clone()
+        self.settings.collective.read().clone()
     }
 
     pub(crate) fn file_view(&self) -> Arc<FileView> {
@@ -196,32 +206,32 @@ impl File {
     }
 
     pub(crate) fn hints<T>(&self, f: impl FnOnce(&Hints) -> T) -> T {
-        f(&self.hints.read())
+        f(&self.settings.hints.read())
     }
 
     pub(crate) fn change_hints(&self, f: impl FnOnce(&mut Hints)) {
-        let mut hints = self.hints.write();
+        let mut hints = self.settings.hints.write();
         f(&mut hints);
         let AccessTuning { read_buffer, write_buffer, sieve_read, sieve_write, .. } = by_hints(&hints);
         let collective = Arc::new(CollectiveSettings::new(&hints, &self.facts, &self.group));
-        *self.collective.write() = collective;
+        *self.settings.collective.write() = collective;
         drop(hints);
         self.retune(|now| AccessTuning { read_buffer, write_buffer, sieve_read, sieve_write, ..now });
         self.retune_agent();
     }
 
-    /// Notes how many of the ranges that the program will access soon were taken.
+    /// Records how many ranges of the prefetch hint were taken.
     pub(crate) fn note_taken(&self, taken: usize) {
-        self.hints.write().set_access_taken(taken);
+        self.settings.hints.write().set_access_taken(taken);
     }
 
-    /// The typed values that steer an access now.
+    /// The tuning of accesses in force.
     pub(crate) fn tuning(&self) -> AccessTuning {
-        *self.tuning.read()
+        *self.settings.tuning.read()
     }
 
     pub(crate) fn retune(&self, f: impl FnOnce(AccessTuning) -> AccessTuning) {
-        let mut tuning = self.tuning.write();
+        let mut tuning = self.settings.tuning.write();
         *tuning = f(*tuning);
     }
 
@@ -234,7 +244,7 @@ impl File {
         *self.pointer.lock() = etypes;
     }
 
-    /// Returns the individual pointer and moves it on.
+    /// Returns the individual pointer and advances it.
     pub(crate) fn fetch_add_individual(&self, etypes: u64) -> Result<i64> {
         let mut pointer = self.pointer.lock();
         let start = *pointer;
@@ -242,14 +252,14 @@ impl File {
         Ok(start)
     }
 
-    /// Returns the shared pointer and moves it on.
+    /// Returns the shared pointer and advances it.
     pub(crate) fn fetch_add_shared(&self, etypes: u64) -> Result<i64> {
         let start = self.shared.fetch_add(etypes)?;
         i64::try_from(start).map_err(|_| BEYOND)
     }
 
-    /// Returns where this rank's part starts when all ranks go in order, and moves the shared pointer on by
-    /// the sum. CollectiveSettings.
+    /// Returns the start of this rank's part in an access in rank order, and advances the shared pointer by the sum.
+    /// Collective.
     pub(crate) fn fetch_add_ordered(&self, etypes: u64) -> Result<i64> {
         let (before, total) = self.group.exscan_and_sum(etypes)?;
         let [start] = self.group.root_bcast(|| Ok([self.shared.fetch_add(total)?]))?;
@@ -257,12 +267,12 @@ impl File {
     }
 
     pub(crate) fn set_split(&self, split: Split) {
-        *self.split.lock() = Some(split);
+        *self.pending.split.lock() = Some(split);
     }
 
-    /// Takes the split access under way if `check` lets it go.
+    /// Takes the split access in progress if `check` accepts it.
     pub(crate) fn take_split(&self, check: impl FnOnce(&Split) -> Result<()>) -> Result<Split> {
-        let mut split = self.split.lock();
+        let mut split = self.pending.split.lock();
         match split.as_ref() {
             Some(active) => check(active)?,
             None => {
@@ -276,7 +286,7 @@ impl File {
     }
 
     pub(crate) fn no_split(&self) -> Result<()> {
-        match self.split.lock().as_ref() {
+        match self.pending.split.lock().as_ref() {
             None => Ok(()),
             Some(_) => Err(Error::Usage(
                 ErrorKind::UnsupportedOperation,
@@ -285,32 +295,32 @@ impl File {
         }
     }
 
-    /// Keeps the first failure of a nonblocking access for the next sync or close.
+    /// Records the first failure of a nonblocking access for the next sync or close.
     pub(crate) fn record_deferred_error(&self, kind: ErrorKind) {
-        self.deferred.lock().get_or_insert(kind);
+        self.pending.deferred_error.lock().get_or_insert(kind);
     }
 
     pub(crate) fn take_deferred_error(&self) -> Result<()> {
-        match self.deferred.lock().take() {
+        match self.pending.deferred_error.lock().take() {
             Some(kind) => Err(Error::Deferred(kind)),
             None => Ok(()),
         }
     }
 
-    /// Counts one access as under way until the guard is dropped.
+    /// Counts one access as in progress until the guard is dropped.
     pub(crate) fn begin_access(&self) -> InFlightGuard {
-        self.in_flight.begin()
+        self.pending.in_flight.begin()
     }
 
-    /// Waits until no access is under way.
+    /// Waits until no access is in progress.
     pub(crate) fn quiesce(&self) {
-        self.in_flight.wait();
+        self.pending.in_flight.wait();
     }
 }
 
 const BEYOND: Error = Error::Usage(ErrorKind::Arg, "the file pointer would lie beyond the largest file");
 
-/// What the hints warn; the rest is the default.
+/// The tuning that the hints ask for, with defaults for the rest.
 fn by_hints(hints: &Hints) -> AccessTuning {
     AccessTuning {
         read_buffer: hints.ind_rd_buffer_size() as usize,
@@ -321,8 +331,8 @@ fn by_hints(hints: &Hints) -> AccessTuning {
     }
 }
 
-/// A file that may be opened deferred: a program that promises to make collective calls only does not need it on ranks
-/// that are not aggregators.
+/// Storage that may be opened later. With the hint `romio_no_indep_rw` a rank that is not an aggregator opens the file
+/// at its first access.
 pub(crate) struct LazyStorage {
     name: FileName,
     how: PlainOpenOptions,
@@ -359,7 +369,7 @@ impl LazyStorage {
         matches!(self.name, FileName::Partition { .. })
     }
 
-    /// The file if it is open.
+    /// The storage, if it is open.
     pub fn opened(&self) -> Option<&Storage> {
         self.storage.get()
     }

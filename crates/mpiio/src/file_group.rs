@@ -1,12 +1,13 @@
 //! The ranks that opened a file together, and how they agree.
 //!
-//! A group has a duplicate of the program's communicator and, on each node, a table of shared memory. Every
-//! collective call that is not a data access is one meeting at the tables, in which all ranks learn whether
-//! anyone failed, whether what must be equal is equal, and the largest of what each reports. So no rank
-//! returns early, and none waits for one that has given up. On one node a meeting does not call the host MPI.
+//! A group has a duplicate of the program's communicator and, on each node, a segment of shared memory. Every
+//! collective call that is not a data access is one allgather of a few words through the segments. All ranks learn
+//! from it whether any rank failed, whether the arguments that must match do match, and the maximum of other values.
+//! So no rank returns early, and no rank waits for one that has failed. On one node the allgather does not call the
+//! host MPI.
 //!
-//! Founding a group takes a few operations of the host. When its file is closed it stays with the program's
-//! communicator, and the next open on that communicator takes it over.
+//! Creating a group takes several operations of the host MPI. After a close the group stays attached to the program's
+//! communicator, and the next open on that communicator reuses it.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::any::Any;
@@ -33,7 +34,7 @@ use crate::wait::RankWait;
 pub(crate) struct FileGroup {
     pub host: &'static Host,
     comm: Comm,
-    /// A communicator of the nodes' leaders, where there are several nodes and this rank leads one.
+    /// The communicator of the nodes' leaders, if there are several nodes and this rank leads one.
     leaders: Option<Comm>,
     owned: Mutex<Vec<OwnedComm>>,
     pub rank: u32,
@@ -41,41 +42,41 @@ pub(crate) struct FileGroup {
     rank_state: Mutex<RankState>,
     node: Arc<NodeSegment>,
     node_map: Arc<NodeMap>,
-    /// Processes of this node's ranks.
+    /// The process ids of this node's ranks.
     pids: Vec<u32>,
-    /// Host names of the nodes.
+    /// The host names of the nodes.
     pub names: Vec<String>,
     pub coverage: Arc<CoverageHash>,
-    /// A digest of who all ranks are: host and process of each.
+    /// A digest of the host and process id of every rank.
     identities: u64,
-    /// Views of other ranks, by their hash.
+    /// The views of other ranks, by hash.
     pub views: Mutex<HashMap<u128, Arc<View>>>,
     worker: OnceLock<Option<IoThread>>,
-    /// Collective accesses that the worker has to do.
-    busy: Arc<InFlight>,
-    /// Collective accesses that are stepped from the program's MPI calls, in order.
+    /// The collective accesses on the I/O thread.
+    background: Arc<InFlight>,
+    /// The collective accesses that the program's MPI calls step, in order.
     queued: Mutex<VecDeque<Box<QueuedAccess>>>,
     pool: Weak<IdleGroups>,
 }
 
-/// A value that must be the same on all ranks, and what to warn when it is not.
+/// A value that must be equal on all ranks, and the error text if it is not.
 pub(crate) struct MustMatch(pub u64, pub &'static str);
 
-/// Teams of a communicator that have no file at the moment.
+/// The groups of a communicator that have no open file.
 #[derive(Default)]
 struct IdleGroups(Mutex<Vec<Arc<FileGroup>>>);
 
-/// Communicators of groups that are gone. Freeing is left to the next call that may.
+/// The communicators of dropped groups. The next open frees them, since a drop must not call MPI.
 static RETIRED_COMMS: Mutex<Vec<OwnedComm>> = Mutex::new(Vec::new());
 
-/// Teams with accesses that are stepped from the program's MPI calls.
+/// The groups with queued accesses.
 static WITH_QUEUE: Mutex<Vec<Weak<FileGroup>>> = Mutex::new(Vec::new());
 
-/// The group that was joined last.
+/// The group that was acquired last.
 static LATEST: Mutex<Weak<FileGroup>> = Mutex::new(Weak::new());
 
-/// Lets the host do its work, and goes on with queued accesses; for whoever waits inside an MPI call for
-/// something in the background.
+/// Makes progress in the host MPI and in queued accesses. A caller that waits inside an MPI call for a background
+/// access calls this.
 pub(crate) fn make_progress() {
     let latest = LATEST.lock().upgrade();
     if let Some(group) = latest {
@@ -84,8 +85,8 @@ pub(crate) fn make_progress() {
     progress_all();
 }
 
-/// Goes on with the queued accesses of all files. Whoever waits for one thing inside an MPI call does this: a
-/// rank that it waits for may need another of them first.
+/// Steps the queued accesses of all files. A rank that waits inside an MPI call does this, because the rank that it
+/// waits for may need another queued access first.
 pub(crate) fn progress_all() {
     let groups: Vec<Arc<FileGroup>> = match WITH_QUEUE.try_lock() {
         Some(mut waiting) => {
@@ -97,15 +98,14 @@ pub(crate) fn progress_all() {
     groups.iter().for_each(|group| group.progress());
 }
 
-/// The largest window that a table has room for, unless the environment asks for more. Only what is used
-/// costs memory.
+/// The largest window of a segment, unless the environment asks for more. Unused pages cost no memory.
 const CAPACITY: u64 = 16 << 20;
 
-/// The same where all of it has to be reserved.
+/// The largest window if the whole segment must be reserved.
 const SMALL_CAPACITY: usize = 1 << 20;
 
 impl FileGroup {
-    /// The group of all ranks of a communicator, for one file; collective.
+    /// Returns an idle group of the communicator, or creates one. Collective.
     pub fn acquire(host: &'static Host, comm: Comm) -> Result<Arc<FileGroup>> {
         for gone in std::mem::take(&mut *RETIRED_COMMS.lock()) {
             gone.free()?;
@@ -129,7 +129,7 @@ impl FileGroup {
         Ok(group)
     }
 
-    /// Gives the group back when its file is closed.
+    /// Returns the group to the communicator's idle groups after the close.
     pub fn release(self: Arc<FileGroup>) {
         if self.node.is_broken() {
             return;
@@ -146,14 +146,18 @@ impl FileGroup {
         let identities = RankIdentity::gather(comm)?;
         let shared = NodeMap::by_key(&identities.iter().map(|p| p.node).collect::<Vec<_>>());
         let capacity = env().hints().cb_buffer_size().max(CAPACITY) as usize;
-        let (node_map, node) = match table(comm, rank, &shared, capacity, identities[rank as usize].random)? {
-            Some(node) => (shared, node),
-            None => {
-                // Some rank cannot reach its node's memory, so everybody is a node of his own.
-                let shape = SegmentShape { ranks: size, locals: 1, capacity };
-                (NodeMap { node_of: (0..size).collect() }, NodeSegment::private(shape).map_err(no_memory)?)
-            }
-        };
+        let (node_map, node) =
+            match node_segment(comm, rank, &shared, capacity, identities[rank as usize].random)? {
+                Some(node) => (shared, node),
+                None => {
+                    // Some rank cannot map its node's segment, so every rank counts as a node of its own.
+                    let shape = SegmentShape { ranks: size, locals: 1, capacity };
+                    (
+                        NodeMap { node_of: (0..size).collect() },
+                        NodeSegment::private(shape).map_err(no_memory)?,
+                    )
+                }
+            };
         let (node_map, node) = (Arc::new(node_map), Arc::new(node));
         let mut all = vec![owned];
         let leads = |rank: u32| node_map.ranks_of(node_map.node_of[rank as usize]).next() == Some(rank);
@@ -185,18 +189,18 @@ impl FileGroup {
             node_map,
             views: Mutex::default(),
             worker: OnceLock::new(),
-            busy: Arc::default(),
+            background: Arc::default(),
             queued: Mutex::default(),
             pool,
         })
     }
 
-    /// The communicator of this group, for the group of a file.
+    /// The duplicate of the program's communicator.
     pub fn comm(&self) -> Comm {
         self.comm
     }
 
-    /// Where the ranks are.
+    /// The node of each rank.
     pub fn node_map(&self) -> &NodeMap {
         &self.node_map
     }
@@ -206,40 +210,40 @@ impl FileGroup {
         self.node_map.nodes() == 1
     }
 
-    /// The largest window that the table has room for.
+    /// The largest window of the segment.
     pub fn capacity(&self) -> u64 {
         self.node.shape().capacity as u64
     }
 
-    /// A number for which processes keep which blocks, if these ranks take blocks of this size in turn.
-    pub fn mapping(&self, aggregators: &[u32], block: u64) -> u64 {
+    /// A digest of the processes that cache blocks of this size, if these ranks own them cyclically.
+    pub fn cache_owners_digest(&self, aggregators: &[u32], block: u64) -> u64 {
         digest([self.identities, block].into_iter().chain(aggregators.iter().map(|rank| u64::from(*rank))))
     }
 
-    /// A word that the ranks of a node share.
+    /// A word of the node's segment, for the shared file pointer.
     pub fn shared_word(&self) -> Arc<dyn SharedWord> {
         Arc::new(SegmentWord(self.node.clone()))
     }
 
-    /// The state of this rank, for one collective call at a time.
+    /// The state of this rank in collective calls, for one call at a time.
     pub fn rank_state(&self) -> MutexGuard<'_, RankState> {
         self.rank_state.lock()
     }
 
-    /// A way to wait for the others. `may_call`: this thread may call the host MPI.
+    /// A wait for the other ranks. `may_call`: this thread may call the host MPI.
     pub fn wait(&self, may_call: bool) -> RankWait<'_> {
         let comm = may_call.then_some(self.comm);
         RankWait::new(&self.node, &self.pids, self.is_on_one_node(), comm)
     }
 
-    /// The thread for collective accesses in the background, where they need no call of the host.
+    /// The thread for collective accesses in the background that need no call of the host MPI.
     pub fn worker(&self) -> Option<&IoThread> {
         self.worker.get_or_init(|| IoThread::start("pario-collective")).as_ref()
     }
 
-    /// Counts a collective access of the worker until the result is dropped.
+    /// Counts a collective access on the I/O thread until the guard is dropped.
     pub fn begin_background(&self) -> InFlightGuard {
-        self.busy.begin()
+        self.background.begin()
     }
 
     /// Queues a collective access to be stepped by [`FileGroup::progress`].
@@ -253,7 +257,7 @@ impl FileGroup {
         self.progress();
     }
 
-    /// Goes on with queued accesses. Called from within itself, by way of the host, it does nothing.
+    /// Steps the queued accesses. A recursive call, by way of the host MPI, does nothing.
     pub fn progress(&self) {
         let Some(mut queued) = self.queued.try_lock() else { return };
         while let Some(access) = queued.front_mut() {
@@ -268,14 +272,14 @@ impl FileGroup {
         self.queued.try_lock().is_some_and(|queued| queued.is_empty())
     }
 
-    /// The state of this rank, unless another call uses it.
+    /// The state of this rank, if no other call uses it.
     pub fn free_rank_state(&self) -> Option<MutexGuard<'_, RankState>> {
         self.rank_state.try_lock()
     }
 
-    /// Waits for the collective accesses in the background: all calls of a file are in order.
+    /// Waits for the collective accesses in the background, so that all collective calls of a file run in order.
     pub fn drain_background(&self) -> Result<()> {
-        self.busy.wait();
+        self.background.wait();
         let mut wait = self.wait(true);
         loop {
             self.progress();
@@ -286,12 +290,13 @@ impl FileGroup {
         }
     }
 
-    /// This rank cannot go on in the middle of something: nobody shall wait for it.
+    /// Marks the group as broken after a failure in the middle of a collective call, so that no rank waits for this
+    /// one.
     pub fn mark_broken(&self) {
         self.node.mark_broken();
     }
 
-    /// Everybody's words, in rank order; at most [`WORDS_PER_RANK`] each. Collective.
+    /// The words of every rank, in rank order; at most [`WORDS_PER_RANK`] each. Collective.
     fn allgather_words(&self, words: &[u64]) -> Result<Vec<[u64; WORDS_PER_RANK]>> {
         self.drain_background()?;
         let mut rank_state = self.rank_state();
@@ -304,18 +309,18 @@ impl FileGroup {
         Ok((0..self.size).map(|rank| allgather.words(&rank_state, rank)).collect())
     }
 
-    /// Messages to other nodes.
+    /// The messages to other nodes.
     pub fn messages(&self) -> HostMessages<'_> {
         HostMessages { group: self }
     }
 
-    /// All ranks learn whether all succeeded, in one meeting.
+    /// Tells all ranks whether all of them succeeded. Collective.
     pub fn agree<T>(&self, mine: Result<T>) -> Result<T> {
         self.agree_on(mine, &[], &mut [])
     }
 
-    /// As [`FileGroup::agree`]; besides, the values of `same` must be equal everywhere (else
-    /// [`ErrorKind::NotSame`]), and each word of `most` becomes the largest that any rank gave.
+    /// As [`FileGroup::agree`]. The values of `same` must also be equal on all ranks (else [`ErrorKind::NotSame`]),
+    /// and each word of `most` becomes the maximum over all ranks.
     pub fn agree_on<T>(&self, mine: Result<T>, same: &[MustMatch], most: &mut [u64]) -> Result<T> {
         if self.size == 1 {
             return mine;
@@ -341,7 +346,7 @@ impl FileGroup {
         Ok(mine)
     }
 
-    /// Rank 0 does `work`, and all ranks get its words or its error. `N` is the number of words.
+    /// Rank 0 runs `work`; all ranks get its `N` words or its error. Collective.
     pub fn root_bcast<const N: usize>(&self, work: impl FnOnce() -> Result<[u64; N]>) -> Result<[u64; N]> {
         let mine = if self.rank == 0 { work() } else { Ok([0; N]) };
         if self.size == 1 {
@@ -357,7 +362,7 @@ impl FileGroup {
         }
     }
 
-    /// The sum of `n` over the ranks before this one, and over all ranks.
+    /// The sum of `n` over the ranks before this one, and over all ranks. Collective.
     pub fn exscan_and_sum(&self, n: u64) -> Result<(u64, u64)> {
         if self.size == 1 {
             return Ok((0, n));
@@ -368,7 +373,7 @@ impl FileGroup {
         Ok((before, total))
     }
 
-    /// The sum and the largest over all ranks of each number. Collective.
+    /// The sum and the maximum of each number over all ranks. Collective.
     pub fn reduce_sum_and_max(&self, numbers: &[u64]) -> Result<(Vec<u64>, Vec<u64>)> {
         let (mut sums, mut peaks) = (Vec::new(), Vec::new());
         for part in numbers.chunks(WORDS_PER_RANK) {
@@ -381,8 +386,8 @@ impl FileGroup {
         Ok((sums, peaks))
     }
 
-    /// Makes the view of each rank known to all, where nodes have to know them: by its hash if everybody has
-    /// met it before, else whole. Collective.
+    /// Makes the view of each rank known to all ranks, if there are several nodes: by its hash if all ranks know the
+    /// view, else by its bytes. Collective.
     pub fn share_view(&self, view: &Arc<View>) -> Result<()> {
         if self.is_on_one_node() {
             return Ok(());
@@ -408,7 +413,7 @@ impl FileGroup {
         Ok(())
     }
 
-    /// Everybody's `N` bytes, a multiple of 8 and few, in rank order. Collective.
+    /// The `N` bytes of every rank, in rank order. `N` is a small multiple of 8. Collective.
     pub fn allgather_array<const N: usize>(&self, mine: &[u8; N]) -> Result<Vec<[u8; N]>> {
         let words: Vec<u64> = mine.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
         let all = self.allgather_words(&words)?;
@@ -417,12 +422,12 @@ impl FileGroup {
         Ok(all.iter().map(bytes).collect())
     }
 
-    /// What rank 0 has, to all, who know how long it is; a call of the host MPI. Collective.
+    /// Broadcasts bytes of rank 0; all ranks know their number. Calls the host MPI. Collective.
     pub fn bcast_from_root(&self, bytes: &mut [u8]) -> Result<()> {
         Ok(self.comm.bcast(bytes, 0)?)
     }
 
-    /// Everybody's bytes, of any length, in rank order; calls of the host MPI. Collective.
+    /// The bytes of every rank, of any length, in rank order. Calls the host MPI. Collective.
     fn allgather_bytes(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>> {
         let lengths = self.comm.allgather_u64(&[mine.len() as u64])?;
         let longest = lengths.iter().copied().max().unwrap_or(0) as usize;
@@ -434,7 +439,7 @@ impl FileGroup {
     }
 }
 
-/// Views of other ranks that are kept for later.
+/// The largest number of views of other ranks that are kept.
 const MAX_VIEWS: usize = 256;
 
 impl Drop for FileGroup {
@@ -451,7 +456,7 @@ fn no_memory(_: std::io::Error) -> Error {
     Error::Usage(ErrorKind::NoMem, "no memory for the segment that the ranks of a node share")
 }
 
-/// What ranks tell each other when they found a group.
+/// The identity of a rank, exchanged when a group is created.
 struct RankIdentity {
     node: u64,
     pid: u32,
@@ -459,7 +464,7 @@ struct RankIdentity {
     name: String,
 }
 
-/// Bytes of a host name that are told.
+/// The bytes of a host name that are exchanged.
 const NAME: usize = 64;
 
 impl RankIdentity {
@@ -487,9 +492,9 @@ impl RankIdentity {
     }
 }
 
-/// The table of this rank's node, made by its leader and opened by the others; `None`, on all ranks, if that
-/// cannot be had everywhere. Collective.
-fn table(
+/// The segment of this rank's node: its leader creates it, and the other ranks open it. The result is `None` on all
+/// ranks if any rank fails. Collective.
+fn node_segment(
     comm: Comm,
     rank: u32,
     node_map: &NodeMap,
@@ -501,15 +506,15 @@ fn table(
     if locals == 1 && node_map.nodes() == shape.ranks {
         return Ok(Some(NodeSegment::private(shape).map_err(no_memory)?));
     }
-    if let Some(node) = table_made_by(comm, rank, node_map, shape, &|| NodeSegment::create(shape))? {
+    if let Some(node) = create_or_open_segment(comm, rank, node_map, shape, &|| NodeSegment::create(shape))? {
         return Ok(Some(node));
     }
-    // All of it is reserved at once, so it is small.
+    // A named segment is reserved at once, so it is small.
     let shape = SegmentShape { capacity: capacity.min(SMALL_CAPACITY), ..shape };
-    table_made_by(comm, rank, node_map, shape, &|| NodeSegment::create_named(shape, random))
+    create_or_open_segment(comm, rank, node_map, shape, &|| NodeSegment::create_named(shape, random))
 }
 
-fn table_made_by(
+fn create_or_open_segment(
     comm: Comm,
     rank: u32,
     node_map: &NodeMap,
@@ -534,7 +539,7 @@ fn table_made_by(
     Ok(if missing[0] == 0 { node } else { None })
 }
 
-/// The spare word of a table.
+/// The spare word of a segment.
 struct SegmentWord(Arc<NodeSegment>);
 
 impl SharedWord for SegmentWord {
@@ -543,7 +548,7 @@ impl SharedWord for SegmentWord {
     }
 }
 
-/// Messages of one rank to other nodes, by the host MPI.
+/// The messages of one rank to other nodes, through the host MPI.
 pub(crate) struct HostMessages<'a> {
     group: &'a FileGroup,
 }

@@ -1,4 +1,4 @@
-//! What a file's name means: an ordinary path, or a path on a partition.
+//! The meaning of a file name: an ordinary path, or a path on a partition.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -7,26 +7,26 @@ use pario_types::ErrorKind;
 use crate::env::Env;
 use crate::error::{Error, Result};
 
-/// Prefixes by which programs name an ordinary file system to ROMIO; all mean a plain file.
+/// ROMIO's prefixes for file systems. Pario strips them; all of them mean a plain file.
 const PLAIN_PREFIXES: [&str; 6] = ["ufs:", "nfs:", "xfs:", "lustre:", "gpfs:", "panfs:"];
 
-/// Where a file is.
+/// A parsed file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FileName {
-    /// In an ordinary file system.
+    /// A path in an ordinary file system.
     Plain(PathBuf),
-    /// On a partition.
+    /// A path on a partition.
     Partition {
-        /// Its name.
+        /// The name of the partition.
         partition: String,
-        /// An absolute path there.
+        /// The absolute path on the partition.
         path: String,
     },
 }
 
 impl FileName {
-    /// Understands a name: `pario:partition/path`, `pario:/path` and paths below the mount point mean a partition,
-    /// everything else is a path, with or without a prefix that names its file system.
+    /// Parses a file name. `pario:partition/path`, `pario:/path` and paths below the mount point are files on a
+    /// partition. All other names are paths of plain files, with or without a prefix that names the file system.
     pub fn parse(name: &Path, env: &Env) -> Result<FileName> {
         let text = name.as_os_str().as_encoded_bytes();
         if text.is_empty() {
@@ -62,7 +62,7 @@ impl FileName {
         Ok(FileName::Partition { partition: partition.to_owned(), path: format!("/{}", parts.join("/")) })
     }
 
-    /// For reports, traces and hints.
+    /// The name in reports, traces and hints.
     pub fn shown(&self) -> PathBuf {
         match self {
             FileName::Plain(path) => path.clone(),
@@ -71,7 +71,7 @@ impl FileName {
     }
 }
 
-/// The rest of a path below a directory, by their names alone: the directory need not be there.
+/// The part of a path below a directory. Compares names only; the directory need not exist.
 fn below(path: &Path, mount: &Path) -> Option<String> {
     let whole = std::path::absolute(path).ok()?;
     let mut plain = PathBuf::new();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_of_file_systems_are_not_part_of_the_name() {
+    fn file_system_prefixes_are_stripped() {
         let path = |name: &str| parse(name, Some("p"), Some("/mnt"));
         assert_eq!(path("ufs:/a/b").unwrap(), FileName::Plain("/a/b".into()));
         assert_eq!(path("lustre:c").unwrap(), FileName::Plain("c".into()));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_are_named_or_mounted() {
+    fn partitions_are_found_by_name_or_mount_point() {
         let on = |partition: &str, path: &str| FileName::Partition {
             partition: partition.into(),
             path: path.into(),

@@ -1,4 +1,4 @@
-//! What a handle sees of its file: the view that is in force, in bytes of the file.
+//! The view of an open file.
 
 use std::sync::Arc;
 
@@ -9,22 +9,22 @@ use pario_view::{Pattern, View};
 use crate::datarep::Datarep;
 use crate::error::{Error, Result};
 
-/// A file view, ready for use: nothing in it needs the host MPI any more.
+/// A compiled file view. Using it needs no call of the host MPI.
 pub(crate) struct FileView {
-    /// The displacement that the program gave (or that MPI_DISPLACEMENT_CURRENT stood for).
+    /// The displacement that the program passed, or the offset that MPI_DISPLACEMENT_CURRENT meant.
     pub disp: Offset,
-    /// Which bytes of the file, in which order.
+    /// The bytes of the file that the view selects, in order.
     pub view: Arc<View>,
-    /// Bytes of one etype in the file.
+    /// The size of one etype in the file.
     pub etype_size: u64,
-    /// Extent of one etype in the file, equal on all ranks by the standard.
+    /// The extent of one etype in the file. The standard demands that it is equal on all ranks.
     pub etype_extent: i64,
-    /// How values lie in the file.
+    /// The data representation.
     pub rep: Datarep,
 }
 
 impl FileView {
-    /// The view of a freshly opened file: a stream of bytes.
+    /// The view after open: all bytes.
     pub fn bytes() -> FileView {
         FileView {
             disp: Offset(0),
@@ -71,7 +71,7 @@ impl FileView {
         })
     }
 
-    /// The view position of an offset counted in etypes.
+    /// The view position of an offset in etypes.
     pub fn pos(&self, etypes: i64) -> Result<Pos> {
         let etypes = u64::try_from(etypes)
             .map_err(|_| Error::Value(ErrorKind::Arg, "the offset must not be negative", etypes))?;
@@ -82,13 +82,13 @@ impl FileView {
         ))
     }
 
-    /// The first etype after the last byte of a file of this size (what MPI_SEEK_END means).
+    /// The number of the first etype after the last byte of a file of this size (MPI_SEEK_END).
     pub fn end(&self, file_size: u64) -> i64 {
         self.view.rank(Offset(file_size)).0.div_ceil(self.etype_size) as i64
     }
 }
 
-/// A datatype's layout in a file under a representation.
+/// The layout of a datatype in a file with this representation.
 pub(crate) fn file_pattern(host: &Host, datatype: TypeHandle, rep: &Datarep) -> Result<Pattern> {
     match rep {
         Datarep::Native | Datarep::Internal => Ok(host.layout(datatype)?.native.clone()),

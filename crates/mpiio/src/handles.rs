@@ -1,8 +1,8 @@
-//! The table of open files: program handles and Fortran numbers to files.
+//! The table of open files, by handle and by Fortran number.
 //!
-//! A handle is a number shaped like a pointer (every MPI's `MPI_File` is one) that is never dereferenced:
-//! bits 0–15 the slot plus one, bits 16–31 the slot's generation, above them a mark. So a stale, foreign or
-//! invented handle is told from an open file without touching memory that may not exist.
+//! A handle is a number with the width of a pointer (`MPI_File` is a pointer in every MPI) that is never dereferenced:
+//! bits 0–15 are the slot plus one, bits 16–31 the generation of the slot, the bits above a mark. So a stale, foreign
+//! or invented handle is recognised without access to memory that may not exist.
 
 use parking_lot::RwLock;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ fn slot_of(handle: usize) -> Option<(usize, u16)> {
     Some((slot, (handle >> 16) as u16))
 }
 
-/// Puts an open file into the table and returns its handle.
+/// Adds an open file to the table and returns its handle.
 pub fn insert(file: Arc<File>) -> Result<usize> {
     let mut slots = table_mut();
     let free = slots.iter().position(|slot| slot.file.is_none());
@@ -74,7 +74,7 @@ fn find(raw: usize) -> Option<Arc<File>> {
     slot.file.clone()
 }
 
-/// Takes a file out of the table; its handle is invalid from now on.
+/// Removes a file from the table. Its handle is invalid from now on.
 pub fn remove(raw: usize) {
     let Some((slot, generation)) = slot_of(raw) else { return };
     let mut slots = table_mut();
@@ -94,7 +94,7 @@ pub fn to_fortran(raw: usize) -> i32 {
     }
 }
 
-/// The handle of a Fortran number, if that is an open file.
+/// The handle of a Fortran number, if a file with this number is open.
 pub fn from_fortran(number: i32) -> Option<usize> {
     let slot = usize::try_from(number).ok()?.checked_sub(1)?;
     let slots = table();
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn foreign_handles_are_told_apart() {
+    fn foreign_handles_are_rejected() {
         for raw in [0, 1, usize::MAX, MARK << MARK_SHIFT, 0x7fff_1234_5678] {
             assert_eq!(get(raw).err().map(|e| e.kind()), Some(ErrorKind::File), "{raw:#x}");
             assert_eq!(to_fortran(raw), 0);

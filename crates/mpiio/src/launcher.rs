@@ -1,17 +1,18 @@
-//! Which program a rank is of: a name that all ranks of a job share and no others, from what its launcher says.
+//! The name of the job that a rank belongs to, from the launcher. All ranks of the job have the same name, and no
+//! other rank has it.
 //!
-//! Most launchers warn it in a variable. Hydra, which starts the ranks of MPICH and its kin, does not; but on every node
-//! its proxy, an ancestor of the ranks, is told where `mpiexec` listens. Where nothing is to be found ranks agree on a
-//! number when they first open a file together (`storage::join_program`).
+//! Most launchers set a variable. Hydra, the launcher of MPICH, does not. Its proxy, an ancestor process of the ranks
+//! on every node, has the address of `mpiexec` on its command line, which serves as the name. If no launcher is
+//! recognised, the ranks agree on a number when they first open a file together (`storage::join_program`).
 
-/// How far above a rank its proxy is looked for: scripts may stand between them.
+/// The number of ancestor processes that are searched for the proxy. Scripts may run between the proxy and a rank.
 const GENERATIONS: usize = 16;
 
-/// The name, from the environment and from the processes above this one.
+/// The job name, from the environment and from the ancestors of this process.
 pub(crate) fn job_name(set: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let hydra = || set("PMI_RANK").and_then(|_| hydra());
     let slurm = || Some(format!("{}.{}", set("SLURM_JOB_ID")?, set("SLURM_STEP_ID")?));
-    // Hydra before the others, which may have started it.
+    // Hydra comes first, because another launcher may have started it.
     set("PARIO_JOB")
         .or_else(hydra)
         .or_else(|| set("PMIX_NAMESPACE"))
@@ -32,12 +33,12 @@ fn hydra() -> Option<String> {
     None
 }
 
-/// The parent in a process's `stat`: the second word after its name, which may hold anything.
+/// The parent in a process's `stat`: the second word after the process name. The name may contain any character.
 fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 1)
 }
 
-/// Where the `mpiexec` of a proxy listens, if this is the command line of one.
+/// The address of `mpiexec` in the command line of a Hydra proxy.
 fn control(words: &[u8]) -> Option<String> {
     let mut words = words.split(|byte| *byte == 0);
     if !words.next()?.ends_with(b"hydra_pmi_proxy") {
@@ -59,17 +60,17 @@ mod tests {
     }
 
     #[test]
-    fn ranks_of_a_program_know_each_other_by_what_the_launcher_says() {
+    fn the_job_name_comes_from_the_launchers_variables() {
         let slurm = [("SLURM_JOB_ID", "7"), ("SLURM_STEP_ID", "1")];
         assert_eq!((named(&[]), named(&slurm[..1])), (None, None));
         assert_eq!(named(&slurm), named(&[("PARIO_JOB", "7.1"), ("SLURM_JOB_ID", "9")]));
         assert_ne!(named(&slurm), named(&[("PMIX_NAMESPACE", "165675009")]));
-        // Of a launcher that is not there.
+        // A launcher that is not running.
         assert_eq!(named(&[("PMI_RANK", "0"), ("FLUX_JOB_ID", "f2")]), Some("f2".into()));
     }
 
     #[test]
-    fn a_proxy_is_known_by_its_command_line() {
+    fn a_hydra_proxy_is_recognised_by_its_command_line() {
         let words = b"/usr/bin/hydra_pmi_proxy\0--control-port\0n0:33609\0--rmk\0user\0";
         assert_eq!(control(words).as_deref(), Some("n0:33609"));
         for other in [
@@ -84,18 +85,18 @@ mod tests {
         assert_eq!((parent("1 (init) S 0 1"), parent("2 (x) S 1 1"), parent("")), (None, None, None));
     }
 
-    /// Says the name to whoever started this test as a rank.
+    /// Prints the name if another test started this one as a rank.
     #[test]
-    fn a_rank_that_says_which_program_it_is_of() {
-        if std::env::var_os("PARIO_TEST_SAYS").is_some() {
+    fn prints_the_job_name_when_started_as_a_rank() {
+        if std::env::var_os("PARIO_TEST_PRINT_JOB").is_some() {
             println!("program {:?}", job_name(&|name| std::env::var(name).ok()));
         }
     }
 
     #[test]
-    fn each_launch_has_a_name_that_its_ranks_share() {
+    fn the_ranks_of_a_launch_share_a_job_name() {
         let myself = std::env::current_exe().expect("a program knows its path");
-        let exact = "launcher::tests::a_rank_that_says_which_program_it_is_of";
+        let exact = "launcher::tests::prints_the_job_name_when_started_as_a_rank";
         let own = std::env::temp_dir().join(format!("pario-job-{}", std::process::id()));
         std::fs::create_dir_all(&own).expect("there is room");
         let mut names = BTreeSet::new();
@@ -103,17 +104,17 @@ mod tests {
             [("mpiexec.mpich", &[][..]), ("mpiexec.openmpi", &["--oversubscribe", "--allow-run-as-root"])];
         for (launcher, more) in [launchers[0], launchers[0], launchers[1]] {
             let mut launch = Command::new(launcher);
-            // Between the launcher and a rank may stand a script.
+            // A script runs between the launcher and a rank.
             launch.args(more).args(["-n", "2", "sh", "-c", "\"$@\"; exit $?", "sh"]).arg(&myself);
-            launch.args(["--exact", exact, "--nocapture"]).env("PARIO_TEST_SAYS", "1");
-            // Launchers of Open MPI that start at the same time may fail over a directory that they share.
+            launch.args(["--exact", exact, "--nocapture"]).env("PARIO_TEST_PRINT_JOB", "1");
+            // Open MPI's launchers share a directory by default, and may fail if several start at the same time.
             launch.env("OMPI_MCA_orte_tmpdir_base", &own);
             let output = launch.stdin(Stdio::null()).output().expect("both launchers are there");
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            let said: Vec<&str> =
-                said.lines().filter_map(|line| line.split_once("program Some(")).map(|at| at.1).collect();
-            assert!(said.len() == 2 && said[0] == said[1], "{launcher}: {output:?}");
-            assert!(names.insert(said[0].to_owned()), "two launches are one program: {names:?}");
+            let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+            let lines: Vec<&str> =
+                lines.lines().filter_map(|line| line.split_once("program Some(")).map(|at| at.1).collect();
+            assert!(lines.len() == 2 && lines[0] == lines[1], "{launcher}: {output:?}");
+            assert!(names.insert(lines[0].to_owned()), "two launches are one program: {names:?}");
         }
         let _ = std::fs::remove_dir_all(own);
     }

@@ -1,13 +1,14 @@
 //! The semantics of MPI-IO: open files, views, pointers, collective agreement, split and nonblocking access.
 //!
-//! The C edge above turns C arguments into the types of this room and errors into classes; the rooms below
-//! compute views and move bytes. No MPI number, C pointer or errno is interpreted here, and no byte of the
-//! program's memory is touched.
+//! The crate `capi` above turns C arguments into the types of this crate, and errors into MPI error classes. The
+//! crates below compute views and move bytes. This crate interprets no MPI constant, C pointer or errno, and accesses
+//! no byte of the program's memory.
 #![forbid(unsafe_code)]
 
 mod access;
 mod amode;
 mod client_cache;
+mod close;
 mod collective;
 mod control;
 mod convert;
@@ -21,10 +22,12 @@ mod file_name;
 mod file_view;
 pub mod handles;
 mod in_flight;
+mod info;
 mod io_thread;
 mod launcher;
 mod node;
 mod open;
+mod open_announcement;
 mod partition_backing;
 mod placement;
 mod prefetch_hints;
@@ -36,11 +39,12 @@ mod wait;
 
 pub use access::{Coordination, Direction, Operand, Positioning};
 pub use amode::{Amode, AmodeBits};
+pub use close::{close, delete, quiesce_all};
 pub use control::{Displacement, ViewInForce, ViewRequest, Whence};
 pub use datarep::{ConversionFunctions, Datarep, register as register_datarep};
 pub use env::{Env, env, warn};
 pub use error::{Error, Result};
 pub use file::File;
 pub use io_thread::Completion;
-pub use open::{OpenRequest, close, delete, open, quiesce_all};
+pub use open::{OpenRequest, open};
 pub use pario_client::{is_forked, watch_forks};

@@ -1,8 +1,9 @@
-//! Running by plan: a new file is placed as the plan has it, on the servers of the nodes where its ranks are now.
+//! Placement by plan: a new file is placed as the plan says, on the servers of the nodes where its ranks run now.
 //!
-//! Every rank knows its *home*, the server that is its local storage: the one that the user names for it, else one on its
-//! node, in turn with the other ranks there. The homes of all ranks and the plan make the table of a new file; later
-//! each rank reads copies at its home. A plan that does not fit the run is advice that is not taken, and rank 0 says why.
+//! Each rank has a *home server*, its local storage: the server that the user names for it, else one on its node,
+//! assigned cyclically to the ranks there. The home servers of all ranks and the plan determine the placement table of
+//! a new file. Each rank reads replicas at its home server. If the plan does not fit the run, it is ignored, and rank
+//! 0 prints the reason.
 
 use std::sync::OnceLock;
 
@@ -17,15 +18,15 @@ use crate::file_group::FileGroup;
 use crate::file_name::FileName;
 use crate::storage::{self, Storage};
 
-/// Where the ranks of a file have their local storage.
+/// The home servers of the ranks of a file.
 pub(crate) struct HomeServers {
-    /// By their number among all ranks of the program.
+    /// By rank in MPI_COMM_WORLD.
     of: Vec<Option<ServerId>>,
-    /// On which node.
+    /// The host name of each rank's node.
     nodes: Vec<String>,
 }
 
-/// This rank's home, if it has one.
+/// The home server of this rank, if it has one.
 pub(crate) fn home_server(group: &FileGroup, partition: &client::Partition) -> Option<ServerId> {
     let servers = partition.local_servers();
     let node = group.node_map().node_of[group.rank as usize];
@@ -37,11 +38,11 @@ pub(crate) fn home_server(group: &FileGroup, partition: &client::Partition) -> O
 }
 
 impl HomeServers {
-    /// Everybody tells his. Collective.
+    /// Gathers the home servers of all ranks. Collective.
     pub fn gather(group: &FileGroup, name: &FileName) -> Result<HomeServers> {
         let [program] = group.root_bcast(|| Ok([storage::program_number()]))?;
         storage::join_program(program);
-        // Who cannot tell says so when he opens the file.
+        // If the partition cannot be opened, opening the file reports the error later.
         let mine = storage::partition_of(name)
             .and_then(Result::ok)
             .and_then(|partition| home_server(group, &partition));
@@ -60,7 +61,8 @@ impl HomeServers {
         Ok(HomeServers { of, nodes })
     }
 
-    /// The table of a new file, if the plan has one for it; rank 0 asks, and says why there is none.
+    /// The placement table of a new file, if the plan has one for it. Rank 0 calls this, and prints the reason if
+    /// there is none.
     pub fn table(&self, name: &FileName) -> Option<PlacementMap> {
         let plan = plan()?;
         if let Some(Ok(partition)) = storage::partition_of(name)
@@ -101,29 +103,22 @@ impl HomeServers {
     }
 }
 
-/// What a file's table is known by, if it has one, as ranks tell each other.
-pub(crate) fn table_words(storage: &Storage) -> [u64; 3] {
-    let id = storage.table().map(PlacementMap::id);
-    id.map_or([0; 3], |id| [(id.hash >> 64) as u64, id.hash as u64, u64::from(id.len)])
-}
-
-/// Has rank 0, which has opened a placed file with this table, tell its table to those who do not know it: from the metadata server
-/// everybody would get megabytes. Collective.
+/// Rank 0 has opened a placed file with this table and broadcasts the table to the ranks that do not know it. Else
+/// every rank would load megabytes from the metadata server. Collective.
 pub(crate) fn share_table(
     group: &FileGroup,
     name: &FileName,
-    [high, low, len]: [u64; 3],
-    first: Option<&Storage>,
+    id: PlacementMapId,
+    root_storage: Option<&Storage>,
 ) -> Result<()> {
-    let id = PlacementMapId { hash: u128::from(high) << 64 | u128::from(low), len: len as u32 };
-    // Who has no partition says so when he opens the file.
+    // If the partition cannot be opened, opening the file reports the error later.
     let partition = storage::partition_of(name).and_then(Result::ok);
     let is_new = partition.as_ref().is_some_and(|partition| !partition.knows_table(id));
     let mut missing = [u64::from(is_new)];
     group.agree_on(Ok(()), &[], &mut missing)?;
     if missing[0] > 0 {
-        let table = first.and_then(Storage::table);
-        let mut bytes = table.map_or_else(|| vec![0; len as usize], PlacementMap::to_bytes);
+        let table = root_storage.and_then(Storage::table);
+        let mut bytes = table.map_or_else(|| vec![0; id.len as usize], PlacementMap::to_bytes);
         group.bcast_from_root(&mut bytes)?;
         if let Some(partition) = partition.filter(|_| is_new) {
             partition.tell_table(bytes);
@@ -132,7 +127,7 @@ pub(crate) fn share_table(
     Ok(())
 }
 
-/// The plan of this run; read once, by rank 0.
+/// The plan of this run. Rank 0 reads it once.
 fn plan() -> Option<&'static Plan> {
     static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
     let read = || {
@@ -149,7 +144,7 @@ fn plan() -> Option<&'static Plan> {
     PLAN.get_or_init(read).as_ref()
 }
 
-/// What the user says about homes.
+/// The home servers that the user names.
 fn places() -> &'static Places {
     static PLACES: OnceLock<Places> = OnceLock::new();
     let read = || match env().place.parse() {

@@ -1,8 +1,9 @@
-//! The multiple-access-range hint: ranges of a file that a rank says it will access soon, and those it is done with.
+//! The hints `pario_access_ranges` and `pario_access_done`: ranges of a file that a rank will access soon, and ranges
+//! that it no longer needs.
 //!
-//! On a partition the servers take the ranges, keep them in their caches and refuse what is too much. Elsewhere the
-//! system is asked to read them ahead, within limits of our own; what was in its memory anyway is not given up, since
-//! it may be there for others.
+//! On a partition the servers prefetch the ranges into their caches and refuse ranges beyond a limit. On a plain file
+//! the kernel is advised to read the ranges, within limits of this module. Ranges that were in the page cache before
+//! are not released, since other processes may use them.
 
 use parking_lot::Mutex;
 use std::ops::Range;
@@ -12,44 +13,44 @@ use pario_posix::PlainFile;
 use pario_types::Offset;
 
 use crate::file::File;
-use crate::open::apply_info;
+use crate::info::apply_info;
 use crate::storage::Storage;
 
-/// What a rank may have ready of a plain file: so many ranges, so many bytes.
+/// The limits of the prefetched ranges of a plain file, per rank.
 const MAX_RANGES: usize = 64;
 const MAX_BYTES: u64 = 64 << 20;
 
-/// Ranges of a plain file that are ready, and whether the system was asked for them.
+/// The prefetched ranges of a plain file, and whether the kernel was asked to read them.
 #[derive(Default)]
 pub(crate) struct PrefetchedRanges(Mutex<Vec<(Range<u64>, bool)>>);
 
 impl PrefetchedRanges {
-    /// Gets ranges ready; how many of them, from the first on.
+    /// Prefetches ranges. Returns the number of ranges taken, from the first on.
     fn prefetch(&self, file: &PlainFile, ranges: &[Range<u64>]) -> usize {
-        let mut ready = self.0.lock();
+        let mut prefetched = self.0.lock();
         let bytes = |range: &Range<u64>| range.end - range.start;
-        let mut room = MAX_BYTES - ready.iter().map(|(range, _)| bytes(range)).sum::<u64>();
+        let mut room = MAX_BYTES - prefetched.iter().map(|(range, _)| bytes(range)).sum::<u64>();
         let refused = ranges.iter().position(|range| {
             let asked = !file.is_in_memory(Offset(range.start));
-            let taken = ready.len() < MAX_RANGES
+            let taken = prefetched.len() < MAX_RANGES
                 && bytes(range) <= room
                 && (!asked || file.prefetch(Offset(range.start)..Offset(range.end)));
             if taken {
                 room -= bytes(range);
-                ready.push((range.clone(), asked));
+                prefetched.push((range.clone(), asked));
             }
             !taken
         });
         refused.unwrap_or(ranges.len())
     }
 
-    /// Gives up ranges as they were made ready.
-    fn forget(&self, file: &PlainFile, ranges: &[Range<u64>]) {
-        let mut ready = self.0.lock();
+    /// Releases ranges that were prefetched.
+    fn release(&self, file: &PlainFile, ranges: &[Range<u64>]) {
+        let mut prefetched = self.0.lock();
         for range in ranges {
-            let Some(index) = ready.iter().position(|(one, _)| one == range) else { continue };
-            if ready.swap_remove(index).1 {
-                // A system that does not care about it has nothing to give up.
+            let Some(index) = prefetched.iter().position(|(one, _)| one == range) else { continue };
+            if prefetched.swap_remove(index).1 {
+                // The kernel may ignore the advice.
                 file.release(Offset(range.start)..Offset(range.end));
             }
         }
@@ -57,14 +58,14 @@ impl PrefetchedRanges {
 }
 
 impl File {
-    /// Heeds the ranges of an info that the program has passed.
+    /// Applies the prefetch hints of an info object that the program has passed.
     pub(crate) fn apply_prefetch_info(&self, info: &[(String, String)]) {
         let mut passed = Hints::new();
         apply_info(&mut passed, info, false);
         self.apply_prefetch_hints(&passed);
     }
 
-    /// Heeds the ranges among hints. Whatever goes wrong is told to who accesses them.
+    /// Applies prefetch hints. Errors are ignored: the accesses to the ranges report them.
     pub(crate) fn apply_prefetch_hints(&self, hints: &Hints) {
         let (done, soon) = (hints.access_done().unwrap_or_default(), hints.access_ranges());
         if done.is_empty() && soon.is_none() {
@@ -74,8 +75,8 @@ impl File {
         let taken = match self.opened() {
             None => 0,
             Some(Storage::Plain(plain)) => {
-                self.ready.forget(plain, done);
-                self.ready.prefetch(plain, wanted)
+                self.prefetched.release(plain, done);
+                self.prefetched.prefetch(plain, wanted)
             }
             Some(Storage::Partition(on)) => {
                 let _ = on.file.forget(done);
@@ -94,11 +95,11 @@ mod tests {
     use pario_posix::{AccessAdvice, Errno, PlainOpenOptions, Syscalls};
     use std::sync::Arc;
 
-    /// A system whose memory holds what lies below 1000, and which notes what it is told.
+    /// A kernel whose page cache has the bytes below offset 1000, and which records the advice that it gets.
     #[derive(Default)]
-    struct Told(Mutex<Vec<(bool, u64, u64)>>);
+    struct RecordingKernel(Mutex<Vec<(bool, u64, u64)>>);
 
-    impl Syscalls for Told {
+    impl Syscalls for RecordingKernel {
         fn is_in_memory(&self, _: i32, at: u64) -> bool {
             at < 1000
         }
@@ -110,24 +111,24 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_file_is_read_ahead_within_limits() {
+    fn prefetching_a_plain_file_respects_the_limits() {
         let path = std::env::temp_dir().join(format!("pario-ranges-{}", std::process::id()));
         std::fs::write(&path, [0; 10]).unwrap();
-        let told = Arc::new(Told::default());
+        let kernel = Arc::new(RecordingKernel::default());
         let file = PlainFile::open_with(
             &path,
             &PlainOpenOptions { read: true, ..PlainOpenOptions::default() },
-            told.clone(),
+            kernel.clone(),
             None,
         );
         std::fs::remove_file(&path).unwrap();
-        let (file, ready) = (file.unwrap(), PrefetchedRanges::default());
-        assert_eq!(ready.prefetch(&file, &[0..10, 2000..2010, 5000..5000 + MAX_BYTES, 7..8]), 2);
-        ready.forget(&file, &[0..10, 2000..2010, 2000..2010, 9..10]);
-        assert_eq!(*told.0.lock(), [(true, 2000, 10), (false, 2000, 10)]);
+        let (file, prefetched) = (file.unwrap(), PrefetchedRanges::default());
+        assert_eq!(prefetched.prefetch(&file, &[0..10, 2000..2010, 5000..5000 + MAX_BYTES, 7..8]), 2);
+        prefetched.release(&file, &[0..10, 2000..2010, 2000..2010, 9..10]);
+        assert_eq!(*kernel.0.lock(), [(true, 2000, 10), (false, 2000, 10)]);
         let many: Vec<_> = (0..100).map(|i| i..i + 1).collect();
-        assert_eq!(ready.prefetch(&file, &many), MAX_RANGES);
-        ready.forget(&file, &many[..10]);
-        assert_eq!(ready.prefetch(&file, &many[64..]), 10);
+        assert_eq!(prefetched.prefetch(&file, &many), MAX_RANGES);
+        prefetched.release(&file, &many[..10]);
+        assert_eq!(prefetched.prefetch(&file, &many[64..]), 10);
     }
 }

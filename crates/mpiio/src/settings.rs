@@ -1,4 +1,4 @@
-//! How collective accesses of a file are done, as hints and file system have it.
+//! The settings of collective accesses, derived from hints and from facts about the storage.
 
 use std::sync::Arc;
 
@@ -14,33 +14,33 @@ use pario_types::PrefetchLimits;
 use crate::file_group::FileGroup;
 use crate::storage::Storage;
 
-/// What the ranks have to know alike about the file system; rank 0 tells the others.
+/// Facts about the storage of a file that must be equal on all ranks. Rank 0 announces them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StorageFacts {
-    /// How it keeps writers apart.
+    /// How the file system keeps concurrent writers consistent.
     pub protocol: LockProtocol,
-    /// Whether the bytes are in this host's page cache.
+    /// Whether the file is cached in this host's page cache.
     pub local: bool,
-    /// Whether it is memory, without a disk behind it.
+    /// Whether the file system is in memory, without a disk.
     pub memory: bool,
-    /// Whether it is no file system but a partition, whose servers merge what ranks write.
+    /// Whether the file is on a partition, whose servers merge small pieces.
     pub partition: bool,
-    /// Whether a plan says where its bytes are.
+    /// Whether the file is placed by a plan.
     pub placed: bool,
-    /// Whether ranks may keep its blocks in their own memory.
+    /// Whether ranks may cache its blocks in their own memory.
     pub tier1: bool,
-    /// Whether all ranks reach all of its servers' caches by shared memory.
+    /// Whether all ranks reach the caches of all servers by shared memory.
     pub near: bool,
-    /// Its block.
+    /// The block size of the file system.
     pub block: u64,
-    /// Bytes of a stripe, 0 if it has none.
+    /// The stripe size; 0 if the file is not striped.
     pub stripe: u64,
-    /// How many servers, 0 if unknown.
+    /// The number of servers; 0 if unknown.
     pub servers: u32,
 }
 
 impl StorageFacts {
-    /// Of an open file.
+    /// The facts about an open file.
     pub fn of(storage: &Storage) -> StorageFacts {
         let file = match storage {
             Storage::Plain(file) => file,
@@ -83,7 +83,7 @@ impl StorageFacts {
         }
     }
 
-    /// A stripe where there are any, else a block.
+    /// The stripe size, or the block size if the file is not striped.
     fn lock_unit(&self) -> u64 {
         if self.stripe > 0 { self.stripe } else { self.block }
     }
@@ -130,38 +130,38 @@ impl StorageFacts {
     }
 }
 
-/// The settings of both directions.
+/// The settings of collective reads and writes.
 pub(crate) struct CollectiveSettings {
     pub read: Arc<TwoPhaseSettings>,
     pub write: Arc<TwoPhaseSettings>,
-    /// The strategy's word where it goes through windows, for reports.
+    /// The name of the strategy with aggregators, for reports.
     pub word: &'static str,
-    /// How blocks are kept in the ranks' memory, if they are.
+    /// The settings of the tier 1 cache, if the file uses it.
     pub cache: Option<CacheSettings>,
 }
 
-/// The cache in the ranks' own memory.
+/// The settings of the cache in the ranks' own memory (tier 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CacheSettings {
-    /// Bytes of each rank.
+    /// The bytes of cache on each rank.
     pub bytes: u64,
-    /// Bytes of a block; block `b` is at aggregator `b mod n`.
+    /// The bytes of a block. Aggregator `b mod n` caches block `b`.
     pub block: u64,
-    /// From and down to which percentage of unstored blocks these are stored at once.
+    /// The high and low watermark of dirty blocks, in percent.
     pub high: u8,
     pub low: u8,
 }
 
-/// On a local file system windows this large stay in the processor's cache between the copy into them and
-/// the write of them.
+/// The largest window on a local file system. Windows of this size stay in the processor's cache between the copy into
+/// them and the write.
 const LOCAL_WINDOW: u64 = 512 << 10;
 
-/// On a local file system pieces of this size are as cheap to access one by one.
+/// On a local file system, independent access is as fast as aggregation for pieces of this size.
 const LOCAL_PIECE_READ: u64 = 8 << 10;
 const LOCAL_PIECE_WRITE: u64 = 18 << 10;
 const MEMORY_PIECE_WRITE: u64 = 16 << 10;
 
-/// Elsewhere every call is a message, so windows pay until pieces are very large.
+/// On a remote file system every call is a message, so aggregation pays until pieces are very large.
 const REMOTE_PIECE: u64 = 4 << 20;
 
 impl CollectiveSettings {
@@ -213,22 +213,22 @@ impl CollectiveSettings {
     }
 }
 
-/// Whether the ranks' accesses are shipped to agents that own blocks.
+/// Whether accesses go to I/O agents that own blocks.
 pub(crate) fn uses_data_shipping(hints: &Hints) -> bool {
     hints.strategy() == "data-shipping" && !hints.largeblock_io()
 }
 
-/// The agents' blocks: whole blocks of the file system.
+/// The size of the agents' blocks: a multiple of the file system's block size.
 pub(crate) fn shipping_unit(hints: &Hints, facts: &StorageFacts) -> u64 {
     let block = facts.lock_unit();
     hints.io_buffer_size().unwrap_or(16 * block).next_multiple_of(block)
 }
 
-/// Guided prefetch goes by the file system's blocks, but a page is too little for a request to a disk.
+/// The smallest block of guided prefetch. A page of a file system would be too small for a disk request.
 const LEAST_PREFETCH: u64 = 64 << 10;
 
-/// How far ahead of an agent's reads to prefetch. Unasked, a local file system is left to its own read-ahead: no
-/// gain was measured there.
+/// The limits of prefetching for an agent's reads. On a local file system prefetching is off unless a hint asks for
+/// it: measurements showed no gain over the kernel's read-ahead.
 pub(crate) fn prefetch(hints: &Hints, facts: &StorageFacts) -> PrefetchLimits {
     let asked = hints.get("pario_max_acc").is_some_and(|(_, source)| source != Source::Default);
     if facts.local && !asked {
@@ -245,8 +245,8 @@ fn unit(hints: &Hints, facts: &StorageFacts) -> u64 {
     hints.striping_unit().unwrap_or(facts.lock_unit()).max(1)
 }
 
-/// Whether and how ranks keep blocks of a partition's file: not if they are placed, so that they lie where they are used, and
-/// not if the partition has it switched off. A cache means windows that aggregators own.
+/// The tier 1 settings of a partition's file. A placed file has no tier 1 cache, because its bytes lie where they are
+/// used. A cache implies that aggregators own their windows.
 fn cache(hints: &Hints, facts: &StorageFacts) -> Option<CacheSettings> {
     let wanted = match (hints.strategy(), hints.tier1()) {
         (_, Toggle::Disable) => false,
@@ -264,19 +264,20 @@ fn cache(hints: &Hints, facts: &StorageFacts) -> Option<CacheSettings> {
     })
 }
 
-/// What the roads to a partition's servers cost about. Measurements soon take the place of these; they only warn
-/// which road to try first.
+/// Estimates of the costs of accesses to a partition's servers. They choose the strategy of the first accesses;
+/// measurements replace them soon.
 fn prior(near: bool, tiered: bool) -> CostPrior {
     let guess = |start, byte, piece| CostEstimate { start, byte, piece };
     match (near, tiered) {
-        // One copy into the servers' memory; or two, and a wait for each other.
+        // Independent: one copy into the servers' memory. Aggregated: two copies and a wait for other ranks.
         (true, true) => {
             CostPrior { independent: guess(5_000, 120, 3_000), two_phase: guess(40_000, 300, 4_000) }
         }
         (true, false) => {
             CostPrior { independent: guess(5_000, 120, 3_000), two_phase: guess(60_000, 400, 4_000) }
         }
-        // All through the network while the ranks wait; or into memory, and through the network later.
+        // Independent: through the network while the ranks wait. Aggregated with a cache: into memory, and through the
+        // network later.
         (false, true) => {
             CostPrior { independent: guess(300_000, 1_000, 8_000), two_phase: guess(100_000, 500, 4_000) }
         }
@@ -303,7 +304,7 @@ fn strategy(
             Toggle::Enable => TransferStrategy::TwoPhase,
             Toggle::Disable => TransferStrategy::Independent,
             Toggle::Automatic if tiered && hints.tier1() == Toggle::Enable => TransferStrategy::TwoPhase,
-            // What is placed lies near those who use it, whatever else is far.
+            // A placed file is stored near the ranks that use it, even if other servers are far.
             Toggle::Automatic if facts.partition => {
                 TransferStrategy::CostBased(prior(facts.near || facts.placed, tiered))
             }
@@ -327,7 +328,7 @@ fn aggregators(
     }
     let cb_nodes = hints.cb_nodes();
     let (list, asked) = hints.cb_config_list();
-    // Ranks of one node stand in for each other in shared memory, so on a local file system all may.
+    // On a local file system all ranks of a node may be aggregators, because they share memory.
     let shared = facts.local || tiered && group.is_on_one_node();
     let list = match asked {
         true => list,
@@ -336,7 +337,7 @@ fn aggregators(
     };
     let config = ConfigList::parse(list).unwrap_or_default();
     let servers = hints.striping_factor().or((facts.servers > 0).then_some(facts.servers));
-    // Who keeps blocks has a lease of them, and does not meet others at a server's locks.
+    // An aggregator that caches blocks has leases on them, so aggregators do not compete for a server's locks.
     let servers = if facts.local || tiered { None } else { servers };
     choose_aggregators(
         &group.node_map().node_of,
@@ -345,7 +346,7 @@ fn aggregators(
     )
 }
 
-/// The agents that the user named, those that exist; `None` if there are none.
+/// The agents that the hint names, without ranks that do not exist; `None` if none remain.
 pub(crate) fn agents(hints: &Hints, group: &FileGroup) -> Option<Vec<u32>> {
     let named: Vec<u32> = hints.agents()?.into_iter().filter(|rank| *rank < group.size).collect();
     (!named.is_empty()).then_some(named)
@@ -356,7 +357,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn facts_survive_being_told() {
+    fn facts_survive_encoding() {
         for protocol in [LockProtocol::Local, LockProtocol::Servers, LockProtocol::Tokens] {
             for (local, memory) in [(true, true), (true, false), (false, false)] {
                 let facts = StorageFacts {

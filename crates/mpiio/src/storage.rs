@@ -26,7 +26,7 @@ use crate::partition_backing::PartitionBacking;
 use crate::placement;
 
 /// Adds the requests and bytes that `access` sends to servers to the file's statistics.
-pub(crate) fn counted<T>(stats: &FileStats, access: impl FnOnce() -> T) -> T {
+pub(crate) fn count_server_requests<T>(stats: &FileStats, access: impl FnOnce() -> T) -> T {
     let before = client::RequestCounts::by_this_thread();
     let outcome = access();
     let sent = client::RequestCounts::by_this_thread().since(before);

@@ -1,8 +1,7 @@
-//! Records of what the program's calls did, for `PARIO_TRACE`.
+//! Trace records of the program's calls, for `PARIO_TRACE`.
 //!
-//! A rank records its own failures, and so does an I/O agent. That a failure of another rank or of an agent
-//! reached a rank, or that an earlier failure of its own is told again by sync or close, is not a failure of its
-//! own, so each failure stands in one record.
+//! Each failure is in exactly one record: a rank records its own failures, and so does an I/O agent. A rank does not
+//! record that another rank or an agent failed, nor that sync or close reports an earlier failure again.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -20,14 +19,14 @@ use crate::access::{Coordination, Direction, Positioning, Synchronism};
 use crate::env::{env, warn};
 use crate::error::{Error, Result};
 
-/// The recorder of this task, if the user asked for one.
+/// The recorder of this task, if the user asked for a trace.
 pub fn recorder() -> Option<&'static Recorder> {
     static RECORDER: OnceLock<Option<Recorder>> = OnceLock::new();
     RECORDER.get_or_init(|| start(Actor::Task)).as_ref()
 }
 
-/// The recorder of this task's I/O agents; there is none before the first of them.
-static OF_AGENTS: OnceLock<Option<Recorder>> = OnceLock::new();
+/// The recorder of this task's I/O agents, created with the first agent.
+static AGENT_RECORDER: OnceLock<Option<Recorder>> = OnceLock::new();
 
 fn start(actor: Actor) -> Option<Recorder> {
     let setup = env().trace.as_ref()?;
@@ -35,9 +34,9 @@ fn start(actor: Actor) -> Option<Recorder> {
     Some(Recorder::start(setup, actor, host.world_rank(), host.world_size()))
 }
 
-/// What records the requests that this task's agent serves on a file, if the user asked for it.
-pub(crate) fn of_agent(path: &Path) -> Option<RequestObserver> {
-    let recorder = OF_AGENTS.get_or_init(|| start(Actor::Agent)).as_ref()?;
+/// A function that records the requests that this task's agent serves on a file, if the user asked for a trace.
+pub(crate) fn agent_report(path: &Path) -> Option<RequestObserver> {
+    let recorder = AGENT_RECORDER.get_or_init(|| start(Actor::Agent)).as_ref()?;
     let file = FileId::new(path);
     Some(Arc::new(move |served: &ServedRequest<'_>| {
         let failure = served.moved.as_ref().err();
@@ -57,10 +56,10 @@ pub(crate) fn of_agent(path: &Path) -> Option<RequestObserver> {
     }))
 }
 
-/// Writes out what is recorded; at the end of the program.
+/// Writes all records to the trace files at the end of the program.
 pub fn finish() {
-    let of_agents = OF_AGENTS.get().and_then(Option::as_ref);
-    for recorder in recorder().into_iter().chain(of_agents) {
+    let agent_recorder = AGENT_RECORDER.get().and_then(Option::as_ref);
+    for recorder in recorder().into_iter().chain(agent_recorder) {
         if let Err(e) = recorder.finish() {
             warn(&format!("the trace is incomplete: {e}"));
         }
@@ -68,7 +67,7 @@ pub fn finish() {
 }
 
 /// Records a call that moves no data.
-pub fn control(
+pub fn record_control(
     op: Op,
     collective: bool,
     file: Option<&FileId>,
@@ -77,48 +76,48 @@ pub fn control(
     class: i32,
 ) {
     let Some(recorder) = recorder() else { return };
-    if failure.is_some_and(is_echo) {
+    if failure.is_some_and(is_recorded_elsewhere) {
         return;
     }
     let (call, over) = (Call { collective, ..Call::from(op) }, recorder.now());
     let (errno, kind) = (failure.map_or(0, Error::errno), failure.map(Error::kind));
     recorder.record(&Record { errno, kind, class, ..Record::new(call, file, recorder.at(start), over) });
     if op == Op::Close {
-        for recorder in OF_AGENTS.get().and_then(Option::as_ref).into_iter().chain([recorder]) {
-            // A failure to write has been told by the recorder itself.
+        for recorder in AGENT_RECORDER.get().and_then(Option::as_ref).into_iter().chain([recorder]) {
+            // The recorder has reported a failed write itself.
             let _ = recorder.flush();
         }
     }
 }
 
 /// A data access that is being traced.
-pub(crate) struct Traced {
+pub(crate) struct TracedAccess {
     recorder: &'static Recorder,
     call: Call,
     start: Moment,
     offset: u64,
     end: u64,
     len: u64,
-    view: Option<Box<Viewed>>,
+    view: Option<Box<TracedView>>,
 }
 
-/// The bytes of a view that an access is on.
-struct Viewed {
+/// The part of a view that an access selects.
+struct TracedView {
     pattern: Arc<PatternId>,
     disp: u64,
     at: u64,
     len: u64,
 }
 
-impl Traced {
-    /// `None` where nothing is traced.
+impl TracedAccess {
+    /// Starts a record; `None` if tracing is off.
     #[inline]
     pub fn begin(
         d: Direction,
         positioning: Positioning,
         coordination: Coordination,
         synchronism: Synchronism,
-    ) -> Option<Traced> {
+    ) -> Option<TracedAccess> {
         let recorder = recorder()?;
         let start = recorder.now();
         let op = if d == Direction::Write { Op::Write } else { Op::Read };
@@ -134,36 +133,36 @@ impl Traced {
             Synchronism::Nonblocking => pario_trace::Pace::Nonblocking,
         };
         let call = Call { op, place, collective: coordination == Coordination::Collective, pace };
-        Some(Traced { recorder, call, start, offset: 0, end: 0, len: 0, view: None })
+        Some(TracedAccess { recorder, call, start, offset: 0, end: 0, len: 0, view: None })
     }
 
-    /// Where the access is.
+    /// Records the position of the access.
     #[inline]
-    pub fn at(&mut self, task: &Task) {
+    pub fn set_position(&mut self, task: &Task) {
         self.len = task.buffer.len();
         if task.view.is_contiguous() && self.len == task.len {
             self.offset = task.view.disp().0 + task.at.0;
             self.end = self.offset + self.len;
         } else {
-            self.see(task);
+            self.set_view_position(task);
         }
     }
 
-    /// Where in a view with gaps, and, if all is recorded, which view.
+    /// Records the position in a view with holes, and the view itself in mode `all`.
     #[cold]
-    fn see(&mut self, task: &Task) {
+    fn set_view_position(&mut self, task: &Task) {
         if let Some((lo, hi)) = task.view.bounds(task.at, task.len) {
             (self.offset, self.end) = (lo.0, hi.0);
         }
         let all = env().trace.as_ref().is_some_and(|setup| setup.mode == Mode::All);
         if all && self.end - self.offset != self.len {
             let (disp, at, len) = (task.view.disp().0, task.at.0, task.len);
-            let viewed = |pattern| Box::new(Viewed { pattern, disp, at, len });
-            self.view = pattern(task.view.tile()).map(viewed);
+            let viewed = |pattern| Box::new(TracedView { pattern, disp, at, len });
+            self.view = pattern_id(task.view.tile()).map(viewed);
         }
     }
 
-    /// Records how it ended.
+    /// Records the outcome.
     #[inline]
     pub fn end(&self, file: &FileId, outcome: &Result<u64>) {
         match outcome {
@@ -174,17 +173,17 @@ impl Traced {
         }
     }
 
-    /// Records what is more than plain.
+    /// Records an access that is not contiguous, short, or failed.
     #[cold]
     fn record(&self, file: &FileId, outcome: &Result<u64>) {
         let over = self.recorder.now();
         let failure = outcome.as_ref().err();
-        if failure.is_some_and(is_echo) {
+        if failure.is_some_and(is_recorded_elsewhere) {
             return;
         }
         let class = failure.map_or(0, |e| host().map_or(0, |host| host.class(e.kind())));
         let offset = failure.and_then(Error::at).unwrap_or(self.offset);
-        let view = self.view.as_deref().map(|Viewed { pattern, disp, at, len }| InView {
+        let view = self.view.as_deref().map(|TracedView { pattern, disp, at, len }| InView {
             pattern,
             disp: *disp,
             at: *at,
@@ -204,11 +203,11 @@ impl Traced {
     }
 }
 
-/// Patterns that are remembered so that each is written once; beyond these, some are written again.
+/// The number of patterns that are remembered so that each is written once. Beyond it some are written again.
 const MAX_PATTERNS: usize = 256;
 
-/// What stands for a view's pattern in the trace.
-fn pattern(tile: &Pattern) -> Option<Arc<PatternId>> {
+/// The id of a view's pattern in the trace.
+fn pattern_id(tile: &Pattern) -> Option<Arc<PatternId>> {
     static KNOWN: OnceLock<Mutex<HashMap<ViewHash, Arc<PatternId>>>> = OnceLock::new();
     let mut known = KNOWN.get_or_init(Mutex::default).lock();
     if let Some(found) = known.get(&tile.hash()) {
@@ -222,8 +221,8 @@ fn pattern(tile: &Pattern) -> Option<Arc<PatternId>> {
     Some(new)
 }
 
-/// Whether this is a failure that is on record elsewhere, and only failures are wanted.
-fn is_echo(error: &Error) -> bool {
+/// Whether another record has this failure, and the trace contains only failures.
+fn is_recorded_elsewhere(error: &Error) -> bool {
     if env().trace.as_ref().is_none_or(|setup| setup.mode == Mode::All) {
         return false;
     }

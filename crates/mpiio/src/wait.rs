@@ -1,9 +1,8 @@
 //! Waiting for other ranks.
 //!
-//! A rank that waits sleeps on its node's table, so that others have the processor. Where every rank of the
-//! node has a processor of its own it looks again for a moment first. While it waits it lets the host MPI
-//! bring its messages forward: a rank that it waits for may itself be waiting for one of them. And now and
-//! then it makes sure that the others are still alive.
+//! A waiting rank sleeps on its node's segment, so that other ranks can use the processor. If every rank of the node
+//! has a processor of its own, the rank polls for a moment first. While it waits, the host MPI makes progress: the
+//! rank that it waits for may itself wait for a message. Once a second it checks that the other ranks are alive.
 
 use std::time::{Duration, Instant};
 
@@ -14,50 +13,50 @@ use pario_types::ErrorKind;
 use crate::error::{Error, Result};
 use crate::file_group::progress_all;
 
-/// One wait, however often it is resumed.
+/// One wait for other ranks, which may sleep several times.
 pub(crate) struct RankWait<'a> {
     node: &'a NodeSegment,
     pids: &'a [u32],
-    /// Nobody outside this node is waited for.
-    here: bool,
-    /// A communicator of the group, if this thread may call the host.
+    /// Whether only ranks of this node are waited for.
+    one_node: bool,
+    /// The communicator of the group, if this thread may call the host MPI.
     comm: Option<Comm>,
-    /// How long to look again and again before sleeping.
+    /// How long to poll before sleeping.
     spin: Duration,
     seen: u32,
-    /// When to see next whether the others live.
+    /// The time of the next check that the other ranks are alive.
     check: Option<Instant>,
 }
 
-/// How long to look again and again before sleeping, where there are processors enough. Being woken takes some
-/// 50 microseconds on a virtual machine, and a rank that writes a few hundred KiB is done sooner than this.
+/// How long to poll before sleeping, if there are enough processors. A wake-up takes about 50 microseconds on a
+/// virtual machine, and a rank writes a few hundred KiB in less than this time.
 const SPIN: Duration = Duration::from_micros(300);
-/// How long to sleep before letting the host do its work.
-const NAP: Duration = Duration::from_millis(1);
-/// The same where messages of the host are waited for.
-const SHORT_NAP: Duration = Duration::from_micros(50);
-/// How often to see whether the others live.
-const CHECK: Duration = Duration::from_secs(1);
+/// How long to sleep before the host MPI makes progress.
+const SLEEP: Duration = Duration::from_millis(1);
+/// How long to sleep if messages of the host MPI are awaited.
+const SHORT_SLEEP: Duration = Duration::from_micros(50);
+/// The interval of the checks that the other ranks are alive.
+const LIVENESS_INTERVAL: Duration = Duration::from_secs(1);
 
 impl<'a> RankWait<'a> {
-    pub fn new(node: &'a NodeSegment, pids: &'a [u32], here: bool, comm: Option<Comm>) -> RankWait<'a> {
+    pub fn new(node: &'a NodeSegment, pids: &'a [u32], one_node: bool, comm: Option<Comm>) -> RankWait<'a> {
         let spin = if pids.len() <= cores() { SPIN } else { Duration::ZERO };
-        RankWait { node, pids, here, comm, spin, seen: node.event(), check: None }
+        RankWait { node, pids, one_node, comm, spin, seen: node.event(), check: None }
     }
 
-    /// Returns when something has changed since the last time, or it is worth a look for another reason.
+    /// Returns after a change on this node, or after a timeout.
     pub fn wait_for_change(&mut self) -> Result<()> {
         if !self.spin.is_zero() {
             self.spin();
         }
         if self.node.event() == self.seen {
-            self.node.sleep(self.seen, if self.here { NAP } else { SHORT_NAP });
+            self.node.sleep(self.seen, if self.one_node { SLEEP } else { SHORT_SLEEP });
             if self.node.event() == self.seen {
                 self.on_timeout()?;
             }
         }
         if self.node.is_broken() {
-            return Err(GONE);
+            return Err(RANK_DIED);
         }
         self.seen = self.node.event();
         Ok(())
@@ -86,15 +85,15 @@ impl<'a> RankWait<'a> {
             Some(_) if !self.pids.iter().all(|pid| pario_two_phase::is_alive(*pid)) => {
                 self.node.mark_broken()
             }
-            // The first time only sets the clock.
+            // The first timeout only sets the time of the check.
             Some(_) | None => {}
         }
-        self.check = Some(now + CHECK);
+        self.check = Some(now + LIVENESS_INTERVAL);
         Ok(())
     }
 }
 
-const GONE: Error =
+const RANK_DIED: Error =
     Error::Usage(ErrorKind::OtherRank, "another rank of this node died in the middle of a collective call");
 
 fn cores() -> usize {
