@@ -1,4 +1,4 @@
-//! What every exported function has around it: pass-through, panic boundary, error handling.
+//! The frame of every exported function: pass-through, panic boundary, error handling.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::io::Write;
@@ -16,20 +16,20 @@ use pario_types::ErrorKind;
 
 use crate::errhandler;
 
-/// Who serves MPI-IO in this process.
+/// The implementation of MPI-IO in this process.
 pub(crate) enum Mode {
     /// Pario, with the host's communication.
     Pario(&'static Host),
     /// The host itself.
     PassThrough,
-    /// Nobody: this process was forked by one that Pario serves.
+    /// None: a process that Pario serves has forked this one.
     Forked,
 }
 
-/// Decided at the first call.
+/// The mode of this process, chosen at the first call.
 pub(crate) fn mode() -> &'static Mode {
     static MODE: OnceLock<Mode> = OnceLock::new();
-    // Before anything that a thread of the parent may have locked.
+    // This check comes first: a thread of the parent may hold any lock.
     if is_forked() {
         return &Mode::Forked;
     }
@@ -51,7 +51,7 @@ pub(crate) fn mode() -> &'static Mode {
     })
 }
 
-/// The host's own function of that name; a line and `None` where it has none.
+/// The host's own function with this name. If the host has none, prints a line and returns `None`.
 pub(crate) fn host_function(name: &'static CStr) -> Option<*const c_void> {
     let found = match host() {
         Ok(host) => host.symbol(name),
@@ -63,17 +63,17 @@ pub(crate) fn host_function(name: &'static CStr) -> Option<*const c_void> {
     found
 }
 
-/// What a function returns that nobody serves: MPI_ERR_INTERN if the host does not have it, MPI_ERR_FILE in a forked child,
-/// where the ABI is known.
-pub(crate) fn no_such_function() -> c_int {
+/// The result of a function that no implementation serves: MPI_ERR_INTERN if the host does not have it, MPI_ERR_FILE
+/// in a forked child, if the ABI is known.
+pub(crate) fn unserved() -> c_int {
     let kind = if is_forked() { ErrorKind::File } else { ErrorKind::Intern };
     host().map_or(16, |host| host.class(kind))
 }
 
-/// Says once why nothing is done in a forked child, past all locks, which may be those of the parent's threads.
+/// Says once that a forked child cannot use the files. Takes no lock, because a thread of the parent may hold it.
 pub(crate) fn warn_about_fork() {
-    static SAID: AtomicBool = AtomicBool::new(false);
-    if !SAID.swap(true, Ordering::Relaxed) {
+    static WARNED: AtomicBool = AtomicBool::new(false);
+    if !WARNED.swap(true, Ordering::Relaxed) {
         let line = b"pario: a forked child cannot use the files of its parent: use them in the parent, or execute another \
                      program\n";
         // SAFETY: not closed here; where the program has closed it, writing fails.
@@ -82,7 +82,7 @@ pub(crate) fn warn_about_fork() {
     }
 }
 
-/// MPI_Finalize has begun: nothing may be left under way, and who asked gets the counters.
+/// Runs at the start of MPI_Finalize: completes all accesses, and prints the counters if the user asked for them.
 fn at_finalize() {
     if is_forked() {
         return;
@@ -111,8 +111,8 @@ pub(crate) fn on_file(
 ) -> c_int {
     let file = handles::get(handle);
     let handler = file.as_deref().map_or_else(|_| errhandler::of_null(host), |f| errhandler::of(host, f));
-    let traced = env().trace.as_ref().and_then(|_| Control::of(name));
-    // Accesses, of which there may be many, do not come here.
+    let traced = env().trace.as_ref().and_then(|_| ControlCall::of(name));
+    // Data accesses, which may be frequent, are recorded elsewhere.
     let traced = traced.map(|control| (control, Instant::now(), file.as_ref().ok().cloned()));
     let outcome = guard(|| f(&file?));
     if let Some((control, start, file)) = traced {
@@ -121,24 +121,24 @@ pub(crate) fn on_file(
     report_outcome(host, name, handle, handler, outcome)
 }
 
-/// Runs `f` where no file is open; a failure goes to the error handler of MPI_FILE_NULL.
+/// Runs `f` without an open file; a failure goes to the error handler of MPI_FILE_NULL.
 pub(crate) fn on_null(host: &'static Host, name: &'static str, f: impl FnOnce() -> Result<()>) -> c_int {
     let start = Instant::now();
     let outcome = guard(f);
-    if let Some(control) = Control::of(name) {
+    if let Some(control) = ControlCall::of(name) {
         control.record(host, None, start, &outcome);
     }
     report_outcome(host, name, host.file_null(), errhandler::of_null(host), outcome)
 }
 
-/// A call that moves no data and stands in traces; accesses are recorded where their offsets are known.
-struct Control {
+/// A traced call that moves no data. Data accesses are recorded where their offsets are known.
+struct ControlCall {
     op: Op,
     collective: bool,
 }
 
-impl Control {
-    fn of(name: &str) -> Option<Control> {
+impl ControlCall {
+    fn of(name: &str) -> Option<ControlCall> {
         let (op, collective) = match name {
             "MPI_File_open" => (Op::Open, true),
             "MPI_File_close" => (Op::Close, true),
@@ -153,7 +153,7 @@ impl Control {
             "MPI_File_seek" | "MPI_File_seek_shared" => (Op::Seek, name.ends_with("shared")),
             _ => return None,
         };
-        Some(Control { op, collective })
+        Some(ControlCall { op, collective })
     }
 
     fn record(&self, host: &'static Host, file: Option<&File>, start: Instant, outcome: &Result<()>) {
@@ -192,8 +192,8 @@ fn report_outcome(
 ///
 /// `fn MPI_x, PMPI_x, c"PMPI_x" (args) -> R = |host| body, else value-where-the-host-has-none;`
 ///
-/// The body is expanded into both functions: neither may call the other, since a tool in front of Pario may
-/// carry either name.
+/// The macro expands the body into both functions. Neither calls the other, because a tool in front of Pario may
+/// define either name.
 macro_rules! export {
     ($(
         fn $name:ident, $pname:ident, $symbol:literal $args:tt -> $ret:ty
@@ -214,16 +214,16 @@ macro_rules! export {
                     $missing
                 }
                 $crate::boundary::Mode::PassThrough => {
-                    static THEIRS: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
-                    let theirs = THEIRS.get_or_init(|| {
+                    static HOST_FUNCTION: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
+                    let host_function_ptr = HOST_FUNCTION.get_or_init(|| {
                         $crate::boundary::host_function($symbol).map(|function| function as usize)
                     });
-                    let Some(theirs) = *theirs else { return $missing };
+                    let Some(host_function_ptr) = *host_function_ptr else { return $missing };
                     // SAFETY: the host's function of this name has this signature, by the MPI standard;
                     // handles narrower than a register lie in its low half, as C passes them.
                     unsafe {
-                        let theirs = std::mem::transmute::<usize, unsafe extern "C" fn($($ty),*) -> $ret>(theirs);
-                        theirs($($arg),*)
+                        let host_function_ptr = std::mem::transmute::<usize, unsafe extern "C" fn($($ty),*) -> $ret>(host_function_ptr);
+                        host_function_ptr($($arg),*)
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! Registering data representations: the program's functions, wrapped.
+//! The registration of data representations, with wrappers of the program's functions.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use pario_mpi_host::TypeHandle;
 use pario_mpiio::{ConversionFunctions, Error, Result};
 use pario_types::ErrorKind;
 
-use crate::boundary::{export, no_such_function, on_null};
+use crate::boundary::{export, unserved, on_null};
 use crate::control::text;
 
 /// A conversion function with an int count or an MPI_Count; `None` is MPI_CONVERSION_FN_NULL.
 #[derive(Clone, Copy)]
-enum Convert {
+enum ConversionFunction {
     Small(SmallFunction),
     Large(LargeFunction),
 }
@@ -22,18 +22,18 @@ type LargeFunction = unsafe extern "C" fn(*mut c_void, usize, i64, *mut c_void, 
 
 type Extent = unsafe extern "C" fn(usize, *mut isize, *mut c_void) -> c_int;
 
-struct Registered {
-    read: Option<Convert>,
-    write: Option<Convert>,
+struct RegisteredFunctions {
+    read: Option<ConversionFunction>,
+    write: Option<ConversionFunction>,
     extent: Extent,
     state: usize,
 }
 
-impl Registered {
+impl RegisteredFunctions {
     /// Converts all values in one call.
     fn convert(
         &self,
-        function: Convert,
+        function: ConversionFunction,
         base: usize,
         datatype: TypeHandle,
         items: u64,
@@ -43,11 +43,11 @@ impl Registered {
             (base as *mut c_void, file.as_mut_ptr().cast::<c_void>(), self.state as *mut c_void);
         let code = match function {
             // SAFETY: the program's function, its buffer, and as many values in `file` as it is told.
-            Convert::Large(f) => unsafe { f(user, datatype.raw(), items as i64, filebuf, 0, state) },
-            Convert::Small(f) => match c_int::try_from(items) {
+            ConversionFunction::Large(f) => unsafe { f(user, datatype.raw(), items as i64, filebuf, 0, state) },
+            ConversionFunction::Small(f) => match c_int::try_from(items) {
                 // SAFETY: as above.
                 Ok(items) => unsafe { f(user, datatype.raw(), items, filebuf, 0, state) },
-                // More values than an int counts need MPI_Register_datarep_c.
+                // More values than an int can count need MPI_Register_datarep_c.
                 Err(_) => return Err(c_int::MAX),
             },
         };
@@ -55,7 +55,7 @@ impl Registered {
     }
 }
 
-impl ConversionFunctions for Registered {
+impl ConversionFunctions for RegisteredFunctions {
     fn extent(&self, predefined: TypeHandle) -> std::result::Result<i64, i32> {
         let mut extent = 0isize;
         // SAFETY: the program's function writes one MPI_Aint.
@@ -94,8 +94,8 @@ impl ConversionFunctions for Registered {
 
 fn register(
     name: *const c_char,
-    read: Option<Convert>,
-    write: Option<Convert>,
+    read: Option<ConversionFunction>,
+    write: Option<ConversionFunction>,
     extent: usize,
     state: *mut c_void,
 ) -> Result<()> {
@@ -105,18 +105,18 @@ fn register(
     }
     // SAFETY: the program passes a function of this type.
     let extent = unsafe { std::mem::transmute::<usize, Extent>(extent) };
-    pario_mpiio::register_datarep(&name, Arc::new(Registered { read, write, extent, state: state as usize }))
+    pario_mpiio::register_datarep(&name, Arc::new(RegisteredFunctions { read, write, extent, state: state as usize }))
 }
 
 /// MPI_CONVERSION_FN_NULL: a null pointer in MPICH and Open MPI.
-fn small(function: usize) -> Option<Convert> {
+fn small(function: usize) -> Option<ConversionFunction> {
     // SAFETY: not null; the program passes a function of this type.
-    (function != 0).then(|| Convert::Small(unsafe { std::mem::transmute::<usize, SmallFunction>(function) }))
+    (function != 0).then(|| ConversionFunction::Small(unsafe { std::mem::transmute::<usize, SmallFunction>(function) }))
 }
 
-fn large(function: usize) -> Option<Convert> {
+fn large(function: usize) -> Option<ConversionFunction> {
     // SAFETY: not null; the program passes a function of this type.
-    (function != 0).then(|| Convert::Large(unsafe { std::mem::transmute::<usize, LargeFunction>(function) }))
+    (function != 0).then(|| ConversionFunction::Large(unsafe { std::mem::transmute::<usize, LargeFunction>(function) }))
 }
 
 export! {
@@ -124,10 +124,10 @@ export! {
         (name: *const c_char, read: usize, write: usize, extent: usize, state: *mut c_void) -> c_int
         = |host| on_null(host, "MPI_Register_datarep", || {
             register(name, small(read), small(write), extent, state)
-        }), else no_such_function();
+        }), else unserved();
     fn MPI_Register_datarep_c, PMPI_Register_datarep_c, c"PMPI_Register_datarep_c"
         (name: *const c_char, read: usize, write: usize, extent: usize, state: *mut c_void) -> c_int
         = |host| on_null(host, "MPI_Register_datarep_c", || {
             register(name, large(read), large(write), extent, state)
-        }), else no_such_function();
+        }), else unserved();
 }

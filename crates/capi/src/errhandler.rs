@@ -1,23 +1,25 @@
-//! Error handlers of files, and of MPI_FILE_NULL, which governs open and delete and is inherited.
+//! The error handlers of files and of MPI_FILE_NULL. The latter applies to open and delete, and new files inherit it.
 //!
-//! The host makes the handle of a user's handler; its function and its references are kept here, since only
-//! Pario can call it with a Pario file. References: the program's handle, each file that has it set, each
-//! handle got back; at the last one the host's object is freed. A predefined handler got back from a file may
-//! be freed by the program like any other, but the host never counted it: such frees end here.
+//! The host creates the handle of a user's handler. Its function and its reference count are here, because only Pario
+//! can call the function with a Pario file. The program's handle, each file with this handler, and each handle
+//! returned by MPI_File_get_errhandler count as references. The last release frees the host's object. The program may
+//! also free a predefined handler that a file returned. The host has not counted that reference, so this module
+//! handles such a free.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::OnceLock;
+use parking_lot::{Mutex, MutexGuard};
 
 use pario_mpi_host::{ErrhandlerHandle, Host};
 use pario_mpiio::{Error, File, Result, handles, warn};
 use pario_types::ErrorKind;
 
-use crate::boundary::{export, no_such_function, on_file, on_null};
+use crate::boundary::{export, unserved, on_file, on_null};
 use crate::control::put_handle;
 
-/// In which language a handler's function is written, which decides what it is given.
+/// The language of a handler's function, which decides its arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Language {
     /// (MPI_File *, int *, ...)
@@ -26,39 +28,40 @@ pub(crate) enum Language {
     Fortran,
 }
 
-struct User {
+struct UserHandler {
     function: usize,
     language: Language,
     references: usize,
 }
 
-/// The users' handlers by raw handle.
-fn users() -> MutexGuard<'static, HashMap<usize, User>> {
-    static USERS: OnceLock<Mutex<HashMap<usize, User>>> = OnceLock::new();
-    USERS.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+/// The users' handlers, by raw handle.
+fn users() -> MutexGuard<'static, HashMap<usize, UserHandler>> {
+    static USERS: OnceLock<Mutex<HashMap<usize, UserHandler>>> = OnceLock::new();
+    USERS.get_or_init(Mutex::default).lock()
 }
 
-/// How many handles of each predefined handler were given out by MPI_File_get_errhandler and not freed.
-fn given() -> MutexGuard<'static, HashMap<usize, usize>> {
-    static GIVEN: OnceLock<Mutex<HashMap<usize, usize>>> = OnceLock::new();
-    GIVEN.get_or_init(Mutex::default).lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+/// The number of handles of each predefined handler that MPI_File_get_errhandler has returned and the program has not
+/// freed.
+fn returned() -> MutexGuard<'static, HashMap<usize, usize>> {
+    static RETURNED: OnceLock<Mutex<HashMap<usize, usize>>> = OnceLock::new();
+    RETURNED.get_or_init(Mutex::default).lock()
 }
 
 /// The handler of MPI_FILE_NULL; 0 until one is set.
 static OF_NULL: AtomicUsize = AtomicUsize::new(0);
 
-fn or_default(host: &Host, word: usize) -> usize {
+fn or_errors_return(host: &Host, word: usize) -> usize {
     if word == 0 { host.constants().handle.errors_return } else { word }
 }
 
 /// The raw handle of MPI_FILE_NULL's handler.
 pub(crate) fn of_null(host: &Host) -> usize {
-    or_default(host, OF_NULL.load(Ordering::Relaxed))
+    or_errors_return(host, OF_NULL.load(Ordering::Relaxed))
 }
 
 /// The raw handle of a file's handler.
 pub(crate) fn of(host: &Host, file: &File) -> usize {
-    or_default(host, file.error_handler_word().load(Ordering::Relaxed))
+    or_errors_return(host, file.error_handler_word().load(Ordering::Relaxed))
 }
 
 fn retain(raw: usize) {
@@ -79,14 +82,14 @@ fn drop_reference(host: &'static Host, raw: usize) -> Result<()> {
     Ok(host.free_errhandler(host.errhandler(raw))?)
 }
 
-/// A newly opened file takes over the handler of MPI_FILE_NULL.
+/// Makes a new file inherit the handler of MPI_FILE_NULL.
 pub(crate) fn inherit(host: &'static Host, file: &File) {
     let raw = of_null(host);
     retain(raw);
     file.error_handler_word().store(raw, Ordering::Relaxed);
 }
 
-/// A closed file lets go of its handler.
+/// Releases the handler of a closed file.
 pub(crate) fn release(host: &'static Host, file: &File) {
     let raw = file.error_handler_word().swap(0, Ordering::Relaxed);
     if let Err(e) = drop_reference(host, raw) {
@@ -94,13 +97,13 @@ pub(crate) fn release(host: &'static Host, file: &File) {
     }
 }
 
-/// Does what the handler says about a failure on the file `handle`.
+/// Invokes an error handler for a failure on the file `handle`.
 pub(crate) fn invoke(
     host: &'static Host,
     handler: usize,
     handle: usize,
     class: c_int,
-    what: &dyn Fn() -> String,
+    describe: &dyn Fn() -> String,
 ) {
     let fixed = &host.constants().handle;
     if handler == fixed.errors_return {
@@ -111,7 +114,7 @@ pub(crate) fn invoke(
         Some((function, Language::C)) => call_c(function, handle, class),
         Some((function, Language::Fortran)) => call_fortran(function, handle, class),
         None => {
-            warn(&format!("rank {}: {}; the error handler says to abort", host.world_rank(), what()));
+            warn(&format!("rank {}: {}; the error handler says to abort", host.world_rank(), describe()));
             host.abort(host.world(), class);
         }
     }
@@ -134,13 +137,13 @@ fn call_fortran(function: usize, handle: usize, mut class: c_int) {
     };
 }
 
-/// Makes a handler of a user's function.
+/// Creates a handler for a user's function.
 pub(crate) fn create(host: &'static Host, function: usize, language: Language) -> Result<ErrhandlerHandle> {
     if function == 0 {
         return Err(Error::Usage(ErrorKind::Arg, "the error handler function is a null pointer"));
     }
     let handle = host.new_file_errhandler()?;
-    users().insert(handle.raw(), User { function, language, references: 1 });
+    users().insert(handle.raw(), UserHandler { function, language, references: 1 });
     Ok(handle)
 }
 
@@ -174,31 +177,31 @@ fn set(host: &'static Host, fh: usize, raw: usize) -> c_int {
 }
 
 fn get(host: &'static Host, fh: usize, out: *mut c_void) -> c_int {
-    let give = |raw: usize| {
+    let return_handler = |raw: usize| {
         put_handle(host, out, raw)?;
         if users().contains_key(&raw) {
             retain(raw);
         } else {
-            *given().entry(raw).or_default() += 1;
+            *returned().entry(raw).or_default() += 1;
         }
         Ok(())
     };
     if fh == host.file_null() {
-        return on_null(host, "MPI_File_get_errhandler", || give(of_null(host)));
+        return on_null(host, "MPI_File_get_errhandler", || return_handler(of_null(host)));
     }
-    on_file(host, "MPI_File_get_errhandler", fh, |file| give(of(host, file)))
+    on_file(host, "MPI_File_get_errhandler", fh, |file| return_handler(of(host, file)))
 }
 
 fn call(host: &'static Host, fh: usize, code: c_int) -> c_int {
-    let what = || format!("MPI_File_call_errhandler with error code {code}");
+    let describe = || format!("MPI_File_call_errhandler with error code {code}");
     if fh == host.file_null() {
         return on_null(host, "MPI_File_call_errhandler", || {
-            invoke(host, of_null(host), fh, code, &what);
+            invoke(host, of_null(host), fh, code, &describe);
             Ok(())
         });
     }
     on_file(host, "MPI_File_call_errhandler", fh, |file| {
-        invoke(host, of(host, file), fh, code, &what);
+        invoke(host, of(host, file), fh, code, &describe);
         Ok(())
     })
 }
@@ -211,9 +214,9 @@ fn free(host: &'static Host, handler: *mut c_void) -> c_int {
     // SAFETY: not null; the program passes a variable of type MPI_Errhandler.
     let raw = host.errhandler(unsafe { host.load(handler) }).raw();
     let user = users().contains_key(&raw);
-    let was_given =
-        !user && given().get_mut(&raw).is_some_and(|n| n.checked_sub(1).map(|less| *n = less).is_some());
-    if !user && !was_given {
+    let was_returned =
+        !user && returned().get_mut(&raw).is_some_and(|n| n.checked_sub(1).map(|less| *n = less).is_some());
+    if !user && !was_returned {
         // SAFETY: as above.
         return unsafe { host.errhandler_free_raw(handler) };
     }
@@ -228,13 +231,13 @@ export! {
         (function: usize, out: *mut c_void) -> c_int
         = |host| on_null(host, "MPI_File_create_errhandler", || {
             put_handle(host, out, create(host, function, Language::C)?.raw())
-        }), else no_such_function();
+        }), else unserved();
     fn MPI_File_set_errhandler, PMPI_File_set_errhandler, c"PMPI_File_set_errhandler"
-        (fh: usize, errhandler: usize) -> c_int = |host| set(host, fh, errhandler), else no_such_function();
+        (fh: usize, errhandler: usize) -> c_int = |host| set(host, fh, errhandler), else unserved();
     fn MPI_File_get_errhandler, PMPI_File_get_errhandler, c"PMPI_File_get_errhandler"
-        (fh: usize, out: *mut c_void) -> c_int = |host| get(host, fh, out), else no_such_function();
+        (fh: usize, out: *mut c_void) -> c_int = |host| get(host, fh, out), else unserved();
     fn MPI_File_call_errhandler, PMPI_File_call_errhandler, c"PMPI_File_call_errhandler"
-        (fh: usize, code: c_int) -> c_int = |host| call(host, fh, code), else no_such_function();
+        (fh: usize, code: c_int) -> c_int = |host| call(host, fh, code), else unserved();
     fn MPI_Errhandler_free, PMPI_Errhandler_free, c"PMPI_Errhandler_free"
-        (errhandler: *mut c_void) -> c_int = |host| free(host, errhandler), else no_such_function();
+        (errhandler: *mut c_void) -> c_int = |host| free(host, errhandler), else unserved();
 }

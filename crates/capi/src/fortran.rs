@@ -1,14 +1,14 @@
 //! Fortran: file numbers, and error handlers whose function is a Fortran subroutine.
 //!
-//! The hosts' Fortran wrappers call the C names for everything but this: they hand a subroutine to
-//! MPI_File_create_errhandler as if it were a C function, and mark the language inside the host. So the
-//! creators are served here, under every mangling that compilers use.
+//! The hosts' Fortran wrappers call the C names for all other functions. For MPI_File_create_errhandler they pass the
+//! subroutine as if it were a C function and mark the language inside the host. So this module exports the creators
+//! under every name mangling that compilers use.
 
 use std::ffi::c_int;
 
 use pario_mpiio::handles;
 
-use crate::boundary::{Mode, export, host_function, mode, no_such_function, on_null};
+use crate::boundary::{Mode, export, host_function, mode, unserved, on_null};
 use crate::errhandler::{Language, create};
 
 export! {
@@ -18,9 +18,10 @@ export! {
         = |host| handles::from_fortran(number).unwrap_or(host.file_null()), else 0;
 }
 
-/// The one implementation behind all names of the creator. `ierror` is optional in `mpi_f08`.
+/// The implementation of all names of the creator. `ierror` is optional in `mpi_f08`.
 ///
 /// # Safety
+///
 /// `handler` points to an INTEGER; `ierror` is null or points to one.
 unsafe fn create_errhandler(
     function: usize,
@@ -34,19 +35,19 @@ unsafe fn create_errhandler(
             crate::control::put(handler, host.errhandler_c2f(handle)?)
         }),
         Mode::PassThrough => match host_function(name) {
-            Some(theirs) => {
+            Some(host_function_ptr) => {
                 // SAFETY: the host's creator of this very name takes these arguments.
                 unsafe {
-                    let theirs = std::mem::transmute::<
+                    let host_function_ptr = std::mem::transmute::<
                         *const std::ffi::c_void,
                         unsafe extern "C" fn(usize, *mut c_int, *mut c_int),
-                    >(theirs);
-                    return theirs(function, handler, ierror);
+                    >(host_function_ptr);
+                    return host_function_ptr(function, handler, ierror);
                 }
             }
-            None => no_such_function(),
+            None => unserved(),
         },
-        Mode::Forked => no_such_function(),
+        Mode::Forked => unserved(),
     };
     if !ierror.is_null() {
         // SAFETY: the caller's.

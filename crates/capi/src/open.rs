@@ -1,4 +1,4 @@
-//! Opening, closing and deleting.
+//! Opening, closing and deleting files.
 
 use std::ffi::{CStr, OsStr, c_char, c_int};
 use std::os::unix::ffi::OsStrExt;
@@ -8,7 +8,7 @@ use pario_mpi_host::{Comm, Host};
 use pario_mpiio::{AmodeBits, Error, OpenRequest, Result, handles};
 use pario_types::ErrorKind;
 
-use crate::boundary::{export, no_such_function, on_file, on_null};
+use crate::boundary::{export, unserved, on_file, on_null};
 use crate::control::{info, put};
 use crate::errhandler;
 
@@ -105,12 +105,12 @@ fn close(host: &'static Host, fh: *mut usize) -> c_int {
 export! {
     fn MPI_File_open, PMPI_File_open, c"PMPI_File_open"
         (comm: usize, name: *const c_char, amode: c_int, info: usize, fh: *mut usize) -> c_int
-        = |host| open(host, comm, name, amode, info, fh), else no_such_function();
+        = |host| open(host, comm, name, amode, info, fh), else unserved();
     fn MPI_File_close, PMPI_File_close, c"PMPI_File_close" (fh: *mut usize) -> c_int
-        = |host| close(host, fh), else no_such_function();
+        = |host| close(host, fh), else unserved();
     fn MPI_File_delete, PMPI_File_delete, c"PMPI_File_delete" (name: *const c_char, hints: usize) -> c_int
         = |host| on_null(host, "MPI_File_delete", || {
             info(host, hints)?;
             pario_mpiio::delete(path(name))
-        }), else no_such_function();
+        }), else unserved();
 }

@@ -1,5 +1,5 @@
-//! The data access functions: blocking, nonblocking and split, with and without offset, small and large
-//! counts. One line of a table each.
+//! The data access functions: blocking, nonblocking and split, with and without offset, small and large counts. Each
+//! function is one line of a table.
 
 use std::ffi::{c_int, c_void};
 
@@ -8,9 +8,9 @@ use pario_mpi_host::Host;
 use pario_mpiio::{Coordination, Direction, Error, Operand, Positioning, Result};
 use pario_types::ErrorKind;
 
-use crate::boundary::{export, no_such_function, on_file};
+use crate::boundary::{export, unserved, on_file};
 
-/// The program's memory as it names it.
+/// The buffer arguments of the program.
 #[derive(Clone, Copy)]
 struct ProgramBuffer {
     buffer: *const c_void,
@@ -19,7 +19,7 @@ struct ProgramBuffer {
 }
 
 impl ProgramBuffer {
-    /// Checks it and makes an operand of it.
+    /// Checks the arguments and turns them into an operand.
     fn operand(self, host: &'static Host) -> Result<Operand> {
         let ProgramBuffer { buffer, count, datatype } = self;
         let count = u64::try_from(count)
@@ -30,11 +30,11 @@ impl ProgramBuffer {
         let len = pattern.size().checked_mul(count).filter(|len| *len <= i64::MAX as u64);
         let len = len.ok_or(Error::Usage(ErrorKind::Count, "the access is larger than the largest file"))?;
         if buffer.is_null() && len > 0 && pattern.true_lb() == 0 {
-            // MPI_BOTTOM is a null pointer too, but goes with addresses in the datatype.
+            // MPI_BOTTOM is also a null pointer; its datatypes contain addresses.
             return Err(Error::Usage(ErrorKind::Buffer, "the buffer is a null pointer"));
         }
         // SAFETY: the program promises by the MPI standard that its buffer holds count items of the datatype
-        // and stays in positioning until the access is complete.
+        // and stays in place until the access is complete.
         let memory = unsafe { UserBuffer::new(buffer.cast_mut().cast(), pattern.clone(), count) };
         if memory.len() != len {
             return Err(Error::Usage(ErrorKind::Count, "the buffer reaches beyond the address space"));
@@ -43,7 +43,7 @@ impl ProgramBuffer {
     }
 }
 
-/// What one function of the chapter does.
+/// One data access function.
 #[derive(Clone, Copy)]
 struct Access {
     name: &'static str,
@@ -69,7 +69,7 @@ impl Access {
             // SAFETY: the program's request variable.
             let started = unsafe { host.start_request(pending.clone(), request) };
             if started.is_err() {
-                // Without a request the program takes its memory back when this call returns.
+                // Without a request the program may reuse its memory when this call returns.
                 pending.wait();
             }
             Ok(started?)
@@ -100,7 +100,7 @@ macro_rules! named {
     };
 }
 
-/// `shape name positioning direction coordination;` for each function with an int count and its `_c` twin.
+/// `shape name positioning direction coordination;` for each function with an int count and its `_c` variant.
 macro_rules! transfers {
     ($($shape:ident $name:ident $pname:ident $symbol:literal $name_c:ident $pname_c:ident $symbol_c:literal:
         $direction:ident $positioning:ident $coordination:ident;)+) => {$(
@@ -116,32 +116,32 @@ macro_rules! transfers {
     (@run $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, At, $coordination:ident) => { export! {
         fn $name, $pname, $symbol (fh: usize, offset: i64, buf: Buf, count: $count, datatype: usize, status: Out) -> c_int
             = |host| transfers!(@access $name, $direction, At, $coordination, offset).run(host, fh, named!(buf, count, datatype), status),
-            else no_such_function();
+            else unserved();
     } };
     (@run $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, $positioning:ident, $coordination:ident) => { export! {
         fn $name, $pname, $symbol (fh: usize, buf: Buf, count: $count, datatype: usize, status: Out) -> c_int
             = |host| transfers!(@access $name, $direction, $positioning, $coordination).run(host, fh, named!(buf, count, datatype), status),
-            else no_such_function();
+            else unserved();
     } };
     (@start $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, At, $coordination:ident) => { export! {
         fn $name, $pname, $symbol (fh: usize, offset: i64, buf: Buf, count: $count, datatype: usize, request: Out) -> c_int
             = |host| transfers!(@access $name, $direction, At, $coordination, offset).start(host, fh, named!(buf, count, datatype), request),
-            else no_such_function();
+            else unserved();
     } };
     (@start $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, $positioning:ident, $coordination:ident) => { export! {
         fn $name, $pname, $symbol (fh: usize, buf: Buf, count: $count, datatype: usize, request: Out) -> c_int
             = |host| transfers!(@access $name, $direction, $positioning, $coordination).start(host, fh, named!(buf, count, datatype), request),
-            else no_such_function();
+            else unserved();
     } };
     (@begin $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, At, $coordination:ident) => { export! {
         fn $name, $pname, $symbol (fh: usize, offset: i64, buf: Buf, count: $count, datatype: usize) -> c_int
             = |host| transfers!(@access $name, $direction, At, $coordination, offset).begin(host, fh, named!(buf, count, datatype)),
-            else no_such_function();
+            else unserved();
     } };
     (@begin $count:ty, $name:ident, $pname:ident, $symbol:literal, $direction:ident, $positioning:ident, $coordination:ident) => { export! {
         fn $name, $pname, $symbol (fh: usize, buf: Buf, count: $count, datatype: usize) -> c_int
             = |host| transfers!(@access $name, $direction, $positioning, $coordination).begin(host, fh, named!(buf, count, datatype)),
-            else no_such_function();
+            else unserved();
     } };
 }
 
@@ -176,7 +176,7 @@ transfers! {
     begin MPI_File_write_ordered_begin PMPI_File_write_ordered_begin c"PMPI_File_write_ordered_begin" MPI_File_write_ordered_begin_c PMPI_File_write_ordered_begin_c c"PMPI_File_write_ordered_begin_c": Write Ordered Collective;
 }
 
-/// The ends of split accesses.
+/// The end functions of split accesses.
 macro_rules! ends {
     ($($name:ident $pname:ident $symbol:literal: $direction:ident $positioning:expr;)+) => { export! {$(
         fn $name, $pname, $symbol (fh: usize, buf: Buf, status: Out) -> c_int
@@ -186,7 +186,7 @@ macro_rules! ends {
                 positioning: $positioning,
                 coordination: Coordination::Collective,
             }.end(host, fh, buf, status),
-            else no_such_function();
+            else unserved();
     )+} };
 }
 

@@ -1,6 +1,7 @@
-//! Something of ours on a communicator: found again with the same communicator, dropped when it is freed.
+//! A value attached to a communicator. It is found again with the same communicator, and dropped when the communicator
+//! is freed.
 
-use crate::callback::guarded;
+use crate::callback::catch_panic;
 use crate::comm::Comm;
 use crate::error::HostError;
 use crate::handles::Host;
@@ -8,11 +9,11 @@ use std::any::Any;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, OnceLock};
 
-/// What can be attached.
+/// A value that can be attached.
 pub type Attachment = Arc<dyn Any + Send + Sync>;
 
 impl Comm {
-    /// What was attached to this communicator. Duplicates of it do not inherit it.
+    /// The value attached to this communicator. Duplicates do not inherit it.
     pub fn attached(self) -> Result<Option<Attachment>, HostError> {
         let host = self.host();
         let (mut value, mut flag) = (std::ptr::null_mut::<c_void>(), 0);
@@ -27,7 +28,7 @@ impl Comm {
         Ok(Some(unsafe { &*value.cast::<Attachment>() }.clone()))
     }
 
-    /// Attaches something, in place of what was attached before.
+    /// Attaches a value, in place of the previous one.
     pub fn attach(self, what: Attachment) -> Result<(), HostError> {
         let host = self.host();
         let keyval = host.attachment_keyval()?;
@@ -56,7 +57,7 @@ impl Host {
     }
 }
 
-/// Attribute copy function: duplicates do not inherit.
+/// The attribute copy function: duplicates do not inherit the value.
 pub(crate) unsafe extern "C" fn not_copied(
     _: usize,
     _: c_int,
@@ -70,9 +71,9 @@ pub(crate) unsafe extern "C" fn not_copied(
     0
 }
 
-/// Attribute delete function.
+/// The attribute delete function.
 unsafe extern "C" fn dropped(_: usize, _: c_int, value: *mut c_void, _: *mut c_void) -> c_int {
-    guarded(1, || {
+    catch_panic(1, || {
         // SAFETY: the box that `attach` gave to the host, given back once.
         drop(unsafe { Box::from_raw(value.cast::<Attachment>()) });
         0

@@ -11,11 +11,12 @@ pub struct Comm {
     raw: usize,
 }
 
-/// A communicator that we made. Freeing is collective, so it is explicit: dropping it frees nothing.
+/// A communicator that this library created. Freeing is collective, so it is explicit: dropping the value frees
+/// nothing.
 #[derive(Debug)]
 pub struct OwnedComm(Comm);
 
-/// How `allreduce_u64` combines numbers.
+/// The operation of `allreduce_u64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduce {
     /// The smallest.
@@ -78,19 +79,19 @@ impl Comm {
         Ok([n.ident, n.congruent].contains(&i64::from(result)))
     }
 
-    /// A private copy of the communicator on which errors are returned to us. Collective.
+    /// A private duplicate of the communicator that returns errors. Collective.
     pub fn dup(self) -> Result<OwnedComm, HostError> {
         let mut raw = 0;
         // SAFETY: a handle by value; writes one handle into a zeroed word.
         self.host.check("MPI_Comm_dup", unsafe { (self.host.f.comm_dup)(self.raw, &mut raw) })?;
-        Comm::new(self.host, self.host.handle(raw)).quiet()
+        Comm::new(self.host, self.host.handle(raw)).return_errors()
     }
 
-    /// A communicator that we made, with errors returned to us.
-    pub(crate) fn quiet(self) -> Result<OwnedComm, HostError> {
-        let quiet = self.host.constants.handle.errors_return;
+    /// Makes a new communicator return errors.
+    pub(crate) fn return_errors(self) -> Result<OwnedComm, HostError> {
+        let return_errors = self.host.constants.handle.errors_return;
         // SAFETY: handles by value.
-        let code = unsafe { (self.host.f.comm_set_errhandler)(self.raw, quiet) };
+        let code = unsafe { (self.host.f.comm_set_errhandler)(self.raw, return_errors) };
         self.host.check("MPI_Comm_set_errhandler", code)?;
         Ok(OwnedComm(self))
     }
@@ -155,7 +156,7 @@ impl Comm {
         Ok(sum)
     }
 
-    /// Everybody's `mine`, in rank order; equally long everywhere.
+    /// The `mine` of every rank, in rank order; the length is equal on all ranks.
     pub fn allgather_u64(self, mine: &[u64]) -> Result<Vec<u64>, HostError> {
         let uint64 = self.host.constants.handle.uint64;
         let mut all = vec![0u64; mine.len() * self.size()? as usize];
@@ -167,7 +168,7 @@ impl Comm {
         Ok(all)
     }
 
-    /// Everybody's `mine`, in rank order; equally long everywhere.
+    /// The `mine` of every rank, in rank order; the length is equal on all ranks.
     pub fn allgather(self, mine: &[u8]) -> Result<Vec<u8>, HostError> {
         let mut all = vec![0u8; mine.len() * self.size()? as usize];
         let len = c_int::try_from(mine.len()).map_err(|_| HostError::Contents("more than 2^31 bytes"))?;

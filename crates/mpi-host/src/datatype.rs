@@ -1,11 +1,11 @@
 //! Datatypes: decoding a handle into the tree of its constructors.
 //!
-//! The host is asked for envelope and contents of every node, through the large-count forms where it has
-//! them. Bounds are the host's own at each node, so markers and alignment need no guessing. MPICH hands
-//! out the same handle for the same child, so each handle is decoded once per call (a type that uses a
-//! child twice at every level would otherwise take exponential time) and given back when the whole tree
-//! is done, so that no handle value is reused while it is still a key. Open MPI hands out a fresh copy each
-//! time, which is given back at once. The number of nodes is bounded for such hosts.
+//! Decoding asks the host for the envelope and contents of every node, through the large-count functions if the host
+//! has them. The bounds of each node come from the host, so no code here handles markers and alignment. MPICH returns
+//! the same handle for the same child, so each handle is decoded once per call; otherwise a type that uses a child
+//! twice at every level would take exponential time. Handles are returned to the host when the whole tree is decoded,
+//! so that no handle value is reused while it is still a key. Open MPI returns a fresh copy each time, which is freed
+//! at once. The number of nodes is bounded for such hosts.
 
 use crate::abi::Family;
 use crate::error::HostError;
@@ -16,33 +16,33 @@ use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-/// How deep constructors may nest. Decoding is recursive and runs on the program's stack.
+/// The maximum nesting of constructors. Decoding is recursive and runs on the program's stack.
 const DEPTH: usize = 256;
-/// How many derived nodes one datatype may have. About a microsecond each; real types have a handful.
+/// The maximum number of derived nodes of one datatype. Each takes about a microsecond; real types have a few.
 const NODES: usize = 1 << 20;
 
 impl Host {
     /// The tree of constructors of a datatype.
     pub fn decode(&self, datatype: TypeHandle) -> Result<Arc<Datatype>, HostError> {
         self.plausible_type(datatype)?;
-        let _quiet = self.quiet();
+        let _quiet = self.return_errors();
         self.decode_valid(datatype)
     }
 
-    /// Decodes a handle that passed the checks, with errors coming back to us.
+    /// Decodes a handle that passed the checks, while the host returns errors.
     pub(crate) fn decode_valid(&self, datatype: TypeHandle) -> Result<Arc<Datatype>, HostError> {
         self.decode_with(datatype, None)
     }
 
-    /// As [`Host::decode`], with the file size of every predefined type told by `size_of` instead of
-    /// external32's: for data representations of the program's own.
+    /// As [`Host::decode`], with the file sizes of predefined types from `size_of` instead of external32, for data
+    /// representations of the program.
     pub fn decode_sized(
         &self,
         datatype: TypeHandle,
         size_of: &mut dyn FnMut(TypeHandle) -> u32,
     ) -> Result<Arc<Datatype>, HostError> {
         self.plausible_type(datatype)?;
-        let _quiet = self.quiet();
+        let _quiet = self.return_errors();
         self.decode_with(datatype, Some(size_of))
     }
 
@@ -71,7 +71,7 @@ impl Host {
         [c.named, c.f90_real, c.f90_complex, c.f90_integer, c.value_index].contains(&combiner)
     }
 
-    /// Bytes of data in one instance.
+    /// The size of one instance.
     pub fn type_size(&self, datatype: TypeHandle) -> Result<u64, HostError> {
         let mut size = 0;
         // SAFETY: a handle by value; writes one 64-bit number.
@@ -79,7 +79,7 @@ impl Host {
         u64::try_from(size).map_err(|_| HostError::Contents("its size exceeds 2^63-1 bytes"))
     }
 
-    /// Lower bound and extent.
+    /// The lower bound and the extent.
     pub fn extents(&self, datatype: TypeHandle) -> Result<(i64, i64), HostError> {
         let (mut lb, mut extent) = (0, 0);
         // SAFETY: a handle by value; writes two 64-bit numbers.
@@ -88,7 +88,7 @@ impl Host {
         Ok((lb, extent))
     }
 
-    /// Lowest byte and length of the data itself, without markers and padding.
+    /// The true lower bound and the true extent.
     pub fn true_extents(&self, datatype: TypeHandle) -> Result<(i64, i64), HostError> {
         let (mut lb, mut extent) = (0, 0);
         // SAFETY: a handle by value; writes two 64-bit numbers.
@@ -97,7 +97,7 @@ impl Host {
         Ok((lb, extent))
     }
 
-    /// A duplicate of a datatype, which lives on when the program frees its own.
+    /// A duplicate of a datatype. It survives when the program frees the original.
     pub fn type_dup(&self, datatype: TypeHandle) -> Result<TypeHandle, HostError> {
         let mut raw = 0;
         // SAFETY: a handle by value; writes one handle into a zeroed word.
@@ -136,7 +136,7 @@ impl Host {
     fn contents(&self, datatype: TypeHandle, e: &Envelope) -> Result<Contents, HostError> {
         let room =
             |n: i64| usize::try_from(n).map_err(|_| HostError::Contents("a negative number of arguments"));
-        // One spare element each, so that the pointers are valid even for empty arrays.
+        // Each array has one spare element, so that its pointer is valid even if the array is empty.
         let mut ints = vec![0 as c_int; room(e.ints)? + 1];
         let mut addresses = vec![0i64; room(e.addresses)? + 1];
         let mut counts = vec![0i64; room(e.counts)? + 1];
@@ -175,7 +175,7 @@ struct Envelope {
     addresses: i64,
     counts: i64,
     types: i64,
-    /// Whether it came from the large-count form.
+    /// Whether the contents came from the large-count function.
     large: bool,
 }
 
@@ -187,9 +187,8 @@ struct Contents {
 }
 
 impl Contents {
-    /// All numbers in one sequence. The standard lists the arguments of every constructor but the two
-    /// array ones in the same order, whether as ints then addresses or, made by a large-count
-    /// constructor, as counts.
+    /// All numbers in one sequence. For every constructor except the two array constructors the standard lists the
+    /// arguments in the same order, whether as ints and then addresses or, from a large-count constructor, as counts.
     fn sequence(&self) -> Numbers {
         if self.counts.is_empty() {
             Numbers(self.ints.iter().chain(&self.addresses).copied().collect::<Vec<_>>().into_iter())
@@ -205,7 +204,7 @@ impl Contents {
     }
 }
 
-/// The arguments of a constructor, taken one by one.
+/// The arguments of a constructor, read one by one.
 struct Numbers(std::vec::IntoIter<i64>);
 
 const SHORT: HostError = HostError::Contents("too few arguments");
@@ -225,7 +224,7 @@ impl Numbers {
     }
 
     fn signeds(&mut self, n: u64) -> Result<Vec<i64>, HostError> {
-        // Compared before collecting: `n` is the host's word, the rest is what it really wrote.
+        // Compares before collecting: the host reports `n`, and the rest is what it really wrote.
         if n > self.0.len() as u64 {
             return Err(SHORT);
         }
@@ -241,19 +240,19 @@ impl Numbers {
 
 struct Decoder<'a, 's> {
     host: &'a Host,
-    /// How many more derived nodes may be decoded.
+    /// The number of derived nodes that may still be decoded.
     left: usize,
-    /// Tells the file size of predefined types, where it is not external32's.
+    /// The file size of predefined types, if it is not that of external32.
     size_of: Option<&'s mut dyn FnMut(TypeHandle) -> u32>,
     done: HashMap<TypeHandle, Decoded>,
-    /// Child handles that the host handed out and wants back.
+    /// The child handles that must be returned to the host.
     borrowed: Vec<TypeHandle>,
 }
 
 #[derive(Clone)]
 struct Decoded {
     tree: Arc<Datatype>,
-    /// Predefined: its handle is not given back.
+    /// Whether the type is predefined; its handle is not returned.
     predefined: bool,
 }
 
@@ -287,14 +286,14 @@ impl Decoder<'_, '_> {
         Ok((Datatype { lb, extent, shape }, self.host.is_predefined(envelope.combiner)))
     }
 
-    /// A predefined type, with the file size that it has here.
+    /// A predefined type with its file size.
     fn named(&mut self, datatype: TypeHandle) -> Result<Datatype, HostError> {
         let mut named = self.host.named_type(datatype)?;
         if let Some(size_of) = self.size_of.as_mut() {
             let size = size_of(datatype);
             match &mut named.shape {
                 Shape::Basic(basic) => basic.external = size,
-                // A pair is one predefined type; its size is told for the whole.
+                // A pair is one predefined type; the size is that of the whole pair.
                 Shape::Pair(first, second, _) => first.external = size.saturating_sub(second.external),
                 _ => {}
             }
@@ -302,7 +301,7 @@ impl Decoder<'_, '_> {
         Ok(named)
     }
 
-    /// Decodes children and notes which handles to give back: every occurrence is a reference of its own.
+    /// Decodes children and records the handles to return. Every occurrence is a reference of its own.
     fn children(&mut self, types: &[TypeHandle], depth: usize) -> Result<Vec<Arc<Datatype>>, HostError> {
         let mut trees = Vec::with_capacity(types.len());
         let mut result = Ok(());
@@ -318,7 +317,7 @@ impl Decoder<'_, '_> {
                 }
                 Err(error) => {
                     result = Err(error);
-                    // When in doubt, a leaked reference is better than one given back twice.
+                    // In doubt, leaking a reference is better than returning it twice.
                     self.host.is_named(child).unwrap_or(true)
                 }
             };
@@ -329,7 +328,7 @@ impl Decoder<'_, '_> {
         result.map(|()| trees)
     }
 
-    /// Frees a handle that the host handed out, now or when the tree is done.
+    /// Frees a handle that the host returned, now or after the whole tree is decoded.
     fn give_back(&mut self, child: TypeHandle) {
         self.borrowed.push(child);
         if self.host.family() == Family::OpenMpi {
@@ -340,7 +339,7 @@ impl Decoder<'_, '_> {
 
     fn free_borrowed(&mut self) {
         for child in self.borrowed.drain(..) {
-            // A child that cannot be freed is a bug of the host; the worst outcome is one leaked handle.
+            // A child that cannot be freed is a bug of the host. At worst one handle leaks.
             let _ = self.host.type_free(child);
         }
     }
@@ -416,11 +415,11 @@ impl Decoder<'_, '_> {
                 (Kind::Complex, real.map(|size| 2 * size))
             }
         };
-        // Where the standard leaves the external size undefined, the native one is as good as any.
+        // The standard leaves the external size undefined here, so the native size is used.
         Ok(Shape::Basic(Basic { kind, native, external: external.unwrap_or(native) }))
     }
 
-    /// A value and an index of any types (MPI-4.1): the C struct of the two.
+    /// A value and an index of any types (MPI-4.1): the C struct of both.
     fn value_index(&self, datatype: TypeHandle, children: &[Arc<Datatype>]) -> Result<Shape, HostError> {
         let [value, index] = children else { return Err(SHORT) };
         let (&Shape::Basic(value), &Shape::Basic(index)) = (&value.shape, &index.shape) else {

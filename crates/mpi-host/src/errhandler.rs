@@ -1,7 +1,7 @@
-//! Error handlers: host objects that stand for handlers of files.
+//! Error handlers: host objects that represent the handlers of files.
 //!
-//! The host allots the handle, so that the program can free it with the host's function and the Fortran
-//! layer can convert it; the function to call is kept by whoever made it.
+//! The host allocates the handle, so that the program can free it with the host's function and the Fortran layer can
+//! convert it. The caller stores the function of the handler.
 
 use crate::abi::Family;
 use crate::error::HostError;
@@ -25,7 +25,7 @@ impl Host {
         self.check("MPI_Errhandler_free", unsafe { (self.f.errhandler_free)(&mut raw) })
     }
 
-    /// The Fortran integer of an error handler. With MPICH the two are the same number.
+    /// The Fortran integer of an error handler. In MPICH both are the same number.
     pub fn errhandler_c2f(&self, errhandler: ErrhandlerHandle) -> Result<c_int, HostError> {
         match (self.family(), self.f.errhandler_c2f) {
             (Family::Mpich, _) => Ok(errhandler.0 as u32 as c_int),
@@ -58,7 +58,7 @@ impl Host {
         ErrhandlerHandle(self.constants.handle.errors_return)
     }
 
-    /// `MPI_ERRORS_ABORT`, where the host has it.
+    /// `MPI_ERRORS_ABORT`, if the host has it.
     pub fn errors_abort(&self) -> Option<ErrhandlerHandle> {
         self.constants.errors_abort.map(ErrhandlerHandle)
     }

@@ -1,43 +1,50 @@
-//! What can go wrong between Pario and its host MPI.
+//! The errors of calls to the host MPI.
 
 use pario_types::ErrorKind;
 use std::ffi::c_int;
 
-/// A failed exchange with the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A failed call to the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
     /// A host call returned an error.
+    #[error("{call} of the host MPI failed with code {code} (class {class})")]
     Call {
         /// The MPI function.
         call: &'static str,
-        /// What it returned.
+        /// The returned code.
         code: c_int,
         /// The error class of `code` in the host's ABI.
         class: c_int,
-        /// What the class means to us.
+        /// The kind of failure that the class stands for.
         kind: ErrorKind,
     },
-    /// A handle that cannot be one of the kind named.
+    /// A handle that cannot be one of the named kind.
+    #[error("not a valid {what}; it may have been freed")]
     Handle {
         /// "datatype", "communicator", ...
         what: &'static str,
         /// The kind of failure.
         kind: ErrorKind,
     },
-    /// A datatype made by a constructor that is not known here.
+    /// A datatype with an unknown constructor.
+    #[error("datatype made by an unknown constructor (combiner {0}); rebuild it from known ones")]
     Combiner(c_int),
     /// The host's description of a datatype contradicts itself.
+    #[error("the host MPI describes the datatype inconsistently: {0}")]
     Contents(&'static str),
-    /// A datatype that has no layout; the reason is the view's.
-    View(pario_view::Error),
+    /// A datatype that has no layout.
+    #[error(transparent)]
+    View(#[from] pario_view::Error),
     /// The host lacks a function that this call needs.
+    #[error("the host MPI lacks {0}; use a complete MPI library")]
     Missing(&'static str),
-    /// A text that cannot be passed to C because it holds a NUL byte.
+    /// A text with a NUL byte, which cannot be passed to C.
+    #[error("info key or value holds a NUL byte; remove it")]
     Text,
 }
 
 impl HostError {
-    /// The kind, as far as a caller can act on it.
+    /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         match self {
             HostError::Call { kind, .. } | HostError::Handle { kind, .. } => *kind,
@@ -46,36 +53,5 @@ impl HostError {
             HostError::Contents(_) | HostError::Missing(_) => ErrorKind::Intern,
             HostError::Text => ErrorKind::Info,
         }
-    }
-}
-
-impl std::fmt::Display for HostError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            HostError::Call { call, code, class, .. } => {
-                write!(f, "{call} of the host MPI failed with code {code} (class {class})")
-            }
-            HostError::Handle { what, .. } => write!(f, "not a valid {what}; it may have been freed"),
-            HostError::Combiner(c) => {
-                write!(
-                    f,
-                    "datatype made by an unknown constructor (combiner {c}); rebuild it from known ones"
-                )
-            }
-            HostError::Contents(what) => {
-                write!(f, "the host MPI describes the datatype inconsistently: {what}")
-            }
-            HostError::View(error) => error.fmt(f),
-            HostError::Missing(name) => write!(f, "the host MPI lacks {name}; use a complete MPI library"),
-            HostError::Text => f.write_str("info key or value holds a NUL byte; remove it"),
-        }
-    }
-}
-
-impl std::error::Error for HostError {}
-
-impl From<pario_view::Error> for HostError {
-    fn from(error: pario_view::Error) -> HostError {
-        HostError::View(error)
     }
 }

@@ -1,16 +1,16 @@
-//! Work to do at the start of `MPI_Finalize`, while MPI still works.
+//! Functions that run at the start of `MPI_Finalize`, while MPI still works.
 //!
 //! `MPI_Finalize` first deletes the attributes of `MPI_COMM_SELF` (MPI-4, 11.2.4), so an attribute with a
-//! delete function is a hook that needs no interposing.
+//! delete function is a hook that needs no interposition.
 
 use crate::attached::not_copied;
-use crate::callback::guarded;
+use crate::callback::catch_panic;
 use crate::error::HostError;
 use crate::handles::Host;
 use std::ffi::{c_int, c_void};
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
-/// What to run, and whether the attribute is in place.
+/// The functions to run, and whether the attribute is set.
 struct Hooks {
     run: Vec<fn()>,
     attached: bool,
@@ -21,7 +21,7 @@ static HOOKS: Mutex<Hooks> = Mutex::new(Hooks { run: Vec::new(), attached: false
 impl Host {
     /// Runs `f` at the start of `MPI_Finalize`; later ones run first. The same `f` is run once.
     pub fn at_finalize(&self, f: fn()) -> Result<(), HostError> {
-        let mut hooks = HOOKS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hooks = HOOKS.lock();
         if !hooks.attached {
             self.attach_hook()?;
             hooks.attached = true;
@@ -44,10 +44,10 @@ impl Host {
     }
 }
 
-/// Attribute delete function.
+/// The attribute delete function.
 unsafe extern "C" fn run(_: usize, _: c_int, _: *mut c_void, _: *mut c_void) -> c_int {
-    guarded(1, || {
-        let hooks = std::mem::take(&mut HOOKS.lock().unwrap_or_else(PoisonError::into_inner).run);
+    catch_panic(1, || {
+        let hooks = std::mem::take(&mut HOOKS.lock().run);
         hooks.into_iter().rev().for_each(|f| f());
         0
     })

@@ -24,27 +24,27 @@ unsafe impl Send for Library {}
 unsafe impl Sync for Library {}
 
 /// A process without an MPI, or with one whose ABI is not known here. Calls can still be passed through.
-pub struct Unrecognised {
-    why: Why,
+pub struct UnrecognisedHost {
+    reason: UnrecognisedReason,
     library: Option<Library>,
 }
 
-enum Why {
+enum UnrecognisedReason {
     NoLibrary,
     UnknownVersion(String),
     MissingSymbol(String),
 }
 
 /// What a process without any MPI gets.
-pub(crate) static NO_LIBRARY: Unrecognised = Unrecognised { why: Why::NoLibrary, library: None };
+pub(crate) static NO_LIBRARY: UnrecognisedHost = UnrecognisedHost { reason: UnrecognisedReason::NoLibrary, library: None };
 
-impl Unrecognised {
-    pub(crate) fn missing(symbol: &str, library: Library) -> Unrecognised {
-        Unrecognised { why: Why::MissingSymbol(symbol.to_owned()), library: Some(library) }
+impl UnrecognisedHost {
+    pub(crate) fn missing(symbol: &str, library: Library) -> UnrecognisedHost {
+        UnrecognisedHost { reason: UnrecognisedReason::MissingSymbol(symbol.to_owned()), library: Some(library) }
     }
 
-    pub(crate) fn unknown(version: String, library: Library) -> Unrecognised {
-        Unrecognised { why: Why::UnknownVersion(version), library: Some(library) }
+    pub(crate) fn unknown(version: String, library: Library) -> UnrecognisedHost {
+        UnrecognisedHost { reason: UnrecognisedReason::UnknownVersion(version), library: Some(library) }
     }
 
     /// The host's own function of that name, for passing a call through.
@@ -53,30 +53,30 @@ impl Unrecognised {
     }
 }
 
-impl std::fmt::Display for Unrecognised {
+impl std::fmt::Display for UnrecognisedHost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let path = self.library.as_ref().map(|l| l.path.as_path()).unwrap_or(Path::new("")).display();
-        match &self.why {
-            Why::NoLibrary => {
+        match &self.reason {
+            UnrecognisedReason::NoLibrary => {
                 f.write_str("no MPI library is loaded in this process; start it as an MPI program")
             }
-            Why::UnknownVersion(version) => {
+            UnrecognisedReason::UnknownVersion(version) => {
                 let first = version.lines().next().unwrap_or("");
                 write!(
                     f,
                     "MPI library {path} is of an unknown kind ({first}); use MPICH, Open MPI or libmpi_abi"
                 )
             }
-            Why::MissingSymbol(name) => {
+            UnrecognisedReason::MissingSymbol(name) => {
                 write!(f, "MPI library {path} lacks {name}; use a complete MPI-3.0 or later")
             }
         }
     }
 }
 
-impl std::fmt::Debug for Unrecognised {
+impl std::fmt::Debug for UnrecognisedHost {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Unrecognised({self})")
+        write!(f, "UnrecognisedHost({self})")
     }
 }
 

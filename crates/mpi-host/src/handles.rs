@@ -1,9 +1,9 @@
-//! The host itself: its ABI, its handles as opaque values, and the calls that belong to no object.
+//! The host: its ABI, its handles as opaque values, and the calls that belong to no object.
 
 use crate::abi::{self, Constants, Family};
 use crate::comm::Comm;
 use crate::error::HostError;
-use crate::find::{self, Library, Unrecognised};
+use crate::find::{self, Library, UnrecognisedHost};
 use crate::functions::Functions;
 use crate::layout::Layouts;
 use crate::named::NamedTypes;
@@ -44,9 +44,9 @@ macro_rules! raw {
 }
 raw!(TypeHandle, InfoHandle, ErrhandlerHandle);
 
-/// The host MPI, found at the first call. A process without MPI is asked again each time.
-pub fn host() -> Result<&'static Host, &'static Unrecognised> {
-    static HOST: OnceLock<Result<Host, Unrecognised>> = OnceLock::new();
+/// The host MPI, found at the first call. In a process without MPI every call searches again.
+pub fn host() -> Result<&'static Host, &'static UnrecognisedHost> {
+    static HOST: OnceLock<Result<Host, UnrecognisedHost>> = OnceLock::new();
     if let Some(found) = HOST.get() {
         return found.as_ref();
     }
@@ -59,14 +59,14 @@ pub fn host() -> Result<&'static Host, &'static Unrecognised> {
 }
 
 impl Host {
-    fn bind(library: Library) -> Result<Host, Unrecognised> {
+    fn bind(library: Library) -> Result<Host, UnrecognisedHost> {
         let f = match Functions::bind(&library) {
             Ok(f) => f,
-            Err(name) => return Err(Unrecognised::missing(name, library)),
+            Err(name) => return Err(UnrecognisedHost::missing(name, library)),
         };
         let version = library_version(&f);
         let Some(family) = library.family(&version) else {
-            return Err(Unrecognised::unknown(version, library));
+            return Err(UnrecognisedHost::unknown(version, library));
         };
         let data = |name: &str| CString::new(name).ok().and_then(|n| library.data(&n)).map(|a| a as usize);
         let constants = match family {
@@ -74,24 +74,24 @@ impl Host {
             Family::Standard => abi::standard::constants(),
             Family::OpenMpi => match abi::openmpi::constants(data) {
                 Ok(constants) => constants,
-                Err(name) => return Err(Unrecognised::missing(name, library)),
+                Err(name) => return Err(UnrecognisedHost::missing(name, library)),
             },
         };
         let named = NamedTypes::new(&constants);
         Ok(Host { f, constants, named, layouts: Layouts::default(), family, version, library })
     }
 
-    /// Which ABI the host has.
+    /// The ABI of the host.
     pub fn family(&self) -> Family {
         self.family
     }
 
-    /// What the host says about itself.
+    /// The version text of the host.
     pub fn library_version(&self) -> &str {
         &self.version
     }
 
-    /// The host's own function of that name, for passing a call through.
+    /// The host's own function with this name, for passing a call through.
     pub fn symbol(&self, name: &CStr) -> Option<*const c_void> {
         self.library.function(name)
     }
@@ -214,7 +214,7 @@ impl Host {
         unsafe { (self.f.finalized)(&mut flag) == self.constants.error.success && flag != 0 }
     }
 
-    /// Ends the processes of a communicator, as an error handler of that kind asks for.
+    /// Aborts the processes of a communicator, for an error handler that asks for it.
     pub fn abort(&self, comm: Comm, code: c_int) {
         // SAFETY: a communicator handle by value.
         unsafe { (self.f.abort)(comm.raw(), code) };
@@ -230,7 +230,7 @@ impl Host {
         class
     }
 
-    /// What the host says about an error code.
+    /// The host's text for an error code.
     pub fn error_string(&self, code: c_int) -> String {
         let mut text = vec![0u8; self.constants.number.max_error_string as usize + 1];
         let mut len = 0;

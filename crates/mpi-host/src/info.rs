@@ -1,4 +1,4 @@
-//! Info objects: read all pairs, make new ones.
+//! Info objects: reading all pairs, and creating new objects.
 
 use crate::error::HostError;
 use crate::handles::{Host, InfoHandle, until_nul};
@@ -53,8 +53,7 @@ impl Host {
         Ok((flag != 0).then(|| until_nul(&buffer)))
     }
 
-    /// A new info object with these pairs. A pair that exceeds the host's limits on key or value length
-    /// cannot be represented and is left out.
+    /// A new info object with these pairs. A pair that exceeds the host's limits on key or value length is left out.
     pub fn new_info<K: AsRef<str>, V: AsRef<str>>(&self, pairs: &[(K, V)]) -> Result<InfoHandle, HostError> {
         let mut raw = 0;
         // SAFETY: writes one handle into a zeroed word.
@@ -62,7 +61,7 @@ impl Host {
         let info = InfoHandle(self.handle(raw));
         for (key, value) in pairs {
             if let Err(error) = self.set_pair(info, key.as_ref(), value.as_ref()) {
-                // The first error is the one to report; the object is ours and goes either way.
+                // The first error is reported. The object is freed in any case.
                 let _ = self.free_info(info);
                 return Err(error);
             }

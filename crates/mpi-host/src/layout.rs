@@ -1,24 +1,25 @@
-//! Layouts: what Pario needs of a datatype, computed once per datatype.
+//! Layouts: the parts of a datatype that Pario needs, computed once per datatype.
 //!
-//! A table from handle to layout answers repeated uses without a host call. An attribute on the datatype
-//! keeps the table right: its delete function runs before the host can reuse the handle, and its copy
-//! function hands the layout to duplicates. Named types never go away and need no attribute.
+//! A table from handle to layout serves repeated uses without a host call. An attribute on the datatype keeps the
+//! table valid: its delete function runs before the host can reuse the handle, and its copy function passes the layout
+//! to duplicates. Named types are never freed and need no attribute.
 
-use crate::callback::guarded;
+use crate::callback::catch_panic;
 use crate::error::HostError;
 use crate::handles::{Host, TypeHandle, host};
 use pario_view::Pattern;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::hash::{BuildHasherDefault, Hasher};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
+use parking_lot::RwLock;
 
 /// The layout of a datatype.
 #[derive(Debug)]
 pub struct Layout {
     /// Layout in memory, and in a file of native data representation.
     pub native: Pattern,
-    /// Whether the type is predefined: then it must not be freed.
+    /// Whether the type is predefined and must not be freed.
     pub named: bool,
     typed: OnceLock<Pattern>,
     external: OnceLock<Pattern>,
@@ -30,8 +31,8 @@ pub(crate) struct Layouts {
     keyval: OnceLock<c_int>,
 }
 
-/// Handles are few and come from the host, so a multiplication mixes them well enough; the standard
-/// library's hash was a sixth of all instructions of a small access.
+/// A hasher for handles. They are few and come from the host, so a multiplication mixes them well enough. The hasher
+/// of the standard library took a sixth of all instructions of a small access.
 #[derive(Default)]
 struct HandleHasher(u64);
 
@@ -51,15 +52,15 @@ impl Hasher for HandleHasher {
 
 impl Layouts {
     fn get(&self, datatype: TypeHandle) -> Option<Arc<Layout>> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).get(&datatype).cloned()
+        self.known.read().get(&datatype).cloned()
     }
 
     fn insert(&self, datatype: TypeHandle, layout: &Arc<Layout>) {
-        self.known.write().unwrap_or_else(PoisonError::into_inner).insert(datatype, layout.clone());
+        self.known.write().insert(datatype, layout.clone());
     }
 
     fn remove(&self, datatype: TypeHandle) -> Option<Arc<Layout>> {
-        self.known.write().unwrap_or_else(PoisonError::into_inner).remove(&datatype)
+        self.known.write().remove(&datatype)
     }
 }
 
@@ -70,7 +71,7 @@ impl Host {
             return Ok(known);
         }
         self.plausible_type(datatype)?;
-        let _quiet = self.quiet();
+        let _quiet = self.return_errors();
         let named = self.is_named(datatype)?;
         if !named && let Some(copied) = self.attached(datatype)? {
             self.layouts.insert(datatype, &copied);
@@ -105,7 +106,7 @@ impl Host {
         Ok(layout.external.get_or_init(|| pattern).clone())
     }
 
-    /// The layout that an attribute brought along from the original of a duplicate.
+    /// The layout that an attribute copied from the original of a duplicate.
     fn attached(&self, datatype: TypeHandle) -> Result<Option<Arc<Layout>>, HostError> {
         let mut value: *mut c_void = std::ptr::null_mut();
         let mut flag = 0;
@@ -146,17 +147,17 @@ impl Host {
         // SAFETY: both functions have the signatures that the standard prescribes and are never unloaded.
         let code = unsafe { (self.f.type_create_keyval)(copied, deleted, &mut keyval, std::ptr::null_mut()) };
         self.check("MPI_Type_create_keyval", code)?;
-        // Two threads may get here at once; one keyval stays unused.
+        // Two threads may run this at once; then one keyval remains unused.
         Ok(*self.layouts.keyval.get_or_init(|| keyval))
     }
 
-    /// How many datatypes have a layout in the table.
+    /// The number of datatypes with a layout in the table.
     pub fn known_layouts(&self) -> usize {
-        self.layouts.known.read().unwrap_or_else(PoisonError::into_inner).len()
+        self.layouts.known.read().len()
     }
 }
 
-/// Attribute copy function: a duplicate shares the layout.
+/// The attribute copy function: a duplicate shares the layout.
 unsafe extern "C" fn copied(
     _: usize,
     _: c_int,
@@ -174,9 +175,9 @@ unsafe extern "C" fn copied(
     0
 }
 
-/// Attribute delete function: the datatype goes, or got another layout.
+/// The attribute delete function: the datatype is freed, or got another layout.
 unsafe extern "C" fn deleted(datatype: usize, _: c_int, value: *mut c_void, _: *mut c_void) -> c_int {
-    guarded(1, || {
+    catch_panic(1, || {
         if let Ok(host) = host() {
             drop(host.layouts.remove(host.datatype(datatype)));
         }

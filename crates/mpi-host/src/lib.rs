@@ -37,10 +37,10 @@ pub use abi::{Combiners, Constants, ErrorClasses, Family, Handles, Numbers};
 pub use attached::Attachment;
 pub use comm::{Comm, OwnedComm, Reduce};
 pub use error::HostError;
-pub use find::Unrecognised;
+pub use find::UnrecognisedHost;
 pub use handles::{ErrhandlerHandle, Host, InfoHandle, TypeHandle, host};
 pub use layout::Layout;
-pub use message::{LONGEST, Message};
+pub use message::{MAX_MESSAGE, Message};
 pub use request::Pending;
 
 #[cfg(not(all(target_pointer_width = "64", target_endian = "little", target_os = "linux")))]

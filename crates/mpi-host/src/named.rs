@@ -1,7 +1,7 @@
-//! Named datatypes: what each means and how large it is in external32.
+//! Named datatypes: the meaning of each and its size in external32.
 //!
-//! A handle is recognised by the ABI's own table, else by the name the host gives it. Sizes in memory are
-//! asked from the host; sizes in external32 are those of the standard's table in the I/O chapter.
+//! A handle is recognised by the ABI's own table, else by the name that the host gives it. Sizes in memory come from
+//! the host. Sizes in external32 come from the standard's table in the I/O chapter.
 
 use crate::abi::Constants;
 use crate::error::HostError;
@@ -41,7 +41,7 @@ pub(crate) fn meaning(name: &str) -> Option<Meaning> {
     use Meaning::*;
     let one = match name.strip_prefix("MPI_").or(name.strip_prefix("MPIX_"))? {
         "PACKED" | "BYTE" => (Bytes, 1),
-        // Markers of MPI-1: they have bounds but no data.
+        // Markers of MPI-1: they have bounds and no data.
         "LB" | "UB" => (Bytes, 0),
         "CHAR" | "CHARACTER" => (Character, 1),
         "WCHAR" => (Character, 2),
@@ -105,14 +105,14 @@ pub(crate) fn f90_integer(r: i64) -> Option<u32> {
 }
 
 impl Host {
-    /// The tree of a type that the host calls named.
+    /// The tree of a named type.
     pub(crate) fn named_type(&self, datatype: TypeHandle) -> Result<Datatype, HostError> {
         let (lb, extent) = self.extents(datatype)?;
         let size = self.type_size(datatype)?;
         let native = u32::try_from(size).map_err(|_| HostError::Contents("a named type beyond 4 GiB"))?;
         let meaning = match self.named.get(datatype) {
             Some(meaning) => meaning,
-            // A type this crate has never heard of: its bytes can be moved, not converted.
+            // An unknown type: its bytes can be moved and not converted.
             None => meaning(&self.type_name(datatype)?).unwrap_or(Meaning::One(Kind::Bytes, native)),
         };
         let shape = match meaning {

@@ -1,4 +1,4 @@
-//! Small services of the host: types that outlive the program's handle, and who this process is.
+//! Datatypes that outlive the program's handle, and the identity of this process.
 
 use crate::comm::Comm;
 use crate::error::HostError;
@@ -11,12 +11,12 @@ impl Host {
         TypeHandle(self.constants.handle.byte)
     }
 
-    /// A datatype of our own equal to `datatype`: a duplicate, or the same if it is a predefined one.
+    /// A datatype that Pario owns: a duplicate of `datatype`, or the same handle for a predefined type.
     pub fn own_type(&self, datatype: TypeHandle) -> Result<TypeHandle, HostError> {
         if self.layout(datatype)?.named { Ok(datatype) } else { self.type_dup(datatype) }
     }
 
-    /// Gives back a datatype that [`Host::own_type`] returned.
+    /// Releases a datatype that [`Host::own_type`] returned.
     pub fn release_type(&self, datatype: TypeHandle) -> Result<(), HostError> {
         if self.layout(datatype)?.named { Ok(()) } else { self.type_free(datatype) }
     }
@@ -26,12 +26,12 @@ impl Host {
         self.comm(self.constants.handle.comm_world)
     }
 
-    /// This process's rank in `MPI_COMM_WORLD`; 0 if the host does not say.
+    /// This process's rank in `MPI_COMM_WORLD`; 0 if the host does not return it.
     pub fn world_rank(&'static self) -> u32 {
         self.world().rank().unwrap_or(0)
     }
 
-    /// The number of processes in `MPI_COMM_WORLD`; 1 if the host does not say.
+    /// The number of processes in `MPI_COMM_WORLD`; 1 if the host does not return it.
     pub fn world_size(&'static self) -> u32 {
         self.world().size().unwrap_or(1)
     }

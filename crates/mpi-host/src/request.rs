@@ -1,30 +1,32 @@
-//! Requests: operations that go on after the call that started them, as generalized requests.
+//! Requests: operations that continue after the call that started them, as generalized requests.
 //!
-//! The program completes them with the host's own Test and Wait functions, mixed with its messages. What
-//! differs is who looks whether an operation is done:
+//! The program completes them with the host's own Test and Wait functions, together with its messages. The hosts differ
+//! in how they poll an operation:
 //! - MPICH has polled generalized requests: it calls a poll function from Test and a wait function from
 //!   Wait (a missing one crashes it).
-//! - Open MPI calls registered progress functions from inside every blocking or testing call; ours looks
-//!   at all pending operations.
-//! - Elsewhere (the standard ABI defines neither) the operation is waited for when it is started. The
-//!   program sees a request that is complete from the beginning.
+//! - Open MPI calls registered progress functions from every blocking or testing call. The progress function of this
+//!   module polls all pending operations.
+//! - The standard ABI defines neither. There the start of the operation waits for its end, and the program gets a request
+//!   that is complete from the beginning.
 //!
-//! All of this happens in a thread of the program that is inside an MPI call. A failure cannot be told
-//! through a request (an error from a query function ends the program), so an operation reports bytes only.
+//! All of this happens in a thread of the program that is inside an MPI call. A request cannot report a failure (an
+//! error from a query function aborts the program), so an operation reports only bytes.
 
 use crate::abi::Family;
-use crate::callback::guarded;
+use crate::callback::catch_panic;
 use crate::error::HostError;
 use crate::handles::{Host, host};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
+use parking_lot::Mutex;
 
-/// An operation under way.
+/// An operation in progress.
 pub trait Pending: Send + Sync {
-    /// The bytes moved, once it is done. Called often: cheap, and never blocks.
+    /// The number of bytes moved, once the operation has ended. It is called often, so it must be cheap and never
+    /// block.
     fn poll(&self) -> Option<u64>;
-    /// Blocks until it is done. It must drive whatever the operation depends on.
+    /// Blocks until the operation has ended. It must drive everything that the operation depends on.
     fn wait(&self) -> u64;
 }
 
@@ -32,16 +34,16 @@ pub trait Pending: Send + Sync {
 struct Request {
     host: &'static Host,
     op: Arc<dyn Pending>,
-    /// The request handle; set before the host can call us.
+    /// The request handle, set before the host can call back.
     handle: AtomicUsize,
     completed: AtomicBool,
-    /// Freed by the program while pending (MPICH).
+    /// Whether the program has freed the pending request (MPICH).
     abandoned: AtomicBool,
     bytes: AtomicU64,
 }
 
 impl Request {
-    /// Completes the request if its operation is done.
+    /// Completes the request if its operation has ended.
     fn poll(&self) -> bool {
         if self.completed.load(Ordering::Acquire) {
             return true;
@@ -57,7 +59,7 @@ impl Request {
         }
     }
 
-    /// Tells the host, once.
+    /// Completes the request at the host, once.
     fn complete(&self, bytes: u64) {
         self.bytes.store(bytes, Ordering::Relaxed);
         if !self.completed.swap(true, Ordering::AcqRel) {
@@ -68,9 +70,10 @@ impl Request {
 }
 
 impl Host {
-    /// Makes a request of an operation and writes it to a C out-argument.
+    /// Creates a request for an operation and writes it to a C out-argument.
     ///
     /// # Safety
+    ///
     /// `out` points to an `MPI_Request`, and the caller is inside an MPI call of the program.
     pub unsafe fn start_request(
         &'static self,
@@ -115,74 +118,73 @@ impl Host {
             return Ok(());
         }
         match (self.family(), self.f.progress_register) {
-            (Family::Mpich, _) if polled.is_some() => progress::watch(request),
-            (Family::OpenMpi, Some(register)) if progress::hooked(register) => progress::watch(request),
+            (Family::Mpich, _) if polled.is_some() => progress::add_pending(request),
+            (Family::OpenMpi, Some(register)) if progress::register_progress(register) => progress::add_pending(request),
             _ => request.wait(),
         }
         Ok(())
     }
 
-    /// Looks at all pending operations. Only MPICH's `MPI_Request_get_status` needs it: it does not call
-    /// the poll function, so a program that loops over it would never see its request complete.
+    /// Polls all pending operations. Only MPICH's `MPI_Request_get_status` needs it: it does not call the poll
+    /// function, so a program that calls it in a loop would never see its request complete.
     pub fn poll_requests(&self) {
         progress::poll();
     }
 }
 
-/// The pending operations, for those who look at all of them: Open MPI's progress engine, and
-/// [`Host::poll_requests`].
+/// The pending operations, for code that polls all of them: Open MPI's progress engine, and [`Host::poll_requests`].
 mod progress {
     use super::*;
     use crate::functions::Progress;
     use std::collections::BTreeMap;
 
-    /// Keyed by address, so that one can be taken out.
-    static WATCHED: Mutex<BTreeMap<usize, Arc<Request>>> = Mutex::new(BTreeMap::new());
-    /// Requests in the table or being polled, so that the idle path is one load.
+    /// Keyed by address, for removal.
+    static PENDING: Mutex<BTreeMap<usize, Arc<Request>>> = Mutex::new(BTreeMap::new());
+    /// The number of requests in the table or being polled, so that the idle path is one load.
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-    /// Requests in the table that the program has freed.
+    /// The number of requests in the table that the program has freed.
     static ABANDONED: AtomicUsize = AtomicUsize::new(0);
-    /// Somebody is polling; an operation that calls MPI comes back here.
+    /// Whether a thread is polling. An operation that calls MPI enters this module again.
     static BUSY: AtomicBool = AtomicBool::new(false);
 
-    /// Registers the progress function at the first use. It stays registered: unregistering from inside
-    /// the engine is not safe, and an idle call costs a load.
-    pub(super) fn hooked(register: unsafe extern "C" fn(Progress) -> c_int) -> bool {
+    /// Registers the progress function at the first use. It stays registered: unregistering from inside the engine is
+    /// not safe, and an idle call costs one load.
+    pub(super) fn register_progress(register: unsafe extern "C" fn(Progress) -> c_int) -> bool {
         static REGISTERED: OnceLock<bool> = OnceLock::new();
         // SAFETY: the function has the signature of a progress callback and is never unloaded.
         *REGISTERED.get_or_init(|| unsafe { register(progress) } == 0)
     }
 
-    pub(super) fn watch(request: Arc<Request>) {
+    pub(super) fn add_pending(request: Arc<Request>) {
         COUNT.fetch_add(1, Ordering::Release);
         table().insert(Arc::as_ptr(&request) as usize, request);
     }
 
-    /// Takes out a request that was completed by its own poll or wait function.
-    pub(super) fn forget(request: &Arc<Request>) {
+    /// Removes a request that was completed by its own poll or wait function.
+    pub(super) fn remove_pending(request: &Arc<Request>) {
         if table().remove(&(Arc::as_ptr(request) as usize)).is_some() {
             COUNT.fetch_sub(1, Ordering::Release);
         }
     }
 
-    /// A pending request was freed by the program; it stays in the table until it is done.
+    /// Notes that the program has freed a pending request. It stays in the table until its operation has ended.
     pub(super) fn abandon(request: &Request) {
         request.abandoned.store(true, Ordering::Release);
         ABANDONED.fetch_add(1, Ordering::Release);
     }
 
-    /// Completes abandoned requests whose operation is done.
+    /// Completes abandoned requests whose operation has ended.
     pub(super) fn sweep() {
         if ABANDONED.load(Ordering::Acquire) > 0 {
             poll();
         }
     }
 
-    fn table() -> std::sync::MutexGuard<'static, BTreeMap<usize, Arc<Request>>> {
-        WATCHED.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table() -> parking_lot::MutexGuard<'static, BTreeMap<usize, Arc<Request>>> {
+        PENDING.lock()
     }
 
-    /// Called by Open MPI; returns how many requests completed.
+    /// Called by Open MPI; returns the number of completed requests.
     unsafe extern "C" fn progress() -> c_int {
         poll()
     }
@@ -191,12 +193,12 @@ mod progress {
         if COUNT.load(Ordering::Acquire) == 0 || BUSY.swap(true, Ordering::Acquire) {
             return 0;
         }
-        let completed = guarded(0, poll_all);
+        let completed = catch_panic(0, poll_all);
         BUSY.store(false, Ordering::Release);
         completed
     }
 
-    /// Polls every request outside the lock: completing one may run code of the program.
+    /// Polls every request outside the lock, because completing one may run code of the program.
     fn poll_all() -> c_int {
         let mut requests = std::mem::take(&mut *table());
         let before = requests.len();
@@ -229,7 +231,7 @@ fn intern() -> c_int {
 }
 
 unsafe extern "C" fn query(state: *mut c_void, status: *mut c_void) -> c_int {
-    guarded(intern(), || {
+    catch_panic(intern(), || {
         // SAFETY: the host passes what it was given.
         let request = unsafe { request(state) };
         let bytes = request.bytes.load(Ordering::Relaxed);
@@ -242,14 +244,14 @@ unsafe extern "C" fn query(state: *mut c_void, status: *mut c_void) -> c_int {
 }
 
 unsafe extern "C" fn freed(state: *mut c_void) -> c_int {
-    guarded(intern(), || {
+    catch_panic(intern(), || {
         // SAFETY: the host's count of the Arc ends here.
         let request = unsafe { Arc::from_raw(state.cast_const().cast::<Request>()) };
         if request.completed.load(Ordering::Acquire) {
-            progress::forget(&request);
+            progress::remove_pending(&request);
         } else {
-            // MPI_Request_free on a pending request. Open MPI calls us later, when it is complete; MPICH
-            // at once, under a lock that forbids completing it here, and never looks at it again.
+            // MPI_Request_free on a pending request. Open MPI calls this function after completion. MPICH calls it at
+            // once, under a lock that forbids completing the request here, and never polls the request again.
             progress::abandon(&request);
         }
         request.host.constants.error.success
@@ -263,7 +265,7 @@ unsafe extern "C" fn cancel(_: *mut c_void, _: c_int) -> c_int {
 
 /// MPICH: called from Test functions.
 unsafe extern "C" fn poll(state: *mut c_void, _: *mut c_void) -> c_int {
-    guarded(intern(), || {
+    catch_panic(intern(), || {
         // SAFETY: the host passes what it was given.
         unsafe { request(state) }.poll();
         0
@@ -272,7 +274,7 @@ unsafe extern "C" fn poll(state: *mut c_void, _: *mut c_void) -> c_int {
 
 /// MPICH: called from Wait functions.
 unsafe extern "C" fn wait(count: c_int, states: *mut *mut c_void, _: f64, _: *mut c_void) -> c_int {
-    guarded(intern(), || {
+    catch_panic(intern(), || {
         // SAFETY: the host passes `count` extra states.
         let states = unsafe { std::slice::from_raw_parts(states, count.max(0) as usize) };
         // SAFETY: each is one the host was given.

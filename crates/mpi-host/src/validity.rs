@@ -1,10 +1,10 @@
-//! Telling a bad handle from a good one without crashing.
+//! Recognising invalid handles without crashing.
 //!
-//! A program that passes a freed or wrong handle to a file function must get an error class, as it does
-//! from the hosts' own I/O. But the host's datatype functions report errors to the handler of
-//! `MPI_COMM_WORLD`, which aborts by default, and Open MPI follows any pointer. So a handle is first
-//! looked at (MPICH: the kind bits; Open MPI: does the address hold an object of that class?), and
-//! the first calls with it are made while the world's handler returns errors.
+//! A program that passes a freed or wrong handle to a file function must get an error class, as it does from the
+//! hosts' own I/O. But the host's datatype functions report errors to the handler of `MPI_COMM_WORLD`, which aborts by
+//! default, and Open MPI dereferences any pointer. So the handle itself is checked first: in MPICH its kind bits, in
+//! Open MPI whether the address has an object of that class. The first host calls with the handle are made while the
+//! handler of `MPI_COMM_WORLD` returns errors.
 
 use crate::abi::{Family, mpich};
 use crate::comm::Comm;
@@ -12,9 +12,9 @@ use crate::error::HostError;
 use crate::handles::{ErrhandlerHandle, Host, InfoHandle, TypeHandle};
 use pario_types::ErrorKind;
 use std::ffi::CStr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
 
-/// One kind of host object: how to know one.
+/// A kind of host object, and how to recognise one.
 struct Class {
     what: &'static str,
     kind: ErrorKind,
@@ -48,26 +48,26 @@ const ERRHANDLER: Class = Class {
 };
 
 impl Host {
-    /// Whether a communicator argument is usable: not null, not freed, as far as that can be told.
+    /// Whether a communicator argument is usable: not null and not freed, as far as that can be checked.
     pub fn check_comm(&self, comm: Comm) -> Result<(), HostError> {
         self.plausible(comm.raw(), self.constants.handle.comm_null, self.constants.handle.comm_world, &COMM)?;
-        let _quiet = self.quiet();
+        let _quiet = self.return_errors();
         comm.size().map(drop)
     }
 
-    /// Whether an info argument is usable; `MPI_INFO_NULL` is.
+    /// Whether an info argument is usable; `MPI_INFO_NULL` is usable.
     pub fn check_info(&self, info: InfoHandle) -> Result<(), HostError> {
         if self.info_is_null(info) {
             return Ok(());
         }
         self.plausible_info(info)?;
-        let _quiet = self.quiet();
+        let _quiet = self.return_errors();
         let mut keys = 0;
         // SAFETY: a handle by value; writes one int.
         self.check("MPI_Info_get_nkeys", unsafe { (self.f.info_get_nkeys)(info.0, &mut keys) })
     }
 
-    /// Whether an error handler argument can be one.
+    /// Whether an error handler argument can be an error handler.
     pub fn check_errhandler(&self, errhandler: ErrhandlerHandle) -> Result<(), HostError> {
         let h = &self.constants.handle;
         self.plausible(errhandler.0, h.errhandler_null, h.errors_return, &ERRHANDLER)
@@ -83,43 +83,43 @@ impl Host {
         self.plausible(datatype.0, h.datatype_null, h.byte, &DATATYPE)
     }
 
-    /// `specimen` is a predefined object of the same kind.
-    fn plausible(&self, raw: usize, null: usize, specimen: usize, class: &Class) -> Result<(), HostError> {
+    /// `predefined` is a predefined object of the same kind.
+    fn plausible(&self, raw: usize, null: usize, predefined: usize, class: &Class) -> Result<(), HostError> {
         let good = raw != 0
             && raw != null
             && match self.family() {
                 Family::Mpich => mpich::kind(raw) == Some(class.mpich),
-                Family::OpenMpi => self.is_object(raw, specimen, class.openmpi),
+                Family::OpenMpi => self.is_object(raw, predefined, class.openmpi),
                 // Small values are predefined objects; each kind has its own range of a prefix code.
                 Family::Standard => raw >= 0x1000 || raw.ilog2() == null.ilog2(),
             };
         if good { Ok(()) } else { Err(HostError::Handle { what: class.what, kind: class.kind }) }
     }
 
-    /// Whether Open MPI has an object of this class here. Every object begins with the address of its
-    /// class (in debugging builds: with one magic number); static ones may name a parent class, so the
-    /// first word of a predefined object is accepted, too.
-    fn is_object(&self, raw: usize, specimen: usize, class: &CStr) -> bool {
+    /// Whether Open MPI has an object of this class at the address. Every object begins with the address of its class
+    /// (in debugging builds with a magic number). Static objects may name a parent class, so the first word of a
+    /// predefined object is also accepted.
+    fn is_object(&self, raw: usize, predefined: usize, class: &CStr) -> bool {
         if !raw.is_multiple_of(align_of::<usize>()) {
             return false;
         }
         match first_word(raw) {
             FirstWord::Is(word) => {
                 let own = self.data(class).is_none_or(|address| word == address);
-                own || matches!(first_word(specimen), FirstWord::Is(w) if w == word)
+                own || matches!(first_word(predefined), FirstWord::Is(w) if w == word)
             }
             FirstWord::Unmapped => false,
             FirstWord::Unknown => true,
         }
     }
 
-    /// Makes errors of calls without an object come back to us while the result lives.
-    pub(crate) fn quiet(&self) -> Option<Quiet<'_>> {
+    /// Makes calls without an object return their errors while the result lives.
+    pub(crate) fn return_errors(&self) -> Option<Quiet<'_>> {
         if !self.initialized() || self.finalized() {
             return None;
         }
-        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-        let lock = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        static HANDLER_LOCK: Mutex<()> = Mutex::new(());
+        let lock = HANDLER_LOCK.lock();
         let h = &self.constants.handle;
         let saved = [h.comm_world, h.comm_self].map(|comm| self.silence(comm));
         Some(Quiet { host: self, saved, _lock: lock })
@@ -158,7 +158,7 @@ impl Drop for Quiet<'_> {
 enum FirstWord {
     Is(usize),
     Unmapped,
-    /// The system does not let us ask.
+    /// The system does not allow the check.
     Unknown,
 }
 

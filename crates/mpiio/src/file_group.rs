@@ -80,7 +80,7 @@ static LATEST: Mutex<Weak<FileGroup>> = Mutex::new(Weak::new());
 pub(crate) fn make_progress() {
     let latest = LATEST.lock().upgrade();
     if let Some(group) = latest {
-        group.comm.poke();
+        group.comm.make_progress();
     }
     progress_all();
 }

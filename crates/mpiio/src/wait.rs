@@ -76,7 +76,7 @@ impl<'a> RankWait<'a> {
 
     fn on_timeout(&mut self) -> Result<()> {
         if let Some(comm) = self.comm {
-            comm.poke();
+            comm.make_progress();
             progress_all();
         }
         let now = Instant::now();

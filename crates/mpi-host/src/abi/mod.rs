@@ -11,7 +11,7 @@ pub(crate) mod standard;
 use pario_types::ErrorKind;
 use std::ffi::c_int;
 
-/// Which binary interface the host has.
+/// The binary interface of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// MPICH and everything that keeps its ABI (Intel MPI, MVAPICH, Cray MPICH). Handles are `int`.
@@ -22,7 +22,7 @@ pub enum Family {
     Standard,
 }
 
-/// A struct of numbers that knows the MPI name of each.
+/// Declares a struct of numbers with the MPI name of each.
 macro_rules! table {
     ($(#[$doc:meta])* $name:ident : $ty:ty { $($field:ident = $mpi:literal,)* }) => {
         $(#[$doc])*
@@ -37,7 +37,7 @@ macro_rules! table {
 }
 
 table! {
-    /// Flags, limits and sentinels of the I/O chapter and of what it leans on.
+    /// Flags, limits and sentinels of the I/O chapter and of the chapters that it uses.
     Numbers: i64 {
         mode_create = "MPI_MODE_CREATE",
         mode_rdonly = "MPI_MODE_RDONLY",
@@ -180,7 +180,7 @@ pub struct Constants {
     pub combiner: Combiners,
     /// Predefined handles.
     pub handle: Handles,
-    /// `MPI_ERRORS_ABORT`, where the host has it (MPI-4).
+    /// `MPI_ERRORS_ABORT`, if the host has it (MPI-4).
     pub errors_abort: Option<usize>,
     /// Named datatypes: MPI name and handle. Aliases (`MPI_LONG_LONG`) appear under one name.
     pub named: Vec<(&'static str, usize)>,
@@ -199,7 +199,7 @@ impl Constants {
 
     /// The error class that the standard gives to a kind of failure.
     ///
-    /// `OtherRank` (this rank's part was fine) is `MPI_ERR_OTHER`: no I/O class would be true here.
+    /// `OtherRank` (this rank did not fail) is `MPI_ERR_OTHER`, because no I/O class would be true on this rank.
     pub fn class(&self, kind: ErrorKind) -> c_int {
         let e = &self.error;
         match kind {
@@ -231,7 +231,7 @@ impl Constants {
         }
     }
 
-    /// The kind of failure that a host's error class means to us.
+    /// The kind of failure of a host's error class.
     pub(crate) fn kind(&self, class: c_int) -> ErrorKind {
         let e = &self.error;
         match class {
