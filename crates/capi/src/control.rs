@@ -6,7 +6,7 @@ use pario_mpi_host::{Host, TypeHandle};
 use pario_mpiio::{Displacement, Error, Result, ViewRequest, Whence};
 use pario_types::ErrorKind;
 
-use crate::boundary::{export, unserved, on_file};
+use crate::boundary::{export, on_file, unserved};
 
 /// A datatype argument.
 pub(crate) fn datatype(host: &'static Host, raw: usize) -> Result<TypeHandle> {

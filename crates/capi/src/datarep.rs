@@ -7,7 +7,7 @@ use pario_mpi_host::TypeHandle;
 use pario_mpiio::{ConversionFunctions, Error, Result};
 use pario_types::ErrorKind;
 
-use crate::boundary::{export, unserved, on_null};
+use crate::boundary::{export, on_null, unserved};
 use crate::control::text;
 
 /// A conversion function with an int count or an MPI_Count; `None` is MPI_CONVERSION_FN_NULL.
@@ -43,7 +43,9 @@ impl RegisteredFunctions {
             (base as *mut c_void, file.as_mut_ptr().cast::<c_void>(), self.state as *mut c_void);
         let code = match function {
             // SAFETY: the program's function, its buffer, and as many values in `file` as it is told.
-            ConversionFunction::Large(f) => unsafe { f(user, datatype.raw(), items as i64, filebuf, 0, state) },
+            ConversionFunction::Large(f) => unsafe {
+                f(user, datatype.raw(), items as i64, filebuf, 0, state)
+            },
             ConversionFunction::Small(f) => match c_int::try_from(items) {
                 // SAFETY: as above.
                 Ok(items) => unsafe { f(user, datatype.raw(), items, filebuf, 0, state) },
@@ -105,18 +107,23 @@ fn register(
     }
     // SAFETY: the program passes a function of this type.
     let extent = unsafe { std::mem::transmute::<usize, Extent>(extent) };
-    pario_mpiio::register_datarep(&name, Arc::new(RegisteredFunctions { read, write, extent, state: state as usize }))
+    pario_mpiio::register_datarep(
+        &name,
+        Arc::new(RegisteredFunctions { read, write, extent, state: state as usize }),
+    )
 }
 
 /// MPI_CONVERSION_FN_NULL: a null pointer in MPICH and Open MPI.
 fn small(function: usize) -> Option<ConversionFunction> {
     // SAFETY: not null; the program passes a function of this type.
-    (function != 0).then(|| ConversionFunction::Small(unsafe { std::mem::transmute::<usize, SmallFunction>(function) }))
+    (function != 0)
+        .then(|| ConversionFunction::Small(unsafe { std::mem::transmute::<usize, SmallFunction>(function) }))
 }
 
 fn large(function: usize) -> Option<ConversionFunction> {
     // SAFETY: not null; the program passes a function of this type.
-    (function != 0).then(|| ConversionFunction::Large(unsafe { std::mem::transmute::<usize, LargeFunction>(function) }))
+    (function != 0)
+        .then(|| ConversionFunction::Large(unsafe { std::mem::transmute::<usize, LargeFunction>(function) }))
 }
 
 export! {

@@ -6,17 +6,17 @@
 //! also free a predefined handler that a file returned. The host has not counted that reference, so this module
 //! handles such a free.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;
-use parking_lot::{Mutex, MutexGuard};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pario_mpi_host::{ErrhandlerHandle, Host};
 use pario_mpiio::{Error, File, Result, handles, warn};
 use pario_types::ErrorKind;
 
-use crate::boundary::{export, unserved, on_file, on_null};
+use crate::boundary::{export, on_file, on_null, unserved};
 use crate::control::put_handle;
 
 /// The language of a handler's function, which decides its arguments.

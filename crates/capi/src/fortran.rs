@@ -8,7 +8,7 @@ use std::ffi::c_int;
 
 use pario_mpiio::handles;
 
-use crate::boundary::{Mode, export, host_function, mode, unserved, on_null};
+use crate::boundary::{Mode, export, host_function, mode, on_null, unserved};
 use crate::errhandler::{Language, create};
 
 export! {

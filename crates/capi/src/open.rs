@@ -8,7 +8,7 @@ use pario_mpi_host::{Comm, Host};
 use pario_mpiio::{AmodeBits, Error, OpenRequest, Result, handles};
 use pario_types::ErrorKind;
 
-use crate::boundary::{export, unserved, on_file, on_null};
+use crate::boundary::{export, on_file, on_null, unserved};
 use crate::control::{info, put};
 use crate::errhandler;
 

@@ -8,7 +8,7 @@ use pario_mpi_host::Host;
 use pario_mpiio::{Coordination, Direction, Error, Operand, Positioning, Result};
 use pario_types::ErrorKind;
 
-use crate::boundary::{export, unserved, on_file};
+use crate::boundary::{export, on_file, unserved};
 
 /// The buffer arguments of the program.
 #[derive(Clone, Copy)]

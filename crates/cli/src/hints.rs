@@ -2,9 +2,9 @@
 
 use clap::Args;
 use pario_hints::{
-    BadLine, Entry, Family, HintLine, Hints, Outcome, Source, Status, find, parse_hint_file, table, wrap,
+    ApplyOutcome, HintEntry, HintFamily, HintLine, HintSource, HintStatus, Hints, InvalidLine, find,
+    parse_hint_file, suggest, table, wrap,
 };
-use pario_types::distance;
 use serde_json::{Value, json};
 use std::fmt;
 use std::io::{self, Write};
@@ -58,7 +58,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
             check(&String::from_utf8_lossy(&bytes), arguments.json)
         }
         (None, Some(name)) => {
-            let entry = find(name).ok_or_else(|| Error::Unknown(name.clone(), nearest(name)))?;
+            let entry = find(name).ok_or_else(|| Error::Unknown(name.clone(), suggest(name)))?;
             let text = if arguments.json { pretty(&entry_json(entry)) } else { details(entry, width()) };
             (text, ExitCode::SUCCESS)
         }
@@ -81,13 +81,13 @@ fn width() -> usize {
 }
 
 fn listing(width: usize) -> String {
-    let longest = |column: fn(&Entry) -> usize| table().iter().map(column).max().unwrap_or(0);
+    let longest = |column: fn(&HintEntry) -> usize| table().iter().map(column).max().unwrap_or(0);
     let names = longest(|e| e.name.len());
     let defaults = longest(|e| default(e).len());
     let statuses = longest(|e| e.status.word().len());
     let indent = 2 + names + 2 + defaults + 2 + statuses + 2;
     let mut text = String::new();
-    for family in Family::ALL {
+    for family in HintFamily::ALL {
         text += &format!("{}{}\n", if text.is_empty() { "" } else { "\n" }, family.title());
         for entry in table().iter().filter(|e| e.family == family) {
             let (name, default, status) = (entry.name, default(entry), entry.status.word());
@@ -100,7 +100,7 @@ fn listing(width: usize) -> String {
     text + "pario hints NAME tells the allowed values of a hint.\n"
 }
 
-fn details(entry: &Entry, width: usize) -> String {
+fn details(entry: &HintEntry, width: usize) -> String {
     let mut text = format!("{}\n", entry.name);
     for line in wrap(entry.doc, width - 2) {
         text += &format!("  {line}\n");
@@ -124,18 +124,18 @@ fn details(entry: &Entry, width: usize) -> String {
     text
 }
 
-fn default(entry: &Entry) -> String {
+fn default(entry: &HintEntry) -> String {
     entry.default_text().unwrap_or_else(|| "unset".to_owned())
 }
 
-fn entry_json(entry: &Entry) -> Value {
+fn entry_json(entry: &HintEntry) -> Value {
     json!({
         "name": entry.name,
         "aliases": entry.aliases,
         "family": entry.family.title(),
         "type": entry.kind.name(),
         "allowed": entry.kind.allowed(),
-        "default": entry.default.map(|value| entry.kind.spell(value)),
+        "default": entry.default.map(|value| entry.kind.format(value)),
         "status": entry.status.word(),
         "fixed_at_open": entry.fixed_at_open,
         "same_on_all_ranks": entry.same_on_all_ranks,
@@ -177,37 +177,31 @@ fn check(text: &str, as_json: bool) -> (String, ExitCode) {
 
 fn judge(hints: &mut Hints, line: &HintLine) -> Verdict {
     let HintLine { line, name, value } = line;
-    let (word, text, bad) = match hints.apply(Source::HintFile, name, value) {
-        Outcome::Accepted => {
+    let (word, text, bad) = match hints.apply(HintSource::HintFile, name, value) {
+        ApplyOutcome::Accepted => {
             let (canonical, waits) =
-                find(name).map_or((name.as_str(), false), |e| (e.name, e.status == Status::Accepted));
+                find(name).map_or((name.as_str(), false), |e| (e.name, e.status == HintStatus::Accepted));
             let value = hints.get(name).map_or_else(|| value.clone(), |(value, _)| value);
             let note = if waits { " (no effect yet)" } else { "" };
             ("accepted", format!("{canonical} = {value}{note}"), false)
         }
-        Outcome::Unknown => {
-            let near = nearest(name).map_or_else(String::new, |near| format!("; is {near} meant?"));
+        ApplyOutcome::Unknown => {
+            let near = suggest(name).map_or_else(String::new, |near| format!("; is {near} meant?"));
             (
                 "unknown",
                 format!("{} is no hint of Pario and would be ignored{near}", name.escape_debug()),
                 false,
             )
         }
-        Outcome::Ignored(why) => ("ignored", format!("{name} {why}"), false),
-        Outcome::Refused(refusal) => ("refused", refusal.to_string(), true),
+        ApplyOutcome::Ignored(why) => ("ignored", format!("{name} {why}"), false),
+        ApplyOutcome::Refused(refusal) => ("refused", refusal.to_string(), true),
     };
     Verdict { line: *line, word, text, bad }
 }
 
-fn skipped(bad: &BadLine) -> Verdict {
-    let text = format!("{}: {}", bad.text.escape_debug(), bad.fault);
+fn skipped(bad: &InvalidLine) -> Verdict {
+    let text = format!("{}: {}", bad.text.escape_debug(), bad.error);
     Verdict { line: bad.line, word: "skipped", text, bad: true }
-}
-
-/// The hint whose name differs from this by a typing mistake or two.
-fn nearest(name: &str) -> Option<&'static str> {
-    let names = table().iter().flat_map(|e| e.aliases.iter().copied().chain([e.name]));
-    names.map(|n| (distance(n, name), n)).filter(|&(d, _)| d <= 2).min().map(|(_, n)| n)
 }
 
 impl fmt::Display for Error {
@@ -239,10 +233,9 @@ mod tests {
 
     #[test]
     fn typing_mistakes_find_their_hint() {
-        assert_eq!(nearest("cb_node"), Some("cb_nodes"));
-        assert_eq!(nearest("romio_ds_raed"), Some("romio_ds_read"));
-        assert_eq!(nearest("nc_align"), None);
-        assert_eq!((distance("", "abc"), distance("kitten", "sitting")), (3, 3));
+        assert_eq!(suggest("cb_node"), Some("cb_nodes"));
+        assert_eq!(suggest("romio_ds_raed"), Some("romio_ds_read"));
+        assert_eq!(suggest("nc_align"), None);
     }
 
     #[test]

@@ -1,18 +1,6 @@
 //! The four methods to divide a region into file domains, and the default for each kind of file system.
 
-/// How a region is divided among aggregators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PartitioningMethod {
-    /// One contiguous part of the same size for each aggregator.
-    Even,
-    /// As `Even`, with the boundaries moved to the nearest multiples of the lock unit.
-    Aligned,
-    /// Blocks of one lock unit, assigned cyclically. A block has the same aggregator in every call.
-    StaticCyclic,
-    /// One contiguous part for each group of as many aggregators as there are servers. Within a group,
-    /// blocks are assigned cyclically. An aggregator accesses the same server in every call.
-    GroupCyclic,
-}
+pub use pario_types::PartitioningMethod;
 
 /// How a file system locks ranges against concurrent writers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,31 +11,6 @@ pub enum LockProtocol {
     Tokens,
     /// The kernel of the node locks, or there are no locks: all other file systems.
     Local,
-}
-
-impl PartitioningMethod {
-    /// All methods.
-    pub const ALL: [PartitioningMethod; 4] = [
-        PartitioningMethod::Even,
-        PartitioningMethod::Aligned,
-        PartitioningMethod::StaticCyclic,
-        PartitioningMethod::GroupCyclic,
-    ];
-
-    /// The name in hints and statistics.
-    pub fn name(self) -> &'static str {
-        match self {
-            PartitioningMethod::Even => "even",
-            PartitioningMethod::Aligned => "aligned",
-            PartitioningMethod::StaticCyclic => "static-cyclic",
-            PartitioningMethod::GroupCyclic => "group-cyclic",
-        }
-    }
-
-    /// The method with this name.
-    pub fn from_name(word: &str) -> Option<PartitioningMethod> {
-        PartitioningMethod::ALL.into_iter().find(|method| method.name() == word)
-    }
 }
 
 /// The method for a file system if the user has not chosen one.

@@ -1,8 +1,8 @@
-//! The user's page on hints, written from the table.
+//! The page `docs/HINTS.md`, generated from the table.
 
-use crate::kind::{Kind, spell_size};
+use crate::hint_type::{HintType, format_size};
 use crate::sources::{SYSTEM_HINT_FILE, VARIABLES};
-use crate::table::{Entry, Family, Status, table};
+use crate::table::{HintEntry, HintFamily, HintStatus, table};
 use std::fmt::Write;
 
 const WIDTH: usize = 100;
@@ -10,7 +10,7 @@ const WIDTH: usize = 100;
 /// The contents of `docs/HINTS.md`.
 pub fn markdown() -> String {
     let mut page = String::new();
-    page.push_str("# Hints\n\n<!-- Written from the hint table in crates/hints; do not edit. -->\n");
+    page.push_str("# Hints\n\n<!-- Generated from the hint table in crates/hints; do not edit. -->\n");
     para(&mut page, INTRODUCTION);
     page.push_str("\n## Where hints come from\n");
     para(&mut page, SOURCES);
@@ -28,7 +28,7 @@ pub fn markdown() -> String {
     para(&mut page, VALUES);
     page.push_str("\n## The table\n");
     para(&mut page, STATUS);
-    for family in Family::ALL {
+    for family in HintFamily::ALL {
         overview(&mut page, family);
     }
     page.push_str("\n## What each does\n");
@@ -38,34 +38,34 @@ pub fn markdown() -> String {
     page
 }
 
-const INTRODUCTION: &str = "A hint tells Pario how a file will be used or how it should be treated. Hints change \
-    how fast things go and where data lies, never what a correct program reads. An unknown hint is ignored, as \
-    the MPI standard asks; a value that a hint does not allow is refused with one line on standard error, and \
-    the value in force stays. `MPI_File_get_info` returns every hint in force. `pario hints` prints this table, \
-    `pario hints NAME` one entry, and `pario hints --check FILE` tries a hint file.";
+const INTRODUCTION: &str = "A hint tells Pario how a file will be used or how it should be treated. Hints change speed and data \
+    placement, never what a correct program reads. As the MPI standard demands, an unknown hint is ignored. \
+    A value that a hint does not allow is refused with one line on standard error, and the value in force \
+    does not change. `MPI_File_get_info` returns every hint in force. `pario hints` prints this table, \
+    `pario hints NAME` one entry, and `pario hints --check FILE` checks a hint file.";
 
-const SOURCES: &str = "From the strongest to the weakest: the info object that the program passes to \
-    `MPI_File_open`, `MPI_File_set_view` or `MPI_File_set_info`; the variable `PARIO_HINTS`; the hint file; the \
-    default. A program that asks for something gets it, as with ROMIO; the variable, which is set for one run, \
-    counts more than the file, which serves many.";
+const SOURCES: &str = "From the strongest to the weakest: the info object that the program passes to `MPI_File_open`, \
+    `MPI_File_set_view` or `MPI_File_set_info`; the variable `PARIO_HINTS`; the hint file; the default. As \
+    in ROMIO, the program's own request wins. The variable, which is set for one run, wins over the file, \
+    which serves many runs.";
 
-const FILE_FORMAT: &str = "A hint file has one hint per line: the name, blanks, the value. A `#` starts a \
-    comment. Lines that are not hints are reported and skipped; of two lines for the same hint the first \
-    stands. The format is ROMIO's, and one file can serve both: hints that only ROMIO knows are passed over.";
+const FILE_FORMAT: &str = "A hint file has one hint per line: the name, blanks, the value. A `#` starts a comment. Invalid lines \
+    are reported and skipped. Of two lines for the same hint the first counts. The format is ROMIO's, and \
+    ROMIO and Pario can share one file: Pario ignores hints that only ROMIO has.";
 
 const EXAMPLE: &str = "\n```\n# scattered reads, large memory\nromio_ds_read       enable\nind_rd_buffer_size  64M\n\
     ```\n\n```\nPARIO_HINTS=\"romio_ds_read=enable;ind_rd_buffer_size=64M\" pario run -n 4 -- ./program\n```\n";
 
-const VALUES: &str = "Sizes are bytes; the suffixes k, M, G and T, in any case and with or without B or iB, count \
-    in steps of 1024, so that 64M is 64 MiB. Words are read in any case. Hints are returned in one spelling: \
-    sizes as plain numbers of bytes, words in lower case, permissions in four octal digits.";
+const VALUES: &str = "Sizes are in bytes. The suffixes k, M, G and T, in any case and with or without B or iB, are powers of \
+    1024, so 64M is 64 MiB. Words may be in any case. Hints are returned in one format: sizes as plain \
+    numbers of bytes, words in lower case, permissions as four octal digits.";
 
-const STATUS: &str = "*Active* hints are honoured. *Accepted* hints are checked, kept and returned by \
-    `MPI_File_get_info`, and have no effect yet; their text says what they are kept for. An entry marked *at \
-    open* counts only when the file is opened and is ignored later. One marked *same* must be passed with the \
-    same value on all ranks.";
+const STATUS: &str = "*Active* hints have an effect. *Accepted* hints are checked, kept and returned by `MPI_File_get_info`, \
+    and have no effect yet; their text says what they are kept for. An entry marked *at open* counts only \
+    when the file is opened and is ignored later. An entry marked *same* must have the same value on all \
+    ranks.";
 
-fn overview(page: &mut String, family: Family) {
+fn overview(page: &mut String, family: HintFamily) {
     let _ = write!(page, "\n### {}\n\n", family.title());
     page.push_str("| hint | type | default | status | marks |\n|---|---|---|---|---|\n");
     for entry in table().iter().filter(|e| e.family == family) {
@@ -80,29 +80,29 @@ fn overview(page: &mut String, family: Family) {
     }
 }
 
-fn details(page: &mut String, entry: &Entry) {
+fn details(page: &mut String, entry: &HintEntry) {
     let _ = write!(page, "\n### {}\n", entry.name);
     para(page, entry.doc);
     let _ = write!(page, "\n- allowed: {}\n", entry.kind.allowed());
     if !entry.aliases.is_empty() {
         let _ = writeln!(page, "- also called: {}", entry.aliases.join(", "));
     }
-    if entry.status == Status::Accepted {
+    if entry.status == HintStatus::Accepted {
         page.push_str("- accepted, without effect yet\n");
     }
 }
 
-impl Entry {
-    /// The default for people: in units where it is a size.
+impl HintEntry {
+    /// The default for display; sizes have units.
     pub fn default_text(&self) -> Option<String> {
-        let spelled = self.kind.spell(self.default?);
+        let spelled = self.kind.format(self.default?);
         Some(match (self.kind, spelled.parse()) {
-            (Kind::Size { .. }, Ok(bytes)) => spell_size(bytes),
+            (HintType::Size { .. }, Ok(bytes)) => format_size(bytes),
             _ => spelled,
         })
     }
 
-    /// The short marks of tables: `at open`, `same`, `returned only`.
+    /// The short marks in tables: `at open`, `same`, `returned only`.
     pub fn marks(&self) -> Vec<&'static str> {
         let marks = [
             (self.fixed_at_open, "at open"),
@@ -121,7 +121,7 @@ fn para(page: &mut String, text: &str) {
     }
 }
 
-/// Words put on lines of at most `width` characters; a longer word gets a line of its own.
+/// Wraps text into lines of at most `width` characters; a longer word gets a line of its own.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut used = 0;
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_wrapped_not_broken() {
+    fn text_is_wrapped_between_words() {
         assert_eq!(wrap("aa bb ccc", 5), ["aa bb", "ccc"]);
         assert_eq!(wrap("aaaaaaaa b", 3), ["aaaaaaaa", "b"]);
         assert!(wrap("  ", 3).is_empty());

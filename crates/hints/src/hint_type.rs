@@ -1,37 +1,36 @@
-//! The types a hint's value can have: how each is read, written, and described to a user.
+//! The types of hint values: how they are parsed, formatted and described.
 //!
-//! Reading is lenient in spelling (any case, `64M`, `4 MiB`) and strict in meaning: nothing is clamped or
-//! guessed. Writing is canonical, the way ROMIO returns hints: sizes as plain bytes, words in lower case.
-//! What is written reads back as the same value.
+//! Parsing accepts any case and several spellings (`64M`, `4 MiB`), but clamps and guesses nothing. Formatting is
+//! canonical and follows ROMIO: sizes in bytes, words in lower case. A formatted value parses to the same value.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use pario_types::Toggle;
 
-/// The longest text a hint may hold: MPICH's limit on an info value, less its closing zero byte.
-const LONGEST_TEXT: usize = 1023;
-/// The longest list of numbers or words; more dimensions than this no array has.
-const LONGEST_LIST: usize = 64;
-/// MPI counts ranks in a C `int`.
-const HIGHEST_RANK: u64 = i32::MAX as u64;
+/// The longest text value: MPICH's limit on info values, without the final zero byte.
+const MAX_TEXT: usize = 1023;
+/// The longest list of numbers or words. No array has more dimensions.
+const MAX_LIST: usize = 64;
+/// MPI ranks are C `int`s.
+const MAX_RANK: u64 = i32::MAX as u64;
 
-/// A hint's value, typed.
+/// A typed hint value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
-    /// Yes or no.
+pub enum HintValue {
+    /// A boolean.
     Switch(bool),
-    /// Yes, no, or where it pays.
+    /// Always, never, or automatic.
     Toggle(Toggle),
     /// A number of bytes.
     Size(u64),
-    /// A number of anything else.
+    /// A number that is not a size.
     Count(u64),
     /// File permission bits.
     Mode(u32),
-    /// One of a closed list of words.
+    /// One word of a fixed list.
     Word(&'static str),
-    /// Several of a closed list of words.
+    /// Several words of a fixed list.
     Words(Vec<&'static str>),
     /// A list of numbers.
     Numbers(Vec<u64>),
@@ -41,179 +40,180 @@ pub enum Value {
     Text(Cow<'static, str>),
 }
 
-/// What a text value must look like.
+/// The format of a text value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
-    /// Anything printable.
+pub enum TextFormat {
+    /// Any printable text.
     Any,
-    /// Node names with commas between them.
+    /// Node names, separated by commas.
     Nodes,
-    /// ROMIO's `cb_config_list`: `node:count` items with commas between them; `*` stands for any node, and as
-    /// a count for any number.
+    /// ROMIO's `cb_config_list`: `node:count` items, separated by commas. `*` means any node, or any number as a
+    /// count.
     NodeCounts,
 }
 
 /// The type and range of a hint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum HintType {
     /// `true` or `false`.
     Boolean,
     /// `enable` or `disable`.
     OnOff,
     /// `enable`, `disable` or `automatic`.
     Toggle,
-    /// Bytes in this range.
+    /// A size in this range.
     Size {
-        /// The least allowed.
+        /// The minimum.
         min: u64,
-        /// The most allowed.
+        /// The maximum.
         max: u64,
     },
     /// A whole number in this range.
     Count {
-        /// The least allowed.
+        /// The minimum.
         min: u64,
-        /// The most allowed.
+        /// The maximum.
         max: u64,
     },
     /// Octal permission bits, up to 7777.
     Mode,
     /// One of these words.
     Word(&'static [&'static str]),
-    /// One or more of these words, with commas between them.
+    /// One or more of these words, separated by commas.
     Words(&'static [&'static str]),
-    /// One or more positive numbers, with commas between them.
+    /// One or more positive numbers, separated by commas.
     Numbers,
-    /// One or more ranks, counted from 0, with commas between them; the same may come again.
+    /// One or more ranks, separated by commas. A rank may occur several times.
     Ranks,
-    /// One or more ranges of a file, each an offset, a plus sign and a length, with commas between them.
+    /// One or more ranges of a file as offset, plus sign and length, separated by commas.
     Extents,
-    /// Text of this form.
-    Text(Form),
+    /// Text in this format.
+    Text(TextFormat),
 }
 
-impl Kind {
-    /// The value that `text` means, or `None` if this kind does not allow it.
-    pub fn parse(&self, text: &str) -> Option<Value> {
+impl HintType {
+    /// Parses a value; `None` if this type does not allow it.
+    pub fn parse(&self, text: &str) -> Option<HintValue> {
         let text = text.trim();
         match *self {
-            Kind::Boolean => parse_switch(text).map(Value::Switch),
-            Kind::OnOff => parse_switch(text).map(Value::Switch),
-            Kind::Toggle => match parse_switch(text) {
-                Some(true) => Some(Value::Toggle(Toggle::Enable)),
-                Some(false) => Some(Value::Toggle(Toggle::Disable)),
-                None => {
-                    (is(text, "automatic") || is(text, "auto")).then_some(Value::Toggle(Toggle::Automatic))
-                }
+            HintType::Boolean => parse_switch(text).map(HintValue::Switch),
+            HintType::OnOff => parse_switch(text).map(HintValue::Switch),
+            HintType::Toggle => match parse_switch(text) {
+                Some(true) => Some(HintValue::Toggle(Toggle::Enable)),
+                Some(false) => Some(HintValue::Toggle(Toggle::Disable)),
+                None => (equals(text, "automatic") || equals(text, "auto"))
+                    .then_some(HintValue::Toggle(Toggle::Automatic)),
             },
-            Kind::Size { min, max } => parse_size(text).filter(|n| (min..=max).contains(n)).map(Value::Size),
-            Kind::Count { min, max } => {
-                parse_whole(text).filter(|n| (min..=max).contains(n)).map(Value::Count)
+            HintType::Size { min, max } => {
+                parse_size(text).filter(|n| (min..=max).contains(n)).map(HintValue::Size)
             }
-            Kind::Mode => parse_mode(text).map(Value::Mode),
-            Kind::Word(words) => find_word(words, text).map(Value::Word),
-            Kind::Words(words) => {
+            HintType::Count { min, max } => {
+                parse_whole(text).filter(|n| (min..=max).contains(n)).map(HintValue::Count)
+            }
+            HintType::Mode => parse_mode(text).map(HintValue::Mode),
+            HintType::Word(words) => find_word(words, text).map(HintValue::Word),
+            HintType::Words(words) => {
                 let found =
                     text.split(',').map(|w| find_word(words, w.trim())).collect::<Option<Vec<_>>>()?;
-                (found.len() <= LONGEST_LIST).then_some(Value::Words(found))
+                (found.len() <= MAX_LIST).then_some(HintValue::Words(found))
             }
-            Kind::Numbers => {
+            HintType::Numbers => {
                 let all = text.split(',').map(|n| parse_whole(n.trim()).filter(|&n| n > 0));
                 let all = all.collect::<Option<Vec<_>>>()?;
-                (all.len() <= LONGEST_LIST).then_some(Value::Numbers(all))
+                (all.len() <= MAX_LIST).then_some(HintValue::Numbers(all))
             }
-            Kind::Ranks => {
-                let all = text.split(',').map(|n| parse_whole(n.trim()).filter(|&n| n <= HIGHEST_RANK));
+            HintType::Ranks => {
+                let all = text.split(',').map(|n| parse_whole(n.trim()).filter(|&n| n <= MAX_RANK));
                 let all = all.collect::<Option<Vec<_>>>()?;
-                (text.len() <= LONGEST_TEXT).then_some(Value::Numbers(all))
+                (text.len() <= MAX_TEXT).then_some(HintValue::Numbers(all))
             }
-            Kind::Extents => {
+            HintType::Extents => {
                 let all = text.split(',').map(parse_extent).collect::<Option<Vec<_>>>()?;
-                (text.len() <= LONGEST_TEXT).then_some(Value::Extents(all))
+                (text.len() <= MAX_TEXT).then_some(HintValue::Extents(all))
             }
-            Kind::Text(form) => form.allows(text).then(|| Value::Text(Cow::Owned(text.to_owned()))),
+            HintType::Text(form) => form.allows(text).then(|| HintValue::Text(Cow::Owned(text.to_owned()))),
         }
     }
 
-    /// The canonical spelling of a value of this kind.
-    pub fn spell(&self, value: &Value) -> String {
+    /// The canonical text of a value of this type.
+    pub fn format(&self, value: &HintValue) -> String {
         match value {
-            Value::Switch(on) => match (self, on) {
-                (Kind::OnOff, true) => "enable".to_owned(),
-                (Kind::OnOff, false) => "disable".to_owned(),
+            HintValue::Switch(on) => match (self, on) {
+                (HintType::OnOff, true) => "enable".to_owned(),
+                (HintType::OnOff, false) => "disable".to_owned(),
                 (_, on) => on.to_string(),
             },
-            Value::Toggle(Toggle::Enable) => "enable".to_owned(),
-            Value::Toggle(Toggle::Disable) => "disable".to_owned(),
-            Value::Toggle(Toggle::Automatic) => "automatic".to_owned(),
-            Value::Size(n) | Value::Count(n) => n.to_string(),
-            Value::Mode(bits) => format!("{bits:04o}"),
-            Value::Word(word) => (*word).to_owned(),
-            Value::Words(words) => words.join(","),
-            Value::Numbers(all) => all.iter().map(u64::to_string).collect::<Vec<_>>().join(","),
-            Value::Extents(all) => {
-                let spell = |range: &Range<u64>| format!("{}+{}", range.start, range.end - range.start);
-                all.iter().map(spell).collect::<Vec<_>>().join(",")
+            HintValue::Toggle(toggle) => toggle.name().to_owned(),
+            HintValue::Size(n) | HintValue::Count(n) => n.to_string(),
+            HintValue::Mode(bits) => format!("{bits:04o}"),
+            HintValue::Word(word) => (*word).to_owned(),
+            HintValue::Words(words) => words.join(","),
+            HintValue::Numbers(all) => all.iter().map(u64::to_string).collect::<Vec<_>>().join(","),
+            HintValue::Extents(all) => {
+                let format = |range: &Range<u64>| format!("{}+{}", range.start, range.end - range.start);
+                all.iter().map(format).collect::<Vec<_>>().join(",")
             }
-            Value::Text(text) => text.clone().into_owned(),
+            HintValue::Text(text) => text.clone().into_owned(),
         }
     }
 
-    /// What is allowed, in words that follow "allowed:".
+    /// The allowed values, as a phrase that follows "allowed:".
     pub fn allowed(&self) -> String {
         match *self {
-            Kind::Boolean => "true or false".to_owned(),
-            Kind::OnOff => "enable or disable".to_owned(),
-            Kind::Toggle => "enable, disable or automatic".to_owned(),
-            Kind::Size { min, max } => {
-                format!("a size from {} to {}, such as 64k, 16M or 1GiB", spell_size(min), spell_size(max))
+            HintType::Boolean => "true or false".to_owned(),
+            HintType::OnOff => "enable or disable".to_owned(),
+            HintType::Toggle => "enable, disable or automatic".to_owned(),
+            HintType::Size { min, max } => {
+                format!("a size from {} to {}, such as 64k, 16M or 1GiB", format_size(min), format_size(max))
             }
-            Kind::Count { min, max } => format!("a whole number from {min} to {max}"),
-            Kind::Mode => "octal permission bits from 0 to 7777, such as 0644".to_owned(),
-            Kind::Word(words) => format!("one of {}", words.join(", ")),
-            Kind::Words(words) => format!("one or more of {}, with commas between them", words.join(", ")),
-            Kind::Numbers => "positive whole numbers with commas between them".to_owned(),
-            Kind::Ranks => "ranks, counted from 0, with commas between them".to_owned(),
-            Kind::Extents => {
+            HintType::Count { min, max } => format!("a whole number from {min} to {max}"),
+            HintType::Mode => "octal permission bits from 0 to 7777, such as 0644".to_owned(),
+            HintType::Word(words) => format!("one of {}", words.join(", ")),
+            HintType::Words(words) => {
+                format!("one or more of {}, with commas between them", words.join(", "))
+            }
+            HintType::Numbers => "positive whole numbers with commas between them".to_owned(),
+            HintType::Ranks => "ranks, counted from 0, with commas between them".to_owned(),
+            HintType::Extents => {
                 "ranges of the file as offset+length with commas between them, such as 0+64k,1M+4096"
                     .to_owned()
             }
-            Kind::Text(Form::Any) => "text".to_owned(),
-            Kind::Text(Form::Nodes) => "node names with commas between them".to_owned(),
-            Kind::Text(Form::NodeCounts) => {
+            HintType::Text(TextFormat::Any) => "text".to_owned(),
+            HintType::Text(TextFormat::Nodes) => "node names with commas between them".to_owned(),
+            HintType::Text(TextFormat::NodeCounts) => {
                 "node:count items with commas between them, such as *:1".to_owned()
             }
         }
     }
 
-    /// The name of the type, in a word or two.
+    /// The name of the type.
     pub fn name(&self) -> &'static str {
         match self {
-            Kind::Boolean => "boolean",
-            Kind::OnOff => "on/off",
-            Kind::Toggle => "toggle",
-            Kind::Size { .. } => "size",
-            Kind::Count { .. } => "integer",
-            Kind::Mode => "octal mode",
-            Kind::Word(_) => "word",
-            Kind::Words(_) => "list of words",
-            Kind::Numbers => "list of integers",
-            Kind::Ranks => "list of ranks",
-            Kind::Extents => "list of ranges",
-            Kind::Text(_) => "text",
+            HintType::Boolean => "boolean",
+            HintType::OnOff => "on/off",
+            HintType::Toggle => "toggle",
+            HintType::Size { .. } => "size",
+            HintType::Count { .. } => "integer",
+            HintType::Mode => "octal mode",
+            HintType::Word(_) => "word",
+            HintType::Words(_) => "list of words",
+            HintType::Numbers => "list of integers",
+            HintType::Ranks => "list of ranks",
+            HintType::Extents => "list of ranges",
+            HintType::Text(_) => "text",
         }
     }
 }
 
-impl Form {
+impl TextFormat {
     fn allows(self, text: &str) -> bool {
-        if text.is_empty() || text.len() > LONGEST_TEXT || text.chars().any(char::is_control) {
+        if text.is_empty() || text.len() > MAX_TEXT || text.chars().any(char::is_control) {
             return false;
         }
         match self {
-            Form::Any => true,
-            Form::Nodes => text.split(',').all(is_node),
-            Form::NodeCounts => text.split(',').all(|item| match item.trim().split_once(':') {
+            TextFormat::Any => true,
+            TextFormat::Nodes => text.split(',').all(is_node),
+            TextFormat::NodeCounts => text.split(',').all(|item| match item.trim().split_once(':') {
                 Some((node, count)) => is_node(node) && (count == "*" || parse_whole(count).is_some()),
                 None => is_node(item),
             }),
@@ -226,31 +226,31 @@ fn is_node(name: &str) -> bool {
     !name.is_empty() && !name.contains(|c: char| c.is_whitespace() || c == ':')
 }
 
-fn is(text: &str, word: &str) -> bool {
+fn equals(text: &str, word: &str) -> bool {
     text.eq_ignore_ascii_case(word)
 }
 
 fn find_word(words: &'static [&'static str], text: &str) -> Option<&'static str> {
-    words.iter().copied().find(|w| is(w, text))
+    words.iter().copied().find(|w| equals(w, text))
 }
 
-/// Booleans and on/off switches read each other's words: programs mix them up.
+/// Booleans and on/off switches accept each other's words, because programs mix them up.
 fn parse_switch(text: &str) -> Option<bool> {
-    if is(text, "true") || is(text, "enable") {
+    if equals(text, "true") || equals(text, "enable") {
         Some(true)
-    } else if is(text, "false") || is(text, "disable") {
+    } else if equals(text, "false") || equals(text, "disable") {
         Some(false)
     } else {
         None
     }
 }
 
-/// Digits only: the standard parser would let a plus sign through.
+/// Accepts digits only. The parser of the standard library would accept a plus sign.
 fn parse_whole(text: &str) -> Option<u64> {
     (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok()).flatten()
 }
 
-/// A number of bytes; every suffix (k, kB, KiB and so on up to T, in any case) counts in steps of 1024.
+/// Parses a size. Every suffix (k, kB, KiB and so on up to T, in any case) is a power of 1024.
 fn parse_size(text: &str) -> Option<u64> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, suffix) = text.split_at(digits);
@@ -265,13 +265,13 @@ fn parse_size(text: &str) -> Option<u64> {
         Some(_) => return None,
     };
     let rest = unit.as_str();
-    if !(rest.is_empty() || is(rest, "b") || is(rest, "ib")) {
+    if !(rest.is_empty() || equals(rest, "b") || equals(rest, "ib")) {
         return None;
     }
     parse_whole(number)?.checked_mul(1 << shift)
 }
 
-/// Bytes of a file, at least one, and none beyond the largest offset.
+/// Parses a range of at least one byte that ends before the largest offset.
 fn parse_extent(text: &str) -> Option<Range<u64>> {
     let (at, len) = text.split_once('+')?;
     let (at, len) = (parse_size(at.trim())?, parse_size(len.trim())?);
@@ -285,8 +285,8 @@ fn parse_mode(text: &str) -> Option<u32> {
     plain.then(|| u32::from_str_radix(digits, 8).ok()).flatten().filter(|&bits| bits <= 0o7777)
 }
 
-/// A size for people: whole units of 1024 where it is one.
-pub(crate) fn spell_size(bytes: u64) -> String {
+/// A size for display, in the largest unit that divides it.
+pub(crate) fn format_size(bytes: u64) -> String {
     const UNITS: [(u32, &str); 4] = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     for (shift, unit) in UNITS {
         if bytes > 0 && bytes.trailing_zeros() >= shift {
@@ -300,7 +300,7 @@ pub(crate) fn spell_size(bytes: u64) -> String {
 mod tests {
     use super::*;
 
-    const SIZE: Kind = Kind::Size { min: 1, max: 1 << 40 };
+    const SIZE: HintType = HintType::Size { min: 1, max: 1 << 40 };
 
     #[test]
     fn sizes_count_in_steps_of_1024() {
@@ -316,7 +316,7 @@ mod tests {
             ("1T", 1 << 40),
             (" 7b ", 7),
         ] {
-            assert_eq!(SIZE.parse(text), Some(Value::Size(bytes)), "{text}");
+            assert_eq!(SIZE.parse(text), Some(HintValue::Size(bytes)), "{text}");
         }
     }
 
@@ -334,67 +334,70 @@ mod tests {
 
     #[test]
     fn modes_are_octal() {
-        assert_eq!(Kind::Mode.parse("644"), Some(Value::Mode(0o644)));
-        assert_eq!(Kind::Mode.parse("0o600"), Some(Value::Mode(0o600)));
-        assert_eq!(Kind::Mode.spell(&Value::Mode(0o644)), "0644");
+        assert_eq!(HintType::Mode.parse("644"), Some(HintValue::Mode(0o644)));
+        assert_eq!(HintType::Mode.parse("0o600"), Some(HintValue::Mode(0o600)));
+        assert_eq!(HintType::Mode.format(&HintValue::Mode(0o644)), "0644");
         for bad in ["", "8", "rw-r--r--", "10000", "-1", "0x1", "77777777777777777777"] {
-            assert_eq!(Kind::Mode.parse(bad), None, "{bad}");
+            assert_eq!(HintType::Mode.parse(bad), None, "{bad}");
         }
     }
 
     #[test]
     fn words_are_read_in_any_case_and_written_in_one() {
-        let kind = Kind::Words(&["read_once", "random"]);
+        let kind = HintType::Words(&["read_once", "random"]);
         assert_eq!(
-            kind.parse("RANDOM, read_once").map(|v| kind.spell(&v)).as_deref(),
+            kind.parse("RANDOM, read_once").map(|v| kind.format(&v)).as_deref(),
             Some("random,read_once")
         );
         assert_eq!(kind.parse("random,,read_once"), None);
-        assert_eq!(Kind::Toggle.parse("ENABLE"), Some(Value::Toggle(Toggle::Enable)));
-        assert_eq!(Kind::Toggle.parse("auto"), Some(Value::Toggle(Toggle::Automatic)));
-        assert_eq!(Kind::OnOff.parse("true").map(|v| Kind::OnOff.spell(&v)).as_deref(), Some("enable"));
-        assert_eq!(Kind::Boolean.parse("automatic"), None);
+        assert_eq!(HintType::Toggle.parse("ENABLE"), Some(HintValue::Toggle(Toggle::Enable)));
+        assert_eq!(HintType::Toggle.parse("auto"), Some(HintValue::Toggle(Toggle::Automatic)));
+        assert_eq!(
+            HintType::OnOff.parse("true").map(|v| HintType::OnOff.format(&v)).as_deref(),
+            Some("enable")
+        );
+        assert_eq!(HintType::Boolean.parse("automatic"), None);
     }
 
     #[test]
     fn node_lists_are_checked() {
-        let kind = Kind::Text(Form::NodeCounts);
+        let kind = HintType::Text(TextFormat::NodeCounts);
         for good in ["*:1", "n0:2,n1:*", "n0", "n0:2, *:*"] {
             assert!(kind.parse(good).is_some(), "{good}");
         }
         for bad in ["", ":1", "n0:", "n0:x", "n0,,n1", "a b:1", "n0:1:2", "n\u{1}"] {
             assert!(kind.parse(bad).is_none(), "{bad}");
         }
-        assert!(Kind::Text(Form::Any).parse(&"x".repeat(2000)).is_none());
+        assert!(HintType::Text(TextFormat::Any).parse(&"x".repeat(2000)).is_none());
     }
 
     #[test]
     fn ranks_count_from_0_and_may_repeat() {
-        assert_eq!(Kind::Ranks.parse(" 0,2, 0,1"), Some(Value::Numbers(vec![0, 2, 0, 1])));
+        assert_eq!(HintType::Ranks.parse(" 0,2, 0,1"), Some(HintValue::Numbers(vec![0, 2, 0, 1])));
         for bad in ["", "-1", "0,,1", "0;1", "2147483648", "0-3", "all"] {
-            assert_eq!(Kind::Ranks.parse(bad), None, "{bad}");
+            assert_eq!(HintType::Ranks.parse(bad), None, "{bad}");
         }
     }
 
     #[test]
     fn extents_are_offset_and_length() {
-        let parsed = Kind::Extents.parse("0+64k, 1M + 1,9223372036854775806+1");
+        let parsed = HintType::Extents.parse("0+64k, 1M + 1,9223372036854775806+1");
         let last = i64::MAX as u64;
-        assert_eq!(parsed, Some(Value::Extents(vec![0..65536, 1 << 20..(1 << 20) + 1, last - 1..last])));
-        assert_eq!(Kind::Extents.spell(&parsed.unwrap()), "0+65536,1048576+1,9223372036854775806+1");
+        assert_eq!(parsed, Some(HintValue::Extents(vec![0..65536, 1 << 20..(1 << 20) + 1, last - 1..last])));
+        assert_eq!(HintType::Extents.format(&parsed.unwrap()), "0+65536,1048576+1,9223372036854775806+1");
         for bad in ["", "0", "+5", "0+0", "5+", "-1+4", "0+4,", "0-4", "0+1+2", "9223372036854775807+1"] {
-            assert_eq!(Kind::Extents.parse(bad), None, "{bad}");
+            assert_eq!(HintType::Extents.parse(bad), None, "{bad}");
         }
-        assert_eq!(Kind::Extents.parse(&vec!["0+1"; 300].join(",")), None);
+        assert_eq!(HintType::Extents.parse(&vec!["0+1"; 300].join(",")), None);
     }
 
     #[test]
     fn ranges_read_well() {
         assert_eq!(
-            Kind::Size { min: 1, max: 4 << 30 }.allowed(),
+            HintType::Size { min: 1, max: 4 << 30 }.allowed(),
             "a size from 1 byte to 4 GiB, such as 64k, 16M or 1GiB"
         );
-        assert_eq!(spell_size(0), "0 bytes");
-        assert_eq!(spell_size(1536), "1536 bytes");
+        assert_eq!(format_size(0), "0 bytes");
+        assert_eq!(format_size(1536), "1536 bytes");
     }
 }

@@ -1,19 +1,19 @@
-//! The hints of one open file: which are set, to what, by whom.
+//! The hints of one open file: their values and where they come from.
 //!
-//! Only what differs from the table's defaults is stored, so a file without hints costs an empty vector.
-//! A value from a stronger source replaces one from a weaker, never the other way round, in whatever order
-//! they are applied; of two from the same source the later one stays.
+//! Only values that differ from the table's defaults are stored, so a file without hints costs an empty vector. A
+//! value from a stronger source replaces one from a weaker source, in whatever order they are applied. Of two values
+//! from the same source the later one counts.
 
-use crate::kind::Value;
-use crate::table::{Entry, Id, find, table};
+use crate::hint_type::HintValue;
+use crate::table::{HintEntry, HintId, find, table};
 use pario_types::ErrorKind;
 use std::borrow::Cow;
 use std::fmt;
 
-/// Where a value came from, weakest first.
+/// The source of a value, weakest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Source {
-    /// Nobody asked: the built-in default.
+pub enum HintSource {
+    /// The built-in default.
     Default,
     /// The hint file.
     HintFile,
@@ -23,42 +23,42 @@ pub enum Source {
     Info,
 }
 
-/// What became of one hint.
+/// The result of applying one hint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ApplyOutcome {
     /// The value is in force.
     Accepted,
-    /// No hint of that name; MPI lets programs pass such, so it is no error.
+    /// No hint has this name. MPI allows programs to pass unknown hints, so this is not an error.
     Unknown,
-    /// A known hint, rightly without effect here.
-    Ignored(Ignored),
-    /// The value is not allowed; what was in force before stays.
-    Refused(Refusal),
+    /// The hint is known and has no effect here.
+    Ignored(IgnoreReason),
+    /// The value is not allowed. The value in force does not change.
+    Refused(RefusedValue),
 }
 
-/// Why a good hint has no effect.
+/// The reason why a valid hint has no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ignored {
+pub enum IgnoreReason {
     /// A stronger source has set it.
-    Overridden(Source),
-    /// It can be set at open only, and the file is open.
+    Overridden(HintSource),
+    /// The hint can be set only at open, and the file is open.
     FixedAtOpen,
-    /// It is told to programs, never taken from them.
+    /// The hint is only reported to programs.
     ReadOnly,
 }
 
 /// A value that a hint does not allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// The hint, by its canonical name.
+pub struct RefusedValue {
+    /// The canonical name of the hint.
     pub hint: &'static str,
-    /// The value as given.
+    /// The value as passed.
     pub value: String,
-    /// What would have been allowed.
+    /// The allowed values.
     pub allowed: String,
-    /// Who asked.
-    pub source: Source,
-    /// The value that stays in force; `None` if the hint stays unset.
+    /// The source of the value.
+    pub source: HintSource,
+    /// The value that remains in force; `None` if the hint remains unset.
     pub stays: Option<String>,
 }
 
@@ -71,126 +71,127 @@ pub struct Hints {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Setting {
-    id: Id,
-    source: Source,
-    value: Value,
+    id: HintId,
+    source: HintSource,
+    value: HintValue,
 }
 
 impl Hints {
-    /// All hints at their defaults.
+    /// All hints have their defaults.
     pub fn new() -> Hints {
         Hints::default()
     }
 
-    /// Takes one hint from a source.
-    pub fn apply(&mut self, source: Source, name: &str, value: &str) -> Outcome {
+    /// Applies one hint from a source.
+    pub fn apply(&mut self, source: HintSource, name: &str, value: &str) -> ApplyOutcome {
         let Some(entry) = find(name) else {
-            return Outcome::Unknown;
+            return ApplyOutcome::Unknown;
         };
         if entry.read_only {
-            return Outcome::Ignored(Ignored::ReadOnly);
+            return ApplyOutcome::Ignored(IgnoreReason::ReadOnly);
         }
         if self.sealed && entry.fixed_at_open {
-            return Outcome::Ignored(Ignored::FixedAtOpen);
+            return ApplyOutcome::Ignored(IgnoreReason::FixedAtOpen);
         }
         let Some(typed) = entry.kind.parse(value) else {
-            return Outcome::Refused(Refusal {
+            return ApplyOutcome::Refused(RefusedValue {
                 hint: entry.name,
                 value: value.to_owned(),
                 allowed: entry.kind.allowed(),
                 source,
-                stays: self.value(entry.id).map(|v| entry.kind.spell(v)),
+                stays: self.value(entry.id).map(|v| entry.kind.format(v)),
             });
         };
         self.store(entry.id, source, typed)
     }
 
-    /// Says that the file is open: from now on hints that are fixed at open are ignored.
+    /// Marks the file as open: from now on hints that are fixed at open are ignored.
     pub fn seal(&mut self) {
         self.sealed = true;
     }
 
-    /// Every hint that has a value, in the table's order: name, canonical value, source.
-    /// A value may be longer than an MPI library's limit on info values (the file name, for one).
-    pub fn in_force(&self) -> impl Iterator<Item = (&'static str, String, Source)> + '_ {
+    /// Every hint that has a value, in the table's order: name, canonical value, source. A value, such as the file
+    /// name, may be longer than the MPI library's limit on info values.
+    pub fn in_force(&self) -> impl Iterator<Item = (&'static str, String, HintSource)> + '_ {
         table()
             .iter()
             .filter_map(|entry| self.get_entry(entry).map(|(value, source)| (entry.name, value, source)))
     }
 
-    /// The canonical value of the hint of that name (or alias), and where it came from.
-    pub fn get(&self, name: &str) -> Option<(String, Source)> {
+    /// The canonical value and the source of a hint, by name or alias.
+    pub fn get(&self, name: &str) -> Option<(String, HintSource)> {
         self.get_entry(find(name)?)
     }
 
-    /// Records the name of the open file, which programs get back as the hint `filename`.
+    /// Sets the name of the open file, which programs read as the hint `filename`.
     pub fn set_filename(&mut self, name: &str) {
-        self.store(Id::Filename, Source::Default, Value::Text(Cow::Owned(name.to_owned())));
+        self.store(HintId::Filename, HintSource::Default, HintValue::Text(Cow::Owned(name.to_owned())));
     }
 
-    /// Records how many of the ranges to be accessed soon were taken, which programs get back as
-    /// `pario_access_taken`.
+    /// Sets the number of prefetch ranges that were taken, which programs read as `pario_access_taken`.
     pub fn set_access_taken(&mut self, taken: usize) {
-        self.store(Id::AccessTaken, Source::Default, Value::Count(taken as u64));
+        self.store(HintId::AccessTaken, HintSource::Default, HintValue::Count(taken as u64));
     }
 
-    fn store(&mut self, id: Id, source: Source, value: Value) -> Outcome {
+    fn store(&mut self, id: HintId, source: HintSource, value: HintValue) -> ApplyOutcome {
         match self.set.iter_mut().find(|s| s.id == id) {
-            Some(old) if old.source > source => return Outcome::Ignored(Ignored::Overridden(old.source)),
+            Some(old) if old.source > source => {
+                return ApplyOutcome::Ignored(IgnoreReason::Overridden(old.source));
+            }
             Some(old) => *old = Setting { id, source, value },
             None => self.set.push(Setting { id, source, value }),
         }
-        Outcome::Accepted
+        ApplyOutcome::Accepted
     }
 
-    fn get_entry(&self, entry: &Entry) -> Option<(String, Source)> {
-        let source = self.set.iter().find(|s| s.id == entry.id).map_or(Source::Default, |s| s.source);
-        Some((entry.kind.spell(self.value(entry.id)?), source))
+    fn get_entry(&self, entry: &HintEntry) -> Option<(String, HintSource)> {
+        let source = self.set.iter().find(|s| s.id == entry.id).map_or(HintSource::Default, |s| s.source);
+        Some((entry.kind.format(self.value(entry.id)?), source))
     }
 
-    pub(crate) fn value(&self, id: Id) -> Option<&Value> {
+    pub(crate) fn value(&self, id: HintId) -> Option<&HintValue> {
         let own = self.set.iter().find(|s| s.id == id).map(|s| &s.value);
         own.or(id.entry().default)
     }
 
-    /// Whether anybody has set it.
-    pub(crate) fn is_set(&self, id: Id) -> bool {
+    /// Whether a source has set the hint.
+    pub(crate) fn is_set(&self, id: HintId) -> bool {
         self.set.iter().any(|s| s.id == id)
     }
 }
 
-impl Refusal {
-    /// The closed kind of this error.
+impl RefusedValue {
+    /// The kind of this error.
     pub fn kind(&self) -> ErrorKind {
         ErrorKind::Info
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for HintSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Source::Default => "the defaults",
-            Source::HintFile => "the hint file",
-            Source::Environment => "the environment variable PARIO_HINTS",
-            Source::Info => "the program's info object",
+            HintSource::Default => "the defaults",
+            HintSource::HintFile => "the hint file",
+            HintSource::Environment => "the environment variable PARIO_HINTS",
+            HintSource::Info => "the program's info object",
         })
     }
 }
 
-impl fmt::Display for Ignored {
+impl fmt::Display for IgnoreReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Ignored::Overridden(by) => write!(f, "already set by {by}, which counts more"),
-            Ignored::FixedAtOpen => f.write_str("can be set only when the file is opened"),
-            Ignored::ReadOnly => f.write_str("is reported to programs, never taken from them"),
+            IgnoreReason::Overridden(by) => write!(f, "already set by {by}, which counts more"),
+            IgnoreReason::FixedAtOpen => f.write_str("can be set only when the file is opened"),
+            IgnoreReason::ReadOnly => f.write_str("is reported to programs, never taken from them"),
         }
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for RefusedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Refusal { hint, value, allowed, source, .. } = self;
-        write!(f, "hint {hint}: value {} from {source} refused; allowed: {allowed}; ", quoted(value))?;
+        let RefusedValue { hint, value, allowed, source, .. } = self;
+        write!(f, "hint {hint}: value {} from {source} refused; allowed: {allowed}; ", quote(value))?;
         match &self.stays {
             Some(stays) => write!(f, "{stays} stays in force"),
             None => f.write_str("it stays unset"),
@@ -198,10 +199,10 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for RefusedValue {}
 
-/// A user's text on one line: control characters escaped, the rest of a long one left out.
-pub(crate) fn quoted(text: &str) -> String {
+/// Quotes a user's text on one line: escapes control characters and truncates long text.
+pub(crate) fn quote(text: &str) -> String {
     const SHOWN: usize = 60;
     let head: String = text.chars().take(SHOWN).collect();
     let more = if head.len() < text.len() { "..." } else { "" };
@@ -215,19 +216,20 @@ mod tests {
     #[test]
     fn the_stronger_source_wins_in_any_order() {
         let mut hints = Hints::new();
-        assert_eq!(hints.apply(Source::Environment, "cb_nodes", "3"), Outcome::Accepted);
-        let weaker = hints.apply(Source::HintFile, "cb_nodes", "2");
-        assert_eq!(weaker, Outcome::Ignored(Ignored::Overridden(Source::Environment)));
-        assert_eq!(hints.apply(Source::Info, "cb_nodes", "4"), Outcome::Accepted);
-        assert_eq!(hints.apply(Source::Info, "cb_nodes", "5"), Outcome::Accepted);
-        assert_eq!(hints.get("cb_nodes"), Some(("5".to_owned(), Source::Info)));
+        assert_eq!(hints.apply(HintSource::Environment, "cb_nodes", "3"), ApplyOutcome::Accepted);
+        let weaker = hints.apply(HintSource::HintFile, "cb_nodes", "2");
+        assert_eq!(weaker, ApplyOutcome::Ignored(IgnoreReason::Overridden(HintSource::Environment)));
+        assert_eq!(hints.apply(HintSource::Info, "cb_nodes", "4"), ApplyOutcome::Accepted);
+        assert_eq!(hints.apply(HintSource::Info, "cb_nodes", "5"), ApplyOutcome::Accepted);
+        assert_eq!(hints.get("cb_nodes"), Some(("5".to_owned(), HintSource::Info)));
     }
 
     #[test]
-    fn a_refusal_says_everything_on_one_line_and_changes_nothing() {
+    fn a_refused_value_is_one_line_and_changes_nothing() {
         let mut hints = Hints::new();
-        hints.apply(Source::HintFile, "ind_rd_buffer_size", "1M");
-        let Outcome::Refused(refusal) = hints.apply(Source::Info, "ind_rd_buffer_size", "lots\n") else {
+        hints.apply(HintSource::HintFile, "ind_rd_buffer_size", "1M");
+        let ApplyOutcome::Refused(refusal) = hints.apply(HintSource::Info, "ind_rd_buffer_size", "lots\n")
+        else {
             panic!("accepted")
         };
         assert_eq!(
@@ -236,7 +238,8 @@ mod tests {
              from 1 byte to 4 GiB, such as 64k, 16M or 1GiB; 1048576 stays in force"
         );
         assert_eq!(hints.ind_rd_buffer_size(), 1 << 20);
-        let Outcome::Refused(refusal) = hints.apply(Source::Info, "cb_nodes", &"9".repeat(500)) else {
+        let ApplyOutcome::Refused(refusal) = hints.apply(HintSource::Info, "cb_nodes", &"9".repeat(500))
+        else {
             panic!("accepted")
         };
         assert!(refusal.to_string().ends_with("it stays unset"));
@@ -246,22 +249,22 @@ mod tests {
     #[test]
     fn hints_fixed_at_open_are_ignored_later() {
         let mut hints = Hints::new();
-        assert_eq!(hints.apply(Source::Info, "striping_unit", "64k"), Outcome::Accepted);
+        assert_eq!(hints.apply(HintSource::Info, "striping_unit", "64k"), ApplyOutcome::Accepted);
         hints.seal();
-        let later = hints.apply(Source::Info, "striping_unit", "128k");
-        assert_eq!(later, Outcome::Ignored(Ignored::FixedAtOpen));
-        assert_eq!(hints.apply(Source::Info, "ind_rd_buffer_size", "1M"), Outcome::Accepted);
+        let later = hints.apply(HintSource::Info, "striping_unit", "128k");
+        assert_eq!(later, ApplyOutcome::Ignored(IgnoreReason::FixedAtOpen));
+        assert_eq!(hints.apply(HintSource::Info, "ind_rd_buffer_size", "1M"), ApplyOutcome::Accepted);
     }
 
     #[test]
-    fn the_file_name_is_told_not_taken() {
+    fn the_file_name_is_returned_and_never_set_by_programs() {
         let mut hints = Hints::new();
-        let taken = hints.apply(Source::Info, "filename", "other");
-        assert_eq!(taken, Outcome::Ignored(Ignored::ReadOnly));
+        let taken = hints.apply(HintSource::Info, "filename", "other");
+        assert_eq!(taken, ApplyOutcome::Ignored(IgnoreReason::ReadOnly));
         hints.set_filename("/data/a b");
         assert!(hints.in_force().any(|(n, v, _)| n == "filename" && v == "/data/a b"));
         assert_eq!(hints.get("pario_access_taken"), None);
         hints.set_access_taken(3);
-        assert_eq!(hints.get("pario_access_taken"), Some(("3".to_owned(), Source::Default)));
+        assert_eq!(hints.get("pario_access_taken"), Some(("3".to_owned(), HintSource::Default)));
     }
 }

@@ -1,11 +1,11 @@
 //! Whatever strings come in: nothing panics, messages stay on one line, and what is in force can be applied
 //! again with the same result.
 
-use pario_hints::{Hints, Outcome, Source, load, parse_hint_file, parse_hint_variable, table};
+use pario_hints::{ApplyOutcome, HintSource, Hints, load, parse_hint_file, parse_hint_variable, table};
 use proptest::prelude::*;
 
-fn source() -> impl Strategy<Value = Source> {
-    prop_oneof![Just(Source::HintFile), Just(Source::Environment), Just(Source::Info)]
+fn source() -> impl Strategy<Value = HintSource> {
+    prop_oneof![Just(HintSource::HintFile), Just(HintSource::Environment), Just(HintSource::Info)]
 }
 
 fn name() -> impl Strategy<Value = String> {
@@ -32,13 +32,13 @@ proptest! {
     fn what_is_in_force_applies_again(all in proptest::collection::vec((source(), name(), value()), 0..30)) {
         let mut hints = Hints::new();
         for (source, name, value) in &all {
-            if let Outcome::Refused(refusal) = hints.apply(*source, name, value) {
+            if let ApplyOutcome::Refused(refusal) = hints.apply(*source, name, value) {
                 prop_assert!(!refusal.to_string().contains('\n'));
             }
         }
         let mut again = Hints::new();
         for (name, value, source) in hints.in_force() {
-            prop_assert_eq!(again.apply(source, name, &value), Outcome::Accepted);
+            prop_assert_eq!(again.apply(source, name, &value), ApplyOutcome::Accepted);
         }
         prop_assert!(again.in_force().eq(hints.in_force()));
     }
@@ -49,8 +49,8 @@ proptest! {
         let (good, bad) = parse_hint_file(&text);
         prop_assert!(good.len() + bad.len() <= text.lines().count());
         parse_hint_variable(&text);
-        let (_, complaints) = load(&|_| Some(text.clone().into_owned()), Some(&text));
-        for complaint in complaints {
+        let (_, problems) = load(&|_| Some(text.clone().into_owned()), Some(&text));
+        for complaint in problems {
             prop_assert!(!complaint.to_string().contains('\n'));
         }
     }
@@ -59,6 +59,6 @@ proptest! {
     fn good_lines_survive_rubbish(good in 1u32..1000, rubbish in "[ -~]{0,30}") {
         let text = format!("#{rubbish}\ncb_nodes {good}\n{rubbish} x y z\n");
         let (hints, _) = load(&|_| None, Some(&text));
-        prop_assert_eq!(hints.get("cb_nodes"), Some((good.to_string(), Source::HintFile)));
+        prop_assert_eq!(hints.get("cb_nodes"), Some((good.to_string(), HintSource::HintFile)));
     }
 }

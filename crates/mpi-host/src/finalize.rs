@@ -7,8 +7,8 @@ use crate::attached::not_copied;
 use crate::callback::catch_panic;
 use crate::error::HostError;
 use crate::handles::Host;
-use std::ffi::{c_int, c_void};
 use parking_lot::Mutex;
+use std::ffi::{c_int, c_void};
 
 /// The functions to run, and whether the attribute is set.
 struct Hooks {

@@ -36,11 +36,15 @@ enum UnrecognisedReason {
 }
 
 /// What a process without any MPI gets.
-pub(crate) static NO_LIBRARY: UnrecognisedHost = UnrecognisedHost { reason: UnrecognisedReason::NoLibrary, library: None };
+pub(crate) static NO_LIBRARY: UnrecognisedHost =
+    UnrecognisedHost { reason: UnrecognisedReason::NoLibrary, library: None };
 
 impl UnrecognisedHost {
     pub(crate) fn missing(symbol: &str, library: Library) -> UnrecognisedHost {
-        UnrecognisedHost { reason: UnrecognisedReason::MissingSymbol(symbol.to_owned()), library: Some(library) }
+        UnrecognisedHost {
+            reason: UnrecognisedReason::MissingSymbol(symbol.to_owned()),
+            library: Some(library),
+        }
     }
 
     pub(crate) fn unknown(version: String, library: Library) -> UnrecognisedHost {

@@ -8,11 +8,11 @@ use crate::callback::catch_panic;
 use crate::error::HostError;
 use crate::handles::{Host, TypeHandle, host};
 use pario_view::Pattern;
+use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Arc, OnceLock};
-use parking_lot::RwLock;
 
 /// The layout of a datatype.
 #[derive(Debug)]

@@ -16,10 +16,10 @@ use crate::abi::Family;
 use crate::callback::catch_panic;
 use crate::error::HostError;
 use crate::handles::{Host, host};
+use parking_lot::Mutex;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
-use parking_lot::Mutex;
 
 /// An operation in progress.
 pub trait Pending: Send + Sync {
@@ -119,7 +119,9 @@ impl Host {
         }
         match (self.family(), self.f.progress_register) {
             (Family::Mpich, _) if polled.is_some() => progress::add_pending(request),
-            (Family::OpenMpi, Some(register)) if progress::register_progress(register) => progress::add_pending(request),
+            (Family::OpenMpi, Some(register)) if progress::register_progress(register) => {
+                progress::add_pending(request)
+            }
             _ => request.wait(),
         }
         Ok(())

@@ -11,8 +11,8 @@ use crate::comm::Comm;
 use crate::error::HostError;
 use crate::handles::{ErrhandlerHandle, Host, InfoHandle, TypeHandle};
 use pario_types::ErrorKind;
-use std::ffi::CStr;
 use parking_lot::{Mutex, MutexGuard};
+use std::ffi::CStr;
 
 /// A kind of host object, and how to recognise one.
 struct Class {

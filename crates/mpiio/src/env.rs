@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Once, OnceLock};
 
-use pario_hints::{Complaint, Hints};
+use pario_hints::{HintProblem, Hints};
 use pario_posix::{FileSystem, FsKind, FsStriping};
 
 use crate::node;
@@ -72,7 +72,7 @@ impl Env {
             }
         };
         let (hints, found) = pario_hints::load(var, text.as_deref());
-        warnings.extend(found.iter().map(Complaint::to_string));
+        warnings.extend(found.iter().map(HintProblem::to_string));
         let stats = StatsTo::parse(&var("PARIO_STATS").unwrap_or_default()).unwrap_or_else(|refused| {
             warnings.push(refused.to_string());
             StatsTo::Off

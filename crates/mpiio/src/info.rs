@@ -1,6 +1,6 @@
 //! The hints of info objects, and their comparison between ranks.
 
-use pario_hints::{Hints, Outcome, Source};
+use pario_hints::{ApplyOutcome, HintSource, Hints};
 use pario_types::fnv1a;
 
 use crate::env::{env, warn};
@@ -11,7 +11,7 @@ pub(crate) const HINTS_DIFFER: &str = "hints that must be the same on all ranks 
 /// Applies the hints of an info object. `warns`: prints a line for each refused value; one rank does so.
 pub(crate) fn apply_info(hints: &mut Hints, info: &[(String, String)], warns: bool) {
     for (name, value) in info {
-        if let Outcome::Refused(refusal) = hints.apply(Source::Info, name, value)
+        if let ApplyOutcome::Refused(refusal) = hints.apply(HintSource::Info, name, value)
             && warns
         {
             warn(&refusal.to_string());

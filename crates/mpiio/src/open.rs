@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pario_hints::{Hints, Toggle};
+use pario_hints::{Hints, Schedule};
 use pario_layout::PlacementMap;
 use pario_mpi_host::{Comm, Host};
 use pario_posix::{PlainOpenOptions, StripingRequest};
 use pario_trace::counters;
-use pario_types::{ErrorKind, fnv1a};
+use pario_types::{ErrorKind, Strategy, Toggle, fnv1a};
 
 use crate::amode::{Amode, AmodeBits};
 use crate::client_cache::ClientCache;
@@ -117,9 +117,9 @@ impl<'a> Opening<'a> {
             striping: None,
         };
         let first_server = match hints.schedule() {
-            "fixed" => 0,
-            "random" => node::random_id().map_or(group.rank, |id| id as u32),
-            _ => group.rank,
+            Schedule::Fixed => 0,
+            Schedule::Random => node::random_id().map_or(group.rank, |id| id as u32),
+            Schedule::Staggered => group.rank,
         };
         let path = name.shown();
         let planned = planned[0] > 0;
@@ -290,7 +290,7 @@ impl<'a> Opening<'a> {
             _ => return,
         };
         let hint = match (self.hints.strategy(), self.hints.tier1()) {
-            ("client-directed", _) => "pario_strategy=client-directed",
+            (Strategy::ClientDirected, _) => "pario_strategy=client-directed",
             (_, Toggle::Enable) => "pario_tier1=enable",
             _ => return,
         };
@@ -314,13 +314,14 @@ fn resolve_hints(name: &FileName, info: &[(String, String)], warns: bool) -> Hin
     let strategy = hints.strategy();
     if warns
         && matches!(name, FileName::Plain(_))
-        && matches!(strategy, "client-directed" | "server-directed")
+        && matches!(strategy, Strategy::ClientDirected | Strategy::ServerDirected)
     {
         warn(&format!(
-            "hint pario_strategy={strategy}: this needs a partition; on a plain file it means auto"
+            "hint pario_strategy={}: this needs a partition; on a plain file it means auto",
+            strategy.name()
         ));
     }
-    if warns && strategy == "client-directed" && hints.tier1() == Toggle::Disable {
+    if warns && strategy == Strategy::ClientDirected && hints.tier1() == Toggle::Disable {
         warn("hint pario_strategy=client-directed: with pario_tier1=disable it means two-phase");
     }
     hints.seal();

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use pario_domain::{
     AggregatorRequest, ConfigList, LockProtocol, PartitioningMethod, choose_aggregators, default_method,
 };
-use pario_hints::{Hints, Source, Toggle};
+use pario_hints::{HintSource, Hints};
 use pario_layout::Layout;
 use pario_posix::FsKind;
 use pario_two_phase::{CostEstimate, CostPrior, TransferStrategy, TwoPhaseSettings};
-use pario_types::PrefetchLimits;
+use pario_types::{PrefetchLimits, Strategy, Toggle};
 
 use crate::file_group::FileGroup;
 use crate::storage::Storage;
@@ -175,7 +175,7 @@ impl CollectiveSettings {
                 (hints.cb_read(), hints.fd_partition_read())
             };
             let aggregators = aggregators(hints, facts, group, uses_data_shipping, cache.is_some());
-            let method = match wish.and_then(PartitioningMethod::from_name) {
+            let method = match wish {
                 _ if cache.is_some() || uses_data_shipping && wish.is_none() => {
                     PartitioningMethod::StaticCyclic
                 }
@@ -201,9 +201,9 @@ impl CollectiveSettings {
             })
         };
         let word = match (uses_data_shipping, &cache) {
-            (true, _) => "data-shipping",
-            (false, Some(_)) => "client-directed",
-            (false, None) => "two-phase",
+            (true, _) => Strategy::DataShipping.name(),
+            (false, Some(_)) => Strategy::ClientDirected.name(),
+            (false, None) => Strategy::TwoPhase.name(),
         };
         CollectiveSettings { read: direction(false), write: direction(true), word, cache }
     }
@@ -215,7 +215,7 @@ impl CollectiveSettings {
 
 /// Whether accesses go to I/O agents that own blocks.
 pub(crate) fn uses_data_shipping(hints: &Hints) -> bool {
-    hints.strategy() == "data-shipping" && !hints.largeblock_io()
+    hints.strategy() == Strategy::DataShipping && !hints.largeblock_io()
 }
 
 /// The size of the agents' blocks: a multiple of the file system's block size.
@@ -230,7 +230,7 @@ const LEAST_PREFETCH: u64 = 64 << 10;
 /// The limits of prefetching for an agent's reads. On a local file system prefetching is off unless a hint asks for
 /// it: measurements showed no gain over the kernel's read-ahead.
 pub(crate) fn prefetch(hints: &Hints, facts: &StorageFacts) -> PrefetchLimits {
-    let asked = hints.get("pario_max_acc").is_some_and(|(_, source)| source != Source::Default);
+    let asked = hints.get("pario_max_acc").is_some_and(|(_, source)| source != HintSource::Default);
     if facts.local && !asked {
         return PrefetchLimits::OFF;
     }
@@ -250,8 +250,8 @@ fn unit(hints: &Hints, facts: &StorageFacts) -> u64 {
 fn cache(hints: &Hints, facts: &StorageFacts) -> Option<CacheSettings> {
     let wanted = match (hints.strategy(), hints.tier1()) {
         (_, Toggle::Disable) => false,
-        ("client-directed", _) | ("auto", Toggle::Enable) => true,
-        ("auto", Toggle::Automatic) => !facts.near,
+        (Strategy::ClientDirected, _) | (Strategy::Auto, Toggle::Enable) => true,
+        (Strategy::Auto, Toggle::Automatic) => !facts.near,
         _ => false,
     };
     let (bytes, high, low) = hints.tier1_size();
@@ -295,12 +295,12 @@ fn strategy(
     tiered: bool,
 ) -> TransferStrategy {
     match hints.strategy() {
-        "independent" | "server-directed" => TransferStrategy::Independent,
-        "two-phase" => TransferStrategy::TwoPhase,
-        "client-directed" if facts.partition => TransferStrategy::TwoPhase,
-        "data-shipping" if uses_data_shipping => TransferStrategy::TwoPhase,
-        "data-shipping" => TransferStrategy::Independent,
-        _ => match cb {
+        Strategy::Independent | Strategy::ServerDirected => TransferStrategy::Independent,
+        Strategy::TwoPhase => TransferStrategy::TwoPhase,
+        Strategy::ClientDirected if facts.partition => TransferStrategy::TwoPhase,
+        Strategy::DataShipping if uses_data_shipping => TransferStrategy::TwoPhase,
+        Strategy::DataShipping => TransferStrategy::Independent,
+        Strategy::Auto | Strategy::ClientDirected => match cb {
             Toggle::Enable => TransferStrategy::TwoPhase,
             Toggle::Disable => TransferStrategy::Independent,
             Toggle::Automatic if tiered && hints.tier1() == Toggle::Enable => TransferStrategy::TwoPhase,

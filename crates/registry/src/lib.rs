@@ -25,8 +25,8 @@ mod secret;
 mod sys;
 
 pub use description::{
-    Description, Key, Launcher, Listen, Resource, Scheduling, Settings, Strategy, Structure, Water, keys,
-    parse_size, spell_size,
+    Description, Key, Launcher, Listen, Resource, Scheduling, Settings, Structure, Water, keys, parse_size,
+    spell_size,
 };
 pub use entry::{Entry, Running};
 pub use error::{DescriptionError, Error, UnsafePath};

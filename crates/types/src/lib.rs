@@ -7,12 +7,14 @@
 mod error;
 mod hash;
 mod ids;
+mod strategy;
 mod tuning;
 mod word;
 
 pub use error::{ErrorKind, Retry};
 pub use hash::{digest, fnv1a};
 pub use ids::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
+pub use strategy::{PartitioningMethod, Strategy};
 pub use tuning::{AccessTuning, PrefetchLimits, Toggle};
 pub use word::distance;
 

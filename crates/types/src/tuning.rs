@@ -12,6 +12,17 @@ pub enum Toggle {
     Automatic,
 }
 
+impl Toggle {
+    /// The name in hints.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Toggle::Enable => "enable",
+            Toggle::Disable => "disable",
+            Toggle::Automatic => "automatic",
+        }
+    }
+}
+
 /// The settings of one independent access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessTuning {

@@ -3,14 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use pario_types::distance;
+use pario_types::{Strategy, distance};
 
 use super::draft::Draft;
 use super::listen::Listen;
 use super::resource::Resource;
-use super::value::{
-    Launcher, Scheduling, Strategy, Water, parse_size, parse_time, spell_size, spell_time, whole,
-};
+use super::value::{Launcher, Scheduling, Water, parse_size, parse_time, spell_size, spell_time, whole};
 
 /// A key of partition files.
 #[derive(Debug)]
@@ -87,6 +85,15 @@ macro_rules! words {
 
 const FIXED: bool = true;
 const FREE: bool = false;
+
+/// The strategies that a partition may prefer. Data shipping is a choice of the program alone.
+const STRATEGIES: &[&str] = &[
+    Strategy::Auto.name(),
+    Strategy::Independent.name(),
+    Strategy::TwoPhase.name(),
+    Strategy::ClientDirected.name(),
+    Strategy::ServerDirected.name(),
+];
 
 static KEYS: &[Key] = &[
     Key {
@@ -188,7 +195,16 @@ static KEYS: &[Key] = &[
         aliases: &[],
         structural: FREE,
         doc: "How collective calls move data, where the hint pario_strategy is not set.",
-        kind: words!(Strategy, strategy),
+        kind: Kind::Word {
+            words: STRATEGIES,
+            set: |draft, text| {
+                let strategy =
+                    Strategy::from_name(text).filter(|known| STRATEGIES.contains(&known.name()))?;
+                draft.settings.strategy = strategy;
+                Some(())
+            },
+            get: |draft| draft.settings.strategy.name(),
+        },
     },
     Key {
         name: "tier1",

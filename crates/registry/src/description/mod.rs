@@ -16,7 +16,7 @@ mod value;
 use std::path::Path;
 use std::time::Duration;
 
-use pario_types::ServerId;
+use pario_types::{ServerId, Strategy};
 
 use crate::error::{DescriptionError, Error};
 use draft::Draft;
@@ -24,7 +24,7 @@ pub(crate) use keys::is_name;
 pub use keys::{Key, keys};
 pub use listen::Listen;
 pub use resource::Resource;
-pub use value::{Launcher, Scheduling, Strategy, Water, parse_size, spell_size};
+pub use value::{Launcher, Scheduling, Water, parse_size, spell_size};
 
 /// A partition file, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]

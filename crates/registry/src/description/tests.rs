@@ -1,8 +1,8 @@
 //! Both formats, their errors, and that what is written reads back.
 
 use super::*;
-use crate::description::Strategy as Moves;
 use crate::error::DescriptionError;
+use pario_types::Strategy as Access;
 use proptest::prelude::*;
 use proptest::strategy::Strategy;
 
@@ -185,7 +185,13 @@ fn any_settings() -> impl Strategy<Value = Settings> {
             network_buffer,
             workers,
             scheduling: [Scheduling::Fair, Scheduling::Arrival][words.0],
-            strategy: Moves::parse(Moves::WORDS[words.1]).expect("a word"),
+            strategy: [
+                Access::Auto,
+                Access::Independent,
+                Access::TwoPhase,
+                Access::ClientDirected,
+                Access::ServerDirected,
+            ][words.1],
             tier1: !words.3,
             supervise: words.3,
             launcher: Launcher::parse(Launcher::WORDS[words.2]).expect("a word"),

@@ -82,22 +82,6 @@ words! {
 }
 
 words! {
-    /// How collective calls on a partition's files move data, where no hint says it.
-    Strategy {
-        /// As suits file and access.
-        Auto = "auto",
-        /// Each rank by itself.
-        Independent = "independent",
-        /// Through aggregators among the ranks.
-        TwoPhase = "two-phase",
-        /// Through the cache of the ranks.
-        ClientDirected = "client-directed",
-        /// Through the cache of the servers.
-        ServerDirected = "server-directed",
-    }
-}
-
-words! {
     /// What starts a server on its node.
     Launcher {
         /// A plain process on this host, `srun` within a Slurm job, else `ssh`.
