@@ -6,10 +6,10 @@
  * counts from 0): optionally with contents from before (old=1: all over, old=2: in its first half), written
  * collectively in `calls` accesses by the named operation, read back by the same, read by the neighbour, read
  * whole by everyone beyond its end, optionally cut and read again, and compared as the system sees it.
- * `host` leaves out what the MPI libraries' own MPI-IO gets wrong: reads beyond the end have wrong counts or
+ * `host` first writes what each file has to be to DIR/N.expected, without MPI-IO. It leaves out what the MPI libraries' own MPI-IO gets wrong: reads beyond the end have wrong counts or
  * hang; several nonblocking collectives crash, so that they become blocking ones; memory that is walked
  * backwards is misread, so that it becomes flat; and specs with ours=1 are passed over, because holes between
- * what is written on fresh ground are left with stale memory.
+ * what is written to a new file are left with stale memory.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -205,6 +205,22 @@ static unsigned char *picture(const struct spec *s, const struct shape *shape, M
     return image;
 }
 
+static MPI_Offset cut_size(const struct spec *s, MPI_Offset size) { return s->cut ? size * 2 / 3 + 1 : size; }
+
+/* Writes what the file has to be in the end, with nothing but plain calls. */
+static void write_expected(const char *dir, int index, const char *text)
+{
+    struct spec s = parse(text);
+    char path[4096];
+    MPI_Offset old_size, size;
+    unsigned char *image = picture(&s, find_shape(s.shape), &old_size, &size);
+    size = cut_size(&s, size);
+    snprintf(path, sizeof path, "%s/%d.expected", dir, index);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+    EXPECT(fd >= 0 && write(fd, image, (size_t)size) == size && close(fd) == 0);
+    free(image);
+}
+
 /* The file is not there, or has contents from before. */
 static void put(const char *path, int old, MPI_Offset size)
 {
@@ -274,7 +290,7 @@ static void one(const char *dir, int index, const char *text)
     if (strstr(s.op, "ordered") == NULL) read_part(&s, shape, (me + 1) % ranks, f, image, size);
     read_whole(f, image, size);
     if (s.cut) {
-        size = size * 2 / 3 + 1;
+        size = cut_size(&s, size);
         MUST(MPI_File_set_size(f, size));
         if (!on_host) read_part(&s, shape, me, f, image, size);
     }
@@ -291,6 +307,7 @@ int main(int argc, char **argv)
     if (argc < 4) FAIL("usage: %s host|pario|partition DIR SPEC...", argv[0]);
     on_host = strcmp(argv[1], "host") == 0;
     on_partition = strcmp(argv[1], "partition") == 0;
+    for (int i = 3; on_host && me == 0 && i < argc; i++) write_expected(argv[2], i - 3, argv[i]);
     for (int i = 3; i < argc; i++) {
         double start = MPI_Wtime();
         one(argv[2], i - 3, argv[i]);
