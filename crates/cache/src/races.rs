@@ -460,19 +460,22 @@ fn store(pool: &Pool, at: &std::path::Path, most: usize) {
 
 const DIE: &str = "PARIO_CACHE_TEST_DIE";
 
-/// Not a test by itself: what the next one starts, and kills from within at a given step.
-#[test]
-fn child_of_the_crash_test() {
-    if let Some((step, at)) = std::env::var(DIE).ok().as_deref().and_then(|text| text.split_once(' ')) {
-        crate::explore::die_at(step.parse().unwrap());
-        script(std::path::Path::new(at));
-    }
+/// The child of the next test: it ends itself at a given step.
+fn run_as_child(told: &str) {
+    let (step, at) = told.split_once(' ').expect("a step and a path");
+    crate::explore::die_at(step.parse().unwrap());
+    script(std::path::Path::new(at));
 }
 
 /// What the child said it had done when it was killed at a step, and whether it came to its end.
 fn run_child(step: u32, at: &std::path::Path) -> (Vec<String>, bool) {
     let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "races::child_of_the_crash_test", "--nocapture", "--test-threads=1"])
+        .args([
+            "--exact",
+            "races::a_server_killed_at_any_step_leaves_all_that_was_written",
+            "--nocapture",
+            "--test-threads=1",
+        ])
         .env(DIE, format!("{step} {}", at.display()))
         .output()
         .unwrap();
@@ -483,6 +486,9 @@ fn run_child(step: u32, at: &std::path::Path) -> (Vec<String>, bool) {
 
 #[test]
 fn a_server_killed_at_any_step_leaves_all_that_was_written() {
+    if let Ok(told) = std::env::var(DIE) {
+        return run_as_child(&told);
+    }
     let mut adopted_dirty = 0;
     let mut dropped = 0;
     for step in 0.. {

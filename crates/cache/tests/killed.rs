@@ -1,6 +1,7 @@
 //! Client processes that are killed in the middle, and a server that is, while they go on.
 //!
-//! The clients are this program again, started by [`Client::start`] to run one of the `child_*` functions.
+//! Each client is this program again: [`Client::start`] has it execute a test that does the work of a client, [`child`], if
+//! [`ROLE`] is set.
 
 mod scene;
 
@@ -24,7 +25,12 @@ struct Client {
 impl Client {
     fn start(dir: &Dir, role: &str) -> Client {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child", "--nocapture", "--test-threads=1"])
+            .args([
+                "--exact",
+                "a_killed_readers_pins_end_and_leave_no_trace",
+                "--nocapture",
+                "--test-threads=1",
+            ])
             .env(ROLE, format!("{role} {}", dir.pool().display()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -57,9 +63,7 @@ impl Client {
     }
 }
 
-#[test]
-fn child() {
-    let Ok(role) = std::env::var(ROLE) else { return };
+fn child(role: &str) {
     let (role, path) = role.split_once(' ').unwrap();
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
@@ -130,6 +134,9 @@ fn scene(role: &str) -> (Dir, Pool, LedgerId, Client) {
 
 #[test]
 fn a_killed_readers_pins_end_and_leave_no_trace() {
+    if let Ok(role) = std::env::var(ROLE) {
+        return child(&role);
+    }
     let (_dir, pool, ledger, client) = scene("reads");
     assert!(matches!(pool.get(FILE, 1), Get::Full));
     pool.give_ledger(ledger);

@@ -130,7 +130,7 @@ fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/apps").join(name)
 }
 
-/// Who sees the files of a partition.
+/// The programs that see the files of a partition.
 #[derive(PartialEq)]
 enum Seen {
     ByMpi,

@@ -39,7 +39,7 @@ int main(int argc, char **argv) {
 const COMPLAINTS: &str =
     "select name, value from stats where severity in ('error', 'data_loss') and value != 0";
 
-/// Whose it is, name, start, duration, bytes and file of each slice.
+/// Process, name, start, duration, bytes and file of each slice.
 const SLICES: &str = "select process.name, slice.name, slice.ts, slice.dur, \
      coalesce(extract_arg(slice.arg_set_id, 'args.bytes'), -1), extract_arg(slice.arg_set_id, 'args.file') \
      from slice join thread_track on slice.track_id = thread_track.id join thread using (utid) \

@@ -154,7 +154,7 @@ int main(int argc, char **argv) {
 }
 "#;
 
-/// Who goes through a rank's pieces as the profiled run did needs one block after the other of its server's storage.
+/// An access to the pieces of a rank in the order of the profiled run needs one block after the other of the storage of its server.
 #[test]
 fn storage_is_in_the_order_of_the_profiled_run() {
     const PIECE: u64 = 12_500;

@@ -1,5 +1,5 @@
-//! Several processes on one registry, and one that is killed while it changes it. The test program starts
-//! itself again for them.
+//! Several processes on one registry, and one that is killed while it changes it. Each process is the test program again, which
+//! executes the test that started it; the variable [`HOME`] tells the test that it is the child.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -30,23 +30,21 @@ fn description(name: &str) -> Description {
     Description::parse("servers = ['/d']", Some(name)).expect("sound")
 }
 
-/// This program again, to do the work of that test in that registry.
+/// Starts this program again as the child of that test.
 fn start(test: &str, home: &Path) -> Child {
     let own = std::env::current_exe().expect("a program");
     let mut command = Command::new(own);
-    command.args(["--exact", test, "--ignored"]).env(HOME, home).stdout(Stdio::null());
+    command.args(["--exact", test]).env(HOME, home).stdout(Stdio::null());
     command.spawn().expect("started")
 }
 
-fn home_of_worker() -> Registry {
-    let home = std::env::var_os(HOME).expect("started by another test");
-    Registry::open(Path::new(&home)).expect("opened")
+/// The registry of the parent, in a child.
+fn registry_of_child() -> Option<Registry> {
+    let home = std::env::var_os(HOME)?;
+    Some(Registry::open(Path::new(&home)).expect("opened"))
 }
 
-#[test]
-#[ignore = "the work of processes that other tests start"]
-fn worker_creates_and_changes() {
-    let registry = home_of_worker();
+fn create_and_change(registry: &Registry) {
     for round in 0..ROUNDS {
         let name = format!("p{}-{round}", std::process::id());
         registry.create(&description(&name), "here").expect("created");
@@ -54,10 +52,7 @@ fn worker_creates_and_changes() {
     }
 }
 
-#[test]
-#[ignore = "the work of processes that other tests start"]
-fn worker_changes_until_killed() {
-    let registry = home_of_worker();
+fn change_until_killed(registry: &Registry) -> ! {
     loop {
         registry.update("shared", |_| ()).expect("changed");
     }
@@ -65,10 +60,14 @@ fn worker_changes_until_killed() {
 
 #[test]
 fn processes_lose_no_change_of_each_other() {
+    if let Some(registry) = registry_of_child() {
+        return create_and_change(&registry);
+    }
     let scratch = Scratch::new("processes");
     let registry = Registry::open(&scratch.0).expect("opened");
     registry.create(&description("shared"), "here").expect("created");
-    let children: Vec<_> = (0..3).map(|_| start("worker_creates_and_changes", &scratch.0)).collect();
+    let children: Vec<_> =
+        (0..3).map(|_| start("processes_lose_no_change_of_each_other", &scratch.0)).collect();
     for mut child in children {
         assert!(child.wait().expect("ended").success());
     }
@@ -78,12 +77,15 @@ fn processes_lose_no_change_of_each_other() {
 
 #[test]
 fn a_killed_process_leaves_a_sound_registry_and_no_lock() {
+    if let Some(registry) = registry_of_child() {
+        change_until_killed(&registry);
+    }
     let scratch = Scratch::new("killed");
     let registry = Registry::open(&scratch.0).expect("opened");
     registry.create(&description("shared"), "here").expect("created");
     for _ in 0..8 {
         let before = registry.get("shared").expect("there").generation;
-        let mut child = start("worker_changes_until_killed", &scratch.0);
+        let mut child = start("a_killed_process_leaves_a_sound_registry_and_no_lock", &scratch.0);
         let begun = Instant::now();
         while registry.get("shared").expect("readable at any time").generation < before + 3 {
             assert!(begun.elapsed() < Duration::from_secs(60), "the process does nothing");

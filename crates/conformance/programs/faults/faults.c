@@ -143,7 +143,7 @@ static void failing_storage(void)
             everybody_hears("a sync", ALL, code, MPI_ERR_IO);
         OK(MPI_File_sync(whole));
     }
-    /* Whoever comes last to a window writes it, so it is by chance whether the culprit meets its fault. */
+    /* The rank that arrives last at a window writes it, so it is chance whether the faulty rank meets its fault. */
     CHECK(injected * 12 >= tried, "the storage failed %d times of %d only", injected, tried);
     OK(MPI_File_close(&holed));
     OK(MPI_File_close(&whole));

@@ -301,7 +301,7 @@ impl Read<'_> {
         Err(text)
     }
 
-    /// Whose bytes these are.
+    /// The writer of these bytes.
     fn guess(&self, at: u64, found: &[u8]) -> String {
         let found = &found[..found.len().min(16)];
         let is = |event: &&Event| match &event.change {

@@ -100,7 +100,7 @@ impl Session<'_> {
         let expected = match kind {
             "Unreachable" | "FileInUse" => true,
             "NoSpace" => self.round.was_full,
-            // Whoever keeps blocks in its own memory and cannot store them in time loses them, and is told.
+            // A process that caches blocks and cannot store them in time loses them, and gets an error.
             "Io" if text.contains("did not store in time") => true,
             // The metadata server did not wait for its end, and made sure that it never happens.
             "Io" if text.contains("and is void") => matches!(call.op, Op::SetLen { .. } | Op::Open { .. }),

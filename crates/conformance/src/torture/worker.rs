@@ -222,7 +222,7 @@ impl Worker {
 
     /// Tries until it works or the time is over.
     fn connect(&mut self) -> Option<Partition> {
-        // Whoever only looks has time: servers wait for a dead process's leases.
+        // A worker that only reads has time: servers wait for a dead process's leases.
         let looks = self.task.millis == 0;
         let options = Options {
             deadline: if looks { Duration::from_secs(40) } else { DEADLINE },

@@ -12,7 +12,7 @@ use pario_types::{FileId, ServerId};
 
 use super::dice::Dice;
 use super::model::parts;
-use super::site::{Door, Shape, Site, connect};
+use super::site::{Route, Shape, Site, connect};
 use super::{soon, try_seeds};
 
 /// Names the client in a child's environment: its registry, its number, and its seed.
@@ -23,15 +23,13 @@ const FROM_PEERS: u32 = 3;
 
 const MOST: u64 = 1 << 20;
 
-/// Not a test: what a child does until it is killed.
-#[test]
-fn child() {
-    let Ok(told) = std::env::var(CHILD) else { return };
+/// What a child does until it is killed.
+fn child(told: &str) {
     let words: Vec<&str> = told.split(' ').collect();
     let [home, number, seed] = words[..] else { panic!("{CHILD}={told}") };
     let mut dice = Dice::new(seed.parse().expect("a seed"));
-    let door = if dice.one_in(4) { Door::Far } else { Door::Local };
-    let partition = connect(Path::new(home), door).expect("the partition is up");
+    let route = if dice.one_in(4) { Route::Far } else { Route::Local };
+    let partition = connect(Path::new(home), route).expect("the partition is up");
     println!("connected");
     use_everything(&partition, number, &mut dice).expect("nothing goes wrong");
 }
@@ -73,7 +71,7 @@ fn use_everything(partition: &Partition, number: &str, dice: &mut Dice) -> pario
 
 /// A client process that is in by now.
 fn start(site: &Site, number: u64, seed: u64) -> Child {
-    let mut command = site.again(&[], "partition::clients::child");
+    let mut command = site.again(&[], "partition::clients::killed_clients_leave_nothing");
     command.env(CHILD, format!("{} {number} {seed}", site.home().display()));
     let mut child = command.stdout(Stdio::piped()).spawn().expect("this program can be started again");
     let output = BufReader::new(child.stdout.as_mut().expect("it is piped"));
@@ -84,6 +82,9 @@ fn start(site: &Site, number: u64, seed: u64) -> Child {
 
 #[test]
 fn killed_clients_leave_nothing() {
+    if let Ok(told) = std::env::var(CHILD) {
+        return child(&told);
+    }
     try_seeds(&[31, 32], |dice| {
         // Those who lost their connection may come again for as long as a request may take.
         let (stripe, more) = (dice.pick(&[4096, 64 << 10, 1 << 20]), "deadline = 2s\n".into());

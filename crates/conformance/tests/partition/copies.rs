@@ -119,8 +119,8 @@ fn copies_that_differ_are_found_and_made_equal() {
     let site = Site::up(Shape::new(3));
     let bytes = Dice::new(8).bytes(1 << 20);
     let kept: [(_, &[u16]); 3] = [("/lost", &[1, 2]), ("/damaged", &[1, 2, 0]), ("/good", &[0, 2])];
-    let [lost, damaged, _] = kept.map(|(path, keepers)| {
-        let file = create(&site.client(), path, &[(0..MIB, keepers)]);
+    let [lost, damaged, _] = kept.map(|(path, holders)| {
+        let file = create(&site.client(), path, &[(0..MIB, holders)]);
         file.write_at(&bytes, 0).expect("there is room");
         let id = file.id();
         file.close().expect("it can be stored");

@@ -12,7 +12,7 @@ use pario_conformance::Hosts;
 use pario_conformance::dice::Dice;
 use pario_types::ServerId;
 
-use super::site::{Door, Shape, Site, connect, run_directory, write};
+use super::site::{Route, Shape, Site, connect, run_directory, write};
 use super::soon;
 
 const BYTES: usize = 5_000_000;
@@ -144,7 +144,7 @@ fn data_of_a_forgotten_partition_is_named_until_it_is_discarded() {
 
 /// A job ended without `down` and its registry went with it: what is in memory is of no use to anybody.
 #[test]
-fn pools_that_nobody_needs_are_removed_by_whoever_notices() {
+fn unneeded_pools_are_removed() {
     let site = Site::up(Shape::new(2));
     let file = site.client().open("/file", OpenOptions::new().write(true).create(true)).expect("a new file");
     file.write_at(&[1; 100_000], 0).expect("there is room");
@@ -199,21 +199,25 @@ fn list_names_the_hosts_that_cannot_be_asked() {
 /// Names the registry in the environment of a child.
 const CHILD: &str = "PARIO_TEST_DOWN";
 
-/// Not a test: a client on another host.
-#[test]
-fn child() {
-    let Ok(home) = std::env::var(CHILD) else { return };
-    write(&connect(Path::new(&home), Door::Any).expect("the partition is up"), "/file", BYTES);
+/// The child: a client on another host.
+fn child(home: &str) {
+    write(&connect(Path::new(&home), Route::Any).expect("the partition is up"), "/file", BYTES);
 }
 
 #[test]
 fn down_stores_what_the_pool_of_a_killed_server_of_another_host_has() {
+    if let Ok(home) = std::env::var(CHILD) {
+        return child(&home);
+    }
     let Some(hosts) = Hosts::new(2) else { return };
     let nodes = [1, 2].map(|number| format!("host{number}"));
     let mut site = Site::on(roomy(2), &nodes);
     (site.prefix, site.ssh) = (hosts.prefix(0), Some(hosts.ssh().to_owned()));
     site.start_slow(STORE_DELAY_US);
-    let mut child = site.again(&hosts.prefix(1), "partition::down::child");
+    let mut child = site.again(
+        &hosts.prefix(1),
+        "partition::down::down_stores_what_the_pool_of_a_killed_server_of_another_host_has",
+    );
     let written = child.env(CHILD, site.home()).output().expect("this program can be started again");
     assert!(written.status.success(), "{}", text(&written.stdout));
     site.kill_all();

@@ -1,4 +1,4 @@
-//! Storage that fails: full, read-only, damaged. Who writes hears of it, and what was stored before stays.
+//! Storage that fails: full, read-only, damaged. The writer gets an error, and what was stored before stays.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -283,7 +283,7 @@ fn damage_is_found_and_stays_where_it_is() {
     assert!(status.damaged > 0 && !status.last_errors.is_empty(), "{status:?}");
     let found = client.verify(ServerId(1), id, 0, 1000).expect("it can be looked at");
     assert_eq!(found, (vec![1], None));
-    // Whoever writes all of the block makes it whole.
+    // A write of the whole block repairs it.
     let file = client.open("/bad", OpenOptions::new().read(true).write(true)).expect("it can be opened");
     let block = (1 << 20) + (64 << 10)..(1 << 20) + (128 << 10);
     file.write_at(&bytes[block.clone()], block.start as u64).expect("it can be replaced");

@@ -8,9 +8,9 @@ use std::time::Duration;
 use pario::{File, OpenOptions, Partition, TierOptions};
 use pario_types::ServerId;
 
-use super::cable::{Cable, State};
+use super::faulty_proxy::{FaultyProxy, State};
 use super::processes::Process;
-use super::site::{Door, Shape, Site, connect};
+use super::site::{Route, Shape, Site, connect};
 
 /// How another start of this program is told to keep blocks, and how it gets in.
 const KEEPS: &str = "PARIO_TEST_KEEPS";
@@ -23,16 +23,14 @@ fn open(client: &Partition) -> File {
 }
 
 /// What that process does: it stores ones in two blocks, keeps twos, and then does what it is told.
-#[test]
-fn a_process_that_keeps_blocks() {
-    let Ok(door) = std::env::var(KEEPS) else { return };
+fn a_process_that_keeps_blocks(route: &str) {
     let home = std::env::var_os("PARIO_HOME").expect("the site says where it is");
-    let door = match door.as_str() {
-        "local" => Door::Local,
-        "far" => Door::Far,
-        port => Door::By(port.parse().expect("a port")),
+    let route = match route {
+        "local" => Route::Local,
+        "far" => Route::Far,
+        port => Route::By(port.parse().expect("a port")),
     };
-    let client = connect(home.as_ref(), door).expect("it is up");
+    let client = connect(home.as_ref(), route).expect("it is up");
     let file = open(&client);
     let settle = Duration::from_secs(1000);
     let options =
@@ -56,21 +54,21 @@ fn a_process_that_keeps_blocks() {
 }
 
 /// That process, seen from here.
-struct Keeper {
+struct CachingProcess {
     child: Child,
     told: Option<ChildStdin>,
     said: Lines<BufReader<ChildStdout>>,
 }
 
-impl Keeper {
-    fn start(site: &Site, door: &str) -> Keeper {
-        let mut command = site.again(&[], "partition::fence::a_process_that_keeps_blocks");
-        command.env(KEEPS, door).stdin(Stdio::piped()).stdout(Stdio::piped());
+impl CachingProcess {
+    fn start(site: &Site, route: &str) -> CachingProcess {
+        let mut command = site.again(&[], "partition::fence::a_killed_server_takes_what_was_kept_meanwhile");
+        command.env(KEEPS, route).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("this program runs");
         let said = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-        let mut keeper = Keeper { told: child.stdin.take(), child, said };
-        keeper.hear("kept");
-        keeper
+        let mut caching = CachingProcess { told: child.stdin.take(), child, said };
+        caching.hear("kept");
+        caching
     }
 
     fn process(&self) -> Process {
@@ -135,85 +133,88 @@ fn overwrite(site: &Site) {
 
 #[test]
 fn a_killed_server_takes_what_was_kept_meanwhile() {
-    for door in ["local", "far"] {
+    if let Ok(route) = std::env::var(KEEPS) {
+        return a_process_that_keeps_blocks(&route);
+    }
+    for route in ["local", "far"] {
         let site = site(true);
-        let keeper = Keeper::start(&site, door);
+        let caching = CachingProcess::start(&site, route);
         assert!(site.kill(ServerId(0)));
-        keeper.has_kept(&site);
+        caching.has_kept(&site);
     }
 }
 
 #[test]
 fn a_partition_that_was_down_takes_what_was_kept_meanwhile() {
     let site = site(true);
-    let keeper = Keeper::start(&site, "local");
+    let caching = CachingProcess::start(&site, "local");
     site.succeed(&["down", "trial"]);
     site.start();
-    keeper.has_kept(&site);
+    caching.has_kept(&site);
 }
 
 /// Somebody else is there first, and waits for the process: he gets what it had not stored.
 #[test]
 fn after_a_killed_server_others_wait_for_what_was_kept() {
     let site = site(true);
-    for door in ["local", "far"] {
-        let keeper = Keeper::start(&site, door);
+    for route in ["local", "far"] {
+        let caching = CachingProcess::start(&site, route);
         assert!(site.kill(ServerId(0)));
         let mut bytes = [0; 2 * BLOCK];
         open(&site.client()).read_exact_at(&mut bytes, 0).expect("it is there");
         assert!(bytes.iter().all(|byte| *byte == 2), "{} {}", bytes[0], bytes[BLOCK]);
-        keeper.has_kept(&site);
+        caching.has_kept(&site);
     }
 }
 
 /// The process does not run when the server comes back, so that others go on without it.
 #[test]
-fn who_missed_the_return_of_a_killed_server_overwrites_nothing() {
+fn a_process_that_missed_the_restart_of_a_killed_server_overwrites_nothing() {
     let site = site(false);
-    for door in ["local", "far"] {
-        let keeper = Keeper::start(&site, door);
-        keeper.process().stop();
+    for route in ["local", "far"] {
+        let caching = CachingProcess::start(&site, route);
+        caching.process().stop();
         assert!(site.kill(ServerId(0)));
         overwrite(&site);
-        keeper.process().go_on();
-        keeper.has_lost(&site);
+        caching.process().go_on();
+        caching.has_lost(&site);
         open(&site.client()).set_len(0).expect("nobody has it");
     }
 }
 
 #[test]
-fn a_cable_that_is_mended_costs_nothing() {
+fn a_repaired_connection_costs_nothing() {
     let site = site(true);
-    let cable = Cable::to(&site);
-    let keeper = Keeper::start(&site, &cable.port().to_string());
-    cable.set(State::Cut);
-    cable.set(State::All);
-    keeper.has_kept(&site);
+    let proxy = FaultyProxy::to(&site);
+    let caching = CachingProcess::start(&site, &proxy.port().to_string());
+    proxy.set(State::Cut);
+    proxy.set(State::All);
+    caching.has_kept(&site);
 }
 
 /// Nobody waits for who is not connected; what he kept does not appear later, nor does he see it any more.
 #[test]
-fn who_was_cut_off_overwrites_nothing() {
+fn a_process_that_was_cut_off_overwrites_nothing() {
     let site = site(true);
-    let cable = Cable::to(&site);
-    let keeper = Keeper::start(&site, &cable.port().to_string());
-    cable.set(State::Cut);
+    let proxy = FaultyProxy::to(&site);
+    let caching = CachingProcess::start(&site, &proxy.port().to_string());
+    proxy.set(State::Cut);
     overwrite(&site);
-    cable.set(State::All);
-    keeper.has_lost(&site);
+    proxy.set(State::All);
+    caching.has_lost(&site);
 }
 
-/// Nobody says that the cable is dead: others wait as long as they have to, and the process shows nothing of what it keeps
+/// Nobody says that the proxy is dead: others wait as long as they have to, and the process shows nothing of what it keeps
 /// from then on, though it does not know more.
 #[test]
 fn what_may_be_out_of_date_is_not_shown() {
     let site = site(false);
-    let cable = Cable::to(&site);
-    let mut keeper = Keeper::start(&site, &cable.port().to_string());
-    cable.set(State::Nothing);
+    let proxy = FaultyProxy::to(&site);
+    let mut caching = CachingProcess::start(&site, &proxy.port().to_string());
+    proxy.set(State::Nothing);
     overwrite(&site);
-    keeper.tell("read");
-    cable.set(State::All);
-    assert_eq!(keeper.hear("read: "), "read: 9 1");
-    keeper.has_lost(&site);
+    caching.tell("read");
+    proxy.set(State::All);
+    assert_eq!(caching.hear("read: "), "read: 9 1");
+    caching.has_lost(&site);
 }

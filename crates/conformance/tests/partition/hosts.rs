@@ -8,10 +8,10 @@ use std::time::Duration;
 use pario_conformance::Hosts;
 use pario_types::ServerId;
 
-use super::crew::Crew;
+use super::client_group::ClientGroup;
 use super::dice::Dice;
 use super::model::{compare, verify, world};
-use super::site::{Door, Shape, Site, connect};
+use super::site::{Route, Shape, Site, connect};
 use super::try_seeds;
 
 /// Names the clients in a child's environment: their registry, and their seed.
@@ -19,20 +19,18 @@ const CHILD: &str = "PARIO_TEST_HOST";
 
 const HOSTS: u16 = 3;
 
-/// Not a test: several clients on one host, each result compared with the model.
-#[test]
-fn child() {
-    let Ok(told) = std::env::var(CHILD) else { return };
+/// The child: several clients on one host, each result compared with the model.
+fn child(told: &str) {
     let (home, seed) = told.split_once(' ').expect("a registry and a seed");
     let (home, mut dice) = (Path::new(home), Dice::new(seed.parse().expect("a seed")));
-    let client = connect(home, Door::Any).expect("the partition is up");
+    let client = connect(home, Route::Any).expect("the partition is up");
     let mut world = world(&client, 3);
-    let crew = Crew::new(home, &[Door::Any; 3]);
+    let group = ClientGroup::new(home, &[Route::Any; 3]);
     for _ in 0..6 {
-        crew.go(world.round(&mut dice, 40));
+        group.go(world.round(&mut dice, 40));
     }
-    crew.go(world.farewell());
-    drop(crew);
+    group.go(world.farewell());
+    drop(group);
     compare(&client, &world);
     verify(&client);
     let mapped = client.servers().filter(|server| client.is_mapped(*server)).count();
@@ -41,7 +39,8 @@ fn child() {
 }
 
 fn start_clients(site: &Site, hosts: &Hosts, number: usize, seed: u64) -> Child {
-    let mut command = site.again(&hosts.prefix(number), "partition::hosts::child");
+    let mut command =
+        site.again(&hosts.prefix(number), "partition::hosts::servers_of_other_hosts_are_used_by_tcp");
     command.env(CHILD, format!("{} {seed}", site.home().display()));
     command.stdout(Stdio::piped()).spawn().expect("this program can be started again")
 }
@@ -64,6 +63,9 @@ fn site(hosts: &Hosts, shape: Shape) -> Site {
 
 #[test]
 fn servers_of_other_hosts_are_used_by_tcp() {
+    if let Ok(told) = std::env::var(CHILD) {
+        return child(&told);
+    }
     try_seeds(&[71], |dice| {
         let Some(hosts) = Hosts::new(HOSTS.into()) else { return };
         let site = site(&hosts, Shape { stripe: 4096, ..Shape::new(HOSTS) });

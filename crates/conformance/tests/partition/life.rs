@@ -10,7 +10,7 @@ use pario::{OpenOptions, Options};
 use pario_types::ServerId;
 
 use super::processes::Process;
-use super::site::{Door, Shape, Site, connect, connect_with, run_directory};
+use super::site::{Route, Shape, Site, connect, connect_with, run_directory};
 use super::{soon, within};
 
 /// Bytes of a file that fits into the servers' memory.
@@ -142,9 +142,9 @@ fn a_log_that_cannot_be_written_is_no_reason_to_stop() {
     let client = site.client();
     for round in 1..=20u64 {
         // Each of these is worth a line of the log, and none is like the one before.
-        let mut stranger =
+        let mut intruder =
             UnixStream::connect(run_directory(&site.entry()).join("0/socket")).expect("it listens");
-        stranger.write_all(&[round as u8; 64]).expect("it takes it");
+        intruder.write_all(&[round as u8; 64]).expect("it takes it");
         soon("it is refused", || client.status(ServerId(0)).expect("it answers").refused >= round);
     }
     assert_eq!((site.process(ServerId(0)), threads(server)), (Some(server), before));
@@ -212,7 +212,7 @@ fn down_and_up_work_while_a_server_waits_to_be_started() {
 
 /// Connections that never say anything are closed by the server, oldest first; whoever greets gets in and is served.
 #[test]
-fn strangers_that_say_nothing_keep_nobody_out() {
+fn silent_connections_keep_no_client_out() {
     let site = Site::new(Shape { more: "listen = 127.0.0.1".into(), ..shape(1) });
     let mut up = site.command(&[], std::path::Path::new("sh"));
     up.args(["-c", "ulimit -n 256 && exec \"$0\" up \"$1\""])
@@ -223,12 +223,12 @@ fn strangers_that_say_nothing_keep_nobody_out() {
     let server = site.process(ServerId(0)).expect("it runs");
     let far = site.far_client();
     let tcp = site.entry().running[&ServerId(0)].tcp.clone().expect("it listens");
-    let mut strangers = Vec::new();
+    let mut silent = Vec::new();
     for round in 0..5 {
         // Those of the round before go after this one's have come.
         let more: Vec<_> =
             (0..400).map(|_| std::net::TcpStream::connect(&tcp).expect("it listens")).collect();
-        strangers = more;
+        silent = more;
         let path = format!("/{round}");
         let bytes = site.write(&path, BYTES);
         site.expect_there(&path, &bytes);
@@ -242,18 +242,16 @@ fn strangers_that_say_nothing_keep_nobody_out() {
     std::thread::sleep(Duration::from_secs(1));
     assert!(server.ticks() - before < 20, "{} ticks of a hundred for nothing", server.ticks() - before);
     assert_eq!(site.process(ServerId(0)), Some(server));
-    drop(strangers);
+    drop(silent);
 }
 
 /// How another start of this program is told to hold a lock, and where to say that it does.
 const HOLDS: &str = "PARIO_TEST_HOLDS";
 
 /// What that process does.
-#[test]
-fn a_process_that_holds_a_lock() {
-    let Some(said) = std::env::var_os(HOLDS) else { return };
+fn a_process_that_holds_a_lock(said: &std::ffi::OsStr) {
     let home = std::env::var_os("PARIO_HOME").expect("the site says where it is");
-    let client = connect(home.as_ref(), Door::Local).expect("it is up");
+    let client = connect(home.as_ref(), Route::Local).expect("it is up");
     let file = client.open("/file", OpenOptions::new().read(true).write(true)).expect("it is there");
     let _lock = file.lock(0..100, true).expect("it is free");
     fs::write(said, "held").expect("the test is there");
@@ -262,10 +260,16 @@ fn a_process_that_holds_a_lock() {
 
 #[test]
 fn a_lock_of_a_stopped_process_is_waited_for_until_the_deadline_and_no_longer() {
+    if let Some(said) = std::env::var_os(HOLDS) {
+        return a_process_that_holds_a_lock(&said);
+    }
     let site = Site::up(Shape { more: "deadline = 3".into(), ..shape(1) });
     site.write("/file", BYTES);
     let held = site.path("held");
-    let mut holder = site.again(&[], "partition::life::a_process_that_holds_a_lock");
+    let mut holder = site.again(
+        &[],
+        "partition::life::a_lock_of_a_stopped_process_is_waited_for_until_the_deadline_and_no_longer",
+    );
     let mut holder = holder.env(HOLDS, &held).spawn().expect("this program runs");
     within(Duration::from_secs(30), "it holds the lock", || held.exists());
     let process = Process(holder.id());
@@ -287,7 +291,7 @@ fn a_sync_gives_up_on_a_stopped_server_long_before_it_would_on_slow_storage() {
     let site = Site::up(Shape { more: "supervise = false\n".into(), ..shape(1) });
     let minutes = Duration::from_secs(300);
     let options = Options { deadline: Duration::from_secs(3), flush_deadline: minutes, ..Options::default() };
-    let client = connect_with(&site.home(), Door::Local, options).expect("it is up");
+    let client = connect_with(&site.home(), Route::Local, options).expect("it is up");
     let file = client.open("/file", OpenOptions::new().write(true).create(true)).expect("a new file");
     file.write_at(&[7; 100_000], 0).expect("there is room");
     let server = site.process(ServerId(0)).expect("it runs");
@@ -306,7 +310,7 @@ fn a_sync_waits_for_slow_storage_much_longer_than_for_other_answers() {
     let site = Site::new(shape(1));
     site.start_slow(60_000);
     let options = Options { deadline: Duration::from_secs(1), ..Options::default() };
-    let client = connect_with(&site.home(), Door::Local, options).expect("it is up");
+    let client = connect_with(&site.home(), Route::Local, options).expect("it is up");
     let file = client.open("/file", OpenOptions::new().write(true).create(true)).expect("a new file");
     file.write_at(&vec![7; 4 << 20], 0).expect("there is room");
     // 64 blocks: nearly four seconds.

@@ -1,13 +1,14 @@
 //! The trials, and what they are made of: a [`site`] with a partition, a [`world`] that knows what is right, and
-//! [`crew`]s of clients.
+//! groups of clients ([`client_group`]).
 
 mod adopt;
-mod cable;
+mod client_group;
 mod clients;
 mod copies;
-mod crew;
+mod divergent_replicas;
 mod down;
 mod faults;
+mod faulty_proxy;
 mod fence;
 mod full;
 mod hosts;
@@ -23,11 +24,10 @@ mod retired;
 mod site;
 mod starts;
 mod step;
-mod strangers;
 mod tampering;
 mod tier1;
-mod torn;
 mod truncate;
+mod unauthenticated;
 mod views;
 mod world;
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 use pario::{OpenOptions, Partition};
 use pario_types::{FileId, ServerId};
 
-use super::crew::Crew;
+use super::client_group::ClientGroup;
 use super::dice::Dice;
-use super::site::{Door, Shape, Site};
+use super::site::{Route, Shape, Site};
 use super::step::differ;
 use super::world::World;
 use super::{soon, try_seeds};
@@ -26,8 +26,8 @@ fn shape(dice: &mut Dice) -> Shape {
     }
 }
 
-fn doors(dice: &mut Dice) -> Vec<Door> {
-    (0..2 + dice.below(3)).map(|_| dice.pick(&[Door::Local, Door::Local, Door::Far])).collect()
+fn routes(dice: &mut Dice) -> Vec<Route> {
+    (0..2 + dice.below(3)).map(|_| dice.pick(&[Route::Local, Route::Local, Route::Far])).collect()
 }
 
 /// A world whose directories are in the partition.
@@ -99,14 +99,14 @@ fn expect_no_orphans(partition: &Partition) {
 fn clients_see_what_the_model_says() {
     try_seeds(&[1, 2, 3], |dice| {
         let site = Site::up(shape(dice));
-        let doors = doors(dice);
-        let mut world = world(&site.client(), doors.len());
-        let crew = Crew::new(&site.home(), &doors);
+        let routes = routes(dice);
+        let mut world = world(&site.client(), routes.len());
+        let group = ClientGroup::new(&site.home(), &routes);
         for _ in 0..8 {
-            crew.go(world.round(dice, 40));
+            group.go(world.round(dice, 40));
         }
-        crew.go(world.farewell());
-        drop(crew);
+        group.go(world.farewell());
+        drop(group);
         let client = if dice.one_in(2) { site.client() } else { site.far_client() };
         compare(&client, &world);
         verify(&client);
@@ -144,22 +144,22 @@ fn servers_may_die(dice: &mut Dice, by_hand: bool) {
         shape.more += "supervise = false\n";
     }
     let site = Site::up(shape);
-    let doors = doors(dice);
-    let mut world = world(&site.client(), doors.len());
-    let crew = Crew::new(&site.home(), &doors);
+    let routes = routes(dice);
+    let mut world = world(&site.client(), routes.len());
+    let group = ClientGroup::new(&site.home(), &routes);
     let over = AtomicBool::new(false);
     let killers = Dice::new(dice.next());
     std::thread::scope(|scope| {
         let killer = scope.spawn(|| kill_now_and_then(&site, killers, by_hand, &over));
         let end = End(&over);
         for _ in 0..10 {
-            crew.go(world.round(dice, 40));
+            group.go(world.round(dice, 40));
         }
         drop(end);
         eprintln!("{} servers were killed", killer.join().expect("the killer does not panic"));
     });
-    crew.go(world.farewell());
-    drop(crew);
+    group.go(world.farewell());
+    drop(group);
     let client = site.client();
     compare(&client, &world);
     verify(&client);

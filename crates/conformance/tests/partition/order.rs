@@ -24,7 +24,7 @@ fn telling(len: u64) -> Vec<u8> {
 /// Some bytes of a file, and who keeps them.
 struct Chunk {
     range: Range<u64>,
-    keepers: Vec<u16>,
+    holders: Vec<u16>,
 }
 
 /// Where in a server's storage, among the blocks that are in order, each word of a file lies; `None` if it keeps none so.
@@ -38,26 +38,26 @@ fn in_order(site: &Site, server: u16, file: FileId) -> Option<HashMap<u64, u64>>
     Some(words.filter(|(word, _)| word & MARK == MARK).map(|(word, at)| (word & !MARK, at)).collect())
 }
 
-/// Who uses chunks one after the other needs, on each server, one block of its storage after the other.
+/// An access to chunks one after the other needs, on each server, one block of its storage after the other.
 #[track_caller]
 fn expect_order(site: &Site, client: &Partition, path: &str, by_use: &[&Chunk]) {
     let file = client.metadata(path).expect("it is there").id();
     let mut central = 0;
     for server in site.servers() {
         let Some(stored) = in_order(site, server.0, file) else {
-            let kept = by_use.iter().any(|chunk| chunk.keepers.contains(&server.0));
+            let kept = by_use.iter().any(|chunk| chunk.holders.contains(&server.0));
             assert!(!kept, "server {server} keeps nothing in order");
             continue;
         };
         let mut touched = HashSet::new();
         for chunk in by_use {
-            let is_kept = chunk.keepers.contains(&server.0);
+            let is_kept = chunk.holders.contains(&server.0);
             for word in chunk.range.clone().step_by(8).map(|at| at / 8) {
                 let Some(at) = stored.get(&word) else {
                     assert!(!is_kept, "server {server} has no word {word}");
                     continue;
                 };
-                central += u64::from(chunk.keepers.is_empty());
+                central += u64::from(chunk.holders.is_empty());
                 if touched.insert(at / BLOCK) {
                     assert_eq!(at / BLOCK, touched.len() as u64 - 1, "server {server}, word {word}");
                 }
@@ -66,7 +66,7 @@ fn expect_order(site: &Site, client: &Partition, path: &str, by_use: &[&Chunk]) 
     }
     let expected: u64 = by_use
         .iter()
-        .filter(|chunk| chunk.keepers.is_empty())
+        .filter(|chunk| chunk.holders.is_empty())
         .map(|chunk| (chunk.range.end - chunk.range.start) / 8)
         .sum();
     assert_eq!(central, expected, "words that are central, each on one server");
@@ -97,8 +97,8 @@ fn any_chunks(dice: &mut Dice, servers: u16) -> Vec<Chunk> {
         let start = at + dice.pick(&[0, 0, 8, 5000]);
         at = start + 8 * (1 + dice.below(4000));
         let count = dice.pick(&[0, 1, 1, 1, 2]);
-        let keepers = (0..count).map(|_| dice.below(u64::from(servers)) as u16).collect();
-        Chunk { range: start..at, keepers }
+        let holders = (0..count).map(|_| dice.below(u64::from(servers)) as u16).collect();
+        Chunk { range: start..at, holders }
     };
     (0..60).map(chunk).collect()
 }
@@ -119,7 +119,7 @@ fn storage_is_in_the_order_of_first_use() {
         let chunks = any_chunks(dice, 3);
         let by_use = shuffled(dice, &chunks);
         let kept = chunks.iter().map(|chunk| {
-            (chunk.range.clone(), chunk.keepers.iter().copied().map(ServerId).collect::<Vec<_>>())
+            (chunk.range.clone(), chunk.holders.iter().copied().map(ServerId).collect::<Vec<_>>())
         });
         let order: Vec<Range<u64>> = by_use.iter().map(|chunk| chunk.range.clone()).collect();
         let table = PlacementMap::new(kept).expect("in order").in_order(&order).expect("apart");
@@ -175,7 +175,7 @@ fn storage_is_in_the_order_of_first_use() {
 #[test]
 fn copies_that_come_back_are_in_order() {
     let site = Site::up(Shape { block: BLOCK, stripe: 8192, ..Shape::new(3) });
-    let chunk = |number: u64| Chunk { range: number * 9000..(number + 1) * 9000, keepers: vec![1, 2] };
+    let chunk = |number: u64| Chunk { range: number * 9000..(number + 1) * 9000, holders: vec![1, 2] };
     let chunks: Vec<Chunk> = (0..50).map(chunk).collect();
     let by_use = shuffled(&mut Dice::new(3), &chunks);
     let table = PlacementMap::new([(0..450_000, vec![ServerId(1), ServerId(2)])]).expect("in order");
@@ -206,8 +206,8 @@ fn copies_that_come_back_are_in_order() {
 fn a_plan_s_order_is_that_of_storage() {
     let site = Site::up(Shape { block: BLOCK, ..Shape::new(3) });
     let chunk = |number: u64| {
-        let keepers = vec![1 + (number % 2) as u16];
-        Chunk { range: number * 10_000..(number + 1) * 10_000, keepers }
+        let holders = vec![1 + (number % 2) as u16];
+        Chunk { range: number * 10_000..(number + 1) * 10_000, holders }
     };
     let chunks: Vec<Chunk> = (0..40).map(chunk).collect();
     let mut plan = String::from(

@@ -1,4 +1,4 @@
-//! A TCP port before the first server of a site: what [`cable`](super::cable) and [`middle`](super::middle) pass on differently.
+//! A TCP port before the first server of a site: what [`faulty_proxy`](super::faulty_proxy) and [`middle`](super::middle) pass on differently.
 
 use std::net::{Shutdown, TcpListener, TcpStream};
 

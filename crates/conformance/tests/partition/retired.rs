@@ -11,7 +11,7 @@ use pario_types::ServerId;
 
 use super::dice::Dice;
 use super::processes::Process;
-use super::site::{Door, Shape, Site, connect};
+use super::site::{Route, Shape, Site, connect};
 use super::try_seeds;
 
 /// How another start of this program is told which way to write, and the file that ends it.
@@ -28,12 +28,10 @@ fn open(client: &Partition) -> File {
 }
 
 /// What that process does: it writes the same number to all bytes of some blocks, then the next number, until it is to end.
-#[test]
-fn a_process_that_writes() {
-    let Ok(way) = std::env::var(WRITES) else { return };
+fn a_process_that_writes(way: &str) {
     let end = PathBuf::from(std::env::var_os(END).expect("the test says where"));
     let home = std::env::var_os("PARIO_HOME").expect("the site says where it is");
-    let client = connect(home.as_ref(), Door::Local).expect("it is up");
+    let client = connect(home.as_ref(), Route::Local).expect("it is up");
     let file = open(&client);
     let tier = TierOptions {
         bytes: (4 * BLOCKS * BLOCK) as u64,
@@ -82,7 +80,8 @@ fn stop_in_a_copy(site: &Site, process: Process, dice: &mut Dice) {
 
 fn start(site: &Site, way: &str) -> (Child, PathBuf) {
     let end = site.path(&format!("end-{way}"));
-    let mut command = site.again(&[], "partition::retired::a_process_that_writes");
+    let mut command =
+        site.again(&[], "partition::retired::a_write_in_the_middle_of_a_copy_survives_down_and_up");
     let child = command.env(WRITES, way).env(END, &end).stdout(Stdio::piped()).spawn();
     (child.expect("this program can be started again"), end)
 }
@@ -124,6 +123,9 @@ fn a_write_survives(way: &str, dice: &mut Dice, between: impl FnOnce(&Site)) {
 
 #[test]
 fn a_write_in_the_middle_of_a_copy_survives_down_and_up() {
+    if let Ok(way) = std::env::var(WRITES) {
+        return a_process_that_writes(&way);
+    }
     try_seeds(&[1, 2], |dice| {
         ["hits", "fills", "tier1"].iter().for_each(|way| a_write_survives(way, dice, |_| {}));
     });

@@ -292,12 +292,12 @@ impl Site {
 
     /// A client of this host.
     pub fn client(&self) -> Partition {
-        connect(&self.home(), Door::Local).expect("the partition is up")
+        connect(&self.home(), Route::Local).expect("the partition is up")
     }
 
     /// A client that comes as from another host.
     pub fn far_client(&self) -> Partition {
-        connect(&self.home(), Door::Far).expect("the partition is up")
+        connect(&self.home(), Route::Far).expect("the partition is up")
     }
 
     /// What the servers have to say, for whom a test has failed: the last lines of each.
@@ -333,7 +333,7 @@ pub fn run_directory(entry: &Entry) -> PathBuf {
 
 /// How a client gets in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Door {
+pub enum Route {
     /// Through the socket of its host, which gives it the pool.
     Local,
     /// By TCP.
@@ -345,17 +345,17 @@ pub enum Door {
 }
 
 /// A client of the site whose registry this is.
-pub fn connect(home: &Path, door: Door) -> pario::Result<Partition> {
-    connect_within(home, door, DEADLINE)
+pub fn connect(home: &Path, route: Route) -> pario::Result<Partition> {
+    connect_within(home, route, DEADLINE)
 }
 
 /// One that waits for so long.
-pub fn connect_within(home: &Path, door: Door, deadline: Duration) -> pario::Result<Partition> {
-    connect_with(home, door, Options { deadline, flush_deadline: deadline * 2, ..Options::default() })
+pub fn connect_within(home: &Path, route: Route, deadline: Duration) -> pario::Result<Partition> {
+    connect_with(home, route, Options { deadline, flush_deadline: deadline * 2, ..Options::default() })
 }
 
 /// One with these options.
-pub fn connect_with(home: &Path, door: Door, options: Options) -> pario::Result<Partition> {
+pub fn connect_with(home: &Path, route: Route, options: Options) -> pario::Result<Partition> {
     let home = home.to_owned();
     let resolve = move || {
         let registry = Registry::open(&home)?;
@@ -364,10 +364,10 @@ pub fn connect_with(home: &Path, door: Door, options: Options) -> pario::Result<
         let mut target = Target::of_entry(&entry, secret)?;
         for addresses in &mut target.servers {
             addresses.retain(|address| match address {
-                Address::Unix(_) => matches!(door, Door::Local | Door::Any),
-                Address::Tcp(..) => door != Door::Local,
+                Address::Unix(_) => matches!(route, Route::Local | Route::Any),
+                Address::Tcp(..) => route != Route::Local,
             });
-            if let Door::By(port) = door {
+            if let Route::By(port) = route {
                 *addresses = vec![Address::Tcp("127.0.0.1".into(), port)];
             }
         }

@@ -11,7 +11,7 @@ use pario_types::ServerId;
 
 use super::dice::Dice;
 use super::processes::Process;
-use super::site::{Door, Shape, Site, connect};
+use super::site::{Route, Shape, Site, connect};
 use super::try_seeds;
 
 fn open(client: &Partition) -> File {
@@ -28,7 +28,7 @@ fn small(block: u64, blocks: u64, settle: u64) -> TierOptions {
     }
 }
 
-/// A process that takes part: in a team, or as a stranger.
+/// A process that takes part: in a team, or outside of all teams.
 struct Member {
     client: Partition,
     file: File,
@@ -67,17 +67,17 @@ impl Member {
 #[test]
 fn a_truncation_takes_back_what_another_program_keeps_without_loss() {
     let site = Site::up(Shape { stripe: 100_000, block: 4096, ..Shape::new(2) });
-    let keeper = Member::new(site.client(), 1, &small(100_000, 6, 60_000));
+    let writer = Member::new(site.client(), 1, &small(100_000, 6, 60_000));
     let other = Member::new(site.far_client(), 0, &small(100_000, 6, 0));
-    keeper.write(&[7; 250_000], 0);
+    writer.write(&[7; 250_000], 0);
     other.file.set_len(150_000).expect("what is kept is given up in time");
-    keeper.kept().flush().expect("nothing is lost: it was stored before");
+    writer.kept().flush().expect("nothing is lost: it was stored before");
     let mut bytes = vec![0xa5; 200_000];
     assert_eq!(other.read(&mut bytes, 0), 150_000);
     assert!(bytes[..150_000].iter().all(|byte| *byte == 7));
 }
 
-/// Two processes of one team, whose blocks alternate, another team and two strangers, in turn: everybody reads what was
+/// Two processes of one team, whose blocks alternate, another team and two processes outside of both, in turn: everybody reads what was
 /// written last.
 #[test]
 fn everybody_reads_what_was_written_last() {
@@ -164,7 +164,7 @@ fn counts_add_up() {
                 member.kept.expect("it is of a team").close(false).expect("it can be stored");
             });
         }
-        // A stranger who looks on sees no count go down.
+        // A client outside of the team sees no count go down.
         let file = open(&site.far_client());
         let mut last = [0; 8];
         for _ in 0..ROUNDS {
@@ -182,7 +182,7 @@ fn counts_add_up() {
     assert_eq!(total, 4 * ROUNDS);
 }
 
-/// Servers are killed while blocks go to them. Whoever started them starts them again.
+/// Servers are killed while blocks go to them. The test starts them again.
 #[test]
 fn killed_servers_cost_no_bytes() {
     let site = Site::up(Shape::new(2));
@@ -207,7 +207,7 @@ fn killed_servers_cost_no_bytes() {
 
 /// Two programs read at the same time what the other one has not stored: neither waits for the other's reading.
 #[test]
-fn two_who_want_what_the_other_keeps_get_it() {
+fn two_teams_that_want_the_lease_of_each_other_get_it() {
     let site = Site::up(Shape::new(1));
     let both = Barrier::new(2);
     std::thread::scope(|scope| {
@@ -234,12 +234,11 @@ fn two_who_want_what_the_other_keeps_get_it() {
 const STOPPED: &str = "PARIO_TEST_STOPPED";
 
 /// What the process does that is stopped: it keeps what it has written to two blocks, and says what becomes of it.
-#[test]
-fn a_process_that_is_stopped() {
-    let Ok(door) = std::env::var(STOPPED) else { return };
+fn a_process_that_is_stopped(route: &str) {
     let home = std::env::var_os("PARIO_HOME").expect("the site says where it is");
-    let door = if door == "far" { Door::Far } else { Door::Local };
-    let member = Member::new(connect(home.as_ref(), door).expect("it is up"), 1, &small(65536, 8, 1_000_000));
+    let route = if route == "far" { Route::Far } else { Route::Local };
+    let member =
+        Member::new(connect(home.as_ref(), route).expect("it is up"), 1, &small(65536, 8, 1_000_000));
     member.write(&[1; 2 * 65536], 0);
     member.kept().flush().expect("nobody else is there");
     member.write(&[2; 2 * 65536], 0);
@@ -256,11 +255,14 @@ fn a_process_that_is_stopped() {
 /// A process that does not run cannot give up what others want. They go on without it, and what it still had does not
 /// appear later; it hears of that.
 #[test]
-fn who_was_stopped_too_long_overwrites_nothing() {
+fn a_process_stopped_too_long_overwrites_nothing() {
+    if let Ok(route) = std::env::var(STOPPED) {
+        return a_process_that_is_stopped(&route);
+    }
     let site = Site::up(Shape { more: "deadline = 1s".into(), ..Shape::new(1) });
-    for door in ["local", "far"] {
-        let mut stopped = site.again(&[], "partition::tier1::a_process_that_is_stopped");
-        stopped.env(STOPPED, door).stdin(Stdio::piped()).stdout(Stdio::piped());
+    for route in ["local", "far"] {
+        let mut stopped = site.again(&[], "partition::tier1::a_process_stopped_too_long_overwrites_nothing");
+        stopped.env(STOPPED, route).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut stopped = stopped.spawn().expect("this program runs");
         let process = Process(stopped.id());
         let mut said = BufReader::new(stopped.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
@@ -349,7 +351,7 @@ fn a_full_disk_is_the_flushers_error_until_there_is_room() {
 #[test]
 fn clean_blocks_stay_until_somebody_wants_them() {
     let site = Site::up(Shape::new(2));
-    let (client, stranger) = (site.client(), site.client());
+    let (client, other_client) = (site.client(), site.client());
     let bytes = Dice::new(8).bytes(500_000);
     let mut back = vec![0; bytes.len()];
     for (round, change) in ["nothing", "write", "cut"].into_iter().enumerate() {
@@ -357,7 +359,7 @@ fn clean_blocks_stay_until_somebody_wants_them() {
         let kept = client.tier1().open(&file, 9, &TierOptions::default()).expect("there is memory");
         kept.write_at(&bytes, 0).expect("there is memory");
         kept.close(true).and_then(|()| file.close()).expect("it can be stored");
-        let other = open(&stranger);
+        let other = open(&other_client);
         assert_eq!(client.tier1().retained(other.id()), Some(9));
         match change {
             "write" => other.write_at(&[1; 10], 100_000).expect("written"),

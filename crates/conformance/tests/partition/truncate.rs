@@ -8,7 +8,7 @@ use pario::{File, OpenOptions, Partition};
 use pario_types::{FileId, ServerId};
 
 use super::processes::Process;
-use super::site::{Door, Shape, Site, connect, connect_within};
+use super::site::{Route, Shape, Site, connect, connect_within};
 use super::{soon, within};
 
 /// Where a truncating program finds the site, and how it gets in.
@@ -17,20 +17,18 @@ const CHILD: &str = "PARIO_TEST_TRUNCATE";
 const SIZE: usize = 1 << 20;
 
 /// Truncates the file once, for a parent that has stopped a server and kills this process.
-#[test]
-fn truncator() {
-    let Ok(told) = std::env::var(CHILD) else { return };
-    let (home, door) = told.rsplit_once(' ').expect("two words");
-    let door = if door == "far" { Door::Far } else { Door::Local };
-    let client = connect(&PathBuf::from(home), door).expect("the partition is up");
+fn truncator(told: &str) {
+    let (home, route) = told.rsplit_once(' ').expect("two words");
+    let route = if route == "far" { Route::Far } else { Route::Local };
+    let client = connect(&PathBuf::from(home), route).expect("the partition is up");
     let file = open(&client);
     // The parent sees in the metadata server when it has begun.
     let _ = file.set_len(0);
 }
 
-fn start(site: &Site, door: &str) -> Child {
-    let mut command = site.again(&[], "partition::truncate::truncator");
-    command.env(CHILD, format!("{} {door}", site.home().display())).stdout(Stdio::null());
+fn start(site: &Site, route: &str) -> Child {
+    let mut command = site.again(&[], "partition::truncate::a_stale_truncate_never_destroys_later_writes");
+    command.env(CHILD, format!("{} {route}", site.home().display())).stdout(Stdio::null());
     command.spawn().expect("this program can be started again")
 }
 
@@ -59,10 +57,10 @@ fn assert_all(site: &Site, byte: u8) {
 }
 
 /// A client is killed while one of the servers has not applied its truncation.
-fn kill_in_the_middle(site: &Site, door: &str, client: &Partition, file: FileId) {
+fn kill_in_the_middle(site: &Site, route: &str, client: &Partition, file: FileId) {
     let slow = site.process(ServerId(1)).expect("it is up");
     slow.stop();
-    let mut child = start(site, door);
+    let mut child = start(site, route);
     soon("a truncation has begun", || is_truncating(client, file));
     child.kill().and_then(|()| child.wait()).expect("it is a child of this process");
     slow.go_on();
@@ -70,13 +68,16 @@ fn kill_in_the_middle(site: &Site, door: &str, client: &Partition, file: FileId)
 
 #[test]
 fn a_stale_truncate_never_destroys_later_writes() {
-    for door in ["local", "far"] {
+    if let Ok(told) = std::env::var(CHILD) {
+        return truncator(&told);
+    }
+    for route in ["local", "far"] {
         // A client of another host is given up so long after its connection has ended.
         let site = Site::up(Shape { more: "deadline = 2s".into(), ..Shape::new(2) });
         let client = site.client();
         let file = open(&client);
         write(&file, 1);
-        kill_in_the_middle(&site, door, &client, file.id());
+        kill_in_the_middle(&site, route, &client, file.id());
         // Readers are let in meanwhile, and change nothing.
         site.client().open("/file", OpenOptions::new().read(true)).expect("it can be read");
         soon("the truncation is resolved", || !is_truncating(&client, file.id()));
@@ -137,9 +138,10 @@ fn a_truncation_of_a_killed_program_is_completed_if_nobody_else_writes() {
 
 #[test]
 fn a_program_that_got_an_error_from_set_size_loses_nothing_that_it_writes_afterwards() {
-    for door in [Door::Local, Door::Far] {
+    for route in [Route::Local, Route::Far] {
         let site = Site::up(Shape::new(2));
-        let client = connect_within(&site.home(), door, Duration::from_secs(1)).expect("the partition is up");
+        let client =
+            connect_within(&site.home(), route, Duration::from_secs(1)).expect("the partition is up");
         let (file, again) = (open(&client), open(&client));
         write(&file, 1);
         let slow = site.process(ServerId(1)).expect("it is up");

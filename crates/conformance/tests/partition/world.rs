@@ -248,8 +248,8 @@ impl Turn<'_> {
     /// Where a new file is to be: on one server, on several, or anywhere.
     fn extents(&mut self) -> Extents {
         let (servers, most) = (u64::from(self.world.servers), self.dice.pick(&[3000, 100_000, 1 << 20]));
-        let keepers = |dice: &mut Dice| (0..dice.below(4)).map(|_| dice.below(servers) as u16).collect();
-        (0..1 + self.dice.below(30)).map(|_| (1 + self.dice.below(most), keepers(self.dice))).collect()
+        let holders = |dice: &mut Dice| (0..dice.below(4)).map(|_| dice.below(servers) as u16).collect();
+        (0..1 + self.dice.below(30)).map(|_| (1 + self.dice.below(most), holders(self.dice))).collect()
     }
 
     fn close(&mut self) {

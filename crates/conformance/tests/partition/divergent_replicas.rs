@@ -9,7 +9,7 @@ use std::time::Duration;
 use pario::{File, OpenOptions, Partition, PlacementMap, ServerId};
 
 use super::dice::Dice;
-use super::site::{Door, Shape, Site, connect};
+use super::site::{Route, Shape, Site, connect};
 use super::{soon, try_seeds};
 
 /// Where a writer finds the site, and what it is to write.
@@ -22,11 +22,9 @@ const KEPT: [(Range<u64>, &[u16]); 2] = [(0..1 << 20, &[0, 1, 2]), (2 << 20..SIZ
 const MOST_ROUNDS: u64 = 60;
 
 /// Writes until it is killed.
-#[test]
-fn writer() {
-    let Ok(told) = std::env::var(CHILD) else { return };
+fn writer(told: &str) {
     let (home, seed) = told.rsplit_once(' ').expect("two words");
-    let client = connect(&PathBuf::from(home), Door::Far).expect("the partition is up");
+    let client = connect(&PathBuf::from(home), Route::Far).expect("the partition is up");
     let file = open(&client, 0);
     let mut dice = Dice::new(seed.parse().expect("a number"));
     println!("\nconnected");
@@ -38,7 +36,10 @@ fn writer() {
 }
 
 fn start(site: &Site, seed: u64) -> Child {
-    let mut command = site.again(&[], "partition::torn::writer");
+    let mut command = site.again(
+        &[],
+        "partition::divergent_replicas::the_next_open_repairs_replicas_that_a_killed_writer_left_divergent",
+    );
     command.env(CHILD, format!("{} {seed}", site.home().display()));
     let mut child = command.stdout(Stdio::piped()).spawn().expect("this program can be started again");
     let output = BufReader::new(child.stdout.as_mut().expect("it is piped"));
@@ -63,7 +64,10 @@ fn copies(files: &[File; 3]) -> [Vec<u8>; 3] {
 }
 
 #[test]
-fn the_next_who_opens_finds_copies_equal_that_a_killed_writer_left_different() {
+fn the_next_open_repairs_replicas_that_a_killed_writer_left_divergent() {
+    if let Ok(told) = std::env::var(CHILD) {
+        return writer(&told);
+    }
     try_seeds(&[51], |dice| writers_are_killed(dice, 2, |_| {}));
 }
 
@@ -86,7 +90,7 @@ fn writers_are_killed(dice: &mut Dice, times: u32, then: impl Fn(&Site)) {
     options.read(true).write(true).create_new(true).table(PlacementMap::new(kept).expect("in order"));
     let file = client.open("/file", &options).expect("a new file");
     file.write_at(&vec![0; SIZE as usize], 0).expect("there is room");
-    // Who has it open already does not put it right.
+    // A client that has it open already does not repair it.
     let before = [0, 1, 2].map(|home| open(&client, home));
     let sessions = |server| client.status(ServerId(server)).expect("it is up").sessions;
     let alone = [0, 1, 2].map(sessions);

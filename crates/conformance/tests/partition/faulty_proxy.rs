@@ -1,4 +1,4 @@
-//! A cable between a client and a server, which can be cut, go dead, or make each of them seem to be of another version:
+//! A proxy between a client and a server, which can be cut, go dead, or make each of them seem to be of another version:
 //! a TCP port that passes everything on.
 
 use std::io::{Read, Write};
@@ -18,8 +18,8 @@ pub enum State {
     Cut,
 }
 
-/// The cable; its threads end with the test's process.
-pub struct Cable {
+/// The proxy; its threads end with the test's process.
+pub struct FaultyProxy {
     port: u16,
     inner: Arc<Inner>,
 }
@@ -55,14 +55,14 @@ impl Inner {
     }
 }
 
-impl Cable {
+impl FaultyProxy {
     /// To the first server of a site.
-    pub fn to(site: &Site) -> Cable {
-        Cable::speaking(site, None)
+    pub fn to(site: &Site) -> FaultyProxy {
+        FaultyProxy::speaking(site, None)
     }
 
     /// The same, which makes either side believe that the other one speaks this version of the protocol.
-    pub fn speaking(site: &Site, version: Option<u16>) -> Cable {
+    pub fn speaking(site: &Site, version: Option<u16>) -> FaultyProxy {
         let inner = Arc::new(Inner { state: Mutex::new((State::All, Vec::new())), changed: Condvar::new() });
         let shared = Arc::clone(&inner);
         let port = proxy::before_first_server(site, move |_, directions| {
@@ -76,7 +76,7 @@ impl Cable {
                 std::thread::spawn(move || shared.pass(from, to, version));
             }
         });
-        Cable { port, inner }
+        FaultyProxy { port, inner }
     }
 
     pub fn port(&self) -> u16 {

@@ -17,9 +17,9 @@ use pario_wire::message::{
 };
 use pario_wire::{Envelope, HEAD, Nonce, Request, Sealer, Secret, Side, Transcript, encode_request};
 
-use super::cable::Cable;
 use super::dice::Dice;
-use super::site::{Door, Shape, Site, connect};
+use super::faulty_proxy::FaultyProxy;
+use super::site::{Route, Shape, Site, connect};
 use super::{soon, try_seeds};
 
 const SERVER: ServerId = ServerId(0);
@@ -36,8 +36,8 @@ fn hello(site: &Site, client: u128) -> Hello {
     }
 }
 
-/// The doors of the first server: its socket, and its port.
-fn doors(site: &Site) -> [Address; 2] {
+/// The routes of the first server: its socket, and its port.
+fn routes(site: &Site) -> [Address; 2] {
     let running = site.entry().running[&SERVER].clone();
     let tcp = format!("tcp:{}", running.tcp.expect("it listens"));
     [Address::Unix(running.unix.into()), tcp.parse().expect("an address")]
@@ -92,7 +92,7 @@ fn while_clients_work(site: &Site, disturb: impl FnOnce()) {
 }
 
 #[test]
-fn strangers_are_refused_and_counted() {
+fn unauthenticated_connections_are_refused_and_counted() {
     let site = Site::up(Shape::new(2));
     let client = site.client();
     let refused = || client.status(SERVER).expect("it answers").refused;
@@ -106,31 +106,31 @@ fn strangers_are_refused_and_counted() {
             (site.secret(), Hello { servers: 5, ..right }, ErrorKind::Protocol),
             (site.secret(), Hello { server: ServerId(1), ..right }, ErrorKind::Protocol),
         ];
-        for door in doors(&site) {
+        for route in routes(&site) {
             for (secret, hello, kind) in &wrong {
                 let before = refused();
-                let got = Connection::connect(&door, &Tuning::default(), hello, secret, deadline());
+                let got = Connection::connect(&route, &Tuning::default(), hello, secret, deadline());
                 assert_eq!(got.map(|_| ()).map_err(|error| error.kind()), Err(*kind), "{hello:?}");
                 // With a wrong secret it is the client who finds the server out, and goes.
                 soon("it is counted", || refused() > before || *kind == ErrorKind::Access);
             }
         }
-        // Who goes on without knowing the secret is refused by the server.
+        // The server refuses a client that goes on without knowing the secret.
         let before = refused();
-        let (mut stranger, _) = get_in(&site, &Secret::new([9; 32]), 1);
+        let (mut intruder, _) = get_in(&site, &Secret::new([9; 32]), 1);
         soon("it is counted", || refused() > before);
-        assert_closed(&mut stranger);
+        assert_closed(&mut intruder);
         // No greeting at all.
         for garbage in [&b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"[..], &[0; 4096], &[0xff; 64]] {
             let before = refused();
-            let mut stranger = tcp(&site);
+            let mut intruder = tcp(&site);
             // It may be thrown out before all is said.
-            let _ = stranger.write_all(garbage);
+            let _ = intruder.write_all(garbage);
             soon("it is counted", || refused() > before);
-            assert_closed(&mut stranger);
-            let mut stranger = unix(&site);
-            let _ = stranger.write_all(garbage);
-            assert_closed(&mut stranger);
+            assert_closed(&mut intruder);
+            let mut intruder = unix(&site);
+            let _ = intruder.write_all(garbage);
+            assert_closed(&mut intruder);
         }
     });
     assert_eq!(site.process(SERVER), process, "the server is still the same");
@@ -333,8 +333,8 @@ fn nothing_that_is_said_ends_a_server() {
 #[test]
 fn another_version_is_refused_in_one_line() {
     let site = Site::up(Shape::new(1));
-    let cable = Cable::speaking(&site, Some(VERSION + 1));
-    let refused = connect(&site.home(), Door::By(cable.port())).and_then(|client| client.status(SERVER));
+    let proxy = FaultyProxy::speaking(&site, Some(VERSION + 1));
+    let refused = connect(&site.home(), Route::By(proxy.port())).and_then(|client| client.status(SERVER));
     let error = refused.expect_err("it is of another version");
     assert_eq!(error.kind(), ErrorKind::Protocol);
     let (text, next) = (error.to_string(), VERSION + 1);

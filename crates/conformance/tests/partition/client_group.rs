@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use pario::{File, Offset, OpenOptions, Partition, PlacementMap, Pos, ServerId, View, view};
 
-use super::site::{DEADLINE, Door, connect};
+use super::site::{DEADLINE, Route, connect};
 use super::step::{Comb, Extents, Handle, How, Op, Outcome, Step};
 
 /// No operation takes longer, whatever happens to the servers: the longest deadline, and what a busy machine
@@ -18,7 +18,7 @@ use super::step::{Comb, Extents, Handle, How, Op, Outcome, Step};
 const LONGEST: Duration = Duration::from_secs(DEADLINE.as_secs() * 2 + 10);
 
 /// Some clients.
-pub struct Crew {
+pub struct ClientGroup {
     members: Vec<Member>,
 }
 
@@ -29,10 +29,10 @@ struct Member {
     thread: Option<JoinHandle<()>>,
 }
 
-impl Crew {
-    /// Clients of the partition with this registry, each through its door.
-    pub fn new(home: &Path, doors: &[Door]) -> Crew {
-        Crew { members: doors.iter().map(|door| Member::new(home, *door)).collect() }
+impl ClientGroup {
+    /// Clients of the partition with this registry, each through its route.
+    pub fn new(home: &Path, routes: &[Route]) -> ClientGroup {
+        ClientGroup { members: routes.iter().map(|route| Member::new(home, *route)).collect() }
     }
 
     /// Has every client go through its steps, all at the same time.
@@ -51,7 +51,7 @@ impl Crew {
     }
 }
 
-impl Drop for Crew {
+impl Drop for ClientGroup {
     fn drop(&mut self) {
         let threads: Vec<_> = self.members.drain(..).filter_map(|mut member| member.thread.take()).collect();
         if !std::thread::panicking() {
@@ -63,12 +63,12 @@ impl Drop for Crew {
 }
 
 impl Member {
-    fn new(home: &Path, door: Door) -> Member {
+    fn new(home: &Path, route: Route) -> Member {
         let (steps, to_do) = channel::<Vec<Step>>();
         let (say, said) = channel();
         let home = home.to_owned();
         let thread = std::thread::spawn(move || {
-            let mut client = connect(&home, door).map(Client::new);
+            let mut client = connect(&home, route).map(Client::new);
             for steps in to_do {
                 let outcome = match &mut client {
                     Ok(client) => steps.into_iter().try_for_each(|step| client.check(step)),
