@@ -7,6 +7,7 @@
  *   read      independent reads of the same
  *   set-view  MPI_File_set_view with the view of the pattern bt
  *   bt        collective writes of the pattern bt (patterns.h) over the same bytes
+ *   bt-alone  the same by one rank, with the part that rank 0 of four has
  *
  * Set-up, which every run does once: the file is written, and the operation is done once.
  */
@@ -65,6 +66,11 @@ int main(int argc, char **argv) {
     else if (strcmp(operation, "read") == 0) small_accesses(file, 1, count);
     else if (strcmp(operation, "set-view") == 0) set_views(file, count);
     else if (strcmp(operation, "bt") == 0) collective_writes(file, count);
+    else if (strcmp(operation, "bt-alone") == 0) {
+        check_system(ranks == 1, "bt-alone: one rank");
+        ranks = 4;
+        collective_writes(file, count);
+    }
     else check_system(0, operation);
     check(MPI_File_close(&file), "close");
     if (rank == 0) check(MPI_File_delete(argv[2], MPI_INFO_NULL), "delete");

@@ -1,4 +1,4 @@
-//! The one door for developers: `cargo xtask setup | demo | test | tidy | bench | torture`.
+//! The developer's commands: `cargo xtask setup | demo | test | tidy | bench | torture`.
 //!
 //! Only the standard library is used, so that this program builds in a moment and needs nothing. Each
 //! subcommand is one module; all of them start programs through [`program`] and time their steps with
@@ -31,7 +31,7 @@ usage: cargo xtask <command>
 
   setup            install or build whatever the other commands need
   demo             a C program on both MPIs, with and without Pario: same bytes, times side by side
-  test [ARG…]      everything CI runs; ARGs go to `cargo nextest run`
+  test [ARG…]      everything CI runs; ARGs go to `cargo nextest run`; --quick: the part for use while working
   tidy             formatting, lints, docs, licences, edges between crates, unsafe, file sizes, names, words;
                    --texts: without compiling; --shrink: take off the baseline what is no longer there
   bench [NAME …]   a measurement by name; without a name, the list of them

@@ -1,4 +1,5 @@
-//! Everything CI runs: set-up, the release build that programs are tried with, the cheap checks, all tests.
+//! Everything CI runs: set-up, the release build that programs are tried with, the cheap checks, all tests. With `--quick`, a part of
+//! it for use while working: debug builds, the checks that compile nothing, and the tests of nextest's profile `quick`.
 //!
 //! The tests find what they need in the environment: `PARIO_LIB` and `PARIO_BIN` (release build),
 //! `PARIO_TEST_PYTHON_MPICH`, `PARIO_TEST_PYTHON_OPENMPI` (a Python with mpi4py for that MPI) and
@@ -15,8 +16,15 @@ use crate::setup;
 use crate::stages::Stages;
 use crate::tidy;
 
-/// Runs it all; `arguments` go to `cargo nextest run`.
+/// Runs it all, or with `--quick` as the first argument a part of it; the other arguments go to `cargo nextest run`.
 pub fn run(arguments: &[String]) -> Outcome {
+    match arguments.split_first() {
+        Some((first, rest)) if first == "--quick" => quick(rest),
+        _ => full(arguments),
+    }
+}
+
+fn full(arguments: &[String]) -> Outcome {
     let mut stages = Stages::default();
     if !(stages.stage("setup", setup::everything) && stages.stage("release build", release_build)) {
         return stages.finish();
@@ -25,6 +33,28 @@ pub fn run(arguments: &[String]) -> Outcome {
     stages.stage("tests", || tests(arguments));
     stages.stage("doc tests", || program::run(program::cargo().args(["test", "--doc", "--workspace"])));
     stages.finish()
+}
+
+fn quick(arguments: &[String]) -> Outcome {
+    let mut stages = Stages::default();
+    if !stages.stage("debug build", debug_build) {
+        return stages.finish();
+    }
+    tidy::texts(&mut stages);
+    stages.stage("quick tests", || {
+        let debug = place::target().join("debug");
+        let mut nextest = program::cargo();
+        nextest.args(["nextest", "run", "--workspace", "--profile", "quick"]).args(arguments);
+        nextest.env("PARIO_LIB", debug.join("libpario.so")).env("PARIO_BIN", debug.join("pario"));
+        program::run(&mut nextest)
+    });
+    stages.finish()
+}
+
+/// The library, the program and all tests, without optimization.
+fn debug_build() -> Outcome {
+    program::run(program::cargo().args(["build", "-p", "pario-capi", "-p", "pario-cli"]))?;
+    program::run(program::cargo().args(["nextest", "run", "--workspace", "--no-run"]))
 }
 
 /// The library and the program as users get them.

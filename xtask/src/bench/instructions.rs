@@ -3,7 +3,8 @@
 //! The program is `xtask/bench/instructions.c`. It runs twice with different numbers of operations; the difference is that of
 //! the operations alone, without start-up. Only instructions inside `libpario.so` count, because a rank that waits
 //! for another executes an arbitrary number of the host MPI's. The figure is the sum over all ranks and threads,
-//! and the median of several such differences.
+//! and the median of several such differences. Cases with one rank repeat to the instruction; with four ranks, Pario's own
+//! waiting is in the figure as well, and the spread shows how much.
 //!
 //! `--against CHECKOUT` measures the release build of another checkout in the same way and shows the difference; `--of CHECKOUT`
 //! measures it alone.
@@ -72,7 +73,28 @@ const CASES: &[Case] = &[
         on_partition: false,
         counts: [1000, 11000],
     },
+    Case {
+        label: "set_view of one rank",
+        operation: "set-view",
+        ranks: 1,
+        on_partition: false,
+        counts: [20, 120],
+    },
     Case { label: "set_view", operation: "set-view", ranks: 4, on_partition: false, counts: [20, 120] },
+    Case {
+        label: "BT collective write of one rank, plain file",
+        operation: "bt-alone",
+        ranks: 1,
+        on_partition: false,
+        counts: [2, 12],
+    },
+    Case {
+        label: "BT collective write of one rank, partition",
+        operation: "bt-alone",
+        ranks: 1,
+        on_partition: true,
+        counts: [2, 12],
+    },
     Case {
         label: "BT collective write, plain file",
         operation: "bt",
@@ -223,11 +245,11 @@ impl std::fmt::Display for Sample {
 }
 
 fn show(builds: &[Build], columns: &[Vec<Sample>]) {
-    print!("\n{:<34}", "");
+    print!("\n{:<44}", "");
     builds.iter().for_each(|build| print!("{:>28}", build.name));
     println!();
     for (row, case) in CASES.iter().enumerate() {
-        print!("{:<34}", case.label);
+        print!("{:<44}", case.label);
         columns.iter().for_each(|column| print!("{:>28}", column[row].to_string()));
         if let [before, now] = columns {
             print!("{:>+8.2} %", 100.0 * (now[row].median / before[row].median - 1.0));

@@ -36,7 +36,7 @@ enum Place {
     Partition(&'static str),
 }
 
-/// Who is measured, in the order of the table.
+/// The contenders, in the order of the table.
 const CONTENDERS: [(&str, Place); 5] = [
     ("host, memory", Place::Host(0)),
     ("host, disk", Place::Host(1)),

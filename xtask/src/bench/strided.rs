@@ -61,7 +61,7 @@ const PARIO: usize = 1;
 fn take_turns(host: &Host, strided: &Path, dir: &Path) -> Outcome<BTreeMap<Case, Row>> {
     let mut rows: BTreeMap<Case, Row> = BTreeMap::new();
     for turn in 0..TURNS {
-        // Who starts changes from turn to turn.
+        // The order changes from turn to turn.
         let order = if turn % 2 == 0 { [HOST_IO, PARIO] } else { [PARIO, HOST_IO] };
         for contender in order {
             let mut command =

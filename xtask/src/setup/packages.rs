@@ -76,7 +76,7 @@ fn missing<'a>(wanted: &[&'a str]) -> Outcome<Vec<&'a str>> {
     Ok(wanted.iter().copied().filter(|name| !is_installed(&listed, name)).collect())
 }
 
-/// dpkg's two letters are the wish and the state: `ii`, and `hi` for a package on hold, are installed.
+/// dpkg's two letters are the desired and the actual state: `ii`, and `hi` for a package on hold, are installed.
 fn is_installed(listed: &str, name: &str) -> bool {
     listed.lines().any(|line| {
         let mut words = line.split_whitespace();

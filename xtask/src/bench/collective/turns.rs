@@ -71,7 +71,7 @@ pub fn take(programs: &Programs, job: &Job, dir: &Path) -> Outcome<Measured> {
     for turn in 0..job.turns {
         let mode = if job.overwrite { "overwrite" } else { "fresh" };
         let start = Start { mode, seed: turn + 1, calls: 1, statistics: None };
-        // Who starts changes from turn to turn.
+        // The order changes from turn to turn.
         for step in 0..contenders.len() {
             let contender = contenders[(turn as usize + step) % contenders.len()];
             let said = programs.start(contender, job, dir, &start)?;
