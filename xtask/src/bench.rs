@@ -1,5 +1,5 @@
 //! Measurements, by name. Each compares Pario with what the same machine does without it, in turns, and prints
-//! what came out.
+//! the results.
 
 mod collective;
 mod instructions;
@@ -90,7 +90,7 @@ fn none(arguments: &[String]) -> Outcome {
     }
 }
 
-/// Others' work on the machine makes ratios scatter; the reader should know.
+/// The load of the machine: it makes ratios scatter.
 fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

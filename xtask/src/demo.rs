@@ -2,7 +2,7 @@
 //! for the run, on a plain file with Pario, and on a plain file with the host's own MPI-IO.
 //!
 //! The program is `demo/array3d.c`; it checks every value it reads. Here the files that it leaves, the partition's
-//! copied out by `pario run`, are compared byte for byte, and the times are put side by side, whatever they are.
+//! copied out by `pario run`, are compared byte for byte, and the times are printed side by side.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -118,7 +118,7 @@ fn times(said: &str) -> Option<[f64; 3]> {
     Some([of(STEPS[0])?, of(STEPS[1])?, of(STEPS[2])?])
 }
 
-/// The files must hold the same bytes, and the right number of them; then they go.
+/// The files must have the same bytes, and the right number of them. Then they are removed.
 fn compare(files: &[PathBuf]) -> Outcome {
     let expected = u64::from(EDGE).pow(3) * 4;
     let mut contents = Vec::new();

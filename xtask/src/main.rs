@@ -14,8 +14,7 @@ mod numbers;
 mod place;
 mod prints;
 mod program;
-mod rooms;
-mod semantics;
+mod promises;
 mod setup;
 mod source;
 mod stages;
@@ -23,6 +22,7 @@ mod test;
 mod text;
 mod tidy;
 mod torture;
+mod unsafe_code;
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Starting other programs. Every failure becomes one line that names the program and how it ended.
+//! Runs other programs. Every failure becomes one line that names the program and how it ended.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -49,7 +49,7 @@ pub fn capture(command: &mut Command) -> Outcome<Output> {
     command.stdin(Stdio::null()).output().map_err(|error| cannot_start(command, &error))
 }
 
-/// Runs the command and returns its standard output; fails, with its last words, unless it succeeds.
+/// Runs the command and returns its standard output; fails, with its error output, unless it succeeds.
 pub fn stdout(command: &mut Command) -> Outcome<String> {
     let output = capture(command)?;
     if output.status.success() {

@@ -1,8 +1,8 @@
 //! Makes sure of what the other commands need, and installs nothing that is there already.
 //!
-//! Four kinds of things: packages of the system, cargo subcommands, an mpi4py per host MPI, and judges of what we convert to. As root on
+//! Four kinds of things: packages of the system, cargo subcommands, an mpi4py per host MPI, and the programs that check what we export. As root on
 //! Debian or Ubuntu missing packages are installed; elsewhere the one line to run is printed and the command
-//! fails, because changing somebody's system needs somebody's word.
+//! fails, because installing packages needs the consent of the administrator.
 
 mod cargo_tools;
 mod packages;

@@ -1,4 +1,4 @@
-//! Named, timed steps. A step that fails does not hide the ones after it: all run, then the sum is told.
+//! Named, timed steps. A failed step does not stop the others: all run, then the summary is printed.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ impl Stages {
         end == End::Passed
     }
 
-    /// Notes a step that cannot be taken here. It fails nothing, but it is seen.
+    /// Notes a step that is not possible here. It is printed and counts as no failure.
     pub fn skip(&mut self, name: &'static str, why: &str) {
         println!("\n== {name}: SKIPPED: {why}");
         self.done.push(Stage { name, took: Duration::ZERO, end: End::Skipped });

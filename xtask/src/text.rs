@@ -17,6 +17,9 @@ const SOURCE: &[&str] = &["rs", "c", "h", "f90", "py"];
 /// Written in two parts, so that this file passes its own check.
 const PRIVATE_PATHS: &[&str] = &[concat!("/wo", "rk/"), concat!("../sha", "red")];
 
+/// Documents whose paths of source files must exist.
+const MAPS: &[&str] = &["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/decisions"];
+
 /// One line per broken rule.
 pub fn check() -> Outcome<Vec<String>> {
     let mut complaints = unnamed_crates()?;
@@ -26,8 +29,23 @@ pub fn check() -> Outcome<Vec<String>> {
             continue;
         };
         complaints.extend(private_paths(&path, &text));
+        if MAPS.iter().any(|map| shown(&path).starts_with(map)) {
+            let exists =
+                |file: &str| ["", "crates"].iter().any(|dir| place::root().join(dir).join(file).exists());
+            complaints.extend(missing_files(&path, &text, exists));
+        }
     }
     Ok(complaints)
+}
+
+/// Paths of source files in backticks, such as `mpiio/src/open.rs`, that do not exist.
+fn missing_files(path: &Path, text: &str, exists: impl Fn(&str) -> bool) -> Vec<String> {
+    let lines = text.lines().zip(1..);
+    let files =
+        lines.flat_map(|(line, number)| line.split('`').skip(1).step_by(2).map(move |file| (file, number)));
+    let is_source = |file: &str| file.contains('/') && file.ends_with(".rs");
+    let missing = files.filter(|(file, _)| is_source(file) && !exists(file));
+    missing.map(|(file, number)| format!("{}:{number}: there is no {file}", shown(path))).collect()
 }
 
 /// One violation per source file that is too long.
@@ -73,6 +91,13 @@ mod tests {
         assert!(too_long(Path::new("a.rs"), &long).is_some());
         assert!(too_long(Path::new("a.rs"), &long[2..]).is_none());
         assert!(too_long(Path::new("a.md"), &long).is_none());
+    }
+
+    #[test]
+    fn files_that_do_not_exist_are_found() {
+        let text = "in `a/src/here.rs`,\n`a/src/gone.rs` and `lib.rs`, not a/src/other.rs\n";
+        let found = missing_files(Path::new("x.md"), text, |file| file == "a/src/here.rs");
+        assert_eq!(found, ["x.md:2: there is no a/src/gone.rs"]);
     }
 
     #[test]

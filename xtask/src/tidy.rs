@@ -9,11 +9,11 @@ mod words;
 use crate::edges;
 use crate::prints;
 use crate::program::{self, Failure, Outcome};
-use crate::rooms;
-use crate::semantics;
+use crate::promises;
 use crate::setup;
 use crate::stages::Stages;
 use crate::text;
+use crate::unsafe_code;
 
 use baseline::{Baseline, Violation};
 
@@ -73,14 +73,14 @@ pub fn cheap(stages: &mut Stages) {
 /// The checks that read the repository and compile nothing.
 pub fn texts(stages: &mut Stages) {
     stages.stage("edges between crates", || report(edges::check()?));
-    stages.stage("unsafe only in its rooms", || report(rooms::check()?));
+    stages.stage("unsafe code", || report(unsafe_code::check()?));
     stages.stage("servers do not print", || report(prints::check()?));
     stages.stage("texts", || report(text::check()?));
     for counted in COUNTED {
         stages.stage(counted.name, || report(Baseline::read()?.compare(counted.name, &(counted.check)()?)));
     }
     stages.stage("glossary", || report(glossary::check()?));
-    stages.stage("promises and their tests", || report(semantics::check()?));
+    stages.stage("promises and their tests", || report(promises::check()?));
 }
 
 fn shrink() -> Outcome {
@@ -107,8 +107,8 @@ fn documentation() -> Outcome {
     Ok(())
 }
 
-/// Known holes in the dependencies. The database of them comes over the network; where it cannot be had, that
-/// is said and nothing fails, because nothing was found either.
+/// Known vulnerabilities of the dependencies. Their database comes over the network; where it cannot be fetched, the check is
+/// skipped with a message.
 fn advisories(stages: &mut Stages) {
     let fetched = program::capture(program::cargo().args(["deny", "fetch", "db"]));
     if fetched.is_ok_and(|output| output.status.success()) {

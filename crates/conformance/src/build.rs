@@ -11,13 +11,13 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::files::scratch;
-use crate::host::Host;
+use crate::host::HostMpi;
 use crate::library::target_dir;
 use crate::process;
 
 /// The language, or the compiler wrapper, of a test program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum SourceKind {
     /// C by `mpicc`.
     C,
     /// Fortran 77 by `mpif77`.
@@ -30,16 +30,16 @@ pub enum Kind {
     Library,
 }
 
-impl Kind {
-    fn compiler(self, host: Host) -> Command {
+impl SourceKind {
+    fn compiler(self, host: HostMpi) -> Command {
         let (compiler, flags): (PathBuf, &[&str]) = match self {
-            Kind::C => {
+            SourceKind::C => {
                 (host.mpicc(), &["-std=gnu11", "-O1", "-Wall", "-Werror=implicit-function-declaration"])
             }
-            Kind::F77 => (host.mpif77(), &["-O1", "-Wall"]),
-            Kind::F90 => (host.mpif90(), &["-O1", "-Wall"]),
-            Kind::Hdf5 => (host.h5pcc(), &["-std=gnu11", "-O1", "-Wall"]),
-            Kind::Library => ("cc".into(), &["-std=gnu11", "-O1", "-Wall", "-shared", "-fPIC"]),
+            SourceKind::F77 => (host.mpif77(), &["-O1", "-Wall"]),
+            SourceKind::F90 => (host.mpif90(), &["-O1", "-Wall"]),
+            SourceKind::Hdf5 => (host.h5pcc(), &["-std=gnu11", "-O1", "-Wall"]),
+            SourceKind::Library => ("cc".into(), &["-std=gnu11", "-O1", "-Wall", "-shared", "-fPIC"]),
         };
         let mut command = Command::new(compiler);
         command.args(flags);
@@ -49,7 +49,7 @@ impl Kind {
 
 /// Compiles the program at `source` and gives the path of the executable; panics with the compiler's words.
 #[track_caller]
-pub fn compile(host: Host, source: impl AsRef<Path>, kind: Kind, flags: &[&str]) -> PathBuf {
+pub fn compile(host: HostMpi, source: impl AsRef<Path>, kind: SourceKind, flags: &[&str]) -> PathBuf {
     let source = source.as_ref();
     let source = source.canonicalize().unwrap_or_else(|e| panic!("{}: {e}", source.display()));
     let mut hash = DefaultHasher::new();
@@ -68,7 +68,7 @@ pub fn compile(host: Host, source: impl AsRef<Path>, kind: Kind, flags: &[&str])
 
 /// Compiles a program given as text; `name` (with its extension) names it in messages and in the cache.
 #[track_caller]
-pub fn compile_text(host: Host, name: &str, text: &str, kind: Kind, flags: &[&str]) -> PathBuf {
+pub fn compile_text(host: HostMpi, name: &str, text: &str, kind: SourceKind, flags: &[&str]) -> PathBuf {
     let dir = scratch();
     let source = dir.join(name);
     fs::write(&source, text).unwrap_or_else(|e| panic!("cannot write {}: {e}", source.display()));
@@ -76,7 +76,7 @@ pub fn compile_text(host: Host, name: &str, text: &str, kind: Kind, flags: &[&st
 }
 
 #[track_caller]
-fn build(host: Host, source: &Path, kind: Kind, flags: &[&str], done: &Path) {
+fn build(host: HostMpi, source: &Path, kind: SourceKind, flags: &[&str], done: &Path) {
     let work = scratch(); // module files and objects fall here
     let made = work.join("program");
     let mut command = kind.compiler(host);

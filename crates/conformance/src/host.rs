@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// A host MPI library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Host {
+pub enum HostMpi {
     /// MPICH, as packaged by Debian with the suffix `.mpich`.
     Mpich,
     /// Open MPI, as packaged by Debian with the suffix `.openmpi`.
@@ -12,14 +12,14 @@ pub enum Host {
 }
 
 /// Both hosts, for tests that loop over them.
-pub const BOTH: [Host; 2] = [Host::Mpich, Host::OpenMpi];
+pub const BOTH: [HostMpi; 2] = [HostMpi::Mpich, HostMpi::OpenMpi];
 
-impl Host {
+impl HostMpi {
     /// The name used in tool suffixes, directory names and environment variables.
     pub fn name(self) -> &'static str {
         match self {
-            Host::Mpich => "mpich",
-            Host::OpenMpi => "openmpi",
+            HostMpi::Mpich => "mpich",
+            HostMpi::OpenMpi => "openmpi",
         }
     }
 
@@ -64,8 +64,8 @@ impl Host {
     /// Environment that lets the launcher work as root, on few cores, in a container.
     pub(crate) fn launch_environment(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Host::Mpich => &[],
-            Host::OpenMpi => &[
+            HostMpi::Mpich => &[],
+            HostMpi::OpenMpi => &[
                 ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
                 ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
                 ("OMPI_MCA_rmaps_base_oversubscribe", "1"),
@@ -78,8 +78,8 @@ impl Host {
     /// Launcher arguments that set a variable in the ranks only, never in the launcher.
     pub(crate) fn rank_variable(self, name: &str, value: &str) -> Vec<String> {
         match self {
-            Host::Mpich => vec!["-genv".into(), name.into(), value.into()],
-            Host::OpenMpi => vec!["-x".into(), format!("{name}={value}")],
+            HostMpi::Mpich => vec!["-genv".into(), name.into(), value.into()],
+            HostMpi::OpenMpi => vec!["-x".into(), format!("{name}={value}")],
         }
     }
 }

@@ -16,9 +16,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::build::{Kind, compile_text};
+use crate::build::{SourceKind, compile_text};
 use crate::files::{Scratch, scratch};
-use crate::host::Host;
+use crate::host::HostMpi;
 
 /// Some hosts, named `host1`, `host2` and so on, and a head for launchers.
 #[derive(Debug)]
@@ -215,18 +215,18 @@ impl Hosts {
     }
 
     /// The words, on the head, of a host's launcher that starts `ranks` ranks spread evenly over these hosts, in order.
-    pub(crate) fn launcher(&self, host: Host, ranks: u32, at: &[usize]) -> Vec<OsString> {
+    pub(crate) fn launcher(&self, host: HostMpi, ranks: u32, at: &[usize]) -> Vec<OsString> {
         let names: Vec<String> = at.iter().map(|number| format!("host{number}")).collect();
         let each = ranks.div_ceil(at.len().max(1) as u32);
         let mut words = vec![host.mpiexec().into_os_string()];
         let mut add = |more: &[&str]| words.extend(more.iter().map(OsString::from));
         let agent = self.agent.to_string_lossy();
         match host {
-            Host::Mpich => {
+            HostMpi::Mpich => {
                 add(&["-launcher", "ssh", "-launcher-exec", &agent]);
                 add(&["-hosts", &names.join(","), "-ppn", &each.to_string()]);
             }
-            Host::OpenMpi => {
+            HostMpi::OpenMpi => {
                 let slots: Vec<String> = names.iter().map(|name| format!("{name}:{each}")).collect();
                 add(&["--host", &slots.join(",")]);
                 for (name, value) in [
@@ -250,9 +250,9 @@ impl Hosts {
 /// MPICH 4.0 on UCX 1.13 and TCP often waits for ever in MPI_Finalize: it closes its connections, which needs
 /// the other side's help, while that is in a barrier of the process manager already. There is nothing to be
 /// flushed any more at that point, so connections are just left to the end of the process.
-pub(crate) fn remedy(host: Host) -> Option<PathBuf> {
+pub(crate) fn remedy(host: HostMpi) -> Option<PathBuf> {
     let text = "void *ucp_disconnect_nb(void *connection) { (void)connection; return 0; }\n";
-    (host == Host::Mpich).then(|| compile_text(host, "farewell.c", text, Kind::Library, &[]))
+    (host == HostMpi::Mpich).then(|| compile_text(host, "farewell.c", text, SourceKind::Library, &[]))
 }
 
 /// Executes a command such as `ip` or `tc` in a network, but with all else as here.

@@ -1,7 +1,7 @@
 //! The test harness that runs real MPI programs, with and without Pario in front of their MPI.
 //!
 //! A test compiles a program with a host's own compiler ([`compile`]), starts it under that host's launcher
-//! ([`Run`]), once alone and once with `libpario.so` preloaded into its ranks, and compares what came out.
+//! ([`ProgramRun`]), once alone and once with `libpario.so` preloaded into its ranks, and compares what came out.
 //! Everything is bounded: a run that does not end in time is killed with all its processes and reported;
 //! runs share the machine's cores by a counting gate, so that spinning ranks do not starve each other.
 //! Nothing here is part of the product; it is a library only so that several test files can share it.
@@ -23,11 +23,11 @@ mod run;
 mod stats;
 pub mod torture;
 
-pub use build::{Kind, compile, compile_text};
+pub use build::{SourceKind, compile, compile_text};
 pub use files::{Scratch, same_bytes, same_directory, same_file, scratch};
-pub use host::{BOTH, Host};
+pub use host::{BOTH, HostMpi};
 pub use hosts::Hosts;
 pub use library::{libpario, pario, target_dir, workspace_dir};
-pub use mount::Mount;
-pub use run::{Front, Output, Run, Status, execute};
-pub use stats::{Report, Stats};
+pub use mount::TmpfsMount;
+pub use run::{Front, Output, ProgramRun, RunStatus, execute};
+pub use stats::{Stats, StatsReport};

@@ -5,7 +5,7 @@ use std::process::Command;
 
 /// The mounted file system; unmounted when dropped.
 #[derive(Debug)]
-pub struct Mount {
+pub struct TmpfsMount {
     dir: PathBuf,
 }
 
@@ -13,15 +13,15 @@ fn done(command: &mut Command) -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
 
-impl Mount {
+impl TmpfsMount {
     /// Makes the directory `dir` and mounts `size` (as in `1m`) of memory there. `None`: this process may not
     /// mount, which it says.
-    pub fn tmpfs(dir: &Path, size: &str) -> Option<Mount> {
+    pub fn tmpfs(dir: &Path, size: &str) -> Option<TmpfsMount> {
         std::fs::create_dir(dir).expect("a scratch directory takes new directories");
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={size},mode=0755"), "tmpfs"]);
         if done(mount.arg(dir)) {
-            return Some(Mount { dir: dir.to_path_buf() });
+            return Some(TmpfsMount { dir: dir.to_path_buf() });
         }
         eprintln!("skipped: no right to mount a file system");
         None
@@ -40,7 +40,7 @@ impl Mount {
     }
 }
 
-impl Drop for Mount {
+impl Drop for TmpfsMount {
     fn drop(&mut self) {
         if !done(Command::new("umount").arg(&self.dir)) {
             eprintln!("cannot unmount {}", self.dir.display());

@@ -6,11 +6,11 @@ use std::process::Command;
 use std::sync::Arc;
 
 use crate::run::Front;
-use crate::{Hosts, Run, Scratch, libpario, pario, scratch};
+use crate::{Hosts, ProgramRun, Scratch, libpario, pario, scratch};
 
 /// A partition that runs as long as this value lives.
 #[derive(Debug)]
-pub struct Partition {
+pub struct TestPartition {
     dir: Scratch,
     /// Where its servers are, if not on this host.
     hosts: Option<Arc<Hosts>>,
@@ -19,51 +19,51 @@ pub struct Partition {
 /// Its name.
 pub const NAME: &str = "trial";
 
-impl Partition {
+impl TestPartition {
     /// With so many servers on this host, stripes of so many bytes, and so much cache each.
     #[track_caller]
-    pub fn up(servers: u16, stripe: u64, cache: &str) -> Partition {
-        Partition::slow(servers, stripe, cache, 0)
+    pub fn up(servers: u16, stripe: u64, cache: &str) -> TestPartition {
+        TestPartition::slow(servers, stripe, cache, 0)
     }
 
     /// The same with servers that take so much longer for every block of their storage.
     #[track_caller]
-    pub fn slow(servers: u16, stripe: u64, cache: &str, delay_us: u64) -> Partition {
+    pub fn slow(servers: u16, stripe: u64, cache: &str, delay_us: u64) -> TestPartition {
         let dir = scratch();
         let here: Vec<String> =
             (0..servers).map(|server| dir.join(format!("data{server}")).display().to_string()).collect();
         let more = format!("stripe_size = {stripe}\ncache = \"{cache}\"\nlisten = \"127.0.0.1\"\n");
-        Partition::start(dir, None, &here, &more, &[("PARIO_STORE_DELAY_US", &delay_us.to_string())])
+        TestPartition::start(dir, None, &here, &more, &[("PARIO_STORE_DELAY_US", &delay_us.to_string())])
     }
 
     /// With so many servers on this host, and these lines of description.
     #[track_caller]
-    pub fn described(servers: u16, more: &str) -> Partition {
+    pub fn described(servers: u16, more: &str) -> TestPartition {
         let dir = scratch();
         let here: Vec<String> =
             (0..servers).map(|server| dir.join(format!("data{server}")).display().to_string()).collect();
-        Partition::start(dir, None, &here, more, &[])
+        TestPartition::start(dir, None, &here, more, &[])
     }
 
     /// With a server on each of these hosts, started from their head, and with these lines of description.
     #[track_caller]
-    pub fn at(hosts: &Arc<Hosts>, numbers: &[usize], more: &str) -> Partition {
+    pub fn at(hosts: &Arc<Hosts>, numbers: &[usize], more: &str) -> TestPartition {
         let dir = scratch();
         let data: Vec<String> = (0..)
             .zip(numbers)
             .map(|(server, number)| format!("host{number}:{}", dir.join(format!("data{server}")).display()))
             .collect();
-        Partition::start(dir, Some(hosts.clone()), &data, more, &[])
+        TestPartition::start(dir, Some(hosts.clone()), &data, more, &[])
     }
 
     /// The same with the servers' data in the memory of their hosts, where nobody else sees it.
     #[track_caller]
-    pub fn in_memory_of(hosts: &Arc<Hosts>, numbers: &[usize], more: &str) -> Partition {
+    pub fn in_memory_of(hosts: &Arc<Hosts>, numbers: &[usize], more: &str) -> TestPartition {
         let dir = scratch();
         let name = dir.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let data: Vec<String> =
             numbers.iter().map(|number| format!("host{number}:/dev/shm/{name}-{number}")).collect();
-        Partition::start(dir, Some(hosts.clone()), &data, more, &[])
+        TestPartition::start(dir, Some(hosts.clone()), &data, more, &[])
     }
 
     /// `resources`: the servers, as the description has them.
@@ -74,12 +74,12 @@ impl Partition {
         resources: &[String],
         more: &str,
         environment: &[(&str, &str)],
-    ) -> Partition {
+    ) -> TestPartition {
         let list: Vec<String> = resources.iter().map(|resource| format!("\"{resource}\"")).collect();
         let file = dir.join("trial.toml");
         let text = format!("name = \"{NAME}\"\nservers = [{}]\n{more}", list.join(", "));
         std::fs::write(&file, text).expect("a scratch directory takes files");
-        let partition = Partition { dir, hosts };
+        let partition = TestPartition { dir, hosts };
         let mut up = partition.command(&["up", &file.to_string_lossy()]);
         said(up.envs(environment.iter().copied()));
         partition
@@ -150,16 +150,16 @@ fn said(command: &mut Command) -> Vec<u8> {
 #[derive(Debug)]
 pub struct Site<'a> {
     /// What they are on.
-    pub partition: &'a Partition,
+    pub partition: &'a TestPartition,
     /// Hints for every file, as `PARIO_HINTS` has them.
     pub hints: &'a str,
     /// The node of each rank; empty: all on one.
     pub nodes: &'a [u32],
 }
 
-impl Run {
+impl ProgramRun {
     /// Has the program find its files below a directory on a partition instead.
-    pub fn on(self, site: &Site<'_>, mount: &Path) -> Run {
+    pub fn on(self, site: &Site<'_>, mount: &Path) -> ProgramRun {
         let run = self
             .env("PARIO_HOME", &site.partition.home().to_string_lossy())
             .env("PARIO_PARTITION", NAME)
@@ -169,8 +169,8 @@ impl Run {
     }
 
     /// Has a command of `pario`, such as `run` or `profile`, start it on a partition, with these options.
-    pub fn by_pario(mut self, partition: &Partition, command: &str, options: &[&str]) -> Run {
-        // Mounted it would be on the head, where no rank is.
+    pub fn by_pario(mut self, partition: &TestPartition, command: &str, options: &[&str]) -> ProgramRun {
+        // MountedPartition it would be on the head, where no rank is.
         let words = [&[command, "--partition", NAME, "--no-mount"], options].concat();
         let words = words.into_iter().map(OsString::from).collect();
         let library = ("PARIO_LIB", libpario());
@@ -179,7 +179,7 @@ impl Run {
     }
 }
 
-impl Drop for Partition {
+impl Drop for TestPartition {
     fn drop(&mut self) {
         let down = self.command(&["down", NAME]).status();
         // A test that fails already says more.
@@ -191,25 +191,25 @@ impl Drop for Partition {
 
 /// A directory where a partition is mounted as long as this value lives.
 #[derive(Debug)]
-pub struct Mounted {
+pub struct MountedPartition {
     dir: PathBuf,
 }
 
-impl Partition {
+impl TestPartition {
     /// Mounts it at a directory, which is made. `None`: this machine has no FUSE, which it says.
     #[track_caller]
-    pub fn mount(&self, dir: &Path) -> Option<Mounted> {
+    pub fn mount(&self, dir: &Path) -> Option<MountedPartition> {
         if !Path::new("/dev/fuse").exists() {
             eprintln!("skipped: there is no /dev/fuse");
             return None;
         }
         std::fs::create_dir(dir).expect("a scratch directory takes directories");
         self.pario(&["mount", NAME, &dir.to_string_lossy()]);
-        Some(Mounted { dir: dir.to_owned() })
+        Some(MountedPartition { dir: dir.to_owned() })
     }
 }
 
-impl Drop for Mounted {
+impl Drop for MountedPartition {
     fn drop(&mut self) {
         let unmounted = Command::new(pario()).args(["umount", "--lazy"]).arg(&self.dir).status();
         if !std::thread::panicking() {

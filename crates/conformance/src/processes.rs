@@ -7,11 +7,11 @@ use std::process::{Command, Stdio};
 
 /// A process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Process(pub u32);
+pub struct ProcessHandle(pub u32);
 
-impl Process {
+impl ProcessHandle {
     /// Those whose environment has this variable with this value.
-    pub fn with(name: &str, value: &str) -> Vec<Process> {
+    pub fn with(name: &str, value: &str) -> Vec<ProcessHandle> {
         let wanted = format!("{name}={value}");
         let mut found: Vec<_> = all()
             .filter(|process| {
@@ -50,8 +50,8 @@ impl Process {
     }
 
     /// The process that started it, or that took it over; 0 once it has ended.
-    pub fn parent(self) -> Process {
-        Process(self.fields().get(1).and_then(|field| field.parse().ok()).unwrap_or(0))
+    pub fn parent(self) -> ProcessHandle {
+        ProcessHandle(self.fields().get(1).and_then(|field| field.parse().ok()).unwrap_or(0))
     }
 
     /// Whether it is stopped.
@@ -127,7 +127,7 @@ impl Process {
     }
 }
 
-fn all() -> impl Iterator<Item = Process> {
+fn all() -> impl Iterator<Item = ProcessHandle> {
     let entries = fs::read_dir("/proc").expect("there is /proc");
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().map(Process))
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok().map(ProcessHandle))
 }

@@ -9,17 +9,17 @@ use std::time::Duration;
 
 use crate::files::scratch;
 use crate::gate;
-use crate::host::Host;
+use crate::host::HostMpi;
 use crate::hosts::{self, Hosts};
 use crate::library::{libpario, pario};
 use crate::process::{self, Finished};
-use crate::stats::{self, Report, Stats};
+use crate::stats::{self, Stats, StatsReport};
 
 /// A run to be started; set the fields or chain the methods.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct ProgramRun {
     /// The MPI library and launcher.
-    pub host: Host,
+    pub host: HostMpi,
     /// How many ranks.
     pub ranks: u32,
     /// The program each rank executes.
@@ -53,10 +53,10 @@ pub struct Front {
     pub env: Vec<(&'static str, PathBuf)>,
 }
 
-impl Run {
+impl ProgramRun {
     /// A run of `program` on the host alone, with two minutes to end.
-    pub fn new(host: Host, ranks: u32, program: impl AsRef<Path>) -> Run {
-        Run {
+    pub fn new(host: HostMpi, ranks: u32, program: impl AsRef<Path>) -> ProgramRun {
+        ProgramRun {
             host,
             ranks,
             program: program.as_ref().to_path_buf(),
@@ -73,60 +73,60 @@ impl Run {
     }
 
     /// Adds an argument.
-    pub fn arg(mut self, arg: impl Into<OsString>) -> Run {
+    pub fn arg(mut self, arg: impl Into<OsString>) -> ProgramRun {
         self.args.push(arg.into());
         self
     }
 
     /// Adds arguments.
-    pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> Run {
+    pub fn args<A: Into<OsString>>(mut self, args: impl IntoIterator<Item = A>) -> ProgramRun {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
     /// Sets a variable in the ranks.
-    pub fn env(mut self, name: &str, value: &str) -> Run {
+    pub fn env(mut self, name: &str, value: &str) -> ProgramRun {
         self.env.push((name.into(), value.into()));
         self
     }
 
     /// Puts Pario in front of the host, or not.
-    pub fn preload(mut self, preload: bool) -> Run {
+    pub fn preload(mut self, preload: bool) -> ProgramRun {
         self.preload = preload;
         self
     }
 
     /// Puts a library of the test's own in front of the C library, and of Pario.
-    pub fn shim(mut self, shim: impl AsRef<Path>) -> Run {
+    pub fn shim(mut self, shim: impl AsRef<Path>) -> ProgramRun {
         self.shim = Some(shim.as_ref().to_path_buf());
         self
     }
 
     /// Lets rank `r` believe that it runs on the node `nodes[r]`.
-    pub fn nodes(mut self, nodes: &[u32]) -> Run {
+    pub fn nodes(mut self, nodes: &[u32]) -> ProgramRun {
         self.nodes = nodes.to_vec();
         self
     }
 
     /// Spreads the ranks evenly over hosts.
-    pub fn hosts(self, hosts: &Arc<Hosts>) -> Run {
+    pub fn hosts(self, hosts: &Arc<Hosts>) -> ProgramRun {
         self.at(hosts, &hosts.numbers())
     }
 
     /// The same over some of them, by their numbers.
-    pub fn at(mut self, hosts: &Arc<Hosts>, numbers: &[usize]) -> Run {
+    pub fn at(mut self, hosts: &Arc<Hosts>, numbers: &[usize]) -> ProgramRun {
         self.hosts = Some((hosts.clone(), numbers.to_vec()));
         self
     }
 
     /// Sets the working directory.
-    pub fn dir(mut self, dir: impl AsRef<Path>) -> Run {
+    pub fn dir(mut self, dir: impl AsRef<Path>) -> ProgramRun {
         self.dir = Some(dir.as_ref().to_path_buf());
         self
     }
 
     /// Sets the time limit in seconds.
-    pub fn timeout(mut self, seconds: u64) -> Run {
+    pub fn timeout(mut self, seconds: u64) -> ProgramRun {
         self.timeout = Duration::from_secs(seconds);
         self
     }
@@ -140,7 +140,7 @@ impl Run {
     }
 
     /// Runs several programs at the same time, because they wait for each other.
-    pub fn together<const N: usize>(runs: [&Run; N]) -> [Output; N] {
+    pub fn together<const N: usize>(runs: [&ProgramRun; N]) -> [Output; N] {
         let places = gate::enter(runs.iter().map(|run| run.ranks).sum());
         let outputs = std::thread::scope(|scope| {
             let started = runs.map(|run| scope.spawn(|| run.finish()));
@@ -152,7 +152,7 @@ impl Run {
 
     fn finish(&self) -> Output {
         let (mut command, own) = (self.command(), scratch());
-        if self.host == Host::OpenMpi && self.hosts.is_none() {
+        if self.host == HostMpi::OpenMpi && self.hosts.is_none() {
             // Launchers share a directory otherwise, and fail if two of them make it at the same time.
             command.env("OMPI_MCA_orte_tmpdir_base", own.path());
         }
@@ -218,7 +218,7 @@ const ON_ITS_NODE: &str = r#"
     done
     exec "$program" "$@""#;
 
-impl fmt::Display for Run {
+impl fmt::Display for ProgramRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let front = if self.preload { " with Pario" } else { "" };
         let words: Vec<_> = self.args.iter().map(|arg| arg.to_string_lossy()).collect();
@@ -252,7 +252,7 @@ pub fn execute(command: Command, timeout: Duration) -> Output {
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum RunStatus {
     /// The launcher ended by itself.
     Ended(ExitStatus),
     /// It did not end within this time and was killed.
@@ -263,7 +263,7 @@ pub enum Status {
 #[derive(Clone, Debug)]
 pub struct Output {
     /// How it ended.
-    pub status: Status,
+    pub status: RunStatus,
     /// Standard output of all ranks.
     pub stdout: String,
     /// Standard error of all ranks and of the launcher.
@@ -278,8 +278,8 @@ pub struct Output {
 impl Output {
     fn of(finished: Finished, timeout: Duration, what: String) -> Output {
         let status = match finished.status {
-            Some(status) => Status::Ended(status),
-            None => Status::TimedOut(timeout),
+            Some(status) => RunStatus::Ended(status),
+            None => RunStatus::TimedOut(timeout),
         };
         let Finished { stdout, stderr, left, took, .. } = finished;
         Output { status, stdout, stderr, left, took, what }
@@ -287,14 +287,14 @@ impl Output {
 
     /// Whether the launcher reported success.
     pub fn success(&self) -> bool {
-        matches!(self.status, Status::Ended(status) if status.success())
+        matches!(self.status, RunStatus::Ended(status) if status.success())
     }
 
     /// The exit code, if the launcher ended by itself and not by a signal.
     pub fn code(&self) -> Option<i32> {
         match self.status {
-            Status::Ended(status) => status.code(),
-            Status::TimedOut(_) => None,
+            RunStatus::Ended(status) => status.code(),
+            RunStatus::TimedOut(_) => None,
         }
     }
 
@@ -311,7 +311,7 @@ impl Output {
     }
 
     /// What was reported on each open file, in the order of their closing; under `PARIO_STATS=json`.
-    pub fn reports(&self) -> Vec<Report> {
+    pub fn reports(&self) -> Vec<StatsReport> {
         stats::reports(&self.stderr)
     }
 
@@ -324,8 +324,8 @@ impl Output {
 impl fmt::Display for Output {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ended = match self.status {
-            Status::Ended(status) => status.to_string(),
-            Status::TimedOut(limit) => format!("killed after {} s", limit.as_secs()),
+            RunStatus::Ended(status) => status.to_string(),
+            RunStatus::TimedOut(limit) => format!("killed after {} s", limit.as_secs()),
         };
         writeln!(f, "{}: {ended}", self.what)?;
         write!(f, "--- stdout\n{}\n--- stderr\n{}", tail(&self.stdout), tail(&self.stderr))

@@ -49,11 +49,11 @@ fn one(line: &str) -> Option<Stats> {
 
 /// What was done to a file between open and close.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct StatsReport {
     line: String,
 }
 
-impl Report {
+impl StatsReport {
     /// The sum over the ranks of a number of this name.
     #[track_caller]
     pub fn total(&self, name: &str) -> u64 {
@@ -84,9 +84,9 @@ impl Report {
 }
 
 /// All reports in a run's error output.
-pub(crate) fn reports(text: &str) -> Vec<Report> {
+pub(crate) fn reports(text: &str) -> Vec<StatsReport> {
     let lines = text.lines().filter_map(|line| Some(&line[line.find("{\"file\":")?..]));
-    lines.map(|line| Report { line: line.to_owned() }).collect()
+    lines.map(|line| StatsReport { line: line.to_owned() }).collect()
 }
 
 #[cfg(test)]

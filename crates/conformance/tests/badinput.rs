@@ -9,7 +9,7 @@ mod table;
 use std::path::Path;
 use std::process::Command;
 
-use pario_conformance::{BOTH, Host, Mount, Output, Scratch, scratch};
+use pario_conformance::{BOTH, HostMpi, Output, Scratch, TmpfsMount, scratch};
 use table::{all_hold, passes, table_run};
 
 fn done(command: &mut Command) -> bool {
@@ -17,7 +17,7 @@ fn done(command: &mut Command) -> bool {
 }
 
 /// Runs `badinput` in one of its worlds, with its files in `dir`.
-fn world(host: Host, ranks: u32, dir: &Path, world: &str) -> Output {
+fn world(host: HostMpi, ranks: u32, dir: &Path, world: &str) -> Output {
     let args = [dir.as_os_str().to_owned(), world.into()];
     let mut run = table_run(host, ranks, "badinput", &scratch());
     run.args.clear();
@@ -47,7 +47,7 @@ fn a_full_disk_is_no_space() {
     for host in BOTH {
         for ranks in [1, 2] {
             let dir = scratch();
-            let Some(mount) = Mount::tmpfs(&dir.join("small"), "1m") else { return };
+            let Some(mount) = TmpfsMount::tmpfs(&dir.join("small"), "1m") else { return };
             all_hold(&world(host, ranks, mount.path(), "full"));
         }
     }
@@ -75,7 +75,7 @@ fn what_is_not_permitted_is_an_access_error() {
 fn a_read_only_file_system_is_read_only() {
     for host in BOTH {
         let dir = scratch();
-        let Some(mount) = Mount::tmpfs(&dir.join("fixed"), "1m") else { return };
+        let Some(mount) = TmpfsMount::tmpfs(&dir.join("fixed"), "1m") else { return };
         let ints: Vec<u8> = (0..10i32).flat_map(i32::to_ne_bytes).collect();
         std::fs::write(mount.path().join("file"), ints).expect("the new file system takes a file");
         mount.make_read_only();
@@ -87,7 +87,7 @@ fn hints_of(output: &Output) -> Vec<&str> {
     output.stdout.lines().filter(|line| line.starts_with("hint ")).collect()
 }
 
-fn hint_run(host: Host, dir: &Scratch, variables: &[(&str, &str)]) -> Output {
+fn hint_run(host: HostMpi, dir: &Scratch, variables: &[(&str, &str)]) -> Output {
     let mut run = table_run(host, 2, "badinput", dir).arg("hints");
     for (name, value) in variables {
         run = run.env(name, value);
@@ -136,7 +136,7 @@ fn a_killed_rank_leaves_nothing_that_breaks_the_next_run() {
     for host in BOTH {
         let dir = scratch();
         let output = table_run(host, 2, "badinput", &dir).arg("killed").run();
-        let ended = matches!(output.status, pario_conformance::Status::Ended(_));
+        let ended = matches!(output.status, pario_conformance::RunStatus::Ended(_));
         assert!(ended && !output.success(), "the launcher ends the run: {output}");
         let left: Vec<_> = std::fs::read_dir(dir.path())
             .expect("the directory is still there")

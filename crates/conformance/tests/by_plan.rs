@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
-use pario_conformance::partition::{NAME, Partition};
-use pario_conformance::{Host, Hosts, Output, Run, same_directory, scratch, target_dir};
+use pario_conformance::partition::{NAME, TestPartition};
+use pario_conformance::{HostMpi, Hosts, Output, ProgramRun, same_directory, scratch, target_dir};
 use pario_workloads::{Report, build};
 
 const HOSTS: usize = 3;
@@ -22,15 +22,15 @@ struct Sent {
 /// Runs a workload in both ways and compares its files with those that the host's own MPI-IO makes. `None`: there are
 /// no hosts.
 #[track_caller]
-fn run(host: Host, workload: &[&str]) -> Option<Sent> {
+fn run(host: HostMpi, workload: &[&str]) -> Option<Sent> {
     let hosts = Hosts::new(HOSTS).map(Arc::new)?;
     hosts.limit(Some(1000)).expect("links can be limited");
     let partition =
-        Partition::in_memory_of(&hosts, &hosts.numbers(), "stripe_size = 65536\ncache = \"32M\"\n");
+        TestPartition::in_memory_of(&hosts, &hosts.numbers(), "stripe_size = 65536\ncache = \"32M\"\n");
     let program = build(&host.mpicc(), &target_dir().join("conformance-programs")).expect("it compiles");
     let dir = scratch();
     let run = |to: &str| {
-        let run = Run::new(host, HOSTS as u32, &program).args(workload.to_vec());
+        let run = ProgramRun::new(host, HOSTS as u32, &program).args(workload.to_vec());
         run.args(["--keep", "--json", "-", "--dir", to]).timeout(60)
     };
     let expected = dir.join("expected");
@@ -66,13 +66,13 @@ fn right(output: Output) {
 /// Every rank reads what it wrote, so that nothing but MPI's own messages goes between hosts.
 #[test]
 fn what_is_local_stays_on_its_host() {
-    let Some(sent) = run(Host::Mpich, &["perf", "--steps", "4"]) else { return };
+    let Some(sent) = run(HostMpi::Mpich, &["perf", "--steps", "4"]) else { return };
     assert!(sent.by_plan < sent.central / 4, "{} of {} bytes", sent.by_plan, sent.central);
 }
 
 /// Ranks read what others wrote: it goes over a link once, not twice.
 #[test]
 fn what_is_broadcast_crosses_once() {
-    let Some(sent) = run(Host::OpenMpi, &["seismic"]) else { return };
+    let Some(sent) = run(HostMpi::OpenMpi, &["seismic"]) else { return };
     assert!(sent.by_plan < sent.central, "{} of {} bytes", sent.by_plan, sent.central);
 }

@@ -29,7 +29,7 @@ fn ask(python: &Path, arguments: &[&str], dir: &Scratch) -> String {
     run(python, &all, dir)
 }
 
-/// Process, file, offset, length, operation and time in nanoseconds.
+/// ProcessHandle, file, offset, length, operation and time in nanoseconds.
 type Row = (String, String, u64, u64, String, u64);
 
 fn row(line: &str) -> Row {

@@ -13,7 +13,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use pario_conformance::{
-    BOTH, Host, Kind, Mount, Output, Run, Scratch, Status, compile, execute, pario, scratch, workspace_dir,
+    BOTH, HostMpi, Output, ProgramRun, RunStatus, Scratch, SourceKind, TmpfsMount, compile, execute, pario,
+    scratch, workspace_dir,
 };
 use table::{all_hold, program};
 
@@ -32,20 +33,20 @@ fn source(name: &str) -> PathBuf {
 }
 
 /// A run of the program that has faults, with a storage that can fail.
-fn faults(host: Host, ranks: u32, what: &str, hints: &str, dir: &Scratch) -> Run {
-    let shim = compile(host, source("failing.c"), Kind::Library, &["-ldl"]);
+fn faults(host: HostMpi, ranks: u32, what: &str, hints: &str, dir: &Scratch) -> ProgramRun {
+    let shim = compile(host, source("failing.c"), SourceKind::Library, &["-ldl"]);
     run(host, ranks, "faults.c", what, hints, dir).shim(shim)
 }
 
 /// A run of the program whose collectives are in company.
-fn together(host: Host, ranks: u32, what: &str, hints: &str, dir: &Scratch) -> Run {
+fn together(host: HostMpi, ranks: u32, what: &str, hints: &str, dir: &Scratch) -> ProgramRun {
     run(host, ranks, "together.c", what, hints, dir)
 }
 
-fn run(host: Host, ranks: u32, name: &str, what: &str, hints: &str, dir: &Scratch) -> Run {
-    let program = compile(host, source(name), Kind::C, &[]);
+fn run(host: HostMpi, ranks: u32, name: &str, what: &str, hints: &str, dir: &Scratch) -> ProgramRun {
+    let program = compile(host, source(name), SourceKind::C, &[]);
     let hints = format!("ind_rd_buffer_size=4096;ind_wr_buffer_size=4096;{hints}");
-    Run::new(host, ranks, program)
+    ProgramRun::new(host, ranks, program)
         .arg(dir.path())
         .args(what.split(' '))
         .preload(true)
@@ -56,7 +57,7 @@ fn run(host: Host, ranks: u32, name: &str, what: &str, hints: &str, dir: &Scratc
 }
 
 #[track_caller]
-fn passes(run: Run) -> Output {
+fn passes(run: ProgramRun) -> Output {
     let output = run.run();
     all_hold(&output);
     assert!(!output.stderr.contains("pario: hint"), "a hint was refused: {output}");
@@ -66,13 +67,13 @@ fn passes(run: Run) -> Output {
 /// The same under every strategy, with ranks on one node and on two.
 fn under_every_strategy(what: &str) {
     for hints in STRATEGIES {
-        passes(faults(Host::OpenMpi, 3, what, hints, &scratch()));
+        passes(faults(HostMpi::OpenMpi, 3, what, hints, &scratch()));
     }
     for hints in [STRATEGIES[2], STRATEGIES[4]] {
-        passes(faults(Host::OpenMpi, 3, what, hints, &scratch()).nodes(&[0, 1, 1]));
+        passes(faults(HostMpi::OpenMpi, 3, what, hints, &scratch()).nodes(&[0, 1, 1]));
     }
-    passes(faults(Host::Mpich, 2, what, STRATEGIES[2], &scratch()));
-    passes(faults(Host::Mpich, 2, what, STRATEGIES[2], &scratch()).nodes(&[0, 1]));
+    passes(faults(HostMpi::Mpich, 2, what, STRATEGIES[2], &scratch()));
+    passes(faults(HostMpi::Mpich, 2, what, STRATEGIES[2], &scratch()).nodes(&[0, 1]));
 }
 
 #[test]
@@ -102,8 +103,8 @@ fn a_disk_that_fills_up_in_a_collective_is_no_space() {
     for host in BOTH {
         for hints in &STRATEGIES[2..] {
             let dir = scratch();
-            let Some(mount) = Mount::tmpfs(&dir.join("small"), "1m") else { return };
-            let run = Run::new(host, 2, program(host, "badinput")).arg(mount.path()).arg("full");
+            let Some(mount) = TmpfsMount::tmpfs(&dir.join("small"), "1m") else { return };
+            let run = ProgramRun::new(host, 2, program(host, "badinput")).arg(mount.path()).arg("full");
             all_hold(&run.preload(true).env("PARIO_HINTS", hints).run());
         }
     }
@@ -139,7 +140,7 @@ fn a_killed_rank_ends_the_job_and_leaves_nothing() {
             {
                 let dir = scratch();
                 let output = faults(host, 2, what, hints, &dir).nodes(&nodes).run();
-                assert!(matches!(output.status, Status::Ended(_)) && !output.success(), "{output}");
+                assert!(matches!(output.status, RunStatus::Ended(_)) && !output.success(), "{output}");
                 assert!(!output.stdout.contains("survived"), "nobody was killed: {output}");
                 assert_eq!(output.left, 0, "processes are left: {output}");
                 let beside = fs::read_dir(dir.path()).expect("the directory is still there");
@@ -157,18 +158,18 @@ fn develop_mode_tells_ranks_that_disagree() {
         passes(faults(host, 2, "develop", "", &scratch()).env("PARIO_DEVELOP", "1"));
     }
     passes(
-        faults(Host::OpenMpi, 4, "develop", "", &scratch()).env("PARIO_DEVELOP", "1").nodes(&[0, 1, 1, 0]),
+        faults(HostMpi::OpenMpi, 4, "develop", "", &scratch()).env("PARIO_DEVELOP", "1").nodes(&[0, 1, 1, 0]),
     );
 }
 
 #[test]
 fn nonblocking_collectives_on_two_files_may_start_in_any_order() {
     for hints in STRATEGIES {
-        passes(together(Host::OpenMpi, 3, "orders", hints, &scratch()));
+        passes(together(HostMpi::OpenMpi, 3, "orders", hints, &scratch()));
     }
-    passes(together(Host::OpenMpi, 4, "orders", STRATEGIES[2], &scratch()).nodes(&[0, 0, 1, 2]));
-    passes(together(Host::Mpich, 2, "orders", STRATEGIES[2], &scratch()));
-    passes(together(Host::Mpich, 2, "orders", STRATEGIES[2], &scratch()).nodes(&[0, 1]));
+    passes(together(HostMpi::OpenMpi, 4, "orders", STRATEGIES[2], &scratch()).nodes(&[0, 0, 1, 2]));
+    passes(together(HostMpi::Mpich, 2, "orders", STRATEGIES[2], &scratch()));
+    passes(together(HostMpi::Mpich, 2, "orders", STRATEGIES[2], &scratch()).nodes(&[0, 1]));
 }
 
 /// On MPICH a request makes no progress while its rank is in a call that has nothing to do with Pario, so
@@ -179,7 +180,7 @@ fn a_nonblocking_collective_goes_on_while_its_rank_is_in_another_call() {
         passes(together(host, 2, "between message", STRATEGIES[2], &scratch()));
         passes(together(host, 3, "between", STRATEGIES[2], &scratch()).nodes(&[0, 1, 1]));
     }
-    passes(together(Host::OpenMpi, 3, "message", STRATEGIES[2], &scratch()).nodes(&[0, 1, 1]));
+    passes(together(HostMpi::OpenMpi, 3, "message", STRATEGIES[2], &scratch()).nodes(&[0, 1, 1]));
 }
 
 #[test]
@@ -190,7 +191,7 @@ fn a_rank_that_waits_in_a_collective_helps_its_messages_along() {
         }
         passes(together(host, 2, "rendezvous", STRATEGIES[2], &scratch()).nodes(&[0, 1]));
     }
-    passes(together(Host::OpenMpi, 3, "rendezvous", STRATEGIES[2], &scratch()));
+    passes(together(HostMpi::OpenMpi, 3, "rendezvous", STRATEGIES[2], &scratch()));
 }
 
 /// A number or word of a JSON object that stands on one line.
@@ -208,7 +209,7 @@ fn injected(log: &str) -> Vec<String> {
 }
 
 /// The trace of errors holds the failures of the storage, each once and at its rank, and nothing else.
-fn traced(host: Host, ranks: u32, hints: &str) {
+fn traced(host: HostMpi, ranks: u32, hints: &str) {
     let dir = scratch();
     let trace = dir.join("trace");
     let run = faults(host, ranks, "traced", hints, &dir);

@@ -7,23 +7,25 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use pario_conformance::{BOTH, Front, Host, Kind, Mount, Output, Run, compile, libpario, pario, scratch};
+use pario_conformance::{
+    BOTH, Front, HostMpi, Output, ProgramRun, SourceKind, TmpfsMount, compile, libpario, pario, scratch,
+};
 
 /// No single call may take longer, on a machine however slow, and neither may the end of the run.
 const LONGEST_CALL_S: f64 = 20.0;
 const LONGEST_RUN: Duration = Duration::from_secs(100);
 
-fn program(host: Host, name: &str) -> PathBuf {
+fn program(host: HostMpi, name: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/partitions").join(name);
-    compile(host, source, Kind::C, &[])
+    compile(host, source, SourceKind::C, &[])
 }
 
 /// Runs the program with `pario run --servers 1 --storage` on a fresh small medium.
-fn fill_up(host: Host, how: &str, hints: &str, cache: &str) {
+fn fill_up(host: HostMpi, how: &str, hints: &str, cache: &str) {
     let dir = scratch();
-    let Some(small) = Mount::tmpfs(&dir.join("small"), "20m") else { return };
+    let Some(small) = TmpfsMount::tmpfs(&dir.join("small"), "20m") else { return };
     let mount = dir.join("on");
-    let mut run = Run::new(host, 2, program(host, "full.c")).arg(&mount).arg(how).arg("32");
+    let mut run = ProgramRun::new(host, 2, program(host, "full.c")).arg(&mount).arg(how).arg("32");
     run.by = Some(on_demand(small.path(), &mount, cache));
     let output = run.env("PARIO_HINTS", hints).timeout(LONGEST_RUN.as_secs()).run().expect_success();
     assert!(output.stdout.contains("passed"), "{output}");
@@ -107,9 +109,10 @@ fn preallocation_on_a_partition_reserves_room_or_is_refused_at_once() {
 fn a_run_that_cannot_store_everything_ends_soon_and_says_what_is_where() {
     for host in BOTH {
         let dir = scratch();
-        let Some(small) = Mount::tmpfs(&dir.join("small"), "20m") else { return };
+        let Some(small) = TmpfsMount::tmpfs(&dir.join("small"), "20m") else { return };
         let (mount, ballast) = (dir.join("on"), small.path().join("ballast"));
-        let mut run = Run::new(host, 1, program(host, "taken.c")).arg(mount.join("file")).arg(&ballast);
+        let mut run =
+            ProgramRun::new(host, 1, program(host, "taken.c")).arg(mount.join("file")).arg(&ballast);
         run.by = Some(on_demand(small.path(), &mount, "1M"));
         let output = run.timeout(LONGEST_RUN.as_secs()).run();
         assert!(output.stdout.contains("written"), "{output}");

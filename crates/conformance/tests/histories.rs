@@ -10,44 +10,44 @@ mod history;
 mod table;
 
 use history::play;
-use pario_conformance::Host;
+use pario_conformance::HostMpi;
 
 #[test]
 fn one_rank_mpich() {
-    play(Host::Mpich, 1, 24, None);
+    play(HostMpi::Mpich, 1, 24, None);
 }
 
 #[test]
 fn one_rank_open_mpi() {
-    play(Host::OpenMpi, 1, 24, None);
+    play(HostMpi::OpenMpi, 1, 24, None);
 }
 
 #[test]
 fn two_ranks_mpich() {
-    play(Host::Mpich, 2, 16, None);
+    play(HostMpi::Mpich, 2, 16, None);
 }
 
 #[test]
 fn two_ranks_open_mpi() {
-    play(Host::OpenMpi, 2, 24, None);
+    play(HostMpi::OpenMpi, 2, 24, None);
 }
 
 #[test]
 fn three_ranks_mpich() {
-    play(Host::Mpich, 3, 6, None);
+    play(HostMpi::Mpich, 3, 6, None);
 }
 
 #[test]
 fn three_ranks_open_mpi() {
-    play(Host::OpenMpi, 3, 16, None);
+    play(HostMpi::OpenMpi, 3, 16, None);
 }
 
 #[test]
 fn four_ranks_mpich() {
-    play(Host::Mpich, 4, 3, None);
+    play(HostMpi::Mpich, 4, 3, None);
 }
 
 #[test]
 fn four_ranks_open_mpi() {
-    play(Host::OpenMpi, 4, 12, None);
+    play(HostMpi::OpenMpi, 4, 12, None);
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pario_conformance::{
-    BOTH, Host, Hosts, Kind, Output, Run, Scratch, Status, compile, scratch, workspace_dir,
+    BOTH, HostMpi, Hosts, Output, ProgramRun, RunStatus, Scratch, SourceKind, compile, scratch, workspace_dir,
 };
 use table::all_hold;
 
@@ -42,13 +42,13 @@ fn three_hosts() -> Option<Arc<Hosts>> {
     Hosts::new(3).map(Arc::new)
 }
 
-fn program(host: Host, name: &str) -> PathBuf {
-    compile(host, workspace_dir().join("crates/conformance/programs").join(name), Kind::C, &[])
+fn program(host: HostMpi, name: &str) -> PathBuf {
+    compile(host, workspace_dir().join("crates/conformance/programs").join(name), SourceKind::C, &[])
 }
 
 /// A run with Pario in front, spread over the hosts.
-fn on(hosts: &Arc<Hosts>, host: Host, name: &str, hints: &str) -> Run {
-    Run::new(host, RANKS, program(host, name))
+fn on(hosts: &Arc<Hosts>, host: HostMpi, name: &str, hints: &str) -> ProgramRun {
+    ProgramRun::new(host, RANKS, program(host, name))
         .hosts(hosts)
         .preload(true)
         .env("PARIO_HINTS", hints)
@@ -58,7 +58,7 @@ fn on(hosts: &Arc<Hosts>, host: Host, name: &str, hints: &str) -> Run {
 
 /// It passes on every rank, with Pario and with these hints, and leaves nothing on the hosts.
 #[track_caller]
-fn passes(hosts: &Hosts, run: Run) -> Output {
+fn passes(hosts: &Hosts, run: ProgramRun) -> Output {
     let output = run.run().expect_success();
     assert!(!output.stderr.contains("pario: hint"), "a hint was refused: {output}");
     assert_eq!(output.stats().len(), RANKS as usize, "not every rank reported: {output}");
@@ -66,7 +66,7 @@ fn passes(hosts: &Hosts, run: Run) -> Output {
     output
 }
 
-fn patterns(hosts: &Arc<Hosts>, host: Host, specs: &[&str], hints: &str) {
+fn patterns(hosts: &Arc<Hosts>, host: HostMpi, specs: &[&str], hints: &str) {
     let dir = scratch();
     let run = on(hosts, host, "patterns/patterns.c", hints).arg("pario").arg(dir.path()).args(specs.to_vec());
     let output = passes(hosts, run);
@@ -79,26 +79,26 @@ fn patterns(hosts: &Arc<Hosts>, host: Host, specs: &[&str], hints: &str) {
 #[test]
 fn any_partitioning_over_three_hosts_mpich() {
     let Some(hosts) = three_hosts() else { return };
-    patterns(&hosts, Host::Mpich, SPECS, EVEN);
-    patterns(&hosts, Host::Mpich, &SPECS[3..6], ALIGNED);
-    patterns(&hosts, Host::Mpich, &SPECS[..4], CYCLIC);
-    patterns(&hosts, Host::Mpich, &SPECS[4..], GROUPS);
+    patterns(&hosts, HostMpi::Mpich, SPECS, EVEN);
+    patterns(&hosts, HostMpi::Mpich, &SPECS[3..6], ALIGNED);
+    patterns(&hosts, HostMpi::Mpich, &SPECS[..4], CYCLIC);
+    patterns(&hosts, HostMpi::Mpich, &SPECS[4..], GROUPS);
 }
 
 #[test]
 fn any_partitioning_over_three_hosts_openmpi() {
     let Some(hosts) = three_hosts() else { return };
     for hints in [EVEN, ALIGNED, CYCLIC, GROUPS] {
-        patterns(&hosts, Host::OpenMpi, SPECS, hints);
+        patterns(&hosts, HostMpi::OpenMpi, SPECS, hints);
     }
 }
 
 #[test]
 fn any_strategy_over_three_hosts() {
     let Some(hosts) = three_hosts() else { return };
-    patterns(&hosts, Host::Mpich, SPECS, SHIPPED);
-    patterns(&hosts, Host::OpenMpi, SPECS, SHIPPED);
-    patterns(&hosts, Host::OpenMpi, SPECS, "");
+    patterns(&hosts, HostMpi::Mpich, SPECS, SHIPPED);
+    patterns(&hosts, HostMpi::OpenMpi, SPECS, SHIPPED);
+    patterns(&hosts, HostMpi::OpenMpi, SPECS, "");
 }
 
 /// Independent accesses go to the agents of all hosts by TCP, without the help of any rank.
@@ -119,9 +119,9 @@ fn agents_serve_the_ranks_of_other_hosts() {
 }
 
 /// The program that has faults, with a storage that can fail.
-fn faults(hosts: &Arc<Hosts>, host: Host, what: &str, hints: &str, dir: &Scratch) -> Run {
+fn faults(hosts: &Arc<Hosts>, host: HostMpi, what: &str, hints: &str, dir: &Scratch) -> ProgramRun {
     let shim = workspace_dir().join("crates/conformance/programs/faults/failing.c");
-    let shim = compile(host, shim, Kind::Library, &["-ldl"]);
+    let shim = compile(host, shim, SourceKind::Library, &["-ldl"]);
     let run = on(hosts, host, "faults/faults.c", hints).arg(dir.path()).args(what.split(' '));
     run.shim(shim).env("FAULT_PATH", &dir.path().to_string_lossy())
 }
@@ -129,7 +129,7 @@ fn faults(hosts: &Arc<Hosts>, host: Host, what: &str, hints: &str, dir: &Scratch
 #[test]
 fn one_ranks_failure_is_known_on_all_hosts() {
     let Some(hosts) = three_hosts() else { return };
-    for (host, what) in [(Host::Mpich, "later"), (Host::OpenMpi, "arguments later storage")] {
+    for (host, what) in [(HostMpi::Mpich, "later"), (HostMpi::OpenMpi, "arguments later storage")] {
         let output = passes(&hosts, faults(&hosts, host, what, EVEN, &scratch()));
         all_hold(&output);
     }
@@ -142,7 +142,7 @@ fn a_killed_rank_ends_the_job_on_all_hosts() {
         for (what, hints) in [("killed", EVEN), ("absent", CYCLIC), ("killed", SHIPPED)] {
             let dir = scratch();
             let output = faults(&hosts, host, what, hints, &dir).run();
-            assert!(matches!(output.status, Status::Ended(_)) && !output.success(), "{output}");
+            assert!(matches!(output.status, RunStatus::Ended(_)) && !output.success(), "{output}");
             assert!(!output.stdout.contains("survived"), "nobody was killed: {output}");
             assert_eq!((output.left, hosts.remains()), (0, Vec::new()), "something is left: {output}");
             let beside = fs::read_dir(dir.path()).expect("the directory is still there");

@@ -3,8 +3,8 @@
 
 mod table;
 
-use pario_conformance::partition::{Partition, Site};
-use pario_conformance::{BOTH, Host, Output, Scratch, libpario, scratch};
+use pario_conformance::partition::{Site, TestPartition};
+use pario_conformance::{BOTH, HostMpi, Output, Scratch, libpario, scratch};
 use table::{all_hold, table_run};
 
 /// Bytes of one rank in a row, and how many rows (`life.c`).
@@ -23,7 +23,7 @@ fn is_written(bytes: &[u8], ranks: u32, output: &Output) {
 }
 
 /// What ranks wrote and others find, when `what` happened to the ranks.
-fn leaves_on(partition: &Partition, host: Host, what: &str, hints: &str, nodes: &[u32]) {
+fn leaves_on(partition: &TestPartition, host: HostMpi, what: &str, hints: &str, nodes: &[u32]) {
     let (dir, site) = (scratch(), Site { partition, hints, nodes });
     let output = table_run(host, 2, "life", &dir).arg(what).on(&site, dir.path()).run();
     is_written(&partition.cat("/life"), 2, &output);
@@ -32,7 +32,7 @@ fn leaves_on(partition: &Partition, host: Host, what: &str, hints: &str, nodes: 
 
 #[test]
 fn what_a_collective_call_wrote_outlives_its_ranks_where_tier_1_is_off() {
-    let partition = Partition::described(
+    let partition = TestPartition::described(
         2,
         "stripe_size = 4096\ncache = \"4M\"\nlisten = \"127.0.0.1\"\ntier1 = \"off\"\n",
     );
@@ -46,7 +46,7 @@ fn what_a_collective_call_wrote_outlives_its_ranks_where_tier_1_is_off() {
 
 #[test]
 fn what_was_synced_outlives_its_ranks() {
-    let partition = Partition::up(2, 4096, "4M");
+    let partition = TestPartition::up(2, 4096, "4M");
     for host in BOTH {
         for what in ["synced", "leaves"] {
             leaves_on(&partition, host, what, "", &[]);
@@ -60,7 +60,7 @@ fn what_was_synced_outlives_its_ranks() {
 
 /// The program on plain files and on partitions, on both MPIs, by several ways to access files.
 fn everywhere(what: &str) {
-    let partition = Partition::up(2, 65536, "4M");
+    let partition = TestPartition::up(2, 65536, "4M");
     for host in BOTH {
         let dir = scratch();
         all_hold(&table_run(host, 2, "life", &dir).arg(what).run());
@@ -93,7 +93,7 @@ fn a_lack_of_memory_is_an_error_and_no_more() {
 
 #[test]
 fn a_program_that_closes_the_library_goes_on() {
-    let partition = Partition::up(2, 65536, "4M");
+    let partition = TestPartition::up(2, 65536, "4M");
     for host in BOTH {
         let run = |dir: &Scratch| table_run(host, 2, "unloaded", dir).arg(libpario()).preload(false);
         let dir = scratch();

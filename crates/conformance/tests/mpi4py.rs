@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use pario_conformance::partition::{Partition, Site};
-use pario_conformance::{Host, Output, Run, Scratch, scratch, workspace_dir};
+use pario_conformance::partition::{Site, TestPartition};
+use pario_conformance::{HostMpi, Output, ProgramRun, Scratch, scratch, workspace_dir};
 
 const MODULES: [&str; 3] = ["test_io", "test_file", "test_errhandler"];
 
@@ -26,7 +26,7 @@ enum Outcome {
 
 type Outcomes = BTreeMap<String, Outcome>;
 
-fn python(host: Host) -> PathBuf {
+fn python(host: HostMpi) -> PathBuf {
     let variable = format!("PARIO_TEST_PYTHON_{}", host.name().to_uppercase());
     let fallback = format!("target/venv-{}/bin/python", host.name());
     provided(&variable, &fallback)
@@ -44,7 +44,7 @@ fn provided(variable: &str, fallback: &str) -> PathBuf {
 
 /// One run of the suite: every rank's outcomes, and what the run said.
 fn suite(
-    host: Host,
+    host: HostMpi,
     ranks: u32,
     preload: bool,
     options: &[&str],
@@ -52,7 +52,7 @@ fn suite(
 ) -> (Vec<Outcomes>, Output) {
     let dir: Scratch = scratch();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/apps/mpi4py_suite.py");
-    let run = Run::new(host, ranks, python(host)).arg(script).arg(test_directory()).arg(dir.path());
+    let run = ProgramRun::new(host, ranks, python(host)).arg(script).arg(test_directory()).arg(dir.path());
     // The tests' own files fall into the scratch directory.
     let run = run.args(options).env("TMPDIR", &dir.path().to_string_lossy());
     let run = match site {
@@ -110,7 +110,7 @@ fn run_by_all(outcomes: &[Outcomes]) -> BTreeSet<String> {
 }
 
 /// What the host alone runs and passes at this number of ranks; asked once.
-fn host_runs(host: Host, ranks: u32) -> BTreeSet<String> {
+fn host_runs(host: HostMpi, ranks: u32) -> BTreeSet<String> {
     static KNOWN: Mutex<BTreeMap<(&'static str, u32), BTreeSet<String>>> = Mutex::new(BTreeMap::new());
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let tests = known.entry((host.name(), ranks)).or_insert_with(|| {
@@ -122,7 +122,7 @@ fn host_runs(host: Host, ranks: u32) -> BTreeSet<String> {
     tests.clone()
 }
 
-fn no_less_than_the_host(host: Host, ranks: u32) {
+fn no_less_than_the_host(host: HostMpi, ranks: u32) {
     let expected = host_runs(host, ranks);
     assert!(expected.len() > 50, "the host itself runs only {} tests", expected.len());
     let (outcomes, output) = suite(host, ranks, true, &MODULES, None);
@@ -133,7 +133,7 @@ fn no_less_than_the_host(host: Host, ranks: u32) {
 }
 
 /// File tests without mpi4py's list of known host faults: nothing of them may be skipped, all must pass.
-fn host_faults_are_not_ours(host: Host, ranks: u32) {
+fn host_faults_are_not_ours(host: HostMpi, ranks: u32) {
     let (outcomes, output) = suite(host, ranks, true, &["--no-skip-mpi", "test_io", "test_file"], None);
     all_passed(&outcomes, &output);
     let skipped: Vec<_> =
@@ -142,11 +142,11 @@ fn host_faults_are_not_ours(host: Host, ranks: u32) {
 }
 
 /// The tests' files on a partition, by way of the servers and of the ranks' own cache.
-fn on_a_partition(host: Host, ranks: u32) {
+fn on_a_partition(host: HostMpi, ranks: u32) {
     for (servers, cache, hints) in
         [(1, "1M", ""), (3, "8M", "pario_strategy=client-directed;pario_tier1_size=128k")]
     {
-        let partition = Partition::up(servers, 65536, cache);
+        let partition = TestPartition::up(servers, 65536, cache);
         let site = Site { partition: &partition, hints, nodes: &[] };
         let (outcomes, output) = suite(host, ranks, true, &["test_io", "test_file"], Some(&site));
         all_passed(&outcomes, &output);
@@ -158,7 +158,7 @@ macro_rules! at {
     ($($name:ident: $check:ident($host:ident, $ranks:literal);)*) => {$(
         #[test]
         fn $name() {
-            $check(Host::$host, $ranks);
+            $check(HostMpi::$host, $ranks);
         }
     )*};
 }

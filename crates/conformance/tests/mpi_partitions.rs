@@ -2,8 +2,8 @@
 
 mod pattern;
 
-use pario_conformance::partition::Partition;
-use pario_conformance::{Host, Run};
+use pario_conformance::partition::TestPartition;
+use pario_conformance::{HostMpi, ProgramRun};
 use pattern::{PLAIN, Setting, compare_on, compare_placed};
 
 /// A shape whose ranks leave holes.
@@ -48,17 +48,17 @@ const SETTINGS: &[Setting] = &[
 #[test]
 fn any_shape_mpich() {
     // Stripes smaller than a block of the cache, and a cache that holds everything.
-    let partition = Partition::up(3, 4096, "8M");
-    compare_on(&partition, Host::Mpich, 1, SHAPES, &SETTINGS[..1]);
-    compare_on(&partition, Host::Mpich, 2, SHAPES, SETTINGS);
+    let partition = TestPartition::up(3, 4096, "8M");
+    compare_on(&partition, HostMpi::Mpich, 1, SHAPES, &SETTINGS[..1]);
+    compare_on(&partition, HostMpi::Mpich, 2, SHAPES, SETTINGS);
 }
 
 #[test]
 fn any_shape_openmpi() {
     // A cache that holds next to nothing.
-    let partition = Partition::up(2, 65536, "1M");
-    compare_on(&partition, Host::OpenMpi, 2, SHAPES, SETTINGS);
-    compare_on(&partition, Host::OpenMpi, 4, SHAPES, &SETTINGS[..1]);
+    let partition = TestPartition::up(2, 65536, "1M");
+    compare_on(&partition, HostMpi::OpenMpi, 2, SHAPES, SETTINGS);
+    compare_on(&partition, HostMpi::OpenMpi, 4, SHAPES, &SETTINGS[..1]);
 }
 
 /// Windows with holes go the way that was asked for, and what was written says so.
@@ -69,9 +69,9 @@ fn holes_are_written_as_the_strategy_says() {
         Setting { hints: "pario_strategy=data-shipping", nodes: &[] },
         Setting { hints: "pario_strategy=client-directed", nodes: &[0, 1] },
     ];
-    let partition = Partition::up(2, 4096, "4M");
-    let with_reports = |run: Run| run.env("PARIO_STATS", "json");
-    let outputs = compare_placed(&partition, Host::Mpich, 2, &[HOLES], &settings, with_reports);
+    let partition = TestPartition::up(2, 4096, "4M");
+    let with_reports = |run: ProgramRun| run.env("PARIO_STATS", "json");
+    let outputs = compare_placed(&partition, HostMpi::Mpich, 2, &[HOLES], &settings, with_reports);
     for (output, strategy) in outputs.iter().zip(STRATEGIES) {
         let reports = output.reports();
         assert!(reports.iter().any(|report| report.wrote_by(strategy)), "{output}");

@@ -8,7 +8,7 @@ mod table;
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use pario_conformance::{BOTH, Host, libpario, scratch};
+use pario_conformance::{BOTH, HostMpi, libpario, scratch};
 use table::passes;
 
 /// Functions besides `MPI_File_*` that have to be in front of the host's own.
@@ -37,7 +37,7 @@ fn stdout_of(command: &mut Command) -> String {
 }
 
 /// The functions of this host's header that belong to Pario, as `MPI_` names.
-fn header_names(host: Host) -> BTreeSet<String> {
+fn header_names(host: HostMpi) -> BTreeSet<String> {
     let dir = scratch();
     let source = dir.join("header.c");
     std::fs::write(&source, "#include <mpi.h>\n").expect("a scratch directory takes new files");
@@ -70,7 +70,7 @@ fn wanted() -> BTreeSet<String> {
 
 #[test]
 fn headers_name_the_whole_chapter() {
-    let (mpich, open_mpi) = (header_names(Host::Mpich), header_names(Host::OpenMpi));
+    let (mpich, open_mpi) = (header_names(HostMpi::Mpich), header_names(HostMpi::OpenMpi));
     let large = |names: &BTreeSet<String>| names.iter().filter(|name| name.ends_with("_c")).count();
     assert!(mpich.len() >= 90 && large(&mpich) >= 29, "{mpich:?}");
     assert!(open_mpi.len() >= 61, "{open_mpi:?}");
@@ -89,7 +89,7 @@ fn library_exports_every_name() {
     assert!(missing.is_empty(), "not exported: {missing:?}");
 }
 
-fn every_name_works(host: Host, ranks: u32) {
+fn every_name_works(host: HostMpi, ranks: u32) {
     let output = passes(host, ranks, "names", &[]);
     let called: BTreeSet<String> = output
         .stdout

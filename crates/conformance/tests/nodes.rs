@@ -5,7 +5,7 @@
 
 mod pattern;
 
-use pario_conformance::Host;
+use pario_conformance::HostMpi;
 use pattern::{Setting, compare};
 
 const SPECS: &[&str] = &[
@@ -31,12 +31,12 @@ fn on(nodes: &'static [u32], hints: &'static str) -> Setting {
 
 #[test]
 fn two_nodes_mpich() {
-    compare(Host::Mpich, 2, SPECS, &[on(&[0, 1], ""), on(&[0, 1], ENABLED), on(&[0, 1], CYCLIC)]);
+    compare(HostMpi::Mpich, 2, SPECS, &[on(&[0, 1], ""), on(&[0, 1], ENABLED), on(&[0, 1], CYCLIC)]);
 }
 
 #[test]
 fn uneven_nodes_mpich() {
-    compare(Host::Mpich, 3, &SPECS[..4], &[on(&[0, 1, 0], ENABLED), on(&[0, 1, 2], GROUPS)]);
+    compare(HostMpi::Mpich, 3, &SPECS[..4], &[on(&[0, 1, 0], ENABLED), on(&[0, 1, 2], GROUPS)]);
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn two_nodes_openmpi() {
         on(&[1, 0, 0, 1], CYCLIC),
         on(&[0, 0, 0, 1], "pario_strategy=data-shipping"),
     ];
-    compare(Host::OpenMpi, 4, SPECS, &settings);
+    compare(HostMpi::OpenMpi, 4, SPECS, &settings);
 }
 
 #[test]
@@ -60,10 +60,10 @@ fn three_and_four_nodes_openmpi() {
         on(&[0, 1, 2, 3, 3, 3], "pario_strategy=two-phase;cb_config_list=*:1;cb_buffer_size=512"),
         on(&[0, 1, 1, 2, 2, 2], "pario_strategy=two-phase;cb_config_list=*:*;cb_buffer_size=512"),
     ];
-    compare(Host::OpenMpi, 6, SPECS, &settings);
+    compare(HostMpi::OpenMpi, 6, SPECS, &settings);
 }
 
 #[test]
 fn every_rank_on_a_node_of_its_own_openmpi() {
-    compare(Host::OpenMpi, 3, SPECS, &[on(&[0, 1, 2], ENABLED), on(&[2, 1, 0], GROUPS)]);
+    compare(HostMpi::OpenMpi, 3, SPECS, &[on(&[0, 1, 2], ENABLED), on(&[2, 1, 0], GROUPS)]);
 }

@@ -12,8 +12,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use history::play;
-use pario_conformance::partition::{Partition, Site};
-use pario_conformance::{BOTH, Host, Kind, Run, compile, same_file, scratch};
+use pario_conformance::partition::{Site, TestPartition};
+use pario_conformance::{BOTH, HostMpi, ProgramRun, SourceKind, compile, same_file, scratch};
 use table::{all_hold, table_run};
 
 const SERVERS: &str = "pario_strategy=server-directed";
@@ -26,7 +26,7 @@ const MEASURED: &str = "pario_tier1=enable";
 #[track_caller]
 fn clauses(program: &str, ranks: u32, hints: &[&str], (servers, stripe, cache): (u16, u64, &str)) {
     for (host, hints) in BOTH.into_iter().cycle().zip(hints) {
-        let partition = Partition::up(servers, stripe, cache);
+        let partition = TestPartition::up(servers, stripe, cache);
         let site = Site { partition: &partition, hints, nodes: &[] };
         let dir = scratch();
         let output = table_run(host, ranks, program, &dir).on(&site, dir.path()).run();
@@ -63,9 +63,9 @@ fn atomic() {
 #[test]
 fn atomic_with_kept_blocks() {
     for hints in [FEW_BLOCKS, CLIENTS] {
-        let partition = Partition::up(3, 4096, "1M");
+        let partition = TestPartition::up(3, 4096, "1M");
         let (site, dir) = (Site { partition: &partition, hints, nodes: &[] }, scratch());
-        let output = table_run(Host::OpenMpi, 4, "atomic", &dir).on(&site, dir.path()).run();
+        let output = table_run(HostMpi::OpenMpi, 4, "atomic", &dir).on(&site, dir.path()).run();
         all_hold(&output);
         assert!(output.stderr.contains("× client-directed"), "no blocks were kept: {output}");
     }
@@ -89,41 +89,41 @@ fn error_handlers() {
 /// Plays random histories.
 #[track_caller]
 fn histories(
-    host: Host,
+    host: HostMpi,
     ranks: u32,
     hints: &[&str],
     nodes: &[u32],
     (servers, stripe, cache): (u16, u64, &str),
 ) {
     for hints in hints {
-        let partition = Partition::up(servers, stripe, cache);
+        let partition = TestPartition::up(servers, stripe, cache);
         play(host, ranks, 3, Some(&Site { partition: &partition, hints, nodes }));
     }
 }
 
 #[test]
 fn histories_one_rank() {
-    histories(Host::Mpich, 1, &[SERVERS, CLIENTS], &[], (3, 4096, "1M"));
+    histories(HostMpi::Mpich, 1, &[SERVERS, CLIENTS], &[], (3, 4096, "1M"));
 }
 
 #[test]
 fn histories_two_ranks_mpich() {
-    histories(Host::Mpich, 2, &[SERVERS, TWO_PHASE, CLIENTS], &[], (2, 4096, "8M"));
+    histories(HostMpi::Mpich, 2, &[SERVERS, TWO_PHASE, CLIENTS], &[], (2, 4096, "8M"));
 }
 
 #[test]
 fn histories_two_ranks_openmpi() {
-    histories(Host::OpenMpi, 2, &[SERVERS, TWO_PHASE, CLIENTS, FEW_BLOCKS], &[], (4, 4096, "1M"));
+    histories(HostMpi::OpenMpi, 2, &[SERVERS, TWO_PHASE, CLIENTS, FEW_BLOCKS], &[], (4, 4096, "1M"));
 }
 
 #[test]
 fn histories_two_nodes() {
-    histories(Host::OpenMpi, 3, &["", CLIENTS, FEW_BLOCKS], &[0, 1, 1], (2, 4096, "4M"));
+    histories(HostMpi::OpenMpi, 3, &["", CLIENTS, FEW_BLOCKS], &[0, 1, 1], (2, 4096, "4M"));
 }
 
 #[test]
 fn histories_four_ranks() {
-    histories(Host::OpenMpi, 4, &[SERVERS, CLIENTS, MEASURED], &[], (1, 65536, "1M"));
+    histories(HostMpi::OpenMpi, 4, &[SERVERS, CLIENTS, MEASURED], &[], (1, 65536, "1M"));
 }
 
 fn source(name: &str) -> PathBuf {
@@ -140,15 +140,15 @@ enum Seen {
 
 /// Runs a program on the host alone and on a partition: both pass, and the files are equal.
 #[track_caller]
-fn compare(host: Host, ranks: u32, program: &Path, args: &[OsString], hints: &[&str], seen: Seen) {
-    let partition = Partition::up(2, 65536, "4M");
+fn compare(host: HostMpi, ranks: u32, program: &Path, args: &[OsString], hints: &[&str], seen: Seen) {
+    let partition = TestPartition::up(2, 65536, "4M");
     let dir = scratch();
     let mount = dir.join("mount");
     let mounted = (seen == Seen::ByAll).then(|| partition.mount(&mount));
     if let Some(None) = mounted {
         return;
     }
-    let run = |file: PathBuf| Run::new(host, ranks, program).args(args.to_vec()).arg(file);
+    let run = |file: PathBuf| ProgramRun::new(host, ranks, program).args(args.to_vec()).arg(file);
     let alone = run(dir.join("host")).run().expect_success();
     assert!(alone.stdout.contains("passed"), "{alone}");
     for (index, hints) in hints.iter().enumerate() {
@@ -169,8 +169,8 @@ macro_rules! programs {
     )*) => {$(
         #[test]
         fn $test() {
-            let program = compile(Host::$host, source($name), Kind::$kind, &$flags);
-            compare(Host::$host, $ranks, &program, &[], &$hints, Seen::$seen);
+            let program = compile(HostMpi::$host, source($name), SourceKind::$kind, &$flags);
+            compare(HostMpi::$host, $ranks, &program, &[], &$hints, Seen::$seen);
         }
     )*};
 }
@@ -191,7 +191,7 @@ programs! {
 #[test]
 fn h5py() {
     compare(
-        Host::OpenMpi,
+        HostMpi::OpenMpi,
         2,
         Path::new("/usr/bin/python3"),
         &[source("h5py_app.py").into()],

@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pario_conformance::partition::{NAME, Partition, Site};
+use pario_conformance::partition::{NAME, Site, TestPartition};
 use pario_conformance::{
-    Host, Hosts, Kind, Output, Run, Scratch, compile, same_bytes, scratch, workspace_dir,
+    HostMpi, Hosts, Output, ProgramRun, Scratch, SourceKind, compile, same_bytes, scratch, workspace_dir,
 };
 use pattern::{PLAIN, Setting, compare_placed};
 
@@ -38,10 +38,10 @@ const SHAPES: &[&str] = &[
 
 /// Runs all shapes on a partition with a server on each of some hosts and ranks on each of some.
 #[track_caller]
-fn compare(count: usize, servers: &[usize], on: &[usize], host: Host, ranks: u32, settings: &[Setting]) {
+fn compare(count: usize, servers: &[usize], on: &[usize], host: HostMpi, ranks: u32, settings: &[Setting]) {
     let Some(hosts) = Hosts::new(count).map(Arc::new) else { return };
-    let partition = Partition::at(&hosts, servers, "stripe_size = 4096\ncache = \"2M\"\n");
-    let place = |run: Run| run.at(&hosts, on).env("PARIO_STATS", "json");
+    let partition = TestPartition::at(&hosts, servers, "stripe_size = 4096\ncache = \"2M\"\n");
+    let place = |run: ProgramRun| run.at(&hosts, on).env("PARIO_STATS", "json");
     let outputs = compare_placed(&partition, host, ranks, SHAPES, settings, place);
     for (setting, output) in settings.iter().zip(&outputs) {
         expect_way(setting.hints, on.len() > 1, output);
@@ -77,32 +77,38 @@ fn expect_way(hints: &str, several: bool, output: &Output) {
 
 #[test]
 fn all_servers_elsewhere() {
-    compare(2, &[1], &[2], Host::Mpich, 2, SETTINGS);
+    compare(2, &[1], &[2], HostMpi::Mpich, 2, SETTINGS);
 }
 
 #[test]
 fn servers_and_ranks_on_both_hosts() {
-    compare(2, &[1, 2], &[1, 2], Host::Mpich, 2, SETTINGS);
-    compare(2, &[2, 1], &[1, 2], Host::OpenMpi, 4, SETTINGS);
+    compare(2, &[1, 2], &[1, 2], HostMpi::Mpich, 2, SETTINGS);
+    compare(2, &[2, 1], &[1, 2], HostMpi::OpenMpi, 4, SETTINGS);
 }
 
 #[test]
 fn some_ranks_beside_servers() {
-    compare(3, &[1, 2], &[2, 3], Host::OpenMpi, 4, SETTINGS);
-    compare(3, &[1, 2, 3], &[3], Host::Mpich, 2, &SETTINGS[1..2]);
+    compare(3, &[1, 2], &[2, 3], HostMpi::OpenMpi, 4, SETTINGS);
+    compare(3, &[1, 2, 3], &[3], HostMpi::Mpich, 2, &SETTINGS[1..2]);
 }
 
 #[test]
 fn four_hosts() {
-    compare(4, &[1, 2], &[3, 4], Host::OpenMpi, 4, &SETTINGS[..3]);
-    compare(4, &[1, 2, 3, 4], &[1, 2, 3, 4], Host::OpenMpi, 4, &[SETTINGS[1], SETTINGS[3]]);
+    compare(4, &[1, 2], &[3, 4], HostMpi::OpenMpi, 4, &SETTINGS[..3]);
+    compare(4, &[1, 2, 3, 4], &[1, 2, 3, 4], HostMpi::OpenMpi, 4, &[SETTINGS[1], SETTINGS[3]]);
 }
 
 /// A run of `programs/hosts/cut.c`.
-fn cut_run(host: Host, ranks: u32, role: &str, file: &str, (dir, site): (&Scratch, &Site<'_>)) -> Run {
+fn cut_run(
+    host: HostMpi,
+    ranks: u32,
+    role: &str,
+    file: &str,
+    (dir, site): (&Scratch, &Site<'_>),
+) -> ProgramRun {
     let source = workspace_dir().join("crates/conformance/programs/hosts/cut.c");
-    let program = compile(host, source, Kind::C, &[]);
-    let run = Run::new(host, ranks, program).preload(true).timeout(90);
+    let program = compile(host, source, SourceKind::C, &[]);
+    let run = ProgramRun::new(host, ranks, program).preload(true).timeout(90);
     run.arg(role).arg(format!("pario:{NAME}/{file}")).arg(dir.path()).on(site, Path::new("/nowhere"))
 }
 
@@ -140,14 +146,14 @@ fn bytes(len: usize, round: usize) -> Vec<u8> {
 #[test]
 fn a_host_of_a_server_is_cut_off() {
     let Some(hosts) = Hosts::new(3).map(Arc::new) else { return };
-    let partition = Partition::at(&hosts, &[1, 2, 3], "stripe_size = 4096\ndeadline = \"2s\"\n");
-    for (host, hints) in [(Host::OpenMpi, SERVERS), (Host::Mpich, CLIENTS)] {
+    let partition = TestPartition::at(&hosts, &[1, 2, 3], "stripe_size = 4096\ndeadline = \"2s\"\n");
+    for (host, hints) in [(HostMpi::OpenMpi, SERVERS), (HostMpi::Mpich, CLIENTS)] {
         let dir = scratch();
         let site = Site { partition: &partition, hints, nodes: &[] };
         let needs = cut_run(host, 2, "server", "needs", (&dir, &site)).at(&hosts, &[1, 2]);
         let hints = format!("{hints};striping_factor=2;start_iodevice=0");
         let site = Site { partition: &partition, hints: &hints, nodes: &[] };
-        let goes_on = cut_run(Host::OpenMpi, 2, "on", "on", (&dir, &site)).at(&hosts, &[1, 2]);
+        let goes_on = cut_run(HostMpi::OpenMpi, 2, "on", "on", (&dir, &site)).at(&hosts, &[1, 2]);
         let [failed, went_on] = std::thread::scope(|scope| {
             scope.spawn(|| {
                 if heard(&dir, "ready") {
@@ -155,7 +161,7 @@ fn a_host_of_a_server_is_cut_off() {
                     say(&dir, "cut");
                 }
             });
-            Run::together([&needs, &goes_on])
+            ProgramRun::together([&needs, &goes_on])
         });
         hosts.mend(3);
         eprintln!("{}: ", site.hints);
@@ -173,10 +179,10 @@ fn a_host_of_a_server_is_cut_off() {
 #[test]
 fn a_host_of_ranks_is_cut_off() {
     let Some(hosts) = Hosts::new(3).map(Arc::new) else { return };
-    let partition = Partition::at(&hosts, &[1, 2], "stripe_size = 4096\ndeadline = \"4s\"\n");
+    let partition = TestPartition::at(&hosts, &[1, 2], "stripe_size = 4096\ndeadline = \"4s\"\n");
     let (dir, site) = (scratch(), Site { partition: &partition, hints: CLIENTS, nodes: &[] });
-    let lost = cut_run(Host::Mpich, 2, "client", "file", (&dir, &site)).at(&hosts, &[3]);
-    let beside = cut_run(Host::OpenMpi, 2, "beside", "file", (&dir, &site)).at(&hosts, &[1, 2]);
+    let lost = cut_run(HostMpi::Mpich, 2, "client", "file", (&dir, &site)).at(&hosts, &[3]);
+    let beside = cut_run(HostMpi::OpenMpi, 2, "beside", "file", (&dir, &site)).at(&hosts, &[1, 2]);
     let [lost, beside] = std::thread::scope(|scope| {
         scope.spawn(|| {
             if heard(&dir, "ready") {
@@ -187,7 +193,7 @@ fn a_host_of_ranks_is_cut_off() {
                 say(&dir, "mended");
             }
         });
-        Run::together([&lost, &beside])
+        ProgramRun::together([&lost, &beside])
     });
     passed(lost);
     passed(beside);

@@ -1,7 +1,7 @@
 //! Pages that `pario` writes, as a browser shows them: Chromium loads the page, runs its script and writes out what
 //! became of it. What is chosen stands in the address, so each choice is one visit.
 
-use pario_conformance::{BOTH, Kind, Scratch, compile_text, execute, libpario, pario, scratch};
+use pario_conformance::{BOTH, Scratch, SourceKind, compile_text, execute, libpario, pario, scratch};
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
@@ -176,7 +176,7 @@ fn the_report_of_a_profile_shows_who_did_what_when_and_where() {
     const CELLS: u64 = 160;
     const BLOCK: u64 = 65536;
     let host = BOTH[0];
-    let program = compile_text(host, "report.c", TURNS, Kind::C, &[]);
+    let program = compile_text(host, "report.c", TURNS, SourceKind::C, &[]);
     let dir = scratch();
     let mut command = Command::new(pario());
     command.args(["profile", "-n", "2", "--", program.to_str().expect("a path")]);

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use pario_conformance::{Host, Kind, Output, Run, compile, execute, libpario, same_file, scratch};
+use pario_conformance::{
+    HostMpi, Output, ProgramRun, SourceKind, compile, execute, libpario, same_file, scratch,
+};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -18,11 +20,11 @@ fn run(command: &mut Command) -> Output {
 }
 
 /// With `PARIO_DISABLE=1` the host's own I/O does the work, with the same result.
-fn disabled(host: Host) {
+fn disabled(host: HostMpi) {
     for name in ["block3d.c", "shared.c", "nonblocking.c"] {
-        let program = compile(host, source(name), Kind::C, &[]);
+        let program = compile(host, source(name), SourceKind::C, &[]);
         let dir = scratch();
-        let run = |file: &str| Run::new(host, 2, &program).arg(dir.join(file));
+        let run = |file: &str| ProgramRun::new(host, 2, &program).arg(dir.join(file));
         run("host").run().expect_success();
         let output = run("disabled").preload(true).env("PARIO_DISABLE", "1").run().expect_success();
         assert_eq!(output.pario_calls(), 0, "{output}");
@@ -32,12 +34,12 @@ fn disabled(host: Host) {
 
 #[test]
 fn disabled_mpich() {
-    disabled(Host::Mpich);
+    disabled(HostMpi::Mpich);
 }
 
 #[test]
 fn disabled_openmpi() {
-    disabled(Host::OpenMpi);
+    disabled(HostMpi::OpenMpi);
 }
 
 /// The program that uses an MPI of our own making, and the lines Pario said about it.

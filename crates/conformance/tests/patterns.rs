@@ -6,7 +6,7 @@
 
 mod pattern;
 
-use pario_conformance::{BOTH, Host};
+use pario_conformance::{BOTH, HostMpi};
 use pattern::{PLAIN, Setting, compare};
 
 /// Every shape, operation and kind of memory at least once.
@@ -60,20 +60,20 @@ const HINTED: &[&str] = &[
 #[test]
 fn any_shape_mpich() {
     for ranks in [1, 2] {
-        compare(Host::Mpich, ranks, ALL, &[PLAIN]);
+        compare(HostMpi::Mpich, ranks, ALL, &[PLAIN]);
     }
     for ranks in [3, 6, 8] {
-        compare(Host::Mpich, ranks, &FEW[..1], &[PLAIN]);
+        compare(HostMpi::Mpich, ranks, &FEW[..1], &[PLAIN]);
     }
 }
 
 #[test]
 fn any_shape_openmpi() {
     for ranks in [1, 2, 4] {
-        compare(Host::OpenMpi, ranks, ALL, &[PLAIN]);
+        compare(HostMpi::OpenMpi, ranks, ALL, &[PLAIN]);
     }
     for ranks in [3, 6, 8, 9, 16] {
-        compare(Host::OpenMpi, ranks, FEW, &[PLAIN]);
+        compare(HostMpi::OpenMpi, ranks, FEW, &[PLAIN]);
     }
 }
 
@@ -81,14 +81,14 @@ fn any_shape_openmpi() {
 #[test]
 fn block_tridiagonal() {
     for ranks in [1, 4, 9] {
-        compare(Host::OpenMpi, ranks, &["bt:size=6", "bt:size=7,op=iall,calls=3,cut=1"], &[PLAIN]);
+        compare(HostMpi::OpenMpi, ranks, &["bt:size=6", "bt:size=7,op=iall,calls=3,cut=1"], &[PLAIN]);
     }
-    compare(Host::Mpich, 4, &["bt:size=5"], &[PLAIN]);
+    compare(HostMpi::Mpich, 4, &["bt:size=5"], &[PLAIN]);
 }
 
 #[test]
 fn sixteen_ranks_mpich() {
-    compare(Host::Mpich, 16, &["random:size=3,piece=100"], &[PLAIN]);
+    compare(HostMpi::Mpich, 16, &["random:size=3,piece=100"], &[PLAIN]);
 }
 
 const fn hints(hints: &'static str) -> Setting {
@@ -107,9 +107,9 @@ fn any_partitioning_gives_the_same_bytes() {
         hints("pario_strategy=two-phase;pario_fd_partition=auto;cb_buffer_size=1024;cb_nodes=1"),
         hints("pario_strategy=two-phase;pario_fd_partition=even;cb_buffer_size=777;cb_nodes=2"),
     ];
-    compare(Host::Mpich, 2, HINTED, &settings[..4]);
-    compare(Host::OpenMpi, 3, HINTED, &settings[1..5]);
-    compare(Host::OpenMpi, 4, HINTED, &settings);
+    compare(HostMpi::Mpich, 2, HINTED, &settings[..4]);
+    compare(HostMpi::OpenMpi, 3, HINTED, &settings[1..5]);
+    compare(HostMpi::OpenMpi, 4, HINTED, &settings);
 }
 
 /// Whether data goes through aggregators at all, and how a rank alone goes about it.
@@ -125,8 +125,8 @@ fn any_strategy_gives_the_same_bytes() {
         hints("pario_strategy=two-phase;romio_ds_write=disable;cb_buffer_size=512"),
         hints("romio_no_indep_rw=true;romio_cb_write=enable;romio_cb_read=enable"),
     ];
-    compare(Host::Mpich, 2, HINTED, &settings[2..5]);
-    compare(Host::OpenMpi, 3, HINTED, &settings);
+    compare(HostMpi::Mpich, 2, HINTED, &settings[2..5]);
+    compare(HostMpi::OpenMpi, 3, HINTED, &settings);
 }
 
 /// A buffer so small that every piece is a round of its own.

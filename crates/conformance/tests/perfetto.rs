@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use pario_conformance::{BOTH, Kind, Scratch, compile_text, execute, libpario, pario, scratch, target_dir};
+use pario_conformance::{
+    BOTH, Scratch, SourceKind, compile_text, execute, libpario, pario, scratch, target_dir,
+};
 
 /// Each rank writes, reads, and has eight accesses in flight at once, four times; it also reads beyond the
 /// end.
@@ -39,7 +41,7 @@ int main(int argc, char **argv) {
 const COMPLAINTS: &str =
     "select name, value from stats where severity in ('error', 'data_loss') and value != 0";
 
-/// Process, name, start, duration, bytes and file of each slice.
+/// ProcessHandle, name, start, duration, bytes and file of each slice.
 const SLICES: &str = "select process.name, slice.name, slice.ts, slice.dur, \
      coalesce(extract_arg(slice.arg_set_id, 'args.bytes'), -1), extract_arg(slice.arg_set_id, 'args.file') \
      from slice join thread_track on slice.track_id = thread_track.id join thread using (utid) \
@@ -113,7 +115,7 @@ fn recorded(dir: &Scratch) -> Vec<String> {
 #[test]
 fn the_trace_processor_finds_what_was_recorded() {
     let Some(judge) = judge() else { return };
-    let program = compile_text(BOTH[0], "perfetto.c", PROGRAM, Kind::C, &[]);
+    let program = compile_text(BOTH[0], "perfetto.c", PROGRAM, SourceKind::C, &[]);
     let dir = scratch();
     run(&["profile", "-n", "2", "--", program.to_str().expect("a path")], &dir);
     run(&["convert", "pario-trace", "--to", "perfetto", "run.json"], &dir);

@@ -8,9 +8,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pario_conformance::partition::{NAME, Partition, Site};
+use pario_conformance::partition::{NAME, Site, TestPartition};
 use pario_conformance::{
-    BOTH, Host, Hosts, Kind, Run, Scratch, compile_text, execute, libpario, pario, scratch,
+    BOTH, HostMpi, Hosts, ProgramRun, Scratch, SourceKind, compile_text, execute, libpario, pario, scratch,
 };
 use pattern::{PLAIN, Setting, compare_placed};
 use table::{all_hold, table_run};
@@ -64,9 +64,9 @@ const HOLES: u64 = 6000;
 #[test]
 fn a_profiled_program_runs_by_its_plan() {
     for host in BOTH {
-        let program = compile_text(host, "placed.c", PROGRAM, Kind::C, &[]);
+        let program = compile_text(host, "placed.c", PROGRAM, SourceKind::C, &[]);
         let program = program.to_str().expect("a path");
-        let (dir, partition) = (scratch(), Partition::up(4, 65536, "4M"));
+        let (dir, partition) = (scratch(), TestPartition::up(4, 65536, "4M"));
         let run = |arguments: &[&str]| {
             let mut command = Command::new(pario());
             command.args(arguments).current_dir(dir.path());
@@ -101,7 +101,7 @@ fn a_profiled_program_runs_by_its_plan() {
         assert!(servers.iter().all(|server| (367_000..376_500).contains(&bytes_of(server))), "{layout}");
         partition.pario(&["check", "trial"]);
 
-        if host == Host::OpenMpi {
+        if host == HostMpi::OpenMpi {
             continue;
         }
 
@@ -158,9 +158,9 @@ int main(int argc, char **argv) {
 #[test]
 fn storage_is_in_the_order_of_the_profiled_run() {
     const PIECE: u64 = 12_500;
-    let program = compile_text(Host::Mpich, "backwards.c", BACKWARDS, Kind::C, &[]);
+    let program = compile_text(HostMpi::Mpich, "backwards.c", BACKWARDS, SourceKind::C, &[]);
     let program = program.to_str().expect("a path");
-    let (dir, partition) = (scratch(), Partition::up(2, 65536, "4M"));
+    let (dir, partition) = (scratch(), TestPartition::up(2, 65536, "4M"));
     let succeed = |arguments: &[&str]| {
         let mut command = Command::new(pario());
         command.args(arguments).current_dir(dir.path());
@@ -221,8 +221,8 @@ fn ordered_blocks(data: &Path) -> Vec<u8> {
 #[test]
 fn parts_are_where_their_ranks_are() {
     let Some(hosts) = Hosts::new(3).map(Arc::new) else { return };
-    let host = Host::OpenMpi;
-    let (dir, program) = (scratch(), compile_text(host, "placed.c", PROGRAM, Kind::C, &[]));
+    let host = HostMpi::OpenMpi;
+    let (dir, program) = (scratch(), compile_text(host, "placed.c", PROGRAM, SourceKind::C, &[]));
     let pario = |arguments: &[&str]| {
         let mut command = Command::new(pario());
         command.args(arguments).current_dir(dir.path()).env("PARIO_LIB", libpario());
@@ -231,11 +231,11 @@ fn parts_are_where_their_ranks_are() {
     };
     pario(&["profile", "-n", "3", "--", program.to_str().expect("a path"), "out.dat"]);
     pario(&["plan", "pario-trace", "--out", "sim.plan"]);
-    let partition = Partition::at(&hosts, &[2, 1, 3], "stripe_size = 65536\ncache = \"4M\"\n");
+    let partition = TestPartition::at(&hosts, &[2, 1, 3], "stripe_size = 65536\ncache = \"4M\"\n");
     let site = Site { partition: &partition, hints: "striping_factor=1;start_iodevice=2", nodes: &[] };
     // The file, by plan or not; how many bytes went to servers and back in messages.
     let run = |name: &str, plan: &str| {
-        let run = Run::new(host, 3, &program).arg(format!("pario:{NAME}/{name}")).preload(true);
+        let run = ProgramRun::new(host, 3, &program).arg(format!("pario:{NAME}/{name}")).preload(true);
         let run = run.on(&site, Path::new("/nowhere")).at(&hosts, &[1, 2, 3]).env("PARIO_STATS", "json");
         let reports = run.env("PARIO_PLAN", plan).run().expect_success().reports();
         reports.iter().map(|report| report.total("server_bytes")).sum::<u64>()
@@ -291,8 +291,8 @@ fn any_plan(dir: &Scratch, ranks: u32) -> PathBuf {
 
 /// Clauses of the standard, on files with bytes of all kinds of placement.
 #[track_caller]
-fn clauses(host: Host, ranks: u32, program: &str, hints: &str, nodes: &[u32], place: &str) {
-    let (dir, partition) = (scratch(), Partition::up(3, 4096, "4M"));
+fn clauses(host: HostMpi, ranks: u32, program: &str, hints: &str, nodes: &[u32], place: &str) {
+    let (dir, partition) = (scratch(), TestPartition::up(3, 4096, "4M"));
     let site = Site { partition: &partition, hints, nodes };
     let (files, plan) = (scratch(), any_plan(&dir, ranks));
     let run = table_run(host, ranks, program, &files).on(&site, files.path());
@@ -304,23 +304,23 @@ fn clauses(host: Host, ranks: u32, program: &str, hints: &str, nodes: &[u32], pl
 
 #[test]
 fn atomic_mode() {
-    clauses(Host::Mpich, 2, "atomic", "", &[], "");
+    clauses(HostMpi::Mpich, 2, "atomic", "", &[], "");
 }
 
 #[test]
 fn opens_of_all_and_of_some() {
-    clauses(Host::OpenMpi, 2, "opens", "", &[], "0=2");
+    clauses(HostMpi::OpenMpi, 2, "opens", "", &[], "0=2");
 }
 
 #[test]
 fn collective_calls_over_nodes() {
     let hints = "pario_strategy=two-phase;cb_buffer_size=8192";
-    clauses(Host::Mpich, 4, "collective", hints, &[0, 0, 1, 1], "node0=0,node1=2");
+    clauses(HostMpi::Mpich, 4, "collective", hints, &[0, 0, 1, 1], "node0=0,node1=2");
 }
 
 #[test]
 fn pointers() {
-    clauses(Host::OpenMpi, 3, "pointers", "", &[0, 1, 1], "1=1");
+    clauses(HostMpi::OpenMpi, 3, "pointers", "", &[0, 1, 1], "1=1");
 }
 
 /// Bytes of these are the host's.
@@ -340,9 +340,9 @@ const SETTINGS: &[Setting] = &[
 
 #[test]
 fn shapes() {
-    let (dir, partition) = (scratch(), Partition::up(3, 65536, "2M"));
+    let (dir, partition) = (scratch(), TestPartition::up(3, 65536, "2M"));
     let plan = any_plan(&dir, 2);
-    let outputs = compare_placed(&partition, Host::OpenMpi, 2, SHAPES, SETTINGS, |run| {
+    let outputs = compare_placed(&partition, HostMpi::OpenMpi, 2, SHAPES, SETTINGS, |run| {
         run.env("PARIO_PLAN", &plan.to_string_lossy()).env("PARIO_PLACE", "node1=2")
     });
     assert!(outputs.iter().all(|output| !output.stderr.contains("does not count")), "{}", outputs[0]);

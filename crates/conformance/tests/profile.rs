@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use pario_conformance::{BOTH, Kind, compile_text, execute, libpario, pario, scratch};
+use pario_conformance::{BOTH, SourceKind, compile_text, execute, libpario, pario, scratch};
 
 /// Each rank writes eight blocks of 4 KiB in turns through a view, and reads the first 100 bytes.
 const PROGRAM: &str = r#"
@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
 #[test]
 fn the_plan_of_a_profiled_program_follows_its_views() {
     for host in BOTH {
-        let program = compile_text(host, "turns.c", PROGRAM, Kind::C, &[]);
+        let program = compile_text(host, "turns.c", PROGRAM, SourceKind::C, &[]);
         let dir = scratch();
         let run = |arguments: &[&str]| {
             let mut command = Command::new(pario());

@@ -7,17 +7,17 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use pario_conformance::{Host, Kind, Output, Run, compile, same_file, scratch};
+use pario_conformance::{HostMpi, Output, ProgramRun, SourceKind, compile, same_file, scratch};
 
 fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("programs/apps").join(name)
 }
 
 /// Runs the program at one number of ranks with and without Pario and compares the files.
-fn compare_at(host: Host, ranks: u32, program: &Path, args: &[OsString]) {
+fn compare_at(host: HostMpi, ranks: u32, program: &Path, args: &[OsString]) {
     let dir = scratch();
     let run = |name: &str, preload: bool| -> Output {
-        let run = Run::new(host, ranks, program).args(args.to_vec()).arg(dir.join(name));
+        let run = ProgramRun::new(host, ranks, program).args(args.to_vec()).arg(dir.join(name));
         let output = run.preload(preload).run().expect_success();
         assert!(output.stdout.contains("passed"), "{output}");
         output
@@ -29,7 +29,7 @@ fn compare_at(host: Host, ranks: u32, program: &Path, args: &[OsString]) {
     same_file(dir.join("host"), dir.join("pario"));
 }
 
-fn compare(host: Host, name: &str, kind: Kind, flags: &[&str]) {
+fn compare(host: HostMpi, name: &str, kind: SourceKind, flags: &[&str]) {
     let program = compile(host, source(name), kind, flags);
     for ranks in [1, 2, 4] {
         compare_at(host, ranks, &program, &[]);
@@ -40,11 +40,11 @@ macro_rules! on_both {
     ($($mpich:ident $openmpi:ident: $name:literal by $kind:ident;)*) => {$(
         #[test]
         fn $mpich() {
-            compare(Host::Mpich, $name, Kind::$kind, &[]);
+            compare(HostMpi::Mpich, $name, SourceKind::$kind, &[]);
         }
         #[test]
         fn $openmpi() {
-            compare(Host::OpenMpi, $name, Kind::$kind, &[]);
+            compare(HostMpi::OpenMpi, $name, SourceKind::$kind, &[]);
         }
     )*};
 }
@@ -64,23 +64,23 @@ on_both! {
 /// The packaged PnetCDF is built for Open MPI only.
 #[test]
 fn pnetcdf_openmpi() {
-    compare(Host::OpenMpi, "pnetcdf.c", Kind::C, &["-lpnetcdf"]);
+    compare(HostMpi::OpenMpi, "pnetcdf.c", SourceKind::C, &["-lpnetcdf"]);
 }
 
 /// The packaged parallel h5py is built for Open MPI only, and for the system's own Python.
 #[test]
 fn h5py_openmpi() {
     for ranks in [1, 2] {
-        compare_at(Host::OpenMpi, ranks, Path::new("/usr/bin/python3"), &[source("h5py_app.py").into()]);
+        compare_at(HostMpi::OpenMpi, ranks, Path::new("/usr/bin/python3"), &[source("h5py_app.py").into()]);
     }
 }
 
 /// Places beyond 2³² on a sparse file; the files are compared by the digest that the program prints.
-fn large(host: Host) {
-    let program = compile(host, source("large.c"), Kind::C, &[]);
+fn large(host: HostMpi) {
+    let program = compile(host, source("large.c"), SourceKind::C, &[]);
     for ranks in [1, 2] {
         let dir = scratch();
-        let run = |name: &str| Run::new(host, ranks, &program).arg(dir.join(name));
+        let run = |name: &str| ProgramRun::new(host, ranks, &program).arg(dir.join(name));
         let alone = run("host").run().expect_success();
         // Some of it is beyond the hosts; see the program.
         let output = run("pario").arg("all").preload(true).run().expect_success();
@@ -92,19 +92,19 @@ fn large(host: Host) {
 
 #[test]
 fn large_mpich() {
-    large(Host::Mpich);
+    large(HostMpi::Mpich);
 }
 
 #[test]
 fn large_openmpi() {
-    large(Host::OpenMpi);
+    large(HostMpi::OpenMpi);
 }
 
 /// What the hosts cannot do, or only with memory to spare: under Pario only.
-fn pario_only(host: Host, name: &str, ranks: u32) {
-    let program = compile(host, source(name), Kind::C, &[]);
+fn pario_only(host: HostMpi, name: &str, ranks: u32) {
+    let program = compile(host, source(name), SourceKind::C, &[]);
     let dir = scratch();
-    let run = Run::new(host, ranks, &program).arg(dir.join("file")).preload(true).timeout(120);
+    let run = ProgramRun::new(host, ranks, &program).arg(dir.join("file")).preload(true).timeout(120);
     let output = run.run().expect_success();
     assert!(output.stdout.contains("passed") && output.pario_calls() > 0, "{output}");
     print!("{}", output.stdout);
@@ -112,20 +112,20 @@ fn pario_only(host: Host, name: &str, ranks: u32) {
 
 #[test]
 fn huge_views_mpich() {
-    pario_only(Host::Mpich, "huge_views.c", 2);
+    pario_only(HostMpi::Mpich, "huge_views.c", 2);
 }
 
 #[test]
 fn huge_views_openmpi() {
-    pario_only(Host::OpenMpi, "huge_views.c", 2);
+    pario_only(HostMpi::OpenMpi, "huge_views.c", 2);
 }
 
 #[test]
 fn huge_transfer_mpich() {
-    pario_only(Host::Mpich, "huge_transfer.c", 1);
+    pario_only(HostMpi::Mpich, "huge_transfer.c", 1);
 }
 
 #[test]
 fn huge_transfer_openmpi() {
-    pario_only(Host::OpenMpi, "huge_transfer.c", 1);
+    pario_only(HostMpi::OpenMpi, "huge_transfer.c", 1);
 }

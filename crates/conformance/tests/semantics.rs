@@ -5,7 +5,7 @@
 
 mod table;
 
-use pario_conformance::{BOTH, Host};
+use pario_conformance::{BOTH, HostMpi};
 use table::passes;
 
 /// Runs the program on each host with these numbers of ranks and looks for every clause's line.
@@ -90,7 +90,7 @@ fn fatal_errors_end_the_program() {
 /// The programs themselves are right where the host is: Open MPI alone passes these.
 #[test]
 fn checks_hold_on_a_host_that_is_right() {
-    let host = Host::OpenMpi;
+    let host = HostMpi::OpenMpi;
     let dir = pario_conformance::scratch();
     let output = table::table_run(host, 2, "views", &dir).preload(false).run();
     for clause in ["1", "2", "2b", "5", "14", "15"] {

@@ -5,8 +5,10 @@ mod pattern;
 
 use std::path::Path;
 
-use pario_conformance::partition::{NAME, Partition};
-use pario_conformance::{Host, Kind, Output, Run, compile, same_file, scratch, workspace_dir};
+use pario_conformance::partition::{NAME, TestPartition};
+use pario_conformance::{
+    HostMpi, Output, ProgramRun, SourceKind, compile, same_file, scratch, workspace_dir,
+};
 use pattern::{Setting, compare_on};
 
 /// Collective accesses of many kinds; those with holes fall back to what agents do for one rank.
@@ -26,12 +28,14 @@ const SETTINGS: &[Setting] = &[
     Setting { hints: "pario_strategy=data-shipping", nodes: &[0, 1] },
 ];
 
-fn program(name: &str, host: Host, arguments: &[&str]) -> Run {
+fn program(name: &str, host: HostMpi, arguments: &[&str]) -> ProgramRun {
     let source = workspace_dir().join("crates/conformance/programs/partitions").join(format!("{name}.c"));
-    Run::new(host, 2, compile(host, source, Kind::C, &[])).args(arguments.iter().copied()).timeout(60)
+    ProgramRun::new(host, 2, compile(host, source, SourceKind::C, &[]))
+        .args(arguments.iter().copied())
+        .timeout(60)
 }
 
-fn on(partition: &Partition, run: Run, hints: &str) -> Output {
+fn on(partition: &TestPartition, run: ProgramRun, hints: &str) -> Output {
     let run = run.preload(true).env("PARIO_HOME", &partition.home().to_string_lossy());
     let run = if hints.is_empty() { run } else { run.env("PARIO_HINTS", hints) };
     let output = run.run().expect_success();
@@ -40,7 +44,7 @@ fn on(partition: &Partition, run: Run, hints: &str) -> Output {
 }
 
 /// Runs a program on the host, then on a partition under settings, and compares the files.
-fn independent(partition: &Partition, host: Host, settings: &[(&str, &[u32], &str)]) {
+fn independent(partition: &TestPartition, host: HostMpi, settings: &[(&str, &[u32], &str)]) {
     let dir = scratch();
     let theirs = dir.join("host");
     let alone = program("shipped", host, &[&theirs.to_string_lossy(), "shared"]).run().expect_success();
@@ -67,37 +71,37 @@ const EITHER: &[(&str, &[u32], &str)] = &[
 
 #[test]
 fn agents_on_a_partition_mpich() {
-    let partition = Partition::up(2, 4096, "4M");
-    compare_on(&partition, Host::Mpich, 2, SHAPES, SETTINGS);
-    independent(&partition, Host::Mpich, EITHER);
+    let partition = TestPartition::up(2, 4096, "4M");
+    compare_on(&partition, HostMpi::Mpich, 2, SHAPES, SETTINGS);
+    independent(&partition, HostMpi::Mpich, EITHER);
 }
 
 #[test]
 fn agents_on_a_partition_openmpi() {
     // A cache that holds next to nothing.
-    let partition = Partition::up(3, 4096, "1M");
-    compare_on(&partition, Host::OpenMpi, 2, &SHAPES[2..], &SETTINGS[1..]);
-    independent(&partition, Host::OpenMpi, EITHER);
+    let partition = TestPartition::up(3, 4096, "1M");
+    compare_on(&partition, HostMpi::OpenMpi, 2, &SHAPES[2..], &SETTINGS[1..]);
+    independent(&partition, HostMpi::OpenMpi, EITHER);
 }
 
 #[test]
 fn a_file_that_somebody_has_locked_is_not_partitioned() {
-    let partition = Partition::up(2, 4096, "1M");
+    let partition = TestPartition::up(2, 4096, "1M");
     let name = format!("pario:{NAME}/held");
     let hints = "pario_strategy=data-shipping;pario_agents=0,1";
-    on(&partition, program("shipped", Host::Mpich, &[&name, "unique"]), hints);
+    on(&partition, program("shipped", HostMpi::Mpich, &[&name, "unique"]), hints);
     let here = pario::Partition::open_by_name(&partition.home(), NAME, pario::Options::default()).unwrap();
     let file = here.open("/held", pario::OpenOptions::new().read(true).write(true)).unwrap();
     let lock = file.lock(7..8, true).unwrap();
-    on(&partition, program("shipped", Host::Mpich, &[&name, "refused"]), hints);
+    on(&partition, program("shipped", HostMpi::Mpich, &[&name, "refused"]), hints);
     lock.unlock().unwrap();
-    on(&partition, program("shipped", Host::Mpich, &[&name, "unique"]), hints);
+    on(&partition, program("shipped", HostMpi::Mpich, &[&name, "unique"]), hints);
     // They have let go.
     assert!(file.try_lock(0..100, true).unwrap().is_some());
 }
 
 /// A number of all servers together, from `pario status --metrics`.
-fn metric(partition: &Partition, name: &str) -> u64 {
+fn metric(partition: &TestPartition, name: &str) -> u64 {
     let text = partition.pario(&["status", "--metrics"]);
     let values = text.lines().filter_map(|line| line.strip_prefix(&format!("pario_{name}{{")));
     values.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum()
@@ -106,8 +110,8 @@ fn metric(partition: &Partition, name: &str) -> u64 {
 #[test]
 fn ranges_are_taken_refused_and_given_up() {
     // Sixteen blocks a server: four are for what was prefetched, two of them for one client.
-    let partition = Partition::up(2, 65536, "1M");
-    for (host, runs) in [(Host::Mpich, 1), (Host::OpenMpi, 2)] {
+    let partition = TestPartition::up(2, 65536, "1M");
+    for (host, runs) in [(HostMpi::Mpich, 1), (HostMpi::OpenMpi, 2)] {
         let name = format!("pario:{NAME}/{}", host.name());
         let output = on(&partition, program("ranges", host, &[&name, "4"]), "");
         assert!(output.stderr.contains("pario_access_ranges: value \"5-9\""), "{output}");
@@ -119,10 +123,10 @@ fn ranges_are_taken_refused_and_given_up() {
     }
     assert!(metric(&partition, "prefetch_loaded_blocks_total") > 0);
     // Agents prefetch what their ranks read here and there of a file that the caches do not hold.
-    let name = format!("pario:{NAME}/{}", Host::Mpich.name());
+    let name = format!("pario:{NAME}/{}", HostMpi::Mpich.name());
     on(
         &partition,
-        program("ranges", Host::Mpich, &[&name, "4"]),
+        program("ranges", HostMpi::Mpich, &[&name, "4"]),
         "pario_strategy=data-shipping;max_pre=2;max_acc=1",
     );
     let [taken, released] = ["taken", "released"].map(|n| metric(&partition, &format!("prefetch_{n}_total")));
@@ -130,6 +134,6 @@ fn ranges_are_taken_refused_and_given_up() {
     // Elsewhere the system is told.
     let dir = scratch();
     let plain = dir.join("plain").to_string_lossy().into_owned();
-    let output = program("ranges", Host::Mpich, &[&plain, "6"]).preload(true).run().expect_success();
+    let output = program("ranges", HostMpi::Mpich, &[&plain, "6"]).preload(true).run().expect_success();
     assert!(output.stdout.contains("passed") && Path::new(&plain).exists(), "{output}");
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use pario_conformance::partition::{NAME, Partition, Site};
-use pario_conformance::{Host, Kind, Report, Run, compile, workspace_dir};
+use pario_conformance::partition::{NAME, Site, TestPartition};
+use pario_conformance::{HostMpi, ProgramRun, SourceKind, StatsReport, compile, workspace_dir};
 
 /// A block of storage.
 const BLOCK: u64 = 64 << 10;
@@ -21,14 +21,14 @@ struct Times {
     writes: Duration,
     /// Of the close.
     close: Duration,
-    report: Report,
+    report: StatsReport,
 }
 
-fn write_file(partition: &Partition, name: &str, hints: &str) -> Times {
+fn write_file(partition: &TestPartition, name: &str, hints: &str) -> Times {
     let source = workspace_dir().join("crates/conformance/programs/partitions/staged.c");
-    let program = compile(Host::OpenMpi, source, Kind::C, &[]);
+    let program = compile(HostMpi::OpenMpi, source, SourceKind::C, &[]);
     let bytes = BLOCK * u64::from(BLOCKS / CALLS);
-    let run = Run::new(Host::OpenMpi, 2, program).arg(format!("pario:{NAME}/{name}"));
+    let run = ProgramRun::new(HostMpi::OpenMpi, 2, program).arg(format!("pario:{NAME}/{name}"));
     let run = run.args([bytes.to_string(), CALLS.to_string()]).preload(true).env("PARIO_STATS", "json");
     let site = Site { partition, hints, nodes: &[] };
     let output = run.on(&site, Path::new("/nowhere")).run().expect_success();
@@ -51,7 +51,7 @@ fn write_file(partition: &Partition, name: &str, hints: &str) -> Times {
 /// does not hold are stored before the last server-directed call returns.
 #[test]
 fn tier_1_hides_it() {
-    let partition = Partition::slow(1, BLOCK, "1M", DELAY.as_micros() as u64);
+    let partition = TestPartition::slow(1, BLOCK, "1M", DELAY.as_micros() as u64);
     let all = DELAY * BLOCKS;
     let written = BLOCK * u64::from(BLOCKS);
     let direct = write_file(&partition, "direct", "pario_strategy=server-directed");

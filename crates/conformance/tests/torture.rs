@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use pario_conformance::torture::{self, KINDS, Options};
+use pario_conformance::torture::{self, KINDS, TortureOptions};
 
 /// Starts this program again, to execute its test as a worker.
 fn launch() -> Command {
@@ -17,8 +17,15 @@ fn nothing_acknowledged_is_lost_in_a_short_torture() {
         return;
     }
     let faults = KINDS.iter().map(|(kind, ..)| *kind).collect();
-    let options =
-        Options { seed: 4711, seconds: 1, sessions: 1, rounds: 4, jobs: 1, faults, ..Options::default() };
+    let options = TortureOptions {
+        seed: 4711,
+        seconds: 1,
+        sessions: 1,
+        rounds: 4,
+        jobs: 1,
+        faults,
+        ..TortureOptions::default()
+    };
     match torture::run(&options, &launch) {
         Ok(summary) => println!("{summary}"),
         Err(why) => panic!("{why}"),

@@ -6,8 +6,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pario_conformance::partition::{NAME, Partition, Site};
-use pario_conformance::{Host, Kind, Run, Scratch, compile, same_bytes, scratch, workspace_dir};
+use pario_conformance::partition::{NAME, Site, TestPartition};
+use pario_conformance::{
+    HostMpi, ProgramRun, Scratch, SourceKind, compile, same_bytes, scratch, workspace_dir,
+};
 
 const ROUNDS: usize = 40;
 
@@ -15,17 +17,24 @@ const CLIENTS: &str = "pario_strategy=client-directed";
 const FEW_BLOCKS: &str = "pario_strategy=client-directed;pario_tier1_size=64k";
 
 /// One of the programs.
-fn one(host: Host, number: usize, seed: u64, hints: &str, partition: &Partition, dir: &Scratch) -> Run {
+fn one(
+    host: HostMpi,
+    number: usize,
+    seed: u64,
+    hints: &str,
+    partition: &TestPartition,
+    dir: &Scratch,
+) -> ProgramRun {
     let source = workspace_dir().join("crates/conformance/programs/partitions/handover.c");
-    let program = compile(host, source, Kind::C, &[]);
-    let run = Run::new(host, 2, program).arg(format!("pario:{NAME}/file")).arg(dir.path());
+    let program = compile(host, source, SourceKind::C, &[]);
+    let run = ProgramRun::new(host, 2, program).arg(format!("pario:{NAME}/file")).arg(dir.path());
     let run = run.args([number.to_string(), seed.to_string(), ROUNDS.to_string()]);
     let site = Site { partition, hints, nodes: &[] };
     run.preload(true).timeout(30).env("PARIO_STATS", "json").on(&site, Path::new("/nowhere"))
 }
 
 /// Looks at the file whenever the programs wait for that, until they are over; how often it was.
-fn look_on(partition: &Partition, dir: &Scratch, are_over: &AtomicBool) -> usize {
+fn look_on(partition: &TestPartition, dir: &Scratch, are_over: &AtomicBool) -> usize {
     let mut looks = 0;
     for round in (4..ROUNDS).step_by(5) {
         let expected = dir.join(format!("expect.{round}"));
@@ -46,14 +55,14 @@ fn look_on(partition: &Partition, dir: &Scratch, are_over: &AtomicBool) -> usize
 }
 
 #[track_caller]
-fn hand_over(seed: u64, hosts: [Host; 2], hints: [&str; 2], (servers, stripe, cache): (u16, u64, &str)) {
-    let partition = Partition::up(servers, stripe, cache);
+fn hand_over(seed: u64, hosts: [HostMpi; 2], hints: [&str; 2], (servers, stripe, cache): (u16, u64, &str)) {
+    let partition = TestPartition::up(servers, stripe, cache);
     let dir = scratch();
     let runs = [0, 1].map(|number| one(hosts[number], number, seed, hints[number], &partition, &dir));
     let are_over = AtomicBool::new(false);
     let (outputs, looks) = std::thread::scope(|scope| {
         let looker = scope.spawn(|| look_on(&partition, &dir, &are_over));
-        let outputs = Run::together([&runs[0], &runs[1]]);
+        let outputs = ProgramRun::together([&runs[0], &runs[1]]);
         are_over.store(true, Ordering::Relaxed);
         (outputs, looker.join())
     });
@@ -71,10 +80,10 @@ fn hand_over(seed: u64, hosts: [Host; 2], hints: [&str; 2], (servers, stripe, ca
 
 #[test]
 fn each_sees_what_the_other_wrote() {
-    hand_over(1, [Host::Mpich, Host::OpenMpi], [CLIENTS; 2], (2, 4096, "4M"));
+    hand_over(1, [HostMpi::Mpich, HostMpi::OpenMpi], [CLIENTS; 2], (2, 4096, "4M"));
 }
 
 #[test]
 fn with_little_memory() {
-    hand_over(2, [Host::OpenMpi, Host::Mpich], [FEW_BLOCKS, CLIENTS], (3, 65536, "1M"));
+    hand_over(2, [HostMpi::OpenMpi, HostMpi::Mpich], [FEW_BLOCKS, CLIENTS], (3, 65536, "1M"));
 }

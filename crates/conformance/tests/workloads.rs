@@ -6,21 +6,21 @@
 
 use std::path::{Path, PathBuf};
 
-use pario_conformance::partition::Partition;
-use pario_conformance::{Host, Output, Run, Scratch, same_bytes, same_file, scratch, target_dir};
+use pario_conformance::partition::TestPartition;
+use pario_conformance::{HostMpi, Output, ProgramRun, Scratch, same_bytes, same_file, scratch, target_dir};
 use pario_workloads::{Report, WORKLOADS, build};
 
 const SEED: u64 = 7;
 const RANKS: u32 = 4;
 
-fn program(host: Host) -> PathBuf {
+fn program(host: HostMpi) -> PathBuf {
     build(&host.mpicc(), &target_dir().join("workloads")).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// A run on files in `dir`; the option says which half of the work.
-fn run(host: Host, pario: bool, names: &str, dir: &Path, options: &[&str]) -> Output {
+fn run(host: HostMpi, pario: bool, names: &str, dir: &Path, options: &[&str]) -> Output {
     let seed = SEED.to_string();
-    let run = Run::new(host, RANKS, program(host)).preload(pario).arg(names).arg("--dir").arg(dir);
+    let run = ProgramRun::new(host, RANKS, program(host)).preload(pario).arg(names).arg("--dir").arg(dir);
     run.args(["--seed", &seed]).args(options).run()
 }
 
@@ -35,7 +35,7 @@ fn name_of(pario: bool) -> &'static str {
 }
 
 /// One writes, the other reads; returns the directory.
-fn across(host: Host, pario_writes: bool) -> Scratch {
+fn across(host: HostMpi, pario_writes: bool) -> Scratch {
     let dir = fresh(pario_writes);
     let at = dir.join(name_of(pario_writes));
     let results = dir.join("results");
@@ -53,7 +53,7 @@ fn across(host: Host, pario_writes: bool) -> Scratch {
     dir
 }
 
-fn both_ways(host: Host) {
+fn both_ways(host: HostMpi) {
     let (host_wrote, pario_wrote) = (across(host, false), across(host, true));
     let mut files = 0;
     for entry in std::fs::read_dir(host_wrote.join("host")).expect("a directory") {
@@ -73,12 +73,12 @@ fn both_ways(host: Host) {
 
 #[test]
 fn all_workloads_mpich() {
-    both_ways(Host::Mpich);
+    both_ways(HostMpi::Mpich);
 }
 
 #[test]
 fn all_workloads_openmpi() {
-    both_ways(Host::OpenMpi);
+    both_ways(HostMpi::OpenMpi);
 }
 
 /// Without MPI-IO, too: what pwrite wrote is read by Pario, with more ranks than cells divide evenly.
@@ -88,7 +88,7 @@ fn plain_system_calls_and_another_number_of_ranks() {
     let at = dir.join("pario");
     let names = "coll_perf,flash,s3d,tile,contiguous,discontiguous,ranges,mandelbrot,jacobi,seismic";
     let go = |preload: bool, options: &[&str]| {
-        let run = Run::new(Host::OpenMpi, 3, program(Host::OpenMpi)).preload(preload);
+        let run = ProgramRun::new(HostMpi::OpenMpi, 3, program(HostMpi::OpenMpi)).preload(preload);
         run.arg(names).arg("--dir").arg(&at).args(options).run().expect_success()
     };
     go(false, &["--write-only", "--posix"]);
@@ -103,8 +103,8 @@ fn plain_system_calls_and_another_number_of_ranks() {
 /// All on a partition, with small stripes and a cache that does not hold the larger files.
 #[test]
 fn all_workloads_on_a_partition() {
-    let partition = Partition::up(2, 65536, "4M");
-    let run = Run::new(Host::OpenMpi, RANKS, program(Host::OpenMpi)).preload(true);
+    let partition = TestPartition::up(2, 65536, "4M");
+    let run = ProgramRun::new(HostMpi::OpenMpi, RANKS, program(HostMpi::OpenMpi)).preload(true);
     let run =
         run.env("PARIO_HOME", &partition.home().to_string_lossy()).args(["all", "--dir", "pario:trial/"]);
     let done = run.run().expect_success();
@@ -113,7 +113,7 @@ fn all_workloads_on_a_partition() {
 
 #[test]
 fn damage_is_found_and_said() {
-    let host = Host::OpenMpi;
+    let host = HostMpi::OpenMpi;
     let dir = fresh(true);
     let (at, results) = (dir.join("pario"), dir.join("results"));
     run(host, true, "tile", &at, &["--write-only"]).expect_success();

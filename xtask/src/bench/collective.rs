@@ -106,7 +106,7 @@ impl Job {
     }
 }
 
-/// A directory that goes away, whatever happens.
+/// A directory that is removed when this value is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -1,7 +1,7 @@
 //! No two library crates export a type of the same name.
 //!
-//! A type is exported if it is declared `pub` in `lib.rs`, in a module that `lib.rs` declares `pub`, or if a `pub use` of its
-//! crate names it.
+//! A type is exported if it is declared `pub` in `lib.rs`, in a module that is `pub` like all modules around it, or if a `pub use` of
+//! its crate names it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -40,36 +40,47 @@ fn shared(exporters: &BTreeMap<String, BTreeSet<String>>) -> Vec<Violation> {
 /// The names of all types that a crate exports; none if it is no library.
 fn exported(name: &str) -> Outcome<BTreeSet<String>> {
     let src = place::root().join("crates").join(name).join("src");
-    let root = src.join("lib.rs");
-    if !root.exists() {
+    if !src.join("lib.rs").exists() {
         return Ok(BTreeSet::new());
     }
-    let root = code_only(&at(&root, std::fs::read_to_string(&root))?);
-    let mut files = Vec::new();
+    let mut files = BTreeMap::new();
     for path in source::files()?.into_iter().filter(|path| path.starts_with(&src)) {
         let code = code_only(&at(&path, std::fs::read_to_string(&path))?);
-        files.push((first_module(path.strip_prefix(&src).unwrap_or(&path)), code));
+        files.insert(module_path(path.strip_prefix(&src).unwrap_or(&path)), code);
     }
-    Ok(exported_by(&root, &files))
+    Ok(exported_by(&files))
 }
 
-/// `files` have the name of the top-level module that they belong to.
-fn exported_by(root: &str, files: &[(String, String)]) -> BTreeSet<String> {
-    let public_modules: BTreeSet<&str> =
-        root.lines().filter_map(|line| word_after(line, "pub mod ")).collect();
-    let reexported: BTreeSet<&str> = files.iter().flat_map(|(_, code)| reexports(code)).collect();
+/// The types that a crate exports, whose files are given by their module path; that of `lib.rs` is empty.
+fn exported_by(files: &BTreeMap<Vec<String>, String>) -> BTreeSet<String> {
+    let reexported: BTreeSet<&str> = files.values().flat_map(|code| reexports(code)).collect();
     let mut exported = BTreeSet::new();
     for (module, code) in files {
-        let public = module == "lib" || public_modules.contains(module.as_str());
+        let public = is_public(module, files);
         let names = declarations(code).filter(|name| public || reexported.contains(name));
         exported.extend(names.map(str::to_owned));
     }
     exported
 }
 
-fn first_module(path: &Path) -> String {
-    let first = path.components().next().map(|first| first.as_os_str().to_string_lossy().into_owned());
-    first.unwrap_or_default().trim_end_matches(".rs").to_owned()
+/// Whether the module and all modules around it are declared `pub`.
+fn is_public(module: &[String], files: &BTreeMap<Vec<String>, String>) -> bool {
+    let Some((name, parent)) = module.split_last() else { return true };
+    let declares = |code: &String| code.lines().any(|line| word_after(line, "pub mod ") == Some(name));
+    files.get(parent).is_some_and(declares) && is_public(parent, files)
+}
+
+/// The names of the modules that lead to a file of `src`.
+fn module_path(path: &Path) -> Vec<String> {
+    let mut names: Vec<String> = path
+        .with_extension("")
+        .components()
+        .map(|name| name.as_os_str().to_string_lossy().into_owned())
+        .collect();
+    if names.last().is_some_and(|name| ["lib", "mod"].contains(&name.as_str())) {
+        names.pop();
+    }
+    names
 }
 
 /// Types declared `pub` outside functions and `impl` blocks (where an associated type is indented as well).
@@ -94,23 +105,27 @@ fn word_after<'a>(line: &'a str, start: &str) -> Option<&'a str> {
 mod tests {
     use super::*;
 
-    fn file(module: &str, code: &str) -> (String, String) {
-        (module.to_owned(), code.to_owned())
+    fn files(files: &[(&str, &str)]) -> BTreeMap<Vec<String>, String> {
+        files.iter().map(|(path, code)| (module_path(Path::new(path)), (*code).to_owned())).collect()
     }
 
     #[test]
     fn types_of_public_modules_and_reexported_ones_are_exported() {
         let root = "pub mod open;\nmod closed;\npub use closed::{Named, other::Deep};\npub struct Root;\n";
-        let files = [
-            file("lib", root),
-            file(
-                "open",
-                "pub enum Seen {}\nstruct Own;\npub(crate) struct Inner;\n    pub type Item = u8;\n",
+        let open = "mod inner;\npub mod shown;\npub enum Seen {}\nstruct Own;\n    pub type Item = u8;\n";
+        let files = files(&[
+            ("lib.rs", root),
+            ("open/mod.rs", open),
+            ("open/inner.rs", "pub struct Inner;\npub(crate) struct Other;\n"),
+            ("open/shown.rs", "pub union Shown {}\n"),
+            (
+                "closed.rs",
+                "pub mod deeper;\npub struct Named<T>(T);\npub trait Deep {}\npub type Hidden = u8;\n",
             ),
-            file("closed", "pub struct Named<T>(T);\npub trait Deep {}\npub type Hidden = u8;\n"),
-        ];
-        let found: Vec<String> = exported_by(root, &files).into_iter().collect();
-        assert_eq!(found, ["Deep", "Named", "Root", "Seen"]);
+            ("closed/deeper.rs", "pub struct Unseen;\n"),
+        ]);
+        let found: Vec<String> = exported_by(&files).into_iter().collect();
+        assert_eq!(found, ["Deep", "Named", "Root", "Seen", "Shown"]);
     }
 
     #[test]

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use pario_conformance::partition::{NAME, Partition};
-use pario_conformance::{Hosts, Output, Run, Scratch, same_directory, scratch, target_dir};
+use pario_conformance::partition::{NAME, TestPartition};
+use pario_conformance::{Hosts, Output, ProgramRun, Scratch, same_directory, scratch, target_dir};
 use pario_workloads::{Outcome, Report};
 use serde_json::Value;
 
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
 
 fn measure(options: &Options, hosts: &Arc<Hosts>) -> std::result::Result<(), String> {
     let cache = format!("cache = \"{}\"\n", options.cache);
-    let partition = Partition::in_memory_of(hosts, &hosts.numbers(), &cache);
+    let partition = TestPartition::in_memory_of(hosts, &hosts.numbers(), &cache);
     let program = pario_workloads::build(&options.host.mpicc(), &target_dir().join("conformance-programs"));
     let program = program.map_err(|e| e.to_string())?;
     println!("{}", results::legend(options));
@@ -75,7 +75,7 @@ fn measure(options: &Options, hosts: &Arc<Hosts>) -> std::result::Result<(), Str
 struct Bench<'a> {
     options: &'a Options,
     hosts: &'a Arc<Hosts>,
-    partition: &'a Partition,
+    partition: &'a TestPartition,
     program: &'a Path,
     mbit: u32,
 }
@@ -125,7 +125,7 @@ impl Bench<'_> {
     fn by_the_host(&self, job: &Job, dir: &Scratch) -> PathBuf {
         let files = dir.join("expected");
         std::fs::create_dir(&files).expect("a scratch directory takes directories");
-        let run = Run::new(self.options.host, HOSTS as u32, self.program).args(job.arguments());
+        let run = ProgramRun::new(self.options.host, HOSTS as u32, self.program).args(job.arguments());
         run.arg("--keep").arg("--dir").arg(&files).timeout(self.options.timeout).run().expect_success();
         files
     }
@@ -157,8 +157,8 @@ impl Bench<'_> {
         run.run().expect_success()
     }
 
-    fn program(&self, job: &Job, more: &[&str]) -> Run {
-        Run::new(self.options.host, HOSTS as u32, self.program)
+    fn program(&self, job: &Job, more: &[&str]) -> ProgramRun {
+        ProgramRun::new(self.options.host, HOSTS as u32, self.program)
             .hosts(self.hosts)
             .args(job.arguments())
             .args(["--json", "-", "--dir", &format!("pario:{NAME}")])

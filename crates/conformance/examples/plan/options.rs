@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pario_conformance::Host;
+use pario_conformance::HostMpi;
 
 use crate::jobs::{JOBS, Job};
 
@@ -22,7 +22,7 @@ Needs root: it makes hosts of namespaces on this machine.
 ";
 
 pub struct Options {
-    pub host: Host,
+    pub host: HostMpi,
     pub jobs: Vec<Job>,
     pub turns: usize,
     pub rates: Vec<u32>,
@@ -39,7 +39,7 @@ pub enum Runs {
 impl Options {
     pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Runs, String> {
         let mut options = Options {
-            host: Host::OpenMpi,
+            host: HostMpi::OpenMpi,
             jobs: JOBS.to_vec(),
             turns: 5,
             rates: vec![100, 1000],
@@ -61,8 +61,8 @@ impl Options {
                 "--json" => options.json = Some(value()?.into()),
                 "--mpi" => {
                     options.host = match value()?.as_str() {
-                        "mpich" => Host::Mpich,
-                        "openmpi" => Host::OpenMpi,
+                        "mpich" => HostMpi::Mpich,
+                        "openmpi" => HostMpi::OpenMpi,
                         other => return Err(format!("--mpi {other}: mpich or openmpi is needed")),
                     }
                 }

@@ -3,7 +3,7 @@
 
 use std::process::{Command, ExitCode};
 
-use pario_conformance::torture::{self, KINDS, Kind, Options};
+use pario_conformance::torture::{self, FaultKind, KINDS, TortureOptions};
 
 fn main() -> ExitCode {
     if torture::run_if_told() {
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
 }
 
 fn help() -> String {
-    let Options { seconds, seed, rounds, jobs, .. } = Options::default();
+    let TortureOptions { seconds, seed, rounds, jobs, .. } = TortureOptions::default();
     let mut text = format!(
         "usage: cargo xtask torture [OPTION]…
 
@@ -55,8 +55,8 @@ compared with what was acknowledged.
     text
 }
 
-fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Options>, String> {
-    let mut options = Options::default();
+fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<TortureOptions>, String> {
+    let mut options = TortureOptions::default();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word}: a value is missing"));
         match word.as_str() {
@@ -73,7 +73,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Options>, Str
     Ok(Some(options))
 }
 
-fn kind(name: &str) -> Result<Kind, String> {
+fn kind(name: &str) -> Result<FaultKind, String> {
     let found = KINDS.iter().find(|(_, known, _)| *known == name);
     found.map(|(kind, ..)| *kind).ok_or_else(|| format!("--faults {name}: no such fault\n{}", help()))
 }

@@ -9,8 +9,8 @@ use pario_registry::Registry;
 
 use super::worker::{NAME, Task, VARIABLE};
 use crate::dice::Dice;
-use crate::processes::Process;
-use crate::{Mount, pario};
+use crate::processes::ProcessHandle;
+use crate::{TmpfsMount, pario};
 
 /// The variable that marks all processes of a session.
 const MARK: &str = "PARIO_TORTURE_SESSION";
@@ -28,7 +28,7 @@ pub struct Cluster<'a> {
     mark: String,
     launch: Launch<'a>,
     /// The storage of the last server, if it is a small one.
-    pub small: Option<Mount>,
+    pub small: Option<TmpfsMount>,
     commands: u32,
     /// Its directory in memory, once it is known.
     pub run: PathBuf,
@@ -62,7 +62,7 @@ impl<'a> Cluster<'a> {
         let cache = dice.pick(&[16 * block, 512 << 10, 2 << 20]).max(16 * block);
         let mark = dir.display().to_string();
         let data = |server| dir.join(format!("data{server}"));
-        let small = small.then(|| Mount::tmpfs(&data(servers - 1), "24m")).flatten();
+        let small = small.then(|| TmpfsMount::tmpfs(&data(servers - 1), "24m")).flatten();
         let list: Vec<String> =
             (0..servers).map(|server| format!("{:?}", data(server).display().to_string())).collect();
         let text = format!(
@@ -146,25 +146,25 @@ impl<'a> Cluster<'a> {
         command.env(VARIABLE, task.to_string()).stdout(log.try_clone()?).stderr(log).spawn()
     }
 
-    fn processes(&self, ending: &str) -> Vec<Process> {
-        let all = Process::with(MARK, &self.mark).into_iter();
+    fn processes(&self, ending: &str) -> Vec<ProcessHandle> {
+        let all = ProcessHandle::with(MARK, &self.mark).into_iter();
         all.filter(|process| process.command().ends_with(ending) && !process.is_gone()).collect()
     }
 
     /// The processes that are servers.
-    pub fn server_processes(&self) -> Vec<Process> {
+    pub fn server_processes(&self) -> Vec<ProcessHandle> {
         self.processes("serve --part server")
     }
 
     /// All processes that are servers or supervise them, supervisors first.
-    pub fn server_and_supervisor_processes(&self) -> Vec<Process> {
+    pub fn server_and_supervisor_processes(&self) -> Vec<ProcessHandle> {
         let mut all = self.processes("serve --part supervisor");
         all.extend(self.server_processes());
         all
     }
 
     /// The process that is this server now.
-    pub fn process(&self, server: usize) -> Option<Process> {
+    pub fn process(&self, server: usize) -> Option<ProcessHandle> {
         let data = self.data(server);
         self.server_processes().into_iter().find(|process| process.has_open_below(&data))
     }
@@ -203,7 +203,7 @@ impl<'a> Cluster<'a> {
 impl Drop for Cluster<'_> {
     /// Whatever went wrong, no process and no memory stays.
     fn drop(&mut self) {
-        while let processes @ [_, ..] = &Process::with(MARK, &self.mark)[..] {
+        while let processes @ [_, ..] = &ProcessHandle::with(MARK, &self.mark)[..] {
             let left: Vec<_> = processes.iter().filter(|process| !process.is_gone()).collect();
             if left.is_empty() {
                 break;

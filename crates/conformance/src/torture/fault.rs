@@ -6,7 +6,7 @@ use crate::dice::Dice;
 
 /// Kinds of faults that can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FaultKind {
     /// Processes are killed.
     Kill,
     /// Processes are stopped for a while.
@@ -24,14 +24,18 @@ pub enum Kind {
 }
 
 /// All of them with the names they have in options.
-pub const KINDS: [(Kind, &str, &str); 7] = [
-    (Kind::Kill, "kill", "kill -9 of servers, supervisors and clients, also in the middle of a call"),
-    (Kind::Stop, "stop", "SIGSTOP and SIGCONT of servers and clients, for short and beyond deadlines"),
-    (Kind::Term, "term", "SIGTERM of servers"),
-    (Kind::Down, "down", "pario down and pario up, also while a client is stopped in the middle of a copy"),
-    (Kind::Full, "full", "storage that is full for a while (needs root)"),
-    (Kind::Host, "host", "everything killed and all memory lost: what was synced or closed stays"),
-    (Kind::Lost, "lost", "stored files removed, shortened or changed after a down"),
+pub const KINDS: [(FaultKind, &str, &str); 7] = [
+    (FaultKind::Kill, "kill", "kill -9 of servers, supervisors and clients, also in the middle of a call"),
+    (FaultKind::Stop, "stop", "SIGSTOP and SIGCONT of servers and clients, for short and beyond deadlines"),
+    (FaultKind::Term, "term", "SIGTERM of servers"),
+    (
+        FaultKind::Down,
+        "down",
+        "pario down and pario up, also while a client is stopped in the middle of a copy",
+    ),
+    (FaultKind::Full, "full", "storage that is full for a while (needs root)"),
+    (FaultKind::Host, "host", "everything killed and all memory lost: what was synced or closed stays"),
+    (FaultKind::Lost, "lost", "stored files removed, shortened or changed after a down"),
 ];
 
 /// What happens while workers work.
@@ -85,29 +89,29 @@ pub enum Ending {
 
 impl Fault {
     /// A fault of one of these kinds.
-    pub fn choose(dice: &mut Dice, kinds: &[Kind], servers: usize, slots: usize) -> Option<Fault> {
-        let kinds: Vec<Kind> =
-            kinds.iter().copied().filter(|kind| !matches!(kind, Kind::Host | Kind::Lost)).collect();
+    pub fn choose(dice: &mut Dice, kinds: &[FaultKind], servers: usize, slots: usize) -> Option<Fault> {
+        let kinds: Vec<FaultKind> =
+            kinds.iter().copied().filter(|kind| !matches!(kind, FaultKind::Host | FaultKind::Lost)).collect();
         if kinds.is_empty() {
             return None;
         }
         let (server, slot) = (dice.index(servers), dice.index(slots));
         let short = 5 + dice.below(400);
         Some(match dice.pick(&kinds) {
-            Kind::Kill => match dice.below(8) {
+            FaultKind::Kill => match dice.below(8) {
                 0 => Fault::KillServerForGood { server },
                 1 => Fault::KillAllServers,
                 2 | 3 => Fault::KillClient { slot },
                 _ => Fault::KillServer { server },
             },
             // Beyond the deadline of calls, now and then.
-            Kind::Stop => match dice.below(12) {
+            FaultKind::Stop => match dice.below(12) {
                 0 => Fault::StopServer { server, millis: 5500 },
                 1..=5 => Fault::StopServer { server, millis: short },
                 _ => Fault::StopClient { slot, millis: short },
             },
-            Kind::Term => Fault::TermServer { server },
-            Kind::Down => match dice.below(3) {
+            FaultKind::Term => Fault::TermServer { server },
+            FaultKind::Down => match dice.below(3) {
                 0 => Fault::DownUp,
                 _ => Fault::DownUpAround { slot },
             },
@@ -116,29 +120,29 @@ impl Fault {
     }
 
     /// The kind that asks for it.
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> FaultKind {
         match self {
             Fault::KillServer { .. }
             | Fault::KillServerForGood { .. }
             | Fault::KillAllServers
-            | Fault::KillClient { .. } => Kind::Kill,
-            Fault::StopServer { .. } | Fault::StopClient { .. } => Kind::Stop,
-            Fault::TermServer { .. } => Kind::Term,
-            Fault::DownUp | Fault::DownUpAround { .. } => Kind::Down,
-            Fault::FullStorage { .. } => Kind::Full,
+            | Fault::KillClient { .. } => FaultKind::Kill,
+            Fault::StopServer { .. } | Fault::StopClient { .. } => FaultKind::Stop,
+            Fault::TermServer { .. } => FaultKind::Term,
+            Fault::DownUp | Fault::DownUpAround { .. } => FaultKind::Down,
+            Fault::FullStorage { .. } => FaultKind::Full,
         }
     }
 }
 
 impl Ending {
     /// An ending of one of these kinds.
-    pub fn choose(dice: &mut Dice, kinds: &[Kind]) -> Ending {
+    pub fn choose(dice: &mut Dice, kinds: &[FaultKind]) -> Ending {
         let endings = [
-            (Kind::Down, Ending::Down),
-            (Kind::Kill, Ending::KillThenDown),
-            (Kind::Term, Ending::TermAll),
-            (Kind::Host, Ending::HostLost),
-            (Kind::Lost, Ending::LostFiles),
+            (FaultKind::Down, Ending::Down),
+            (FaultKind::Kill, Ending::KillThenDown),
+            (FaultKind::Term, Ending::TermAll),
+            (FaultKind::Host, Ending::HostLost),
+            (FaultKind::Lost, Ending::LostFiles),
         ];
         let mut possible: Vec<Ending> =
             endings.iter().filter(|(kind, _)| kinds.contains(kind)).map(|(_, ending)| *ending).collect();
@@ -147,19 +151,19 @@ impl Ending {
     }
 
     /// The kind that asks for it.
-    pub fn kind(self) -> Option<Kind> {
+    pub fn kind(self) -> Option<FaultKind> {
         match self {
             Ending::Nothing => None,
-            Ending::Down => Some(Kind::Down),
-            Ending::KillThenDown => Some(Kind::Kill),
-            Ending::TermAll => Some(Kind::Term),
-            Ending::HostLost => Some(Kind::Host),
-            Ending::LostFiles => Some(Kind::Lost),
+            Ending::Down => Some(FaultKind::Down),
+            Ending::KillThenDown => Some(FaultKind::Kill),
+            Ending::TermAll => Some(FaultKind::Term),
+            Ending::HostLost => Some(FaultKind::Host),
+            Ending::LostFiles => Some(FaultKind::Lost),
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(KINDS.iter().find(|(kind, ..)| kind == self).map_or("", |(_, name, _)| name))
     }

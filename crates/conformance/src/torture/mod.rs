@@ -26,16 +26,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 pub use cluster::Launch;
-pub use fault::{KINDS, Kind};
+pub use fault::{FaultKind, KINDS};
 pub use worker::run_if_told;
 
-use crate::{Mount, scratch};
+use crate::{TmpfsMount, scratch};
 use session::Session;
 use tally::Tally;
 
 /// What is to be done.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct TortureOptions {
     /// No session begins after that.
     pub seconds: u64,
     /// Of the first session; the next one has the next.
@@ -47,14 +47,14 @@ pub struct Options {
     /// Sessions at a time.
     pub jobs: usize,
     /// What may happen.
-    pub faults: Vec<Kind>,
+    pub faults: Vec<FaultKind>,
     /// How often progress is told.
     pub every: Duration,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for TortureOptions {
+    fn default() -> TortureOptions {
+        TortureOptions {
             seconds: 60,
             seed: 1,
             sessions: u64::MAX,
@@ -67,11 +67,11 @@ impl Default for Options {
 }
 
 /// Tortures until the time is over. An error tells of the first violation; its directory is kept.
-pub fn run(options: &Options, launch: Launch<'_>) -> Result<String, String> {
+pub fn run(options: &TortureOptions, launch: Launch<'_>) -> Result<String, String> {
     let mut options = options.clone();
-    if options.faults.contains(&Kind::Full) && !can_mount() {
+    if options.faults.contains(&FaultKind::Full) && !can_mount() {
         println!("storage is never full here: this process has no right to mount a small file system");
-        options.faults.retain(|kind| *kind != Kind::Full);
+        options.faults.retain(|kind| *kind != FaultKind::Full);
     }
     let tally = Tally::default();
     let (next, over) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -106,7 +106,7 @@ pub fn run(options: &Options, launch: Launch<'_>) -> Result<String, String> {
     }
 }
 
-fn session(options: &Options, seed: u64, launch: Launch<'_>, tally: &Tally) -> Result<(), String> {
+fn session(options: &TortureOptions, seed: u64, launch: Launch<'_>, tally: &Tally) -> Result<(), String> {
     tally.session();
     let dir = scratch();
     let place: PathBuf = dir.path().to_owned();
@@ -119,5 +119,5 @@ fn session(options: &Options, seed: u64, launch: Launch<'_>, tally: &Tally) -> R
 
 fn can_mount() -> bool {
     let dir = scratch();
-    Mount::tmpfs(&dir.join("mount"), "1m").is_some()
+    TmpfsMount::tmpfs(&dir.join("mount"), "1m").is_some()
 }

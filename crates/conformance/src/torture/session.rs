@@ -13,13 +13,13 @@ use pario::{OpenOptions, Options, Partition, PlacementMap, ServerId};
 
 use super::cluster::{Cluster, Launch};
 use super::contents::{Contents, seconds};
-use super::fault::{Ending, Fault, Kind};
+use super::fault::{Ending, Fault, FaultKind};
 use super::history::{Nanos, now};
 use super::names::Names;
 use super::tally::Tally;
 use super::worker::{Doom, FLUSH_DEADLINE, Fate, LIMIT, NAME, Task, directory, file_path};
 use crate::dice::Dice;
-use crate::processes::Process;
+use crate::processes::ProcessHandle;
 
 /// No call takes longer: the longest deadline twice, and what a busy machine may add to it.
 pub(super) const LONGEST_CALL: Nanos = (FLUSH_DEADLINE.as_secs() * 2 + 12) * 1_000_000_000;
@@ -37,7 +37,7 @@ pub type Violation = String;
 pub struct Session<'a> {
     pub(super) cluster: Cluster<'a>,
     pub(super) dice: Dice,
-    kinds: Vec<Kind>,
+    kinds: Vec<FaultKind>,
     pub(super) tally: &'a Tally,
     slots: usize,
     pub(super) files: Vec<Contents>,
@@ -97,16 +97,16 @@ impl<'a> Session<'a> {
         dir: PathBuf,
         seed: u64,
         rounds: u32,
-        kinds: &[Kind],
+        kinds: &[FaultKind],
         launch: Launch<'a>,
         tally: &'a Tally,
     ) -> Result<(), Violation> {
         let mut dice = Dice::new(seed);
-        let small = kinds.contains(&Kind::Full) && dice.one_in(2);
+        let small = kinds.contains(&FaultKind::Full) && dice.one_in(2);
         let log = fs::File::create(dir.join("session.log")).map_err(io)?;
         let cluster = Cluster::new(dir, &mut dice, small, launch).map_err(io)?;
         let mut kinds = kinds.to_vec();
-        kinds.retain(|kind| *kind != Kind::Full || cluster.small.is_some());
+        kinds.retain(|kind| *kind != FaultKind::Full || cluster.small.is_some());
         let slots = 1 + dice.index(4);
         let mut session = Session {
             cluster,
@@ -222,7 +222,7 @@ impl<'a> Session<'a> {
         let call = 3 + self.dice.below(most);
         let doom = match stop {
             true => Some(Doom { signal: Fate::Stop, call }),
-            false if self.kinds.contains(&Kind::Kill) && self.dice.one_in(3) => {
+            false if self.kinds.contains(&FaultKind::Kill) && self.dice.one_in(3) => {
                 Some(Doom { signal: Fate::Kill, call })
             }
             false => None,
@@ -269,7 +269,7 @@ impl<'a> Session<'a> {
     fn tend(&mut self, slot: usize) -> Result<(), Violation> {
         let Some(running) = self.workers.get_mut(&slot) else { return Ok(()) };
         let status = running.child.try_wait().map_err(io)?;
-        let process = Process(running.child.id());
+        let process = ProcessHandle(running.child.id());
         if let Some(status) = status {
             self.ended(slot, status)?;
             let left = self.round.until.is_some_and(|until| Instant::now() < until);

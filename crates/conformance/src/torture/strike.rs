@@ -9,22 +9,22 @@ use super::history::{Call, Nanos, Op, now};
 use super::session::{Session, Violation, io};
 use super::tamper::{self, Backup};
 use super::worker::NAME;
-use crate::processes::Process;
+use crate::processes::ProcessHandle;
 
 impl Session<'_> {
     fn disturb(&mut self, start: Nanos, after: Duration) {
         self.round.disturbed.push((start, now() + after.as_nanos() as u64));
     }
 
-    fn client(&self, slot: usize) -> Option<(u32, Process)> {
-        self.workers.get(&slot).map(|running| (running.task.worker, Process(running.child.id())))
+    fn client(&self, slot: usize) -> Option<(u32, ProcessHandle)> {
+        self.workers.get(&slot).map(|running| (running.task.worker, ProcessHandle(running.child.id())))
     }
 
     pub(super) fn strike(&mut self, fault: Fault) -> Result<(), Violation> {
         let start = now();
         match fault {
             Fault::KillServer { server } => {
-                self.cluster.process(server).into_iter().for_each(Process::kill);
+                self.cluster.process(server).into_iter().for_each(ProcessHandle::kill);
                 self.disturb(start, Duration::from_secs(2));
             }
             Fault::KillServerForGood { server } => {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard};
 
-use super::fault::Kind;
+use super::fault::FaultKind;
 
 /// Counters that all sessions share.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl Tally {
     }
 
     /// A fault happened.
-    pub fn fault(&self, kind: Kind) {
+    pub fn fault(&self, kind: FaultKind) {
         *self.counts().faults.entry(kind.to_string()).or_default() += 1;
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use pario_conformance::partition::Site;
-use pario_conformance::{Host, scratch, target_dir};
+use pario_conformance::{HostMpi, scratch, target_dir};
 
 use super::{Script, script};
 use crate::table::{all_hold, table_run};
@@ -17,7 +17,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 
 /// Plays histories of consecutive seeds on one launch and compares.
 #[track_caller]
-pub fn play(host: Host, ranks: u32, count: u64, site: Option<&Site>) {
+pub fn play(host: HostMpi, ranks: u32, count: u64, site: Option<&Site>) {
     let first = number("PARIO_HISTORY_SEED", 1000 * u64::from(ranks));
     let count = number("PARIO_HISTORY_COUNT", count);
     let steps = number("PARIO_HISTORY_STEPS", STEPS) as usize;

@@ -9,7 +9,7 @@ use pario::{File, OpenOptions, Partition, TierOptions};
 use pario_types::ServerId;
 
 use super::faulty_proxy::{FaultyProxy, State};
-use super::processes::Process;
+use super::processes::ProcessHandle;
 use super::site::{Route, Shape, Site, connect};
 
 /// How another start of this program is told to keep blocks, and how it gets in.
@@ -71,8 +71,8 @@ impl CachingProcess {
         caching
     }
 
-    fn process(&self) -> Process {
-        Process(self.child.id())
+    fn process(&self) -> ProcessHandle {
+        ProcessHandle(self.child.id())
     }
 
     fn tell(&mut self, what: &str) {

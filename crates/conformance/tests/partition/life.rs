@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use pario::{OpenOptions, Options};
 use pario_types::ServerId;
 
-use super::processes::Process;
+use super::processes::ProcessHandle;
 use super::site::{Route, Shape, Site, connect, connect_with, run_directory};
 use super::{soon, within};
 
@@ -21,7 +21,7 @@ fn shape(servers: u16) -> Shape {
     Shape { cache: 16 << 20, ..Shape::new(servers) }
 }
 
-fn supervisors(site: &Site) -> Vec<Process> {
+fn supervisors(site: &Site) -> Vec<ProcessHandle> {
     let all = site.processes().into_iter();
     all.filter(|process| process.command().ends_with("serve --part supervisor")).collect()
 }
@@ -137,7 +137,7 @@ fn a_log_that_cannot_be_written_is_no_reason_to_stop() {
     let bytes = site.write("/file", BYTES);
     let server = site.process(ServerId(0)).expect("it runs");
     let threads =
-        |process: Process| fs::read_dir(format!("/proc/{}/task", process.0)).expect("there").count();
+        |process: ProcessHandle| fs::read_dir(format!("/proc/{}/task", process.0)).expect("there").count();
     let before = threads(server);
     let client = site.client();
     for round in 1..=20u64 {
@@ -255,7 +255,10 @@ fn a_process_that_holds_a_lock(said: &std::ffi::OsStr) {
     let file = client.open("/file", OpenOptions::new().read(true).write(true)).expect("it is there");
     let _lock = file.lock(0..100, true).expect("it is free");
     fs::write(said, "held").expect("the test is there");
-    std::thread::sleep(Duration::from_secs(600));
+    // The test kills this process.
+    loop {
+        std::thread::park();
+    }
 }
 
 #[test]
@@ -272,7 +275,7 @@ fn a_lock_of_a_stopped_process_is_waited_for_until_the_deadline_and_no_longer() 
     );
     let mut holder = holder.env(HOLDS, &held).spawn().expect("this program runs");
     within(Duration::from_secs(30), "it holds the lock", || held.exists());
-    let process = Process(holder.id());
+    let process = ProcessHandle(holder.id());
     process.stop();
     let client = site.client();
     let file = client.open("/file", OpenOptions::new().read(true).write(true)).expect("it is there");

@@ -10,7 +10,7 @@ use pario::{File, OpenOptions, Partition, TierOptions};
 use pario_types::ServerId;
 
 use super::dice::Dice;
-use super::processes::Process;
+use super::processes::ProcessHandle;
 use super::site::{Route, Shape, Site, connect};
 use super::try_seeds;
 
@@ -46,7 +46,7 @@ fn a_process_that_writes(way: &str) {
     while !end.exists() {
         number = number.wrapping_add(1);
         bytes.fill(number);
-        match (&kept, way.as_str()) {
+        match (&kept, way) {
             (Some(kept), _) => kept.write_at(&bytes, at).and_then(|()| kept.flush()),
             (None, "fills") => {
                 // Blocks that no pool has.
@@ -65,7 +65,7 @@ fn a_process_that_writes(way: &str) {
 }
 
 /// Stops that process at a moment when it has a block pinned.
-fn stop_in_a_copy(site: &Site, process: Process, dice: &mut Dice) {
+fn stop_in_a_copy(site: &Site, process: ProcessHandle, dice: &mut Dice) {
     let client = site.client();
     let pinned = || client.status(ServerId(0)).expect("it answers").pinned_slots;
     loop {
@@ -104,7 +104,7 @@ fn a_write_survives(way: &str, dice: &mut Dice, between: impl FnOnce(&Site)) {
         ..Shape::new(1)
     });
     let (child, end) = start(&site, way);
-    let process = Process(child.id());
+    let process = ProcessHandle(child.id());
     while site.client().status(ServerId(0)).expect("it answers").dirty_slots == 0 {
         std::thread::yield_now();
     }

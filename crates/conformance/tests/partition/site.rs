@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pario::{OpenOptions, Options, Partition, Target};
-use pario_conformance::{Mount, Scratch, pario, scratch};
+use pario_conformance::{Scratch, TmpfsMount, pario, scratch};
 use pario_registry::{Entry, Registry};
 use pario_transport::Address;
 use pario_types::ServerId;
 use pario_wire::Secret;
 
 use super::dice::Dice;
-use super::processes::Process;
+use super::processes::ProcessHandle;
 
 /// Marks the processes of a site.
 const MARK: &str = "PARIO_TEST_SITE";
@@ -46,7 +46,7 @@ impl Shape {
 /// A partition, up until this is dropped; whoever drops it finds out if something was left.
 pub struct Site {
     /// Goes before the directory that it is in.
-    mounts: Vec<Mount>,
+    mounts: Vec<TmpfsMount>,
     dir: Scratch,
     mark: String,
     shape: Shape,
@@ -111,7 +111,7 @@ impl Site {
     /// Gives a server that was never up storage of this size (as in `8m`). `false`: this process may not, which
     /// it says.
     pub fn mount(&mut self, server: u16, size: &str) -> bool {
-        let mount = Mount::tmpfs(&self.data(server), size);
+        let mount = TmpfsMount::tmpfs(&self.data(server), size);
         self.mounts.extend(mount);
         !self.mounts.is_empty()
     }
@@ -240,18 +240,18 @@ impl Site {
     }
 
     /// Every process of this site.
-    pub fn processes(&self) -> Vec<Process> {
-        Process::with(MARK, &self.mark)
+    pub fn processes(&self) -> Vec<ProcessHandle> {
+        ProcessHandle::with(MARK, &self.mark)
     }
 
     /// The processes that are servers, of whatever number.
-    pub fn server_processes(&self) -> Vec<Process> {
-        let is_server = |process: &Process| process.command().ends_with("serve --part server");
+    pub fn server_processes(&self) -> Vec<ProcessHandle> {
+        let is_server = |process: &ProcessHandle| process.command().ends_with("serve --part server");
         self.processes().into_iter().filter(is_server).collect()
     }
 
     /// The process that is this server now; none while there is none.
-    pub fn process(&self, server: ServerId) -> Option<Process> {
+    pub fn process(&self, server: ServerId) -> Option<ProcessHandle> {
         let data = self.data(server.0);
         self.server_processes().into_iter().find(|process| process.has_open_below(&data))
     }
@@ -271,9 +271,9 @@ impl Site {
     pub fn kill_all(&self) {
         // Supervisors first; but one may have started another server meanwhile.
         while let processes @ [_, ..] = &self.processes()[..] {
-            let is_server = |process: &Process| process.command().ends_with("server");
+            let is_server = |process: &ProcessHandle| process.command().ends_with("server");
             let (servers, others): (Vec<_>, Vec<_>) = processes.iter().copied().partition(is_server);
-            others.into_iter().chain(servers).for_each(Process::kill);
+            others.into_iter().chain(servers).for_each(ProcessHandle::kill);
         }
     }
 

@@ -10,7 +10,7 @@ use pario::{ErrorKind, File, OpenOptions, Options, Partition, TierFile, TierOpti
 use pario_types::ServerId;
 
 use super::dice::Dice;
-use super::processes::Process;
+use super::processes::ProcessHandle;
 use super::site::{Route, Shape, Site, connect};
 use super::try_seeds;
 
@@ -264,7 +264,7 @@ fn a_process_stopped_too_long_overwrites_nothing() {
         let mut stopped = site.again(&[], "partition::tier1::a_process_stopped_too_long_overwrites_nothing");
         stopped.env(STOPPED, route).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut stopped = stopped.spawn().expect("this program runs");
-        let process = Process(stopped.id());
+        let process = ProcessHandle(stopped.id());
         let mut said = BufReader::new(stopped.stdout.take().expect("a pipe")).lines().map_while(Result::ok);
         let mut next = |word: &str| said.find(|line| line.contains(word)).expect("it says more");
         next("written");

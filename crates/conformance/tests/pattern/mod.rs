@@ -4,8 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pario_conformance::partition::{NAME, Partition};
-use pario_conformance::{Host, Kind, Output, Run, compile, same_file, scratch, workspace_dir};
+use pario_conformance::partition::{NAME, TestPartition};
+use pario_conformance::{
+    HostMpi, Output, ProgramRun, SourceKind, compile, same_file, scratch, workspace_dir,
+};
 
 /// Under what a program runs with Pario.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,21 +22,21 @@ pub struct Setting {
 #[allow(dead_code)] // not every test file needs it
 pub const PLAIN: Setting = Setting { hints: "", nodes: &[] };
 
-fn program(host: Host) -> PathBuf {
+fn program(host: HostMpi) -> PathBuf {
     let source = workspace_dir().join("crates/conformance/programs/patterns/patterns.c");
-    compile(host, source, Kind::C, &[])
+    compile(host, source, SourceKind::C, &[])
 }
 
-fn run(host: Host, ranks: u32, who: &str, dir: &Path, specs: &[&str]) -> Run {
+fn run(host: HostMpi, ranks: u32, who: &str, dir: &Path, specs: &[&str]) -> ProgramRun {
     fs::create_dir(dir).expect("a scratch directory takes new directories");
-    Run::new(host, ranks, program(host)).arg(who).arg(dir).args(specs.iter().copied()).timeout(60)
+    ProgramRun::new(host, ranks, program(host)).arg(who).arg(dir).args(specs.iter().copied()).timeout(60)
 }
 
 /// Every spec passes under each setting, and each file has the bytes that it has to have. Those of the host alone are equal, too,
 /// except for a spec with `ours=1`, which is beyond the hosts.
 #[allow(dead_code)] // not every test file needs it
 #[track_caller]
-pub fn compare(host: Host, ranks: u32, specs: &[&str], settings: &[Setting]) {
+pub fn compare(host: HostMpi, ranks: u32, specs: &[&str], settings: &[Setting]) {
     let dir = scratch();
     let reference = Reference::make(host, ranks, &dir.join("host"), specs);
     for (index, setting) in settings.iter().enumerate() {
@@ -63,7 +65,7 @@ struct Reference {
 impl Reference {
     /// Runs the host's own MPI-IO. With many ranks on few cores Open MPI's now and then reads back wrong bytes, which the program
     /// notices; then it runs again, at most three times.
-    fn make(host: Host, ranks: u32, dir: &Path, specs: &[&str]) -> Reference {
+    fn make(host: HostMpi, ranks: u32, dir: &Path, specs: &[&str]) -> Reference {
         for attempt in 0..3 {
             let dir = dir.with_extension(attempt.to_string());
             let alone = run(host, ranks, "host", &dir, specs).run();
@@ -91,27 +93,35 @@ impl Reference {
 /// The same on a partition: files copied out of it are equal to the host's.
 #[allow(dead_code)] // not every test file needs it
 #[track_caller]
-pub fn compare_on(partition: &Partition, host: Host, ranks: u32, specs: &[&str], settings: &[Setting]) {
+pub fn compare_on(
+    partition: &TestPartition,
+    host: HostMpi,
+    ranks: u32,
+    specs: &[&str],
+    settings: &[Setting],
+) {
     compare_placed(partition, host, ranks, specs, settings, |run| run);
 }
 
 /// The same with runs that are somewhere else, or different in another way; what came out of each.
 #[track_caller]
 pub fn compare_placed(
-    partition: &Partition,
-    host: Host,
+    partition: &TestPartition,
+    host: HostMpi,
     ranks: u32,
     specs: &[&str],
     settings: &[Setting],
-    place: impl Fn(Run) -> Run,
+    place: impl Fn(ProgramRun) -> ProgramRun,
 ) -> Vec<Output> {
     let mut outputs = Vec::new();
     let dir = scratch();
     let reference = Reference::make(host, ranks, &dir.join("host"), specs);
     for (index, setting) in settings.iter().enumerate() {
         let name = format!("pario:{NAME}");
-        let mut run =
-            Run::new(host, ranks, program(host)).arg("partition").arg(name).args(specs.iter().copied());
+        let mut run = ProgramRun::new(host, ranks, program(host))
+            .arg("partition")
+            .arg(name)
+            .args(specs.iter().copied());
         run = run.timeout(60).preload(true).nodes(setting.nodes);
         run = run.env("PARIO_HOME", &partition.home().to_string_lossy());
         if !setting.hints.is_empty() {

@@ -11,7 +11,7 @@ use crate::program::{self, Failure, Outcome, at};
 /// The names of all partitions of the bench.
 const NAMES: [&str; 5] = ["large", "small", "streams", "dirty", "names"];
 
-/// It goes away, whatever happens.
+/// The directory. It is removed when this value is dropped.
 pub struct Site {
     dir: PathBuf,
     /// The `pario` program that starts and stops the partitions.
@@ -103,7 +103,7 @@ impl Drop for Site {
     }
 }
 
-/// It ends with this.
+/// A process that ends when this value is dropped.
 pub struct Peer {
     child: Child,
     pub address: String,
@@ -118,7 +118,7 @@ impl Drop for Peer {
     }
 }
 
-/// A partition that is up. It goes down with this.
+/// A running partition. It is stopped when this value is dropped.
 pub struct Partition<'a> {
     site: &'a Site,
     name: &'static str,

@@ -1,5 +1,4 @@
-//! Where `unsafe` may stand. Everywhere else the compiler is told to forbid it, and this check makes sure
-//! that it was told.
+//! Where `unsafe` is allowed. All other crates must say `#![forbid(unsafe_code)]`, and this check makes sure that they do.
 
 use std::path::Path;
 
@@ -9,7 +8,7 @@ use crate::program::{Outcome, at};
 use crate::source::{self, code_only, shown};
 
 /// Crates whose work needs it: the program's memory, system calls, the host's C functions, our C symbols.
-const ROOMS: &[&str] = &["buffer", "posix", "shm", "mpi-host", "capi"];
+const CRATES: &[&str] = &["buffer", "posix", "shm", "mpi-host", "capi"];
 
 /// Single files in crates that are otherwise free of it. Such a crate says `deny`, and the file `allow`.
 const FILES: &[&str] = &[
@@ -20,7 +19,7 @@ const FILES: &[&str] = &[
     "crates/transport/src/sys.rs",
 ];
 
-/// One line per `unsafe` outside its rooms and per crate that does not forbid it.
+/// One line per `unsafe` in any other file, and per crate that does not forbid it.
 pub fn check() -> Outcome<Vec<String>> {
     let mut complaints = Vec::new();
     for path in source::files()?.iter().filter(|path| path.extension().is_some_and(|e| e == "rs")) {
@@ -31,11 +30,11 @@ pub fn check() -> Outcome<Vec<String>> {
         complaints.extend(
             uses(&text)
                 .into_iter()
-                .map(|line| format!("{}:{line}: `unsafe` outside the rooms that may hold it", shown(path))),
+                .map(|line| format!("{}:{line}: `unsafe` is not allowed here", shown(path))),
         );
     }
     for name in edges::crates()? {
-        if !ROOMS.contains(&name.as_str()) {
+        if !CRATES.contains(&name.as_str()) {
             complaints.extend(without_the_word(&place::root().join("crates").join(name))?);
         }
     }
@@ -45,10 +44,10 @@ pub fn check() -> Outcome<Vec<String>> {
 
 fn may_hold_unsafe(path: &Path) -> bool {
     FILES.contains(&shown(path).as_str())
-        || edges::owner(path).is_some_and(|name| ROOMS.contains(&name.as_str()))
+        || edges::owner(path).is_some_and(|name| CRATES.contains(&name.as_str()))
 }
 
-/// The lines, from 1, on which the keyword stands.
+/// The numbers, from 1, of the lines with the keyword.
 fn uses(text: &str) -> Vec<usize> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let code = code_only(text);
