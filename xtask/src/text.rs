@@ -43,7 +43,7 @@ fn missing_files(path: &Path, text: &str, exists: impl Fn(&str) -> bool) -> Vec<
     let lines = text.lines().zip(1..);
     let files =
         lines.flat_map(|(line, number)| line.split('`').skip(1).step_by(2).map(move |file| (file, number)));
-    let is_source = |file: &str| file.contains('/') && file.ends_with(".rs");
+    let is_source = |file: &str| file.contains('/') && !file.starts_with("src/") && file.ends_with(".rs");
     let missing = files.filter(|(file, _)| is_source(file) && !exists(file));
     missing.map(|(file, number)| format!("{}:{number}: there is no {file}", shown(path))).collect()
 }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn files_that_do_not_exist_are_found() {
-        let text = "in `a/src/here.rs`,\n`a/src/gone.rs` and `lib.rs`, not a/src/other.rs\n";
+        let text = "in `a/src/here.rs`,\n`a/src/gone.rs` and `src/lib.rs`, not a/src/other.rs\n";
         let found = missing_files(Path::new("x.md"), text, |file| file == "a/src/here.rs");
         assert_eq!(found, ["x.md:2: there is no a/src/gone.rs"]);
     }

@@ -93,9 +93,9 @@ fn a_full_disk_is_no_space_at_the_sync_after_a_nonblocking_write() {
 fn preallocation_on_a_partition_reserves_room_or_is_refused_at_once() {
     for host in BOTH {
         let dir = scratch();
-        let Some(small) = Mount::tmpfs(&dir.join("small"), "20m") else { return };
+        let Some(small) = TmpfsMount::tmpfs(&dir.join("small"), "20m") else { return };
         let mount = dir.join("on");
-        let mut run = Run::new(host, 2, program(host, "reserve.c")).arg(&mount).arg("8").arg("64");
+        let mut run = ProgramRun::new(host, 2, program(host, "reserve.c")).arg(&mount).arg("8").arg("64");
         run.by = Some(on_demand(small.path(), &mount, "2M"));
         let output = run.timeout(LONGEST_RUN.as_secs()).run().expect_success();
         assert!(output.stdout.contains("passed"), "{output}");

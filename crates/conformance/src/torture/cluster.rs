@@ -19,14 +19,14 @@ const MARK: &str = "PARIO_TORTURE_SESSION";
 const LONGEST_COMMAND: Duration = Duration::from_secs(100);
 
 /// How a worker is started: a program that gets its task from the environment.
-pub type Launch<'a> = &'a (dyn Fn() -> Command + Sync);
+pub type LaunchWorker<'a> = &'a (dyn Fn() -> Command + Sync);
 
 /// A partition of this host in a directory of its own.
 pub struct Cluster<'a> {
     pub dir: PathBuf,
     pub servers: usize,
     mark: String,
-    launch: Launch<'a>,
+    launch: LaunchWorker<'a>,
     /// The storage of the last server, if it is a small one.
     pub small: Option<TmpfsMount>,
     commands: u32,
@@ -54,7 +54,7 @@ impl<'a> Cluster<'a> {
         dir: PathBuf,
         dice: &mut Dice,
         small: bool,
-        launch: Launch<'a>,
+        launch: LaunchWorker<'a>,
     ) -> std::io::Result<Cluster<'a>> {
         let servers = 1 + dice.index(3);
         let block = dice.pick(&[4 << 10, 16 << 10, 64 << 10]);

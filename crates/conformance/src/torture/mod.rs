@@ -25,7 +25,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-pub use cluster::Launch;
+pub use cluster::LaunchWorker;
 pub use fault::{FaultKind, KINDS};
 pub use worker::run_if_told;
 
@@ -67,7 +67,7 @@ impl Default for TortureOptions {
 }
 
 /// Tortures until the time is over. An error tells of the first violation; its directory is kept.
-pub fn run(options: &TortureOptions, launch: Launch<'_>) -> Result<String, String> {
+pub fn run(options: &TortureOptions, launch: LaunchWorker<'_>) -> Result<String, String> {
     let mut options = options.clone();
     if options.faults.contains(&FaultKind::Full) && !can_mount() {
         println!("storage is never full here: this process has no right to mount a small file system");
@@ -106,7 +106,12 @@ pub fn run(options: &TortureOptions, launch: Launch<'_>) -> Result<String, Strin
     }
 }
 
-fn session(options: &TortureOptions, seed: u64, launch: Launch<'_>, tally: &Tally) -> Result<(), String> {
+fn session(
+    options: &TortureOptions,
+    seed: u64,
+    launch: LaunchWorker<'_>,
+    tally: &Tally,
+) -> Result<(), String> {
     tally.session();
     let dir = scratch();
     let place: PathBuf = dir.path().to_owned();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use pario::{OpenOptions, Options, Partition, PlacementMap, ServerId};
 
-use super::cluster::{Cluster, Launch};
+use super::cluster::{Cluster, LaunchWorker};
 use super::contents::{Contents, seconds};
 use super::fault::{Ending, Fault, FaultKind};
 use super::history::{Nanos, now};
@@ -98,7 +98,7 @@ impl<'a> Session<'a> {
         seed: u64,
         rounds: u32,
         kinds: &[FaultKind],
-        launch: Launch<'a>,
+        launch: LaunchWorker<'a>,
         tally: &'a Tally,
     ) -> Result<(), Violation> {
         let mut dice = Dice::new(seed);

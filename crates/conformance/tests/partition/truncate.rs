@@ -7,7 +7,7 @@ use std::time::Duration;
 use pario::{File, OpenOptions, Partition};
 use pario_types::{FileId, ServerId};
 
-use super::processes::Process;
+use super::processes::ProcessHandle;
 use super::site::{Route, Shape, Site, connect, connect_within};
 use super::{soon, within};
 
@@ -103,7 +103,7 @@ fn a_program_that_goes_on_with_a_truncation_after_it_was_given_up_destroys_nothi
     slow.stop();
     let mut child = start(&site, "far");
     soon("a truncation has begun", || is_truncating(&client, file.id()));
-    let stopped = Process(child.id());
+    let stopped = ProcessHandle(child.id());
     stopped.stop();
     slow.go_on();
     // It does not come back to a server that was killed, since it is stopped.
