@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use pario_types::{ClientId, FileId, RequestId, ServerId};
 use pario_wire::greeting::Role;
 use pario_wire::message::{self, OpenAccess};
 use pario_wire::{Reply, Request};
+use parking_lot::{Condvar, Mutex};
 
 use crate::client_cache::Tier1;
 use crate::connection::server_connection::{ConnectionGuard, ServerConnection, connect_all};
@@ -126,7 +127,7 @@ impl ClientCore {
     }
 
     pub fn target(&self) -> Target {
-        lock(&self.target).clone()
+        self.target.lock().clone()
     }
 
     pub fn next_request(&self) -> RequestId {
@@ -137,7 +138,7 @@ impl ClientCore {
     pub fn look_up(&self, server: ServerId) -> Result<bool> {
         // The resolver may be unavailable for a moment as well.
         let Ok(found) = self.resolver.resolve() else { return Ok(false) };
-        let mut target = lock(&self.target);
+        let mut target = self.target.lock();
         let changed = |what| Err(Error::Target(format!("partition {} {what}: open it again", self.name)));
         if found.partition != target.partition {
             return changed("is another one of the same name now");
@@ -266,8 +267,8 @@ impl ClientCore {
     pub fn begin_locking(&self, file: FileId) -> Result<()> {
         let begun = Instant::now();
         let busy = |locking: &mut BTreeSet<FileId>| locking.contains(&file);
-        let waited = self.unlocked.wait_timeout_while(lock(&self.locking), self.options.deadline, busy);
-        let (mut locking, outcome) = waited.unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut locking = self.locking.lock();
+        let outcome = self.unlocked.wait_while_for(&mut locking, busy, self.options.deadline);
         if outcome.timed_out() {
             return Err(Error::Contended { file, waited: begun.elapsed() });
         }
@@ -277,31 +278,31 @@ impl ClientCore {
 
     /// After the unlock.
     pub fn end_locking(&self, file: FileId) {
-        lock(&self.locking).remove(&file);
+        self.locking.lock().remove(&file);
         self.unlocked.notify_all();
     }
 
     /// The file is open once more.
     pub fn opened(&self, file: FileId, access: OpenAccess) {
-        lock(&self.opens).entry(file).or_default().push(access);
+        self.opens.lock().entry(file).or_default().push(access);
     }
 
     /// And once less.
     pub fn closed(&self, file: FileId, access: OpenAccess) {
-        let mut opens = lock(&self.opens);
+        let mut opens = self.opens.lock();
         let Some(all) = opens.get_mut(&file) else { return };
         if let Some(index) = all.iter().position(|one| *one == access) {
             all.swap_remove(index);
         }
         if all.is_empty() {
             opens.remove(&file);
-            lock(&self.gone).remove(&file);
+            self.gone.lock().remove(&file);
         }
     }
 
     /// Every open of a file here.
     pub fn open_files(&self) -> Vec<message::Held> {
-        let opens = lock(&self.opens);
+        let opens = self.opens.lock();
         let each = |(file, all): (&FileId, &Vec<OpenAccess>)| {
             let file = *file;
             all.iter().map(|access| message::Held { file, access: *access }).collect::<Vec<_>>()
@@ -311,11 +312,11 @@ impl ClientCore {
 
     /// The metadata server has lost sight of these: they had no name any more, and it believed us gone.
     pub fn mark_gone(&self, files: &[FileId]) {
-        lock(&self.gone).extend(files);
+        self.gone.lock().extend(files);
     }
 
     pub fn check_not_gone(&self, file: FileId) -> Result<()> {
-        if lock(&self.gone).contains(&file) { Err(Error::Gone(file)) } else { Ok(()) }
+        if self.gone.lock().contains(&file) { Err(Error::Gone(file)) } else { Ok(()) }
     }
 
     pub fn unreachable(&self, server: ServerId, since: Instant, cause: Cause) -> Error {
@@ -338,11 +339,6 @@ pub(crate) fn succeeded(server: ServerId, reply: Reply) -> Result<Reply> {
 /// The error for an answer of the wrong sort.
 pub(crate) fn unexpected(server: ServerId, request: &Request, reply: &Reply) -> Error {
     Error::Unexpected { server, asked: request.name(), answered: reply.name() }
-}
-
-/// Locks, also if a thread panicked meanwhile: what is locked here is whole at every moment.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
-//! What can go wrong when a partition is used.
+//! Errors of using a partition.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,9 +10,10 @@ use pario_wire::message::{Failure, STALE};
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why something did not work. Shown, it is one line: what, where, and what to do where that is known.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A server did not do it.
+    #[error("server {server}: {}", failure.text)]
     Server {
         /// Which.
         server: ServerId,
@@ -21,8 +21,15 @@ pub enum Error {
         failure: Failure,
     },
     /// This process was forked by the one that uses the partition.
+    #[error(
+        "this process was forked by the one that uses the partition: execute another program, or open the partition there"
+    )]
     Forked,
     /// A server was not to be reached, or did not answer in time.
+    #[error(
+        "server {server} of partition {partition} did not answer within {:.1} s: {cause}; see `pario status {partition}`",
+        waited.as_secs_f64()
+    )]
     Unreachable {
         /// The partition.
         partition: String,
@@ -31,18 +38,22 @@ pub enum Error {
         /// How long it was tried.
         waited: Duration,
         /// What went wrong last.
+        #[source]
         cause: Cause,
     },
     /// A server does not let this program in, or is not the one it should be.
+    #[error("server {server} of partition {partition}: {cause}")]
     Refused {
         /// The partition.
         partition: String,
         /// Which of its servers.
         server: ServerId,
         /// Why.
+        #[source]
         cause: pario_transport::Error,
     },
     /// A server answered something that is no answer to what it was asked.
+    #[error("server {server} answered {asked} with {answered}; is it of the same version?")]
     Unexpected {
         /// Which.
         server: ServerId,
@@ -52,6 +63,10 @@ pub enum Error {
         answered: &'static str,
     },
     /// A server came back without the blocks that it had not yet stored.
+    #[error(
+        "server {server} was restarted and its cache was lost: what was written to file {file} since its last sync may be missing; \
+         write it again"
+    )]
     CacheLost {
         /// Which.
         server: ServerId,
@@ -59,23 +74,36 @@ pub enum Error {
         file: FileId,
     },
     /// A truncation of the file failed, and it is not known whether servers will still apply it.
+    #[error(
+        "an earlier truncation of file {file} failed and could not be cancelled, so nothing is written to the file: {cause}; \
+         try again when its servers are reachable"
+    )]
     TruncationPending {
         /// The file.
         file: FileId,
         /// Why it cannot be known.
+        #[source]
         cause: Box<Error>,
     },
     /// The file was removed, and its bytes with it, while the metadata server did not hear of this program.
+    #[error(
+        "file {0} had no name any more and was removed while the connection was broken: its bytes are lost"
+    )]
     Gone(FileId),
     /// The registry could not tell where the partition is.
-    Registry(pario_registry::Error),
+    #[error("{0}")]
+    Registry(#[from] pario_registry::Error),
     /// The registry, or whoever said where the servers are, said something impossible.
+    #[error("{0}")]
     Target(String),
     /// Options that make no sense together.
+    #[error("the file cannot be opened that way: {0}")]
     Options(&'static str),
     /// A file that is not open for what it was asked.
+    #[error("the file is not open for {0}")]
     NotOpenFor(&'static str),
     /// An access beyond the largest offset, 2^63 - 1.
+    #[error("{len} bytes at offset {offset} reach beyond the largest file (2^63 - 1 bytes)")]
     TooFar {
         /// Where it would have begun.
         offset: u64,
@@ -83,6 +111,7 @@ pub enum Error {
         len: u64,
     },
     /// A view whose bytes lie before the file's beginning or beyond the largest offset.
+    #[error("{len} bytes at position {position} of the view reach beyond what a file can hold")]
     View {
         /// The position in the view.
         position: u64,
@@ -90,6 +119,7 @@ pub enum Error {
         len: u64,
     },
     /// The file ended before the memory was full.
+    #[error("{wanted} bytes were wanted at offset {offset}, and the file ends after {found}")]
     Short {
         /// Where the file was to be read.
         offset: u64,
@@ -99,13 +129,19 @@ pub enum Error {
         found: usize,
     },
     /// What was written to a file in tier 1 could not be stored, and is still in memory.
+    #[error("what was written to file {file} is not stored yet: {cause}; flush it again")]
     Unstaged {
         /// The file.
         file: FileId,
         /// Why.
+        #[source]
         cause: Arc<Error>,
     },
     /// Servers did not say in time that bytes of a file in tier 1 are still nobody else's.
+    #[error(
+        "no server said within {:.1} s that what is kept of file {file} is as it was; see `pario status`",
+        waited.as_secs_f64()
+    )]
     Silent {
         /// The file.
         file: FileId,
@@ -113,6 +149,10 @@ pub enum Error {
         waited: Duration,
     },
     /// What was written to a file in tier 1 is lost: others wanted the bytes, and it was not stored in time.
+    #[error(
+        "this process did not store in time what others wanted of file {file}, and server {server} let them go on: what it had \
+         written there since its last sync is lost; write it again"
+    )]
     LeaseLost {
         /// The file.
         file: FileId,
@@ -120,6 +160,11 @@ pub enum Error {
         server: ServerId,
     },
     /// Tier 1 had no memory for a block, because nothing could be stored in time.
+    #[error(
+        "what tier 1 keeps of file {file} and others was not stored within {:.1} s; give tier 1 more memory, or see why the \
+         servers are slow",
+        waited.as_secs_f64()
+    )]
     NoRoom {
         /// The file.
         file: FileId,
@@ -127,6 +172,10 @@ pub enum Error {
         waited: Duration,
     },
     /// Others did not leave bytes of a file alone.
+    #[error(
+        "others did not leave bytes of file {file} alone within {:.1} s; try again, or have fewer processes write the same bytes",
+        waited.as_secs_f64()
+    )]
     Contended {
         /// The file.
         file: FileId,
@@ -134,26 +183,36 @@ pub enum Error {
         waited: Duration,
     },
     /// A thread of tier 1 could not be started.
-    Thread(std::io::Error),
+    #[error("a thread for tier 1 could not be started: {0}")]
+    Thread(#[source] std::io::Error),
     /// No random number for a client's name was to be had.
-    Random(std::io::Error),
+    #[error("the system has no random numbers: {0}")]
+    Random(#[source] std::io::Error),
 }
 
 /// Why a server was not to be reached.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Cause {
     /// Nobody says where it is.
+    #[error("it is not running")]
     NoAddress,
     /// It has a local socket, but not on this host, and listens on no network address.
+    #[error(
+        "it is not running on this host, and partition {partition} listens on no network address; if it is down, 'pario up \
+         {partition}' starts it; to use it from other hosts, set listen = ADDRESS in its partition file"
+    )]
     LocalOnly {
         /// The partition.
         partition: String,
     },
     /// The connection did not come about, or broke.
-    Transport(pario_transport::Error),
+    #[error("{0}")]
+    Transport(#[source] pario_transport::Error),
     /// Another thread of this program was using the connection all the time.
+    #[error("other requests of this program were in its way")]
     Taken,
     /// The server let nobody in for the moment, such as one that is about to end.
+    #[error("{}", .0.text)]
     Server(Failure),
 }
 
@@ -197,120 +256,5 @@ impl Error {
             Error::Random(cause) => cause.raw_os_error().unwrap_or(0),
             _ => 0,
         }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Server { server, failure } => write!(f, "server {server}: {}", failure.text),
-            Error::Unreachable { partition, server, waited, cause } => write!(
-                f,
-                "server {server} of partition {partition} did not answer within {:.1} s: {cause}; \
-                 see `pario status {partition}`",
-                waited.as_secs_f64()
-            ),
-            Error::Refused { partition, server, cause } => {
-                write!(f, "server {server} of partition {partition}: {cause}")
-            }
-            Error::Unexpected { server, asked, answered } => {
-                write!(f, "server {server} answered {asked} with {answered}; is it of the same version?")
-            }
-            Error::CacheLost { server, file } => write!(
-                f,
-                "server {server} was restarted and its cache was lost: what was written to file {file} since \
-                 its last sync may be missing; write it again"
-            ),
-            Error::TruncationPending { file, cause } => write!(
-                f,
-                "an earlier truncation of file {file} failed and could not be cancelled, so nothing is written to the file: \
-                 {cause}; try again when its servers are reachable"
-            ),
-            Error::Gone(file) => write!(
-                f,
-                "file {file} had no name any more and was removed while the connection was broken: \
-                 its bytes are lost"
-            ),
-            Error::Registry(cause) => cause.fmt(f),
-            Error::Target(what) => f.write_str(what),
-            Error::Options(why) => write!(f, "the file cannot be opened that way: {why}"),
-            Error::Forked => f.write_str(
-                "this process was forked by the one that uses the partition: execute another program, or open the partition there",
-            ),
-            Error::NotOpenFor(what) => write!(f, "the file is not open for {what}"),
-            Error::TooFar { offset, len } => {
-                write!(f, "{len} bytes at offset {offset} reach beyond the largest file (2^63 - 1 bytes)")
-            }
-            Error::View { position, len } => {
-                write!(f, "{len} bytes at position {position} of the view reach beyond what a file can hold")
-            }
-            Error::Short { offset, wanted, found } => {
-                write!(f, "{wanted} bytes were wanted at offset {offset}, and the file ends after {found}")
-            }
-            Error::Unstaged { file, cause } => {
-                write!(f, "what was written to file {file} is not stored yet: {cause}; flush it again")
-            }
-            Error::Silent { file, waited } => write!(
-                f,
-                "no server said within {:.1} s that what is kept of file {file} is as it was; see `pario status`",
-                waited.as_secs_f64()
-            ),
-            Error::LeaseLost { file, server } => write!(
-                f,
-                "this process did not store in time what others wanted of file {file}, and server {server} let them go on: \
-                 what it had written there since its last sync is lost; write it again"
-            ),
-            Error::NoRoom { file, waited } => write!(
-                f,
-                "what tier 1 keeps of file {file} and others was not stored within {:.1} s; \
-                 give tier 1 more memory, or see why the servers are slow",
-                waited.as_secs_f64()
-            ),
-            Error::Contended { file, waited } => write!(
-                f,
-                "others did not leave bytes of file {file} alone within {:.1} s; try again, or have fewer processes \
-                 write the same bytes",
-                waited.as_secs_f64()
-            ),
-            Error::Thread(cause) => write!(f, "a thread for tier 1 could not be started: {cause}"),
-            Error::Random(cause) => write!(f, "the system has no random numbers: {cause}"),
-        }
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Cause::NoAddress => f.write_str("it is not running"),
-            Cause::LocalOnly { partition } => write!(
-                f,
-                "it is not running on this host, and partition {partition} listens on no network address; if it is down, \
-                 'pario up {partition}' starts it; to use it from other hosts, set listen = ADDRESS in its partition file"
-            ),
-            Cause::Transport(cause) => cause.fmt(f),
-            Cause::Server(failure) => f.write_str(&failure.text),
-            Cause::Taken => f.write_str("other requests of this program were in its way"),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Error::Unreachable { cause: Cause::Transport(cause), .. } | Error::Refused { cause, .. } => {
-                Some(cause)
-            }
-            Error::Registry(cause) => Some(cause),
-            Error::Random(cause) | Error::Thread(cause) => Some(cause),
-            Error::Unstaged { cause, .. } => Some(&**cause),
-            Error::TruncationPending { cause, .. } => Some(&**cause),
-            _ => None,
-        }
-    }
-}
-
-impl From<pario_registry::Error> for Error {
-    fn from(cause: pario_registry::Error) -> Error {
-        Error::Registry(cause)
     }
 }

@@ -6,12 +6,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::io::PipeWriter;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use fuser::{Errno, FileAttr, OpenAccMode, OpenFlags};
 use pario_client::{ErrorKind, File, Metadata, OpenOptions, Partition, Room};
+use parking_lot::Mutex;
 
 use crate::attributes::{Owner, attributes};
 use crate::errno::errno;
@@ -46,7 +47,7 @@ struct Opened {
 impl Opened {
     /// When it was last written to through this handle, if nobody set the time since.
     fn modified(&self) -> Option<SystemTime> {
-        self.file.modified().filter(|modified| Some(*modified) > *lock(&self.settled))
+        self.file.modified().filter(|modified| Some(*modified) > *self.settled.lock())
     }
 }
 
@@ -83,12 +84,12 @@ impl Files {
     /// Tells the kernel what is behind a name.
     fn found(&self, parent: u64, name: &str) -> Result<FileAttr> {
         let metadata = self.partition.metadata(&self.path_in(parent, name)?).map_err(errors)?;
-        lock(&self.names).tell(parent, name, metadata.id().0);
+        self.names.lock().tell(parent, name, metadata.id().0);
         Ok(self.attributes(&metadata))
     }
 
     pub fn forget(&self, number: u64, times: u64) {
-        lock(&self.names).forget(number, times);
+        self.names.lock().forget(number, times);
     }
 
     pub fn make_directory(&self, parent: u64, name: &OsStr, mode: u32) -> Result<FileAttr> {
@@ -103,7 +104,7 @@ impl Files {
         let removed =
             if is_dir { self.partition.remove_dir(&path) } else { self.partition.remove_file(&path) };
         removed.map_err(errors)?;
-        lock(&self.names).remove(parent, name);
+        self.names.lock().remove(parent, name);
         Ok(())
     }
 
@@ -116,14 +117,14 @@ impl Files {
             self.partition.rename_new(&path, &new_path)
         };
         renamed.map_err(errors)?;
-        lock(&self.names).rename((from.0, old), (to.0, new));
+        self.names.lock().rename((from.0, old), (to.0, new));
         Ok(())
     }
 
     // Attributes.
 
     pub fn get(&self, number: u64) -> Result<FileAttr> {
-        let path = lock(&self.names).path(number);
+        let path = self.names.lock().path(number);
         match path.map(|path| self.partition.metadata(&path)) {
             Some(Ok(metadata)) if metadata.id().0 == number => Ok(self.attributes(&metadata)),
             Some(Err(error)) if error.kind() != ErrorKind::NoSuchFile => Err(errors(error)),
@@ -165,7 +166,7 @@ impl Files {
         }
         if modified.is_some() {
             let now = SystemTime::now();
-            self.opened(number).iter().for_each(|opened| *lock(&opened.settled) = Some(now));
+            self.opened(number).iter().for_each(|opened| *opened.settled.lock() = Some(now));
         }
         self.get(number)
     }
@@ -205,7 +206,7 @@ impl Files {
         if metadata.id() != file.id() {
             return Err(Errno::ESTALE);
         }
-        lock(&self.names).tell(parent, name, file.id().0);
+        self.names.lock().tell(parent, name, file.id().0);
         Ok((self.attributes(&metadata), self.keep(file, metadata, flags)))
     }
 
@@ -213,17 +214,17 @@ impl Files {
         let (number, handle) = (file.id().0, self.handles.fetch_add(1, Ordering::Relaxed));
         let appends = flags.0 & libc::O_APPEND != 0;
         let opened = Opened { file, metadata, appends, settled: Mutex::default() };
-        lock(&self.opens).insert((number, handle), Arc::new(opened));
+        self.opens.lock().insert((number, handle), Arc::new(opened));
         handle
     }
 
     fn handle(&self, number: u64, handle: u64) -> Result<Arc<Opened>> {
-        lock(&self.opens).get(&(number, handle)).cloned().ok_or(Errno::EBADF)
+        self.opens.lock().get(&(number, handle)).cloned().ok_or(Errno::EBADF)
     }
 
     /// All open handles of a file.
     fn opened(&self, number: u64) -> Vec<Arc<Opened>> {
-        let opens = lock(&self.opens);
+        let opens = self.opens.lock();
         opens.range((number, 0)..=(number, u64::MAX)).map(|(_, opened)| Arc::clone(opened)).collect()
     }
 
@@ -248,7 +249,7 @@ impl Files {
 
     /// Nobody has the handle any more.
     pub fn release(&self, number: u64, handle: u64) -> Result<()> {
-        let opened = lock(&self.opens).remove(&(number, handle)).ok_or(Errno::EBADF)?;
+        let opened = self.opens.lock().remove(&(number, handle)).ok_or(Errno::EBADF)?;
         // Whoever looks at it just now is the one who closes it.
         Arc::into_inner(opened).map_or(Ok(()), |opened| opened.file.close()).map_err(errors)
     }
@@ -257,20 +258,20 @@ impl Files {
 
     pub fn open_directory(&self, number: u64) -> Result<u64> {
         let path = self.path(number)?;
-        let parent = lock(&self.names).parent(number).unwrap_or(number);
+        let parent = self.names.lock().parent(number).unwrap_or(number);
         let listing = Listing::new(&self.partition, path, [number, parent]);
         let handle = self.handles.fetch_add(1, Ordering::Relaxed);
-        lock(&self.listings).insert(handle, Arc::new(Mutex::new(listing)));
+        self.listings.lock().insert(handle, Arc::new(Mutex::new(listing)));
         Ok(handle)
     }
 
     pub fn list(&self, handle: u64, offset: u64, reply: &mut fuser::ReplyDirectory) -> Result<()> {
-        let listing = lock(&self.listings).get(&handle).cloned().ok_or(Errno::EBADF)?;
-        lock(&listing).fill(&self.partition, offset, reply).map_err(errors)
+        let listing = self.listings.lock().get(&handle).cloned().ok_or(Errno::EBADF)?;
+        listing.lock().fill(&self.partition, offset, reply).map_err(errors)
     }
 
     pub fn release_directory(&self, handle: u64) {
-        lock(&self.listings).remove(&handle);
+        self.listings.lock().remove(&handle);
     }
 
     pub fn room(&self) -> Result<Room> {
@@ -283,11 +284,11 @@ impl Files {
     }
 
     fn path(&self, number: u64) -> Result<String> {
-        lock(&self.names).path(number).ok_or(Errno::ESTALE)
+        self.names.lock().path(number).ok_or(Errno::ESTALE)
     }
 
     fn path_in(&self, parent: u64, name: &str) -> Result<String> {
-        lock(&self.names).path_in(parent, name).ok_or(Errno::ESTALE)
+        self.names.lock().path_in(parent, name).ok_or(Errno::ESTALE)
     }
 }
 
@@ -311,8 +312,4 @@ fn text(name: &OsStr) -> Result<&str> {
 
 fn errors(error: pario_client::Error) -> Errno {
     errno(&error)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,16 +1,15 @@
-//! What can go wrong between two processes.
+//! Errors of connections.
 
-use std::fmt;
 use std::io;
 
 use pario_types::ErrorKind;
 
-/// What was being done when it went wrong.
+/// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Opening a connection.
     Connect,
-    /// Proving to each other who is there.
+    /// The handshake.
     Greet,
     /// Sending a request.
     Send,
@@ -29,93 +28,114 @@ impl Action {
     }
 }
 
-/// A connection that did not do what it was asked to. `peer` is whom it was to.
-#[derive(Debug)]
+/// Why a connection failed. `peer` is the other side.
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A text that is no address.
+    #[error("`{text}` is no address: write unix:/PATH or tcp:HOST:PORT")]
     Address {
         /// The text.
         text: String,
     },
     /// An address cannot be listened at.
+    #[error("cannot listen at {address}: {cause}")]
     Listen {
         /// Where.
         address: String,
         /// Why.
+        #[source]
         cause: io::Error,
     },
     /// The system reported an error.
+    #[error("{}", system(*action, peer, cause))]
     System {
-        /// When.
+        /// The operation.
         action: Action,
-        /// Whom it was about.
+        /// The other side.
         peer: String,
-        /// What it said.
+        /// The system's error.
+        #[source]
         cause: io::Error,
     },
     /// The deadline passed.
+    #[error("{} {peer}: not done before the deadline", action.words())]
     Late {
-        /// When.
+        /// The operation.
         action: Action,
-        /// Whom it was about.
+        /// The other side.
         peer: String,
     },
     /// The other side closed the connection, or ended.
+    #[error("{} {peer}: it closed the connection", action.words())]
     Closed {
-        /// When.
+        /// The operation.
         action: Action,
-        /// Who.
+        /// The other side.
         peer: String,
     },
     /// An earlier error has ended this connection.
+    #[error("the connection to {peer} ended with an earlier error; connect again")]
     Dead {
-        /// Whom it was to.
+        /// The other side.
         peer: String,
     },
-    /// What came is not a message of the protocol.
+    /// The received bytes are no message of the protocol.
+    #[error("{peer}: {cause}")]
     Malformed {
-        /// From whom.
+        /// The other side.
         peer: String,
         /// What is wrong with it.
+        #[source]
         cause: pario_wire::Error,
     },
-    /// What came is a message, but not one that may come now.
+    /// The received message must not come now.
+    #[error("{peer}: {what}")]
     OutOfTurn {
-        /// From whom.
+        /// The other side.
         peer: String,
         /// What is wrong.
         what: &'static str,
     },
-    /// What came is not what the other side has sent: somebody is in the way, or the way is broken.
+    /// The received bytes are not what the other side sent: the path is tampered with, or broken.
+    #[error("{peer}: {}", pario_wire::Error::Tampered)]
     Tampered {
-        /// From whom.
+        /// The other side.
         peer: String,
     },
     /// The other side does not know the partition's secret.
+    #[error(
+        "{peer} does not know the partition's secret, or something on the way changes what it says; is this the right \
+         partition?"
+    )]
     Impostor {
-        /// Who.
+        /// The other side.
         peer: String,
     },
-    /// The server does not let this client in.
+    /// The server refuses this client.
+    #[error("{peer} refuses: {text}")]
     Refused {
-        /// Who.
+        /// The other side.
         peer: String,
         /// The kind of reason.
         kind: ErrorKind,
         /// The reason.
         text: String,
     },
-    /// A request that cannot be written down; nothing was sent, the connection is as before.
+    /// A request that cannot be encoded. Nothing was sent, and the connection is as before.
+    #[error("a request cannot be sent: {cause}")]
     Unsendable {
         /// Why.
+        #[source]
         cause: pario_wire::Error,
     },
     /// As many requests are outstanding as may be; nothing was sent. Receive a reply first.
+    #[error("too many requests to {peer} are outstanding")]
     Full {
-        /// To whom.
+        /// The other side.
         peer: String,
     },
     /// The caller's memory does not have the length of the payload; nothing was sent or received.
+    #[error("memory of {given} bytes for a payload of {payload}")]
     Length {
         /// Bytes of the payload.
         payload: u64,
@@ -149,52 +169,9 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Address { text } => {
-                write!(f, "`{text}` is no address: write unix:/PATH or tcp:HOST:PORT")
-            }
-            Error::Listen { address, cause } => write!(f, "cannot listen at {address}: {cause}"),
-            Error::System { action: Action::Connect, peer, cause } => {
-                write!(f, "cannot connect to {peer}: {cause}; is the partition up?")
-            }
-            Error::System { action, peer, cause } => write!(f, "{} {peer}: {cause}", action.words()),
-            Error::Late { action, peer } => {
-                write!(f, "{} {peer}: not done before the deadline", action.words())
-            }
-            Error::Closed { action, peer } => {
-                write!(f, "{} {peer}: it closed the connection", action.words())
-            }
-            Error::Dead { peer } => {
-                write!(f, "the connection to {peer} ended with an earlier error; connect again")
-            }
-            Error::Malformed { peer, cause } => write!(f, "{peer}: {cause}"),
-            Error::OutOfTurn { peer, what } => write!(f, "{peer}: {what}"),
-            Error::Tampered { peer } => write!(f, "{peer}: {}", pario_wire::Error::Tampered),
-            Error::Impostor { peer } => {
-                write!(
-                    f,
-                    "{peer} does not know the partition's secret, or something on the way changes what it says; \
-                     is this the right partition?"
-                )
-            }
-            Error::Refused { peer, text, .. } => write!(f, "{peer} refuses: {text}"),
-            Error::Unsendable { cause } => write!(f, "a request cannot be sent: {cause}"),
-            Error::Full { peer } => write!(f, "too many requests to {peer} are outstanding"),
-            Error::Length { payload, given } => {
-                write!(f, "memory of {given} bytes for a payload of {payload}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Error::Listen { cause, .. } | Error::System { cause, .. } => Some(cause),
-            Error::Malformed { cause, .. } | Error::Unsendable { cause } => Some(cause),
-            _ => None,
-        }
+fn system(action: Action, peer: &str, cause: &io::Error) -> String {
+    match action {
+        Action::Connect => format!("cannot connect to {peer}: {cause}; is the partition up?"),
+        _ => format!("{} {peer}: {cause}", action.words()),
     }
 }

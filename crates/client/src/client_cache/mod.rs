@@ -25,12 +25,12 @@ mod team_io;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use pario_types::FileId;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::client_core::lock;
 use crate::error::{Error, Result};
 use crate::file::File;
 
@@ -120,7 +120,7 @@ impl Tier1 {
             return Err(Error::Options("its partition has tier 1 switched off"));
         }
         let members = {
-            let mut teams = lock(&self.teams);
+            let mut teams = self.teams.lock();
             teams.retain(|_, team| team.strong_count() > 0);
             match teams.get(&team).and_then(Weak::upgrade) {
                 Some(members) => members,
@@ -212,18 +212,21 @@ impl Shared {
     }
 
     pub fn lock(&self) -> Guard<'_> {
-        lock(&self.state)
+        self.state.lock()
     }
 
     /// Waits for a change, or that long.
     fn wait<'a>(&'a self, state: Guard<'a>, most: Duration) -> Guard<'a> {
-        let woken = self.changed.wait_timeout(state, most);
-        woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0
+        let mut state = state;
+        self.changed.wait_for(&mut state, most);
+        state
     }
 
     /// Waits for a change that comes: who is under way to a server comes back.
     fn wait_for_ever<'a>(&'a self, state: Guard<'a>) -> Guard<'a> {
-        self.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner())
+        let mut state = state;
+        self.changed.wait(&mut state);
+        state
     }
 
     /// Waits for a change; an error after the deadline.

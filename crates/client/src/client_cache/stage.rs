@@ -46,15 +46,13 @@ enum Next {
 pub(super) fn run(shared: &Shared) {
     let mut state = shared.lock();
     while !state.over && !state.files.is_empty() {
-        state = match state.next(Instant::now()) {
-            Next::Stage(load) => shared.stage(state, load).0,
+        match state.next(Instant::now()) {
+            Next::Stage(load) => state = shared.stage(state, load).0,
             Next::At(time) => {
-                let left = time.saturating_duration_since(Instant::now());
-                let woken = shared.work.wait_timeout(state, left);
-                woken.unwrap_or_else(|poisoned| poisoned.into_inner()).0
+                shared.work.wait_until(&mut state, time);
             }
-            Next::Sleep => shared.work.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner()),
-        };
+            Next::Sleep => shared.work.wait(&mut state),
+        }
     }
     state.has_staging_thread = false;
 }

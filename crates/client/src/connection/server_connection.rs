@@ -7,7 +7,6 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use pario_transport::{Connection, Tuning, is_forked};
@@ -15,8 +14,9 @@ use pario_types::{RequestId, Retry, ServerId};
 use pario_wire::greeting::{Hello, Role, Welcome};
 use pario_wire::message::Failure;
 use pario_wire::{Envelope, Reply, Request};
+use parking_lot::{Condvar, Mutex, RwLock, RwLockReadGuard};
 
-use crate::client_core::{ClientCore, Membership, lock, unexpected};
+use crate::client_core::{ClientCore, Membership, unexpected};
 use crate::connection::mapped_pool::MappedPool;
 use crate::connection::target::Target;
 use crate::error::{Cause, Error, Result};
@@ -136,7 +136,7 @@ impl ServerConnection {
 
     /// The pool, if it is mapped. Hold it only for copying, and do not acquire the connection meanwhile.
     pub fn pool(&self) -> RwLockReadGuard<'_, Option<MappedPool>> {
-        self.pool.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.pool.read()
     }
 
     pub fn was_reached(&self) -> bool {
@@ -145,12 +145,12 @@ impl ServerConnection {
 
     /// It could not be asked just now.
     pub fn mark_down(&self) {
-        *lock(&self.down) = Some(Instant::now() + DOWN);
+        *self.down.lock() = Some(Instant::now() + DOWN);
     }
 
     /// Whether that was a moment ago.
     pub fn is_down(&self) -> bool {
-        lock(&self.down).is_some_and(|until| Instant::now() < until)
+        self.down.lock().is_some_and(|until| Instant::now() < until)
     }
 
     pub fn losses(&self) -> u64 {
@@ -164,7 +164,7 @@ impl ServerConnection {
             return Err(Error::Forked);
         }
         let since = Instant::now();
-        let mut turn = lock(&self.turn);
+        let mut turn = self.turn.lock();
         loop {
             if let Some(state) = turn.take() {
                 return Ok(ConnectionGuard { core, server_connection: self, state });
@@ -173,15 +173,14 @@ impl ServerConnection {
             if left.is_zero() {
                 return Err(core.unreachable(self.server, since, Cause::Taken));
             }
-            let waited = self.given_back.wait_timeout(turn, left);
-            turn = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+            self.given_back.wait_for(&mut turn, left);
         }
     }
 
     /// Waits until nobody copies, and puts another pool, or none, in place of the one that is there. Until then
     /// that one serves hits: if the server was killed its successor takes the pool over as it is.
     fn set_pool(&self, local: Option<MappedPool>) {
-        *self.pool.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = local;
+        *self.pool.write() = local;
     }
 }
 
@@ -416,7 +415,7 @@ impl ConnectionGuard<'_> {
         self.state.ledger = local.as_ref().and(welcome.ledger).or(self.state.ledger);
         self.server_connection.set_pool(local);
         self.server_connection.reached.store(true, Ordering::Relaxed);
-        *lock(&self.server_connection.down) = None;
+        *self.server_connection.down.lock() = None;
         self.state.connection = Some(connection);
         let before = self.state.cache.replace(welcome.cache);
         if before.is_some_and(|before| before != welcome.cache && !welcome.retired.contains(&before)) {
@@ -528,7 +527,7 @@ impl Drop for ConnectionGuard<'_> {
         if self.state.connection.as_ref().is_some_and(|connection| connection.outstanding() > 0) {
             self.disconnect();
         }
-        *lock(&self.server_connection.turn) = Some(std::mem::take(&mut self.state));
+        *self.server_connection.turn.lock() = Some(std::mem::take(&mut self.state));
         self.server_connection.given_back.notify_one();
     }
 }

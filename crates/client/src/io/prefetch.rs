@@ -10,7 +10,7 @@ use pario_types::ServerId;
 use pario_wire::message;
 use pario_wire::{Reply, Request};
 
-use crate::client_core::{lock, unexpected};
+use crate::client_core::unexpected;
 use crate::error::Result;
 use crate::file::{File, check};
 use crate::io::plan::{ReplicaChoice, first_piece};
@@ -54,7 +54,7 @@ impl File {
             (server, share)
         });
         open.tell_to_forget(shares.collect())?;
-        lock(&open.ready).extend_from_slice(&ranges[..all]);
+        open.ready.lock().extend_from_slice(&ranges[..all]);
         Ok(all)
     }
 
@@ -79,7 +79,7 @@ impl File {
         let open = self.open();
         let mut known = Vec::new();
         {
-            let mut ready = lock(&open.ready);
+            let mut ready = open.ready.lock();
             for range in ranges {
                 let index = ready.iter().position(|one| one == range);
                 known.extend(index.map(|index| ready.swap_remove(index)));
@@ -92,7 +92,7 @@ impl File {
 impl OpenFile {
     /// At the end: it is a hint, so who does not hear of it is no matter.
     pub fn forget_all(&self) {
-        let ready = std::mem::take(&mut *lock(&self.ready));
+        let ready = std::mem::take(&mut *self.ready.lock());
         let _ = self.tell_to_forget(self.shares(&ready));
     }
 

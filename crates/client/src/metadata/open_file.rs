@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicI64, AtomicU16, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use pario_layout::{Layout, PlacementMap};
@@ -13,6 +13,7 @@ use pario_transport::is_forked;
 use pario_types::{ErrorKind, FileId, ServerId, Stamp};
 use pario_wire::message::{self, Attributes, CloseReport, FileSize, OpenAccess};
 use pario_wire::{Reply, Request};
+use parking_lot::Mutex;
 
 use crate::client_core::{ClientCore, unexpected};
 use crate::connection::server_connection::ServerConnection;

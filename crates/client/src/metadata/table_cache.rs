@@ -3,12 +3,11 @@
 //! A table may have megabytes. So a client fetches it once and caches the most recent layouts. A client that got a table from
 //! another process, or sent it to the metadata server itself, does not fetch it.
 
-use std::sync::Mutex;
-
 use pario_layout::{Layout, PlacementMap, PlacementMapId, Striping};
 use pario_wire::{Reply, Request};
+use parking_lot::Mutex;
 
-use crate::client_core::{ClientCore, lock, unexpected};
+use crate::client_core::{ClientCore, unexpected};
 use crate::error::Result;
 use crate::partition::Partition;
 
@@ -20,7 +19,7 @@ pub(crate) struct TableCache {
     /// The last ones first.
     layouts: Mutex<Vec<(PlacementMapId, Layout)>>,
     /// The bytes of a table that a file is about to be opened with.
-    sent_views: Mutex<Option<(PlacementMapId, Vec<u8>)>>,
+    sent_table: Mutex<Option<(PlacementMapId, Vec<u8>)>>,
 }
 
 impl ClientCore {
@@ -29,7 +28,7 @@ impl ClientCore {
         let bytes = table.to_bytes();
         let id = PlacementMapId::of(&bytes);
         self.call_with(self.metadata, &Request::PutTable { table: id }, &bytes, &mut [])?;
-        *lock(&self.tables.sent_views) = Some((id, bytes));
+        *self.tables.sent_table.lock() = Some((id, bytes));
         Ok(())
     }
 
@@ -37,16 +36,16 @@ impl ClientCore {
     pub fn layout(&self, striping: Striping, table: Option<PlacementMapId>) -> Result<Layout> {
         let Some(table) = table else { return Ok(striping.into()) };
         let known = |(id, layout): &&(PlacementMapId, Layout)| *id == table && *layout.striping() == striping;
-        if let Some((_, layout)) = lock(&self.tables.layouts).iter().find(known) {
+        if let Some((_, layout)) = self.tables.layouts.lock().iter().find(known) {
             return Ok(layout.clone());
         }
-        let sent_views = lock(&self.tables.sent_views).take_if(|(id, _)| *id == table);
-        let bytes = sent_views.map_or_else(|| self.get_table(table), |(_, bytes)| Ok(bytes))?;
+        let sent_table = self.tables.sent_table.lock().take_if(|(id, _)| *id == table);
+        let bytes = sent_table.map_or_else(|| self.get_table(table), |(_, bytes)| Ok(bytes))?;
         let found = PlacementMap::from_bytes(&bytes).ok().filter(|_| PlacementMapId::of(&bytes) == table);
         let layout = found.and_then(|found| Layout::placed(striping, found).ok());
         let wrong = || unexpected(self.metadata, &Request::GetTable { table }, &Reply::Data { end: 0 });
         let layout = layout.ok_or_else(wrong)?;
-        let mut layouts = lock(&self.tables.layouts);
+        let mut layouts = self.tables.layouts.lock();
         layouts.insert(0, (table, layout.clone()));
         layouts.truncate(MOST);
         Ok(layout)
@@ -66,13 +65,13 @@ impl Partition {
     /// Whether a file that has this table could be opened without asking for the table.
     pub fn knows_table(&self, table: PlacementMapId) -> bool {
         let tables = &self.core.tables;
-        let sent_views = lock(&tables.sent_views).as_ref().is_some_and(|(id, _)| *id == table);
-        sent_views || lock(&tables.layouts).iter().any(|(id, _)| *id == table)
+        let sent_table = tables.sent_table.lock().as_ref().is_some_and(|(id, _)| *id == table);
+        sent_table || tables.layouts.lock().iter().any(|(id, _)| *id == table)
     }
 
     /// The bytes of the table of a file that is opened next, from a process that has it. Bytes of no table do no harm: then
     /// it is asked for.
     pub fn tell_table(&self, bytes: Vec<u8>) {
-        *lock(&self.core.tables.sent_views) = Some((PlacementMapId::of(&bytes), bytes));
+        *self.core.tables.sent_table.lock() = Some((PlacementMapId::of(&bytes), bytes));
     }
 }

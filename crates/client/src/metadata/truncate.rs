@@ -6,14 +6,14 @@
 //! After the reply to the abort no server applies the truncation. Until then writes and syncs of the file fail.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use pario_types::{ErrorKind, FileId, TruncationId};
 use pario_wire::{Reply, Request};
+use parking_lot::Mutex;
 
-use crate::client_core::{ClientCore, lock, unexpected};
+use crate::client_core::{ClientCore, unexpected};
 use crate::error::{Error, Result};
 use crate::metadata::open_file::OpenFile;
 
@@ -37,17 +37,17 @@ impl FailedTruncations {
     }
 
     fn get(&self, file: FileId) -> Option<TruncationId> {
-        lock(&self.files).get(&file).copied()
+        self.files.lock().get(&file).copied()
     }
 
     fn insert(&self, file: FileId, truncation: TruncationId) {
-        let mut files = lock(&self.files);
+        let mut files = self.files.lock();
         files.insert(file, truncation);
         self.count.store(files.len(), Ordering::Relaxed);
     }
 
     fn remove(&self, file: FileId, truncation: TruncationId) {
-        let mut files = lock(&self.files);
+        let mut files = self.files.lock();
         if files.get(&file) == Some(&truncation) {
             files.remove(&file);
         }

@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pario_layout::Striping;
 use pario_types::{ErrorKind, FileId, ServerId};
 use pario_wire::message::{Failure, STALE};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::super::ranges::Ranges;
 use super::super::server_io::{Mailbox, MailboxReply, Recall, ServerIo};
@@ -91,7 +92,7 @@ impl SimulatedServers {
     }
 
     pub fn state(&self) -> MutexGuard<'_, SimulatedState> {
-        crate::client_core::lock(&self.state)
+        self.state.lock()
     }
 
     pub fn set(&self, change: impl FnOnce(&mut SimulatedState)) {
@@ -99,8 +100,8 @@ impl SimulatedServers {
         self.changed.notify_all();
     }
 
-    pub fn wait<'a>(&self, state: MutexGuard<'a, SimulatedState>) -> MutexGuard<'a, SimulatedState> {
-        let (state, waited) = self.changed.wait_timeout(state, Duration::from_secs(20)).unwrap();
+    pub fn wait<'a>(&self, mut state: MutexGuard<'a, SimulatedState>) -> MutexGuard<'a, SimulatedState> {
+        let waited = self.changed.wait_for(&mut state, Duration::from_secs(20));
         assert!(!waited.timed_out(), "somebody waits for ever");
         state
     }
@@ -486,11 +487,9 @@ impl Mailbox for Slot {
                 let letters = std::mem::take(&mut mine.letters);
                 return Ok(state.heard(letters));
             }
-            let (woken, waited) = self.world.changed.wait_timeout(state, Duration::from_millis(50)).unwrap();
-            if waited.timed_out() {
-                return Ok(woken.heard(Vec::new()));
+            if self.world.changed.wait_for(&mut state, Duration::from_millis(50)).timed_out() {
+                return Ok(state.heard(Vec::new()));
             }
-            state = woken;
         }
     }
 
