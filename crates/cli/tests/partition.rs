@@ -6,10 +6,10 @@
 mod bench;
 
 use bench::{Bench, text};
-use pario_transport::{Door, Handshake, RecordReader, Step, Stream, fresh_nonce};
+use pario_transport::{HandshakeConfig, HandshakeStep, RecordReader, ServerHandshake, Stream, fresh_nonce};
 use pario_types::ServerId;
 use pario_wire::greeting::{Greeting, PREFIX, Prefix, Welcome};
-use pario_wire::{Envelope, Intake, Reply, Secret, encode_reply};
+use pario_wire::{Envelope, FrameDecoder, Reply, Secret, encode_reply};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ fn answer(stream: &mut TcpStream, home: &Path) -> std::io::Result<()> {
     let entry = registry.get("scratch").expect("a partition");
     let secret = Secret::new(*registry.secret(entry.id).expect("a secret").bytes());
     let mut bytes = [0; 4096];
-    let mut handshake: Option<Handshake> = None;
+    let mut handshake: Option<ServerHandshake> = None;
     loop {
         let count = stream.read(&mut bytes)?;
         if count == 0 {
@@ -104,24 +104,30 @@ fn answer(stream: &mut TcpStream, home: &Path) -> std::io::Result<()> {
                 panic!("no hello")
             };
             let (partition, server, secret) = (entry.id, hello.server, secret.clone());
-            let door = Door { partition, server, servers: 2, secret, encryption: true };
-            Handshake::new(Arc::new(door), "the test".into(), None, fresh_nonce().expect("random"))
+            let handshake_config =
+                HandshakeConfig { partition, server, servers: 2, secret, encryption: true };
+            ServerHandshake::new(
+                Arc::new(handshake_config),
+                "the test".into(),
+                None,
+                fresh_nonce().expect("random"),
+            )
         });
         match handshake.feed(&bytes[..count]) {
-            Step::More => {}
-            Step::Send(answer) => stream.write_all(&answer)?,
-            Step::Accepted(accepted) => {
+            HandshakeStep::More => {}
+            HandshakeStep::Send(answer) => stream.write_all(&answer)?,
+            HandshakeStep::Accepted(accepted) => {
                 let (block, metadata) = (65536, ServerId(0));
                 let welcome = Welcome { block, metadata, cache: 1, retired: [0; 16], ledger: None };
                 stream.write_all(&accepted.welcome(welcome))?;
                 let (mut sealer, opener) = accepted.ends();
-                let (mut reader, mut intake) = (RecordReader::new(opener), Intake::new());
+                let (mut reader, mut decoder) = (RecordReader::new(opener), FrameDecoder::new());
                 let same = Stream::Tcp(stream.try_clone()?);
                 let head = loop {
-                    match reader.read(&same, intake.space())? {
+                    match reader.read(&same, decoder.space())? {
                         0 => return Ok(()),
                         count => {
-                            if let Some(head) = intake.advance(count).expect("a request") {
+                            if let Some(head) = decoder.advance(count).expect("a request") {
                                 break head;
                             }
                         }
@@ -132,7 +138,7 @@ fn answer(stream: &mut TcpStream, home: &Path) -> std::io::Result<()> {
                 encode_reply(&mut reply, to, &Reply::Done, 0).expect("it is short");
                 return stream.write_all(&sealer.records(&reply));
             }
-            Step::Refused { error, .. } => panic!("{error}"),
+            HandshakeStep::Refused { error, .. } => panic!("{error}"),
         }
     }
 }

@@ -301,11 +301,11 @@ impl ClientCore {
     }
 
     /// Every open of a file here.
-    pub fn open_files(&self) -> Vec<message::Held> {
+    pub fn open_files(&self) -> Vec<message::OpenFileEntry> {
         let opens = self.opens.lock();
         let each = |(file, all): (&FileId, &Vec<OpenAccess>)| {
             let file = *file;
-            all.iter().map(|access| message::Held { file, access: *access }).collect::<Vec<_>>()
+            all.iter().map(|access| message::OpenFileEntry { file, access: *access }).collect::<Vec<_>>()
         };
         opens.iter().flat_map(each).collect()
     }

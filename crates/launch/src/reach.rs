@@ -2,7 +2,7 @@
 
 use crate::host;
 use pario_registry::{Entry, Running, Secret};
-use pario_transport::{Address, Connection, Stream, Tuning, fresh_client};
+use pario_transport::{Address, Connection, SocketOptions, Stream, fresh_client};
 use pario_types::{PartitionId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::{Envelope, Reply, Request};
@@ -19,7 +19,7 @@ pub(crate) fn addresses(running: &Running) -> Vec<Address> {
 /// Whether something listens where the server was.
 pub fn answers(running: &Running, patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
-    let is_there = |address: &Address| Stream::connect(address, &Tuning::default(), deadline).is_ok();
+    let is_there = |address: &Address| Stream::connect(address, &SocketOptions::default(), deadline).is_ok();
     let is_here = host::is_here(&running.host);
     addresses(running).iter().filter(|address| address.is_local() == is_here).any(is_there)
 }
@@ -112,7 +112,7 @@ pub fn connect(
         role: Role::Tool,
         resume_ledger: None,
     };
-    let connected = Connection::connect(address, &Tuning::default(), &hello, secret, deadline);
+    let connected = Connection::connect(address, &SocketOptions::default(), &hello, secret, deadline);
     connected.map(|(connection, ..)| connection).map_err(|e| e.to_string())
 }
 

@@ -7,7 +7,7 @@ use pario_cache::{Cut, LEDGER_WORDS, LedgerId};
 use pario_layout::units;
 use pario_locks::LockExtent;
 use pario_types::{ClientId, FileId, RequestId};
-use pario_wire::message::{self, Intent, Reply, Request, Status, What};
+use pario_wire::message::{self, ByteSelection, Intent, Reply, Request, Status};
 
 use crate::core::Core;
 use crate::ending::Asked;
@@ -134,8 +134,8 @@ impl Task {
                     None => return Ok(true),
                 };
                 match what {
-                    What::Ranges(ranges) => (*file, Touched::Ranges(ranges)),
-                    What::Seen { .. } => (*file, Touched::Ranges(&span)),
+                    ByteSelection::Ranges(ranges) => (*file, Touched::Ranges(ranges)),
+                    ByteSelection::View { .. } => (*file, Touched::Ranges(&span)),
                 }
             }
             Request::Truncate { file, end, .. } => (*file, Touched::Cut(*end)),
@@ -197,13 +197,13 @@ impl Task {
     /// For a large read: its blocks, all of them pinned, and the reply that they go with. `None` if they have to be
     /// copied after all.
     pub fn pinned(&mut self, core: &Core, who: &Asker) -> Option<(Reply, Vec<Piece>)> {
-        let Request::Read { what: What::Ranges(ranges), .. } = &self.request else { return None };
+        let Request::Read { what: ByteSelection::Ranges(ranges), .. } = &self.request else { return None };
         let large = ranges.len() <= MOST_PINNED_RANGES && self.reply_payload() >= LEAST_PINNED;
         // What goes wrong here goes wrong again where it is told.
         if !large || self.moved > 0 || !self.is_admitted(core, who).ok()? {
             return None;
         }
-        let Request::Read { file, what: What::Ranges(ranges) } = &self.request else { return None };
+        let Request::Read { file, what: ByteSelection::Ranges(ranges) } = &self.request else { return None };
         let _ready = core.tier.meet(who.client, *file, ranges);
         let mut pieces = Vec::new();
         for range in ranges {
@@ -255,8 +255,8 @@ impl Task {
                 let here = payload.bytes();
                 let bytes = if reads { Bytes::Out(&mut room[self.moved..]) } else { Bytes::In(here) };
                 let _ready = match what {
-                    What::Ranges(ranges) => tier.meet(who.client, file, ranges),
-                    What::Seen { .. } => tier.meet(who.client, file, &pieces.span()),
+                    ByteSelection::Ranges(ranges) => tier.meet(who.client, file, ranges),
+                    ByteSelection::View { .. } => tier.meet(who.client, file, &pieces.span()),
                 };
                 let mut done = 0;
                 let outcome = tier.transfer(file, pieces, bytes, &mut done, counters);

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pario_transport::Door;
+use pario_transport::HandshakeConfig;
 use pario_types::{PartitionId, ServerId};
 use pario_wire::Secret;
 
@@ -72,8 +72,8 @@ impl Config {
     }
 
     /// What a greeting has to say to get in.
-    pub(crate) fn door(&self) -> Door {
-        Door {
+    pub(crate) fn handshake_config(&self) -> HandshakeConfig {
+        HandshakeConfig {
             partition: self.partition,
             server: self.server,
             servers: self.servers,

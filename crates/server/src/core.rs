@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use pario_cache::LedgerId;
 use pario_shm::ProcessIdentity;
-use pario_transport::{Door, Handshake, Listener, Stream, fresh_nonce};
+use pario_transport::{HandshakeConfig, Listener, ServerHandshake, Stream, fresh_nonce};
 use pario_types::{ClientId, FileId};
 use pario_wire::greeting::{Hello, RETIRED_POOLS, Role, Welcome};
 
@@ -58,7 +58,7 @@ pub(crate) struct Core {
     pub leases: Arc<Leases>,
     pub views: Views,
     pub tallies: Tallies,
-    door: Arc<Door>,
+    handshake_config: Arc<HandshakeConfig>,
     poll: Poll,
     bell: Arc<Bell>,
     pub pulse: Pulse,
@@ -113,7 +113,7 @@ impl Core {
         Ok(Core {
             leases: Leases::new(block, config.grace, Arc::clone(&timers), past, notes),
             peers: Peers::new(&config)?,
-            door: Arc::new(config.door()),
+            handshake_config: Arc::new(config.handshake_config()),
             views: Views::new(config.views, config.view_bytes),
             tallies: Tallies::default(),
             config,
@@ -319,7 +319,7 @@ impl Core {
         };
         let peer = if stream.is_local() { "a process of this host" } else { "another host" };
         let user = stream.peer_user().ok().flatten();
-        let handshake = Handshake::new(self.door.clone(), peer.into(), user, nonce);
+        let handshake = ServerHandshake::new(self.handshake_config.clone(), peer.into(), user, nonce);
         let session = Session::new(stream, handshake, now);
         let session = Arc::new(Mutex::new(session));
         lock(&self.sessions).insert(number, Seat { program: NOBODY, session: Arc::clone(&session) });

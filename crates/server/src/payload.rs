@@ -6,7 +6,7 @@
 use std::io::ErrorKind::WouldBlock;
 use std::ops::Range;
 
-use pario_transport::{ReadError, RecordReader, Stream};
+use pario_transport::{RecordReadError, RecordReader, Stream};
 
 /// Buffers that grew beyond this are given back after use.
 pub(crate) const KEEP: usize = (1 << 20) + (64 << 10);
@@ -36,7 +36,7 @@ impl Payload {
     }
 
     /// Whether a chunk is here, or all of the rest.
-    pub fn receive(&mut self, reader: &mut RecordReader, stream: &Stream) -> Result<bool, ReadError> {
+    pub fn receive(&mut self, reader: &mut RecordReader, stream: &Stream) -> Result<bool, RecordReadError> {
         if self.left > 0 && self.here.start > 0 {
             self.buffer.copy_within(self.here.clone(), 0);
             self.here = 0..self.here.len();
@@ -44,13 +44,13 @@ impl Payload {
         while self.left > 0 && self.here.end < self.chunk {
             let upto = self.chunk.min(self.here.end + self.left);
             match reader.read(stream, &mut self.buffer[self.here.end..upto]) {
-                Ok(0) => return Err(ReadError::Stream(std::io::ErrorKind::UnexpectedEof.into())),
+                Ok(0) => return Err(RecordReadError::Stream(std::io::ErrorKind::UnexpectedEof.into())),
                 Ok(count) => {
                     self.here.end += count;
                     self.left -= count;
                     self.received += count as u64;
                 }
-                Err(ReadError::Stream(e)) if e.kind() == WouldBlock => return Ok(false),
+                Err(RecordReadError::Stream(e)) if e.kind() == WouldBlock => return Ok(false),
                 Err(e) => return Err(e),
             }
         }
@@ -58,7 +58,7 @@ impl Payload {
     }
 
     /// Reads what nobody wants; whether all of it is gone.
-    pub fn discard(&mut self, reader: &mut RecordReader, stream: &Stream) -> Result<bool, ReadError> {
+    pub fn discard(&mut self, reader: &mut RecordReader, stream: &Stream) -> Result<bool, RecordReadError> {
         while self.left > 0 {
             if !self.receive(reader, stream)? {
                 return Ok(false);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Instant;
 
-use pario_transport::{Address, Connection, Tuning, fresh_client};
+use pario_transport::{Address, Connection, SocketOptions, fresh_client};
 use pario_types::{ClientId, FileId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::{Envelope, Reply, Request};
@@ -212,7 +212,13 @@ impl Peers {
         };
         let mut last = None;
         for address in &addresses {
-            match Connection::connect(address, &Tuning::default(), &hello, &self.config.secret, deadline) {
+            match Connection::connect(
+                address,
+                &SocketOptions::default(),
+                &hello,
+                &self.config.secret,
+                deadline,
+            ) {
                 Ok((connection, _, _)) => return Ok(connection),
                 Err(e) => last = Some(e),
             }

@@ -6,7 +6,7 @@ use std::vec::IntoIter;
 
 use pario_layout::{StripedPieces, StripedView};
 use pario_types::ServerId;
-use pario_wire::message::{Range, What};
+use pario_wire::message::{ByteSelection, Range};
 
 use crate::error::{Error, Result};
 use crate::views::Views;
@@ -33,13 +33,13 @@ impl Pieces {
     }
 
     /// `None` if the view is not known.
-    pub fn of(what: &What, views: &Views, server: ServerId, block: u64) -> Result<Option<Pieces>> {
+    pub fn of(what: &ByteSelection, views: &Views, server: ServerId, block: u64) -> Result<Option<Pieces>> {
         match what {
-            What::Ranges(ranges) => {
+            ByteSelection::Ranges(ranges) => {
                 check(ranges)?;
                 Ok(Some(Pieces::listed(ranges.clone())))
             }
-            What::Seen { view, at, len, bytes } => {
+            ByteSelection::View { view, at, len, bytes } => {
                 let Some(seen) = views.get(*view) else { return Ok(None) };
                 let positions = *at..at.saturating_add(*len);
                 let place = seen.striping().place(server).filter(|_| seen.covers(*at, *len));

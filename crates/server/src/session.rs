@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use pario_cache::LedgerId;
 use pario_shm::ProcessIdentity;
-use pario_transport::{Handshake, ReadError, RecordReader, RecordWriter, Step, Stream};
+use pario_transport::{HandshakeStep, RecordReadError, RecordReader, RecordWriter, ServerHandshake, Stream};
 use pario_types::{ClientId, ErrorKind, FileId};
 use pario_wire::greeting::Role;
-use pario_wire::{Envelope, Head, Intake, Reply, Request, encode_reply};
+use pario_wire::{Envelope, FrameDecoder, Head, Reply, Request, encode_reply};
 
 use crate::apply::{Asker, Task, Verdict};
 use crate::core::Core;
@@ -38,7 +38,7 @@ pub(crate) struct Session {
     stage: Stage,
     /// What comes in, once the other side has greeted.
     reader: Option<RecordReader>,
-    intake: Intake,
+    decoder: FrameDecoder,
     payload: Payload,
     outbox: Outbox,
     who: Option<Who>,
@@ -61,7 +61,7 @@ pub(crate) struct Who {
 }
 
 enum Stage {
-    Greeting(Box<Handshake>, Instant),
+    Greeting(Box<ServerHandshake>, Instant),
     Frame,
     Payload(Envelope, Box<Request>),
     Working {
@@ -93,12 +93,12 @@ pub(crate) enum Next {
 }
 
 impl Session {
-    pub fn new(stream: Stream, handshake: Handshake, now: Instant) -> Session {
+    pub fn new(stream: Stream, handshake: ServerHandshake, now: Instant) -> Session {
         Session {
             stream,
             stage: Stage::Greeting(Box::new(handshake), now + GREETING),
             reader: None,
-            intake: Intake::new(),
+            decoder: FrameDecoder::new(),
             payload: Payload::default(),
             outbox: Outbox::default(),
             who: None,
@@ -208,7 +208,7 @@ impl Session {
         &mut self,
         core: &Core,
         number: u64,
-        mut handshake: Box<Handshake>,
+        mut handshake: Box<ServerHandshake>,
         due: Instant,
     ) -> Result<Option<Next>, Trouble> {
         let mut bytes = [0; 512];
@@ -222,12 +222,12 @@ impl Session {
             Err(_) => return Err(Trouble::Gone),
         };
         match handshake.feed(received) {
-            Step::More => self.stage = Stage::Greeting(handshake, due),
-            Step::Send(answer) => {
+            HandshakeStep::More => self.stage = Stage::Greeting(handshake, due),
+            HandshakeStep::Send(answer) => {
                 self.say(&answer)?;
                 self.stage = Stage::Greeting(handshake, due);
             }
-            Step::Accepted(accepted) => {
+            HandshakeStep::Accepted(accepted) => {
                 let (who, welcome, descriptor) = core.admit(number, accepted.hello(), &self.stream);
                 self.who = Some(who);
                 self.say(&accepted.welcome(welcome))?;
@@ -239,7 +239,7 @@ impl Session {
                 self.outbox.writer = Some(RecordWriter::new(sealer));
                 self.stage = Stage::Frame;
             }
-            Step::Refused { farewell, error } => {
+            HandshakeStep::Refused { farewell, error } => {
                 // As far as the socket takes it: the other side may have gone.
                 let _ = self.say(&farewell);
                 return Err(Trouble::Refused(error.to_string()));
@@ -266,14 +266,14 @@ impl Session {
     fn receive(&mut self) -> Result<Option<Head>, Trouble> {
         let Some(reader) = &mut self.reader else { return Err(Trouble::Gone) };
         loop {
-            match reader.read(&self.stream, self.intake.space()) {
+            match reader.read(&self.stream, self.decoder.space()) {
                 Ok(0) => return Err(Trouble::Gone),
                 Ok(count) => {
-                    if let Some(head) = self.intake.advance(count).map_err(Trouble::garbage)? {
+                    if let Some(head) = self.decoder.advance(count).map_err(Trouble::garbage)? {
                         return Ok(Some(head));
                     }
                 }
-                Err(ReadError::Stream(e)) if e.kind() == WouldBlock => return Ok(None),
+                Err(RecordReadError::Stream(e)) if e.kind() == WouldBlock => return Ok(None),
                 Err(e) => return Err(Trouble::reading(e)),
             }
         }
@@ -281,7 +281,7 @@ impl Session {
 
     /// A request has come; how much of its payload has to be here before it begins.
     fn expect(&mut self, core: &Core, head: &Head) -> Result<(), Trouble> {
-        let (envelope, request) = head.request(self.intake.body()).map_err(Trouble::garbage)?;
+        let (envelope, request) = head.request(self.decoder.body()).map_err(Trouble::garbage)?;
         let may_forward = self.who.is_some_and(|who| who.role == Role::Peer);
         if envelope.origin.is_some() && !may_forward {
             return Err(Trouble::Garbage("a client pretends to pass on requests".into()));
@@ -485,10 +485,10 @@ impl Trouble {
         Trouble::Garbage(error.to_string())
     }
 
-    fn reading(error: ReadError) -> Trouble {
+    fn reading(error: RecordReadError) -> Trouble {
         match error {
-            ReadError::Stream(_) => Trouble::Gone,
-            ReadError::Tampered => Trouble::Tampered,
+            RecordReadError::Stream(_) => Trouble::Gone,
+            RecordReadError::Tampered => Trouble::Tampered,
         }
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pario_cache::{Adopted, Geometry, Identity, Lost, Pool};
 use pario_store::{FaultyStore, FileStore, Store};
-use pario_transport::{Address, Listener, Tuning};
+use pario_transport::{Address, Listener, SocketOptions};
 
 use crate::config::Config;
 use crate::core::Core;
@@ -73,7 +73,7 @@ impl Server {
         };
         let socket = config.run_directory.join("socket");
         let unix = Address::Unix(socket.clone());
-        let tuning = Tuning::default();
+        let tuning = SocketOptions::default();
         let mut listeners = vec![Listener::bind(&unix, tuning)?];
         let mut tcp = None;
         if let Some((host, port)) = config.listen {

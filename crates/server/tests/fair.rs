@@ -4,7 +4,7 @@ mod common;
 
 use common::*;
 use pario_server::Server;
-use pario_transport::{Address, Connection, Tuning};
+use pario_transport::{Address, Connection, SocketOptions};
 use pario_types::{RequestId, ServerId};
 use pario_wire::greeting::Hello;
 use pario_wire::message::Change;
@@ -15,7 +15,9 @@ const DEPTH: u64 = 50;
 
 fn connect(address: &Address, client: u128, program: u64) -> Connection {
     let hello = Hello { program, ..hello(0, 1, client) };
-    Connection::connect(address, &Tuning::default(), &hello, &Secret::new([9; 32]), deadline()).unwrap().0
+    Connection::connect(address, &SocketOptions::default(), &hello, &Secret::new([9; 32]), deadline())
+        .unwrap()
+        .0
 }
 
 /// Lets one worker loose on full connections, eight of program 1 and one of program 2; the places that the requests

@@ -12,7 +12,7 @@ use pario_cache::{Refused, SlotRef};
 use pario_server::Server;
 use pario_transport::Address;
 use pario_types::{ClientId, ErrorKind, FileId, RequestId, ServerId, TruncationId};
-use pario_wire::message::{Intent, Leases, Range, Recall, Run, STALE, What};
+use pario_wire::message::{ByteSelection, Intent, Leases, Range, Recall, Run, STALE};
 use pario_wire::{Envelope, Reply, Request};
 
 const FILE: FileId = FileId(99);
@@ -314,7 +314,7 @@ fn through_another_server_one_is_the_same_client() {
     assert_eq!(ask(&Request::Join { team: 1, mailbox: ClientId(10) }, &[]), Reply::Done);
     let lease = Request::Lease { team: 1, file: FILE, ranges: vec![blocks(0, 1)] };
     assert_eq!(ask(&lease, &[]), Reply::Leased { extents: vec![ALL] });
-    let write = Request::Write { file: FILE, what: What::Ranges(vec![Range { at: 0, len: 4 }]) };
+    let write = Request::Write { file: FILE, what: ByteSelection::Ranges(vec![Range { at: 0, len: 4 }]) };
     assert_eq!(ask(&write, b"mine"), Reply::Done);
     assert!(nobody_wants(&mailbox.ask(&poll)), "its own team's");
     assert_eq!(kind(&ask(&poll, &[])), Some(ErrorKind::Arg), "nobody would hear of its end");

@@ -7,10 +7,10 @@ use std::os::unix::net::UnixStream;
 
 use common::{BLOCK, Client, Scratch, deadline, hello, start, start_all};
 use pario_cache::SlotRef;
-use pario_transport::{Address, Connection, Tuning};
+use pario_transport::{Address, Connection, SocketOptions};
 use pario_types::{ErrorKind, FileId, TruncationId};
 use pario_wire::greeting::Role;
-use pario_wire::message::{Intent, Range, Run, Status, What};
+use pario_wire::message::{ByteSelection, Intent, Range, Run, Status};
 use pario_wire::{Reply, Request, Secret};
 
 const FILE: FileId = FileId(99);
@@ -201,8 +201,13 @@ fn strangers_are_refused_and_nobody_else_notices() {
     ];
     for (what, kind, secret, [number, count]) in tries {
         let hello = hello(number, count, 5);
-        let refused =
-            Connection::connect(&server.started().unix, &Tuning::default(), &hello, &secret, deadline());
+        let refused = Connection::connect(
+            &server.started().unix,
+            &SocketOptions::default(),
+            &hello,
+            &secret,
+            deadline(),
+        );
         assert_eq!(refused.err().map(|e| e.kind()), Some(kind), "{what}");
     }
     for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 300], &[0; 5000]] {
@@ -288,9 +293,14 @@ fn a_peer_may_pass_on_requests_and_a_client_may_not() {
     for (role, fine) in [(Role::Peer, true), (Role::Client, false)] {
         let hello = pario_wire::greeting::Hello { role, ..hello(0, 1, 8) };
         let secret = Secret::new([9; 32]);
-        let (mut connection, _, _) =
-            Connection::connect(&server.started().unix, &Tuning::default(), &hello, &secret, deadline())
-                .unwrap();
+        let (mut connection, _, _) = Connection::connect(
+            &server.started().unix,
+            &SocketOptions::default(),
+            &hello,
+            &secret,
+            deadline(),
+        )
+        .unwrap();
         let envelope = pario_wire::Envelope {
             server: pario_types::ServerId(0),
             id: pario_types::RequestId(1),
@@ -317,7 +327,7 @@ fn large_reads_are_whole_also_for_slow_readers() {
         let mut reader = Client::connect(door, 0, 1, number);
         let asked = [(0u64, 1_500_000u64), (1, 1_400_001), (70_000, 65_536), (4095, 1_000_000)];
         for (id, (at, len)) in (1..).zip(asked) {
-            let what = What::Ranges(vec![Range { at, len }]);
+            let what = ByteSelection::Ranges(vec![Range { at, len }]);
             let request = Request::Read { file: FILE, what };
             let envelope = pario_wire::Envelope::new(pario_types::ServerId(0), pario_types::RequestId(id));
             reader.connection.send(envelope, &request, &[], deadline()).unwrap();

@@ -5,7 +5,7 @@ mod common;
 use common::{Client, Scratch, deadline, start, start_all};
 use pario_layout::{StripedView, Striping};
 use pario_types::{ErrorKind, FileId, ServerId};
-use pario_wire::message::{Change, What};
+use pario_wire::message::{ByteSelection, Change};
 use pario_wire::{Reply, Request};
 
 const FILE: FileId = FileId(99);
@@ -41,7 +41,7 @@ fn accesses_through_a_view_go_where_the_ranges_would() {
         // From and to the middle of a piece.
         let (at, len) = (1001u64, 30_000u64);
         let extent = seen.extent(place, at..at + len).unwrap();
-        let named = |bytes| What::Seen { view: hash, at, len, bytes };
+        let named = |bytes| ByteSelection::View { view: hash, at, len, bytes };
         let data = pattern(extent.bytes as usize, number as u8);
         let write = Request::Write { file: FILE, what: named(extent.bytes) };
         assert_eq!(client.exchange(here, &write, &data, &mut []), Reply::NoView);
@@ -69,7 +69,7 @@ fn accesses_through_a_view_go_where_the_ranges_would() {
         let read = Request::Read { file: FILE, what: named(extent.bytes - 1) };
         let reply = other.exchange(here, &read, &[], &mut back[1..]);
         assert!(matches!(&reply, Reply::Failed(failure) if failure.kind == ErrorKind::Arg), "{reply:?}");
-        let endless = What::Seen { view: hash, at: 0, len: 1 << 60, bytes: 0 };
+        let endless = ByteSelection::View { view: hash, at: 0, len: 1 << 60, bytes: 0 };
         let reply = other.ask(&Request::Read { file: FILE, what: endless });
         assert!(matches!(reply, Reply::Failed(_)), "{reply:?}");
     }

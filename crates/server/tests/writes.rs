@@ -10,8 +10,8 @@ use common::{BLOCK, Client, Scratch, config, deadline, hello, start};
 use pario_server::{Config, Server};
 use pario_transport::{Address, Connection, RecordReader, Stream};
 use pario_types::{ClientId, ErrorKind, FileId, RequestId, ServerId};
-use pario_wire::message::{Range, What};
-use pario_wire::{Envelope, Reply, Request, Sealer, Secret, encode_reply, encode_request};
+use pario_wire::message::{ByteSelection, Range};
+use pario_wire::{Envelope, RecordSealer, Reply, Request, Secret, encode_reply, encode_request};
 use proptest::prelude::*;
 
 const FILE: FileId = FileId(99);
@@ -24,7 +24,7 @@ fn pattern(len: usize, seed: u8) -> Vec<u8> {
 /// A client that sends bytes.
 struct Raw {
     stream: TcpStream,
-    sealer: Sealer,
+    sealer: RecordSealer,
     reader: RecordReader,
 }
 
@@ -46,7 +46,7 @@ impl Raw {
     /// The bytes of a write and where its payload begins.
     fn frame(id: u64, ranges: &[Range], payload: &[u8]) -> (Vec<u8>, usize) {
         let mut bytes = Vec::new();
-        let request = Request::Write { file: FILE, what: What::Ranges(ranges.to_vec()) };
+        let request = Request::Write { file: FILE, what: ByteSelection::Ranges(ranges.to_vec()) };
         encode_request(&mut bytes, Envelope::new(ServerId(0), RequestId(id)), &request).unwrap();
         let head = bytes.len();
         bytes.extend_from_slice(payload);
@@ -166,7 +166,7 @@ fn what_belongs_to_a_write_that_fails_is_skipped() {
     let bytes = pattern(3_000_000, 5);
     let Reply::Failed(failure) = client.write(0, FileId(0), 0, &bytes) else { panic!("it worked") };
     assert_eq!(failure.kind, ErrorKind::Arg);
-    let what = What::Seen { view: 9, at: 0, len: 1 << 30, bytes: bytes.len() as u64 };
+    let what = ByteSelection::View { view: 9, at: 0, len: 1 << 30, bytes: bytes.len() as u64 };
     let unknown = Request::Write { file: FILE, what };
     assert_eq!(client.exchange(ServerId(0), &unknown, &bytes, &mut []), Reply::NoView);
     assert_eq!(client.write(0, FILE, 7, b"abc"), Reply::Done);

@@ -1,10 +1,9 @@
 //! A client's connection to a server: blocking calls with deadlines.
 //!
-//! Several requests may be outstanding; their replies come in the same order. A payload goes from the caller's
-//! memory into records, and from records that were verified to the caller's memory. There is one exception, and it
-//! is what keeps two sides that both have much to send from waiting for each other for ever: replies that arrive
-//! while a request is being sent are read aside and copied later. What may be outstanding is bounded, and so is what
-//! may have to be read aside.
+//! Several requests may be outstanding; replies arrive in the order of the requests. A payload goes from the caller's memory into
+//! records, and from verified records to the caller's memory. Replies that arrive while a request is being sent are an
+//! exception: they are read early, into memory of the connection, and copied later. Otherwise two sides that both send much would
+//! wait for each other. The outstanding requests are bounded, and so is the memory for early replies.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -13,15 +12,17 @@ use std::time::Instant;
 
 use pario_types::{RequestId, ServerId};
 use pario_wire::greeting::{Hello, Welcome};
-use pario_wire::{Envelope, Head, Intake, Opener, Reply, Request, Sealer, Secret, Side, encode_request};
+use pario_wire::{
+    Envelope, FrameDecoder, Head, RecordOpener, RecordSealer, Reply, Request, Secret, Side, encode_request,
+};
 
 use crate::address::Address;
-use crate::error::{Action, Error};
-use crate::fork::Unshared;
-use crate::greet::greet;
-use crate::patience::Patience;
-use crate::records::{ReadError, RecordReader, RecordWriter};
-use crate::stream::{Interest, Stream, Tuning};
+use crate::client_handshake::greet;
+use crate::deadline_stream::DeadlineStream;
+use crate::error::{ConnectionAction, Error};
+use crate::fork::ForkGuard;
+use crate::records::{RecordReadError, RecordReader, RecordWriter};
+use crate::stream::{Interest, SocketOptions, Stream};
 
 /// How many requests may be outstanding.
 pub const MOST_OUTSTANDING: usize = 64;
@@ -35,49 +36,49 @@ pub const MOST_OUTSTANDING_BYTES: u64 = 32 << 20;
 pub struct Connection {
     peer: String,
     /// `None` once dead.
-    live: Option<Live>,
+    live: Option<LiveConnection>,
 }
 
 #[derive(Debug)]
-struct Live {
+struct LiveConnection {
     /// Before the stream, which it speaks of.
-    _unshared: Unshared,
+    _fork_guard: ForkGuard,
     stream: Stream,
-    lines: Lines,
+    exchange: RequestExchange,
     out: Vec<u8>,
 }
 
-/// What is outstanding and what has come of it.
+/// The outstanding requests, and the replies so far.
 #[derive(Debug)]
-struct Lines {
+struct RequestExchange {
     reader: RecordReader,
     writer: RecordWriter,
-    pending: VecDeque<Pending>,
+    pending: VecDeque<PendingRequest>,
     /// Bytes of payload that are still to be handed out.
     expected: u64,
     /// Replies to the first of the pending requests.
-    early: VecDeque<Early>,
-    intake: Intake,
+    early: VecDeque<EarlyReply>,
+    decoder: FrameDecoder,
     /// A reply whose payload is being read aside.
-    aside: Option<Aside>,
+    aside: Option<PartialReply>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Pending {
+struct PendingRequest {
     server: ServerId,
     id: RequestId,
     payload: u64,
 }
 
 #[derive(Debug)]
-struct Early {
+struct EarlyReply {
     reply: Reply,
     payload: Vec<u8>,
 }
 
 #[derive(Debug)]
-struct Aside {
-    early: Early,
+struct PartialReply {
+    early: EarlyReply,
     filled: usize,
 }
 
@@ -86,7 +87,7 @@ impl Connection {
     /// says comes its pool's descriptor, if it gave a ledger.
     pub fn connect(
         address: &Address,
-        tuning: &Tuning,
+        tuning: &SocketOptions,
         hello: &Hello,
         secret: &Secret,
         deadline: Instant,
@@ -95,9 +96,9 @@ impl Connection {
         let stream = match Stream::connect(address, tuning, deadline) {
             Ok(stream) => stream,
             Err(cause) if cause.kind() == io::ErrorKind::TimedOut => {
-                return Err(Error::Late { action: Action::Connect, peer });
+                return Err(Error::TimedOut { action: ConnectionAction::Connect, peer });
             }
-            Err(cause) => return Err(Error::System { action: Action::Connect, peer, cause }),
+            Err(cause) => return Err(Error::System { action: ConnectionAction::Connect, peer, cause }),
         };
         Connection::over(stream, peer, hello, secret, deadline)
     }
@@ -110,13 +111,14 @@ impl Connection {
         secret: &Secret,
         deadline: Instant,
     ) -> Result<(Connection, Welcome, Option<OwnedFd>), Error> {
-        let unshared = Unshared::new(stream.as_fd().as_raw_fd());
-        let patience = Patience { stream: &stream, peer: &peer, action: Action::Greet, deadline };
+        let fork_guard = ForkGuard::new(stream.as_fd().as_raw_fd());
+        let patience =
+            DeadlineStream { stream: &stream, peer: &peer, action: ConnectionAction::Greet, deadline };
         stream.set_nonblocking(true).map_err(|error| patience.failed(error))?;
         let (welcome, pool, keys) = greet(&patience, hello, secret)?;
         let (sealer, opener) = keys.ends(Side::Client);
-        let lines = Lines::new(sealer, opener);
-        let live = Some(Live { _unshared: unshared, stream, lines, out: Vec::new() });
+        let exchange = RequestExchange::new(sealer, opener);
+        let live = Some(LiveConnection { _fork_guard: fork_guard, stream, exchange, out: Vec::new() });
         Ok((Connection { peer, live }, welcome, pool))
     }
 
@@ -132,15 +134,15 @@ impl Connection {
 
     /// How many requests wait for their replies.
     pub fn outstanding(&self) -> usize {
-        self.live.as_ref().map_or(0, |live| live.lines.pending.len())
+        self.live.as_ref().map_or(0, |live| live.exchange.pending.len())
     }
 
     /// Whether this request may be sent before another reply is received.
     pub fn has_room_for(&self, request: &Request) -> bool {
-        let Some(Live { lines, .. }) = &self.live else { return true };
-        let bytes = lines.expected.saturating_add(request.reply_payload());
-        lines.pending.is_empty()
-            || (lines.pending.len() < MOST_OUTSTANDING && bytes <= MOST_OUTSTANDING_BYTES)
+        let Some(LiveConnection { exchange, .. }) = &self.live else { return true };
+        let bytes = exchange.expected.saturating_add(request.reply_payload());
+        exchange.pending.is_empty()
+            || (exchange.pending.len() < MOST_OUTSTANDING && bytes <= MOST_OUTSTANDING_BYTES)
     }
 
     /// Sends a request and waits for its reply. See [`send`](Connection::send) and
@@ -174,18 +176,22 @@ impl Connection {
         if !self.has_room_for(request) {
             return Err(Error::Full { peer: self.peer.clone() });
         }
-        let Some(Live { _unshared: _, stream, lines, out }) = &mut self.live else {
+        let Some(LiveConnection { _fork_guard: _, stream, exchange, out }) = &mut self.live else {
             return Err(Error::Dead { peer: self.peer.clone() });
         };
         same_length(request.payload(), payload.iter().map(|slice| slice.len()))?;
         out.clear();
         encode_request(out, envelope, request).map_err(|cause| Error::Unsendable { cause })?;
-        let with = Patience { stream, peer: &self.peer, action: Action::Send, deadline };
-        match lines.send(&with, out, payload) {
+        let with = DeadlineStream { stream, peer: &self.peer, action: ConnectionAction::Send, deadline };
+        match exchange.send(&with, out, payload) {
             Ok(()) => {
                 let payload = request.reply_payload();
-                lines.pending.push_back(Pending { server: envelope.server, id: envelope.id, payload });
-                lines.expected += payload;
+                exchange.pending.push_back(PendingRequest {
+                    server: envelope.server,
+                    id: envelope.id,
+                    payload,
+                });
+                exchange.expected += payload;
                 Ok(())
             }
             Err(error) => Err(self.die(error)),
@@ -202,14 +208,13 @@ impl Connection {
         into: &mut [IoSliceMut<'_>],
         deadline: Instant,
     ) -> Result<(RequestId, Reply), Error> {
-        if let Some(first) = self.live.as_ref().and_then(|live| live.lines.pending.front()) {
+        if let Some(first) = self.live.as_ref().and_then(|live| live.exchange.pending.front()) {
             same_length(first.payload, into.iter().map(|slice| slice.len()))?;
         }
         self.receive_into(|_| into.iter_mut().map(|slice| IoSliceMut::new(slice)).collect(), deadline)
     }
 
-    /// The same where it depends on the reply which memory its payload goes to; nobody is asked for memory if it has
-    /// none.
+    /// The same, where the reply decides to which memory its payload goes. A reply without a payload needs no memory.
     ///
     /// # Panics
     /// If no request is outstanding, or the memory is not as long as the payload.
@@ -218,20 +223,20 @@ impl Connection {
         room: impl FnOnce(&Reply) -> Vec<IoSliceMut<'m>>,
         deadline: Instant,
     ) -> Result<(RequestId, Reply), Error> {
-        let Some(Live { stream, lines, .. }) = &mut self.live else {
+        let Some(LiveConnection { stream, exchange, .. }) = &mut self.live else {
             return Err(Error::Dead { peer: self.peer.clone() });
         };
-        let first = *lines.pending.front().expect("receive without an outstanding request");
-        let with = Patience { stream, peer: &self.peer, action: Action::Receive, deadline };
+        let first = *exchange.pending.front().expect("receive without an outstanding request");
+        let with = DeadlineStream { stream, peer: &self.peer, action: ConnectionAction::Receive, deadline };
         let room = |reply: &Reply, payload: usize| {
             let into = room(reply);
             assert_eq!(into.iter().map(|slice| slice.len()).sum::<usize>(), payload, "room for a payload");
             into
         };
-        match lines.receive(&with, room) {
+        match exchange.receive(&with, room) {
             Ok(reply) => {
-                lines.pending.pop_front();
-                lines.expected -= first.payload;
+                exchange.pending.pop_front();
+                exchange.expected -= first.payload;
                 Ok((first.id, reply))
             }
             Err(error) => Err(self.die(error)),
@@ -241,8 +246,8 @@ impl Connection {
     /// Waits until then for something to receive; whether there is something. A connection that is broken has an error to
     /// receive.
     pub fn has_reply_by(&self, then: Instant) -> bool {
-        let Some(Live { stream, lines, .. }) = &self.live else { return true };
-        lines.reader.has_more() || stream.wait(Interest::Read, then).map_or(true, |ready| ready.read)
+        let Some(LiveConnection { stream, exchange, .. }) = &self.live else { return true };
+        exchange.reader.has_more() || stream.wait(Interest::Read, then).map_or(true, |ready| ready.read)
     }
 
     fn die(&mut self, error: Error) -> Error {
@@ -250,36 +255,41 @@ impl Connection {
         error
     }
 
-    /// What it is made of, for those who want to say by themselves what comes next; `None` if it is dead.
+    /// The parts of the connection, for tests that send bytes of their own; `None` if it is dead.
     ///
     /// # Panics
     /// If requests are outstanding.
-    pub fn into_parts(self) -> Option<(Stream, Sealer, Opener)> {
+    pub fn into_parts(self) -> Option<(Stream, RecordSealer, RecordOpener)> {
         assert_eq!(self.outstanding(), 0, "taken apart while requests are outstanding");
-        let Live { stream, lines, .. } = self.live?;
-        Some((stream, lines.writer.into_sealer(), lines.reader.into_opener()))
+        let LiveConnection { stream, exchange, .. } = self.live?;
+        Some((stream, exchange.writer.into_sealer(), exchange.reader.into_opener()))
     }
 }
 
-impl Lines {
-    fn new(sealer: Sealer, opener: Opener) -> Lines {
-        Lines {
+impl RequestExchange {
+    fn new(sealer: RecordSealer, opener: RecordOpener) -> RequestExchange {
+        RequestExchange {
             reader: RecordReader::new(opener),
             writer: RecordWriter::new(sealer),
             pending: VecDeque::new(),
             expected: 0,
             early: VecDeque::new(),
-            intake: Intake::new(),
+            decoder: FrameDecoder::new(),
             aside: None,
         }
     }
 
     /// Sends head and body of a frame, and its payload. Whenever the stream takes no more, replies that have come are read
     /// aside.
-    fn send(&mut self, with: &Patience<'_>, front: &[u8], payload: &[IoSlice<'_>]) -> Result<(), Error> {
+    fn send(
+        &mut self,
+        with: &DeadlineStream<'_>,
+        front: &[u8],
+        payload: &[IoSlice<'_>],
+    ) -> Result<(), Error> {
         let interest = if self.pending.is_empty() { Interest::Write } else { Interest::Both };
         let mut front = front;
-        let mut payload = Unsent::new(payload);
+        let mut payload = UnsentPayload::new(payload);
         let mut in_place: Vec<&[u8]> = Vec::new();
         while front.len() + payload.left > 0 || !self.writer.is_sent() {
             while front.len() + payload.left > 0 {
@@ -307,7 +317,7 @@ impl Lines {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     with.wait(interest)?;
                     if interest == Interest::Both {
-                        while self.read_aside(with)? {}
+                        while self.read_early(with)? {}
                     }
                 }
                 Err(error) => return Err(with.failed(error)),
@@ -319,7 +329,7 @@ impl Lines {
     /// The reply to the first pending request.
     fn receive<'m>(
         &mut self,
-        with: &Patience<'_>,
+        with: &DeadlineStream<'_>,
         room: impl FnOnce(&Reply, usize) -> Vec<IoSliceMut<'m>>,
     ) -> Result<Reply, Error> {
         loop {
@@ -330,7 +340,7 @@ impl Lines {
                 return Ok(early.reply);
             }
             let progress = match self.aside {
-                Some(_) => self.read_aside(with)?,
+                Some(_) => self.read_early(with)?,
                 None => match self.read_frame(with)? {
                     Frame::Whole(reply, 0) => return Ok(reply),
                     Frame::Whole(reply, payload) => {
@@ -351,13 +361,16 @@ impl Lines {
 
     /// Reads some of the next reply without waiting, its payload into memory of our own: whether anything
     /// came.
-    fn read_aside(&mut self, with: &Patience<'_>) -> Result<bool, Error> {
+    fn read_early(&mut self, with: &DeadlineStream<'_>) -> Result<bool, Error> {
         match &mut self.aside {
             None => match self.read_frame(with)? {
                 Frame::Nothing => return Ok(false),
                 Frame::Partial => {}
                 Frame::Whole(reply, payload) => {
-                    self.aside = Some(Aside { early: Early { reply, payload: vec![0; payload] }, filled: 0 });
+                    self.aside = Some(PartialReply {
+                        early: EarlyReply { reply, payload: vec![0; payload] },
+                        filled: 0,
+                    });
                 }
             },
             Some(aside) => match read_some(&mut self.reader, with, &mut aside.early.payload[aside.filled..])?
@@ -372,7 +385,7 @@ impl Lines {
     }
 
     /// Waits for as many bytes of a payload.
-    fn read_payload(&mut self, with: &Patience<'_>, into: &mut [u8]) -> Result<(), Error> {
+    fn read_payload(&mut self, with: &DeadlineStream<'_>, into: &mut [u8]) -> Result<(), Error> {
         let mut filled = 0;
         while filled < into.len() {
             match read_some(&mut self.reader, with, &mut into[filled..])? {
@@ -384,15 +397,15 @@ impl Lines {
     }
 
     /// Reads some of the next reply's head or body without waiting.
-    fn read_frame(&mut self, with: &Patience<'_>) -> Result<Frame, Error> {
-        let n = read_some(&mut self.reader, with, self.intake.space())?;
+    fn read_frame(&mut self, with: &DeadlineStream<'_>) -> Result<Frame, Error> {
+        let n = read_some(&mut self.reader, with, self.decoder.space())?;
         if n == 0 {
             return Ok(Frame::Nothing);
         }
-        match self.intake.advance(n).map_err(|cause| with.malformed(cause))? {
+        match self.decoder.advance(n).map_err(|cause| with.malformed(cause))? {
             None => Ok(Frame::Partial),
             Some(head) => {
-                let reply = head.reply(self.intake.body()).map_err(|cause| with.malformed(cause))?;
+                let reply = head.reply(self.decoder.body()).map_err(|cause| with.malformed(cause))?;
                 self.expect(with, &head, &reply)?;
                 Ok(Frame::Whole(reply, head.payload as usize))
             }
@@ -400,15 +413,15 @@ impl Lines {
     }
 
     /// That this reply is the one that has to come next.
-    fn expect(&self, with: &Patience<'_>, head: &Head, reply: &Reply) -> Result<(), Error> {
+    fn expect(&self, with: &DeadlineStream<'_>, head: &Head, reply: &Reply) -> Result<(), Error> {
         let Some(next) = self.pending.get(self.early.len()) else {
-            return Err(with.out_of_turn("it replied and nobody had asked"));
+            return Err(with.unexpected_message("it replied and nobody had asked"));
         };
         if (head.server, head.id) != (next.server, next.id) {
-            return Err(with.out_of_turn("it replied to another request than was its turn"));
+            return Err(with.unexpected_message("it replied to another request than was its turn"));
         }
         if matches!(reply, Reply::Data { .. }) && u64::from(head.payload) != next.payload {
-            return Err(with.out_of_turn("its reply has more or fewer bytes than were asked for"));
+            return Err(with.unexpected_message("its reply has more or fewer bytes than were asked for"));
         }
         Ok(())
     }
@@ -423,18 +436,18 @@ enum Frame {
 }
 
 /// Reads what is there, not waiting; 0 if nothing is.
-fn read_some(reader: &mut RecordReader, with: &Patience<'_>, space: &mut [u8]) -> Result<usize, Error> {
+fn read_some(reader: &mut RecordReader, with: &DeadlineStream<'_>, space: &mut [u8]) -> Result<usize, Error> {
     match reader.read(with.stream, space) {
         Ok(0) => Err(with.closed()),
         Ok(n) => Ok(n),
-        Err(ReadError::Tampered) => Err(with.tampered()),
-        Err(ReadError::Stream(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
-        Err(ReadError::Stream(error)) => Err(with.failed(error)),
+        Err(RecordReadError::Tampered) => Err(with.tampered()),
+        Err(RecordReadError::Stream(error)) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+        Err(RecordReadError::Stream(error)) => Err(with.failed(error)),
     }
 }
 
 /// What is not in records yet of a payload.
-struct Unsent<'a> {
+struct UnsentPayload<'a> {
     slices: &'a [IoSlice<'a>],
     /// How many bytes of the first slice are done.
     done: usize,
@@ -442,9 +455,10 @@ struct Unsent<'a> {
     left: usize,
 }
 
-impl<'a> Unsent<'a> {
-    fn new(slices: &'a [IoSlice<'a>]) -> Unsent<'a> {
-        let mut unsent = Unsent { slices, done: 0, left: slices.iter().map(|slice| slice.len()).sum() };
+impl<'a> UnsentPayload<'a> {
+    fn new(slices: &'a [IoSlice<'a>]) -> UnsentPayload<'a> {
+        let mut unsent =
+            UnsentPayload { slices, done: 0, left: slices.iter().map(|slice| slice.len()).sum() };
         unsent.advance(0);
         unsent
     }

@@ -6,7 +6,7 @@ use pario_types::ErrorKind;
 
 /// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum ConnectionAction {
     /// Opening a connection.
     Connect,
     /// The handshake.
@@ -17,13 +17,13 @@ pub enum Action {
     Receive,
 }
 
-impl Action {
+impl ConnectionAction {
     fn words(self) -> &'static str {
         match self {
-            Action::Connect => "connecting to",
-            Action::Greet => "greeting",
-            Action::Send => "sending to",
-            Action::Receive => "waiting for a reply of",
+            ConnectionAction::Connect => "connecting to",
+            ConnectionAction::Greet => "greeting",
+            ConnectionAction::Send => "sending to",
+            ConnectionAction::Receive => "waiting for a reply of",
         }
     }
 }
@@ -50,7 +50,7 @@ pub enum Error {
     #[error("{}", system(*action, peer, cause))]
     System {
         /// The operation.
-        action: Action,
+        action: ConnectionAction,
         /// The other side.
         peer: String,
         /// The system's error.
@@ -59,9 +59,9 @@ pub enum Error {
     },
     /// The deadline passed.
     #[error("{} {peer}: not done before the deadline", action.words())]
-    Late {
+    TimedOut {
         /// The operation.
-        action: Action,
+        action: ConnectionAction,
         /// The other side.
         peer: String,
     },
@@ -69,7 +69,7 @@ pub enum Error {
     #[error("{} {peer}: it closed the connection", action.words())]
     Closed {
         /// The operation.
-        action: Action,
+        action: ConnectionAction,
         /// The other side.
         peer: String,
     },
@@ -90,7 +90,7 @@ pub enum Error {
     },
     /// The received message must not come now.
     #[error("{peer}: {what}")]
-    OutOfTurn {
+    UnexpectedMessage {
         /// The other side.
         peer: String,
         /// What is wrong.
@@ -107,7 +107,7 @@ pub enum Error {
         "{peer} does not know the partition's secret, or something on the way changes what it says; is this the right \
          partition?"
     )]
-    Impostor {
+    WrongSecret {
         /// The other side.
         peer: String,
     },
@@ -156,22 +156,22 @@ impl Error {
                 _ => ErrorKind::Unreachable,
             },
             // On another connection it may work.
-            Error::Late { .. } | Error::Closed { .. } | Error::Dead { .. } | Error::Tampered { .. } => {
+            Error::TimedOut { .. } | Error::Closed { .. } | Error::Dead { .. } | Error::Tampered { .. } => {
                 ErrorKind::Unreachable
             }
-            Error::Malformed { .. } | Error::OutOfTurn { .. } | Error::Unsendable { .. } => {
+            Error::Malformed { .. } | Error::UnexpectedMessage { .. } | Error::Unsendable { .. } => {
                 ErrorKind::Protocol
             }
-            Error::Impostor { .. } => ErrorKind::Access,
+            Error::WrongSecret { .. } => ErrorKind::Access,
             Error::Refused { kind, .. } => *kind,
             Error::Full { .. } => ErrorKind::Intern,
         }
     }
 }
 
-fn system(action: Action, peer: &str, cause: &io::Error) -> String {
+fn system(action: ConnectionAction, peer: &str, cause: &io::Error) -> String {
     match action {
-        Action::Connect => format!("cannot connect to {peer}: {cause}; is the partition up?"),
+        ConnectionAction::Connect => format!("cannot connect to {peer}: {cause}; is the partition up?"),
         _ => format!("{} {peer}: {cause}", action.words()),
     }
 }

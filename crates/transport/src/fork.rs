@@ -1,9 +1,9 @@
 //! Children that a program forks.
 //!
-//! A child has copies of its parent's connections, and must not use them: two processes would talk on one line. It must not
-//! keep them open either, or servers would not see the end of the parent. So in a child every descriptor of a
-//! connection becomes one of `/dev/null`, which keeps its number from being taken by something else that the
-//! child's copies of our objects would then close; and whoever asks [`is_forked`] is told.
+//! A child has copies of its parent's connections and must not use them: two processes would send on one connection. It must not
+//! keep them open either, or servers would not notice the end of the parent. So in a child every descriptor of a connection
+//! becomes one of `/dev/null`. The number stays in use, so that the child's copies of our objects do not close a descriptor
+//! of the program. [`is_forked`] tells a child from its parent.
 
 use std::os::fd::RawFd;
 use std::sync::Once;
@@ -31,7 +31,7 @@ pub fn watch_forks() {
     ONCE.call_once(|| sys::at_fork(in_child));
 }
 
-/// In a child, before anything else runs there. Allocates nothing and waits for nobody.
+/// Runs in a child before anything else. It must not allocate or wait.
 fn in_child() {
     FORKED.store(true, Ordering::Relaxed);
     for (index, word) in CONNECTIONS.iter().enumerate() {
@@ -45,14 +45,14 @@ fn in_child() {
 
 /// A descriptor that children do not keep, as long as this lives: it goes before the descriptor does.
 #[derive(Debug)]
-pub(crate) struct Unshared(usize);
+pub(crate) struct ForkGuard(usize);
 
-impl Unshared {
-    pub fn new(descriptor: RawFd) -> Unshared {
+impl ForkGuard {
+    pub fn new(descriptor: RawFd) -> ForkGuard {
         watch_forks();
-        let unshared = Unshared(usize::try_from(descriptor).unwrap_or(MOST));
-        unshared.change(|word, bit| word.fetch_or(bit, Ordering::Relaxed));
-        unshared
+        let fork_guard = ForkGuard(usize::try_from(descriptor).unwrap_or(MOST));
+        fork_guard.change(|word, bit| word.fetch_or(bit, Ordering::Relaxed));
+        fork_guard
     }
 
     fn change(&self, how: impl Fn(&AtomicU64, u64) -> u64) {
@@ -62,7 +62,7 @@ impl Unshared {
     }
 }
 
-impl Drop for Unshared {
+impl Drop for ForkGuard {
     fn drop(&mut self) {
         self.change(|word, bit| word.fetch_and(!bit, Ordering::Relaxed));
     }

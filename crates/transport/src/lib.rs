@@ -1,30 +1,29 @@
-//! Moves what `pario-wire` writes: over Unix sockets within a host, over TCP between hosts, in records that nobody on the
-//! way can change.
+//! Moves the messages of `pario-wire`: over Unix sockets within a host, over TCP between hosts, there in authenticated records.
 //!
-//! A client has a [`Connection`] per server: blocking calls, each with a deadline, several outstanding if it
-//! likes. A server has [`Listener`]s, nonblocking [`Stream`]s and a [`Handshake`] per newcomer, which works
-//! on bytes alone; it waits as it likes (poll, epoll). Nothing here starts threads or reads a clock that the
-//! caller cannot see: deadlines are moments that the caller names.
+//! A client has a [`Connection`] per server: blocking calls with deadlines, of which several may be outstanding. A server has
+//! [`Listener`]s, nonblocking [`Stream`]s and a [`ServerHandshake`] per new connection. The handshake works on bytes alone, and
+//! the server waits as it likes (poll, epoll). This crate starts no threads, except to look up host names, and reads no clock
+//! that the caller cannot see: a deadline is an instant that the caller gives.
 #![deny(unsafe_code)]
 
 mod address;
+mod client_handshake;
 mod connection;
+mod deadline_stream;
 mod error;
 mod fork;
-mod greet;
-mod handshake;
 mod listener;
-mod patience;
 mod records;
+mod server_handshake;
 mod stream;
 mod sys;
 
 pub use address::Address;
 pub use connection::{Connection, MOST_OUTSTANDING, MOST_OUTSTANDING_BYTES};
-pub use error::{Action, Error};
+pub use error::{ConnectionAction, Error};
 pub use fork::{is_forked, watch_forks};
-pub use handshake::{Accepted, Door, Handshake, Step};
 pub use listener::Listener;
-pub use records::{ReadError, RecordReader, RecordWriter};
-pub use stream::{Interest, Ready, Stream, Tuning};
+pub use records::{RecordReadError, RecordReader, RecordWriter};
+pub use server_handshake::{AcceptedClient, HandshakeConfig, HandshakeStep, ServerHandshake};
+pub use stream::{Interest, Ready, SocketOptions, Stream};
 pub use sys::{fresh_client, fresh_nonce, own_user};

@@ -1,4 +1,4 @@
-//! Where a server waits for connections.
+//! Listens for connections.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::address::Address;
 use crate::error::Error;
-use crate::stream::{Stream, Tuning};
+use crate::stream::{SocketOptions, Stream};
 use crate::sys;
 
 /// A nonblocking listener. A Unix socket's file goes when the listener does.
@@ -18,7 +18,7 @@ use crate::sys;
 pub struct Listener {
     socket: Socket,
     address: Address,
-    tuning: Tuning,
+    tuning: SocketOptions,
     /// Removed when this is dropped.
     _file: Option<SocketFile>,
 }
@@ -39,7 +39,7 @@ struct SocketFile {
 impl Listener {
     /// Listens at an address. TCP port 0 is any free one. A Unix socket may be used by its owner only; the
     /// file of a server that is gone is replaced, that of one that listens is not.
-    pub fn bind(address: &Address, tuning: Tuning) -> Result<Listener, Error> {
+    pub fn bind(address: &Address, tuning: SocketOptions) -> Result<Listener, Error> {
         let bound = match address {
             Address::Unix(path) => {
                 bind_unix(path).map(|(socket, file)| (socket, address.clone(), Some(file)))
@@ -58,7 +58,7 @@ impl Listener {
         &self.address
     }
 
-    /// The next who wants in, nonblocking; `None` if nobody waits.
+    /// Accepts the next connection without waiting; `None` if there is none.
     pub fn accept(&self) -> io::Result<Option<Stream>> {
         let accepted = match &self.socket {
             Socket::Unix(socket) => socket.accept().map(|(stream, _)| Stream::Unix(stream)),
@@ -67,7 +67,7 @@ impl Listener {
         let stream = match accepted {
             Ok(stream) => stream,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            // Gone before it was let in: as if it had never come. Who else waits is seen next time.
+            // The client has gone before it was accepted. The next call accepts other connections.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => return Ok(None),
             Err(error) => return Err(error),
         };

@@ -12,7 +12,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::ops::Range;
 
-use pario_wire::{MAX_RECORD, Opener, RECORD_HEAD, Sealer, TAG};
+use pario_wire::{MAX_RECORD, RECORD_HEAD, RecordOpener, RecordSealer, TAG};
 
 use crate::stream::Stream;
 
@@ -33,18 +33,18 @@ const TOGETHER: usize = 8 << 10;
 
 /// Why nothing more can be read.
 #[derive(Debug)]
-pub enum ReadError {
+pub enum RecordReadError {
     /// The stream says so; `WouldBlock`: not now.
     Stream(io::Error),
     /// What came is not what the other side has sent.
     Tampered,
 }
 
-impl From<ReadError> for io::Error {
-    fn from(error: ReadError) -> io::Error {
+impl From<RecordReadError> for io::Error {
+    fn from(error: RecordReadError) -> io::Error {
         match error {
-            ReadError::Stream(error) => error,
-            ReadError::Tampered => io::Error::other(pario_wire::Error::Tampered),
+            RecordReadError::Stream(error) => error,
+            RecordReadError::Tampered => io::Error::other(pario_wire::Error::Tampered),
         }
     }
 }
@@ -52,18 +52,18 @@ impl From<ReadError> for io::Error {
 /// What comes out of a stream.
 #[derive(Debug)]
 pub struct RecordReader {
-    opener: Opener,
+    opener: RecordOpener,
     buffer: Vec<u8>,
     /// Which bytes of the buffer are verified and not handed out.
     verified: Range<usize>,
     /// Which bytes of it came after those.
     raw: Range<usize>,
-    direct: Option<Direct>,
+    direct: Option<DirectRecord>,
 }
 
 /// A record whose bytes go to where they are wanted.
 #[derive(Debug)]
-struct Direct {
+struct DirectRecord {
     /// Where that is.
     address: usize,
     len: usize,
@@ -75,7 +75,7 @@ struct Direct {
 
 impl RecordReader {
     /// Before the first record.
-    pub fn new(opener: Opener) -> RecordReader {
+    pub fn new(opener: RecordOpener) -> RecordReader {
         RecordReader { opener, buffer: Vec::new(), verified: 0..0, raw: 0..0, direct: None }
     }
 
@@ -84,7 +84,7 @@ impl RecordReader {
     ///
     /// # Panics
     /// If it does not.
-    pub fn read(&mut self, stream: &Stream, out: &mut [u8]) -> Result<usize, ReadError> {
+    pub fn read(&mut self, stream: &Stream, out: &mut [u8]) -> Result<usize, RecordReadError> {
         if out.is_empty() {
             return Ok(0);
         }
@@ -96,7 +96,7 @@ impl RecordReader {
                 Some(len) if self.raw.len() >= RECORD_HEAD + len + TAG => self.open(len)?,
                 Some(len) if len >= DIRECT && len <= out.len() => self.begin_direct(len, out),
                 known => {
-                    if self.fill(stream, known).map_err(ReadError::Stream)? == 0 {
+                    if self.fill(stream, known).map_err(RecordReadError::Stream)? == 0 {
                         return Ok(0);
                     }
                 }
@@ -119,25 +119,25 @@ impl RecordReader {
     }
 
     /// What it verifies with. Nothing must have come that was not handed out.
-    pub(crate) fn into_opener(self) -> Opener {
+    pub(crate) fn into_opener(self) -> RecordOpener {
         assert!(self.verified.is_empty() && self.raw.is_empty() && self.direct.is_none(), "bytes are left");
         self.opener
     }
 
     /// The length of the record at hand, if that is known.
-    fn length(&self) -> Result<Option<usize>, ReadError> {
+    fn length(&self) -> Result<Option<usize>, RecordReadError> {
         match self.buffer[self.raw.clone()].first_chunk::<RECORD_HEAD>() {
             None => Ok(None),
-            Some(head) => Opener::length(*head).map(Some).map_err(|_| ReadError::Tampered),
+            Some(head) => RecordOpener::length(*head).map(Some).map_err(|_| RecordReadError::Tampered),
         }
     }
 
     /// Verifies a record that is in the buffer.
-    fn open(&mut self, len: usize) -> Result<(), ReadError> {
+    fn open(&mut self, len: usize) -> Result<(), RecordReadError> {
         let start = self.raw.start + RECORD_HEAD;
         let (bytes, after) = self.buffer[start..self.raw.end].split_at_mut(len);
-        let tag = after.first_chunk::<TAG>().ok_or(ReadError::Tampered)?;
-        self.opener.open(bytes, tag).map_err(|_| ReadError::Tampered)?;
+        let tag = after.first_chunk::<TAG>().ok_or(RecordReadError::Tampered)?;
+        self.opener.open(bytes, tag).map_err(|_| RecordReadError::Tampered)?;
         self.verified = start..start + len;
         self.raw.start = start + len + TAG;
         Ok(())
@@ -167,12 +167,12 @@ impl RecordReader {
         let mut tail = [0; TAG + RECORD_HEAD];
         let tail_filled = here.len() - filled;
         tail[..tail_filled].copy_from_slice(&here[filled..]);
-        self.direct = Some(Direct { address: out.as_ptr() as usize, len, filled, tail, tail_filled });
+        self.direct = Some(DirectRecord { address: out.as_ptr() as usize, len, filled, tail, tail_filled });
         (self.raw, self.verified) = (0..0, 0..0);
     }
 
     /// Goes on with it; how many bytes it has, once all of them are verified.
-    fn read_direct(&mut self, stream: &Stream, out: &mut [u8]) -> Result<usize, ReadError> {
+    fn read_direct(&mut self, stream: &Stream, out: &mut [u8]) -> Result<usize, RecordReadError> {
         let Some(direct) = &mut self.direct else { return Ok(0) };
         let same = direct.address == out.as_ptr() as usize && direct.len <= out.len();
         assert!(same, "a record was to be read to other memory");
@@ -182,7 +182,7 @@ impl RecordReader {
                 IoSliceMut::new(&mut out[direct.filled..]),
                 IoSliceMut::new(&mut direct.tail[direct.tail_filled..]),
             ];
-            let count = again(|| stream.read_vectored(&mut room)).map_err(ReadError::Stream)?;
+            let count = again(|| stream.read_vectored(&mut room)).map_err(RecordReadError::Stream)?;
             if count == 0 {
                 return Ok(0);
             }
@@ -190,8 +190,9 @@ impl RecordReader {
             direct.filled += of_record;
             direct.tail_filled += count - of_record;
         }
-        let (tag, head) = direct.tail[..direct.tail_filled].split_first_chunk().ok_or(ReadError::Tampered)?;
-        self.opener.open(out, tag).map_err(|_| ReadError::Tampered)?;
+        let (tag, head) =
+            direct.tail[..direct.tail_filled].split_first_chunk().ok_or(RecordReadError::Tampered)?;
+        self.opener.open(out, tag).map_err(|_| RecordReadError::Tampered)?;
         // The buffer had the head of this record, so it has room for that of the next.
         self.buffer[..head.len()].copy_from_slice(head);
         self.raw = 0..head.len();
@@ -216,7 +217,7 @@ fn again(mut act: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
 /// there as well; those of large ones may stay where they are.
 #[derive(Debug)]
 pub struct RecordWriter {
-    sealer: Sealer,
+    sealer: RecordSealer,
     buffer: Vec<u8>,
     /// How many bytes of the buffer belong to records that are not sent.
     filled: usize,
@@ -230,12 +231,12 @@ pub struct RecordWriter {
 
 impl RecordWriter {
     /// Before the first record.
-    pub fn new(sealer: Sealer) -> RecordWriter {
+    pub fn new(sealer: RecordSealer) -> RecordWriter {
         RecordWriter { sealer, buffer: Vec::new(), filled: 0, in_place: Vec::new(), total: 0, sent: 0 }
     }
 
     /// What it seals with.
-    pub(crate) fn into_sealer(self) -> Sealer {
+    pub(crate) fn into_sealer(self) -> RecordSealer {
         self.sealer
     }
 

@@ -1,4 +1,4 @@
-//! A stream of bytes between two processes, whatever carries it.
+//! A stream of bytes between two processes, over a Unix socket or TCP.
 
 use std::io::{self, IoSlice, IoSliceMut, Read};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
@@ -27,16 +27,16 @@ pub enum Stream {
 
 /// How a stream is set up. Of a Unix stream only the buffer counts.
 #[derive(Clone, Copy, Debug)]
-pub struct Tuning {
+pub struct SocketOptions {
     /// Bytes of the system's buffers, each way; `None` leaves them to the system.
     pub buffer: Option<u32>,
     /// After this time without any sign of life the peer's host is taken for dead.
     pub silence: Duration,
 }
 
-impl Default for Tuning {
-    fn default() -> Tuning {
-        Tuning { buffer: None, silence: Duration::from_secs(30) }
+impl Default for SocketOptions {
+    fn default() -> SocketOptions {
+        SocketOptions { buffer: None, silence: Duration::from_secs(30) }
     }
 }
 
@@ -68,7 +68,7 @@ impl Stream {
     }
 
     /// Connects; the stream is nonblocking. Nothing of it takes longer than the deadline.
-    pub fn connect(address: &Address, tuning: &Tuning, deadline: Instant) -> io::Result<Stream> {
+    pub fn connect(address: &Address, tuning: &SocketOptions, deadline: Instant) -> io::Result<Stream> {
         let stream = match address {
             Address::Unix(path) => loop {
                 match sys::connect_unix(path) {
@@ -101,7 +101,7 @@ impl Stream {
     }
 
     /// Sets it up for requests and replies.
-    pub fn tune(&self, tuning: &Tuning) -> io::Result<()> {
+    pub fn tune(&self, tuning: &SocketOptions) -> io::Result<()> {
         let set = |level, name, value: u128| {
             let value = libc::c_int::try_from(value).unwrap_or(libc::c_int::MAX);
             sys::set_option(self.as_fd(), level, name, value)
@@ -184,7 +184,7 @@ impl Stream {
         }
     }
 
-    /// Ends the stream both ways, whoever else holds it.
+    /// Ends the stream in both directions, also for other holders of it.
     pub fn shutdown(&self) -> io::Result<()> {
         match self {
             Stream::Unix(stream) => stream.shutdown(Shutdown::Both),
@@ -236,7 +236,7 @@ pub fn look_up(host: &str, port: u16, deadline: Instant) -> io::Result<Vec<Socke
     let host = host.to_owned();
     let ask = move || {
         let answer = (host.as_str(), port).to_socket_addrs().map(Vec::from_iter);
-        // Nobody waits any more after the deadline.
+        // After the deadline there is no receiver any more.
         let _ = found.send(answer);
     };
     std::thread::Builder::new().name("pario names".into()).spawn(ask)?;

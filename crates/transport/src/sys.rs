@@ -57,7 +57,7 @@ pub fn own_user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// A number that nobody has used before.
+/// A nonce that was never used before.
 pub fn fresh_nonce() -> io::Result<Nonce> {
     let mut bytes = [0u8; 32];
     // SAFETY: the buffer is ours and as long as said.
@@ -66,7 +66,7 @@ pub fn fresh_nonce() -> io::Result<Nonce> {
     if n == bytes.len() as isize { Ok(Nonce(bytes)) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A client that nobody has been before.
+/// A client id that was never used before.
 pub fn fresh_client() -> io::Result<ClientId> {
     let Nonce(bytes) = fresh_nonce()?;
     Ok(ClientId(bytes.iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte))))

@@ -1,5 +1,5 @@
-//! How the parts of messages are written down: the order of their fields and the numbers of their choices.
-//! What stands here is the protocol: changing it is a new version.
+//! The encoding of the parts of messages: the order of their fields and the numbers of their variants.
+//! This is the protocol: a change is a new version.
 
 use pario_layout::{PlacementMapId, Striping};
 use pario_types::{ErrorKind, FileId, Stamp};
@@ -7,9 +7,9 @@ use pario_types::{ErrorKind, FileId, Stamp};
 use crate::codec::{Field, Reader, numbered, records};
 use crate::error::Error;
 use crate::message::{
-    Attributes, Change, CloseReport, CreateMode, DirectoryEntry, Failure, FileSize, Held, Inode, InodeKind,
-    Intent, LayoutRequest, Leases, OpenAccess, Part, Prefetches, Range, RangeLocks, Recall, Room, Run, Slot,
-    Status, What,
+    Attributes, ByteSelection, Change, CloseReport, CreateMode, DirectoryEntry, Failure, FileSize, Inode,
+    InodeKind, Intent, LayoutRequest, Leases, OpenAccess, OpenFileEntry, Part, Prefetches, Range, RangeLocks,
+    Recall, Room, Run, Slot, Status,
 };
 
 numbered! {
@@ -54,7 +54,7 @@ records! {
     Slot { block: u64, slot: u32, generation: u32, pending: bool }
     Part { file: FileId, end: u64 }
     Recall { number: u64, file: FileId, range: Range }
-    Held { file: FileId, access: OpenAccess }
+    OpenFileEntry { file: FileId, access: OpenAccess }
     Failure { kind: ErrorKind, errno: i32, text: String }
     PlacementMapId { hash: u128, len: u32 }
     LayoutRequest { stripe: u64, count: u16, first: Option<u16>, table: Option<PlacementMapId> }
@@ -161,16 +161,16 @@ impl Field for Range {
     }
 }
 
-impl Field for What {
+impl Field for ByteSelection {
     const LEAST: usize = 5;
 
     fn put(&self, out: &mut Vec<u8>) {
         match self {
-            What::Ranges(ranges) => {
+            ByteSelection::Ranges(ranges) => {
                 1u8.put(out);
                 ranges.put(out);
             }
-            What::Seen { view, at, len, bytes } => {
+            ByteSelection::View { view, at, len, bytes } => {
                 2u8.put(out);
                 view.put(out);
                 [at, len, bytes].into_iter().for_each(|number| number.put(out));
@@ -180,16 +180,16 @@ impl Field for What {
 
     fn take(from: &mut Reader<'_>) -> Result<Self, Error> {
         match u8::take(from)? {
-            1 => Field::take(from).map(What::Ranges),
+            1 => Field::take(from).map(ByteSelection::Ranges),
             2 => {
                 let view = Field::take(from)?;
                 let Range { at, len } = Field::take(from)?;
                 match u64::take(from)? {
-                    bytes if bytes <= len => Ok(What::Seen { view, at, len, bytes }),
-                    _ => Err(Error::BadField("What")),
+                    bytes if bytes <= len => Ok(ByteSelection::View { view, at, len, bytes }),
+                    _ => Err(Error::BadField("ByteSelection")),
                 }
             }
-            _ => Err(Error::BadField("What")),
+            _ => Err(Error::BadField("ByteSelection")),
         }
     }
 }

@@ -36,7 +36,7 @@ const FORWARDED: u16 = 2;
 /// What stands on the outside of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// Who is to do it; not always who gets it.
+    /// The server that carries it out; the server that receives it may be another one.
     pub server: ServerId,
     /// Which request of the client it is.
     pub id: RequestId,
@@ -200,7 +200,7 @@ fn limit(what: &'static str, length: u64, limit: u32) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Range, What};
+    use crate::message::{ByteSelection, Range};
     use pario_types::FileId;
 
     const TO: Envelope = Envelope { server: ServerId(3), id: RequestId(9), origin: None };
@@ -227,8 +227,8 @@ mod tests {
 
         let ranges = vec![Range { at: 0, len: u64::from(MAX_PAYLOAD) }, Range { at: 0, len: 1 }];
         for request in [
-            Request::Read { file: FileId(1), what: What::Ranges(ranges.clone()) },
-            Request::Write { file: FileId(1), what: What::Ranges(ranges) },
+            Request::Read { file: FileId(1), what: ByteSelection::Ranges(ranges.clone()) },
+            Request::Write { file: FileId(1), what: ByteSelection::Ranges(ranges) },
         ] {
             assert!(matches!(encode_request(&mut bytes, TO, &request), Err(Error::TooLarge { .. })));
         }
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_payload_of_another_length_than_the_request_says_is_refused() {
-        let what = What::Ranges(vec![Range { at: 5, len: 7 }]);
+        let what = ByteSelection::Ranges(vec![Range { at: 5, len: 7 }]);
         let write = Request::Write { file: FileId(1), what };
         let bytes = encoded(&write);
         let (mut head, body) = split(&bytes);

@@ -87,9 +87,9 @@ pub struct Welcome {
     pub ledger: Option<u32>,
 }
 
-/// Why a server does not let somebody in.
+/// Why a server refuses a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct HandshakeRefusal {
     /// The kind of reason.
     pub kind: ErrorKind,
     /// In one line.
@@ -128,7 +128,7 @@ pub enum Greeting {
         proof: Proof,
     },
     /// It may not.
-    Refused(Refusal),
+    Refused(HandshakeRefusal),
 }
 
 /// What every greeting of every version begins with: magic `PARI`, version, number and length of what
@@ -157,7 +157,7 @@ records! {
         resume_ledger: Option<u32>,
     }
     Welcome { block: u32, metadata: ServerId, cache: u64, retired: [u64; RETIRED_POOLS], ledger: Option<u32> }
-    Refusal { kind: ErrorKind, text: String }
+    HandshakeRefusal { kind: ErrorKind, text: String }
 }
 
 impl Prefix {
@@ -233,7 +233,7 @@ impl Greeting {
                 WELCOME
             }
             Greeting::Refused(refusal) => {
-                Refusal { kind: refusal.kind, text: cut(&refusal.text).to_owned() }.put(&mut body);
+                HandshakeRefusal { kind: refusal.kind, text: cut(&refusal.text).to_owned() }.put(&mut body);
                 REFUSED
             }
         };
@@ -278,7 +278,7 @@ mod tests {
     };
 
     fn refusal(text: &str) -> Greeting {
-        Greeting::Refused(Refusal { kind: ErrorKind::Access, text: text.into() })
+        Greeting::Refused(HandshakeRefusal { kind: ErrorKind::Access, text: text.into() })
     }
 
     #[test]

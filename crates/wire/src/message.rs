@@ -1,7 +1,7 @@
-//! What clients and servers say to each other: requests, and the reply to each.
+//! Requests of clients, and the replies of servers.
 //!
-//! *Local* offsets and ends are those of a server's own part of a file, in which its stripes lie one after the
-//! other (see `pario-layout`). Blocks are those of the server's pool, also counted in the local part.
+//! *Local* offsets and ends are those of a server's local part of a file, in which its stripes lie one after the other (see
+//! `pario-layout`). Blocks are those of the server's pool, also counted in the local part.
 
 pub use pario_layout::PlacementMapId;
 pub use pario_metadata::{
@@ -28,9 +28,9 @@ pub enum Request {
     /// after them that it will want next, if they cost little.
     Acquire { file: FileId, intent: Intent, blocks: Vec<Run>, ahead: u16 },
     /// Bytes of the local part, as payload of the reply in this order; zeros beyond the local end.
-    Read { file: FileId, what: What },
+    Read { file: FileId, what: ByteSelection },
     /// The payload goes to these bytes of the local part in this order.
-    Write { file: FileId, what: What },
+    Write { file: FileId, what: ByteSelection },
     /// How far the file's local part reaches.
     End { file: FileId },
     /// The local part ends here from now on: what lies beyond is gone, what is missing is zeros. Does nothing if this
@@ -83,10 +83,10 @@ pub enum Request {
     Release { team: u128, file: FileId },
     /// The payload, of `len` bytes, is the view that has this hash (see `pario_layout::StripedView`): accesses may name it.
     View { hash: u128, len: u64 },
-    /// Changes a number that clients share. Who sets it first keeps it: it ends with that client's connection.
+    /// Changes a shared number. It belongs to the client that sets it first, and ends with that client's connection.
     Counter { key: u128, change: Change },
 
-    // Data that will be wanted, and a lock that nobody waits for.
+    // Prefetching, and a lock without waiting.
     /// Gets these local ranges into the cache and keeps them there until the client reads them, `Forget`s them or
     /// goes. Each is taken as a whole or refused; after the first that is refused none is taken.
     Prefetch { file: FileId, ranges: Vec<Range> },
@@ -97,7 +97,7 @@ pub enum Request {
     TryLock { file: FileId, ranges: Vec<Range>, exclusive: bool },
 
     // About copies of which the writer went before it had written all. Their locks are those of files with [`OF_COPIES`].
-    /// As `Unlock`, from who could not write all copies of the bytes that it locked.
+    /// As `Unlock`, from a client that could not write all replicas of the bytes that it locked.
     Tear { lock: u64 },
     /// Bytes of the file of which copies may differ.
     Torn { file: FileId },
@@ -117,17 +117,17 @@ pub enum Request {
     // Name space: the metadata server.
     /// Attributes of what is at this path.
     Lookup { path: String },
-    /// Opens, or creates and opens. Whoever layout requests a table has put it there first.
+    /// Opens, or creates and opens. A client that names a table has put it there first.
     Open { path: String, access: OpenAccess, create: CreateMode, mode: u32, layout_request: LayoutRequest },
     /// One of this client's opens of the file is over. What a writer knows of size and time comes along.
     Close { file: FileId, wrote: Option<CloseReport> },
     /// After connecting again: these files are open here, once each per entry, and no others.
-    Reopen { files: Vec<Held> },
+    Reopen { files: Vec<OpenFileEntry> },
     /// Makes a directory; with `parents` those missing above it, too, and an existing one is no error.
     MakeDirectory { path: String, mode: u32, parents: bool },
     /// Removes an empty directory.
     RemoveDirectory { path: String },
-    /// Removes a file's name. Who has it open keeps it until close.
+    /// Removes a file's name. Clients that have it open can use it until they close it.
     Unlink { path: String },
     /// Gives a file or directory another name; replaces a file, or an empty directory by a directory.
     Rename { from: String, to: String, replace: bool },
@@ -176,7 +176,8 @@ pub enum Reply {
     Prefetched { taken: u32 },
     /// To `Lock` and `TryLock`.
     Locked { lock: u64 },
-    /// To `Torn`: what was locked by who went or failed, since when nobody has written all of it; and who that was.
+    /// To `Torn`: ranges that a crashed or failed client had locked and that no client has written completely since; and those
+    /// clients.
     Torn { ranges: Vec<Range>, clients: Vec<ClientId> },
     /// To `Lease`: what the team has around the ranges; at least those, perhaps far more.
     Leased { extents: Vec<Range> },
@@ -232,7 +233,7 @@ pub struct Range {
     pub len: u64,
 }
 
-/// Somebody else wants bytes that a team has leased.
+/// Another client wants bytes that a team has leased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recall {
     /// To be named in [`Request::Yield`].
@@ -243,12 +244,12 @@ pub struct Recall {
 
 /// Which bytes of a local part, and in which order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum ByteSelection {
     /// These.
     Ranges(Vec<Range>),
     /// Those of the `len` bytes of a view from position `at` on that the server holds: so many `bytes`, in the order of
     /// the view.
-    Seen { view: u128, at: u64, len: u64, bytes: u64 },
+    View { view: u128, at: u64, len: u64, bytes: u64 },
 }
 
 /// What becomes of a shared number.
@@ -258,7 +259,7 @@ pub enum Change {
     Set(u64),
     /// So much more, or less, modulo 2^64.
     Add(i64),
-    /// Nobody needs it any more.
+    /// It is not needed any more.
     Drop,
 }
 
@@ -291,7 +292,7 @@ pub struct Failure {
 
 /// A file that a client has open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct OpenFileEntry {
     pub file: FileId,
     pub access: OpenAccess,
 }
@@ -306,7 +307,7 @@ pub struct Room {
     pub parts: u64,
 }
 
-/// Who leases at a server, and the traffic that this causes: requests for leases, and accesses to files that have some.
+/// Leases at a server and their traffic: requests for leases, and accesses to files that have some.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Leases {
     pub teams: u32,

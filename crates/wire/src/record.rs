@@ -1,19 +1,19 @@
 //! Records: how the bytes of a connection are protected after the handshake.
 //!
-//! What a side sends is one stream of frames, cut into records wherever that suits the sender:
+//! A side sends one stream of frames, which it cuts into records anywhere:
 //!
 //! | bytes | field |
 //! |---|---|
-//! | 0..4 | how many bytes of the stream follow: 1 to [`MAX_RECORD`] |
+//! | 0..4 | n, how many bytes of the stream follow: 1 to [`MAX_RECORD`] |
 //! | 4..4+n | these bytes, encrypted if the handshake says so |
 //! | 16 more | the tag |
 //!
-//! The tag is that of AEGIS-128X2, with the key of the direction and the number of the record in it, which is not sent,
-//! as the nonce; how many bytes there are is part of what AEGIS makes a tag of. So a record is good at one place of one direction of one connection, and one that was changed, left out,
-//! repeated, moved or made up is noticed before a byte of it is used. AEGIS because it is the fastest that there is: with
-//! the processor's AES instructions it outruns a CRC-32C, and it costs the same whether it encrypts or not
-//! (`docs/PROTOCOL.md` has the figures). Thus the tag is also the end-to-end checksum of payloads. The kernel protects Unix
-//! sockets, so records there have the same form, but their tags are zeros.
+//! The tag is that of AEGIS-128X2. Its key is that of the direction; its nonce is the number of the record in that direction,
+//! which is not sent; the number of bytes is part of the tag. So a record is valid at one place of one direction of one
+//! connection. The receiver notices a changed, dropped, repeated, moved or forged record before it uses a byte of it. With the
+//! processor's AES instructions AEGIS is faster than a CRC-32C, and encrypting costs as little as authenticating
+//! (`docs/PROTOCOL.md` has the figures). So the tag is also the end-to-end checksum of payloads. The kernel protects Unix
+//! sockets: records there have the same form, but their tags are zeros.
 
 use aegis::aegis128x2::Aegis128X2;
 
@@ -62,13 +62,13 @@ impl SessionKeys {
     }
 
     /// What one side needs to send and to receive.
-    pub fn ends(&self, side: Side) -> (Sealer, Opener) {
+    pub fn ends(&self, side: Side) -> (RecordSealer, RecordOpener) {
         let (own, other) = match side {
             Side::Client => (self.client, self.server),
             Side::Server => (self.server, self.client),
         };
         let direction = |key| Direction { key, protection: self.protection, next: 0 };
-        (Sealer(direction(own)), Opener(direction(other)))
+        (RecordSealer(direction(own)), RecordOpener(direction(other)))
     }
 }
 
@@ -91,9 +91,9 @@ impl Direction {
 }
 
 /// Makes the records that one side sends.
-pub struct Sealer(Direction);
+pub struct RecordSealer(Direction);
 
-impl Sealer {
+impl RecordSealer {
     /// Turns bytes of the stream, with room for a head before and a tag behind them, into the next record.
     ///
     /// # Panics
@@ -119,7 +119,7 @@ impl Sealer {
     /// The head and the tag of the next record, for bytes that are sent from where they are.
     ///
     /// # Panics
-    /// If these are no bytes, or more than [`MAX_RECORD`], or are to be [encrypted](Sealer::seals_in_place).
+    /// If these are no bytes, or more than [`MAX_RECORD`], or are to be [encrypted](RecordSealer::seals_in_place).
     pub fn seal_in_place(&mut self, bytes: &[u8]) -> ([u8; RECORD_HEAD], [u8; TAG]) {
         assert!((1..=MAX_RECORD).contains(&bytes.len()), "a record of {} bytes", bytes.len());
         let tag = match self.0.protection {
@@ -145,9 +145,9 @@ impl Sealer {
 }
 
 /// Verifies the records that one side receives.
-pub struct Opener(Direction);
+pub struct RecordOpener(Direction);
 
-impl Opener {
+impl RecordOpener {
     /// How many bytes of the stream are in the record that begins so. The length is within the limits; that it is right
     /// shows when the record is opened.
     pub fn length(head: [u8; RECORD_HEAD]) -> Result<usize, Error> {
@@ -178,4 +178,4 @@ macro_rules! hide {
     )*};
 }
 
-hide!(SessionKeys, Sealer, Opener);
+hide!(SessionKeys, RecordSealer, RecordOpener);

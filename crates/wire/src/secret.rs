@@ -1,8 +1,8 @@
-//! The partition's secret, and how one side shows the other that it has it without saying it.
+//! The partition's secret, and proofs that a side knows it.
 //!
-//! Each side picks a nonce. A proof is a keyed hash (BLAKE3, the secret is the key) over who proves what, both nonces and
-//! everything that the two have agreed on. So a proof is good for one connection, one direction, one server of one
-//! partition and one protection. The keys of the connection's records come from the same hash.
+//! Each side picks a nonce. A proof is a keyed hash (BLAKE3, the secret is the key) over the side, both nonces and everything
+//! that the two sides have agreed on. So a proof is valid for one connection, one direction, one server of one partition and
+//! one protection. The keys of the connection's records come from the same hash.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub struct Secret([u8; 32]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nonce(pub [u8; 32]);
 
-/// That somebody knows the secret. Comparing two takes the same time wherever they differ.
+/// The proof that a side knows the secret. Comparing two takes the same time wherever they differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof(blake3::Hash);
 
@@ -39,9 +39,9 @@ pub struct Transcript {
 /// An end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Who connects.
+    /// The side that connects.
     Client,
-    /// Who is connected to.
+    /// The side that accepts the connection.
     Server,
 }
 

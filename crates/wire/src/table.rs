@@ -1,10 +1,10 @@
-//! The numbers of requests and replies, the order of their fields, and what payload goes with them.
-//! What stands here is the protocol: changing it is a new version.
+//! The numbers of requests and replies, the order of their fields, and their payloads.
+//! This is the protocol: a change is a new version.
 
 use crate::codec::{Field, Reader};
 use crate::error::Error;
 use crate::frame::MAX_PAYLOAD;
-use crate::message::{Reply, Request, What};
+use crate::message::{ByteSelection, Reply, Request};
 
 macro_rules! messages {
     ($name:ident $decode:ident {
@@ -129,12 +129,14 @@ messages! { Reply decode_reply {
     78 => NoTable,
 }}
 
-impl What {
+impl ByteSelection {
     /// Of how many bytes it is.
     pub fn bytes(&self) -> u64 {
         match self {
-            What::Ranges(ranges) => ranges.iter().fold(0, |sum, range| sum.saturating_add(range.len)),
-            What::Seen { bytes, .. } => *bytes,
+            ByteSelection::Ranges(ranges) => {
+                ranges.iter().fold(0, |sum, range| sum.saturating_add(range.len))
+            }
+            ByteSelection::View { bytes, .. } => *bytes,
         }
     }
 }

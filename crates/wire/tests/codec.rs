@@ -1,4 +1,4 @@
-//! Every message comes out as it went in, and nothing else comes out.
+//! Every message decodes to what was encoded, and nothing else decodes.
 
 #[path = "samples/fuzz.rs"]
 mod fuzz;

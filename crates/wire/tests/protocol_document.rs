@@ -3,7 +3,7 @@
 use pario_layout::Striping;
 use pario_types::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
 use pario_wire::greeting::{Greeting, Hello, Role, Welcome};
-use pario_wire::message::{Attributes, FileSize, InodeKind, Range, Recall, What};
+use pario_wire::message::{Attributes, ByteSelection, FileSize, InodeKind, Range, Recall};
 use pario_wire::{
     Envelope, HEAD, Nonce, Protection, Reply, Request, Secret, Side, Transcript, encode_reply, encode_request,
 };
@@ -25,14 +25,14 @@ fn assert_documented(what: &str, bytes: &[u8]) {
 fn the_frames_are_as_shown() {
     let to = Envelope::new(ServerId(2), RequestId(5));
     let mut request = Vec::new();
-    let what = What::Ranges(vec![Range { at: 65536, len: 3 }]);
+    let what = ByteSelection::Ranges(vec![Range { at: 65536, len: 3 }]);
     let write = Request::Write { file: FileId(0x1234), what };
     encode_request(&mut request, to, &write).unwrap();
     request.extend_from_slice(b"abc");
     assert_documented("the request", &request);
 
     let mut request = Vec::new();
-    let what = What::Seen { view: 0x0102_0304, at: 65536, len: 4096, bytes: 1024 };
+    let what = ByteSelection::View { view: 0x0102_0304, at: 65536, len: 4096, bytes: 1024 };
     encode_request(&mut request, to, &Request::Read { file: FileId(0x1234), what }).unwrap();
     assert_documented("the read through a view", &request[HEAD..]);
 

@@ -1,14 +1,15 @@
-//! Nothing but what one side has sealed, in its order, comes out on the other.
+//! A receiver gets exactly the bytes that the other side sealed, in their order.
 
 use pario_types::{ClientId, PartitionId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::{
-    Error, MAX_RECORD, Nonce, Opener, Protection, RECORD_HEAD, Sealer, Secret, Side, TAG, Transcript,
+    Error, MAX_RECORD, Nonce, Protection, RECORD_HEAD, RecordOpener, RecordSealer, Secret, Side, TAG,
+    Transcript,
 };
 use proptest::prelude::*;
 
 /// A connection with this nonce: what the client seals with, and what the server opens with, and the other way.
-fn connection(nonce: u8, protection: Protection) -> [(Sealer, Opener); 2] {
+fn connection(nonce: u8, protection: Protection) -> [(RecordSealer, RecordOpener); 2] {
     let hello = Hello {
         partition: PartitionId(1),
         server: ServerId(2),
@@ -25,11 +26,11 @@ fn connection(nonce: u8, protection: Protection) -> [(Sealer, Opener); 2] {
 }
 
 /// What comes out of these bytes, up to the first that is not right or not all there.
-fn received(mut opener: Opener, bytes: &[u8]) -> (Vec<u8>, Option<Error>) {
+fn received(mut opener: RecordOpener, bytes: &[u8]) -> (Vec<u8>, Option<Error>) {
     let (mut bytes, mut out) = (bytes.to_vec(), Vec::new());
     let mut rest = &mut bytes[..];
     while let Some(head) = rest.first_chunk::<RECORD_HEAD>() {
-        let length = match Opener::length(*head) {
+        let length = match RecordOpener::length(*head) {
             Ok(length) => length,
             Err(error) => return (out, Some(error)),
         };

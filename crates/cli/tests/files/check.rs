@@ -3,7 +3,7 @@
 use crate::bench::text;
 use crate::site::{Site, await_that, noise};
 use pario_registry::Registry;
-use pario_transport::{Address, Connection, Tuning};
+use pario_transport::{Address, Connection, SocketOptions};
 use pario_types::{ClientId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::message::{CreateMode, LayoutRequest, OpenAccess};
@@ -146,7 +146,7 @@ fn begin_to_truncate(site: &Site, path: &str, size: u64) {
     let hello = Hello { partition, server, servers: 2, client, program: 1, role, resume_ledger };
     let address = Address::Unix(entry.running[&server].unix.clone().into());
     let deadline = Instant::now() + Duration::from_secs(10);
-    let connected = Connection::connect(&address, &Tuning::default(), &hello, &secret, deadline);
+    let connected = Connection::connect(&address, &SocketOptions::default(), &hello, &secret, deadline);
     let (mut connection, ..) = connected.expect("connected");
     let mut call = |id, request: &Request| {
         connection

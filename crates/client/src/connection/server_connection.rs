@@ -9,7 +9,7 @@ use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pario_transport::{Connection, Tuning, is_forked};
+use pario_transport::{Connection, SocketOptions, is_forked};
 use pario_types::{RequestId, Retry, ServerId};
 use pario_wire::greeting::{Hello, Role, Welcome};
 use pario_wire::message::Failure;
@@ -232,8 +232,8 @@ impl ConnectionGuard<'_> {
         let deadline = Instant::now() + ATTEMPT;
         let mut outcome = Ok(());
         for address in target.candidates(self.server_connection.server, self.core.options.far) {
-            match Connection::connect(&address, &Tuning::default(), &hello, &target.secret, deadline) {
-                Err(error @ pario_transport::Error::Late { .. }) => outcome = Err(error),
+            match Connection::connect(&address, &SocketOptions::default(), &hello, &target.secret, deadline) {
+                Err(error @ pario_transport::Error::TimedOut { .. }) => outcome = Err(error),
                 _ => return Ok(()),
             }
         }
@@ -368,7 +368,7 @@ impl ConnectionGuard<'_> {
         let deadline = deadline.min(Instant::now() + ATTEMPT);
         let mut trouble = ConnectError::Retryable(target.why_unusable(self.server_connection.server));
         let silence = self.core.options.deadline.max(LEAST_SILENCE);
-        let tuning = Tuning { silence, ..Tuning::default() };
+        let tuning = SocketOptions { silence, ..SocketOptions::default() };
         for address in target.candidates(self.server_connection.server, self.core.options.far) {
             match Connection::connect(&address, &tuning, &hello, &target.secret, deadline) {
                 Ok((connection, welcome, pool)) => {

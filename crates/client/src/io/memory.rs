@@ -4,7 +4,7 @@ use std::io::{IoSlice, IoSliceMut};
 
 use pario_layout::Layout;
 use pario_types::ServerId;
-use pario_wire::message::{Range, What};
+use pario_wire::message::{ByteSelection, Range};
 
 use crate::io::named_view::NamedView;
 use crate::io::plan::{Chunk, PlannedTransfer, ReplicaChoice, SegmentPosition, clip, leading, plan};
@@ -107,10 +107,10 @@ impl Memory<'_, '_> {
     }
 
     /// How a message names chunks; `None` if it cannot name so many.
-    pub fn what(&self, server: ServerId, chunks: &[Chunk]) -> Option<What> {
+    pub fn what(&self, server: ServerId, chunks: &[Chunk]) -> Option<ByteSelection> {
         match self {
             Memory::NamedView(viewed) => viewed.what(server, chunks),
-            _ => Some(What::Ranges(ranges(chunks))),
+            _ => Some(ByteSelection::Ranges(ranges(chunks))),
         }
     }
 

@@ -10,7 +10,7 @@ use pario_buffer::UserBuffer;
 use pario_layout::StripedView;
 use pario_types::{Pos, ServerId};
 use pario_view::View;
-use pario_wire::message::What;
+use pario_wire::message::ByteSelection;
 
 use crate::io::memory::split;
 use crate::io::plan::{Chunk, MOST_BYTES, MOST_CHUNKS, PlannedTransfer, SegmentPosition};
@@ -127,7 +127,7 @@ impl<'a> NamedView<'a> {
 
     /// How a message names chunks, which are in order; `None` if it cannot name all of them: between them are bytes of the
     /// server that are not meant, or too much else. One alone can always be named.
-    pub fn what(&self, server: ServerId, chunks: &[Chunk]) -> Option<What> {
+    pub fn what(&self, server: ServerId, chunks: &[Chunk]) -> Option<ByteSelection> {
         let (first, last) = (chunks.first()?, chunks.last()?);
         let (at, end) = (self.at + first.at as u64, self.at + (last.at + last.len) as u64);
         let bytes = chunks.iter().map(|chunk| chunk.len as u64).sum();
@@ -135,7 +135,7 @@ impl<'a> NamedView<'a> {
             let place = self.seen.striping().place(server)?;
             self.seen.extent(place, at..end).filter(|extent| extent.bytes == bytes)
         };
-        (chunks.len() == 1 || exact().is_some()).then_some(What::Seen {
+        (chunks.len() == 1 || exact().is_some()).then_some(ByteSelection::View {
             view: self.hash,
             at,
             len: end - at,

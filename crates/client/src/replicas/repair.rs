@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use pario_layout::ExtentLocation;
 use pario_types::ClientId;
-use pario_wire::message::{self, What};
+use pario_wire::message::{self, ByteSelection};
 use pario_wire::{Reply, Request};
 
 use crate::client_core::unexpected;
@@ -180,7 +180,7 @@ impl OpenFile {
         self.core.call_with(self.layout.server(place), &request, bytes, &mut []).map(drop)
     }
 
-    fn replica_range(&self, place: u16, offset: u64, len: usize) -> What {
-        What::Ranges(vec![message::Range { at: self.layout.local(place, offset), len: len as u64 }])
+    fn replica_range(&self, place: u16, offset: u64, len: usize) -> ByteSelection {
+        ByteSelection::Ranges(vec![message::Range { at: self.layout.local(place, offset), len: len as u64 }])
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use pario_cache::{Cut, Flush, Geometry, Get, Identity, LedgerId, Pool, Step};
 use pario_layout::StripedView;
 use pario_types::{ErrorKind, FileId, ServerId};
-use pario_wire::message::{Failure, Intent, Range, Room, Run, Slot, What};
+use pario_wire::message::{ByteSelection, Failure, Intent, Range, Room, Run, Slot};
 use pario_wire::{Reply, Request};
 
 use super::PARTITION;
@@ -150,10 +150,10 @@ impl Data {
     }
 
     /// Where the bytes are; `None` if the view is not the one that is remembered, and that not for long.
-    fn ranges(&self, what: &What) -> Option<Vec<Range>> {
+    fn ranges(&self, what: &ByteSelection) -> Option<Vec<Range>> {
         let (view, at, len, bytes) = match what {
-            What::Ranges(ranges) => return Some(ranges.clone()),
-            What::Seen { view, at, len, bytes } => (*view, *at, *len, *bytes),
+            ByteSelection::Ranges(ranges) => return Some(ranges.clone()),
+            ByteSelection::View { view, at, len, bytes } => (*view, *at, *len, *bytes),
         };
         let mut known = self.view.lock().unwrap();
         let (seen, uses) = known.as_mut().filter(|(seen, uses)| seen.hash() == view && *uses > 0)?;

@@ -15,11 +15,14 @@ use std::thread::JoinHandle;
 
 use pario_cache::LedgerId;
 use pario_client::{Options, Partition, Target};
-use pario_transport::{Accepted, Address, Door, Handshake, RecordReader, Step, Stream, Tuning, fresh_nonce};
+use pario_transport::{
+    AcceptedClient, Address, HandshakeConfig, HandshakeStep, RecordReader, ServerHandshake, SocketOptions,
+    Stream, fresh_nonce,
+};
 use pario_types::{ClientId, PartitionId, ServerId};
 use pario_wire::greeting::Welcome;
 use pario_wire::message::Range;
-use pario_wire::{Envelope, Intake, Reply, Request, Sealer, Secret, encode_reply};
+use pario_wire::{Envelope, FrameDecoder, RecordSealer, Reply, Request, Secret, encode_reply};
 
 use data::Data;
 use names::Names;
@@ -180,7 +183,7 @@ impl Drop for Fake {
         self.shared.stopped.store(true, Ordering::Relaxed);
         for addresses in &self.target.servers {
             let soon = std::time::Instant::now() + std::time::Duration::from_secs(1);
-            let _ = Stream::connect(&addresses[0], &Tuning::default(), soon);
+            let _ = Stream::connect(&addresses[0], &SocketOptions::default(), soon);
         }
         for listener in self.listeners.drain(..) {
             let _ = listener.join();
@@ -208,7 +211,7 @@ struct Session<'a> {
     stream: Arc<Stream>,
     client: ClientId,
     ledger: Option<LedgerId>,
-    sealer: Sealer,
+    sealer: RecordSealer,
     reader: RecordReader,
 }
 
@@ -218,7 +221,7 @@ impl Shared {
             if self.stopped.load(Ordering::Relaxed) {
                 return;
             }
-            stream.tune(&Tuning::default()).expect("tuned");
+            stream.tune(&SocketOptions::default()).expect("tuned");
             let stream = Arc::new(stream);
             self.streams.lock().unwrap().push(Arc::clone(&stream));
             let shared = Arc::clone(&self);
@@ -238,15 +241,19 @@ impl Shared {
     }
 
     fn greet<'a>(&'a self, stream: &Arc<Stream>, server: ServerId) -> io::Result<Session<'a>> {
-        let door = Door {
+        let handshake_config = HandshakeConfig {
             partition: self.partition,
             server,
             servers: self.setup.servers,
             secret: self.secret.clone(),
             encryption: true,
         };
-        let mut handshake =
-            Handshake::new(Arc::new(door), "client".into(), stream.peer_user()?, fresh_nonce()?);
+        let mut handshake = ServerHandshake::new(
+            Arc::new(handshake_config),
+            "client".into(),
+            stream.peer_user()?,
+            fresh_nonce()?,
+        );
         let accepted = loop {
             let mut bytes = [0; 512];
             let count = stream.read(&mut bytes)?;
@@ -254,10 +261,10 @@ impl Shared {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             match handshake.feed(&bytes[..count]) {
-                Step::More => {}
-                Step::Send(bytes) => write_all(stream, &bytes)?,
-                Step::Accepted(accepted) => break accepted,
-                Step::Refused { farewell, .. } => {
+                HandshakeStep::More => {}
+                HandshakeStep::Send(bytes) => write_all(stream, &bytes)?,
+                HandshakeStep::Accepted(accepted) => break accepted,
+                HandshakeStep::Refused { farewell, .. } => {
                     write_all(stream, &farewell)?;
                     return Err(io::ErrorKind::PermissionDenied.into());
                 }
@@ -270,7 +277,12 @@ impl Shared {
         Ok(Session { shared: self, server, stream: Arc::clone(stream), client, ledger, sealer, reader })
     }
 
-    fn admit(&self, stream: &Stream, server: ServerId, accepted: &Accepted) -> io::Result<Option<LedgerId>> {
+    fn admit(
+        &self,
+        stream: &Stream,
+        server: ServerId,
+        accepted: &AcceptedClient,
+    ) -> io::Result<Option<LedgerId>> {
         let cache = self.data[usize::from(server.0)].pool();
         let mark = cache.as_ref().map_or(1, |pool| pool.mark());
         let pool = cache.filter(|_| stream.is_local());
@@ -333,14 +345,14 @@ impl Session<'_> {
     }
 
     fn receive(&mut self) -> io::Result<(Envelope, Request, Vec<u8>)> {
-        let mut intake = Intake::new();
+        let mut decoder = FrameDecoder::new();
         loop {
-            let count = self.reader.read(&self.stream, intake.space())?;
+            let count = self.reader.read(&self.stream, decoder.space())?;
             if count == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
-            if let Some(head) = intake.advance(count).map_err(io::Error::other)? {
-                let (envelope, request) = head.request(intake.body()).map_err(io::Error::other)?;
+            if let Some(head) = decoder.advance(count).map_err(io::Error::other)? {
+                let (envelope, request) = head.request(decoder.body()).map_err(io::Error::other)?;
                 let mut payload = vec![0; head.payload as usize];
                 let mut filled = 0;
                 while filled < payload.len() {

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use pario_layout::Striping;
 use pario_types::{ClientId, ErrorKind, FileId, RequestId, Stamp, TruncationId};
-use pario_wire::message::{Attributes, CreateMode, DirectoryEntry, Failure, FileSize, Held, InodeKind};
+use pario_wire::message::{
+    Attributes, CreateMode, DirectoryEntry, Failure, FileSize, InodeKind, OpenFileEntry,
+};
 use pario_wire::{Reply, Request};
 
 pub struct Names {
@@ -12,7 +14,7 @@ pub struct Names {
     stripe: u64,
     next: u64,
     paths: BTreeMap<String, Attributes>,
-    held: HashMap<ClientId, Vec<Held>>,
+    held: HashMap<ClientId, Vec<OpenFileEntry>>,
     /// What was done, and whether what it opened or closed still counts.
     done: HashMap<(ClientId, RequestId), (Reply, bool)>,
     /// The last truncation's id, and those that have not ended.
@@ -91,7 +93,7 @@ impl Names {
         let held = self.held.entry(client).or_default();
         match (self.done.get_mut(&(client, id)), request) {
             (Some((Reply::Opened { attributes, .. }, counts @ false)), Request::Open { access, .. }) => {
-                held.push(Held { file: attributes.file, access: *access });
+                held.push(OpenFileEntry { file: attributes.file, access: *access });
                 *counts = true;
             }
             (Some((_, false)), Request::Close { .. }) => {
@@ -127,7 +129,7 @@ impl Names {
                 };
                 self.paths.insert(path.clone(), attributes);
                 let file = attributes.file;
-                self.held.entry(client).or_default().push(Held { file, access: *access });
+                self.held.entry(client).or_default().push(OpenFileEntry { file, access: *access });
                 Reply::Opened { attributes, created }
             }
             Request::Close { file, .. } => {

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::sync::{Arc, Mutex};
 
 use pario_wire::greeting::{PREFIX, Prefix};
-use pario_wire::{Opener, RECORD_HEAD, TAG};
+use pario_wire::{RECORD_HEAD, RecordOpener, TAG};
 
 use super::proxy;
 use super::site::Site;
@@ -91,7 +91,7 @@ fn next(from: &mut TcpStream, greets: bool) -> Option<Vec<u8>> {
     from.read_exact(&mut bytes).ok()?;
     let length = match greets {
         true => PREFIX + Prefix::decode(bytes[..].try_into().ok()?).ok()?.length as usize,
-        false => RECORD_HEAD + Opener::length(bytes[..].try_into().ok()?).ok()? + TAG,
+        false => RECORD_HEAD + RecordOpener::length(bytes[..].try_into().ok()?).ok()? + TAG,
     };
     let head = bytes.len();
     bytes.resize(length, 0);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use pario::{File, OpenOptions, Options, Partition, Target};
-use pario_transport::{Address, Connection, Tuning};
+use pario_transport::{Address, Connection, SocketOptions};
 use pario_types::{ClientId, ErrorKind, ServerId};
 use pario_wire::MAX_RECORD;
 use pario_wire::greeting::{Hello, PREFIX, Role};
@@ -202,7 +202,7 @@ fn a_tampered_handshake_lets_nobody_in() {
             let address = Address::Tcp("127.0.0.1".into(), middle.port());
             let connect = |secs| {
                 let deadline = Instant::now() + Duration::from_secs(secs);
-                Connection::connect(&address, &Tuning::default(), &hello, &site.secret(), deadline)
+                Connection::connect(&address, &SocketOptions::default(), &hello, &site.secret(), deadline)
             };
             connect(10).expect("nobody meddles yet");
             for (way, number) in

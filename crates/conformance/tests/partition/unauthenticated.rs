@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pario::{OpenOptions, Partition};
-use pario_transport::{Address, Connection, Tuning};
+use pario_transport::{Address, Connection, SocketOptions};
 use pario_types::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
 use pario_wire::greeting::{Greeting, Hello, Prefix, Role, VERSION};
 use pario_wire::message::{
-    Change, CloseReport, CreateMode, Held, Intent, LayoutRequest, OpenAccess, PlacementMapId, Range, Run,
-    What,
+    ByteSelection, Change, CloseReport, CreateMode, Intent, LayoutRequest, OpenAccess, OpenFileEntry,
+    PlacementMapId, Range, Run,
 };
-use pario_wire::{Envelope, HEAD, Nonce, Request, Sealer, Secret, Side, Transcript, encode_request};
+use pario_wire::{Envelope, HEAD, Nonce, RecordSealer, Request, Secret, Side, Transcript, encode_request};
 
 use super::dice::Dice;
 use super::faulty_proxy::FaultyProxy;
@@ -109,7 +109,7 @@ fn unauthenticated_connections_are_refused_and_counted() {
         for route in routes(&site) {
             for (secret, hello, kind) in &wrong {
                 let before = refused();
-                let got = Connection::connect(&route, &Tuning::default(), hello, secret, deadline());
+                let got = Connection::connect(&route, &SocketOptions::default(), hello, secret, deadline());
                 assert_eq!(got.map(|_| ()).map_err(|error| error.kind()), Err(*kind), "{hello:?}");
                 // With a wrong secret it is the client who finds the server out, and goes.
                 soon("it is counted", || refused() > before || *kind == ErrorKind::Access);
@@ -196,8 +196,10 @@ fn request(dice: &mut Dice) -> Request {
             let blocks = vec![Run { first: number(dice), count: number(dice) as u32 }];
             Request::Acquire { file, intent, blocks, ahead: dice.next() as u16 }
         }
-        1 | 2 => Request::Read { file, what: What::Ranges(ranges(dice)) },
-        3 | 4 => Request::Write { file: FileId(100 + dice.below(3)), what: What::Ranges(ranges(dice)) },
+        1 | 2 => Request::Read { file, what: ByteSelection::Ranges(ranges(dice)) },
+        3 | 4 => {
+            Request::Write { file: FileId(100 + dice.below(3)), what: ByteSelection::Ranges(ranges(dice)) }
+        }
         5 => Request::End { file },
         6 => {
             Request::Truncate { file: FileId(100), end: number(dice), truncation: TruncationId(number(dice)) }
@@ -218,13 +220,16 @@ fn request(dice: &mut Dice) -> Request {
             Request::Open { path, access, create, mode: number(dice) as u32, layout_request }
         }
         13 => Request::Close { file, wrote: Some(CloseReport { size: Some(5), modified: Stamp(-1) }) },
-        14 => Request::Reopen { files: vec![Held { file: FileId(number(dice)), access: OpenAccess::Both }] },
+        14 => Request::Reopen {
+            files: vec![OpenFileEntry { file: FileId(number(dice)), access: OpenAccess::Both }],
+        },
         15 => Request::Rename { from: path, to: "/far/../x".into(), replace: true },
         16 => Request::ReadDirectory { path, after: "zz".into(), most: number(dice) as u32 },
         17 => Request::EndTruncate { file: FileId(200), truncation: TruncationId(number(dice)) },
         18 => Request::ListInodes { after: file, most: number(dice) as u32 },
         19 => {
-            let what = What::Seen { view: 7, at: number(dice) >> 2, len: number(dice) >> 2, bytes: 0 };
+            let what =
+                ByteSelection::View { view: 7, at: number(dice) >> 2, len: number(dice) >> 2, bytes: 0 };
             Request::Read { file, what }
         }
         20 => Request::View { hash: 7, len: dice.below(300) },
@@ -244,7 +249,7 @@ fn ranges(dice: &mut Dice) -> Vec<Range> {
 
 /// Greets with what is said to be the secret, without a look at what the server says, on a plain socket; what makes
 /// records of all that comes after.
-fn get_in(site: &Site, secret: &Secret, client: u128) -> (TcpStream, Sealer) {
+fn get_in(site: &Site, secret: &Secret, client: u128) -> (TcpStream, RecordSealer) {
     let mut stream = tcp(site);
     let (hello, ours) = (hello(site, client), Nonce([8; 32]));
     stream.write_all(&Greeting::Hello { hello, nonce: ours }.encode()).expect("it listens");

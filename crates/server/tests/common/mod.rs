@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use pario_cache::{LedgerId, Mapped};
 use pario_server::{Config, Server};
-use pario_transport::{Address, Connection, Tuning};
+use pario_transport::{Address, Connection, SocketOptions};
 use pario_types::{ClientId, FileId, PartitionId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
-use pario_wire::message::{Attributes, CreateMode, LayoutRequest, OpenAccess, Range, What};
+use pario_wire::message::{Attributes, ByteSelection, CreateMode, LayoutRequest, OpenAccess, Range};
 use pario_wire::{Envelope, Reply, Request, Secret};
 
 pub const PARTITION: PartitionId = PartitionId(7);
@@ -122,7 +122,7 @@ impl Client {
     fn greet(address: &Address, hello: &Hello) -> Client {
         let secret = Secret::new([9; 32]);
         let (connection, welcome, pool) =
-            Connection::connect(address, &Tuning::default(), hello, &secret, deadline()).unwrap();
+            Connection::connect(address, &SocketOptions::default(), hello, &secret, deadline()).unwrap();
         let pool = pool.map(|fd| Mapped::open(fd, LedgerId(welcome.ledger.unwrap())).unwrap());
         Client { connection, pool, server: hello.server, next: 1 }
     }
@@ -155,14 +155,15 @@ impl Client {
 
     pub fn write(&mut self, server: u16, file: FileId, at: u64, bytes: &[u8]) -> Reply {
         let request =
-            Request::Write { file, what: What::Ranges(vec![Range { at, len: bytes.len() as u64 }]) };
+            Request::Write { file, what: ByteSelection::Ranges(vec![Range { at, len: bytes.len() as u64 }]) };
         self.exchange(ServerId(server), &request, bytes, &mut [])
     }
 
     /// The bytes and the local end.
     pub fn read(&mut self, server: u16, file: FileId, at: u64, len: usize) -> (Vec<u8>, u64) {
         let mut bytes = vec![0xee; len];
-        let request = Request::Read { file, what: What::Ranges(vec![Range { at, len: len as u64 }]) };
+        let request =
+            Request::Read { file, what: ByteSelection::Ranges(vec![Range { at, len: len as u64 }]) };
         match self.exchange(ServerId(server), &request, &[], &mut bytes) {
             Reply::Data { end } => (bytes, end),
             other => panic!("{other:?}"),

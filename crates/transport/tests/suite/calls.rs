@@ -1,10 +1,10 @@
-//! What has to work.
+//! Calls that succeed.
 
 use std::io::{IoSlice, IoSliceMut};
 
-use pario_transport::{Connection, Error, MOST_OUTSTANDING, Stream, Tuning};
+use pario_transport::{Connection, Error, MOST_OUTSTANDING, SocketOptions, Stream};
 use pario_types::{ClientId, ErrorKind, FileId, RequestId};
-use pario_wire::message::{Range, What};
+use pario_wire::message::{ByteSelection, Range};
 use pario_wire::{Envelope, Reply, Request};
 use proptest::prelude::*;
 
@@ -21,11 +21,11 @@ fn pattern(seed: usize, len: usize) -> Vec<u8> {
 }
 
 fn read(at: usize, len: usize) -> Request {
-    Request::Read { file: FILE, what: What::Ranges(vec![Range { at: at as u64, len: len as u64 }]) }
+    Request::Read { file: FILE, what: ByteSelection::Ranges(vec![Range { at: at as u64, len: len as u64 }]) }
 }
 
 fn write(at: usize, len: usize) -> Request {
-    Request::Write { file: FILE, what: What::Ranges(vec![Range { at: at as u64, len: len as u64 }]) }
+    Request::Write { file: FILE, what: ByteSelection::Ranges(vec![Range { at: at as u64, len: len as u64 }]) }
 }
 
 #[test]
@@ -35,13 +35,13 @@ fn payloads_go_both_ways() {
         // Two ranges from three slices, one of them empty.
         let ranges = vec![Range { at: 100, len: 3000 }, Range { at: 6000, len: 2000 }];
         let slices = [&data[..10], &[], &data[10..]].map(IoSlice::new);
-        let request = Request::Write { file: FILE, what: What::Ranges(ranges.clone()) };
+        let request = Request::Write { file: FILE, what: ByteSelection::Ranges(ranges.clone()) };
         let reply = connection.call(envelope(1), &request, &slices, &mut [], soon()).unwrap();
         assert_eq!(reply, Reply::Done);
 
         let (mut one, mut two, mut three) = ([0; 4000], [0; 1], [0; 999]);
         let mut into = [&mut one[..], &mut [], &mut two, &mut three].map(IoSliceMut::new);
-        let request = Request::Read { file: FILE, what: What::Ranges(ranges) };
+        let request = Request::Read { file: FILE, what: ByteSelection::Ranges(ranges) };
         let reply = connection.call(envelope(2), &request, &[], &mut into, soon()).unwrap();
         assert_eq!(reply, Reply::Data { end: 8000 });
         assert_eq!([&one[..], &two, &three].concat(), data);
@@ -175,7 +175,7 @@ fn a_forwarded_request_keeps_its_client() {
 fn a_client_finds_a_server_by_its_address() {
     for medium in [Medium::Unix, Medium::Tcp] {
         let directory = Directory::new();
-        let tuning = Tuning { buffer: Some(1 << 18), ..Tuning::default() };
+        let tuning = SocketOptions { buffer: Some(1 << 18), ..SocketOptions::default() };
         let listener = pario_transport::Listener::bind(&medium.address(&directory), tuning).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| Server::let_in(accepted(&listener)).serve_memory());

@@ -1,11 +1,11 @@
-//! Peers that die, dawdle or talk nonsense: an error of the right kind, a dead connection, and nobody hangs.
+//! Peers that crash, are slow or send garbage: the client gets an error of the right kind, the connection ends, and no call hangs.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::mpsc;
 
 use pario_transport::{Connection, Error};
 use pario_types::{ErrorKind, FileId, RequestId};
-use pario_wire::message::{Range, What};
+use pario_wire::message::{ByteSelection, Range};
 use pario_wire::{Envelope, HEAD, Reply, Request, TAG};
 
 use crate::support::{Medium, Server, at_once, envelope, hello, on_all, reply_bytes, secret, soon};
@@ -14,11 +14,11 @@ const LEN: usize = 1000;
 const LARGE: usize = 8 << 20;
 
 fn read() -> Request {
-    Request::Read { file: FileId(1), what: What::Ranges(vec![Range { at: 0, len: LEN as u64 }]) }
+    Request::Read { file: FileId(1), what: ByteSelection::Ranges(vec![Range { at: 0, len: LEN as u64 }]) }
 }
 
 fn write_large() -> Request {
-    Request::Write { file: FileId(1), what: What::Ranges(vec![Range { at: 0, len: LARGE as u64 }]) }
+    Request::Write { file: FileId(1), what: ByteSelection::Ranges(vec![Range { at: 0, len: LARGE as u64 }]) }
 }
 
 /// Reads once; the error, after which the connection must be dead.
@@ -90,7 +90,10 @@ fn nobody_waits_beyond_the_deadline() {
             connection.send(envelope(1), &Request::Ping, &[], at_once()).unwrap();
             let error =
                 connection.send(envelope(2), &write_large(), &[IoSlice::new(&data)], at_once()).unwrap_err();
-            assert!(matches!(error, Error::Late { .. }) && error.kind() == ErrorKind::Unreachable, "{error}");
+            assert!(
+                matches!(error, Error::TimedOut { .. }) && error.kind() == ErrorKind::Unreachable,
+                "{error}"
+            );
             assert!(connection.is_dead());
             drop(done);
         });
@@ -113,7 +116,7 @@ fn a_reply_that_trickles_in_is_late() {
             let mut back = [0; LEN];
             let into = &mut [IoSliceMut::new(&mut back)];
             let error = connection.call(envelope(1), &read(), &[], into, at_once()).unwrap_err();
-            assert!(matches!(error, Error::Late { .. }), "{error}");
+            assert!(matches!(error, Error::TimedOut { .. }), "{error}");
             assert!(connection.is_dead());
             done.send(()).unwrap();
         },
@@ -155,7 +158,10 @@ fn nonsense_instead_of_a_reply_ends_the_connection() {
         reply_bytes(envelope(1), &data, &[]),
     ];
     for error in wrong.into_iter().flat_map(answered_with) {
-        assert!(matches!(error, Error::OutOfTurn { .. }) && error.kind() == ErrorKind::Protocol, "{error}");
+        assert!(
+            matches!(error, Error::UnexpectedMessage { .. }) && error.kind() == ErrorKind::Protocol,
+            "{error}"
+        );
     }
 }
 
@@ -193,7 +199,7 @@ fn a_reply_that_nobody_asked_for_ends_the_connection() {
             connection.call(envelope(1), &Request::Ping, &[], &mut [], soon()).unwrap();
             // The extra reply is taken for an answer to this, and has the wrong id.
             let error = connection.call(envelope(2), &Request::Ping, &[], &mut [], soon()).unwrap_err();
-            assert!(matches!(error, Error::OutOfTurn { .. }), "{error}");
+            assert!(matches!(error, Error::UnexpectedMessage { .. }), "{error}");
             assert!(connection.is_dead());
         },
     );

@@ -3,13 +3,13 @@
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 
-use pario_transport::{Address, Connection, Error, Listener, Stream, Tuning};
+use pario_transport::{Address, Connection, Error, Listener, SocketOptions, Stream};
 use pario_types::ErrorKind;
 
 use crate::support::{Directory, Medium, accepted, hello, secret, soon};
 
 fn bind(address: &Address) -> Result<Listener, Error> {
-    Listener::bind(address, Tuning::default())
+    Listener::bind(address, SocketOptions::default())
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_dead_server_s_socket_is_replaced_and_a_living_one_s_is_not() {
     let listener = bind(&address).unwrap();
     let error = bind(&address).unwrap_err();
     assert!(error.to_string().contains("another server listens there"), "{error}");
-    Stream::connect(&address, &Tuning::default(), soon()).unwrap();
+    Stream::connect(&address, &SocketOptions::default(), soon()).unwrap();
     drop(listener);
 
     std::fs::write(&path, "not a socket").unwrap();
@@ -51,7 +51,7 @@ fn a_listener_leaves_its_successor_s_socket_alone() {
     std::fs::remove_file(&path).unwrap();
     let new = bind(&address).unwrap();
     drop(old);
-    Stream::connect(&address, &Tuning::default(), soon()).unwrap();
+    Stream::connect(&address, &SocketOptions::default(), soon()).unwrap();
     accepted(&new);
 }
 
@@ -72,7 +72,7 @@ fn where_nobody_listens_nobody_is_reached() {
     let missing = directory.0.join("missing");
     let long = directory.0.join("x".repeat(200));
     for address in [gone, Address::Unix(stale), Address::Unix(missing), Address::Unix(long)] {
-        let met = Connection::connect(&address, &Tuning::default(), &hello(), &secret(), soon());
+        let met = Connection::connect(&address, &SocketOptions::default(), &hello(), &secret(), soon());
         let Err(error) = met else { panic!("connected to {address}") };
         assert_eq!(error.kind(), ErrorKind::Unreachable);
         assert!(error.to_string().starts_with(&format!("cannot connect to {address}: ")), "{error}");

@@ -1,8 +1,8 @@
 //! One suite for every way in which two processes can be connected: Unix sockets, TCP, within a process.
 
 mod calls;
-mod doors;
 mod faults;
+mod handshakes;
 mod listening;
 mod records;
 mod support;

@@ -2,20 +2,22 @@
 
 use std::io::ErrorKind::WouldBlock;
 
-use pario_transport::{ReadError, RecordReader, Stream};
-use pario_wire::{MAX_RECORD, Nonce, Opener, Protection, RECORD_HEAD, Sealer, Side, TAG, Transcript};
+use pario_transport::{RecordReadError, RecordReader, Stream};
+use pario_wire::{
+    MAX_RECORD, Nonce, Protection, RECORD_HEAD, RecordOpener, RecordSealer, Side, TAG, Transcript,
+};
 use proptest::prelude::*;
 
 use crate::support::{hello, secret};
 
-fn ends(protection: Protection) -> (Sealer, Opener) {
+fn ends(protection: Protection) -> (RecordSealer, RecordOpener) {
     let (client, server) = (Nonce([1; 32]), Nonce([2; 32]));
     let keys = secret().session_keys(&Transcript { hello: hello(), client, server, protection });
     (keys.ends(Side::Client).0, keys.ends(Side::Server).1)
 }
 
 /// Bytes in records of these sizes.
-fn sealed(sealer: &mut Sealer, bytes: &[u8], sizes: &[usize]) -> Vec<u8> {
+fn sealed(sealer: &mut RecordSealer, bytes: &[u8], sizes: &[usize]) -> Vec<u8> {
     let (mut rest, mut sizes, mut records) = (bytes, sizes.iter().cycle(), Vec::new());
     while !rest.is_empty() {
         let (now, later) = rest.split_at(rest.len().min(*sizes.next().expect("endless")));
@@ -26,7 +28,7 @@ fn sealed(sealer: &mut Sealer, bytes: &[u8], sizes: &[usize]) -> Vec<u8> {
 }
 
 /// What a reader makes of bytes that come in such pieces, if it asks for so many bytes at a time.
-fn received(opener: Opener, raw: &[u8], cuts: &[usize], wants: &[usize]) -> (Vec<u8>, bool) {
+fn received(opener: RecordOpener, raw: &[u8], cuts: &[usize], wants: &[usize]) -> (Vec<u8>, bool) {
     let (near, far) = Stream::pair().expect("a pair");
     far.set_nonblocking(true).expect("a socket");
     let mut reader = RecordReader::new(opener);
@@ -40,8 +42,8 @@ fn received(opener: Opener, raw: &[u8], cuts: &[usize], wants: &[usize]) -> (Vec
                 got.extend_from_slice(&room[..count]);
                 room = vec![0; *wants.next().expect("endless")];
             }
-            Err(ReadError::Tampered) => return (got, true),
-            Err(ReadError::Stream(error)) => {
+            Err(RecordReadError::Tampered) => return (got, true),
+            Err(RecordReadError::Stream(error)) => {
                 assert_eq!(error.kind(), WouldBlock);
                 assert!(!reader.has_more());
                 if rest.is_empty() {

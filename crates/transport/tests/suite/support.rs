@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use pario_transport::{
-    Accepted, Address, Connection, Door, Error, Handshake, Listener, RecordReader, Step, Stream, Tuning,
-    fresh_nonce,
+    AcceptedClient, Address, Connection, Error, HandshakeConfig, HandshakeStep, Listener, RecordReader,
+    ServerHandshake, SocketOptions, Stream, fresh_nonce,
 };
 use pario_types::{ClientId, PartitionId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role, Welcome};
-use pario_wire::message::What;
-use pario_wire::{Envelope, Intake, Reply, Request, Sealer, Secret, encode_reply};
+use pario_wire::message::ByteSelection;
+use pario_wire::{Envelope, FrameDecoder, RecordSealer, Reply, Request, Secret, encode_reply};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
@@ -41,16 +41,18 @@ impl Medium {
             return Stream::pair().expect("a pair");
         }
         let directory = Directory::new();
-        let listener = Listener::bind(&self.address(&directory), Tuning::default()).expect("a listener");
-        let client = Stream::connect(listener.address(), &Tuning::default(), soon()).expect("connected");
+        let listener =
+            Listener::bind(&self.address(&directory), SocketOptions::default()).expect("a listener");
+        let client =
+            Stream::connect(listener.address(), &SocketOptions::default(), soon()).expect("connected");
         (client, accepted(&listener))
     }
 }
 
 impl Medium {
     /// What a server there checks.
-    pub fn door(self) -> Arc<Door> {
-        Arc::new(Door { encryption: self == Medium::Encrypted, ..(*door()).clone() })
+    pub fn config(self) -> Arc<HandshakeConfig> {
+        Arc::new(HandshakeConfig { encryption: self == Medium::Encrypted, ..(*config()).clone() })
     }
 }
 
@@ -100,8 +102,8 @@ pub fn secret() -> Secret {
     Secret::new([42; 32])
 }
 
-pub fn door() -> Arc<Door> {
-    Arc::new(Door {
+pub fn config() -> Arc<HandshakeConfig> {
+    Arc::new(HandshakeConfig {
         partition: PartitionId(77),
         server: ServerId(1),
         servers: 3,
@@ -133,30 +135,30 @@ pub fn envelope(id: u64) -> Envelope {
 /// The server's end, blocking.
 pub struct Server {
     pub stream: Stream,
-    intake: Intake,
+    decoder: FrameDecoder,
     /// Once it has let the client in.
-    records: Option<(Sealer, RecordReader)>,
+    records: Option<(RecordSealer, RecordReader)>,
 }
 
 impl Server {
     pub fn new(stream: Stream) -> Server {
         stream.set_nonblocking(false).expect("blocking");
-        Server { stream, intake: Intake::new(), records: None }
+        Server { stream, decoder: FrameDecoder::new(), records: None }
     }
 
     /// The handshake up to the welcome: who is there, or what became of it.
-    pub fn shake_hands(&self, door: Arc<Door>) -> Result<Box<Accepted>, Option<Error>> {
-        self.shake_hands_with(door, self.stream.peer_user().expect("known"))
+    pub fn shake_hands(&self, config: Arc<HandshakeConfig>) -> Result<Box<AcceptedClient>, Option<Error>> {
+        self.shake_hands_with(config, self.stream.peer_user().expect("known"))
     }
 
     /// The same, with what the server believes about the peer's user.
     pub fn shake_hands_with(
         &self,
-        door: Arc<Door>,
+        config: Arc<HandshakeConfig>,
         user: Option<u32>,
-    ) -> Result<Box<Accepted>, Option<Error>> {
+    ) -> Result<Box<AcceptedClient>, Option<Error>> {
         let nonce = fresh_nonce().expect("random numbers");
-        let mut handshake = Handshake::new(door, "a client".into(), user, nonce);
+        let mut handshake = ServerHandshake::new(config, "a client".into(), user, nonce);
         let mut bytes = [0; 100];
         loop {
             let n = self.stream.read(&mut bytes).map_err(|_| None)?;
@@ -164,10 +166,10 @@ impl Server {
                 return Err(None);
             }
             match handshake.feed(&bytes[..n]) {
-                Step::More => {}
-                Step::Send(bytes) => self.write(&bytes),
-                Step::Accepted(accepted) => return Ok(accepted),
-                Step::Refused { farewell, error } => {
+                HandshakeStep::More => {}
+                HandshakeStep::Send(bytes) => self.write(&bytes),
+                HandshakeStep::Accepted(accepted) => return Ok(accepted),
+                HandshakeStep::Refused { farewell, error } => {
                     self.write(&farewell);
                     return Err(Some(error));
                 }
@@ -177,12 +179,12 @@ impl Server {
 
     /// The whole handshake, without a pool.
     pub fn let_in(stream: Stream) -> Server {
-        Server::let_in_by(stream, door())
+        Server::let_in_by(stream, config())
     }
 
-    pub fn let_in_by(stream: Stream, door: Arc<Door>) -> Server {
+    pub fn let_in_by(stream: Stream, config: Arc<HandshakeConfig>) -> Server {
         let mut server = Server::new(stream);
-        let accepted = server.shake_hands(door).expect("accepted");
+        let accepted = server.shake_hands(config).expect("accepted");
         assert_eq!(*accepted.hello(), hello());
         server.write(&accepted.welcome(welcome(None)));
         let (sealer, opener) = accepted.ends();
@@ -216,11 +218,11 @@ impl Server {
     pub fn next(&mut self) -> Option<(Envelope, Request, Vec<u8>)> {
         let (_, reader) = self.records.as_mut().expect("let in");
         loop {
-            match reader.read(&self.stream, self.intake.space()) {
+            match reader.read(&self.stream, self.decoder.space()) {
                 Ok(0) | Err(_) => return None,
                 Ok(n) => {
-                    if let Some(head) = self.intake.advance(n).expect("sound") {
-                        let (envelope, request) = head.request(self.intake.body()).expect("sound");
+                    if let Some(head) = self.decoder.advance(n).expect("sound") {
+                        let (envelope, request) = head.request(self.decoder.body()).expect("sound");
                         let mut payload = vec![0; head.payload as usize];
                         let mut filled = 0;
                         while filled < payload.len() {
@@ -245,7 +247,7 @@ impl Server {
         let mut memory = Vec::new();
         while let Some((envelope, request, payload)) = self.next() {
             match request {
-                Request::Write { what: What::Ranges(ranges), .. } => {
+                Request::Write { what: ByteSelection::Ranges(ranges), .. } => {
                     let mut rest = &payload[..];
                     for range in ranges {
                         let (at, len) = (range.at as usize, range.len as usize);
@@ -255,7 +257,7 @@ impl Server {
                     }
                     self.reply(envelope, &Reply::Done, &[]);
                 }
-                Request::Read { what: What::Ranges(ranges), .. } => {
+                Request::Read { what: ByteSelection::Ranges(ranges), .. } => {
                     let mut bytes = Vec::new();
                     for range in ranges {
                         let (at, len) = (range.at as usize, range.len as usize);
@@ -284,7 +286,7 @@ pub fn on_all(server: impl Fn(Server) + Sync, client: impl Fn(Medium, Connection
         let (near, far) = medium.ends();
         std::thread::scope(|scope| {
             let server = &server;
-            scope.spawn(move || server(Server::let_in_by(far, medium.door())));
+            scope.spawn(move || server(Server::let_in_by(far, medium.config())));
             let (connection, said, pool) =
                 Connection::over(near, format!("{medium:?}"), &hello(), &secret(), soon()).expect("let in");
             assert_eq!((said, pool.is_none()), (welcome(None), true));

@@ -3,11 +3,11 @@
 use pario_layout::{PlacementMapId, Striping};
 use pario_types::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
 use pario_wire::Envelope;
-use pario_wire::greeting::{Greeting, Hello, Prefix, Refusal, Role, Welcome};
+use pario_wire::greeting::{Greeting, HandshakeRefusal, Hello, Prefix, Role, Welcome};
 use pario_wire::message::{
-    Attributes, Change, CloseReport, CreateMode, DirectoryEntry, Failure, FileSize, Held, Inode, InodeKind,
-    Intent, LayoutRequest, Leases, OpenAccess, Part, Prefetches, Range, RangeLocks, Recall, Reply, Request,
-    Room, Run, Slot, Status, What,
+    Attributes, ByteSelection, Change, CloseReport, CreateMode, DirectoryEntry, Failure, FileSize, Inode,
+    InodeKind, Intent, LayoutRequest, Leases, OpenAccess, OpenFileEntry, Part, Prefetches, Range, RangeLocks,
+    Recall, Reply, Request, Room, Run, Slot, Status,
 };
 use pario_wire::{Nonce, Protection, Secret, Transcript};
 
@@ -84,12 +84,17 @@ impl Dice {
         Range { at: self.number() >> 2, len: self.below(most) }
     }
 
-    fn what(&mut self) -> What {
+    fn what(&mut self) -> ByteSelection {
         if self.coin() {
-            return What::Ranges(self.list(|d| d.range(1 << 20)));
+            return ByteSelection::Ranges(self.list(|d| d.range(1 << 20)));
         }
         let bytes = self.below(8 << 20);
-        What::Seen { view: self.wide(), at: self.number() >> 2, len: bytes + self.below(1 << 40), bytes }
+        ByteSelection::View {
+            view: self.wide(),
+            at: self.number() >> 2,
+            len: bytes + self.below(1 << 40),
+            bytes,
+        }
     }
 
     fn run(&mut self) -> Run {
@@ -273,7 +278,9 @@ impl Dice {
                 file: self.file(),
                 wrote: self.maybe(|d| CloseReport { size: d.maybe(Dice::number), modified: d.stamp() }),
             },
-            67 => Request::Reopen { files: self.list(|d| Held { file: d.file(), access: d.access() }) },
+            67 => {
+                Request::Reopen { files: self.list(|d| OpenFileEntry { file: d.file(), access: d.access() }) }
+            }
             68 => Request::MakeDirectory { path: self.text(), mode: self.small(), parents: self.coin() },
             69 => Request::RemoveDirectory { path: self.text() },
             70 => Request::Unlink { path: self.text() },
@@ -394,7 +401,7 @@ impl Dice {
                 };
                 Greeting::Welcome { welcome, proof }
             }
-            _ => Greeting::Refused(Refusal { kind: self.pick(&ErrorKind::ALL), text: self.text() }),
+            _ => Greeting::Refused(HandshakeRefusal { kind: self.pick(&ErrorKind::ALL), text: self.text() }),
         }
     }
 

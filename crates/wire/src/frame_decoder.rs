@@ -1,7 +1,7 @@
-//! Puts heads and bodies together from bytes as they come.
+//! Assembles heads and bodies of frames from received bytes.
 //!
-//! The owner reads into [`Intake::space`] and says how much came. The space ends where the body ends, so a
-//! payload is never read by accident: it can go from the socket straight to where it belongs.
+//! The owner reads into [`FrameDecoder::space`] and reports how many bytes it read. The space ends where the body ends, so it never
+//! takes bytes of a payload: these can go from the socket directly to their destination.
 
 use crate::error::Error;
 use crate::frame::{HEAD, Head};
@@ -11,7 +11,7 @@ const KEPT: usize = 64 << 10;
 
 /// A frame on its way in.
 #[derive(Debug, Default)]
-pub struct Intake {
+pub struct FrameDecoder {
     head: [u8; HEAD],
     body: Vec<u8>,
     stage: Stage,
@@ -26,10 +26,10 @@ enum Stage {
     Whole,
 }
 
-impl Intake {
+impl FrameDecoder {
     /// Before the first byte.
-    pub fn new() -> Intake {
-        Intake::default()
+    pub fn new() -> FrameDecoder {
+        FrameDecoder::default()
     }
 
     /// Where the next bytes go; never empty. After a whole frame the next one begins.
@@ -101,20 +101,20 @@ mod tests {
                 encode_request(&mut bytes, envelope, &request).expect("small");
                 sent.push((envelope, request));
             }
-            let (mut intake, mut got, mut rest) = (Intake::new(), Vec::new(), &bytes[..]);
+            let (mut decoder, mut got, mut rest) = (FrameDecoder::new(), Vec::new(), &bytes[..]);
             let mut cuts = cuts.into_iter().cycle();
             let mut since = 0;
             while !rest.is_empty() {
-                let space = intake.space();
+                let space = decoder.space();
                 let n = space.len().min(rest.len()).min(cuts.next().expect("endless"));
                 space[..n].copy_from_slice(&rest[..n]);
                 rest = &rest[n..];
                 since += n;
-                if let Some(head) = intake.advance(n).expect("sound") {
-                    got.push(head.request(intake.body()).expect("sound"));
+                if let Some(head) = decoder.advance(n).expect("sound") {
+                    got.push(head.request(decoder.body()).expect("sound"));
                     since = 0;
                 }
-                prop_assert_eq!(intake.is_midway(), since > 0);
+                prop_assert_eq!(decoder.is_midway(), since > 0);
             }
             prop_assert_eq!(got, sent);
         }

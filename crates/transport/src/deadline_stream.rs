@@ -1,32 +1,32 @@
-//! Reading and writing to the last byte, with a deadline, on a nonblocking stream.
+//! Reads and writes all bytes on a nonblocking stream, with a deadline.
 
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use crate::error::{Action, Error};
+use crate::error::{ConnectionAction, Error};
 use crate::stream::{Interest, Stream};
 
 /// How long to wait for whom, and in doing what.
 #[derive(Clone, Copy)]
-pub(crate) struct Patience<'a> {
+pub(crate) struct DeadlineStream<'a> {
     pub(crate) stream: &'a Stream,
     pub(crate) peer: &'a str,
-    pub(crate) action: Action,
+    pub(crate) action: ConnectionAction,
     pub(crate) deadline: Instant,
 }
 
-impl Patience<'_> {
-    pub(crate) fn late(&self) -> Error {
-        Error::Late { action: self.action, peer: self.peer.to_owned() }
+impl DeadlineStream<'_> {
+    pub(crate) fn timed_out(&self) -> Error {
+        Error::TimedOut { action: self.action, peer: self.peer.to_owned() }
     }
 
     pub(crate) fn closed(&self) -> Error {
         Error::Closed { action: self.action, peer: self.peer.to_owned() }
     }
 
-    pub(crate) fn out_of_turn(&self, what: &'static str) -> Error {
-        Error::OutOfTurn { peer: self.peer.to_owned(), what }
+    pub(crate) fn unexpected_message(&self, what: &'static str) -> Error {
+        Error::UnexpectedMessage { peer: self.peer.to_owned(), what }
     }
 
     pub(crate) fn malformed(&self, cause: pario_wire::Error) -> Error {
@@ -41,8 +41,8 @@ impl Patience<'_> {
         use io::ErrorKind::{BrokenPipe, ConnectionReset, InvalidData, TimedOut, UnexpectedEof};
         match cause.kind() {
             BrokenPipe | ConnectionReset | UnexpectedEof => self.closed(),
-            TimedOut => self.late(),
-            InvalidData => self.out_of_turn("no descriptor came where one was promised"),
+            TimedOut => self.timed_out(),
+            InvalidData => self.unexpected_message("no descriptor came where one was promised"),
             _ => Error::System { action: self.action, peer: self.peer.to_owned(), cause },
         }
     }
@@ -61,7 +61,7 @@ impl Patience<'_> {
 
     pub(crate) fn wait(&self, interest: Interest) -> Result<(), Error> {
         let ready = self.stream.wait(interest, self.deadline).map_err(|error| self.failed(error))?;
-        if ready.read || ready.write { Ok(()) } else { Err(self.late()) }
+        if ready.read || ready.write { Ok(()) } else { Err(self.timed_out()) }
     }
 
     pub(crate) fn write_all(&self, bytes: &[u8]) -> Result<(), Error> {

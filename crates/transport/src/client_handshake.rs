@@ -2,57 +2,57 @@
 
 use std::os::fd::OwnedFd;
 
-use pario_wire::greeting::{Greeting, Hello, PREFIX, Prefix, Refusal, Welcome};
+use pario_wire::greeting::{Greeting, HandshakeRefusal, Hello, PREFIX, Prefix, Welcome};
 use pario_wire::{Protection, Secret, SessionKeys, Transcript};
 
+use crate::deadline_stream::DeadlineStream;
 use crate::error::Error;
-use crate::patience::Patience;
 use crate::sys;
 
-/// Makes each side sure of the other. What the server says, its pool, and the keys of all that follows.
+/// Authenticates both sides. Returns the server's welcome, its pool, and the keys of the connection.
 pub(crate) fn greet(
-    with: &Patience<'_>,
+    with: &DeadlineStream<'_>,
     hello: &Hello,
     secret: &Secret,
 ) -> Result<(Welcome, Option<OwnedFd>, SessionKeys), Error> {
-    let impostor = || Error::Impostor { peer: with.peer.to_owned() };
+    let wrong_secret = || Error::WrongSecret { peer: with.peer.to_owned() };
     let client = sys::fresh_nonce().map_err(|error| with.failed(error))?;
     with.write_all(&Greeting::Hello { hello: *hello, nonce: client }.encode())?;
     let Greeting::Challenge { nonce: server, protection, proof } = next(with)? else {
-        return Err(with.out_of_turn("it did not answer a hello with a challenge"));
+        return Err(with.unexpected_message("it did not answer a hello with a challenge"));
     };
     let agreed = Transcript { hello: *hello, client, server, protection };
     if proof != secret.prove_server(&agreed) {
-        return Err(impostor());
+        return Err(wrong_secret());
     }
     if protection == Protection::None && !with.stream.is_local() {
-        return Err(with.out_of_turn("it does not protect a connection that leaves the host"));
+        return Err(with.unexpected_message("it does not protect a connection that leaves the host"));
     }
     with.write_all(&Greeting::Answer { proof: secret.prove_client(&agreed) }.encode())?;
     let Greeting::Welcome { welcome, proof } = next(with)? else {
-        return Err(with.out_of_turn("it did not answer a proof with a welcome"));
+        return Err(with.unexpected_message("it did not answer a proof with a welcome"));
     };
     if proof != secret.prove_welcome(&agreed, &welcome) {
-        return Err(impostor());
+        return Err(wrong_secret());
     }
     let pool = match welcome.ledger {
         None => None,
         Some(_) if with.stream.is_local() => Some(with.receive_descriptor()?),
-        Some(_) => return Err(with.out_of_turn("it promised a descriptor over TCP")),
+        Some(_) => return Err(with.unexpected_message("it promised a descriptor over TCP")),
     };
     Ok((welcome, pool, secret.session_keys(&agreed)))
 }
 
 /// The next greeting, to its last byte and not beyond.
-fn next(with: &Patience<'_>) -> Result<Greeting, Error> {
+fn next(with: &DeadlineStream<'_>) -> Result<Greeting, Error> {
     let mut prefix = [0; PREFIX];
     with.read_exact(&mut prefix)?;
     let prefix = Prefix::decode(&prefix).map_err(|cause| with.malformed(cause))?;
     let mut body = vec![0; prefix.length as usize];
     with.read_exact(&mut body)?;
     match prefix.greeting(&body).map_err(|cause| with.malformed(cause))? {
-        Greeting::Refused(Refusal { kind, text }) => {
-            // Nobody has proved to have said this: it stays one line, whatever it is.
+        Greeting::Refused(HandshakeRefusal { kind, text }) => {
+            // A refusal is not authenticated, so its text is made one line.
             let text = text.replace(char::is_control, " ");
             Err(Error::Refused { peer: with.peer.to_owned(), kind, text })
         }

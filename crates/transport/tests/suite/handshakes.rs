@@ -1,15 +1,15 @@
-//! Who gets in and who does not.
+//! Which clients and servers accept each other.
 
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, mpsc};
 
-use pario_transport::{Connection, Door, Error};
+use pario_transport::{Connection, Error, HandshakeConfig};
 use pario_types::{ErrorKind, PartitionId, ServerId};
 use pario_wire::Secret;
-use pario_wire::greeting::{Greeting, Hello, Refusal, VERSION, Welcome};
+use pario_wire::greeting::{Greeting, HandshakeRefusal, Hello, VERSION, Welcome};
 
-use crate::support::{Medium, Server, at_once, door, file_with, hello, secret, soon, welcome};
+use crate::support::{Medium, Server, at_once, config, file_with, hello, secret, soon, welcome};
 
 type Met = Result<(Connection, Welcome, Option<OwnedFd>), Error>;
 
@@ -40,7 +40,7 @@ fn the_pool_s_descriptor_comes_with_the_welcome() {
     for medium in [Medium::Unix, Medium::InProcess] {
         let pool = file_with(b"blocks");
         let (met, ()) = meet(medium, hello(), &secret(), |server| {
-            let accepted = server.shake_hands(door()).expect("accepted");
+            let accepted = server.shake_hands(config()).expect("accepted");
             server.write(&accepted.welcome(welcome(Some(3))));
             server.stream.send_descriptor(pool.as_fd()).expect("sent");
         });
@@ -56,14 +56,14 @@ fn the_pool_s_descriptor_comes_with_the_welcome() {
 fn a_descriptor_that_does_not_come_is_missed() {
     for (medium, after) in [(Medium::Unix, "D"), (Medium::InProcess, "x"), (Medium::Tcp, "D")] {
         let (met, ()) = meet(medium, hello(), &secret(), |server| {
-            let accepted = server.shake_hands(door()).expect("accepted");
+            let accepted = server.shake_hands(config()).expect("accepted");
             server.write(&accepted.welcome(welcome(Some(3))));
             server.write(after.as_bytes());
         });
-        assert!(matches!(refused(met), Error::OutOfTurn { .. }));
+        assert!(matches!(refused(met), Error::UnexpectedMessage { .. }));
     }
     let (met, ()) = meet(Medium::Unix, hello(), &secret(), |server| {
-        let accepted = server.shake_hands(door()).expect("accepted");
+        let accepted = server.shake_hands(config()).expect("accepted");
         server.write(&accepted.welcome(welcome(Some(3))));
     });
     assert!(matches!(refused(met), Error::Closed { .. }));
@@ -95,7 +95,7 @@ fn who_wants_something_else_is_told_what_is_here() {
     ];
     for medium in Medium::ALL {
         for (hello, reason) in cases {
-            let (met, ended) = meet(medium, hello, &secret(), |server| server.shake_hands(door()));
+            let (met, ended) = meet(medium, hello, &secret(), |server| server.shake_hands(config()));
             let error = refused(met);
             assert_eq!(error.kind(), ErrorKind::Protocol);
             assert!(error.to_string().contains(reason), "{error}");
@@ -108,14 +108,15 @@ fn who_wants_something_else_is_told_what_is_here() {
 fn without_the_secret_neither_side_goes_on() {
     for medium in Medium::ALL {
         // The client notices first, and the server sees it go.
-        let (met, ended) = meet(medium, hello(), &Secret::new([1; 32]), |server| server.shake_hands(door()));
+        let (met, ended) =
+            meet(medium, hello(), &Secret::new([1; 32]), |server| server.shake_hands(config()));
         let error = refused(met);
-        assert!(matches!(error, Error::Impostor { .. }) && error.kind() == ErrorKind::Access, "{error}");
+        assert!(matches!(error, Error::WrongSecret { .. }) && error.kind() == ErrorKind::Access, "{error}");
         assert!(matches!(ended, Err(None)));
         // A server that does not know it does not get a proof out of the client either.
-        let other = Arc::new(Door { secret: Secret::new([1; 32]), ..(*door()).clone() });
+        let other = Arc::new(HandshakeConfig { secret: Secret::new([1; 32]), ..(*config()).clone() });
         let (met, ended) = meet(medium, hello(), &secret(), |server| server.shake_hands(other));
-        assert!(matches!(refused(met), Error::Impostor { .. }));
+        assert!(matches!(refused(met), Error::WrongSecret { .. }));
         assert!(matches!(ended, Err(None)));
     }
 }
@@ -126,8 +127,8 @@ fn a_client_refuses_a_tcp_connection_without_protection() {
     for medium in [Medium::Tcp, Medium::Encrypted] {
         let user = Some(pario_transport::own_user());
         let (met, ended) =
-            meet(medium, hello(), &secret(), |server| server.shake_hands_with(medium.door(), user));
-        assert!(matches!(refused(met), Error::OutOfTurn { .. }));
+            meet(medium, hello(), &secret(), |server| server.shake_hands_with(medium.config(), user));
+        assert!(matches!(refused(met), Error::UnexpectedMessage { .. }));
         assert!(matches!(ended, Err(None)));
     }
 }
@@ -141,13 +142,13 @@ fn another_version_is_told_so() {
             Greeting::Hello { hello: hello(), nonce: pario_transport::fresh_nonce().unwrap() }.encode();
         bytes[4..6].copy_from_slice(&(VERSION + 8).to_le_bytes());
         near.write(&bytes);
-        let Err(Some(error)) = Server::new(far).shake_hands(door()) else { panic!("accepted") };
+        let Err(Some(error)) = Server::new(far).shake_hands(config()) else { panic!("accepted") };
         assert_eq!(error.kind(), ErrorKind::Protocol);
         assert!(error.to_string().contains(&format!("version {}", VERSION + 8)), "{error}");
         // And a client of ours understands a server of the future.
         let (met, ()) = meet(medium, hello(), &secret(), |server| {
             let text = "you are old".to_owned();
-            let mut bytes = Greeting::Refused(Refusal { kind: ErrorKind::Protocol, text }).encode();
+            let mut bytes = Greeting::Refused(HandshakeRefusal { kind: ErrorKind::Protocol, text }).encode();
             bytes[4..6].copy_from_slice(&(VERSION + 8).to_le_bytes());
             server.stream.read(&mut [0; 200]).expect("a hello");
             server.write(&bytes);
@@ -162,7 +163,7 @@ fn garbage_is_no_handshake() {
         let (near, far) = medium.ends();
         let near = Server::new(near);
         near.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        let ended = Server::new(far).shake_hands(door());
+        let ended = Server::new(far).shake_hands(config());
         assert!(matches!(ended, Err(Some(Error::Malformed { .. }))));
         // To somebody else's protocol there is nothing to say.
         assert_eq!(near.stream.read(&mut [0; 10]).unwrap_or(0), 0);
@@ -188,7 +189,10 @@ fn a_server_that_says_nothing_is_not_waited_for() {
             });
             let met = Connection::over(near, "mute".into(), &hello(), &secret(), at_once());
             let error = refused(met);
-            assert!(matches!(error, Error::Late { .. }) && error.kind() == ErrorKind::Unreachable, "{error}");
+            assert!(
+                matches!(error, Error::TimedOut { .. }) && error.kind() == ErrorKind::Unreachable,
+                "{error}"
+            );
             drop(done);
         });
     }

@@ -1,20 +1,20 @@
 //! A server's side of the handshake: bytes in, bytes out, no I/O and no clock.
 //!
-//! The owner feeds what it reads and sends what it gets, until the newcomer is accepted or refused. Whoever
-//! takes too long is the owner's to close: it holds the clock.
+//! The owner feeds the bytes that it reads and sends the bytes that it gets, until the client is accepted or refused. The owner has
+//! the clock, so it closes connections that take too long.
 
 use std::sync::Arc;
 
 use pario_types::{ErrorKind, PartitionId, ServerId};
-use pario_wire::greeting::{Greeting, Hello, PREFIX, Prefix, Refusal, VERSION, Welcome};
-use pario_wire::{Nonce, Opener, Protection, Sealer, Secret, Side, Transcript};
+use pario_wire::greeting::{Greeting, HandshakeRefusal, Hello, PREFIX, Prefix, VERSION, Welcome};
+use pario_wire::{Nonce, Protection, RecordOpener, RecordSealer, Secret, Side, Transcript};
 
 use crate::error::Error;
 use crate::sys;
 
-/// What a server checks of everybody who wants in.
+/// What a server checks in a handshake.
 #[derive(Clone, Debug)]
-pub struct Door {
+pub struct HandshakeConfig {
     /// Its partition.
     pub partition: PartitionId,
     /// Its place there.
@@ -27,10 +27,10 @@ pub struct Door {
     pub encryption: bool,
 }
 
-/// One newcomer.
+/// The handshake with one client.
 #[derive(Debug)]
-pub struct Handshake {
-    door: Arc<Door>,
+pub struct ServerHandshake {
+    config: Arc<HandshakeConfig>,
     peer: String,
     user: Option<u32>,
     nonce: Nonce,
@@ -47,14 +47,14 @@ enum Stage {
 
 /// What to do after feeding.
 #[derive(Debug)]
-pub enum Step {
+pub enum HandshakeStep {
     /// Read more.
     More,
     /// Send this, then read more.
     Send(Vec<u8>),
-    /// It may come in. Send [`Accepted::welcome`], and after it the pool's descriptor if it says so; then
+    /// It may come in. Send [`AcceptedClient::welcome`], and after it the pool's descriptor if it says so; then
     /// come requests, in records.
-    Accepted(Box<Accepted>),
+    Accepted(Box<AcceptedClient>),
     /// Send the farewell if there is one, and close.
     Refused {
         /// What to send, as far as the socket takes it.
@@ -64,14 +64,14 @@ pub enum Step {
     },
 }
 
-/// A newcomer that has proved to know the secret.
+/// A client that has proved to know the secret.
 #[derive(Debug)]
-pub struct Accepted {
-    door: Arc<Door>,
+pub struct AcceptedClient {
+    config: Arc<HandshakeConfig>,
     agreed: Transcript,
 }
 
-impl Accepted {
+impl AcceptedClient {
     /// What it said.
     pub fn hello(&self) -> &Hello {
         &self.agreed.hello
@@ -79,32 +79,37 @@ impl Accepted {
 
     /// What to send to it.
     pub fn welcome(&self, welcome: Welcome) -> Vec<u8> {
-        let proof = self.door.secret.prove_welcome(&self.agreed, &welcome);
+        let proof = self.config.secret.prove_welcome(&self.agreed, &welcome);
         Greeting::Welcome { welcome, proof }.encode()
     }
 
     /// Everything after that is in records, made and verified by these.
-    pub fn ends(&self) -> (Sealer, Opener) {
-        self.door.secret.session_keys(&self.agreed).ends(Side::Server)
+    pub fn ends(&self) -> (RecordSealer, RecordOpener) {
+        self.config.secret.session_keys(&self.agreed).ends(Side::Server)
     }
 }
 
-impl Handshake {
-    /// Begins one with somebody: `peer` is a name for the log, `user` is [`crate::Stream::peer_user`],
+impl ServerHandshake {
+    /// Begins a handshake: `peer` is a name for the log, `user` is [`crate::Stream::peer_user`],
     /// `nonce` [`crate::fresh_nonce`].
-    pub fn new(door: Arc<Door>, peer: String, user: Option<u32>, nonce: Nonce) -> Handshake {
-        Handshake { door, peer, user, nonce, got: Vec::new(), stage: Stage::Hello }
+    pub fn new(
+        config: Arc<HandshakeConfig>,
+        peer: String,
+        user: Option<u32>,
+        nonce: Nonce,
+    ) -> ServerHandshake {
+        ServerHandshake { config, peer, user, nonce, got: Vec::new(), stage: Stage::Hello }
     }
 
     /// Takes what was read.
     ///
     /// # Panics
     /// If the newcomer was accepted or refused before.
-    pub fn feed(&mut self, bytes: &[u8]) -> Step {
+    pub fn feed(&mut self, bytes: &[u8]) -> HandshakeStep {
         assert!(!matches!(self.stage, Stage::Over), "the handshake with {} is over", self.peer);
         self.got.extend_from_slice(bytes);
         let Some((prefix, rest)) = self.got.split_first_chunk::<PREFIX>() else {
-            return Step::More;
+            return HandshakeStep::More;
         };
         let prefix = match Prefix::decode(prefix) {
             Ok(prefix) => prefix,
@@ -115,10 +120,10 @@ impl Handshake {
         }
         let length = prefix.length as usize;
         if rest.len() < length {
-            return Step::More;
+            return HandshakeStep::More;
         }
         if rest.len() > length {
-            return self.out_of_turn();
+            return self.unexpected_message();
         }
         let greeting = match prefix.greeting(rest) {
             Ok(greeting) => greeting,
@@ -128,27 +133,30 @@ impl Handshake {
         self.apply(greeting)
     }
 
-    fn apply(&mut self, greeting: Greeting) -> Step {
+    fn apply(&mut self, greeting: Greeting) -> HandshakeStep {
         match (&self.stage, greeting) {
             (Stage::Hello, Greeting::Hello { hello, nonce }) => match self.objection(&hello) {
                 Some((kind, text)) => self.refuse(kind, text),
                 None => {
                     let protection = self.protection();
                     let agreed = Transcript { hello, client: nonce, server: self.nonce, protection };
-                    let proof = self.door.secret.prove_server(&agreed);
+                    let proof = self.config.secret.prove_server(&agreed);
                     self.stage = Stage::Answer(agreed);
-                    Step::Send(Greeting::Challenge { nonce: self.nonce, protection, proof }.encode())
+                    HandshakeStep::Send(Greeting::Challenge { nonce: self.nonce, protection, proof }.encode())
                 }
             },
             (&Stage::Answer(agreed), Greeting::Answer { proof }) => {
-                if proof == self.door.secret.prove_client(&agreed) {
+                if proof == self.config.secret.prove_client(&agreed) {
                     self.stage = Stage::Over;
-                    Step::Accepted(Box::new(Accepted { door: Arc::clone(&self.door), agreed }))
+                    HandshakeStep::Accepted(Box::new(AcceptedClient {
+                        config: Arc::clone(&self.config),
+                        agreed,
+                    }))
                 } else {
                     self.refuse(ErrorKind::Access, "the partition's secret is another".into())
                 }
             }
-            _ => self.out_of_turn(),
+            _ => self.unexpected_message(),
         }
     }
 
@@ -156,66 +164,69 @@ impl Handshake {
     /// attach to one of them has its memory as well.
     fn protection(&self) -> Protection {
         let is_local = self.user.is_some();
-        match (is_local, self.door.encryption) {
+        match (is_local, self.config.encryption) {
             (true, _) => Protection::None,
             (false, true) => Protection::Encrypted,
             (false, false) => Protection::Authenticated,
         }
     }
 
-    /// What is wrong with what somebody wants.
+    /// Why a hello is refused, if it is.
     fn objection(&self, hello: &Hello) -> Option<(ErrorKind, String)> {
-        let door = &*self.door;
+        let config = &*self.config;
         if let Some(user) = self.user.filter(|user| *user != sys::own_user() && *user != 0) {
             let text = format!("user {user} has no business here, the server is user {}'s", sys::own_user());
             return Some((ErrorKind::Access, text));
         }
-        let text = if hello.partition != door.partition {
-            format!("this is a server of partition {}, not of {}", door.partition, hello.partition)
-        } else if hello.server != door.server {
-            format!("this is server {}, not {}", door.server, hello.server)
-        } else if hello.servers != door.servers {
-            format!("the partition has {} servers, not {}; look it up again", door.servers, hello.servers)
+        let text = if hello.partition != config.partition {
+            format!("this is a server of partition {}, not of {}", config.partition, hello.partition)
+        } else if hello.server != config.server {
+            format!("this is server {}, not {}", config.server, hello.server)
+        } else if hello.servers != config.servers {
+            format!("the partition has {} servers, not {}; look it up again", config.servers, hello.servers)
         } else {
             return None;
         };
         Some((ErrorKind::Protocol, text))
     }
 
-    fn refuse(&mut self, kind: ErrorKind, text: String) -> Step {
-        let farewell = Greeting::Refused(Refusal { kind, text: text.clone() }).encode();
+    fn refuse(&mut self, kind: ErrorKind, text: String) -> HandshakeStep {
+        let farewell = Greeting::Refused(HandshakeRefusal { kind, text: text.clone() }).encode();
         self.end(farewell, Error::Refused { peer: self.peer.clone(), kind, text })
     }
 
-    fn out_of_turn(&mut self) -> Step {
+    fn unexpected_message(&mut self) -> HandshakeStep {
         let what = "it spoke out of turn in the handshake";
-        let refusal = Refusal { kind: ErrorKind::Protocol, text: what.into() };
-        self.end(Greeting::Refused(refusal).encode(), Error::OutOfTurn { peer: self.peer.clone(), what })
+        let refusal = HandshakeRefusal { kind: ErrorKind::Protocol, text: what.into() };
+        self.end(
+            Greeting::Refused(refusal).encode(),
+            Error::UnexpectedMessage { peer: self.peer.clone(), what },
+        )
     }
 
-    fn not_understood(&mut self, cause: pario_wire::Error) -> Step {
+    fn not_understood(&mut self, cause: pario_wire::Error) -> HandshakeStep {
         let farewell = match cause {
-            // Somebody else's protocol: nobody there would understand.
+            // Another protocol: the peer would not understand a refusal.
             pario_wire::Error::BadMagic => Vec::new(),
             pario_wire::Error::Version(theirs) => {
                 let text = format!(
                     "this server speaks version {VERSION} of the protocol, not {theirs}; \
                      use the same release of Pario everywhere"
                 );
-                Greeting::Refused(Refusal { kind: ErrorKind::Protocol, text }).encode()
+                Greeting::Refused(HandshakeRefusal { kind: ErrorKind::Protocol, text }).encode()
             }
             cause => {
-                let refusal = Refusal { kind: ErrorKind::Protocol, text: cause.to_string() };
+                let refusal = HandshakeRefusal { kind: ErrorKind::Protocol, text: cause.to_string() };
                 Greeting::Refused(refusal).encode()
             }
         };
         self.end(farewell, Error::Malformed { peer: self.peer.clone(), cause })
     }
 
-    fn end(&mut self, farewell: Vec<u8>, error: Error) -> Step {
+    fn end(&mut self, farewell: Vec<u8>, error: Error) -> HandshakeStep {
         self.stage = Stage::Over;
         self.got = Vec::new();
-        Step::Refused { farewell, error }
+        HandshakeStep::Refused { farewell, error }
     }
 }
 
@@ -226,9 +237,9 @@ mod tests {
     use pario_wire::greeting::Role;
     use proptest::prelude::*;
 
-    fn door() -> Arc<Door> {
+    fn config() -> Arc<HandshakeConfig> {
         let secret = Secret::new([5; 32]);
-        Arc::new(Door {
+        Arc::new(HandshakeConfig {
             partition: PartitionId(1),
             server: ServerId(2),
             servers: 3,
@@ -257,8 +268,8 @@ mod tests {
     const AGREED: Transcript =
         Transcript { hello: HELLO, client: THEIRS, server: OURS, protection: Protection::Encrypted };
 
-    fn begin(user: Option<u32>) -> Handshake {
-        Handshake::new(door(), "somebody".into(), user, OURS)
+    fn begin(user: Option<u32>) -> ServerHandshake {
+        ServerHandshake::new(config(), "somebody".into(), user, OURS)
     }
 
     fn decode(bytes: &[u8]) -> Greeting {
@@ -267,13 +278,17 @@ mod tests {
     }
 
     /// Feeds bytes cut at random; the last step.
-    fn feed(handshake: &mut Handshake, bytes: &[u8], cuts: &mut impl Iterator<Item = usize>) -> Step {
+    fn feed(
+        handshake: &mut ServerHandshake,
+        bytes: &[u8],
+        cuts: &mut impl Iterator<Item = usize>,
+    ) -> HandshakeStep {
         let mut rest = bytes;
         loop {
             let n = cuts.next().expect("endless").min(rest.len());
             let step = handshake.feed(&rest[..n]);
             rest = &rest[n..];
-            if rest.is_empty() || !matches!(step, Step::More) {
+            if rest.is_empty() || !matches!(step, HandshakeStep::More) {
                 return step;
             }
         }
@@ -286,29 +301,31 @@ mod tests {
             let mut handshake = begin(None);
             let hello = hello();
             let bytes = Greeting::Hello { hello, nonce: THEIRS }.encode();
-            let Step::Send(bytes) = feed(&mut handshake, &bytes, &mut cuts) else { panic!("refused") };
-            let secret = &door().secret;
+            let HandshakeStep::Send(bytes) = feed(&mut handshake, &bytes, &mut cuts) else { panic!("refused") };
+            let secret = &config().secret;
             let (protection, proof) = (Protection::Encrypted, secret.prove_server(&AGREED));
             prop_assert_eq!(decode(&bytes), Greeting::Challenge { nonce: OURS, protection, proof });
             let answer = Greeting::Answer { proof: secret.prove_client(&AGREED) };
             let step = feed(&mut handshake, &answer.encode(), &mut cuts);
-            let Step::Accepted(accepted) = step else { panic!("refused") };
+            let HandshakeStep::Accepted(accepted) = step else { panic!("refused") };
             prop_assert_eq!(*accepted.hello(), hello);
         }
 
         #[test]
         fn garbage_never_comes_in(bytes in prop::collection::vec(any::<u8>(), 12..200)) {
             let step = begin(None).feed(&bytes);
-            let Step::Refused { farewell, .. } = step else { panic!("not refused") };
+            let HandshakeStep::Refused { farewell, .. } = step else { panic!("not refused") };
             prop_assert!(farewell.is_empty());
         }
     }
 
-    /// What is said to somebody, and the kind of error.
+    /// The kind and the text of a refusal.
     fn refused(user: Option<u32>, hello: Hello) -> (ErrorKind, String) {
         let step = begin(user).feed(&Greeting::Hello { hello, nonce: THEIRS }.encode());
-        let Step::Refused { farewell, error } = step else { panic!("not refused: {step:?}") };
-        let Greeting::Refused(Refusal { kind, text }) = decode(&farewell) else { panic!("no refusal") };
+        let HandshakeStep::Refused { farewell, error } = step else { panic!("not refused: {step:?}") };
+        let Greeting::Refused(HandshakeRefusal { kind, text }) = decode(&farewell) else {
+            panic!("no refusal")
+        };
         assert_eq!(kind, error.kind());
         (kind, text)
     }
@@ -333,10 +350,10 @@ mod tests {
     #[test]
     fn root_comes_in_and_other_versions_do_not() {
         let mut bytes = Greeting::Hello { hello: hello(), nonce: THEIRS }.encode();
-        assert!(matches!(begin(Some(0)).feed(&bytes), Step::Send(_)));
+        assert!(matches!(begin(Some(0)).feed(&bytes), HandshakeStep::Send(_)));
         bytes[4..6].copy_from_slice(&(VERSION + 1).to_le_bytes());
         // The prefix is enough: what another version says after it cannot be known.
-        let Step::Refused { farewell, error } = begin(None).feed(&bytes[..PREFIX]) else {
+        let HandshakeStep::Refused { farewell, error } = begin(None).feed(&bytes[..PREFIX]) else {
             panic!("not refused")
         };
         assert_eq!(error.kind(), ErrorKind::Protocol);
@@ -346,7 +363,7 @@ mod tests {
 
     #[test]
     fn a_proof_is_good_once_and_one_way() {
-        let secret = &door().secret;
+        let secret = &config().secret;
         let wrong = [
             Secret::new([6; 32]).prove_client(&AGREED),
             // The server's own proof sent back, that of a connection with another nonce, and that of one which somebody
@@ -358,7 +375,8 @@ mod tests {
         for proof in wrong {
             let mut handshake = begin(None);
             handshake.feed(&Greeting::Hello { hello: hello(), nonce: THEIRS }.encode());
-            let Step::Refused { error, .. } = handshake.feed(&Greeting::Answer { proof }.encode()) else {
+            let HandshakeStep::Refused { error, .. } = handshake.feed(&Greeting::Answer { proof }.encode())
+            else {
                 panic!("a wrong proof was accepted")
             };
             assert_eq!(error.kind(), ErrorKind::Access);
@@ -367,15 +385,15 @@ mod tests {
 
     #[test]
     fn nobody_speaks_out_of_turn() {
-        let proof = door().secret.prove_client(&AGREED);
+        let proof = config().secret.prove_client(&AGREED);
         let answer = Greeting::Answer { proof }.encode();
         let mut bytes = Greeting::Hello { hello: hello(), nonce: THEIRS }.encode();
         for bytes in [&answer[..], &{
             bytes.push(0);
             bytes
         }] {
-            let Step::Refused { error, .. } = begin(None).feed(bytes) else { panic!("not refused") };
-            assert!(matches!(error, Error::OutOfTurn { .. }), "{error}");
+            let HandshakeStep::Refused { error, .. } = begin(None).feed(bytes) else { panic!("not refused") };
+            assert!(matches!(error, Error::UnexpectedMessage { .. }), "{error}");
         }
     }
 }
