@@ -37,6 +37,8 @@ const EDGES: &[(&str, &[&str])] = &[
     ("store", &["types", "medium"]),
     ("namespace", &["types", "layout", "metadata"]),
     ("client", &["types", "view", "buffer", "layout", "wire", "transport", "cache", "registry"]),
+    ("copy", &["types", "placement", "registry", "client"]),
+    ("check", &["types", "layout", "wire", "client"]),
     (
         "mpiio",
         &[
@@ -63,6 +65,11 @@ const EDGES: &[(&str, &[&str])] = &[
     ("launch", &["types", "registry", "wire", "transport", "server"]),
     ("capi", &["mpiio", "mpi-host", "buffer", "trace", "types"]),
     ("workloads", &[]),
+    ("benchmarks", &["types", "client", "copy", "io-models", "workloads"]),
+    (
+        "reports",
+        &["types", "benchmarks", "io-models", "placement", "profile", "simulate", "trace", "workloads"],
+    ),
     (
         "cli",
         &[
@@ -71,6 +78,10 @@ const EDGES: &[(&str, &[&str])] = &[
             "trace",
             "domain",
             "io-models",
+            "reports",
+            "copy",
+            "check",
+            "benchmarks",
             "simulate",
             "placement",
             "profile",

@@ -1,100 +1,107 @@
-//! Just enough of ELF to see which shared libraries a program or library asks for, without running it.
+//! The shared libraries that a program or library asks for, read from its ELF file without running it.
 //!
-//! Reads 64-bit little-endian files, the only ones Pario runs on. It goes by the program headers, as the
-//! loader does, so stripped files are fine. Every offset and count comes from the file and is not trusted:
-//! reads are bounded, and a damaged file is an error, never a panic or an endless loop.
+//! `object` parses the file and checks every offset. The program headers are used, as the loader does, so stripped files
+//! work. Only 64-bit little-endian files are read: Pario runs on no others.
 
-use std::fmt;
+use object::elf::{
+    DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_STRSZ, DT_STRTAB, FileHeader64, PT_INTERP, PT_LOAD,
+};
+use object::read::StringTable;
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
+use object::{LittleEndian, ReadCache, ReadRef};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// Something whose bytes can be read at any offset.
-pub trait ReadAt {
-    /// Fills `buf` from `offset` on, or fails.
-    fn read_at_exactly(&self, buf: &mut [u8], offset: u64) -> io::Result<()>;
-    /// Reads up to `buf.len()` bytes; fewer only at the end.
-    fn read_at_most(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-}
-
-impl ReadAt for File {
-    fn read_at_exactly(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-        self.read_exact_at(buf, offset)
-    }
-
-    fn read_at_most(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut done = 0;
-        while done < buf.len() {
-            match self.read_at(&mut buf[done..], offset.saturating_add(done as u64))? {
-                0 => break,
-                n => done += n,
-            }
-        }
-        Ok(done)
-    }
-}
-
 /// What an ELF file says about libraries.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Elf {
-    /// Whether it names a program interpreter, which every dynamically linked program does.
+    /// Whether it names a program interpreter, as every dynamically linked program does.
     pub has_interpreter: bool,
-    /// The libraries it needs, in order.
+    /// The libraries that it needs, in order.
     pub needed: Vec<String>,
-    /// Where to look for them and for the needs of its needs (old style), with `$ORIGIN` as written.
+    /// Where to look for them and for their own needs (old style), with `$ORIGIN` as written.
     pub rpath: Vec<String>,
     /// Where to look for them (new style).
     pub runpath: Vec<String>,
-    /// File offset and size of its dynamic strings, among them the names of its symbols.
+    /// File offset and size of its dynamic strings, which contain the names of its symbols.
     pub strings: Option<(u64, u64)>,
 }
 
 /// Why a file could not be read as ELF.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It is not ELF.
+    #[error("not an ELF file")]
     NotElf,
     /// It is for 32-bit or big-endian machines.
+    #[error("not for a 64-bit little-endian machine")]
     Foreign,
-    /// This part of it makes no sense.
-    Damaged(&'static str),
+    /// It makes no sense.
+    #[error("damaged ELF file ({0})")]
+    Damaged(#[from] object::read::Error),
+    /// Its dynamic strings are not where it says.
+    #[error("damaged ELF file (dynamic strings)")]
+    NoStrings,
     /// Reading it failed.
-    Io(io::Error),
-}
-
-const PT_LOAD: u32 = 1;
-const PT_DYNAMIC: u32 = 2;
-const PT_INTERP: u32 = 3;
-const PHDR: usize = 56;
-
-const DT_NEEDED: u64 = 1;
-const DT_STRTAB: u64 = 5;
-const DT_STRSZ: u64 = 10;
-const DT_RPATH: u64 = 15;
-const DT_RUNPATH: u64 = 29;
-
-/// Bounds on what is read; real files stay far below.
-const MOST_DYNAMIC: u64 = 1 << 20;
-const LONGEST_STRING: u64 = 1 << 16;
-const MOST_STRINGS: u64 = 256 << 20;
-
-struct Segment {
-    kind: u32,
-    offset: u64,
-    address: u64,
-    size: u64,
+    #[error(transparent)]
+    Io(#[from] io::Error),
 }
 
 /// Reads what `file` says about libraries.
-pub fn read(file: &impl ReadAt) -> Result<Elf, Error> {
-    let segments = segments(file)?;
-    let mut elf = Elf { has_interpreter: segments.iter().any(|s| s.kind == PT_INTERP), ..Elf::default() };
-    let Some(dynamic) = segments.iter().find(|s| s.kind == PT_DYNAMIC) else { return Ok(elf) };
-    let entries = entries(file, dynamic)?;
-    let value = |tag| entries.iter().find(|&&(t, _)| t == tag).map(|&(_, v)| v);
+pub fn read(file: &File) -> Result<Elf, Error> {
+    let mut head = [0; 64];
+    let mut len = 0;
+    while len < head.len() {
+        match file.read_at(&mut head[len..], len as u64)? {
+            0 => break,
+            more => len += more,
+        }
+    }
+    identify(&head[..len])?;
+    parse(&ReadCache::new(file))
+}
+
+/// Checks that a file that begins so is an ELF file for this kind of machine.
+fn identify(head: &[u8]) -> Result<(), Error> {
+    match head {
+        [0x7f, b'E', b'L', b'F', class, data, ..] if head.len() >= 64 => {
+            if (*class, *data) == (2, 1) {
+                Ok(())
+            } else {
+                Err(Error::Foreign)
+            }
+        }
+        _ => Err(Error::NotElf),
+    }
+}
+
+fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<Elf, Error> {
+    let header = FileHeader64::<LittleEndian>::parse(data)?;
+    let endian = header.endian()?;
+    let segments = header.program_headers(endian, data)?;
+    let has_interpreter = segments.iter().any(|segment| segment.p_type(endian) == PT_INTERP);
+    let mut elf = Elf { has_interpreter, ..Elf::default() };
+    let mut entries = Vec::new();
+    for segment in segments {
+        if let Some(dynamic) = segment.dynamic(endian, data)? {
+            let pairs = dynamic.iter().map(|entry| (entry.tag(endian), entry.val(endian)));
+            entries = pairs.take_while(|(tag, _)| *tag != DT_NULL).collect();
+            break;
+        }
+    }
+    let value = |tag| entries.iter().find(|(other, _)| *other == tag).map(|(_, value)| *value);
     let (Some(address), Some(size)) = (value(DT_STRTAB), value(DT_STRSZ)) else { return Ok(elf) };
-    let offset = file_offset(&segments, address).ok_or(Error::Damaged("address of the dynamic strings"))?;
+    // The file offset of the byte that is loaded at the address.
+    let offset = segments.iter().filter(|segment| segment.p_type(endian) == PT_LOAD).find_map(|segment| {
+        let within = address.checked_sub(segment.p_vaddr(endian))?;
+        (within < segment.p_filesz(endian)).then(|| segment.p_offset(endian).checked_add(within))?
+    });
+    let Some((offset, end)) = offset.and_then(|offset| Some((offset, offset.checked_add(size)?))) else {
+        return Err(Error::NoStrings);
+    };
     elf.strings = Some((offset, size));
+    let strings = StringTable::new(data, offset, end);
     for &(tag, at) in &entries {
         let list = match tag {
             DT_NEEDED => &mut elf.needed,
@@ -102,131 +109,29 @@ pub fn read(file: &impl ReadAt) -> Result<Elf, Error> {
             DT_RUNPATH => &mut elf.runpath,
             _ => continue,
         };
-        let text = string(file, offset, size, at)?;
-        match tag {
-            DT_NEEDED => list.push(text),
-            _ => list.extend(text.split(':').filter(|d| !d.is_empty()).map(str::to_owned)),
+        let text = u32::try_from(at).ok().and_then(|at| strings.get(at).ok());
+        let text = text.ok_or(Error::NoStrings)?;
+        // No library that matters here has a name that is not UTF-8.
+        let text = String::from_utf8_lossy(text);
+        if tag == DT_NEEDED {
+            list.push(text.into_owned());
+        } else {
+            list.extend(text.split(':').filter(|dir| !dir.is_empty()).map(str::to_owned));
         }
     }
     Ok(elf)
 }
 
 impl Elf {
-    /// Whether one of the file's dynamic strings is `word`: whether it defines or uses a symbol of that name.
-    pub fn mentions(&self, file: &impl ReadAt, word: &str) -> io::Result<bool> {
-        let Some((offset, size)) = self.strings else { return Ok(false) };
-        let wanted = [b"\0", word.as_bytes(), b"\0"].concat();
-        let mut buf = vec![0; 1 << 16];
-        let mut kept = 0; // bytes at the start of `buf` from the piece before: a match may lie across
-        let mut at = 0;
-        while at < size.min(MOST_STRINGS) {
-            let room = (buf.len() - kept).min((size - at) as usize);
-            let got = file.read_at_most(&mut buf[kept..kept + room], offset.saturating_add(at))?;
-            if got == 0 {
-                break;
-            }
-            let have = kept + got;
-            if buf[..have].windows(wanted.len()).any(|w| w == wanted) {
-                return Ok(true);
-            }
-            kept = have.min(wanted.len() - 1);
-            buf.copy_within(have - kept..have, 0);
-            at += got as u64;
-        }
-        Ok(false)
+    /// Whether the file defines or uses a symbol of this name: whether `name` is one of its dynamic strings.
+    pub fn mentions(&self, file: &File, name: &str) -> bool {
+        self.has_string(&ReadCache::new(file), name)
     }
-}
 
-fn segments(file: &impl ReadAt) -> Result<Vec<Segment>, Error> {
-    let mut head = [0; 64];
-    if file.read_at_most(&mut head, 0)? < head.len() || !head.starts_with(b"\x7fELF") {
-        return Err(Error::NotElf);
-    }
-    if head[4] != 2 || head[5] != 1 {
-        return Err(Error::Foreign);
-    }
-    let (table, entry, count) = (u64_at(&head, 32), u16_at(&head, 54), u16_at(&head, 56));
-    if entry as usize != PHDR && count > 0 {
-        return Err(Error::Damaged("size of a program header"));
-    }
-    let mut bytes = vec![0; PHDR * count as usize];
-    read_part(file, &mut bytes, table, "program headers")?;
-    Ok(bytes
-        .chunks_exact(PHDR)
-        .map(|h| Segment {
-            kind: u32_at(h, 0),
-            offset: u64_at(h, 8),
-            address: u64_at(h, 16),
-            size: u64_at(h, 32),
-        })
-        .collect())
-}
-
-/// The tags and values of the dynamic section, up to its end mark.
-fn entries(file: &impl ReadAt, dynamic: &Segment) -> Result<Vec<(u64, u64)>, Error> {
-    if dynamic.size > MOST_DYNAMIC {
-        return Err(Error::Damaged("size of the dynamic section"));
-    }
-    let mut bytes = vec![0; dynamic.size as usize];
-    read_part(file, &mut bytes, dynamic.offset, "dynamic section")?;
-    let pairs = bytes.chunks_exact(16).map(|e| (u64_at(e, 0), u64_at(e, 8)));
-    Ok(pairs.take_while(|&(tag, _)| tag != 0).collect())
-}
-
-/// Where in the file the byte lies that is loaded at `address`.
-fn file_offset(segments: &[Segment], address: u64) -> Option<u64> {
-    let inside = |s: &&Segment| s.kind == PT_LOAD && address >= s.address && address - s.address < s.size;
-    let segment = segments.iter().find(inside)?;
-    segment.offset.checked_add(address - segment.address)
-}
-
-/// The string at `at` in the dynamic strings.
-fn string(file: &impl ReadAt, strings: u64, size: u64, at: u64) -> Result<String, Error> {
-    const DAMAGED: Error = Error::Damaged("a dynamic string");
-    if at >= size {
-        return Err(DAMAGED);
-    }
-    let mut bytes = vec![0; (size - at).min(LONGEST_STRING) as usize];
-    let got = file.read_at_most(&mut bytes, strings.checked_add(at).ok_or(DAMAGED)?)?;
-    let end = bytes[..got].iter().position(|&b| b == 0).ok_or(DAMAGED)?;
-    // A name that is not UTF-8 names no library we look for; what it turns into does not matter.
-    Ok(String::from_utf8_lossy(&bytes[..end]).into_owned())
-}
-
-fn read_part(file: &impl ReadAt, buf: &mut [u8], offset: u64, what: &'static str) -> Result<(), Error> {
-    file.read_at_exactly(buf, offset).map_err(|e| match e.kind() {
-        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput => Error::Damaged(what),
-        _ => Error::Io(e),
-    })
-}
-
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]))
-}
-
-impl From<io::Error> for Error {
-    fn from(e: io::Error) -> Error {
-        // An offset no file can have: the number in the file is wrong, not the disk.
-        if e.kind() == io::ErrorKind::InvalidInput { Error::Damaged("an offset") } else { Error::Io(e) }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::NotElf => f.write_str("not an ELF file"),
-            Error::Foreign => f.write_str("not for a 64-bit little-endian machine"),
-            Error::Damaged(what) => write!(f, "damaged ELF file ({what})"),
-            Error::Io(e) => e.fmt(f),
-        }
+    fn has_string<'data, R: ReadRef<'data>>(&self, data: R, name: &str) -> bool {
+        let Some((offset, size)) = self.strings else { return false };
+        let Ok(strings) = data.read_bytes_at(offset, size) else { return false };
+        strings.split(|byte| *byte == 0).any(|string| string == name.as_bytes())
     }
 }
 
@@ -235,36 +140,20 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    impl ReadAt for Vec<u8> {
-        fn read_at_exactly(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
-            match self.read_at_most(buf, offset)? {
-                n if n == buf.len() => Ok(()),
-                _ => Err(io::ErrorKind::UnexpectedEof.into()),
-            }
-        }
-
-        fn read_at_most(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-            let rest = usize::try_from(offset).ok().and_then(|at| self.get(at..)).unwrap_or_default();
-            let n = rest.len().min(buf.len());
-            buf[..n].copy_from_slice(&rest[..n]);
-            Ok(n)
-        }
-    }
-
     /// A small ELF file: header, three program headers, dynamic section, strings.
     fn sample() -> Vec<u8> {
         let strings = b"\0libmpi.so.40\0$ORIGIN/../lib:/opt/lib\0ompi_mpi_comm_world\0";
         let (dynamic_at, strings_at) = (64 + 3 * 56, 64 + 3 * 56 + 5 * 16);
         let mut file = vec![0; 64];
-        file[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        file[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
         file[32..40].copy_from_slice(&64u64.to_le_bytes());
         file[54..56].copy_from_slice(&56u16.to_le_bytes());
         file[56..58].copy_from_slice(&3u16.to_le_bytes());
         let total = (strings_at + strings.len()) as u64;
         for (kind, offset, address, size) in [
-            (PT_LOAD, 0, 0x40_0000, total),
-            (PT_DYNAMIC, dynamic_at as u64, 0x40_0000 + dynamic_at as u64, 80),
-            (PT_INTERP, 0, 0, 0),
+            (1u32, 0, 0x40_0000, total),
+            (2, dynamic_at as u64, 0x40_0000 + dynamic_at as u64, 80),
+            (3, 0, 0, 0),
         ] {
             let mut header = [0; 56];
             header[0..4].copy_from_slice(&kind.to_le_bytes());
@@ -273,13 +162,9 @@ mod tests {
             }
             file.extend(header);
         }
-        for (tag, value) in [
-            (DT_NEEDED, 1),
-            (DT_RUNPATH, 14),
-            (DT_STRTAB, 0x40_0000 + strings_at as u64),
-            (DT_STRSZ, strings.len() as u64),
-            (0, 0),
-        ] {
+        for (tag, value) in
+            [(1u64, 1u64), (29, 14), (5, 0x40_0000 + strings_at as u64), (10, strings.len() as u64), (0, 0)]
+        {
             file.extend(tag.to_le_bytes());
             file.extend(value.to_le_bytes());
         }
@@ -290,23 +175,23 @@ mod tests {
     #[test]
     fn libraries_and_paths_are_found() {
         let file = sample();
-        let elf = read(&file).expect("an ELF file");
+        let elf = parse(&file[..]).expect("an ELF file");
         assert!(elf.has_interpreter);
         assert_eq!(elf.needed, ["libmpi.so.40"]);
         assert_eq!(elf.runpath, ["$ORIGIN/../lib", "/opt/lib"]);
-        assert!(elf.mentions(&file, "ompi_mpi_comm_world").expect("readable"));
-        assert!(!elf.mentions(&file, "ompi_mpi_comm").expect("readable"));
+        assert!(elf.has_string(&file[..], "ompi_mpi_comm_world"));
+        assert!(!elf.has_string(&file[..], "ompi_mpi_comm"));
     }
 
     #[test]
-    fn a_string_across_two_reads_is_found() {
+    fn a_string_far_into_the_table_is_found() {
         let mut file = sample();
-        let strings = Some((file.len() as u64, 200_000));
+        let strings = Some((file.len() as u64, 165_539));
         file.extend(std::iter::repeat_n(b'x', (1 << 16) - 3).chain(*b"\0word\0"));
         file.extend(std::iter::repeat_n(b'y', 100_000));
         let elf = Elf { strings, ..Elf::default() };
-        assert!(elf.mentions(&file, "word").expect("readable"));
-        assert!(!elf.mentions(&file, "wor").expect("readable"));
+        assert!(elf.has_string(&file[..], "word"));
+        assert!(!elf.has_string(&file[..], "wor"));
     }
 
     #[test]
@@ -318,10 +203,11 @@ mod tests {
 
     #[test]
     fn other_files_are_told_apart() {
-        assert!(matches!(read(&b"#!/bin/sh\n".to_vec()), Err(Error::NotElf)));
+        assert!(matches!(identify(b"#!/bin/sh\n"), Err(Error::NotElf)));
         let mut narrow = sample();
         narrow[4] = 1;
-        assert!(matches!(read(&narrow), Err(Error::Foreign)));
+        assert!(matches!(identify(&narrow), Err(Error::Foreign)));
+        assert!(identify(&sample()).is_ok());
     }
 
     proptest! {
@@ -338,8 +224,8 @@ mod tests {
                 file[at] = byte;
             }
             file.truncate(length.index(file.len()) + 1);
-            if let Ok(elf) = read(&file) {
-                let _ = elf.mentions(&file, "word");
+            if let Ok(elf) = parse(&file[..]) {
+                let _ = elf.has_string(&file[..], "word");
             }
         }
     }

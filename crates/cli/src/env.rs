@@ -1,5 +1,6 @@
 //! The environment, read once, in one place.
 
+use pario_copy::Connections;
 use pario_launch::LaunchSettings;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -86,6 +87,16 @@ impl Environment {
             store_delay: self.store_delay,
             panics: self.panics.clone(),
         }
+    }
+
+    /// Connections that read and write files of partitions.
+    pub fn data_connections(&self) -> Connections {
+        Connections::for_data(self.home.as_deref(), self.partition.as_deref())
+    }
+
+    /// Connections that only look at names and partitions.
+    pub fn metadata_connections(&self) -> Connections {
+        Connections::for_metadata(self.home.as_deref(), self.partition.as_deref())
     }
 
     /// Whether a variable for the ranks is set.

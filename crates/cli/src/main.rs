@@ -99,7 +99,7 @@ fn main() -> ExitCode {
         Command::Models(arguments) => {
             models::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code()))
         }
-        Command::ModelsWorker(arguments) => models::worker::main(&arguments, &env),
+        Command::ModelsWorker(arguments) => models::worker::main(&arguments),
         Command::Hints(arguments) => hints::main(&arguments).map_err(|e| (e.to_string(), 2)),
         Command::Bench(arguments) => {
             bench::main(&arguments, &env).map_err(|e| (e.to_string(), e.exit_code()))

@@ -7,6 +7,7 @@
 mod error;
 mod hash;
 mod ids;
+mod progress;
 mod strategy;
 mod tuning;
 mod word;
@@ -14,6 +15,7 @@ mod word;
 pub use error::{ErrorKind, Retry};
 pub use hash::{digest, fnv1a};
 pub use ids::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
+pub use progress::Progress;
 pub use strategy::{PartitioningMethod, Strategy};
 pub use tuning::{AccessTuning, PrefetchLimits, Toggle};
 pub use word::distance;

@@ -2,9 +2,9 @@
 
 use super::{Error, program};
 use crate::env::Environment;
-use crate::files::{Side, Table};
 use crate::run::Family;
 use clap::Args;
+use pario_reports::{Align, TextTable};
 use pario_workloads::WORKLOADS;
 use std::io::Write;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub fn main(_: &Arguments) -> Result<(), Error> {
     let mut text = String::new();
     for workload in WORKLOADS {
         text += &format!("{}: {}\n", workload.name, workload.about);
-        let mut table = Table::new(&[Side::Left, Side::Left]);
+        let mut table = TextTable::new(&[Align::Left, Align::Left]);
         for preset in workload.presets {
             table.row(vec![preset.name.to_owned(), preset.about.to_owned()]);
         }

@@ -1,19 +1,13 @@
 //! `pario bench`: the workloads of scientific programs, measured with Pario and without.
 //!
-//! `compare` builds `pario-workload` (`program`), runs it again and again for every contender (`contender`) in turn,
-//! and keeps what it says (`results`). `summary` makes a table of that by `stats`, `html` a page. `diff` compares two
-//! such measurements.
+//! `compare` builds `pario-workload` (`program`) and runs it for each contender; `pario-benchmarks` has the order of the
+//! runs and the statistics. `diff` compares two results. `pario-reports` shows them.
 
 mod compare;
-mod contender;
 mod diff;
 mod error;
-mod html;
 mod list;
 mod program;
-mod results;
-mod stats;
-mod summary;
 
 use crate::env::Environment;
 use clap::{Args, Subcommand};

@@ -1,11 +1,10 @@
 //! `pario cat`: files of partitions to the standard output.
 
-use super::address::Spot;
 use super::error::Error;
-use super::session::Session;
 use crate::env::Environment;
 use clap::Args;
 use pario_client::{OpenOptions, Partition};
+use pario_copy::PartitionPath;
 use std::ffi::OsString;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
@@ -36,12 +35,12 @@ enum Reader {
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
-    let mut session = Session::of_files(env);
-    let spots = Spot::parse_all(&arguments.paths, session.usual())?;
+    let mut connections = env.data_connections();
+    let paths = PartitionPath::parse_all(&arguments.paths, connections.default_partition())?;
     let mut code = ExitCode::SUCCESS;
-    for spot in spots {
-        let partition = session.partition(&spot.partition)?;
-        match write(&partition, &spot) {
+    for path in paths {
+        let partition = connections.partition(&path.partition)?;
+        match write(&partition, &path) {
             Ok(Reader::Listens) => {}
             Ok(Reader::HasGone) => break,
             Err(error @ Error::Output(_)) => return Err(error),
@@ -54,14 +53,14 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     Ok(code)
 }
 
-fn write(partition: &Partition, spot: &Spot) -> Result<Reader, Error> {
-    let file = partition.open(&spot.path, OpenOptions::new().read(true));
-    let file = file.map_err(Error::there("cannot open", spot))?;
+fn write(partition: &Partition, path: &PartitionPath) -> Result<Reader, Error> {
+    let file = partition.open(&path.path, OpenOptions::new().read(true));
+    let file = file.map_err(Error::in_partition("cannot open", path))?;
     let mut bytes = vec![0; CHUNK];
     let mut output = std::io::stdout().lock();
     let mut at = 0;
     loop {
-        let read = file.read_at(&mut bytes, at).map_err(Error::there("cannot read", spot))?;
+        let read = file.read_at(&mut bytes, at).map_err(Error::in_partition("cannot read", path))?;
         if read == 0 {
             return Ok(Reader::Listens);
         }

@@ -1,13 +1,13 @@
 //! `pario df`: room on the storage of partitions.
 
 use super::error::Error;
-use super::session::Session;
-use super::table::{Side, Table};
-use super::{print, text};
+use super::print;
 use crate::env::Environment;
 use clap::{ArgAction, Args};
 use pario_client::Room;
 use pario_registry::Entry;
+use pario_reports::text;
+use pario_reports::{Align, TextTable};
 use pario_types::ServerId;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -43,16 +43,17 @@ Exit code: 0 all shown, 1 a partition could not be asked, 2 wrong arguments.";
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
-    let mut session = Session::of_tool(env);
+    let mut connections = env.metadata_connections();
     let entries: Vec<Entry> = match arguments.names.is_empty() {
-        true => session.registry()?.list()?.into_iter().filter(Entry::is_up).collect(),
-        false => arguments.names.iter().map(|name| session.entry(name)).collect::<Result<_, _>>()?,
+        true => connections.registry()?.list()?.into_iter().filter(Entry::is_up).collect(),
+        false => arguments.names.iter().map(|name| connections.entry(name)).collect::<Result<_, _>>()?,
     };
     let (mut words, mut objects) = (Vec::new(), Vec::new());
     let mut failed = false;
     for entry in entries {
-        let rooms = session
+        let rooms = connections
             .partition(entry.name())
+            .map_err(Error::from)
             .and_then(|partition| partition.rooms().map_err(Error::partition(entry.name())));
         match rooms {
             Ok(rooms) => {
@@ -78,9 +79,10 @@ fn host(entry: &Entry, server: usize) -> &str {
 }
 
 fn table(entry: &Entry, rooms: &[Room], human: bool) -> String {
-    let sides = [Side::Right, Side::Left, Side::Right, Side::Right, Side::Right, Side::Right, Side::Right];
+    let sides =
+        [Align::Right, Align::Left, Align::Right, Align::Right, Align::Right, Align::Right, Align::Right];
     let head = ["SERVER", "HOST", "TOTAL", "USED", "FREE", "FULL", "PARTS"];
-    let mut table = Table::with_head(&sides, &head);
+    let mut table = TextTable::with_head(&sides, &head);
     let mut row = |server: String, host: &str, room: &Room| {
         table.row(vec![
             server,

@@ -1,12 +1,12 @@
 //! `pario du`: how many bytes the files below a directory have.
 
-use super::address::Spot;
 use super::error::Error;
-use super::session::Session;
-use super::{print, text};
+use super::print;
 use crate::env::Environment;
 use clap::{ArgAction, Args};
 use pario_client::Partition;
+use pario_copy::PartitionPath;
+use pario_reports::text;
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -52,25 +52,25 @@ struct Sum {
 
 /// A directory on the way down.
 struct Level {
-    spot: Spot,
+    path: PartitionPath,
     sum: Sum,
     /// Directories in it that are still to be added up.
-    left: Vec<Spot>,
+    left: Vec<PartitionPath>,
 }
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
-    let mut session = Session::of_tool(env);
-    let spots = Spot::parse_all(&arguments.paths, session.usual())?;
+    let mut connections = env.metadata_connections();
+    let paths = PartitionPath::parse_all(&arguments.paths, connections.default_partition())?;
     let mut sums = Vec::new();
     let mut failed = false;
-    for spot in spots {
-        let partition = session.partition(&spot.partition)?;
+    for path in paths {
+        let partition = connections.partition(&path.partition)?;
         let mut complain = |error: Error| {
             eprintln!("pario: {error}");
             failed = true;
         };
-        add_up(&partition, &spot, arguments.summarize, &mut sums, &mut complain);
+        add_up(&partition, &path, arguments.summarize, &mut sums, &mut complain);
     }
     let text = match arguments.json {
         true => format!("{:#}\n", sums.iter().map(in_json).collect::<Value>()),
@@ -83,12 +83,12 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
 /// Directories come after those in them, and what cannot be read is left out aloud.
 fn add_up(
     partition: &Partition,
-    top: &Spot,
+    top: &PartitionPath,
     only_top: bool,
     sums: &mut Vec<Sum>,
     complain: &mut impl FnMut(Error),
 ) {
-    match partition.metadata(&top.path).map_err(Error::there("cannot look at", top)) {
+    match partition.metadata(&top.path).map_err(Error::in_partition("cannot look at", top)) {
         Err(error) => return complain(error),
         Ok(metadata) if metadata.is_file() => {
             sums.push(Sum { path: top.to_string(), bytes: metadata.len(), files: 1, directories: 0 });
@@ -115,23 +115,23 @@ fn add_up(
     }
 }
 
-fn level(partition: &Partition, spot: Spot, complain: &mut impl FnMut(Error)) -> Level {
-    let sum = Sum { path: spot.to_string(), directories: 1, ..Sum::default() };
-    let mut level = Level { spot, sum, left: Vec::new() };
-    for entry in partition.read_dir(&level.spot.path) {
-        let entry = match entry.map_err(Error::there("cannot list", &level.spot)) {
+fn level(partition: &Partition, path: PartitionPath, complain: &mut impl FnMut(Error)) -> Level {
+    let sum = Sum { path: path.to_string(), directories: 1, ..Sum::default() };
+    let mut level = Level { path, sum, left: Vec::new() };
+    for entry in partition.read_dir(&level.path.path) {
+        let entry = match entry.map_err(Error::in_partition("cannot list", &level.path)) {
             Ok(entry) => entry,
             Err(error) => {
                 complain(error);
                 break;
             }
         };
-        let inner = level.spot.join(entry.name());
+        let inner = level.path.join(entry.name());
         if entry.is_dir() {
             level.left.push(inner);
             continue;
         }
-        match entry.metadata().map_err(Error::there("cannot find the size of", &inner)) {
+        match entry.metadata().map_err(Error::in_partition("cannot find the size of", &inner)) {
             Ok(metadata) => {
                 level.sum.bytes = level.sum.bytes.saturating_add(metadata.len());
                 level.sum.files += 1;

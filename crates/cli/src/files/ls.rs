@@ -1,13 +1,13 @@
 //! `pario ls`: what is in a directory of a partition.
 
-use super::address::{Spot, join};
 use super::error::Error;
-use super::session::Session;
-use super::table::{Side, Table, columns};
-use super::{print, text};
+use super::print;
 use crate::env::Environment;
 use clap::{ArgAction, Args};
 use pario_client::{Metadata, Partition};
+use pario_copy::{PartitionPath, join};
+use pario_reports::text;
+use pario_reports::{Align, TextTable, columns};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -63,14 +63,14 @@ struct Found {
 /// A directory and what is in it, or what the user named itself.
 struct Listing {
     /// `None` for what the user named itself.
-    directory: Option<Spot>,
+    directory: Option<PartitionPath>,
     found: Vec<Found>,
 }
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
-    let mut session = Session::of_tool(env);
-    let spots = Spot::parse_all(&arguments.paths, session.usual())?;
+    let mut connections = env.metadata_connections();
+    let paths = PartitionPath::parse_all(&arguments.paths, connections.default_partition())?;
     let mut named = Listing { directory: None, found: Vec::new() };
     let mut listings = Vec::new();
     let mut failed = false;
@@ -78,13 +78,13 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
         eprintln!("pario: {error}");
         failed = true;
     };
-    for spot in spots {
-        let partition = session.partition(&spot.partition)?;
-        match partition.metadata(&spot.path).map_err(Error::there("cannot list", &spot)) {
+    for path in paths {
+        let partition = connections.partition(&path.partition)?;
+        match partition.metadata(&path.path).map_err(Error::in_partition("cannot list", &path)) {
             Ok(metadata) if metadata.is_dir() && !arguments.directory => {
-                list(arguments, &partition, spot, &mut listings, &mut complain);
+                list(arguments, &partition, path, &mut listings, &mut complain);
             }
-            Ok(metadata) => named.found.push(Found { name: spot.to_string(), metadata }),
+            Ok(metadata) => named.found.push(Found { name: path.to_string(), metadata }),
             Err(error) => complain(error),
         }
     }
@@ -103,7 +103,7 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
 fn list(
     arguments: &Arguments,
     partition: &Partition,
-    top: Spot,
+    top: PartitionPath,
     listings: &mut Vec<Listing>,
     complain: &mut impl FnMut(Error),
 ) {
@@ -112,7 +112,7 @@ fn list(
         let mut found = Vec::new();
         let mut inner = Vec::new();
         for entry in partition.read_dir(&directory.path) {
-            let entry = match entry.map_err(Error::there("cannot list", &directory)) {
+            let entry = match entry.map_err(Error::in_partition("cannot list", &directory)) {
                 Ok(entry) => entry,
                 Err(error) => {
                     complain(error);
@@ -126,7 +126,10 @@ fn list(
             if entry.is_dir() && arguments.recursive {
                 inner.push(directory.join(&name));
             }
-            match entry.metadata().map_err(Error::there("cannot find the size of", directory.join(&name))) {
+            match entry
+                .metadata()
+                .map_err(Error::in_partition("cannot find the size of", directory.join(&name)))
+            {
                 Ok(metadata) => found.push(Found { name, metadata }),
                 Err(error) => complain(error),
             }
@@ -158,7 +161,7 @@ fn show(arguments: &Arguments, listings: &[Listing]) -> String {
 }
 
 fn long(arguments: &Arguments, found: &[Found], terminal: bool) -> String {
-    let mut table = Table::new(&[Side::Left, Side::Right, Side::Right, Side::Left, Side::Left]);
+    let mut table = TextTable::new(&[Align::Left, Align::Right, Align::Right, Align::Left, Align::Left]);
     for one in found {
         let Found { metadata, .. } = one;
         let size = match metadata.is_dir() {
@@ -169,7 +172,7 @@ fn long(arguments: &Arguments, found: &[Found], terminal: bool) -> String {
             text::mode(metadata.is_dir(), metadata.mode()),
             metadata.opens().to_string(),
             size,
-            text::moment(metadata.modified()),
+            text::local_time(metadata.modified()),
             label(one, terminal),
         ]);
     }

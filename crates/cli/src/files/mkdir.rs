@@ -1,11 +1,10 @@
 //! `pario mkdir`: makes directories in partitions.
 
-use super::address::Spot;
 use super::error::Error;
-use super::session::Session;
 use super::tally::Tally;
 use crate::env::Environment;
 use clap::Args;
+use pario_copy::PartitionPath;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -32,16 +31,16 @@ Exit code: 0 all made, 1 one could not be, 2 wrong arguments.";
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
-    let mut session = Session::of_tool(env);
-    let spots = Spot::parse_all(&arguments.paths, session.usual())?;
+    let mut connections = env.metadata_connections();
+    let paths = PartitionPath::parse_all(&arguments.paths, connections.default_partition())?;
     let mut tally = Tally::default();
-    for spot in spots {
-        let partition = session.partition(&spot.partition)?;
+    for path in paths {
+        let partition = connections.partition(&path.partition)?;
         let made = match arguments.parents {
-            true => partition.create_dir_all(&spot.path),
-            false => partition.create_dir(&spot.path),
+            true => partition.create_dir_all(&path.path),
+            false => partition.create_dir(&path.path),
         };
-        tally.note(&spot, made.map_err(Error::there("cannot make", &spot)));
+        tally.note(&path, made.map_err(Error::in_partition("cannot make", &path)));
     }
     tally.report(arguments.json)
 }

@@ -1,10 +1,9 @@
 //! The files of partitions (`pario ls`, `stat`, `cat`, `cp`, `mv`, `rm`, `mkdir`, `du`, `df`), and a
 //! partition's state (`pario status`, `check`).
 //!
-//! What the user writes becomes an [`address::Address`]; a [`session::Session`] finds the partition in the
-//! registry and connects to it. Everything else is done through `pario-client`.
+//! The user's paths are `pario_copy::Location`s. `pario_copy::Connections` finds partitions in the registry and connects
+//! to them; `pario-client` does the rest.
 
-pub mod address;
 mod cat;
 mod check;
 mod cp;
@@ -14,25 +13,18 @@ mod error;
 mod ls;
 mod mkdir;
 mod mv;
-mod pattern;
 pub mod placing;
-pub mod progress;
 mod rm;
-pub mod session;
 pub mod stage;
 mod stat;
 mod status;
-pub mod table;
 mod tally;
-pub mod text;
 
 use crate::env::Environment;
 use clap::Subcommand;
 pub use error::Error;
-pub use pattern::Pattern;
 use std::io::Write;
 use std::process::ExitCode;
-pub use table::{Side, Table};
 
 /// The commands.
 #[derive(Subcommand)]
@@ -65,17 +57,17 @@ pub fn main(command: &Command, env: &Environment) -> Result<ExitCode, (String, u
         Command::Du(arguments) => du::main(arguments, env),
         Command::Df(arguments) => df::main(arguments, env),
     };
-    // A partition that cannot be checked is not one that was found to be wrong.
+    // A partition that cannot be checked differs from one with findings.
     let is_check = matches!(command, Command::Check(_));
     done.map_err(|error| (error.to_string(), if is_check { 2 } else { error.exit_code() }))
 }
 
-/// Writes a command's output. Whoever reads it may have seen enough.
+/// Writes a command's output. A reader that has closed the pipe is no error.
 fn print(text: &str) -> Result<(), Error> {
     print_more(text).map(|_| ())
 }
 
-/// The same; whether somebody wants to see more.
+/// The same; returns whether the reader is still there.
 fn print_more(text: &str) -> Result<bool, Error> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),

@@ -1,12 +1,11 @@
 //! `pario mv`: gives files and directories of a partition other names.
 
-use super::address::Spot;
 use super::error::Error;
-use super::session::Session;
 use super::tally::Tally;
 use crate::env::Environment;
 use clap::Args;
 use pario_client::Partition;
+use pario_copy::PartitionPath;
 use pario_types::ErrorKind;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -39,48 +38,48 @@ Exit code: 0 all renamed, 1 one could not be, 2 wrong arguments.";
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
-    let mut session = Session::of_tool(env);
-    let mut spots = Spot::parse_all(&arguments.paths, session.usual())?;
-    let target = spots.pop().expect("two at least");
-    if let Some(other) = spots.iter().find(|spot| spot.partition != target.partition) {
+    let mut connections = env.metadata_connections();
+    let mut paths = PartitionPath::parse_all(&arguments.paths, connections.default_partition())?;
+    let target = paths.pop().expect("two at least");
+    if let Some(other) = paths.iter().find(|path| path.partition != target.partition) {
         let why = "they are in different partitions; use 'pario cp', then 'pario rm'";
-        return Err(Error::RefusedBoth(other.to_string(), target.to_string(), why));
+        return Err(pario_copy::Error::RefusedBoth(other.to_string(), target.to_string(), why).into());
     }
-    let partition = session.partition(&target.partition)?;
+    let partition = connections.partition(&target.partition)?;
     let into = is_directory(&partition, &target)?;
-    if spots.len() > 1 && !into {
-        return Err(Error::Refused(target.to_string(), "no directory, and several are to go into it"));
+    if paths.len() > 1 && !into {
+        return Err(Error::refused(target, "no directory, and several are to go into it"));
     }
     let mut tally = Tally::default();
-    for spot in spots {
-        tally.note(&spot, rename(arguments, &partition, &spot, &target, into));
+    for path in paths {
+        tally.note(&path, rename(arguments, &partition, &path, &target, into));
     }
     tally.report(arguments.json)
 }
 
 /// Whether there is a directory.
-pub fn is_directory(partition: &Partition, spot: &Spot) -> Result<bool, Error> {
-    match partition.metadata(&spot.path) {
+pub fn is_directory(partition: &Partition, path: &PartitionPath) -> Result<bool, Error> {
+    match partition.metadata(&path.path) {
         Ok(metadata) => Ok(metadata.is_dir()),
         Err(error) if error.kind() == ErrorKind::NoSuchFile => Ok(false),
-        Err(error) => Err(Error::there("cannot look at", spot)(error)),
+        Err(error) => Err(Error::in_partition("cannot look at", path)(error)),
     }
 }
 
 fn rename(
     arguments: &Arguments,
     partition: &Partition,
-    spot: &Spot,
-    target: &Spot,
+    path: &PartitionPath,
+    target: &PartitionPath,
     into: bool,
 ) -> Result<(), Error> {
-    let name = spot.name().ok_or_else(|| {
-        Error::Refused(spot.to_string(), "the root directory of a partition keeps its name")
-    })?;
+    let name = path
+        .name()
+        .ok_or_else(|| Error::refused(path, "the root directory of a partition keeps its name"))?;
     let target = if into { target.join(name) } else { target.clone() };
     let renamed = match arguments.no_clobber {
-        true => partition.rename_new(&spot.path, &target.path),
-        false => partition.rename(&spot.path, &target.path),
+        true => partition.rename_new(&path.path, &target.path),
+        false => partition.rename(&path.path, &target.path),
     };
-    renamed.map_err(Error::there("cannot rename", format!("{spot} to {}", target.path)))
+    renamed.map_err(Error::in_partition("cannot rename", format!("{path} to {}", target.path)))
 }

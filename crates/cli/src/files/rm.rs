@@ -1,12 +1,11 @@
 //! `pario rm`: removes files and directories of partitions.
 
-use super::address::Spot;
 use super::error::Error;
-use super::session::Session;
 use super::tally::Tally;
 use crate::env::Environment;
 use clap::Args;
 use pario_client::Partition;
+use pario_copy::PartitionPath;
 use pario_types::ErrorKind;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -41,30 +40,30 @@ Exit code: 0 all removed, 1 one could not be, 2 wrong arguments.";
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
-    let mut session = Session::of_tool(env);
-    let spots = Spot::parse_all(&arguments.paths, session.usual())?;
+    let mut connections = env.metadata_connections();
+    let paths = PartitionPath::parse_all(&arguments.paths, connections.default_partition())?;
     let mut tally = Tally::default();
-    for spot in spots {
-        let partition = session.partition(&spot.partition)?;
-        let removed = match remove(arguments, &partition, &spot) {
+    for path in paths {
+        let partition = connections.partition(&path.partition)?;
+        let removed = match remove(arguments, &partition, &path) {
             Err(error) if arguments.force && error.kind() == ErrorKind::NoSuchFile => Ok(()),
             outcome => outcome,
         };
-        tally.note(&spot, removed);
+        tally.note(&path, removed);
     }
     tally.report(arguments.json)
 }
 
-fn remove(arguments: &Arguments, partition: &Partition, spot: &Spot) -> Result<(), Error> {
-    if spot.name().is_none() {
+fn remove(arguments: &Arguments, partition: &Partition, path: &PartitionPath) -> Result<(), Error> {
+    if path.name().is_none() {
         let why = "the root directory of a partition stays; name what is in it";
-        return Err(Error::Refused(spot.to_string(), why));
+        return Err(Error::refused(path, why));
     }
-    let metadata = partition.metadata(&spot.path).map_err(Error::there("cannot remove", spot))?;
+    let metadata = partition.metadata(&path.path).map_err(Error::in_partition("cannot remove", path))?;
     let removed = match (metadata.is_dir(), arguments.recursive) {
-        (false, _) => partition.remove_file(&spot.path),
-        (true, true) => partition.remove_dir_all(&spot.path),
-        (true, false) => return Err(Error::Refused(spot.to_string(), "a directory; remove it with -r")),
+        (false, _) => partition.remove_file(&path.path),
+        (true, true) => partition.remove_dir_all(&path.path),
+        (true, false) => return Err(Error::refused(path, "a directory; remove it with -r")),
     };
-    removed.map_err(Error::there("cannot remove", spot))
+    removed.map_err(Error::in_partition("cannot remove", path))
 }

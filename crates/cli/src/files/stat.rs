@@ -1,16 +1,16 @@
 //! `pario stat`: everything about a file or directory, and where a file's stripes are.
 
-use super::address::Spot;
 use super::error::Error;
 use super::ls::object;
-use super::session::Session;
-use super::table::{Side, Table};
-use super::{print, text};
+use super::print;
 use crate::env::Environment;
 use clap::Args;
 use pario_client::Metadata;
+use pario_copy::PartitionPath;
 use pario_layout::{Layout, PlacementMap, Striping};
 use pario_registry::{Entry, spell_size};
+use pario_reports::text;
+use pario_reports::{Align, TextTable};
 use pario_types::ServerId;
 use serde_json::{Value, json};
 use std::ffi::OsString;
@@ -42,19 +42,19 @@ Exit code: 0 all shown, 1 something could not be, 2 wrong arguments.";
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
-    let mut session = Session::of_tool(env);
-    let spots = Spot::parse_all(&arguments.paths, session.usual())?;
+    let mut connections = env.metadata_connections();
+    let paths = PartitionPath::parse_all(&arguments.paths, connections.default_partition())?;
     let (mut words, mut objects) = (Vec::new(), Vec::new());
     let mut failed = false;
-    for spot in spots {
-        let partition = session.partition(&spot.partition)?;
-        let entry = session.entry(&spot.partition)?;
-        let found = partition.metadata(&spot.path);
+    for path in paths {
+        let partition = connections.partition(&path.partition)?;
+        let entry = connections.entry(&path.partition)?;
+        let found = partition.metadata(&path.path);
         let found = found.and_then(|metadata| Ok((metadata, partition.layout(&metadata)?)));
-        match found.map_err(Error::there("cannot look at", &spot)) {
+        match found.map_err(Error::in_partition("cannot look at", &path)) {
             Ok((metadata, layout)) => {
-                words.push(describe(&spot, &metadata, layout.as_ref(), &entry));
-                objects.push(in_json(&spot, &metadata, layout.as_ref(), &entry));
+                words.push(describe(&path, &metadata, layout.as_ref(), &entry));
+                objects.push(in_json(&path, &metadata, layout.as_ref(), &entry));
             }
             Err(error) => {
                 eprintln!("pario: {error}");
@@ -121,10 +121,10 @@ impl Placed {
     }
 }
 
-fn describe(spot: &Spot, metadata: &Metadata, layout: Option<&Layout>, entry: &Entry) -> String {
-    let mut table = Table::new(&[Side::Left, Side::Left]);
+fn describe(path: &PartitionPath, metadata: &Metadata, layout: Option<&Layout>, entry: &Entry) -> String {
+    let mut table = TextTable::new(&[Align::Left, Align::Left]);
     let mut row = |name: &str, value: String| table.row(vec![name.to_owned(), value]);
-    row("path", text::printable(&spot.to_string()));
+    row("path", text::printable(&path.to_string()));
     let permissions = text::mode(metadata.is_dir(), metadata.mode());
     row("mode", format!("{:04o}  {permissions}", metadata.mode()));
     row("id", metadata.id().to_string());
@@ -133,10 +133,10 @@ fn describe(spot: &Spot, metadata: &Metadata, layout: Option<&Layout>, entry: &E
         false => row("size", format!("{}  ({})", metadata.len(), text::short_size(metadata.len()))),
     }
     row("open", format!("{} times", metadata.opens()));
-    row("accessed", text::exact_moment(metadata.accessed()));
-    row("modified", text::exact_moment(metadata.modified()));
-    row("changed", text::exact_moment(metadata.changed()));
-    row("created", text::exact_moment(metadata.created()));
+    row("accessed", text::exact_local_time(metadata.accessed()));
+    row("modified", text::exact_local_time(metadata.modified()));
+    row("changed", text::exact_local_time(metadata.changed()));
+    row("created", text::exact_local_time(metadata.created()));
     let Some(layout) = layout else { return table.text(0) };
     let striping = layout.striping();
     if let Some(extents) = layout.table() {
@@ -150,7 +150,7 @@ fn describe(spot: &Spot, metadata: &Metadata, layout: Option<&Layout>, entry: &E
         let order = if is_ordered { "of first use, in storage" } else { "of the file" };
         row("order", order.to_owned());
         let mut servers =
-            Table::with_head(&[Side::Right, Side::Left, Side::Right], &["SERVER", "HOST", "BYTES"]);
+            TextTable::with_head(&[Align::Right, Align::Left, Align::Right], &["SERVER", "HOST", "BYTES"]);
         for server in layout.holders() {
             let bytes = layout.local_end(server, metadata.len());
             servers.row(vec![server.to_string(), host(entry, server.0), bytes.to_string()]);
@@ -159,8 +159,8 @@ fn describe(spot: &Spot, metadata: &Metadata, layout: Option<&Layout>, entry: &E
     }
     let (stripe, count, of) = (striping.stripe(), striping.count(), striping.servers());
     row("layout", format!("stripes of {} over {count} of {of} servers", spell_size(stripe)));
-    let sides = [Side::Right, Side::Left, Side::Right, Side::Right, Side::Right];
-    let mut servers = Table::with_head(&sides, &["SERVER", "HOST", "FIRST AT", "THEN EVERY", "BYTES"]);
+    let sides = [Align::Right, Align::Left, Align::Right, Align::Right, Align::Right];
+    let mut servers = TextTable::with_head(&sides, &["SERVER", "HOST", "FIRST AT", "THEN EVERY", "BYTES"]);
     for share in shares(striping, metadata.len()) {
         servers.row(vec![
             share.server.to_string(),
@@ -177,8 +177,8 @@ fn host(entry: &Entry, server: u16) -> String {
     entry.host_of(ServerId(server)).unwrap_or("-").to_owned()
 }
 
-fn in_json(spot: &Spot, metadata: &Metadata, layout: Option<&Layout>, entry: &Entry) -> Value {
-    let mut value = object(&spot.to_string(), metadata);
+fn in_json(path: &PartitionPath, metadata: &Metadata, layout: Option<&Layout>, entry: &Entry) -> Value {
+    let mut value = object(&path.to_string(), metadata);
     if let Some(layout) = layout {
         let striping = layout.striping();
         let share = |share: Share| {

@@ -1,11 +1,11 @@
-//! Commands that do the same to several files: what was done, and what was not.
+//! The results of commands that do the same to several files.
 
 use super::error::Error;
 use super::print;
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// What became of each argument. One that fails does not keep the others from being done.
+/// The result of each argument. The command goes on after a failure.
 #[derive(Debug, Default)]
 pub struct Tally {
     done: Vec<String>,
@@ -13,7 +13,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Notes what became of one.
+    /// Adds the result of one argument.
     pub fn note(&mut self, path: impl ToString, outcome: Result<(), Error>) {
         match outcome {
             Ok(()) => self.done.push(path.to_string()),
@@ -21,7 +21,7 @@ impl Tally {
         }
     }
 
-    /// Tells the user: failures in words, or everything in JSON. The exit code is 1 if there was one.
+    /// Reports failures in words, or everything in JSON. The exit code is 1 if there was a failure.
     pub fn report(self, json: bool) -> Result<ExitCode, Error> {
         for (_, error) in self.failed.iter().filter(|_| !json) {
             eprintln!("pario: {error}");
@@ -35,6 +35,6 @@ impl Tally {
 }
 
 /// Failures in JSON.
-pub fn failures(failed: &[(String, Error)]) -> Vec<Value> {
+pub fn failures<E: std::fmt::Display>(failed: &[(String, E)]) -> Vec<Value> {
     failed.iter().map(|(path, error)| json!({ "path": path, "error": error.to_string() })).collect()
 }

@@ -1,29 +1,24 @@
-//! `pario models`: how fast is every way in which processes may share files, here?
-//!
-//! The models and their pictures are `pario-io-models`; this module runs them. `run` goes through them and gives
-//! orders to a `crew`: a host process on each host (`worker/host`), which passes them on to the processes there
-//! (`worker/process`), in the words of `message`. All of them are started once. `place` is where the files go.
+//! `pario models`: measures every I/O model here. The models are in `pario-io-models`, the run in `pario-benchmarks`.
 
-mod crew;
 mod error;
+mod launch;
 mod mark;
-mod message;
-mod place;
-mod report;
-mod run;
 pub mod worker;
 
 use crate::env::Environment;
-use crate::files::address::Address;
 use crate::signal;
 use clap::{ArgGroup, Args};
-use crew::Stop;
 use error::Error;
-use mark::Program;
-use pario_io_models::{Board, Grid, Measurement, Metric, Reducer, csv, html, svg};
+use launch::WorkerLauncher;
+use pario_benchmarks::{ModelRun, ModelRunOutcome, Stop, TracedProgram};
+use pario_copy::Location;
+use pario_io_models::{Board, Grid, Measurement, Reducer, csv, html, svg};
 use pario_launch::NodeLauncher;
 use pario_registry::Launcher;
-use run::{Outcome, Plan};
+use pario_reports::{
+    ProgressDisplay, measurement_notes, measurements_object, measurements_text, planned_model,
+    planned_models_table,
+};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::fs::File;
@@ -150,22 +145,13 @@ fn transfer(text: &str) -> Result<u64, String> {
     size(text).and_then(|size| if size <= 256 << 20 { Ok(size) } else { Err("more than 256M".to_owned()) })
 }
 
-/// Processes that one host gets at most.
-const CROWD: u32 = 1024;
+/// The most processes of one host.
+const MOST_PROCESSES: u32 = 1024;
 
 fn launcher(text: &str) -> Result<Launcher, String> {
     let known = [Launcher::Auto, Launcher::Local, Launcher::Ssh, Launcher::Srun, Launcher::Mpiexec];
     let found = known.into_iter().find(|launcher| launcher.word() == text);
     found.ok_or_else(|| format!("not one of {}", known.map(Launcher::word).join(", ")))
-}
-
-/// A metric as JSON's keys and columns spell it.
-fn spell(metric: Metric) -> &'static str {
-    match metric {
-        Metric::Throughput => "throughput",
-        Metric::Efficiency => "efficiency",
-        Metric::PerNode => "per_node",
-    }
 }
 
 /// Runs the subcommand.
@@ -180,8 +166,8 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
         arguments.plan(&grid)?;
         return Ok(ExitCode::SUCCESS);
     }
-    // Whatever may be wrong with what is read and written besides shows before a long run.
-    let program = arguments.mark.as_deref().map(Program::read).transpose()?;
+    // Errors of other files are to show before a long run.
+    let program = arguments.mark.as_deref().map(mark::read).transpose()?;
     let outputs = [&arguments.json, &arguments.html, &arguments.svg];
     for path in outputs.into_iter().flatten().filter(|path| !is_stdout(path)) {
         File::options().append(true).create(true).open(path).map_err(Error::file(path))?;
@@ -196,41 +182,53 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
 impl Arguments {
     fn plan(&self, grid: &Grid) -> Result<(), Error> {
         match &self.json {
-            None => print(&report::plan(grid)),
+            None => print(&planned_models_table(grid)),
             Some(path) => {
                 let models: Value =
-                    grid.models().into_iter().map(|model| report::planned(model, grid)).collect();
+                    grid.models().into_iter().map(|model| planned_model(model, grid)).collect();
                 put(path, &format!("{models:#}\n"))
             }
         }
     }
 
-    fn draw_again(&self, path: &Path, program: Option<&Program>) -> Result<ExitCode, Error> {
+    fn draw_again(&self, path: &Path, program: Option<&TracedProgram>) -> Result<ExitCode, Error> {
         let text = std::fs::read_to_string(path).map_err(Error::file(path))?;
         let measurements = csv::read(&text).map_err(|why| Error::Csv(path.to_owned(), why))?;
         self.show(&measurements, None, program, Value::Null)?;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn measure(&self, grid: Grid, program: Option<&Program>, env: &Environment) -> Result<ExitCode, Error> {
+    fn measure(
+        &self,
+        grid: Grid,
+        program: Option<&TracedProgram>,
+        env: &Environment,
+    ) -> Result<ExitCode, Error> {
         self.check_hosts(&grid)?;
         let targets = self.targets(env)?;
-        let plan = Plan {
+        let launcher = WorkerLauncher(NodeLauncher::new(self.launcher, &env.launch()));
+        let run = ModelRun {
             grid,
             targets: &targets,
             hosts: &self.hosts,
-            launcher: NodeLauncher::new(self.launcher, &env.launch()),
+            launcher: &launcher,
             reads: self.reads,
             fsync: self.fsync,
             repeat: self.repeat,
             transfer: self.transfer,
-            patience: Duration::from_secs(self.timeout),
-            progress: self.progress,
+            timeout: Duration::from_secs(self.timeout),
+            home: env.home.clone(),
+            default_partition: env.partition.clone(),
         };
         let mut rows = self.csv.as_deref().map(Rows::create).transpose()?;
         signal::watch().map_err(Error::Output)?;
-        let Outcome { measurements, order_seconds, stop } =
-            plan.run(env, &mut |measurement| rows.as_mut().map_or(Ok(()), |rows| rows.add(measurement)));
+        let display = ProgressDisplay::start(self.progress);
+        let outcome =
+            run.run(&display, &mut |measurement| rows.as_mut().map_or(Ok(()), |rows| rows.add(measurement)));
+        drop(display);
+        let ModelRunOutcome { measurements, order_seconds, left_behind, stop } = outcome;
+        left_behind.iter().for_each(|error| eprintln!("pario: {error}"));
+        let planned = run.measurements();
         let run = json!({
             "host": pario_launch::host::name(),
             "hosts": self.hosts,
@@ -243,27 +241,32 @@ impl Arguments {
             "repeat": self.repeat,
             "order_seconds": order_seconds,
         });
-        let shown = self.show(&measurements, Some(plan.measurements()), program, run);
+        let shown = self.show(&measurements, Some(planned), program, run);
         match stop {
             None => shown.map(|()| ExitCode::SUCCESS),
-            Some(Stop::Asked(signal)) => {
+            Some(Stop::Interrupted(signal)) => {
                 shown?;
                 eprintln!("pario: interrupted after {} measurements", measurements.len());
                 Ok(ExitCode::from(128 + signal as u8))
             }
-            Some(Stop::Failed(error)) => Err(error),
+            Some(Stop::Failed(error)) => Err(error.into()),
         }
     }
 
-    /// Where files go, if that is in keeping with how they are to be accessed.
+    /// The directories, if they fit the interface that the user asked for.
     fn targets(&self, env: &Environment) -> Result<Vec<OsString>, Error> {
         let Some(io) = self.io.as_deref() else { return Ok(self.dir.clone()) };
         let unnamed = self.dir.len() == 1 && self.dir[0] == ".";
         let targets = if io == "pario" && unnamed { vec!["pario:/".into()] } else { self.dir.clone() };
         for dir in &targets {
-            let address = Address::parse(dir, env.partition.as_deref())?;
-            if matches!(address, Address::There(_)) != (io == "pario") {
-                return Err(Error::Io { io: io.to_owned(), dir: dir.to_string_lossy().into_owned() });
+            let address = Location::parse(dir, env.partition.as_deref())?;
+            let dir = || dir.to_string_lossy().into_owned();
+            match (address, io == "pario") {
+                (Location::Host(_), true) => return Err(Error::PlainDirectory(dir())),
+                (Location::Partition(_), false) => {
+                    return Err(Error::OnPartition { io: io.to_owned(), dir: dir() });
+                }
+                _ => {}
             }
         }
         Ok(targets)
@@ -272,8 +275,8 @@ impl Arguments {
     fn check_hosts(&self, grid: &Grid) -> Result<(), Error> {
         let nodes = grid.nodes();
         let procs = if self.hosts.is_empty() { grid.procs() } else { grid.ppn() };
-        if procs > CROWD {
-            return Err(Error::Crowd { procs, most: CROWD });
+        if procs > MOST_PROCESSES {
+            return Err(Error::TooManyProcesses { procs, most: MOST_PROCESSES });
         }
         if !self.hosts.is_empty() && self.hosts.len() != nodes as usize {
             return Err(Error::Hosts { nodes, hosts: self.hosts.len() });
@@ -287,12 +290,12 @@ impl Arguments {
         &self,
         measurements: &[Measurement],
         planned: Option<usize>,
-        program: Option<&Program>,
+        program: Option<&TracedProgram>,
         run: Value,
     ) -> Result<(), Error> {
         let boards = Board::all(measurements);
         let mark = program.map(|program| &program.mark);
-        let mut notes = report::notes(measurements, planned);
+        let mut notes = measurement_notes(measurements, planned);
         notes.extend(run["order_seconds"].as_f64().map(|seconds| {
             format!(
                 "an order to do nothing took all processes {:.3} ms: times near that say little",
@@ -310,39 +313,39 @@ impl Arguments {
             put(path, &html::page(&boards, mark, &notes))?;
         }
         if let Some(path) = &self.json {
-            put(path, &format!("{:#}\n", report::object(measurements, &boards, planned, run)))?;
+            put(path, &format!("{:#}\n", measurements_object(measurements, &boards, planned, run)))?;
             if is_stdout(path) {
                 return Ok(());
             }
         }
         print(&format!(
             "{}{}\n",
-            report::text(&boards),
+            measurements_text(&boards),
             notes.iter().map(|n| format!("\n{n}")).collect::<String>()
         ))
     }
 }
 
-/// The file of measurements, which grows as they are made.
+/// The CSV file of measurements, which grows as they are made.
 struct Rows<'a> {
     file: File,
     path: &'a Path,
 }
 
 impl<'a> Rows<'a> {
-    fn create(path: &'a Path) -> Result<Rows<'a>, Error> {
-        let file = File::create(path).map_err(Error::file(path))?;
+    fn create(path: &'a Path) -> Result<Rows<'a>, pario_benchmarks::Error> {
+        let file = File::create(path).map_err(pario_benchmarks::Error::file(path))?;
         let mut rows = Rows { file, path };
         rows.put(&csv::head())?;
         Ok(rows)
     }
 
-    fn add(&mut self, measurement: &Measurement) -> Result<(), Error> {
+    fn add(&mut self, measurement: &Measurement) -> Result<(), pario_benchmarks::Error> {
         self.put(&csv::line(measurement))
     }
 
-    fn put(&mut self, text: &str) -> Result<(), Error> {
-        self.file.write_all(text.as_bytes()).map_err(Error::file(self.path))
+    fn put(&mut self, text: &str) -> Result<(), pario_benchmarks::Error> {
+        self.file.write_all(text.as_bytes()).map_err(pario_benchmarks::Error::file(self.path))
     }
 }
 
@@ -354,7 +357,7 @@ fn put(path: &Path, text: &str) -> Result<(), Error> {
     if is_stdout(path) { print(text) } else { std::fs::write(path, text).map_err(Error::file(path)) }
 }
 
-/// Writes to standard output. Whoever reads it may have seen enough.
+/// Writes to standard output. A reader that has closed the pipe is no error.
 fn print(text: &str) -> Result<(), Error> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::Output(error)),

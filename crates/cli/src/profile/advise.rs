@@ -1,12 +1,12 @@
 //! `pario advise`: what a program does to its files that it should not.
 
 use super::Error;
-use super::html::{self, Picture};
 use super::source::{Facts, Source};
-use crate::trace::text::printable;
 use clap::Args;
 use pario_profile::advice::{Advice, Hinted, Numbers, Seen, advise, overlaps};
 use pario_profile::{Collector, Profile};
+use pario_reports::text::printable;
+use pario_reports::{Timeline, profile_page};
 use pario_types::Toggle;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -65,12 +65,12 @@ pub fn main(arguments: &Arguments) -> Result<(), Error> {
     let profile = collector.finish().map_err(Error::profile(&source.path))?;
     let advice = advice(arguments, &numbers, &profile, &facts)?;
     if let Some(path) = &arguments.html {
-        let mut picture = Picture::new(&profile, span);
+        let mut timeline = Timeline::new(&profile, span);
         source.each(|who, event| {
-            picture.add(who, event);
+            timeline.add(who, event);
             Ok(())
         })?;
-        let page = html::page(&source.path.display().to_string(), &advice, &numbers, &profile, &picture);
+        let page = profile_page(&source.path.display().to_string(), &advice, &numbers, &profile, &timeline);
         std::fs::write(path, page).map_err(|e| Error::Unwritten(path.clone(), e))?;
     }
     let text = if arguments.json { format!("{:#}\n", object(&advice)) } else { text(&advice) };

@@ -1,11 +1,11 @@
 //! `pario convert`: a profile for other programs.
 
 use super::Error;
-use super::perfetto::Perfetto;
 use super::source::Source;
 use clap::{Args, ValueEnum};
 use pario_profile::darshan::Log;
 use pario_profile::{Collector, Who, csv};
+use pario_reports::PerfettoTrace;
 use pario_trace::{Event, Op, Pieces, kind_word};
 use serde_json::json;
 use std::fs::File;
@@ -75,7 +75,7 @@ pub fn main(arguments: &Arguments) -> Result<(), Error> {
                 began = began.min(event.start_ns);
                 Ok(())
             })?;
-            let mut perfetto = Perfetto::new(&mut output, began);
+            let mut perfetto = PerfettoTrace::new(&mut output, began);
             let facts = source.each(|who, event| perfetto.add(who, event).map_err(unwritten))?;
             perfetto.finish().map_err(unwritten)?;
             facts

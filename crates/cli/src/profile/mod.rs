@@ -6,12 +6,8 @@
 mod advise;
 mod convert;
 mod error;
-mod explain;
-mod html;
-mod perfetto;
 mod plan;
 mod record;
-mod show;
 mod source;
 
 use crate::env::Environment;
@@ -37,7 +33,7 @@ pub fn main(command: &Command, env: &Environment) -> Result<ExitCode, Error> {
         Command::Convert(arguments) => convert::main(arguments),
     };
     match done {
-        // Whoever reads our output has seen enough.
+        // A reader that has closed the pipe has seen enough.
         Err(Error::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         other => other.map(|()| ExitCode::SUCCESS),
     }

@@ -1,11 +1,12 @@
 //! `pario plan`: where the chunks of a program's files are best kept.
 
+use super::Error;
 use super::source::Source;
-use super::{Error, explain, show};
 use clap::{Args, ValueEnum};
 use pario_placement::Plan;
 use pario_profile::rescale::{self, Ratio, Target, Trend};
 use pario_profile::{Broadcast, Profile, Rule, make};
+use pario_reports::{write_chunk_explanation, write_plan_json, write_plan_summary};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
@@ -29,8 +30,8 @@ pub struct Arguments {
     #[arg(long, value_enum, value_name = "WHAT", default_value = "process")]
     by: By,
     /// Make the plan for another size of the files, another number of ranks, or both
-    #[arg(long, value_name = "size=2x|size=64G|ranks=16", value_delimiter = ',', value_parser = wish)]
-    rescale_to: Vec<Wish>,
+    #[arg(long, value_name = "size=2x|size=64G|ranks=16", value_delimiter = ',', value_parser = rescaling)]
+    rescale_to: Vec<Rescaling>,
     /// How the program grows, if the profile shows it wrongly or not at all
     #[arg(long, value_enum, value_name = "TREND", requires = "rescale_to", conflicts_with = "sample")]
     trend: Option<Growth>,
@@ -99,11 +100,11 @@ enum Growth {
     LargerChunks,
 }
 
-/// What a plan is to be made for.
+/// What a plan is rescaled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum Rescaling {
     Factor(Ratio),
-    /// Bytes of the longest file.
+    /// The bytes of the longest file.
     Size(u64),
     Ranks(u32),
 }
@@ -119,9 +120,13 @@ pub fn main(arguments: &Arguments) -> Result<(), Error> {
     }
     let mut output = BufWriter::new(std::io::stdout().lock());
     match &arguments.explain {
-        Some(word) => explain::explain(&plan, profile.as_ref(), word, rule(arguments), &mut output)?,
-        None if arguments.json => show::json(&plan, &mut output)?,
-        None => show::summary(&plan, profile.map_or(0, |profile| profile.idle), &mut output)?,
+        Some(chunk) => {
+            if !write_chunk_explanation(&plan, profile.as_ref(), chunk, rule(arguments), &mut output)? {
+                return Err(Error::NoChunk(chunk.clone()));
+            }
+        }
+        None if arguments.json => write_plan_json(&plan, &mut output)?,
+        None => write_plan_summary(&plan, profile.map_or(0, |profile| profile.idle), &mut output)?,
     }
     output.flush()?;
     Ok(())
@@ -158,11 +163,11 @@ fn rescaled(plan: &Plan, arguments: &Arguments) -> Result<Plan, Error> {
     };
     let longest = plan.files.iter().filter_map(|file| file.chunks.last()).map(|chunk| chunk.end()).max();
     let mut target = Target { size: Ratio::ONE, ranks: None };
-    for wish in &arguments.rescale_to {
-        match *wish {
-            Wish::Factor(ratio) => target.size = ratio,
-            Wish::Size(to) => target.size = Ratio { to, of: longest.unwrap_or(1) },
-            Wish::Ranks(ranks) => target.ranks = Some(ranks),
+    for rescaling in &arguments.rescale_to {
+        match *rescaling {
+            Rescaling::Factor(ratio) => target.size = ratio,
+            Rescaling::Size(to) => target.size = Ratio { to, of: longest.unwrap_or(1) },
+            Rescaling::Ranks(ranks) => target.ranks = Some(ranks),
         }
     }
     let rescaled = rescale::rescale(plan, trend, target)?;
@@ -175,15 +180,15 @@ fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "a share above 0.5 and up to 1 is needed".to_owned())
 }
 
-fn wish(text: &str) -> Result<Wish, String> {
+fn rescaling(text: &str) -> Result<Rescaling, String> {
     let form = || "size=2x, size=64G or ranks=16 is the form".to_owned();
     match text.split_once('=') {
         Some(("ranks", ranks)) => {
-            ranks.parse().ok().filter(|&ranks| ranks > 0).map(Wish::Ranks).ok_or_else(form)
+            ranks.parse().ok().filter(|&ranks| ranks > 0).map(Rescaling::Ranks).ok_or_else(form)
         }
         Some(("size", size)) => match size.strip_suffix('x') {
-            Some(factor) => ratio(factor).map(Wish::Factor).ok_or_else(form),
-            None => pario_trace::bytes(size).filter(|&size| size > 0).map(Wish::Size).ok_or_else(form),
+            Some(factor) => ratio(factor).map(Rescaling::Factor).ok_or_else(form),
+            None => pario_trace::bytes(size).filter(|&size| size > 0).map(Rescaling::Size).ok_or_else(form),
         },
         _ => Err(form()),
     }
@@ -207,15 +212,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wishes_are_understood() {
-        assert_eq!(wish("size=2x"), Ok(Wish::Factor(Ratio { to: 2, of: 1 })));
-        assert_eq!(wish("size=1.25x"), Ok(Wish::Factor(Ratio { to: 125, of: 100 })));
-        assert_eq!(wish("size=64G"), Ok(Wish::Size(64 << 30)));
-        assert_eq!(wish("ranks=16"), Ok(Wish::Ranks(16)));
+    fn rescalings_are_parsed() {
+        assert_eq!(rescaling("size=2x"), Ok(Rescaling::Factor(Ratio { to: 2, of: 1 })));
+        assert_eq!(rescaling("size=1.25x"), Ok(Rescaling::Factor(Ratio { to: 125, of: 100 })));
+        assert_eq!(rescaling("size=64G"), Ok(Rescaling::Size(64 << 30)));
+        assert_eq!(rescaling("ranks=16"), Ok(Rescaling::Ranks(16)));
         for wrong in
             ["", "size", "size=", "size=x", "size=0x", "size=-2x", "size=0", "ranks=0", "ranks=x", "time=2x"]
         {
-            assert!(wish(wrong).is_err(), "{wrong}");
+            assert!(rescaling(wrong).is_err(), "{wrong}");
         }
         assert!(
             share("0.5").is_err() && share("1.1").is_err() && share("x").is_err() && share("0.9").is_ok()

@@ -81,8 +81,7 @@ fn walk(file: &Path, elf: Elf, env: &Environment) -> Option<Mpi> {
                 continue;
             }
             let found = libraries.find(&library, &object);
-            let looked_into =
-                found.as_ref().map(|(_, file, elf)| elf.mentions(file, OPEN_MPI_SYMBOL).unwrap_or(false));
+            let looked_into = found.as_ref().map(|(_, file, elf)| elf.mentions(file, OPEN_MPI_SYMBOL));
             if let Some(family) = family_of(&library, looked_into) {
                 return Some(Mpi { family, library, file: found.map(|(path, ..)| path), via });
             }

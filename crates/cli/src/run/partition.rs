@@ -6,8 +6,9 @@
 
 use super::Error;
 use crate::env::{Environment, HOME, MOUNT, PARTITION};
-use crate::files::{Pattern, placing};
+use crate::files::placing;
 use clap::{ArgGroup, Args};
+use pario_copy::GlobPattern;
 use pario_launch::run_base;
 use pario_registry::{Description, Resource, parse_size};
 use std::ffi::OsString;
@@ -47,8 +48,8 @@ pub struct Options {
     inputs: Vec<PathBuf>,
     /// What to copy out of the partition after a successful run: paths there, also with *, ?, [a-z] and **
     #[arg(long = "out", value_name = "PATTERN", num_args = 1.., requires = "where", requires = "to")]
-    #[arg(value_parser = Pattern::parse)]
-    outputs: Vec<Pattern>,
+    #[arg(value_parser = GlobPattern::parse)]
+    outputs: Vec<GlobPattern>,
     /// Where to copy it to
     #[arg(long, value_name = "DIR", requires = "outputs")]
     to: Option<PathBuf>,
@@ -103,7 +104,7 @@ pub enum Place {
 #[derive(Debug)]
 pub struct Results {
     /// What.
-    pub patterns: Vec<Pattern>,
+    pub patterns: Vec<GlobPattern>,
     /// To which directory.
     pub to: PathBuf,
     /// Also if the program failed.
@@ -216,7 +217,7 @@ impl Job {
         let mut notes = Vec::new();
         if let Some(Results { patterns, to, always }) = &self.results {
             let when = if *always { "its end" } else { "success" };
-            let path = |pattern: &Pattern| pattern.to_string().trim_start_matches('/').to_owned();
+            let path = |pattern: &GlobPattern| pattern.to_string().trim_start_matches('/').to_owned();
             let out = |pattern| {
                 format!("after {when}: {}:/{} is copied to {}", self.name, path(pattern), to.display())
             };

@@ -1,17 +1,17 @@
 //! `pario simulate`: partitionings, lock protocols and strategies on a machine that is not there.
 
-mod chart;
 mod error;
-mod point;
-mod report;
 mod traced;
 
 use clap::{Args, ValueEnum};
 use error::Error;
 use pario_domain::PartitioningMethod;
 use pario_registry::parse_size;
+use pario_reports::{
+    SimulationPoint, machine_table, sensitivity_text, simulation_csv, simulation_json, simulation_page,
+    simulation_svg, simulation_table,
+};
 use pario_simulate::{CLAIMS, Callback, Machine, Protocol, Rounds, Setup, Size, Strategy, Workload};
-use point::Point;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -148,24 +148,25 @@ enum RoundsWord {
 /// Runs the command.
 pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
     let text = if arguments.machine {
-        report::machine()
+        machine_table()
     } else if arguments.sensitivity {
         sensitivity(arguments.json)
     } else {
         let points = simulate(arguments)?;
-        for (path, text) in [(&arguments.svg, chart::svg(&points)), (&arguments.html, chart::html(&points))] {
+        let pages = [(&arguments.svg, simulation_svg(&points)), (&arguments.html, simulation_page(&points))];
+        for (path, text) in pages {
             if let Some(path) = path {
                 std::fs::write(path, text).map_err(|e| Error::Unwritten(path.clone(), e))?;
             }
         }
         match (arguments.json, arguments.csv) {
-            (true, _) => report::json(&points),
-            (_, true) => report::csv(&points),
-            _ => report::table(&points),
+            (true, _) => simulation_json(&points),
+            (_, true) => simulation_csv(&points),
+            _ => simulation_table(&points),
         }
     };
     match std::io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads our output has seen enough.
+        // A reader that has closed the pipe has seen enough.
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Error::Output(e)),
         _ => Ok(ExitCode::SUCCESS),
     }
@@ -177,11 +178,11 @@ fn sensitivity(json: bool) -> String {
         progress.show(done, total, CLAIMS[done * CLAIMS.len() / total].name)
     });
     progress.clear();
-    report::sensitivity(&held, json)
+    sensitivity_text(&held, json)
 }
 
 /// All runs that were asked for.
-fn simulate(arguments: &Arguments) -> Result<Vec<Point>, Error> {
+fn simulate(arguments: &Arguments) -> Result<Vec<SimulationPoint>, Error> {
     let mut machine = Machine::default();
     for (name, value) in &arguments.set {
         *machine.number(name).ok_or_else(|| Error::UnknownNumber(name.clone()))? = *value;
@@ -214,13 +215,13 @@ fn simulate(arguments: &Arguments) -> Result<Vec<Point>, Error> {
         let works = workloads(arguments, write)?;
         let total = directions.len() * works.len() * each;
         for work in &works {
-            let show = |points: &Vec<Point>, what: &str| {
+            let show = |points: &Vec<SimulationPoint>, what: &str| {
                 progress.show(points.len(), total, &format!("{what}, {} processes", work.ranks()));
             };
             let setup = Setup { write, ..base.clone() };
             for &strategy in &strategies {
                 show(&points, strategy.word());
-                points.push(Point::partition(&setup, strategy, arguments.shared_nodes, work)?);
+                points.push(SimulationPoint::partition(&setup, strategy, arguments.shared_nodes, work)?);
             }
             if !strategies.is_empty() {
                 continue;
@@ -228,7 +229,10 @@ fn simulate(arguments: &Arguments) -> Result<Vec<Point>, Error> {
             for &protocol in &protocols {
                 for &method in methods {
                     show(&points, method.name());
-                    points.push(Point::file_system(&Setup { protocol, method, ..setup.clone() }, work)?);
+                    points.push(SimulationPoint::file_system(
+                        &Setup { protocol, method, ..setup.clone() },
+                        work,
+                    )?);
                 }
             }
         }

@@ -2,9 +2,7 @@
 
 pub mod select;
 mod show;
-mod spread;
 pub mod summary;
-pub mod text;
 
 use clap::{Args, Subcommand};
 use pario_trace::ReadError;
@@ -71,7 +69,7 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, Error> {
         Command::Summary(arguments) => summary::main(arguments),
     };
     match written {
-        // Whoever reads our output has seen enough.
+        // A reader that has closed the pipe has seen enough.
         Err(Error::Output(e)) if e.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         other => other.map(|()| ExitCode::SUCCESS),
     }

@@ -4,7 +4,6 @@
 //! them, so that traces of any length need little memory.
 
 use super::Error;
-use super::text::list;
 use clap::Args;
 use pario_trace::{Call, DEFAULT_DIR, Ending, Event, Header, Op, Pace, Place, Reader, read};
 use std::cmp::Reverse;
@@ -154,7 +153,7 @@ fn of_one_job(mut sources: Vec<Source>, wanted: Option<&str>) -> Result<Vec<Sour
         return Err(Error::UnknownJob(chosen.to_owned(), names().collect()));
     }
     if wanted.is_none() && jobs.len() > 1 {
-        let all = list(names());
+        let all = names().collect::<Vec<_>>().join(", ");
         eprintln!(
             "pario: these are traces of several jobs ({all}); {latest:?}, the latest, is taken; see --job"
         );

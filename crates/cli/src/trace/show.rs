@@ -1,8 +1,8 @@
 //! `pario trace show`: one line per operation.
 
-use super::text::printable;
 use super::{Error, Selection};
 use clap::Args;
+use pario_reports::text::printable;
 use pario_trace::{Event, Header, kind_word};
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};

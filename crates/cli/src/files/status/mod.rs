@@ -6,10 +6,10 @@ mod show;
 
 use super::error::Error;
 use super::print_more;
-use super::session::Session;
 use crate::env::Environment;
 use ask::Picture;
 use clap::Args;
+use pario_copy::Connections;
 use pario_types::Stamp;
 use serde_json::Value;
 use std::io::IsTerminal;
@@ -63,11 +63,11 @@ NAME is down, 2 wrong arguments.";
 
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
-    let session = Session::of_tool(env);
+    let connections = env.metadata_connections();
     let since = Instant::now();
     let mut before = show::Before::default();
     loop {
-        let pictures = look(arguments, &session)?;
+        let pictures = look(arguments, &connections)?;
         let text = if arguments.metrics {
             metrics::metrics(&pictures)
         } else if arguments.json {
@@ -83,8 +83,8 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     }
 }
 
-fn look(arguments: &Arguments, session: &Session<'_>) -> Result<Vec<Picture>, Error> {
-    let registry = session.registry()?;
+fn look(arguments: &Arguments, connections: &Connections) -> Result<Vec<Picture>, Error> {
+    let registry = connections.registry()?;
     let entries = match &arguments.name {
         Some(name) => vec![registry.get(name)?],
         None => registry.list()?,

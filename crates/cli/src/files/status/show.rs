@@ -1,9 +1,9 @@
 //! The state of partitions in tables for people and in JSON for programs.
 
-use super::super::table::{Side, Table};
-use super::super::text::{count, percent, short_size, span};
 use super::ask::{Picture, State};
 use pario_registry::{Entry, Running};
+use pario_reports::text::{count, percent, printable, short_size, span};
+use pario_reports::{Align, TextTable};
 use pario_types::{ServerId, Stamp};
 use pario_wire::message::{Leases, Prefetches, Status};
 use serde_json::{Value, json};
@@ -51,11 +51,11 @@ pub fn table(picture: &Picture, before: &mut Before, at: Duration, now: Stamp) -
     if entry.running.is_empty() {
         return text;
     }
-    use Side::{Left, Right};
+    use Align::{Left, Right};
     let sides = [Right, Left, Left, Right, Right, Right, Right, Right, Right, Right, Right, Right];
     let head =
         ["SRV", "HOST", "STATE", "PID", "UPTIME", "SESS", "REQ", "CACHE", "DIRTY", "HITS", "FLUSH", "ERR"];
-    let mut rows = Table::with_head(&sides, &head);
+    let mut rows = TextTable::with_head(&sides, &head);
     let mut notes = String::new();
     for (server, state) in picture.servers.iter().enumerate() {
         let name = if server == metadata { format!("{server}*") } else { format!("{server} ") };
@@ -70,7 +70,7 @@ pub fn table(picture: &Picture, before: &mut Before, at: Duration, now: Stamp) -
                 }
                 notes += &prefetches(server, &status.prefetches);
                 for error in status.last_errors.iter().take(ERRORS) {
-                    notes += &format!("  server {server}: {}\n", super::super::text::printable(error));
+                    notes += &format!("  server {server}: {}\n", printable(error));
                 }
             }
             State::Silent(why) => {

@@ -1,0 +1,42 @@
+//! How results are shown: tables and numbers for terminals, CSV for programs, HTML pages with SVG charts, and the
+//! progress of long work.
+//!
+//! Every command writes its output with the same few parts, so that columns, sizes and times look alike everywhere. Each
+//! larger report (comparisons, simulations, profiles) is a module over them.
+//! The crates behind this one do the work: tables are laid out by `comfy-table`, CSV is quoted by `csv`, pages are
+//! `askama` templates (in `templates/`, escaped by default), and progress lines are drawn by `indicatif`.
+#![forbid(unsafe_code)]
+
+mod chunk_explanation;
+mod comparison;
+mod csv_text;
+mod distribution;
+mod models;
+mod page;
+mod perfetto;
+mod plan_summary;
+mod profile_page;
+mod progress;
+mod simulation;
+mod simulation_charts;
+mod table;
+pub mod text;
+mod trace_summary;
+
+pub use chunk_explanation::write_chunk_explanation;
+pub use comparison::{MeasuredChange, changes_text, comparison_page, comparison_text, measured_changes};
+pub use csv_text::csv_text;
+pub use distribution::Distribution;
+pub use models::{
+    measurement_notes, measurements_object, measurements_text, planned_model, planned_models_table,
+};
+pub use perfetto::PerfettoTrace;
+pub use plan_summary::{write_plan_json, write_plan_summary};
+pub use profile_page::{Timeline, profile_page};
+pub use progress::ProgressDisplay;
+pub use simulation::{
+    SimulationPoint, machine_table, sensitivity_text, simulation_csv, simulation_json, simulation_table,
+};
+pub use simulation_charts::{simulation_page, simulation_svg};
+pub use table::{Align, TextTable, columns};
+pub use trace_summary::TraceSummary;
