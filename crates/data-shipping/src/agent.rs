@@ -26,18 +26,18 @@ use pario_types::{AccessTuning, PrefetchLimits};
 
 use crate::ShippingLimits;
 use crate::address::AgentAddress;
-use crate::backing::{Backing, WholeFileLock};
 use crate::block_map::BlockMap;
 use crate::counts::{AgentCounters, AgentCounts};
 use crate::error::Error;
 use crate::observer::RequestObserver;
 use crate::session::{AgentState, SessionEnd, ShippingSession};
 use crate::stream::AgentListener;
+use pario_file_backend::{FileBackend, RangeLock};
 
 /// The configuration of an agent.
 pub struct AgentConfig {
     /// The file, as this rank has it open. Its shipper has to use the same.
-    pub file: Arc<dyn Backing>,
+    pub file: Arc<dyn FileBackend>,
     /// The assignment of blocks to agents.
     pub map: BlockMap,
     /// The rank of the agent.
@@ -75,7 +75,7 @@ struct AgentCore {
     ended: Condvar,
     /// Whether it is in file-partitioning mode, and the lock of that: it lives as long as any thread that may write.
     partitioned: bool,
-    hold: Mutex<Option<Box<dyn WholeFileLock>>>,
+    hold: Mutex<Option<Box<dyn RangeLock>>>,
 }
 
 #[derive(Default)]
@@ -118,7 +118,7 @@ impl Agent {
         agent: AgentState,
         tcp: Option<IpAddr>,
         limits: ShippingLimits,
-        hold: Option<Box<dyn WholeFileLock>>,
+        hold: Option<Box<dyn RangeLock>>,
     ) -> io::Result<Agent> {
         let mut address = AgentAddress { node, id: random_id()?, tcp: None };
         let unix = UnixListener::bind_addr(&address.unix()?)?;

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use pario_types::{ErrorKind, Offset};
 
-use crate::backing::BackingError;
+use pario_file_backend::BackendError;
 
 /// A failed access, or an agent that could not start or stop.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// This rank's own access to the file failed.
     #[error(transparent)]
-    File(#[from] BackingError),
+    File(#[from] BackendError),
     /// An agent's access to the file failed.
     #[error("agent on rank {rank}: {text}")]
     Agent {

@@ -3,7 +3,7 @@
 //! The blocks of a file are assigned to I/O agents round-robin ([`BlockMap`]). An [`Agent`] is a few threads in a rank's
 //! process that serve a socket; they never call MPI, so the program's own threads are free. A [`Shipper`] is a rank's
 //! client side: it takes the same arguments as a file, accesses the blocks of its own rank directly, and sends the rest
-//! to their owners as (view, position, length) and contiguous data. The caller provides the file ([`Backing`]).
+//! to their owners as (view, position, length) and contiguous data. The caller provides the file ([`FileBackend`](pario_file_backend::FileBackend)).
 //! A view is sent once per connection. Both sides compute from the view and the map which bytes each agent owns, so no
 //! list of offsets is sent. Pieces are merged at the agent, which sieves its own blocks without interference.
 //!
@@ -18,7 +18,6 @@
 
 mod address;
 mod agent;
-mod backing;
 mod block_map;
 mod connection;
 mod counts;
@@ -33,7 +32,6 @@ mod stream;
 
 pub use address::{AgentAddress, ip_of_this_node};
 pub use agent::{Agent, AgentConfig};
-pub use backing::{Backing, BackingError, WholeFileLock};
 pub use block_map::BlockMap;
 pub use counts::{AgentCounts, ShipperCounts};
 pub use error::Error;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use pario_types::{Offset, Pos};
 use pario_view::View;
 
-use crate::backing::BackingError;
+use pario_file_backend::BackendError;
 
 /// Called when the file access of a request has ended, before the reply is sent.
 pub type RequestObserver = Arc<dyn Fn(&ServedRequest<'_>) + Send + Sync>;
@@ -24,7 +24,7 @@ pub struct ServedRequest<'a> {
     /// Bytes of the agent's share.
     pub len: u64,
     /// Bytes that moved, or why it failed.
-    pub moved: Result<u64, &'a BackingError>,
+    pub moved: Result<u64, &'a BackendError>,
     /// When the access to the file began.
     pub start: Instant,
 }
@@ -35,7 +35,7 @@ impl<'a> ServedRequest<'a> {
         write: bool,
         view: &View,
         parts: &[Range<Pos>],
-        moved: &'a Result<u64, BackingError>,
+        moved: &'a Result<u64, BackendError>,
         start: Instant,
     ) -> ServedRequest<'a> {
         let first = parts.first().and_then(|part| view.select(part.start)).unwrap_or_default();

@@ -12,16 +12,16 @@ use pario_types::{AccessTuning, PrefetchLimits};
 use pario_view::View;
 use parking_lot::RwLock;
 
-use crate::backing::{Backing, BackingError};
 use crate::block_map::OwnedBlocks;
 use crate::counts::AgentCounters;
 use crate::frame::{self, HEADER, HELLO, MOST_TEXT, SLOTS, ShippingHello, ShippingReply, ShippingRequest};
 use crate::observer::{RequestObserver, ServedRequest};
 use crate::stream::{AgentStream, Input, input};
+use pario_file_backend::{BackendError, FileBackend};
 
 /// The state that all sessions of an agent share.
 pub struct AgentState {
-    pub file: Arc<dyn Backing>,
+    pub file: Arc<dyn FileBackend>,
     pub owned: OwnedBlocks,
     pub secret: u128,
     /// The settings of its accesses.
@@ -149,7 +149,7 @@ impl ShippingSession {
     }
 
     /// Sends the reply. The data of a read is already in `scratch`, at the position of the reply's body.
-    fn answer(&self, write: bool, moved: Result<u64, BackingError>, scratch: &mut [u8]) -> io::Result<()> {
+    fn answer(&self, write: bool, moved: Result<u64, BackendError>, scratch: &mut [u8]) -> io::Result<()> {
         match moved {
             Ok(moved) => {
                 let body = if write { 0 } else { moved as usize };
@@ -157,7 +157,7 @@ impl ShippingSession {
                     .copy_from_slice(&ShippingReply::Done { moved, body: body as u32 }.to_bytes());
                 self.stream.send(&scratch[..HEADER + body])
             }
-            Err(BackingError { kind, errno, at, text }) => {
+            Err(BackendError { kind, errno, at, text, .. }) => {
                 let text = &text.as_bytes()[..text.len().min(MOST_TEXT)];
                 let answer = ShippingReply::Failed { kind, errno, at, body: text.len() as u32 };
                 self.stream.send(&[&answer.to_bytes(), text].concat())
@@ -189,11 +189,11 @@ impl AgentState {
         view: &View,
         parts: &[Range<Pos>],
         buffer: &UserBuffer,
-    ) -> Result<u64, BackingError> {
+    ) -> Result<u64, BackendError> {
         let (tuning, prefetch) = *self.tuning_and_prefetch.read();
         let moved = match write {
             true => self.write(view, parts, buffer, &tuning),
-            false => self.file.read_parts(view, parts, buffer, &tuning, prefetch),
+            false => self.file.read_ranges(view, parts, buffer, &tuning, prefetch),
         };
         let moved = moved.inspect_err(|_| self.counts.failures.add(1))?;
         self.counts.requests.add(1);
@@ -207,7 +207,7 @@ impl AgentState {
         parts: &[Range<Pos>],
         buffer: &UserBuffer,
         tuning: &AccessTuning,
-    ) -> Result<u64, BackingError> {
+    ) -> Result<u64, BackendError> {
         let mut done = 0;
         for part in parts {
             done += self.file.write(view, part.start, buffer, done, part.end.0 - part.start.0, tuning)?;

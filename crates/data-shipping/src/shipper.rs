@@ -11,13 +11,13 @@ use parking_lot::Mutex;
 
 use crate::ShippingLimits;
 use crate::address::AgentAddress;
-use crate::backing::Backing;
 use crate::block_map::{BlockMap, ViewPart};
 use crate::connection::AgentConnection;
 use crate::counts::{ShipperCounters, ShipperCounts};
 use crate::error::Error;
 use crate::frame::{MOST_DATA, MOST_VIEW, ShippingHello};
 use crate::shipped_access::ShippedAccess;
+use pario_file_backend::FileBackend;
 
 /// The agents of an open file, as one rank knows them.
 pub struct ShippingGroup {
@@ -46,7 +46,7 @@ const LARGE_VIEW: usize = MOST_VIEW as usize / 16;
 /// Reads and writes of one rank of a file whose blocks have owners. Any number of threads may use it at once.
 pub struct Shipper {
     pub(crate) group: ShippingGroup,
-    pub(crate) file: Arc<dyn Backing>,
+    pub(crate) file: Arc<dyn FileBackend>,
     idle: Mutex<HashMap<u32, Vec<AgentConnection>>>,
     scratch: Mutex<Vec<Vec<u8>>>,
     pub(crate) counts: ShipperCounters,
@@ -64,7 +64,7 @@ enum Route {
 
 impl Shipper {
     /// A shipper for a file whose agents all have started. `file` is the one its own rank's agent has.
-    pub fn new(group: ShippingGroup, file: Arc<dyn Backing>) -> Result<Shipper, Error> {
+    pub fn new(group: ShippingGroup, file: Arc<dyn FileBackend>) -> Result<Shipper, Error> {
         let unknown =
             |rank: u32| rank != group.rank && group.addresses.get(rank as usize).copied().flatten().is_none();
         if let Some(&rank) = group.map.agents().iter().find(|&&rank| unknown(rank)) {

@@ -6,21 +6,18 @@
 
 use std::sync::Arc;
 
-use pario_buffer::{UserBuffer, lend};
+use pario_buffer::UserBuffer;
 use pario_mpi_host::{Pending, TypeHandle};
 use pario_trace::counters;
 use pario_two_phase::AccessRequest as Task;
 use pario_types::ErrorKind;
 
-use crate::collective::RankContext;
-use crate::convert;
-use crate::data_shipping::ShippingSession;
 use crate::datarep::{ConversionFunctions, Datarep};
 use crate::error::{Error, Result};
 use crate::file::{File, Split};
 use crate::file_view::{FileView, file_pattern};
 use crate::io_thread::{self, Completion};
-use crate::storage::count_server_requests;
+use crate::rank_context::RankContext;
 use crate::tracing::TracedAccess;
 
 /// The direction of the data.
@@ -393,71 +390,4 @@ impl File {
             stats.read_bytes.add(moved);
         }
     }
-}
-
-impl RankContext {
-    /// Moves the data of one access without other ranks.
-    pub(crate) fn run(&self, task: &Task, shipping_session: Option<&ShippingSession>) -> Result<u64> {
-        count_server_requests(&self.file.stats, || {
-            if task.write { self.write(task, shipping_session) } else { self.read(task, shipping_session) }
-        })
-    }
-
-    /// The data shipping session, if it can serve this access.
-    pub(crate) fn shipping_session(&self) -> Option<Arc<ShippingSession>> {
-        let fits = matches!(self.coder, ValueCoding::Plain) && !self.file.tuning().atomic;
-        fits.then(|| self.file.shipping_session()).flatten()
-    }
-
-    fn read(&self, task: &Task, shipping_session: Option<&ShippingSession>) -> Result<u64> {
-        let Task { view, at, len, buffer, .. } = task;
-        let tuning = self.file.tuning();
-        let storage = self.file.storage()?;
-        match &self.coder {
-            ValueCoding::Plain => match shipping_session {
-                Some(shipping_session) => {
-                    Ok(shipping_session.shipper.read(view, *at, buffer, 0, *len, &tuning)?)
-                }
-                None => storage.read(view, *at, buffer, *len, &tuning),
-            },
-            ValueCoding::External => convert::read_external(storage, view, *at, *len, buffer, &tuning),
-            ValueCoding::User(conversion, items) => {
-                let mut staged = convert::scratch(*len)?;
-                let got = lend(&mut staged, |memory| storage.read(view, *at, memory, *len, &tuning))?;
-                // A short read converts the values that are complete. Their number is exact only if all values have
-                // the same size.
-                let items = if got == *len { *items } else { scaled(*items, got, *len) };
-                conversion.read(self.base, self.datatype, items, &mut staged).map_err(Error::UserFunction)?;
-                Ok(if got == *len { buffer.len() } else { scaled(buffer.len(), got, *len) })
-            }
-        }
-    }
-
-    fn write(&self, task: &Task, shipping_session: Option<&ShippingSession>) -> Result<u64> {
-        let Task { view, at, len, buffer, .. } = task;
-        let tuning = self.file.tuning();
-        let storage = self.file.storage()?;
-        match &self.coder {
-            ValueCoding::Plain => match shipping_session {
-                Some(shipping_session) => {
-                    Ok(shipping_session.shipper.write(view, *at, buffer, 0, *len, &tuning)?)
-                }
-                None => storage.write(view, *at, buffer, *len, &tuning),
-            },
-            ValueCoding::External => convert::write_external(storage, view, *at, *len, buffer, &tuning),
-            ValueCoding::User(conversion, items) => {
-                let mut staged = convert::scratch(*len)?;
-                conversion
-                    .write(self.base, self.datatype, *items, &mut staged)
-                    .map_err(Error::UserFunction)?;
-                lend(&mut staged, |memory| storage.write(view, *at, memory, *len, &tuning))?;
-                Ok(buffer.len())
-            }
-        }
-    }
-}
-
-/// `n · got / len`, rounded down.
-fn scaled(n: u64, got: u64, len: u64) -> u64 {
-    (u128::from(n) * u128::from(got)).checked_div(u128::from(len)).unwrap_or(0) as u64
 }

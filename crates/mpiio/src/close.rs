@@ -41,7 +41,11 @@ impl File {
         match self.opened() {
             Some(storage) => {
                 let stays = !self.amode().delete_on_close;
-                count_server_requests(&self.stats, || storage.close(self.amode().write, stays, &self.stats))
+                let wrote = self.amode().write;
+                let (counts, closed) = count_server_requests(&self.stats, || storage.close(wrote, stays));
+                self.stats.staged_bytes.add(counts.staged_bytes);
+                self.stats.recalls.add(counts.recalls);
+                Ok(closed?)
             }
             None => Ok(()),
         }

@@ -1,107 +1,28 @@
-//! Collective accesses: the three drivers of the two-phase machine, and the file and ranks it works on.
+//! Collective accesses: the three drivers of the two-phase machine.
 //!
 //! A blocking call steps the machine and waits in between. The begin of a split access steps it until all arguments
 //! are known to be valid; the rest runs in the background until the end call. A nonblocking access runs in the
 //! background from the start. If several nodes take part, the program's own MPI calls step a nonblocking access
 //! instead, because only the program's thread may call MPI.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use pario_mpi_host::{Message, Pending, TypeHandle};
-use pario_posix::OwnedRangeGuard;
+use pario_mpi_host::Pending;
 use pario_trace::{Choice, counters};
 use pario_two_phase::{
-    self as two_phase, AccessMachine, AccessStep, AccessSummary, CallKind, CollectiveIo, CollectiveOutcome,
-    CollectivePlan, CostHistory, NodeMessages, RankState, TransferStrategy,
+    AccessMachine, AccessStep, AccessSummary, CallKind, CollectiveOutcome, CollectivePlan, CostHistory,
+    RankState, TransferStrategy,
 };
 use pario_types::AccessTuning;
 use pario_types::ErrorKind;
-use pario_view::View;
 
 use crate::access::{Coordination, DataAccess, Direction, Positioning, Synchronism, ValueCoding};
 use crate::data_shipping::ShippingSession;
 use crate::error::{Error, Result};
 use crate::file::File;
 use crate::io_thread::{Completion, IoThread};
-use crate::storage::{Storage, count_server_requests};
+use crate::rank_context::RankContext;
 use crate::tracing::TracedAccess;
-
-/// The file and the other ranks, as the two-phase machine sees them.
-pub(crate) struct RankContext {
-    pub file: Arc<File>,
-    /// Whether this rank caches the windows that it accesses.
-    pub owned: bool,
-    pub coder: ValueCoding,
-    pub base: usize,
-    pub datatype: TypeHandle,
-}
-
-impl NodeMessages for RankContext {
-    type Error = Error;
-    type Transfer = Message;
-
-    fn allgather(&mut self, mine: &[u64]) -> Result<Message> {
-        self.file.stats.host_calls.add(1);
-        self.file.group.messages().allgather(mine)
-    }
-
-    fn send(&mut self, to: u32, bytes: Vec<u8>) -> Result<Message> {
-        self.file.stats.host_calls.add(1);
-        self.file.group.messages().send(to, bytes)
-    }
-
-    fn receive(&mut self, from: u32, len: usize) -> Result<Message> {
-        self.file.stats.host_calls.add(1);
-        self.file.group.messages().receive(from, len)
-    }
-
-    fn test(&mut self, transfer: &mut Message) -> Result<Option<Vec<u8>>> {
-        Ok(transfer.test()?)
-    }
-}
-
-impl CollectiveIo for RankContext {
-    /// `None` if the file system has no locks, or if no other process can have the file open.
-    type Guard = Option<OwnedRangeGuard>;
-
-    fn kind(error: &Error) -> ErrorKind {
-        error.kind()
-    }
-
-    fn read(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<usize> {
-        let storage = self.file.storage()?;
-        count_server_requests(&self.file.stats, || storage.read_window(parts, self.owned))
-    }
-
-    fn write(&mut self, parts: &[(u64, &[u8])], locked: bool) -> Result<()> {
-        let (storage, tuning) = (self.file.storage()?, self.file.tuning());
-        count_server_requests(&self.file.stats, || storage.write_window(parts, locked, self.owned, &tuning))
-    }
-
-    fn is_hole(&mut self, range: Range<u64>) -> Result<bool> {
-        self.file.storage()?.is_hole(range)
-    }
-
-    fn try_lock(&mut self, range: Range<u64>) -> Result<Option<Option<OwnedRangeGuard>>> {
-        if self.file.tuning().sole {
-            return Ok(Some(None));
-        }
-        self.file.storage()?.try_lock(range)
-    }
-
-    fn access_independently(&mut self, job: &two_phase::AccessRequest) -> Result<u64> {
-        self.run(job, self.shipping_session().as_deref())
-    }
-
-    fn view_of(&mut self, rank: u32, hash: u128) -> Result<Arc<View>> {
-        self.file.group.views.lock().get(&hash).cloned().ok_or(Error::Value(
-            ErrorKind::Intern,
-            "the view of another rank is not known here",
-            i64::from(rank),
-        ))
-    }
-}
 
 /// One collective access in progress on this rank.
 pub(crate) struct CollectiveAccess {
@@ -133,8 +54,7 @@ impl CollectiveAccess {
             Ok(DataAccess { task, context }) => {
                 let context = RankContext { owned: settings.exclusive_domains, ..context };
                 let servers = file.is_on_partition();
-                let plain = file.opened().and_then(Storage::plain);
-                let unreadable = write && plain.is_some_and(|plain| !plain.can_sieve_writes());
+                let unreadable = write && file.opened().is_some_and(|storage| !storage.can_sieve_writes());
                 let alone =
                     file.tuning().atomic || unreadable || !matches!(context.coder, ValueCoding::Plain);
                 let cover =
@@ -401,6 +321,8 @@ impl File {
         stats.copied_bytes.add(counted.copied);
         stats.rmw.add(counted.rmw);
         stats.lock_requests.add(counted.locks);
+        stats.server_requests.add(counted.server_requests);
+        stats.server_bytes.add(counted.server_bytes);
         stats.io_ns.add(counted.io.as_nanos() as u64);
         stats.exchange_ns.add(machine.elapsed.saturating_sub(counted.io).as_nanos() as u64);
         stats.errors.add(u64::from(result.is_err()));

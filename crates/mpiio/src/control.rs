@@ -247,14 +247,14 @@ impl File {
     /// Sets the size of the file. Collective, with equal sizes.
     pub fn set_size(&self, size: i64) -> Result<()> {
         self.resize(size, "the size of MPI_File_set_size differs between ranks", |size| {
-            self.storage()?.set_size(size)
+            Ok(self.storage()?.set_size(size)?)
         })
     }
 
     /// Allocates storage for the first `size` bytes. Collective, with equal sizes.
     pub fn preallocate(&self, size: i64) -> Result<()> {
         let text = "the size of MPI_File_preallocate differs between ranks";
-        self.resize(size, text, |size| self.storage()?.preallocate(size))
+        self.resize(size, text, |size| Ok(self.storage()?.preallocate(size)?))
     }
 
     fn resize(&self, size: i64, unequal: &'static str, change: impl FnOnce(u64) -> Result<()>) -> Result<()> {
@@ -267,7 +267,8 @@ impl File {
             );
         let size = self.group.agree_on(mine, &[MustMatch(size as u64, unequal)], &mut [])?;
         if self.collective().cache.is_some() {
-            let ready = self.opened().map_or(Ok(()), |storage| storage.prepare_resize(size));
+            let ready =
+                self.opened().map_or(Ok(()), |storage| storage.prepare_resize(size)).map_err(Error::from);
             self.group.agree(ready)?;
         }
         self.group.root_bcast(|| {
@@ -292,7 +293,7 @@ impl File {
     /// Forces this rank's data to storage, if this rank has opened the file.
     pub(crate) fn sync_mine(&self) -> Result<()> {
         match self.opened() {
-            Some(storage) => storage.sync(),
+            Some(storage) => Ok(storage.sync()?),
             None => Ok(()),
         }
     }

@@ -10,7 +10,7 @@ use pario_types::{ErrorKind, Pos};
 use pario_view::View;
 
 use crate::error::{Error, Result};
-use crate::storage::Storage;
+use pario_file_backend::FileBackend;
 
 /// The number of file bytes converted at a time.
 const CHUNK: u64 = 1 << 20;
@@ -31,7 +31,7 @@ fn chunk(len: u64, tuning: &AccessTuning) -> Result<Vec<u8>> {
 
 /// Writes a typed buffer as external32. Returns the number of bytes of the buffer.
 pub(crate) fn write_external(
-    storage: &Storage,
+    storage: &dyn FileBackend,
     view: &View,
     at: Pos,
     len: u64,
@@ -48,7 +48,7 @@ pub(crate) fn write_external(
             return Err(Error::Usage(ErrorKind::Intern, "a datatype has fewer values than its size says"));
         }
         lend(&mut chunk[..filled], |memory| {
-            storage.write(view, Pos(at.0 + done), memory, filled as u64, tuning)
+            storage.write(view, Pos(at.0 + done), memory, 0, filled as u64, tuning)
         })?;
         done += filled as u64;
     }
@@ -57,7 +57,7 @@ pub(crate) fn write_external(
 
 /// Reads external32 into a typed buffer. Returns the number of bytes of the buffer that were filled.
 pub(crate) fn read_external(
-    storage: &Storage,
+    storage: &dyn FileBackend,
     view: &View,
     at: Pos,
     len: u64,
@@ -70,7 +70,7 @@ pub(crate) fn read_external(
     while done < len {
         let room = chunk.len().min((len - done) as usize);
         let got = lend(&mut chunk[..room], |memory| {
-            storage.read(view, Pos(at.0 + done), memory, room as u64, tuning)
+            storage.read(view, Pos(at.0 + done), memory, 0, room as u64, tuning)
         })?;
         // The next chunk reads a value again that the end of this chunk cuts.
         let used = decode(&mut values, &chunk[..got as usize])?;

@@ -114,7 +114,7 @@ impl File {
             partitioned: terms.partitioned,
             limits: ShippingLimits::default(),
         };
-        let shipper = Shipper::new(team, self.storage()?.backing())?;
+        let shipper = Shipper::new(team, self.storage()?.backend())?;
         if terms.partitioned {
             self.retune(|now| AccessTuning { sole: true, ..now });
         }
@@ -134,7 +134,7 @@ impl File {
         };
         let (tuning, prefetch) = self.agent_tuning();
         let service = AgentConfig {
-            file: self.storage()?.backing(),
+            file: self.storage()?.backend(),
             map: BlockMap::new(terms.unit, terms.agents.clone())?,
             rank: self.group.rank,
             node: node_key(),

@@ -12,10 +12,10 @@ pub enum Error {
     /// As [`Error::Usage`], with the invalid value.
     #[error("{1} (got {2})")]
     Value(ErrorKind, &'static str, i64),
-    /// The storage of a plain file failed.
+    /// The storage of the file failed.
     #[error(transparent)]
-    Storage(#[from] pario_posix::Error),
-    /// The partition failed.
+    Storage(#[from] pario_file_backend::BackendError),
+    /// The partition failed, outside of accesses to an open file.
     #[error(transparent)]
     Partition(#[from] pario_client::Error),
     /// The host MPI failed.
@@ -54,7 +54,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Usage(kind, _) | Error::Value(kind, _, _) => *kind,
-            Error::Storage(e) => e.kind(),
+            Error::Storage(e) => e.kind,
             Error::Partition(e) => e.kind(),
             Error::Host(e) => e.kind(),
             Error::View(_) => ErrorKind::Type,
@@ -68,7 +68,7 @@ impl Error {
     /// The errno of the failure; 0 if it has none.
     pub fn errno(&self) -> i32 {
         match self {
-            Error::Storage(e) => e.errno().unwrap_or(0),
+            Error::Storage(e) => e.errno.unwrap_or(0),
             Error::Shipping(e) => e.errno().unwrap_or(0),
             Error::Partition(e) => e.errno(),
             _ => 0,
@@ -78,7 +78,7 @@ impl Error {
     /// The offset in the file at which the storage failed.
     pub(crate) fn at(&self) -> Option<u64> {
         match self {
-            Error::Storage(e) => e.at().map(|offset| offset.0),
+            Error::Storage(e) => e.at.map(|offset| offset.0),
             Error::Shipping(e) => e.at().map(|offset| offset.0),
             _ => None,
         }

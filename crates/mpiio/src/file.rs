@@ -8,8 +8,10 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
+use pario_file_backend::StorageFacts;
 use pario_hints::Hints;
 use pario_mpi_host::{Host, TypeHandle};
+use pario_partition_file::ClientCache;
 use pario_posix::PlainOpenOptions;
 use pario_trace::{FileId, FileStats};
 use pario_two_phase::CostHistory;
@@ -17,7 +19,6 @@ use pario_types::{AccessTuning, ErrorKind};
 
 use crate::access::{Direction, Positioning};
 use crate::amode::Amode;
-use crate::client_cache::ClientCache;
 use crate::data_shipping::ShippingSession;
 use crate::error::{Error, Result};
 use crate::file_group::FileGroup;
@@ -25,8 +26,7 @@ use crate::file_name::FileName;
 use crate::file_view::FileView;
 use crate::in_flight::{InFlight, InFlightGuard};
 use crate::io_thread::Completion;
-use crate::prefetch_hints::PrefetchedRanges;
-use crate::settings::{CollectiveSettings, StorageFacts};
+use crate::settings::CollectiveSettings;
 use crate::shared_counter::SharedCounter;
 use crate::storage::Storage;
 
@@ -47,7 +47,6 @@ pub struct File {
     /// The measured costs of collective accesses.
     pub(crate) costs: Mutex<CostHistory>,
     pub(crate) shipping: Mutex<Option<Arc<ShippingSession>>>,
-    pub(crate) prefetched: PrefetchedRanges,
     pub(crate) stats: FileStats,
     pub(crate) trace_id: FileId,
     pending: PendingAccesses,
@@ -111,7 +110,6 @@ impl File {
             facts: parts.facts,
             costs: Mutex::default(),
             shipping: Mutex::new(None),
-            prefetched: PrefetchedRanges::default(),
             stats: FileStats::default(),
             trace_id: FileId::new(&parts.path),
             group: parts.group,
@@ -360,7 +358,7 @@ impl LazyStorage {
         if let Some(storage) = self.storage.get() {
             return Ok(storage);
         }
-        let mut storage = Storage::open(&self.name, &self.how, self.start, None)?;
+        let storage = Storage::open(&self.name, &self.how, self.start, None)?;
         storage.set_client_cache(self.cache.clone());
         Ok(self.storage.get_or_init(|| storage))
     }

@@ -7,7 +7,6 @@
 
 mod access;
 mod amode;
-mod client_cache;
 mod close;
 mod collective;
 mod control;
@@ -28,9 +27,9 @@ mod launcher;
 mod node;
 mod open;
 mod open_announcement;
-mod partition_backing;
 mod placement;
 mod prefetch_hints;
+mod rank_context;
 mod settings;
 mod shared_counter;
 mod storage;

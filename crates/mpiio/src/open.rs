@@ -8,15 +8,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use pario_file_backend::StorageFacts;
 use pario_hints::{Hints, Schedule};
 use pario_layout::PlacementMap;
 use pario_mpi_host::{Comm, Host};
+use pario_partition_file::ClientCache;
 use pario_posix::{PlainOpenOptions, StripingRequest};
 use pario_trace::counters;
 use pario_types::{ErrorKind, Strategy, Toggle, fnv1a};
 
 use crate::amode::{Amode, AmodeBits};
-use crate::client_cache::ClientCache;
 use crate::env::{env, warn};
 use crate::error::{Error, Result};
 use crate::file::{File, LazyStorage, Parts};
@@ -26,7 +27,7 @@ use crate::info::{HINTS_DIFFER, apply_info, common_digest, if_develop};
 use crate::node;
 use crate::open_announcement::{OpenAnnouncement, halves};
 use crate::placement::{HomeServers, share_table};
-use crate::settings::{CollectiveSettings, StorageFacts, uses_data_shipping};
+use crate::settings::{CollectiveSettings, uses_data_shipping};
 use crate::shared_counter::{CounterLocation, SharedCounter};
 use crate::storage::{self, ServerSharedPointer, Storage};
 
@@ -168,7 +169,7 @@ impl<'a> Opening<'a> {
         };
         let table = homes.and_then(|homes| homes.table(&self.name));
         let storage = Storage::open(&self.name, &how, self.first_server, table)?;
-        let refusal = storage.plain().and_then(|plain| plain.striping_outcome().complaint());
+        let refusal = storage.striping_complaint();
         if let Some(line) = refusal {
             warn(&format!("{}: {line}", self.path.display()));
         }
@@ -185,7 +186,7 @@ impl<'a> Opening<'a> {
             id,
             start,
             pointer_server,
-            facts: StorageFacts::of(&storage),
+            facts: storage.facts(),
             retained_team: storage.retained().unwrap_or(0),
             program: storage::program_number(),
             table: storage.table().map(PlacementMap::id),
@@ -279,7 +280,7 @@ impl<'a> Opening<'a> {
         let [retained, retained_owners] = halves(announcement.retained_team);
         let [new, _] = halves(announcement.id);
         let high = if retained_owners == owners { retained } else { new };
-        Some(Arc::new(ClientCache::new(u128::from(high) << 64 | u128::from(owners), &cache)))
+        Some(Arc::new(ClientCache::new(u128::from(high) << 64 | u128::from(owners), cache.tier_options())))
     }
 
     /// Says on rank 0 why hints that ask for tier 1 have no effect.

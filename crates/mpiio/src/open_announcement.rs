@@ -16,7 +16,7 @@
 use pario_layout::PlacementMapId;
 use pario_types::ServerId;
 
-use crate::settings::StorageFacts;
+use pario_file_backend::StorageFacts;
 
 /// The words of an announcement.
 const WORDS: usize = 14;

@@ -2,133 +2,14 @@
 
 use std::sync::Arc;
 
-use pario_domain::{
-    AggregatorRequest, ConfigList, LockProtocol, PartitioningMethod, choose_aggregators, default_method,
-};
+use pario_client::TierOptions;
+use pario_domain::{AggregatorRequest, ConfigList, PartitioningMethod, choose_aggregators, default_method};
+use pario_file_backend::StorageFacts;
 use pario_hints::{HintSource, Hints};
-use pario_layout::Layout;
-use pario_posix::FsKind;
 use pario_two_phase::{CostEstimate, CostPrior, TransferStrategy, TwoPhaseSettings};
 use pario_types::{PrefetchLimits, Strategy, Toggle};
 
 use crate::file_group::FileGroup;
-use crate::storage::Storage;
-
-/// Facts about the storage of a file that must be equal on all ranks. Rank 0 announces them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StorageFacts {
-    /// How the file system keeps concurrent writers consistent.
-    pub protocol: LockProtocol,
-    /// Whether the file is cached in this host's page cache.
-    pub local: bool,
-    /// Whether the file system is in memory, without a disk.
-    pub memory: bool,
-    /// Whether the file is on a partition, whose servers merge small pieces.
-    pub partition: bool,
-    /// Whether the file is placed by a plan.
-    pub placed: bool,
-    /// Whether ranks may cache its blocks in their own memory.
-    pub tier1: bool,
-    /// Whether all ranks reach the caches of all servers by shared memory.
-    pub near: bool,
-    /// The block size of the file system.
-    pub block: u64,
-    /// The stripe size; 0 if the file is not striped.
-    pub stripe: u64,
-    /// The number of servers; 0 if unknown.
-    pub servers: u32,
-}
-
-impl StorageFacts {
-    /// The facts about an open file.
-    pub fn of(storage: &Storage) -> StorageFacts {
-        let file = match storage {
-            Storage::Plain(file) => file,
-            Storage::Partition(on) => return StorageFacts::of_partition(on.file.layout(), on.allows_tier1()),
-        };
-        let fs = file.filesystem();
-        let protocol = match fs.kind {
-            FsKind::Lustre => LockProtocol::Servers,
-            FsKind::Gpfs => LockProtocol::Tokens,
-            _ => LockProtocol::Local,
-        };
-        let striping = file.striping();
-        StorageFacts {
-            protocol,
-            local: fs.is_local(),
-            memory: fs.kind == FsKind::Tmpfs,
-            partition: false,
-            placed: false,
-            tier1: false,
-            near: false,
-            block: fs.block,
-            stripe: striping.map_or(0, |s| s.unit),
-            servers: striping.and_then(|s| s.count).unwrap_or(0),
-        }
-    }
-
-    fn of_partition(layout: &Layout, tier1: bool) -> StorageFacts {
-        let striping = layout.striping();
-        StorageFacts {
-            protocol: LockProtocol::Servers,
-            local: false,
-            memory: false,
-            partition: true,
-            placed: layout.table().is_some(),
-            tier1,
-            near: false,
-            block: striping.stripe(),
-            stripe: striping.stripe(),
-            servers: u32::from(striping.count()),
-        }
-    }
-
-    /// The stripe size, or the block size if the file is not striped.
-    fn lock_unit(&self) -> u64 {
-        if self.stripe > 0 { self.stripe } else { self.block }
-    }
-
-    pub fn encode(self) -> [u64; 4] {
-        let protocol = match self.protocol {
-            LockProtocol::Local => 0,
-            LockProtocol::Servers => 1,
-            LockProtocol::Tokens => 2,
-        };
-        [
-            protocol
-                | u64::from(self.local) << 8
-                | u64::from(self.memory) << 9
-                | u64::from(self.partition) << 10
-                | u64::from(self.placed) << 11
-                | u64::from(self.tier1) << 12,
-            self.block,
-            self.stripe,
-            u64::from(self.servers),
-        ]
-    }
-
-    pub fn decode([kind, block, stripe, servers]: [u64; 4]) -> StorageFacts {
-        let protocol = match kind & 0xff {
-            1 => LockProtocol::Servers,
-            2 => LockProtocol::Tokens,
-            _ => LockProtocol::Local,
-        };
-        let [local, memory, partition, placed, tier1] = [8, 9, 10, 11, 12].map(|bit| kind & 1 << bit != 0);
-        let near = false;
-        StorageFacts {
-            protocol,
-            local,
-            memory,
-            partition,
-            placed,
-            tier1,
-            near,
-            block: block.max(1),
-            stripe,
-            servers: servers as u32,
-        }
-    }
-}
 
 /// The settings of collective reads and writes.
 pub(crate) struct CollectiveSettings {
@@ -150,6 +31,14 @@ pub(crate) struct CacheSettings {
     /// The high and low watermark of dirty blocks, in percent.
     pub high: u8,
     pub low: u8,
+}
+
+impl CacheSettings {
+    /// The options of the client cache.
+    pub fn tier_options(&self) -> TierOptions {
+        let CacheSettings { bytes, block, high, low } = *self;
+        TierOptions { bytes, block, high, low, ..TierOptions::default() }
+    }
 }
 
 /// The largest window on a local file system. Windows of this size stay in the processor's cache between the copy into
@@ -350,30 +239,4 @@ fn aggregators(
 pub(crate) fn agents(hints: &Hints, group: &FileGroup) -> Option<Vec<u32>> {
     let named: Vec<u32> = hints.agents()?.into_iter().filter(|rank| *rank < group.size).collect();
     (!named.is_empty()).then_some(named)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn facts_survive_encoding() {
-        for protocol in [LockProtocol::Local, LockProtocol::Servers, LockProtocol::Tokens] {
-            for (local, memory) in [(true, true), (true, false), (false, false)] {
-                let facts = StorageFacts {
-                    protocol,
-                    local,
-                    memory,
-                    partition: memory,
-                    placed: local,
-                    tier1: true,
-                    near: false,
-                    block: 4096,
-                    stripe: 65536,
-                    servers: 7,
-                };
-                assert_eq!(StorageFacts::decode(facts.encode()), facts);
-            }
-        }
-    }
 }

@@ -1,29 +1,26 @@
-//! The storage of an open file: a plain file, or a file striped over the servers of a partition.
+//! Opens files: a plain file, or a file striped over the servers of a partition. Accesses know only its
+//! [`FileBackend`].
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::ops::Range;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use crate::shared_counter::{CounterServer, CounterUpdate};
-use pario_buffer::UserBuffer;
 use pario_client as client;
-use pario_data_shipping::Backing;
+use pario_file_backend::{BackendError, FileBackend};
 use pario_layout::PlacementMap;
-use pario_posix::{Linux, OwnedRangeGuard, PlainFile, PlainOpenOptions};
+use pario_partition_file::{ClientCache, PartitionFile};
+use pario_posix::{Linux, PlainFile, PlainOpenOptions};
 use pario_trace::FileStats;
-use pario_types::AccessTuning;
-use pario_types::{ErrorKind, Offset, Pos, ServerId};
-use pario_view::View;
+use pario_types::{ErrorKind, ServerId};
+use parking_lot::Mutex;
 
-use crate::client_cache::ClientCache;
 use crate::env::env;
 use crate::error::{Error, Result};
 use crate::file_group::FileGroup;
 use crate::file_name::FileName;
-use crate::partition_backing::PartitionBacking;
 use crate::placement;
+use crate::shared_counter::{CounterServer, CounterUpdate};
 
 /// Adds the requests and bytes that `access` sends to servers to the file's statistics.
 pub(crate) fn count_server_requests<T>(stats: &FileStats, access: impl FnOnce() -> T) -> T {
@@ -37,18 +34,19 @@ pub(crate) fn count_server_requests<T>(stats: &FileStats, access: impl FnOnce() 
     outcome
 }
 
-/// The storage of an open file.
-pub(crate) enum Storage {
-    Plain(Arc<PlainFile>),
-    Partition(PartitionFile),
+/// The storage of an open file. It dereferences to the [`FileBackend`], which is all that accesses use.
+pub(crate) struct Storage {
+    backend: Arc<dyn FileBackend>,
+    /// The same file, for what only files on a partition have: a placement table, a home server, a client cache.
+    partition: Option<Arc<PartitionFile>>,
 }
 
-/// An open file of a partition.
-pub(crate) struct PartitionFile {
-    partition: client::Partition,
-    pub file: client::File,
-    /// The tier 1 cache of this rank, if the file uses one.
-    cache: Option<Arc<ClientCache>>,
+impl Deref for Storage {
+    type Target = dyn FileBackend;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.backend
+    }
 }
 
 impl Storage {
@@ -61,301 +59,82 @@ impl Storage {
         table: Option<PlacementMap>,
     ) -> Result<Storage> {
         match name {
-            FileName::Plain(path) => Ok(Storage::Plain(Arc::new(open_plain(path, how)?))),
+            FileName::Plain(path) => {
+                let plain = open_plain(path, how).map_err(BackendError::from)?;
+                Ok(Storage { backend: Arc::new(plain), partition: None })
+            }
             FileName::Partition { partition, path } => {
-                let mut options = client::OpenOptions::new();
-                options
-                    .read(how.read)
-                    .write(how.write)
-                    .create(how.create)
-                    .create_new(how.exclusive)
-                    .mode(how.mode & !umask());
-                if let Some(striping) = &how.striping {
-                    striping.unit.map(|unit| options.stripe(unit));
-                    striping
-                        .count
-                        .map(|count| options.stripe_count(u16::try_from(count).unwrap_or(u16::MAX)));
-                    striping
-                        .first
-                        .map(|first| options.first_server(u16::try_from(first).unwrap_or(u16::MAX)));
-                }
-                table.map(|table| options.table(table));
                 let partition = partition_named(partition)?;
-                let file = partition.open(path, &options)?;
+                let file = partition.open(path, &partition_options(how, table))?;
                 file.set_start(start);
-                Ok(Storage::Partition(PartitionFile { partition, file, cache: None }))
+                let on_partition = Arc::new(PartitionFile::new(partition, file));
+                Ok(Storage { backend: on_partition.clone(), partition: Some(on_partition) })
             }
         }
     }
 
     /// Makes reads of replicated extents prefer the home server of this rank.
     pub fn read_near_home(&self, group: &FileGroup) {
-        if let Storage::Partition(on) = self
-            && on.file.layout().has_replicas()
-            && let Some(home) = placement::home_server(group, &on.partition)
+        if let Some(on_partition) = &self.partition
+            && on_partition.file().layout().has_replicas()
+            && let Some(home) = placement::home_server(group, on_partition.partition())
         {
-            on.file.set_home(home);
+            on_partition.file().set_home(home);
         }
     }
 
     /// The placement table of a placed file.
     pub fn table(&self) -> Option<&PlacementMap> {
-        match self {
-            Storage::Plain(_) => None,
-            Storage::Partition(on) => on.file.layout().table(),
-        }
+        self.partition.as_ref()?.file().layout().table()
     }
 
     /// The server that keeps the shared file pointer of ranks on several nodes, if the file is on a partition.
     pub fn pointer_server(&self) -> Option<ServerId> {
-        match self {
-            Storage::Plain(_) => None,
-            Storage::Partition(on) => on.file.layout().holders().next(),
-        }
+        self.partition.as_ref()?.file().layout().holders().next()
     }
 
     /// Removes a file.
     pub fn delete(name: &FileName) -> Result<()> {
         match name {
-            FileName::Plain(path) => Ok(pario_posix::delete(path)?),
+            FileName::Plain(path) => Ok(pario_posix::delete(path).map_err(BackendError::from)?),
             FileName::Partition { partition, path } => Ok(partition_named(partition)?.remove_file(path)?),
-        }
-    }
-
-    /// The plain file, or `None` for a file on a partition.
-    pub fn plain(&self) -> Option<&Arc<PlainFile>> {
-        match self {
-            Storage::Plain(plain) => Some(plain),
-            Storage::Partition(_) => None,
-        }
-    }
-
-    /// Whether this process reaches the cached bytes of the file by shared memory.
-    pub fn is_near(&self) -> bool {
-        match self {
-            Storage::Plain(_) => true,
-            Storage::Partition(on) => on.file.is_local(),
         }
     }
 
     /// The team whose blocks of the file this process still caches from an earlier open.
     pub fn retained(&self) -> Option<u128> {
-        match self {
-            Storage::Plain(_) => None,
-            Storage::Partition(on) => on.partition.tier1().retained(on.file.id()),
-        }
+        self.partition.as_ref()?.retained()
     }
 
     /// Makes collective accesses use the ranks' tier 1 cache.
-    pub fn set_client_cache(&mut self, cache: Option<Arc<ClientCache>>) {
-        if let Storage::Partition(on) = self {
-            on.cache = cache;
+    pub fn set_client_cache(&self, cache: Option<Arc<ClientCache>>) {
+        if let (Some(on_partition), Some(cache)) = (&self.partition, cache) {
+            on_partition.set_cache(cache);
         }
     }
 
     /// The file for data shipping.
-    pub fn backing(&self) -> Arc<dyn Backing> {
-        match self {
-            Storage::Plain(plain) => plain.clone(),
-            Storage::Partition(on) => Arc::new(PartitionBacking(on.file.clone())),
-        }
-    }
-
-    pub fn size(&self) -> Result<u64> {
-        match self {
-            Storage::Plain(plain) => Ok(plain.size()?),
-            Storage::Partition(on) => Ok(on.file.len()?.max(on.reach())),
-        }
-    }
-
-    pub fn set_size(&self, size: u64) -> Result<()> {
-        match self {
-            Storage::Plain(plain) => Ok(plain.set_size(size)?),
-            Storage::Partition(on) => Ok(on.file.set_len(size)?),
-        }
-    }
-
-    pub fn preallocate(&self, size: u64) -> Result<()> {
-        match self {
-            Storage::Plain(plain) => Ok(plain.preallocate(size)?),
-            Storage::Partition(on) => Ok(on.file.reserve(size)?),
-        }
-    }
-
-    pub fn sync(&self) -> Result<()> {
-        match self {
-            Storage::Plain(plain) => Ok(plain.sync()?),
-            Storage::Partition(on) => {
-                on.flush_cache()?;
-                Ok(on.file.sync()?)
-            }
-        }
-    }
-
-    /// Prepares a change of the size: flushes the tier 1 cache to the servers and drops the blocks beyond the new
-    /// size.
-    pub fn prepare_resize(&self, size: u64) -> Result<()> {
-        if let Storage::Partition(PartitionFile { cache: Some(cache), .. }) = self {
-            cache.flush()?;
-            cache.resize(size);
-        }
-        Ok(())
-    }
-
-    /// Stores what this rank wrote before the file is closed, and returns the error if that fails. `stays` is false if
-    /// the file is deleted next.
-    pub fn close(&self, wrote: bool, stays: bool, stats: &FileStats) -> Result<()> {
-        match self {
-            Storage::Plain(_) => Ok(()),
-            Storage::Partition(on) => {
-                let kept = on.cache.as_ref().map_or(Ok(()), |cache| cache.close(stays, stats));
-                let stored = if wrote { on.file.flush().map_err(Error::from) } else { Ok(()) };
-                kept.and(stored)
-            }
-        }
-    }
-
-    /// Reads bytes of a view into the program's memory. Returns the number of bytes before the end of the file.
-    pub fn read(
-        &self,
-        view: &View,
-        at: Pos,
-        buffer: &UserBuffer,
-        len: u64,
-        tuning: &AccessTuning,
-    ) -> Result<u64> {
-        match self {
-            Storage::Plain(plain) => Ok(plain.read(view, at, buffer, 0, len, tuning)?),
-            Storage::Partition(on) => {
-                let got = with_atomic_lock(&on.file, view, at, len, false, tuning, || {
-                    Ok(on.file.read_user_buffer(view, at, buffer, 0, len)?)
-                })?;
-                Ok(on.read_beyond(view, at, buffer, got, len))
-            }
-        }
-    }
-
-    /// Writes bytes of the program's memory to a view.
-    pub fn write(
-        &self,
-        view: &View,
-        at: Pos,
-        buffer: &UserBuffer,
-        len: u64,
-        tuning: &AccessTuning,
-    ) -> Result<u64> {
-        match self {
-            Storage::Plain(plain) => Ok(plain.write(view, at, buffer, 0, len, tuning)?),
-            Storage::Partition(on) => with_atomic_lock(&on.file, view, at, len, true, tuning, || {
-                on.file.write_user_buffer(view, at, buffer, 0, len)?;
-                Ok(len)
-            }),
-        }
-    }
-
-    /// Reads the parts of a window of a collective access, up to the end of the file. `owned`: no other rank accesses
-    /// the window in collective calls, so it may be cached.
-    pub fn read_window(&self, parts: &mut [(u64, &mut [u8])], owned: bool) -> Result<usize> {
-        match self {
-            Storage::Plain(plain) => {
-                let mut done = 0;
-                for (at, to) in parts {
-                    let got = plain.read_window(Offset(*at), to)? as usize;
-                    done += got;
-                    if got < to.len() {
-                        break;
-                    }
-                }
-                Ok(done)
-            }
-            Storage::Partition(on) => match on.cache.as_ref().filter(|_| owned) {
-                Some(cache) => cache.read(&on.partition, &on.file, parts),
-                None => Ok(on.file.read_vectored_at(parts)?),
-            },
-        }
-    }
-
-    /// Writes the parts of a window. `locked`: the caller holds the lock of [`try_lock`](Storage::try_lock) on their
-    /// ranges.
-    pub fn write_window(
-        &self,
-        parts: &[(u64, &[u8])],
-        locked: bool,
-        owned: bool,
-        tuning: &AccessTuning,
-    ) -> Result<()> {
-        match self {
-            Storage::Plain(plain) => parts.iter().try_for_each(|(at, from)| {
-                if locked {
-                    Ok(plain.write_locked(Offset(*at), from)?)
-                } else {
-                    Ok(plain.write_bytes_tuned(Offset(*at), from, tuning)?)
-                }
-            }),
-            Storage::Partition(on) => match on.cache.as_ref().filter(|_| owned) {
-                Some(cache) => cache.write(&on.partition, &on.file, parts),
-                None => Ok(on.file.write_vectored_at(parts)?),
-            },
-        }
-    }
-
-    pub fn is_hole(&self, range: Range<u64>) -> Result<bool> {
-        match self {
-            Storage::Plain(plain) => Ok(plain.is_hole(Offset(range.start)..Offset(range.end))?),
-            Storage::Partition(_) => Ok(false),
-        }
-    }
-
-    /// Locks a range for a read-modify-write. The result is `Some(None)` if the file system has no locks, and on a
-    /// partition, where collective accesses do no read-modify-write.
-    pub fn try_lock(&self, range: Range<u64>) -> Result<Option<Option<OwnedRangeGuard>>> {
-        let Storage::Plain(plain) = self else { return Ok(Some(None)) };
-        match plain.try_lock_owned(Offset(range.start)..Offset(range.end), true) {
-            Ok(guard) => Ok(guard.map(Some)),
-            Err(pario_posix::Error::NoLocks { .. }) => Ok(Some(None)),
-            Err(e) => Err(e.into()),
-        }
-    }
-
-    /// Notes that the ranks have written windows up to `end`.
-    pub fn extend_written_end(&self, end: u64) {
-        if let Storage::Partition(PartitionFile { cache: Some(cache), .. }) = self {
-            cache.extend_written_end(end);
-        }
+    pub fn backend(&self) -> Arc<dyn FileBackend> {
+        self.backend.clone()
     }
 }
 
-impl PartitionFile {
-    /// Whether the partition allows ranks to cache blocks in their own memory.
-    pub fn allows_tier1(&self) -> bool {
-        self.partition.allows_tier1()
+/// The open options of a partition for those of a plain file.
+fn partition_options(how: &PlainOpenOptions, table: Option<PlacementMap>) -> client::OpenOptions {
+    let mut options = client::OpenOptions::new();
+    options
+        .read(how.read)
+        .write(how.write)
+        .create(how.create)
+        .create_new(how.exclusive)
+        .mode(how.mode & !umask());
+    if let Some(striping) = &how.striping {
+        striping.unit.map(|unit| options.stripe(unit));
+        striping.count.map(|count| options.stripe_count(u16::try_from(count).unwrap_or(u16::MAX)));
+        striping.first.map(|first| options.first_server(u16::try_from(first).unwrap_or(u16::MAX)));
     }
-
-    fn reach(&self) -> u64 {
-        self.cache.as_ref().map_or(0, |cache| cache.reach())
-    }
-
-    fn flush_cache(&self) -> Result<()> {
-        self.cache.as_ref().map_or(Ok(()), |cache| cache.flush())
-    }
-
-    /// Extends a read that ended at the servers' end of file with zeros, up to the end that the ranks have written.
-    /// The servers have recalled all cached blocks of that range, so the rest of it is a hole.
-    fn read_beyond(&self, view: &View, at: Pos, buffer: &UserBuffer, got: u64, len: u64) -> u64 {
-        let reach = self.reach();
-        if got == len || reach == 0 {
-            return got;
-        }
-        let there = view.rank(Offset(reach)).0.saturating_sub(at.0).clamp(got, len);
-        let zeros = [0; 4096];
-        let mut done = got;
-        while done < there {
-            let here = (there - done).min(zeros.len() as u64);
-            buffer.unpack(done, &zeros[..here as usize]);
-            done += here;
-        }
-        there
-    }
+    table.map(|table| options.table(table));
+    options
 }
 
 /// A shared file pointer that a server keeps for ranks on several nodes.
@@ -408,27 +187,6 @@ impl Drop for ServerSharedPointer {
     }
 }
 
-/// Runs `access`, in atomic mode under a lock on its range: an exclusive one for writes, a shared one for reads.
-pub(crate) fn with_atomic_lock(
-    file: &client::File,
-    view: &View,
-    at: Pos,
-    len: u64,
-    exclusive: bool,
-    tuning: &AccessTuning,
-    access: impl FnOnce() -> Result<u64>,
-) -> Result<u64> {
-    match view.bounds(at, len).filter(|_| tuning.atomic && len > 0) {
-        None => access(),
-        Some((first, end)) => {
-            let lock = file.lock(first.0..end.0, exclusive)?;
-            let moved = access()?;
-            lock.unlock()?;
-            Ok(moved)
-        }
-    }
-}
-
 /// The umask of this process.
 fn umask() -> u32 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -436,11 +194,11 @@ fn umask() -> u32 {
     mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)
 }
 
-fn open_plain(path: &Path, how: &PlainOpenOptions) -> Result<PlainFile> {
-    Ok(match env().pretend {
-        Some(fs) => PlainFile::open_with(path, how, Arc::new(Linux), Some(fs))?,
-        None => PlainFile::open(path, how)?,
-    })
+fn open_plain(path: &Path, how: &PlainOpenOptions) -> std::result::Result<PlainFile, pario_posix::Error> {
+    match env().pretend {
+        Some(fs) => PlainFile::open_with(path, how, Arc::new(Linux), Some(fs)),
+        None => PlainFile::open(path, how),
+    }
 }
 
 /// The number by which servers know this program: from the launcher if it gives one, else chosen by the rank that

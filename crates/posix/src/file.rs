@@ -4,6 +4,7 @@
 use crate::cost::CostModel;
 use crate::error::{Error, FileOperation};
 use crate::filesystem::{FileSystem, FsKind};
+use crate::hinted_ranges::HintedRanges;
 use crate::locks::{
     HeldLock, LockRefusal, LockRequest, LockingHandle, OwnedRangeGuard, RangeGuard, means_unsupported,
 };
@@ -33,6 +34,7 @@ pub struct PlainFile {
     pub(crate) operations: AtomicU32,
     outcome: StripingOutcome,
     kernel_locks: AtomicU8,
+    pub(crate) hinted: HintedRanges,
 }
 
 /// What is known about the kernel's locks on the file.
@@ -78,6 +80,7 @@ impl PlainFile {
             operations: AtomicU32::new(0),
             outcome: opened.outcome,
             kernel_locks: AtomicU8::new(UNKNOWN),
+            hinted: HintedRanges::default(),
         })
     }
 

@@ -7,18 +7,18 @@
 //! go through [`Syscalls`], so that tests can inject faults there.
 #![warn(missing_docs)]
 
+mod backend;
 mod cost;
 mod error;
 mod file;
 mod filesystem;
-mod guided;
+mod hinted_ranges;
 mod lock_wait;
 mod locks;
 mod lustre;
 mod meter;
 mod open;
 mod read;
-mod read_guided;
 mod request;
 mod scratch;
 mod segments;
@@ -33,6 +33,5 @@ pub use file::PlainFile;
 pub use filesystem::{FileSystem, FsKind};
 pub use locks::{OwnedRangeGuard, RangeGuard, with_exclusive_lock};
 pub use open::{PlainOpenOptions, delete};
-pub use read_guided::{Foresight, read_guided};
 pub use striping::{FsStriping, StripingOutcome, StripingRequest};
 pub use sys::{AccessAdvice, Errno, Linux, LockOp, MOST_PER_CALL, Syscalls};

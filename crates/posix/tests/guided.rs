@@ -4,7 +4,8 @@
 mod fixture;
 
 use fixture::*;
-use pario_posix::{AccessAdvice, Errno, Error, FileSystem, FsKind, Linux, PlainFile, Syscalls};
+use pario_file_backend::{BackendError, read_ranges};
+use pario_posix::{AccessAdvice, Errno, FileSystem, FsKind, Linux, PlainFile, Syscalls};
 use pario_types::Pos;
 use pario_types::{AccessTuning, PrefetchLimits};
 use proptest::prelude::*;
@@ -87,7 +88,7 @@ fn told(layout: &Layout, list: &[Range<u64>], limits: PrefetchLimits) -> String 
     let len = list.iter().map(|part| part.end - part.start).sum();
     let memory = whole(len);
     let tune = AccessTuning { sieve_read: pario_types::Toggle::Disable, ..AccessTuning::default() };
-    let got = file.read_guided(&layout.view(0), &parts(list), &memory.buffer, 0, &tune, limits);
+    let got = read_ranges(&file, &layout.view(0), &parts(list), &memory.buffer, 0, &tune, limits);
     assert_eq!(got.unwrap(), len);
     let positions = list.iter().flat_map(Range::clone);
     let expected: Vec<u8> = positions.map(|at| contents(5000)[layout.offset(at) as usize]).collect();
@@ -141,7 +142,8 @@ fn what_is_in_memory_is_neither_asked_for_nor_given_up() {
     let (file, sys) = open_listening(&path, Listening { kept_from: Some(390), ..Listening::default() });
     let memory = whole(70);
     let view = irregular().view(0);
-    let got = file.read_guided(&view, &parts(&[0..70]), &memory.buffer, 0, &AccessTuning::default(), LIMITS);
+    let got =
+        read_ranges(&file, &view, &parts(&[0..70]), &memory.buffer, 0, &AccessTuning::default(), LIMITS);
     assert_eq!(got.unwrap(), 70);
     assert_eq!(sys.said("soon"), ["5..15", "120..170"]);
     assert_eq!(sys.said("done"), sys.said("soon"));
@@ -154,13 +156,9 @@ fn an_error_names_its_place_and_leaves_nothing_prefetched() {
     let tune = AccessTuning { sieve_read: pario_types::Toggle::Disable, ..AccessTuning::default() };
     let limits = PrefetchLimits { max_pre: 3, max_acc: 3, ..LIMITS };
     let memory = whole(70);
-    let result = file.read_guided(&irregular().view(0), &parts(&[0..70]), &memory.buffer, 0, &tune, limits);
-    match result.unwrap_err() {
-        Error::System { at, done, errno, .. } => {
-            assert_eq!((at.map(|at| at.0), done, errno), (Some(160), 40, libc::EIO));
-        }
-        other => panic!("{other}"),
-    }
+    let result = read_ranges(&file, &irregular().view(0), &parts(&[0..70]), &memory.buffer, 0, &tune, limits);
+    let BackendError { at, done, errno, .. } = result.unwrap_err();
+    assert_eq!((at.map(|at| at.0), done, errno), (Some(160), 40, Some(libc::EIO)));
     assert_eq!(sys.said("soon"), ["5..15", "120..170", "390..400"]);
     assert_eq!(sys.said("done"), sys.said("soon"));
 }
@@ -171,7 +169,8 @@ fn the_end_of_the_file_ends_it() {
     let (file, sys) = open_listening(&path, Listening::default());
     let memory = whole(70);
     let view = irregular().view(0);
-    let got = file.read_guided(&view, &parts(&[0..70]), &memory.buffer, 0, &AccessTuning::default(), LIMITS);
+    let got =
+        read_ranges(&file, &view, &parts(&[0..70]), &memory.buffer, 0, &AccessTuning::default(), LIMITS);
     assert_eq!(got.unwrap(), 20);
     assert_eq!(sys.said("done"), sys.said("soon"));
     assert!(sys.said("read").iter().all(|range| !range.starts_with("390")));
@@ -201,7 +200,7 @@ proptest! {
         let memory = whole(skip + len);
         let limits = PrefetchLimits { block, max_pre, max_acc };
         let (view, tune) = (layout.view(disp), AccessTuning::default());
-        let got = file.read_guided(&view, &parts(&list), &memory.buffer, skip, &tune, limits);
+        let got = read_ranges(&file, &view, &parts(&list), &memory.buffer, skip, &tune, limits);
         prop_assert_eq!(sys.said("done"), sys.said("soon"));
         prop_assert!(max_acc > 0 || sys.said("soon").is_empty());
         let offsets = list.iter().flat_map(Range::clone).map(|at| disp + layout.offset(at) as u64);

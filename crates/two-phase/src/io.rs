@@ -1,7 +1,8 @@
-//! The services that a collective access needs from its caller: file access, and messages to ranks of other
+//! The services that a collective access needs from its caller: the file, and messages to ranks of other
 //! nodes.
 
-use pario_types::ErrorKind;
+use pario_file_backend::{BackendError, FileBackend, LockAttempt};
+use pario_types::{AccessTuning, ErrorKind};
 use pario_view::View;
 use std::ops::Range;
 use std::sync::Arc;
@@ -29,28 +30,42 @@ pub trait NodeMessages {
     fn test(&mut self, transfer: &mut Self::Transfer) -> Result<Option<Vec<u8>>, Self::Error>;
 }
 
-/// File access and messages of one rank. No function waits for another rank.
-pub trait CollectiveIo: NodeMessages {
-    /// A lock on a range. Dropping it releases the lock.
-    type Guard;
+/// The file of a collective access, and how this rank accesses its windows.
+pub struct WindowFile<'a> {
+    /// The open file.
+    pub backend: &'a dyn FileBackend,
+    /// How the file is accessed.
+    pub tuning: AccessTuning,
+    /// Whether only the aggregator of a domain accesses its windows, so that it may cache them.
+    pub exclusive: bool,
+}
 
+impl WindowFile<'_> {
+    /// Reads parts of the file in ascending order. Returns the number of bytes before the end of the file.
+    pub(crate) fn read(&self, parts: &mut [(u64, &mut [u8])]) -> Result<usize, BackendError> {
+        self.backend.read_window(parts, self.exclusive)
+    }
+
+    /// Writes parts of the file in ascending order. `locked` says that some rank holds a lock on these parts for this
+    /// write.
+    pub(crate) fn write(&self, parts: &[(u64, &[u8])], locked: bool) -> Result<(), BackendError> {
+        self.backend.write_window(parts, locked, self.exclusive, &self.tuning)
+    }
+
+    /// Tries to lock a range against writers of other opens of the file. A file that no other process has open needs no
+    /// lock.
+    pub(crate) fn try_lock(&self, range: Range<u64>) -> Result<LockAttempt, BackendError> {
+        if self.tuning.sole { Ok(LockAttempt::NotNeeded) } else { self.backend.try_lock(range) }
+    }
+}
+
+/// The file and the messages of one rank. No function waits for another rank.
+pub trait CollectiveIo: NodeMessages<Error: From<BackendError>> {
     /// The kind of an error, which the other ranks receive.
     fn kind(error: &Self::Error) -> ErrorKind;
 
-    /// Reads parts of the file in ascending order, each given as an offset and memory. Returns the number
-    /// of bytes before the end of the file.
-    fn read(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<usize, Self::Error>;
-
-    /// Writes parts of the file in ascending order. `locked` says that some rank holds a lock on these
-    /// parts for this write.
-    fn write(&mut self, parts: &[(u64, &[u8])], locked: bool) -> Result<(), Self::Error>;
-
-    /// Returns true if the range is known to read as zeros because nothing was ever written to it.
-    fn is_hole(&mut self, range: Range<u64>) -> Result<bool, Self::Error>;
-
-    /// Locks a range against writers of other opens of the file. Returns `None` if the lock is not
-    /// available at once.
-    fn try_lock(&mut self, range: Range<u64>) -> Result<Option<Self::Guard>, Self::Error>;
+    /// The file.
+    fn file(&mut self) -> Result<WindowFile<'_>, Self::Error>;
 
     /// Performs the access of this rank by itself and returns the bytes moved.
     fn access_independently(&mut self, request: &AccessRequest) -> Result<u64, Self::Error>;

@@ -34,7 +34,7 @@ pub use allgather::Allgather;
 pub use cost::{CostEstimate, CostHistory, CostPrior, CostSample};
 pub use counters::AccessCounters;
 pub use coverage::CoverageHash;
-pub use io::{CollectiveIo, NodeMessages};
+pub use io::{CollectiveIo, NodeMessages, WindowFile};
 pub use node_segment::{NodeSegment, SegmentShape, WORDS_PER_RANK};
 pub use pario_shm::{SegmentHandle, cores, is_alive};
 pub use plan::{CollectivePlan, TransferStrategy, TwoPhaseSettings, plan_access};

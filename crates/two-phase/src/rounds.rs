@@ -10,11 +10,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use pario_domain::FileDomains;
+use pario_file_backend::BackendError;
 
 use crate::access::AccessRequest;
 use crate::counters::AccessCounters;
 use crate::coverage::CoverageHash;
-use crate::io::CollectiveIo;
+use crate::io::{CollectiveIo, WindowFile};
 use crate::plan::TwoPhaseSettings;
 use crate::portion::ViewRange;
 use crate::rank_state::RankState;
@@ -97,7 +98,7 @@ struct DomainState<C: CollectiveIo> {
 /// The role of this rank in a file domain.
 enum Role<C: CollectiveIo> {
     /// The domain belongs to this node. The aggregator of the domain may also be the proxy of remote ranks.
-    Local(LocalRank<C>, Option<RemoteProxy<C>>),
+    Local(LocalRank, Option<RemoteProxy<C>>),
     /// The domain belongs to another node.
     Remote(RemoteRank<C>),
 }
@@ -142,6 +143,15 @@ impl<'a, C: CollectiveIo> StepContext<'a, C> {
     pub fn view_range(&self) -> Option<ViewRange<'a>> {
         let request = self.request?;
         (request.len > 0).then_some(ViewRange { view: &request.view, at: request.at.0, len: request.len })
+    }
+
+    /// Runs a file access, and counts its time and its requests to servers.
+    pub fn access_file<R>(
+        &mut self,
+        access: impl FnOnce(&WindowFile<'_>) -> Result<R, BackendError>,
+    ) -> Result<R, C::Error> {
+        let file = self.io.file()?;
+        Ok(self.counters.timed_file_access(&file, || access(&file))?)
     }
 
     /// Records the first failure of this rank.

@@ -2,14 +2,14 @@
 
 use pario_buffer::UserBuffer;
 use pario_domain::PartitioningMethod;
+use pario_file_backend::{BackendError, FileBackend, RangeLock, StorageFacts};
 use pario_two_phase::{
     AccessMachine, AccessRequest, AccessStep, AccessSummary, CallKind, CollectiveIo, CollectiveOutcome,
     CostHistory, CoverageHash, NodeMap, NodeMessages, NodeSegment, RankState, SegmentShape, TransferStrategy,
-    TwoPhaseSettings,
+    TwoPhaseSettings, WindowFile,
 };
-use pario_types::{ErrorKind, Offset, Pos};
+use pario_types::{AccessTuning, ErrorKind, Offset, Pos};
 use pario_view::View;
-use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -39,30 +39,12 @@ impl NodeMessages for Disk {
 }
 
 impl CollectiveIo for Disk {
-    type Guard = ();
-
     fn kind(error: &ErrorKind) -> ErrorKind {
         *error
     }
 
-    fn read(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<usize, ErrorKind> {
-        let disk = self.0.lock().unwrap();
-        parts.iter_mut().for_each(|(at, to)| to.copy_from_slice(&disk[*at as usize..][..to.len()]));
-        Ok(parts.iter().map(|(_, to)| to.len()).sum())
-    }
-
-    fn write(&mut self, parts: &[(u64, &[u8])], _: bool) -> Result<(), ErrorKind> {
-        let mut disk = self.0.lock().unwrap();
-        parts.iter().for_each(|(at, from)| disk[*at as usize..][..from.len()].copy_from_slice(from));
-        Ok(())
-    }
-
-    fn is_hole(&mut self, _: Range<u64>) -> Result<bool, ErrorKind> {
-        Ok(false)
-    }
-
-    fn try_lock(&mut self, _: Range<u64>) -> Result<Option<()>, ErrorKind> {
-        Ok(Some(()))
+    fn file(&mut self) -> Result<WindowFile<'_>, ErrorKind> {
+        Ok(WindowFile { backend: self, tuning: AccessTuning::default(), exclusive: false })
     }
 
     fn access_independently(&mut self, _: &AccessRequest) -> Result<u64, ErrorKind> {
@@ -71,6 +53,70 @@ impl CollectiveIo for Disk {
 
     fn view_of(&mut self, _: u32, _: u128) -> Result<Arc<View>, ErrorKind> {
         unreachable!("one node")
+    }
+}
+
+impl FileBackend for Disk {
+    fn read_window(&self, parts: &mut [(u64, &mut [u8])], _: bool) -> Result<usize, BackendError> {
+        let disk = self.0.lock().unwrap();
+        parts.iter_mut().for_each(|(at, to)| to.copy_from_slice(&disk[*at as usize..][..to.len()]));
+        Ok(parts.iter().map(|(_, to)| to.len()).sum())
+    }
+
+    fn write_window(
+        &self,
+        parts: &[(u64, &[u8])],
+        _: bool,
+        _: bool,
+        _: &AccessTuning,
+    ) -> Result<(), BackendError> {
+        let mut disk = self.0.lock().unwrap();
+        parts.iter().for_each(|(at, from)| disk[*at as usize..][..from.len()].copy_from_slice(from));
+        Ok(())
+    }
+
+    fn read(
+        &self,
+        _: &View,
+        _: Pos,
+        _: &UserBuffer,
+        _: u64,
+        _: u64,
+        _: &AccessTuning,
+    ) -> Result<u64, BackendError> {
+        unreachable!("these tests access windows only")
+    }
+
+    fn write(
+        &self,
+        _: &View,
+        _: Pos,
+        _: &UserBuffer,
+        _: u64,
+        _: u64,
+        _: &AccessTuning,
+    ) -> Result<u64, BackendError> {
+        unreachable!("these tests access windows only")
+    }
+
+    fn lock_whole_file(&self) -> Result<Option<Box<dyn RangeLock>>, BackendError> {
+        unreachable!("only agents lock the whole file")
+    }
+
+    fn size(&self) -> Result<u64, BackendError> {
+        unreachable!("a collective access does not ask for the size")
+    }
+
+    fn set_size(&self, _: u64) -> Result<(), BackendError> {
+        unreachable!("a collective access does not set the size")
+    }
+
+    fn sync(&self) -> Result<(), BackendError> {
+        unreachable!("a collective access does not sync")
+    }
+
+    fn facts(&self) -> StorageFacts {
+        unreachable!("the settings are given")
     }
 }
 

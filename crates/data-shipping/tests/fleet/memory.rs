@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, RwLock};
 
 use pario_buffer::UserBuffer;
-use pario_data_shipping::{Backing, BackingError, WholeFileLock};
-use pario_posix::{Foresight, read_guided};
-use pario_types::{AccessTuning, PrefetchLimits};
+use pario_domain::LockProtocol;
+use pario_file_backend::{BackendError, FileBackend, RangeLock, StorageFacts};
+use pario_types::AccessTuning;
 use pario_types::{ErrorKind, Pos};
 use pario_view::View;
 
@@ -58,14 +58,16 @@ impl Memory {
     }
 }
 
-fn check(view: &View, at: Pos, len: u64) -> Result<(), BackingError> {
+fn check(view: &View, at: Pos, len: u64) -> Result<(), BackendError> {
     match len == 0 || view.bounds(at, len).is_some() {
         true => Ok(()),
-        false => Err(BackingError { kind: ErrorKind::Arg, errno: None, at: None, text: "beyond".into() }),
+        false => {
+            Err(BackendError { kind: ErrorKind::Arg, errno: None, at: None, done: 0, text: "beyond".into() })
+        }
     }
 }
 
-impl Backing for Handle {
+impl FileBackend for Handle {
     fn read(
         &self,
         view: &View,
@@ -74,7 +76,7 @@ impl Backing for Handle {
         buf_at: u64,
         len: u64,
         _: &AccessTuning,
-    ) -> Result<u64, BackingError> {
+    ) -> Result<u64, BackendError> {
         check(view, at, len)?;
         let bytes = self.0.bytes.read().unwrap();
         for done in 0..len {
@@ -93,7 +95,7 @@ impl Backing for Handle {
         buf_at: u64,
         len: u64,
         _: &AccessTuning,
-    ) -> Result<u64, BackingError> {
+    ) -> Result<u64, BackendError> {
         check(view, at, len)?;
         let mut bytes = self.0.bytes.write().unwrap();
         for done in 0..len {
@@ -106,18 +108,72 @@ impl Backing for Handle {
         Ok(len)
     }
 
-    fn read_parts(
-        &self,
-        view: &View,
-        parts: &[Range<Pos>],
-        buf: &UserBuffer,
-        _: &AccessTuning,
-        prefetch: PrefetchLimits,
-    ) -> Result<u64, BackingError> {
-        read_guided(&mut Reader(self), view, parts, buf, 0, prefetch)
+    fn prefetch(&self, ranges: &[Range<u64>]) -> usize {
+        let memory = &self.0;
+        let mut ready = memory.ready.lock().unwrap();
+        let taken = ranges.len().min(MOST_READY.saturating_sub(ready.len()));
+        ready.extend_from_slice(&ranges[..taken]);
+        memory.taken.fetch_add(taken as u64, Relaxed);
+        memory.refused.fetch_add((ranges.len() - taken) as u64, Relaxed);
+        taken
     }
 
-    fn lock_whole_file(&self) -> Result<Option<Box<dyn WholeFileLock>>, BackingError> {
+    fn release(&self, ranges: &[Range<u64>]) {
+        let memory = &self.0;
+        let mut ready = memory.ready.lock().unwrap();
+        for range in ranges {
+            let index = ready.iter().position(|one| one == range).expect("released what is ready");
+            ready.remove(index);
+        }
+        memory.released.fetch_add(ranges.len() as u64, Relaxed);
+    }
+
+    fn write_window(
+        &self,
+        parts: &[(u64, &[u8])],
+        _: bool,
+        _: bool,
+        _: &AccessTuning,
+    ) -> Result<(), BackendError> {
+        let mut bytes = self.0.bytes.write().unwrap();
+        for (at, from) in parts {
+            let end = *at as usize + from.len();
+            let size = bytes.len().max(end);
+            bytes.resize(size, 0);
+            bytes[*at as usize..end].copy_from_slice(from);
+        }
+        Ok(())
+    }
+
+    fn size(&self) -> Result<u64, BackendError> {
+        Ok(self.0.bytes.read().unwrap().len() as u64)
+    }
+
+    fn set_size(&self, size: u64) -> Result<(), BackendError> {
+        self.0.bytes.write().unwrap().resize(size as usize, 0);
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    fn facts(&self) -> StorageFacts {
+        StorageFacts {
+            protocol: LockProtocol::Local,
+            local: true,
+            memory: true,
+            partition: false,
+            placed: false,
+            tier1: false,
+            near: false,
+            block: 1,
+            stripe: 0,
+            servers: 0,
+        }
+    }
+
+    fn lock_whole_file(&self) -> Result<Option<Box<dyn RangeLock>>, BackendError> {
         self.0.locks.fetch_add(1, Relaxed);
         let mut held = self.0.held.lock().unwrap();
         if held.stranger {
@@ -128,46 +184,9 @@ impl Backing for Handle {
     }
 }
 
-impl WholeFileLock for Handle {
-    fn release(self: Box<Self>) -> Result<(), BackingError> {
+impl RangeLock for Handle {
+    fn release(self: Box<Self>) -> Result<(), BackendError> {
         self.0.held.lock().unwrap().agents -= 1;
         Ok(())
-    }
-}
-
-struct Reader<'a>(&'a Handle);
-
-impl Foresight for Reader<'_> {
-    type Error = BackingError;
-
-    fn read(
-        &mut self,
-        view: &View,
-        at: Pos,
-        buf: &UserBuffer,
-        buf_at: u64,
-        len: u64,
-    ) -> Result<u64, BackingError> {
-        self.0.read(view, at, buf, buf_at, len, &AccessTuning::default())
-    }
-
-    fn prefetch(&mut self, ranges: &[Range<u64>]) -> usize {
-        let memory = &self.0.0;
-        let mut ready = memory.ready.lock().unwrap();
-        let taken = ranges.len().min(MOST_READY.saturating_sub(ready.len()));
-        ready.extend_from_slice(&ranges[..taken]);
-        memory.taken.fetch_add(taken as u64, Relaxed);
-        memory.refused.fetch_add((ranges.len() - taken) as u64, Relaxed);
-        taken
-    }
-
-    fn release(&mut self, ranges: &[Range<u64>]) {
-        let memory = &self.0.0;
-        let mut ready = memory.ready.lock().unwrap();
-        for range in ranges {
-            let index = ready.iter().position(|one| one == range).expect("released what is ready");
-            ready.remove(index);
-        }
-        memory.released.fetch_add(ranges.len() as u64, Relaxed);
     }
 }

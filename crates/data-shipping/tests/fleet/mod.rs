@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use pario_buffer::lend;
 use pario_data_shipping::{
-    Agent, AgentAddress, AgentConfig, Backing, BlockMap, Error, Shipper, ShippingGroup, ShippingLimits,
+    Agent, AgentAddress, AgentConfig, BlockMap, Error, Shipper, ShippingGroup, ShippingLimits,
 };
+use pario_file_backend::FileBackend;
 use pario_posix::{PlainFile, PlainOpenOptions};
 use pario_types::{AccessTuning, PrefetchLimits};
 use pario_types::{Offset, Pos};
@@ -58,7 +59,7 @@ impl Site {
     }
 
     /// The file as one rank has it open.
-    pub fn open(&self) -> Arc<dyn Backing> {
+    pub fn open(&self) -> Arc<dyn FileBackend> {
         match self {
             Site::Plain(path) => Arc::new(open(&path.0)),
             Site::Memory(memory) => Arc::new(Handle(memory.clone())),
@@ -104,7 +105,7 @@ impl Plan {
         BlockMap::new(self.unit, self.agents.clone()).unwrap()
     }
 
-    pub fn service(&self, rank: u32, file: Arc<dyn Backing>) -> AgentConfig {
+    pub fn service(&self, rank: u32, file: Arc<dyn FileBackend>) -> AgentConfig {
         AgentConfig {
             file,
             map: self.map(),
@@ -120,14 +121,14 @@ impl Plan {
         }
     }
 
-    pub fn agent(&self, rank: u32, file: Arc<dyn Backing>) -> Result<Agent, Error> {
+    pub fn agent(&self, rank: u32, file: Arc<dyn FileBackend>) -> Result<Agent, Error> {
         Agent::start(self.service(rank, file))
     }
 
     pub fn shipper(
         &self,
         rank: u32,
-        file: Arc<dyn Backing>,
+        file: Arc<dyn FileBackend>,
         addresses: Vec<Option<AgentAddress>>,
     ) -> Shipper {
         let node = if self.tcp { 1 } else { NODE };
@@ -145,7 +146,7 @@ impl Plan {
         self.launch_with(|| site.open())
     }
 
-    fn launch_with(&self, open: impl Fn() -> Arc<dyn Backing>) -> Fleet {
+    fn launch_with(&self, open: impl Fn() -> Arc<dyn FileBackend>) -> Fleet {
         let files: Vec<_> = (0..self.ranks).map(|_| open()).collect();
         let started = |rank: u32| self.agent(rank, files[rank as usize].clone()).unwrap();
         let agents: Vec<Option<Agent>> =

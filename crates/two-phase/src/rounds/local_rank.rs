@@ -18,6 +18,7 @@
 //! domains exclusively, all ranks leave it to the aggregator of the domain.
 
 use pario_domain::DomainWindow;
+use pario_file_backend::{LockAttempt, RangeLock};
 use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
@@ -28,7 +29,7 @@ use crate::node_segment::{DEPTH, WindowSlot, state};
 use crate::portion::ViewRange;
 
 /// The role of this rank in a file domain of its node.
-pub(crate) struct LocalRank<C: CollectiveIo> {
+pub(crate) struct LocalRank {
     /// The index of the aggregator among the local ranks.
     pub aggregator_index: u32,
     /// The sequence number of round 0.
@@ -36,11 +37,13 @@ pub(crate) struct LocalRank<C: CollectiveIo> {
     is_aggregator: bool,
     announced: u64,
     done: u64,
-    guards: Vec<(u64, C::Guard)>,
+    /// The locks of windows that are read before they are written, each with the sequence number of the window. `None`
+    /// if no lock is needed.
+    guards: Vec<(u64, Option<Box<dyn RangeLock>>)>,
 }
 
-impl<C: CollectiveIo> LocalRank<C> {
-    pub fn new(aggregator_index: u32, base: u64, is_aggregator: bool) -> LocalRank<C> {
+impl LocalRank {
+    pub fn new(aggregator_index: u32, base: u64, is_aggregator: bool) -> LocalRank {
         LocalRank { aggregator_index, base, is_aggregator, announced: 0, done: 0, guards: Vec::new() }
     }
 
@@ -48,7 +51,7 @@ impl<C: CollectiveIo> LocalRank<C> {
         self.base + round
     }
 
-    pub fn slot<'a>(&self, round: u64, context: &StepContext<'a, C>) -> WindowSlot<'a> {
+    pub fn slot<'a, C: CollectiveIo>(&self, round: u64, context: &StepContext<'a, C>) -> WindowSlot<'a> {
         context.rank_state.node.slot(self.aggregator_index, self.sequence(round))
     }
 
@@ -57,25 +60,25 @@ impl<C: CollectiveIo> LocalRank<C> {
         plan.may_access && (self.is_aggregator || !plan.exclusive_domains)
     }
 
-    pub fn is_finished(&self, rounds: &DomainRounds, context: &StepContext<'_, C>) -> bool {
+    pub fn is_finished<C: CollectiveIo>(&self, rounds: &DomainRounds, context: &StepContext<'_, C>) -> bool {
         self.done == rounds.count()
             && self.guards.is_empty()
             && (!self.must_stay(context) || self.is_completed(rounds, context))
     }
 
     /// Whether this rank has to stay until the last window of the domain is completed.
-    fn must_stay(&self, context: &StepContext<'_, C>) -> bool {
+    fn must_stay<C: CollectiveIo>(&self, context: &StepContext<'_, C>) -> bool {
         self.is_aggregator && !context.plan.all_access
     }
 
     /// Whether all windows are completed. The last window may complete before the one before it, which
     /// other ranks have filled and left to this rank.
-    fn is_completed(&self, rounds: &DomainRounds, context: &StepContext<'_, C>) -> bool {
+    fn is_completed<C: CollectiveIo>(&self, rounds: &DomainRounds, context: &StepContext<'_, C>) -> bool {
         let last = rounds.count().saturating_sub(DEPTH)..rounds.count();
         last.into_iter().all(|round| self.slot(round, context).is_completed(self.sequence(round)))
     }
 
-    pub fn step(&mut self, rounds: &DomainRounds, context: &mut StepContext<'_, C>) -> bool {
+    pub fn step<C: CollectiveIo>(&mut self, rounds: &DomainRounds, context: &mut StepContext<'_, C>) -> bool {
         let mut progress = self.release(context);
         if context.may_access && (!context.plan.all_access || context.plan.announce) {
             progress |= self.serve_file_accesses(rounds, context);
@@ -100,7 +103,7 @@ impl<C: CollectiveIo> LocalRank<C> {
     }
 
     /// Releases the locks of windows that have been written.
-    fn release(&mut self, context: &StepContext<'_, C>) -> bool {
+    fn release<C: CollectiveIo>(&mut self, context: &StepContext<'_, C>) -> bool {
         let before = self.guards.len();
         let (index, node) = (self.aggregator_index, &context.rank_state.node);
         self.guards.retain(|(sequence, _)| !node.slot(index, *sequence).is_completed(*sequence));
@@ -108,7 +111,11 @@ impl<C: CollectiveIo> LocalRank<C> {
     }
 
     /// Performs the file accesses that wait in the slots of this domain.
-    fn serve_file_accesses(&mut self, rounds: &DomainRounds, context: &mut StepContext<'_, C>) -> bool {
+    fn serve_file_accesses<C: CollectiveIo>(
+        &mut self,
+        rounds: &DomainRounds,
+        context: &mut StepContext<'_, C>,
+    ) -> bool {
         let mut progress = false;
         for round in self.open_rounds(rounds) {
             let slot = self.slot(round, context);
@@ -138,7 +145,7 @@ impl<C: CollectiveIo> LocalRank<C> {
     /// Reads a window for other ranks. If this rank has arrived already, the sequence number may complete
     /// at any moment and the slot may be wanted for a later one. The later one cannot complete while this
     /// rank holds the state of the slot.
-    fn read_for_others(
+    fn read_for_others<C: CollectiveIo>(
         &mut self,
         round: u64,
         slot: &WindowSlot<'_>,
@@ -158,7 +165,11 @@ impl<C: CollectiveIo> LocalRank<C> {
     }
 
     /// Writes the full windows of this domain. No other rank does so at the same time.
-    pub fn write_full(&mut self, rounds: &DomainRounds, context: &mut StepContext<'_, C>) -> bool {
+    pub fn write_full<C: CollectiveIo>(
+        &mut self,
+        rounds: &DomainRounds,
+        context: &mut StepContext<'_, C>,
+    ) -> bool {
         let mut progress = false;
         for round in self.open_rounds(rounds) {
             let slot = self.slot(round, context);
@@ -171,7 +182,11 @@ impl<C: CollectiveIo> LocalRank<C> {
         progress
     }
 
-    fn write_at_once(&mut self, rounds: &DomainRounds, context: &mut StepContext<'_, C>) -> bool {
+    fn write_at_once<C: CollectiveIo>(
+        &mut self,
+        rounds: &DomainRounds,
+        context: &mut StepContext<'_, C>,
+    ) -> bool {
         let round = self.done;
         let slot = self.slot(round, context);
         if !slot.is_current(self.sequence(round)) {
@@ -181,7 +196,11 @@ impl<C: CollectiveIo> LocalRank<C> {
         true
     }
 
-    fn write_announced(&mut self, rounds: &DomainRounds, context: &mut StepContext<'_, C>) -> bool {
+    fn write_announced<C: CollectiveIo>(
+        &mut self,
+        rounds: &DomainRounds,
+        context: &mut StepContext<'_, C>,
+    ) -> bool {
         let mut progress = false;
         while self.announced < rounds.count() {
             let slot = self.slot(self.announced, context);
@@ -210,7 +229,12 @@ impl<C: CollectiveIo> LocalRank<C> {
     }
 
     /// Copies the bytes of this rank into a window and arrives.
-    fn copy_in(&mut self, slot: &WindowSlot<'_>, window: &DomainWindow, context: &mut StepContext<'_, C>) {
+    fn copy_in<C: CollectiveIo>(
+        &mut self,
+        slot: &WindowSlot<'_>,
+        window: &DomainWindow,
+        context: &mut StepContext<'_, C>,
+    ) {
         if let (Some(view_range), Some(request)) = (context.view_range(), context.request) {
             for portion in view_range.portions(window, u64::MAX) {
                 let len = portion.extent.end - portion.extent.start;
@@ -229,7 +253,7 @@ impl<C: CollectiveIo> LocalRank<C> {
     }
 
     /// Reads a window that will have holes, under a lock that is held until the window is written.
-    fn read_before_write(
+    fn read_before_write<C: CollectiveIo>(
         &mut self,
         round: u64,
         slot: &WindowSlot<'_>,
@@ -269,7 +293,7 @@ impl<C: CollectiveIo> LocalRank<C> {
         true
     }
 
-    fn read(&mut self, rounds: &DomainRounds, context: &mut StepContext<'_, C>) -> bool {
+    fn read<C: CollectiveIo>(&mut self, rounds: &DomainRounds, context: &mut StepContext<'_, C>) -> bool {
         let round = self.done;
         let slot = self.slot(round, context);
         if !slot.is_current(self.sequence(round)) {
@@ -291,7 +315,12 @@ impl<C: CollectiveIo> LocalRank<C> {
     }
 
     /// Copies the bytes of this rank out of a window, up to the end of the file.
-    fn copy_out(&mut self, slot: &WindowSlot<'_>, window: &DomainWindow, context: &mut StepContext<'_, C>) {
+    fn copy_out<C: CollectiveIo>(
+        &mut self,
+        slot: &WindowSlot<'_>,
+        window: &DomainWindow,
+        context: &mut StepContext<'_, C>,
+    ) {
         let (Some(view_range), Some(request)) = (context.view_range(), context.request) else { return };
         if slot.failed_read().load(Relaxed) != 0 {
             return;
@@ -383,14 +412,13 @@ fn write_window<C: CollectiveIo>(
     };
     if slot.failed_read().load(Relaxed) == 0 && context.error.is_none() && !parts.is_empty() {
         let locked = slot.locked().load(Relaxed) != 0;
-        let (io, counters) = (&mut *context.io, &mut *context.counters);
-        counters.windows += 1;
+        context.counters.windows += 1;
         let written = slot.window(0, window.bytes(), |bytes| {
             let memory = |(place, part): &(u64, Range<u64>)| {
                 (part.start, &bytes[*place as usize..(place + part.end - part.start) as usize])
             };
             let parts: Vec<(u64, &[u8])> = parts.iter().map(memory).collect();
-            counters.timed(|| io.write(&parts, locked))
+            context.access_file(|file| file.write(&parts, locked))
         });
         if let Err(e) = written {
             context.record_failure(e);
@@ -435,13 +463,15 @@ fn lock_range<C: CollectiveIo>(
     window: &DomainWindow,
     range: &Range<u64>,
     context: &mut StepContext<'_, C>,
-) -> Result<Option<Vec<C::Guard>>, C::Error> {
+) -> Result<Option<Vec<Option<Box<dyn RangeLock>>>>, C::Error> {
     let mut guards = Vec::new();
+    let file = context.io.file()?;
     for (_, part) in parts_in_range(window, range) {
         context.counters.locks += 1;
-        match context.io.try_lock(part)? {
-            Some(guard) => guards.push(guard),
-            None => return Ok(None),
+        match file.try_lock(part)? {
+            LockAttempt::Locked(lock) => guards.push(Some(lock)),
+            LockAttempt::NotNeeded => guards.push(None),
+            LockAttempt::Busy => return Ok(None),
         }
     }
     Ok(Some(guards))
@@ -454,12 +484,11 @@ fn read_range<C: CollectiveIo>(
     range: &Range<u64>,
     context: &mut StepContext<'_, C>,
 ) -> Result<(), C::Error> {
-    let (io, counters) = (&mut *context.io, &mut *context.counters);
-    counters.timed(|| {
+    context.access_file(|file| {
         parts_in_range(window, range).try_for_each(|(place, part)| {
-            let hole = io.is_hole(part.clone())?;
+            let hole = file.backend.is_hole(part.clone())?;
             slot.window(place, part.end - part.start, |bytes| {
-                let got = if hole { 0 } else { io.read(&mut [(part.start, &mut *bytes)])? };
+                let got = if hole { 0 } else { file.read(&mut [(part.start, &mut *bytes)])? };
                 bytes[got..].fill(0);
                 Ok(())
             })
@@ -511,8 +540,7 @@ fn read_window<C: CollectiveIo>(
     context: &mut StepContext<'_, C>,
 ) {
     let mut end = u64::MAX;
-    let (io, counters) = (&mut *context.io, &mut *context.counters);
-    counters.windows += 1;
+    context.counters.windows += 1;
     let read = slot.window(0, window.bytes(), |bytes| {
         let mut rest = bytes;
         let mut parts: Vec<(u64, &mut [u8])> = Vec::new();
@@ -521,7 +549,7 @@ fn read_window<C: CollectiveIo>(
             parts.push((extent.start, here));
             rest = after;
         }
-        counters.timed(|| io.read(&mut parts))
+        context.access_file(|file| file.read(&mut parts))
     });
     match read {
         Ok(got) => {

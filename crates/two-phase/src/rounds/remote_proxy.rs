@@ -73,7 +73,7 @@ impl<C: CollectiveIo> RemoteProxy<C> {
     pub fn step(
         &mut self,
         rounds: &DomainRounds,
-        local: &LocalRank<C>,
+        local: &LocalRank,
         context: &mut StepContext<'_, C>,
     ) -> Result<bool, C::Error> {
         let mut progress = false;

@@ -2,19 +2,20 @@
 
 use pario_buffer::UserBuffer;
 use pario_domain::PartitioningMethod;
+use pario_file_backend::{BackendError, FileBackend, LockAttempt, RangeLock, StorageFacts};
 use pario_reference_model::Rng;
 use pario_two_phase::{
     AccessCounters, AccessMachine, AccessRequest, AccessStep, AccessSummary, CallKind, CollectiveIo,
     CollectiveOutcome, CostHistory, CoverageHash, NodeMap, NodeMessages, NodeSegment, RankState,
-    SegmentShape, TransferStrategy, TwoPhaseSettings,
+    SegmentShape, TransferStrategy, TwoPhaseSettings, WindowFile,
 };
-use pario_types::{ErrorKind, Offset, Pos};
+use pario_types::{AccessTuning, ErrorKind, Offset, Pos};
 use pario_view::{Basic, Datatype, Pattern, View};
-use std::cell::{RefCell, RefMut};
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A file in memory whose accesses can be made to fail.
 #[derive(Default)]
@@ -25,12 +26,12 @@ pub struct Disk {
     pub fail_after: Option<(u64, ErrorKind)>,
     pub failed: bool,
     pub refuse_locks: u32,
-    locks: Rc<RefCell<Vec<Range<u64>>>>,
+    locks: Arc<Mutex<Vec<Range<u64>>>>,
 }
 
 impl Disk {
     pub fn locked(&self) -> usize {
-        self.locks.borrow().len()
+        self.locks.lock().unwrap().len()
     }
 
     fn access(&mut self) -> Result<(), ErrorKind> {
@@ -48,11 +49,17 @@ impl Disk {
     }
 }
 
-pub struct Lock(Rc<RefCell<Vec<Range<u64>>>>, Range<u64>);
+struct Lock(Arc<Mutex<Vec<Range<u64>>>>, Range<u64>);
+
+impl RangeLock for Lock {
+    fn release(self: Box<Self>) -> Result<(), BackendError> {
+        Ok(())
+    }
+}
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        let mut locks = self.0.borrow_mut();
+        let mut locks = self.0.lock().unwrap();
         let index = locks.iter().position(|range| *range == self.1).expect("held");
         locks.swap_remove(index);
     }
@@ -72,21 +79,27 @@ pub enum Transfer {
     Gather(usize),
 }
 
+/// The file as one rank accesses it.
+struct RankFile {
+    rank: u32,
+    disk: Arc<Mutex<Disk>>,
+    /// The block size and the aggregators, if aggregators own blocks cyclically.
+    owners: Option<(u64, Vec<u32>)>,
+}
+
 /// The file and the messages of one rank.
 struct RankIo {
     rank: u32,
     node: u32,
-    disk: Rc<RefCell<Disk>>,
+    file: RankFile,
     net: Rc<RefCell<Net>>,
     views: Rc<RefCell<Vec<Arc<View>>>>,
     gathers: usize,
-    /// The block size and the aggregators, if aggregators own blocks cyclically.
-    owners: Option<(u64, Vec<u32>)>,
     /// Delays messages.
     rng: Rng,
 }
 
-impl RankIo {
+impl RankFile {
     /// Checks that this rank owns the accessed range.
     fn check_owner(&self, at: u64, len: usize) {
         let Some((unit, aggregators)) = &self.owners else { return };
@@ -96,16 +109,14 @@ impl RankIo {
     }
 }
 
-impl CollectiveIo for RankIo {
-    type Guard = Lock;
+fn failed(kind: ErrorKind) -> BackendError {
+    BackendError { kind, errno: None, at: None, done: 0, text: "a simulated failure".into() }
+}
 
-    fn kind(error: &ErrorKind) -> ErrorKind {
-        *error
-    }
-
-    fn read(&mut self, parts: &mut [(u64, &mut [u8])]) -> Result<usize, ErrorKind> {
-        let mut disk = self.disk.borrow_mut();
-        disk.access()?;
+impl FileBackend for RankFile {
+    fn read_window(&self, parts: &mut [(u64, &mut [u8])], _: bool) -> Result<usize, BackendError> {
+        let mut disk = self.disk.lock().unwrap();
+        disk.access().map_err(failed)?;
         let mut done = 0;
         for (at, to) in parts {
             self.check_owner(*at, to.len());
@@ -120,14 +131,20 @@ impl CollectiveIo for RankIo {
         Ok(done)
     }
 
-    fn write(&mut self, parts: &[(u64, &[u8])], locked: bool) -> Result<(), ErrorKind> {
-        let mut disk = self.disk.borrow_mut();
-        disk.access()?;
+    fn write_window(
+        &self,
+        parts: &[(u64, &[u8])],
+        locked: bool,
+        _: bool,
+        _: &AccessTuning,
+    ) -> Result<(), BackendError> {
+        let mut disk = self.disk.lock().unwrap();
+        disk.access().map_err(failed)?;
         disk.writes += 1;
         for (at, from) in parts {
             self.check_owner(*at, from.len());
             let end = at + from.len() as u64;
-            let held = disk.locks.borrow().iter().any(|l| l.start <= *at && end <= l.end);
+            let held = disk.locks.lock().unwrap().iter().any(|l| l.start <= *at && end <= l.end);
             assert_eq!(held, locked);
             let size = disk.bytes.len().max(end as usize);
             disk.bytes.resize(size, 0);
@@ -136,23 +153,77 @@ impl CollectiveIo for RankIo {
         Ok(())
     }
 
-    fn is_hole(&mut self, range: Range<u64>) -> Result<bool, ErrorKind> {
-        Ok(self.disk.borrow().bytes.len() as u64 <= range.start)
+    fn is_hole(&self, range: Range<u64>) -> Result<bool, BackendError> {
+        Ok(self.disk.lock().unwrap().bytes.len() as u64 <= range.start)
     }
 
-    fn try_lock(&mut self, range: Range<u64>) -> Result<Option<Lock>, ErrorKind> {
-        let mut disk = self.disk.borrow_mut();
+    fn try_lock(&self, range: Range<u64>) -> Result<LockAttempt, BackendError> {
+        let mut disk = self.disk.lock().unwrap();
         if disk.refuse_locks > 0 {
             disk.refuse_locks -= 1;
-            return Ok(None);
+            return Ok(LockAttempt::Busy);
         }
         let locks = disk.locks.clone();
-        assert!(
-            locks.borrow().iter().all(|l| l.end <= range.start || range.end <= l.start),
-            "overlapping locks"
-        );
-        locks.borrow_mut().push(range.clone());
-        Ok(Some(Lock(locks, range)))
+        let mut held = locks.lock().unwrap();
+        assert!(held.iter().all(|l| l.end <= range.start || range.end <= l.start), "overlapping locks");
+        held.push(range.clone());
+        drop(held);
+        Ok(LockAttempt::Locked(Box::new(Lock(locks, range))))
+    }
+
+    fn read(
+        &self,
+        _: &View,
+        _: Pos,
+        _: &UserBuffer,
+        _: u64,
+        _: u64,
+        _: &AccessTuning,
+    ) -> Result<u64, BackendError> {
+        unreachable!("these tests access windows only")
+    }
+
+    fn write(
+        &self,
+        _: &View,
+        _: Pos,
+        _: &UserBuffer,
+        _: u64,
+        _: u64,
+        _: &AccessTuning,
+    ) -> Result<u64, BackendError> {
+        unreachable!("these tests access windows only")
+    }
+
+    fn lock_whole_file(&self) -> Result<Option<Box<dyn RangeLock>>, BackendError> {
+        unreachable!("only agents lock the whole file")
+    }
+
+    fn size(&self) -> Result<u64, BackendError> {
+        unreachable!("a collective access does not ask for the size")
+    }
+
+    fn set_size(&self, _: u64) -> Result<(), BackendError> {
+        unreachable!("a collective access does not set the size")
+    }
+
+    fn sync(&self) -> Result<(), BackendError> {
+        unreachable!("a collective access does not sync")
+    }
+
+    fn facts(&self) -> StorageFacts {
+        unreachable!("the settings are given")
+    }
+}
+
+impl CollectiveIo for RankIo {
+    fn kind(error: &ErrorKind) -> ErrorKind {
+        *error
+    }
+
+    fn file(&mut self) -> Result<WindowFile<'_>, ErrorKind> {
+        let exclusive = self.file.owners.is_some();
+        Ok(WindowFile { backend: &self.file, tuning: AccessTuning::default(), exclusive })
     }
 
     fn access_independently(&mut self, _: &AccessRequest) -> Result<u64, ErrorKind> {
@@ -323,7 +394,7 @@ pub struct Simulation {
     ios: Vec<RankIo>,
     settings: Arc<TwoPhaseSettings>,
     coverage: Arc<CoverageHash>,
-    disk: Rc<RefCell<Disk>>,
+    disk: Arc<Mutex<Disk>>,
     views: Rc<RefCell<Vec<Arc<View>>>>,
     requests: Vec<Option<AccessRequest>>,
     counters: AccessCounters,
@@ -340,7 +411,7 @@ impl Simulation {
                 Arc::new(NodeSegment::create(SegmentShape { ranks, locals, capacity }).unwrap())
             })
             .collect();
-        let disk: Rc<RefCell<Disk>> = Rc::default();
+        let disk: Arc<Mutex<Disk>> = Arc::default();
         let net = Rc::new(RefCell::new(Net { nodes: node_map.nodes(), ..Net::default() }));
         let views: Rc<RefCell<Vec<Arc<View>>>> = Rc::default();
         let node_of = |rank: u32| node_map.node_of[rank as usize];
@@ -351,11 +422,10 @@ impl Simulation {
         let io = |rank| RankIo {
             rank,
             node: node_of(rank),
-            disk: disk.clone(),
+            file: RankFile { rank, disk: disk.clone(), owners: owners.clone() },
             net: net.clone(),
             views: views.clone(),
             gathers: 0,
-            owners: owners.clone(),
             rng: Rng::new(seed ^ u64::from(rank)),
         };
         let SimulationSettings {
@@ -395,8 +465,8 @@ impl Simulation {
         self.rank_states.len() as u32
     }
 
-    pub fn disk(&self) -> RefMut<'_, Disk> {
-        self.disk.borrow_mut()
+    pub fn disk(&self) -> MutexGuard<'_, Disk> {
+        self.disk.lock().unwrap()
     }
 
     /// The sums over all ranks of the last access.

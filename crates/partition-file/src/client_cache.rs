@@ -8,15 +8,11 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pario_client::{self as client, TierFile, TierOptions};
-
-use pario_trace::FileStats;
-
-use crate::error::Result;
-use crate::settings::CacheSettings;
+use pario_client::{self as client, Result, TierFile, TierOptions};
+use pario_file_backend::CloseCounts;
 
 /// The tier 1 cache of this rank for one open file.
-pub(crate) struct ClientCache {
+pub struct ClientCache {
     /// The team that owns the leases. It is equal on all ranks. A later open of the file uses the same team only if
     /// the same processes cache the same blocks.
     team: u128,
@@ -28,9 +24,8 @@ pub(crate) struct ClientCache {
 }
 
 impl ClientCache {
-    pub fn new(team: u128, tier: &CacheSettings) -> ClientCache {
-        let CacheSettings { bytes, block, high, low } = *tier;
-        let options = TierOptions { bytes, block, high, low, ..TierOptions::default() };
+    /// The cache of a team. It opens at the first access of this rank.
+    pub fn new(team: u128, options: TierOptions) -> ClientCache {
         ClientCache { team, options, opened: Mutex::default(), reach: AtomicU64::new(0) }
     }
 
@@ -71,13 +66,14 @@ impl ClientCache {
         Ok(done)
     }
 
+    /// Writes the parts of a window.
     pub fn write(
         &self,
         partition: &client::Partition,
         file: &client::File,
         parts: &[(u64, &[u8])],
     ) -> Result<()> {
-        Ok(self.open_cache(partition, file)?.write_vectored_at(parts)?)
+        self.open_cache(partition, file)?.write_vectored_at(parts)
     }
 
     /// Notes that the ranks have written up to `end`.
@@ -97,10 +93,7 @@ impl ClientCache {
 
     /// Writes all dirty blocks to the servers.
     pub fn flush(&self) -> Result<()> {
-        match self.opened() {
-            Some(opened) => Ok(opened.flush()?),
-            None => Ok(()),
-        }
+        self.opened().map_or(Ok(()), |opened| opened.flush())
     }
 
     /// Drops blocks beyond the new size. All dirty blocks have been flushed.
@@ -112,15 +105,11 @@ impl ClientCache {
     }
 
     /// Closes the cache. Clean blocks stay for a later open unless the file is deleted.
-    pub fn close(&self, stays: bool, stats: &FileStats) -> Result<()> {
-        let Some(opened) = self.opened.lock().take() else { return Ok(()) };
+    pub fn close(&self, stays: bool) -> (CloseCounts, Result<()>) {
+        let Some(opened) = self.opened.lock().take() else { return (CloseCounts::default(), Ok(())) };
         let flushed = opened.flush();
-        let (staged, recalled) = opened.staged_and_recalled();
-        stats.staged_bytes.add(staged);
-        stats.recalls.add(recalled);
-        if let Ok(opened) = Arc::try_unwrap(opened) {
-            opened.close(stays)?;
-        }
-        Ok(flushed?)
+        let (staged_bytes, recalls) = opened.staged_and_recalled();
+        let closed = Arc::try_unwrap(opened).map_or(Ok(()), |opened| opened.close(stays));
+        (CloseCounts { staged_bytes, recalls }, closed.and(flushed))
     }
 }

@@ -5,7 +5,7 @@
 //! The loop goes through these in ascending order: it prefetches some, accesses some, releases those, and so on. The
 //! system may refuse a prefetch at any time; then the access goes on without it.
 //!
-//! This module decides; `read_guided` performs the operations on the file ([`GuidedAccess`]). Covering ranges are computed
+//! This module decides; `read_ranges` performs the operations on the file ([`GuidedAccess`]). Covering ranges are computed
 //! one by one from the view, so memory depends neither on the number of pieces nor on the number of blocks. Ranges are
 //! prefetched and released several at a time, because for a file on a partition each call is a message.
 
