@@ -1,6 +1,6 @@
 //! What hits, misses and flushes cost: `cargo run --release -p pario-cache --example cost`.
 
-use pario_cache::{Geometry, Get, Identity, Mapped, Pool};
+use pario_cache::{Geometry, Lookup, Pool, PoolIdentity, PoolMapping};
 use pario_types::{FileId, PartitionId, ServerId};
 use std::hint::black_box;
 use std::time::Instant;
@@ -17,25 +17,25 @@ fn time(what: &str, rounds: u32, mut f: impl FnMut(u32)) {
 
 fn fill(pool: &Pool, block: u64) {
     match pool.get(FILE, block) {
-        Get::Fill(fill) => drop(fill.done(BLOCK)),
+        Lookup::Fill(fill) => drop(fill.done(BLOCK)),
         other => panic!("{other:?}"),
     }
 }
 
 fn main() {
     let path = std::path::PathBuf::from(format!("/dev/shm/pario-cost-{}", std::process::id()));
-    let identity = Identity { partition: PartitionId(1), server: ServerId(0) };
+    let identity = PoolIdentity { partition: PartitionId(1), server: ServerId(0) };
     let geometry = Geometry { block: BLOCK, slots: SLOTS, ledgers: 256 };
     let pool = Pool::create(&path, geometry, identity).expect("room in /dev/shm");
     // All that is needed is open: so nothing stays behind.
     pool.clone().discard().expect("our own file");
     let ledger = pool.take_ledger(std::process::id()).expect("a ledger");
     let fd = pool.descriptor().try_clone_to_owned().expect("a descriptor");
-    let client = Mapped::open(fd, ledger).expect("a pool");
+    let client = PoolMapping::open(fd, ledger).expect("a pool");
     (0..u64::from(SLOTS)).for_each(|block| fill(&pool, block));
     let places: Vec<_> = (0..64)
         .map(|block| match pool.get(FILE, block) {
-            Get::Hit(pin) => pin.slot_ref(),
+            Lookup::Hit(pin) => pin.slot_ref(),
             other => panic!("{other:?}"),
         })
         .collect();
@@ -62,7 +62,7 @@ fn main() {
     clean(&pool);
     time("server: miss, eviction, 64 KiB of zeros", 20_000, |round| fill(&pool, u64::from(SLOTS + round)));
     for block in 0..SLOTS {
-        if let Get::Hit(pin) = pool.get(FILE, u64::from(20_000 + block)) {
+        if let Lookup::Hit(pin) = pool.get(FILE, u64::from(20_000 + block)) {
             pin.write(0, b"dirty").unwrap();
         }
     }

@@ -1,11 +1,11 @@
 //! Taking over the pool of a server that was killed, while its clients may go on using it.
 
-use crate::cut::Recorded;
 use crate::geometry::{AT_ASLEEP, AT_DIRTY};
-use crate::ledger::Ledger;
-use crate::memory::Memory;
+use crate::ledger::LedgerState;
+use crate::memory::PoolMemory;
 use crate::state::{CLOSED, DIRTY, FLUSHING, PENDING, RETIRED, ROOM, VALID, generation_of};
-use crate::table::{Phase, Table};
+use crate::table::{SlotPhase, SlotTable};
+use crate::truncation::TruncationRecord;
 use pario_shm::ProcessIdentity;
 use pario_types::FileId;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ pub struct Adopted {
     pub dirty: u32,
     /// Slots that were being filled, or make no sense.
     pub dropped: u32,
-    /// Somebody has cut the pool's file short: what lay beyond is gone.
-    pub lost: Option<Lost>,
+    /// Another program truncated the pool's file: the bytes beyond are gone.
+    pub lost: Option<LostBlocks>,
     /// It was made where processes have other numbers: whether a client lives cannot be told, so the pool can be stored, but
     /// not used any more.
     pub foreign: bool,
 }
 
-/// What is gone of a pool that was cut short.
+/// What is gone of a pool whose file was truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostBlocks {
     /// Bytes that the file had left.
     pub kept: u64,
     /// Blocks beyond that had to be flushed, as far as is known.
@@ -40,17 +40,21 @@ pub struct Lost {
 /// makes no sense is dropped.
 ///
 /// Of a file that was cut short the first `kept` bytes are what they were.
-pub(crate) fn read_table(memory: Arc<Memory>, pins: Arc<[AtomicU32]>, kept: usize) -> (Table, Adopted) {
-    let mut table = Table::new(Arc::clone(&memory), pins);
+pub(crate) fn read_table(
+    memory: Arc<PoolMemory>,
+    pins: Arc<[AtomicU32]>,
+    kept: usize,
+) -> (SlotTable, Adopted) {
+    let mut table = SlotTable::new(Arc::clone(&memory), pins);
     table.free.clear();
     table.unused = memory.geometry.slots;
     table.entries.iter_mut().for_each(|entry| entry.blank = false);
     memory.header(AT_ASLEEP).put(0);
     memory.header(AT_DIRTY).put(0);
     let left = read_ledgers(&mut table);
-    let cut = (kept < memory.segment.len()).then_some(Lost { kept: kept as u64, dirty: 0 });
-    let mut adopted = Adopted { lost: cut, ..Adopted::default() };
-    read_cuts(&mut table);
+    let truncation = (kept < memory.segment.len()).then_some(LostBlocks { kept: kept as u64, dirty: 0 });
+    let mut adopted = Adopted { lost: truncation, ..Adopted::default() };
+    read_truncations(&mut table);
     let mut lent_slots = Vec::new();
     let mut last = memory.now();
     for slot in (0..memory.geometry.slots).rev() {
@@ -67,35 +71,35 @@ pub(crate) fn read_table(memory: Arc<Memory>, pins: Arc<[AtomicU32]>, kept: usiz
         let borrower = u32::try_from(memory.borrower(slot).peek().wrapping_sub(1)).ok();
         let lent = borrower.filter(|_| seen & PENDING != 0);
         let phase = match lent {
-            _ if sound && seen & VALID != 0 => Phase::Valid,
+            _ if sound && seen & VALID != 0 => SlotPhase::Valid,
             // Its client may be in the middle of filling it: it is freed when that is gone or lets go.
-            Some(ledger) if sound => Phase::Lent { ledger, since: None },
-            _ => Phase::Filling,
+            Some(ledger) if sound => SlotPhase::Lent { ledger, since: None },
+            _ => SlotPhase::Filling,
         };
         table.entry_mut(slot).phase = phase;
         table.granted += u32::from(seen & ROOM != 0);
         match phase {
-            Phase::Valid => {
+            SlotPhase::Valid => {
                 table.index.entry(file).or_default().insert(block, slot);
                 memory.set_end(slot, memory.end(slot));
                 if seen & FLUSHING != 0 {
                     memory.state(slot).set(DIRTY);
                 }
-                // What is being cut stays closed until that is decided.
-                let cut = table.is_cut(file, block);
-                table.entry_mut(slot).cut = cut;
-                let closed = if cut { 0 } else { CLOSED };
+                // A block that is being truncated stays closed until that is resolved.
+                let truncation = table.is_truncated(file, block);
+                table.entry_mut(slot).truncating = truncation;
+                let closed = if truncation { 0 } else { CLOSED };
                 // A client that writes just now may count it, too: the next flush corrects that.
                 if memory.state(slot).clear(FLUSHING | closed | RETIRED) & DIRTY != 0 {
                     memory.header(AT_DIRTY).add(1);
                 }
             }
-            Phase::Lent { .. } => {
+            SlotPhase::Lent { .. } => {
                 memory.state(slot).clear(CLOSED | RETIRED);
                 lent_slots.push(slot);
                 table.index.entry(file).or_default().insert(block, slot);
             }
-            Phase::Filling | Phase::Free => {
+            SlotPhase::Filling | SlotPhase::Free => {
                 adopted.dropped += u32::from(seen as u32 != 0);
                 memory.state(slot).clear(DIRTY);
                 table.free(slot);
@@ -108,27 +112,27 @@ pub(crate) fn read_table(memory: Arc<Memory>, pins: Arc<[AtomicU32]>, kept: usiz
         table.leave(id, process);
     }
     for slot in 0..memory.geometry.slots {
-        if table.settle(slot) == Phase::Valid {
+        if table.update_phase(slot) == SlotPhase::Valid {
             adopted.valid += 1;
             adopted.dirty += u32::from(memory.state(slot).get() & DIRTY != 0);
         }
     }
-    let freed = lent_slots.iter().filter(|&&slot| table.entry(slot).phase == Phase::Free);
+    let freed = lent_slots.iter().filter(|&&slot| table.entry(slot).phase == SlotPhase::Free);
     adopted.dropped += freed.count() as u32;
     (table, adopted)
 }
 
 /// Whether a local part can have such a block.
-fn is_sound(memory: &Memory, block: u64) -> bool {
+fn is_sound(memory: &PoolMemory, block: u64) -> bool {
     let end = block.checked_add(1).and_then(|blocks| blocks.checked_mul(u64::from(memory.geometry.block)));
     end.is_some_and(|end| i64::try_from(end).is_ok())
 }
 
-/// The cuts that were under way in the store.
-fn read_cuts(table: &mut Table) {
-    for found in Recorded::read_all(&table.memory) {
+/// The truncations that were in progress in the store.
+fn read_truncations(table: &mut SlotTable) {
+    for found in TruncationRecord::read_all(&table.memory) {
         let first = found.first(&table.memory);
-        if table.cuts.insert(found.file, first).is_none() {
+        if table.truncations.insert(found.file, first).is_none() {
             table.recorded |= 1 << found.index;
             table.interrupted.push(found);
         }
@@ -136,13 +140,13 @@ fn read_cuts(table: &mut Table) {
 }
 
 /// The processes that had ledgers. They count as there until the table is complete.
-fn read_ledgers(table: &mut Table) -> Vec<(u32, ProcessIdentity)> {
+fn read_ledgers(table: &mut SlotTable) -> Vec<(u32, ProcessIdentity)> {
     let mut left = Vec::new();
     for id in 0..table.memory.geometry.ledgers {
         let pid = u32::try_from(table.memory.ledger_pid(id).get()).unwrap_or(0);
         if pid != 0 {
             let process = ProcessIdentity { pid, start: table.memory.ledger_start(id).get() };
-            table.ledgers[id as usize] = Ledger::Taken(process);
+            table.ledgers[id as usize] = LedgerState::Taken(process);
             left.push((id, process));
         }
     }

@@ -6,7 +6,7 @@
 //! makes zeros of, again no more than that.
 
 use crate::geometry::Geometry;
-use crate::memory::Memory;
+use crate::memory::PoolMemory;
 use pario_shm::LARGE_PAGE;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -18,7 +18,7 @@ const AHEAD: u32 = 64 << 20;
 const STEP: u32 = LARGE_PAGE as u32;
 
 #[derive(Debug)]
-pub(crate) struct Advance {
+pub(crate) struct PageAdvance {
     /// Slots below this one have their memory.
     ready: AtomicU32,
     /// As many slots as are to be ready, and as are made so at a time.
@@ -30,11 +30,11 @@ pub(crate) struct Advance {
     asleep: AtomicU32,
 }
 
-impl Advance {
+impl PageAdvance {
     /// For a pool of which slots from `unused` on were never used.
-    pub fn new(unused: u32, geometry: Geometry) -> Advance {
+    pub fn new(unused: u32, geometry: Geometry) -> PageAdvance {
         let count = |bytes: u32| (bytes / geometry.block).max(1);
-        Advance {
+        PageAdvance {
             ready: unused.into(),
             ahead: count(AHEAD),
             step: count(STEP),
@@ -63,7 +63,7 @@ impl Advance {
     }
 
     /// One step, or a rest if nothing has happened since `seen`.
-    pub fn go_on(&self, memory: &Memory, unused: u32, seen: &mut u32, limit: Duration) {
+    pub fn step(&self, memory: &PoolMemory, unused: u32, seen: &mut u32, limit: Duration) {
         let ready = self.ready.load(Ordering::Relaxed).max(unused);
         let goal = unused.saturating_add(self.ahead).min(self.slots);
         if ready < goal {

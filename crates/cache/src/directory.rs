@@ -1,8 +1,8 @@
 //! Where blocks were last seen: words by a hash of file and block.
 //!
-//! Two blocks may share a word, and what it says may be old. A pin tells, since a slot says which block it holds; so who
-//! finds nothing here, or finds it wrong, has to ask the server. A pool has one such directory for everybody, written by the server;
-//! clients keep others of their own for what is not everybody's business.
+//! Two blocks may share a word, and what it says may be old. A pin tells, since a slot says which block it holds; so a
+//! client that finds nothing here, or finds it wrong, has to ask the server. A pool has one such directory, written by the server;
+//! clients keep others of their own for files that are leased.
 
 use crate::SlotRef;
 use pario_types::FileId;

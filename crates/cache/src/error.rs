@@ -1,7 +1,6 @@
 //! What can go wrong with a pool.
 
 use pario_types::ErrorKind;
-use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
@@ -9,38 +8,48 @@ use std::path::PathBuf;
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a pool could not be made, adopted, mapped or changed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The system refused something about the pool's file.
+    #[error("cannot {what} {}: {error}", .path.display())]
     System {
         /// What was tried.
         what: &'static str,
         /// On which file.
         path: PathBuf,
         /// Its answer.
+        #[source]
         error: io::Error,
     },
     /// The descriptor that a server passed could not be mapped.
-    Map(io::Error),
+    #[error("cannot map the server's cache: {0}")]
+    Map(#[source] io::Error),
     /// Sizes that no pool can have.
+    #[error("cache of impossible size: {0}")]
     Geometry(&'static str),
     /// Another process serves this pool.
+    #[error("{} is in use by a running server: stop that one first", .0.display())]
     InUse(PathBuf),
     /// What is there is not a pool that this program can use.
+    #[error("not a cache of this version of Pario: {0}")]
     NotAPool(&'static str),
     /// A pool, but of another partition or server.
+    #[error("{} is the cache of another partition or server", .0.display())]
     OtherPool(PathBuf),
     /// A pool of another run of the machine: what is in it may be of any time.
+    #[error("{} is a cache of before the machine was started again", .0.display())]
     OtherBoot(PathBuf),
-    /// Somebody cut the pool's file so short that nothing can be told of it.
+    /// Another program truncated the pool's file so far that its header is gone.
+    #[error("{} was cut to nothing by another program", .0.display())]
     Emptied(PathBuf),
-    /// Clients or requests held blocks that were to be cut, until the time was over.
+    /// Clients or requests held blocks that were to be truncated, until the deadline.
+    #[error("blocks of the file were in use until the time was over: try again")]
     Held,
 }
 
 /// Why a block could not be pinned, or a write to it does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum PinError {
     /// The block is no longer there, or the server wants it for itself: ask the server where it is.
     Stale,
     /// This process holds as many pins as it may ([`LEDGER_WORDS`](crate::LEDGER_WORDS)): let go of some, or use messages.
@@ -63,37 +72,6 @@ impl Error {
             Error::NotAPool(_) | Error::OtherPool(_) | Error::OtherBoot(_) | Error::Emptied(_) => {
                 ErrorKind::Protocol
             }
-        }
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::System { what, path, error } => write!(f, "cannot {what} {}: {error}", path.display()),
-            Error::Map(error) => write!(f, "cannot map the server's cache: {error}"),
-            Error::Geometry(why) => write!(f, "cache of impossible size: {why}"),
-            Error::InUse(path) => {
-                write!(f, "{} is in use by a running server: stop that one first", path.display())
-            }
-            Error::NotAPool(why) => write!(f, "not a cache of this version of Pario: {why}"),
-            Error::OtherPool(path) => {
-                write!(f, "{} is the cache of another partition or server", path.display())
-            }
-            Error::OtherBoot(path) => {
-                write!(f, "{} is a cache of before the machine was started again", path.display())
-            }
-            Error::Emptied(path) => write!(f, "{} was cut to nothing by another program", path.display()),
-            Error::Held => write!(f, "blocks of the file were in use until the time was over: try again"),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Error::System { error, .. } | Error::Map(error) => Some(error),
-            _ => None,
         }
     }
 }

@@ -150,14 +150,14 @@ impl Drop for Leave {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::Word;
+    use crate::state::SharedWord;
     use std::collections::HashSet;
     use std::sync::atomic::AtomicU64;
 
     #[test]
     fn a_lost_update_is_found() {
         let outcomes = Mutex::new(HashSet::new());
-        let increment = |word: &AtomicU64| Word(word).put(Word(word).get() + 1);
+        let increment = |word: &AtomicU64| SharedWord(word).put(SharedWord(word).get() + 1);
         let runs = every_order(
             4,
             || AtomicU64::new(0),

@@ -1,22 +1,22 @@
 //! Dirty blocks on their way to storage.
 
 use crate::geometry::AT_DIRTY;
-use crate::pool::Inner;
+use crate::pool::PoolInner;
 use crate::state::{DIRTY, FLUSHING, ROOM};
-use crate::table::{Phase, Table};
+use crate::table::{SlotPhase, SlotTable};
 use pario_types::FileId;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A dirty block that the caller stores, and nobody else meanwhile.
+/// A dirty block that the caller stores, and no other thread meanwhile.
 ///
 /// It is copied out first, since clients may go on writing it: what is stored must be what its checksum is
 /// of. A write after [`next_dirty`](crate::Pool::next_dirty) leaves the block dirty. Dropping this means
-/// [`failed`](Flush::failed).
+/// [`failed`](BlockFlush::failed).
 #[derive(Debug)]
-pub struct Flush {
-    inner: Arc<Inner>,
+pub struct BlockFlush {
+    inner: Arc<PoolInner>,
     slot: u32,
     file: FileId,
     block: u64,
@@ -24,8 +24,8 @@ pub struct Flush {
     stored: bool,
 }
 
-impl Flush {
-    fn start(inner: &Arc<Inner>, table: &mut Table, slot: u32) -> Flush {
+impl BlockFlush {
+    fn start(inner: &Arc<PoolInner>, table: &mut SlotTable, slot: u32) -> BlockFlush {
         let memory = &inner.memory;
         let entry = table.entry_mut(slot);
         entry.flushing = true;
@@ -39,10 +39,10 @@ impl Flush {
             memory.count_clean();
         }
         table.withdrawn(before & used);
-        Flush { inner: Arc::clone(inner), slot, file, block, end: memory.end(slot), stored: false }
+        BlockFlush { inner: Arc::clone(inner), slot, file, block, end: memory.end(slot), stored: false }
     }
 
-    pub(crate) fn oldest(inner: &Arc<Inner>, most: usize) -> Vec<Flush> {
+    pub(crate) fn oldest(inner: &Arc<PoolInner>, most: usize) -> Vec<BlockFlush> {
         let mut table = inner.table();
         table.tick();
         let mut flushes = Vec::new();
@@ -52,7 +52,7 @@ impl Flush {
                 Some((modified, slot)) => {
                     // One that was modified since is not old any more: the next look finds it.
                     if is_ready(&mut table, slot) && table.memory.modified(slot).peek() == modified {
-                        Flush::run(inner, &mut table, slot, most, &mut flushes);
+                        BlockFlush::run(inner, &mut table, slot, most, &mut flushes);
                     }
                 }
                 None if looked => break,
@@ -62,12 +62,18 @@ impl Flush {
                 }
             }
         }
-        flushes.sort_unstable_by_key(|flush: &Flush| (flush.file, flush.block));
+        flushes.sort_unstable_by_key(|flush: &BlockFlush| (flush.file, flush.block));
         flushes
     }
 
     /// A block, those right after it, and those right before it, as far as they are dirty.
-    fn run(inner: &Arc<Inner>, table: &mut Table, slot: u32, most: usize, flushes: &mut Vec<Flush>) {
+    fn run(
+        inner: &Arc<PoolInner>,
+        table: &mut SlotTable,
+        slot: u32,
+        most: usize,
+        flushes: &mut Vec<BlockFlush>,
+    ) {
         let (file, block) = (table.entry(slot).file, table.entry(slot).block);
         let room = most - flushes.len();
         let after = (block..=u64::MAX).map_while(|block| table.find(file, block)).take(room).collect();
@@ -78,7 +84,7 @@ impl Flush {
                 if flushes.len() == most || !is_ready(table, slot) {
                     break;
                 }
-                flushes.push(Flush::start(inner, table, slot));
+                flushes.push(BlockFlush::start(inner, table, slot));
             }
         }
     }
@@ -98,7 +104,7 @@ impl Flush {
         self.end
     }
 
-    /// Copies the block's first bytes out, at most [`end`](Flush::end) of them.
+    /// Copies the block's first bytes out, at most [`end`](BlockFlush::end) of them.
     pub fn copy_to(&self, to: &mut [u8]) {
         assert!(to.len() <= self.end as usize, "{} of {} bytes", to.len(), self.end);
         self.inner.memory.read(self.slot, 0, to);
@@ -114,7 +120,7 @@ impl Flush {
     pub fn failed(self) {}
 }
 
-impl Drop for Flush {
+impl Drop for BlockFlush {
     fn drop(&mut self) {
         let mut table = self.inner.table();
         if !self.stored {
@@ -136,24 +142,24 @@ fn rest_after(failures: u8) -> Option<Duration> {
 }
 
 /// Whether it may be flushed now.
-fn is_ready(table: &mut Table, slot: u32) -> bool {
+fn is_ready(table: &mut SlotTable, slot: u32) -> bool {
     let entry = table.entry(slot);
     !entry.flushing
-        && !entry.cut
+        && !entry.truncating
         && entry.retry.is_none_or(|retry| retry <= Instant::now())
-        && table.settle(slot) == Phase::Valid
+        && table.update_phase(slot) == SlotPhase::Valid
         && table.memory.state(slot).get() & DIRTY != 0
 }
 
 /// Looks at all slots for those that may be flushed, and puts them in order of their last modification. What
 /// becomes dirty later is younger than all of them, so the list is good until it is used up.
-fn look(table: &mut Table) {
+fn look(table: &mut SlotTable) {
     let memory = Arc::clone(&table.memory);
     let counted = memory.header(AT_DIRTY).get();
     let mut dirty = 0;
     let mut aged = Vec::new();
     for slot in 0..memory.geometry.slots {
-        if table.settle(slot) == Phase::Valid && memory.state(slot).get() & DIRTY != 0 {
+        if table.update_phase(slot) == SlotPhase::Valid && memory.state(slot).get() & DIRTY != 0 {
             dirty += 1;
             if is_ready(table, slot) {
                 aged.push((memory.modified(slot).peek(), slot));
@@ -169,26 +175,26 @@ fn look(table: &mut Table) {
 /// All that was dirty at one moment, to be stored once; what is written later is another sweep's. So it comes
 /// to an end however busy the writers are.
 #[derive(Debug)]
-pub struct Sweep {
-    inner: Arc<Inner>,
+pub struct DirtySweep {
+    inner: Arc<PoolInner>,
     /// Slots and the blocks in them.
     left: VecDeque<(u32, FileId, u64)>,
 }
 
-/// What is next in a [`Sweep`].
+/// What is next in a [`DirtySweep`].
 #[derive(Debug)]
-pub enum Step {
+pub enum SweepStep {
     /// Store these, in order of files and blocks.
-    Flush(Vec<Flush>),
-    /// What is left is being stored, or cut, by others: ask again in a millisecond. If they fail, it comes
+    Flush(Vec<BlockFlush>),
+    /// What is left is being stored or truncated by other threads: ask again in a millisecond. If they fail, it comes
     /// here.
     Wait,
     /// All is stored, but for what the caller had and failed to store.
     Done,
 }
 
-impl Sweep {
-    pub(crate) fn new(inner: &Arc<Inner>, file: Option<FileId>) -> Sweep {
+impl DirtySweep {
+    pub(crate) fn new(inner: &Arc<PoolInner>, file: Option<FileId>) -> DirtySweep {
         let mut table = inner.table();
         let slots = match file {
             Some(file) => table.slots_of(file, 0),
@@ -196,18 +202,18 @@ impl Sweep {
         };
         let mut left: Vec<(u32, FileId, u64)> = Vec::new();
         for slot in slots {
-            let valid = table.settle(slot) == Phase::Valid;
+            let valid = table.update_phase(slot) == SlotPhase::Valid;
             let entry = table.entry(slot);
             if valid && (entry.flushing || inner.memory.state(slot).get() & DIRTY != 0) {
                 left.push((slot, entry.file, entry.block));
             }
         }
         left.sort_unstable_by_key(|&(_, file, block)| (file, block));
-        Sweep { inner: Arc::clone(inner), left: left.into() }
+        DirtySweep { inner: Arc::clone(inner), left: left.into() }
     }
 
     /// What to do next; at most this many blocks at a time.
-    pub fn next(&mut self, most: usize) -> Step {
+    pub fn next(&mut self, most: usize) -> SweepStep {
         let mut table = self.inner.table();
         let mut flushes = Vec::new();
         for _ in 0..self.left.len() {
@@ -215,20 +221,20 @@ impl Sweep {
                 break;
             }
             let Some((slot, file, block)) = self.left.pop_front() else { break };
-            if table.find(file, block) != Some(slot) || table.settle(slot) != Phase::Valid {
+            if table.find(file, block) != Some(slot) || table.update_phase(slot) != SlotPhase::Valid {
                 continue;
             }
             let entry = table.entry(slot);
-            if entry.flushing || entry.cut {
+            if entry.flushing || entry.truncating {
                 self.left.push_back((slot, file, block));
             } else if self.inner.memory.state(slot).get() & DIRTY != 0 {
-                flushes.push(Flush::start(&self.inner, &mut table, slot));
+                flushes.push(BlockFlush::start(&self.inner, &mut table, slot));
             }
         }
         match (flushes.is_empty(), self.left.is_empty()) {
-            (false, _) => Step::Flush(flushes),
-            (true, false) => Step::Wait,
-            (true, true) => Step::Done,
+            (false, _) => SweepStep::Flush(flushes),
+            (true, false) => SweepStep::Wait,
+            (true, true) => SweepStep::Done,
         }
     }
 }

@@ -20,7 +20,7 @@
 //! | 256 | event: 32-bit number that changes when the flusher may have work |
 //! | 264 | not 0 while the flusher sleeps |
 //! | 320 | dirty slots from which on the flusher works, then those down to which it does |
-//! | 512 | truncations under way: [`CUTS`] records of [`CUT`] bytes (file, end, truncation, seal) |
+//! | 512 | truncations under way: [`TRUNCATIONS`] records of [`TRUNCATION_BYTES`] bytes (file, end, truncation, seal) |
 //! | 4096 | ledgers: each [`HEAD`] bytes (process, its start, hits) and [`LEDGER_WORDS`] words of pins |
 //! | … | slots: each [`SLOT`] bytes (state, file, block, end, used, modified, borrower, seal) |
 //! | … | directory: a word for every hash of file and block (slot and 1, generation) |
@@ -61,13 +61,13 @@ pub(crate) const AT_EVENT: usize = 256;
 pub(crate) const AT_ASLEEP: usize = 264;
 pub(crate) const AT_HIGH: usize = 320;
 pub(crate) const AT_LOW: usize = 328;
-pub(crate) const AT_CUTS: usize = 512;
+pub(crate) const AT_TRUNCATIONS: usize = 512;
 pub(crate) const HEADER: usize = 4096;
 
 /// Truncations that can be under way at once, more than a server has threads: as many as a word has bits.
-pub(crate) const CUTS: u32 = 64;
+pub(crate) const TRUNCATIONS: u32 = 64;
 /// Bytes of the record of one.
-pub(crate) const CUT: usize = 32;
+pub(crate) const TRUNCATION_BYTES: usize = 32;
 
 /// Bytes of a ledger before its words.
 pub(crate) const HEAD: usize = 64;
@@ -94,7 +94,7 @@ pub struct Geometry {
 
 /// Whose pool it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct PoolIdentity {
     /// The partition.
     pub partition: PartitionId,
     /// The server within it.

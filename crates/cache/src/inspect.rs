@@ -1,8 +1,8 @@
 //! What the file of a pool holds that no server serves: for tools, which change nothing in it.
 
 use crate::error::{Error, Result};
-use crate::geometry::{AT_BOOT, AT_MAGIC, AT_PARTITION, AT_SERVER, HEADER, Identity};
-use crate::memory::Memory;
+use crate::geometry::{AT_BOOT, AT_MAGIC, AT_PARTITION, AT_SERVER, HEADER, PoolIdentity};
+use crate::memory::PoolMemory;
 use crate::state::{DIRTY, FLUSHING, VALID};
 use pario_shm::{ExclusiveLock, PidScope, Segment};
 use pario_types::{PartitionId, ServerId};
@@ -22,7 +22,7 @@ pub enum Inspection {
 #[derive(Debug)]
 pub struct Leftover {
     /// Whose pool it is; `None` if its server was killed before the pool was complete. Then nobody has used it.
-    pub identity: Option<Identity>,
+    pub identity: Option<PoolIdentity>,
     /// Bytes in blocks that are not stored. 0 if the pool is of another boot: nothing in it can be used.
     pub unsaved: u64,
     /// The pool is of another boot of this host, or of another host: unsynced writes in it are lost.
@@ -56,11 +56,11 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
     if segment.len() > AT_MAGIC + 8 && segment.word(AT_MAGIC).load(Ordering::Acquire) == 0 {
         return Ok(Inspection::Left(Leftover::incomplete(claim)));
     }
-    let memory = Memory::open(segment)?;
+    let memory = PoolMemory::open(segment)?;
     let partition = memory.wide(AT_PARTITION);
     let server = u16::try_from(memory.header(AT_SERVER).peek())
         .map_err(|_| Error::NotAPool("its server has an impossible number"))?;
-    let identity = Some(Identity { partition: PartitionId(partition), server: ServerId(server) });
+    let identity = Some(PoolIdentity { partition: PartitionId(partition), server: ServerId(server) });
     let dirty = |slot: &u32| {
         let state = memory.state(*slot).get();
         state & VALID != 0 && state & (DIRTY | FLUSHING) != 0
@@ -78,18 +78,18 @@ pub fn inspect(path: &Path) -> Result<Inspection> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Geometry, Get, Pool};
+    use crate::{Geometry, Lookup, Pool};
     use pario_types::FileId;
 
     #[test]
     fn what_a_pool_holds_unsaved_is_counted_and_left_as_it_is() {
         let path = std::env::temp_dir().join(format!("pario-inspect-{}", std::process::id()));
-        let identity = Identity { partition: PartitionId(7), server: ServerId(3) };
+        let identity = PoolIdentity { partition: PartitionId(7), server: ServerId(3) };
         let geometry = Geometry { block: 4096, slots: 8, ledgers: 1 };
         let pool = Pool::create(&path, geometry, identity).unwrap();
         assert!(matches!(inspect(&path).unwrap(), Inspection::Served));
         for (block, bytes) in [(0, 4096), (1, 100), (2, 0)] {
-            let Get::Fill(fill) = pool.get(FileId(1), block) else { panic!("an empty pool has room") };
+            let Lookup::Fill(fill) = pool.get(FileId(1), block) else { panic!("an empty pool has room") };
             let pin = fill.done(0);
             if bytes > 0 {
                 pin.write(0, &vec![1; bytes]).unwrap();

@@ -8,7 +8,7 @@
 use crate::geometry::LEDGER_WORDS;
 use crate::memory::WRITING;
 use crate::state::{VALID, generation_of};
-use crate::table::{Phase, Table};
+use crate::table::{SlotPhase, SlotTable};
 use pario_shm::ProcessIdentity;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub struct LedgerId(pub u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ledger {
+pub(crate) enum LedgerState {
     Free,
     /// A session of this process uses it.
     Taken(ProcessIdentity),
@@ -25,34 +25,34 @@ pub(crate) enum Ledger {
     Left(ProcessIdentity),
 }
 
-impl Table {
+impl SlotTable {
     pub fn take_ledger(&mut self, pid: u32) -> Option<LedgerId> {
         let process = ProcessIdentity::of(pid)?;
-        let found = match self.first_ledger(|ledger| *ledger == Ledger::Left(process)) {
+        let found = match self.first_ledger(|ledger| *ledger == LedgerState::Left(process)) {
             Some(own) => own,
-            None => match self.first_ledger(|ledger| *ledger == Ledger::Free) {
+            None => match self.first_ledger(|ledger| *ledger == LedgerState::Free) {
                 Some(free) => free,
                 None => {
                     self.reap_left(false);
-                    self.first_ledger(|ledger| *ledger == Ledger::Free)?
+                    self.first_ledger(|ledger| *ledger == LedgerState::Free)?
                 }
             },
         };
-        self.ledgers[found as usize] = Ledger::Taken(process);
+        self.ledgers[found as usize] = LedgerState::Taken(process);
         self.memory.ledger_start(found).put(process.start);
         self.memory.ledger_pid(found).put(u64::from(process.pid));
         Some(LedgerId(found))
     }
 
-    fn first_ledger(&self, wanted: impl Fn(&Ledger) -> bool) -> Option<u32> {
+    fn first_ledger(&self, wanted: impl Fn(&LedgerState) -> bool) -> Option<u32> {
         self.ledgers.iter().position(wanted).map(|index| index as u32)
     }
 
     /// The process that had this ledger is back.
     pub fn resume_ledger(&mut self, LedgerId(id): LedgerId, pid: u32) -> bool {
         match (self.ledgers.get(id as usize), ProcessIdentity::of(pid)) {
-            (Some(Ledger::Left(process)), Some(now)) if *process == now => {
-                self.ledgers[id as usize] = Ledger::Taken(now);
+            (Some(LedgerState::Left(process)), Some(now)) if *process == now => {
+                self.ledgers[id as usize] = LedgerState::Taken(now);
                 true
             }
             _ => false,
@@ -60,26 +60,26 @@ impl Table {
     }
 
     pub fn give_ledger(&mut self, LedgerId(id): LedgerId) {
-        let Some(Ledger::Taken(process)) = self.ledgers.get(id as usize).copied() else { return };
+        let Some(LedgerState::Taken(process)) = self.ledgers.get(id as usize).copied() else { return };
         self.leave(id, process);
     }
 
     /// Nobody's session uses the ledger any more. What its process was to fill it may still publish as long
     /// as it has it pinned.
     pub fn leave(&mut self, id: u32, process: ProcessIdentity) {
-        self.ledgers[id as usize] = Ledger::Left(process);
+        self.ledgers[id as usize] = LedgerState::Left(process);
         if process.is_gone() {
             self.reap(id);
         }
         for slot in self.lent_to(id) {
-            self.entry_mut(slot).phase = Phase::Lent { ledger: id, since: None };
-            self.settle(slot);
+            self.entry_mut(slot).phase = SlotPhase::Lent { ledger: id, since: None };
+            self.update_phase(slot);
         }
     }
 
     fn lent_to(&self, id: u32) -> Vec<u32> {
         (0..self.memory.geometry.slots)
-            .filter(|&slot| matches!(self.entry(slot).phase, Phase::Lent { ledger, .. } if ledger == id))
+            .filter(|&slot| matches!(self.entry(slot).phase, SlotPhase::Lent { ledger, .. } if ledger == id))
             .collect()
     }
 
@@ -91,8 +91,8 @@ impl Table {
                 continue;
             }
             match self.ledgers[id as usize] {
-                Ledger::Left(process) if process.is_gone() => self.reap(id),
-                Ledger::Taken(process) if held_only && process.is_gone() => self.end_pins(id),
+                LedgerState::Left(process) if process.is_gone() => self.reap(id),
+                LedgerState::Taken(process) if held_only && process.is_gone() => self.end_pins(id),
                 _ => {}
             }
         }
@@ -102,7 +102,7 @@ impl Table {
     fn reap(&mut self, id: u32) {
         self.end_pins(id);
         self.memory.ledger_pid(id).put(0);
-        self.ledgers[id as usize] = Ledger::Free;
+        self.ledgers[id as usize] = LedgerState::Free;
     }
 
     /// What a process that is gone had begun to write may have changed: it is dirty.
@@ -130,7 +130,7 @@ impl Table {
     pub fn held(&mut self) -> Vec<u32> {
         self.reap_left(true);
         let mut held: Vec<u32> = (0..self.memory.geometry.ledgers)
-            .filter(|&id| self.ledgers[id as usize] != Ledger::Free)
+            .filter(|&id| self.ledgers[id as usize] != LedgerState::Free)
             .flat_map(|id| self.pins_of(id))
             .collect();
         held.sort_unstable();

@@ -1,7 +1,7 @@
 //! A server's block cache: one shared-memory file that the clients of the same host map, too.
 //!
 //! A block is `block` consecutive bytes of a file's local part. The server ([`Pool`]) decides which block
-//! lies in which slot; clients ([`Mapped`]) are told and then read and write there with one copy and no
+//! lies in which slot; clients ([`PoolMapping`]) are told and then read and write there with one copy and no
 //! message.
 //!
 //! **Pins are hazard pointers.** A client has a ledger, a row of words in the segment. To pin a slot it puts
@@ -10,7 +10,7 @@
 //! *closes* it and then looks through the ledgers; if the slot is held, it opens it again. One of the two
 //! always sees the other. A killed client leaves nothing behind but its words.
 //!
-//! **Who is right.** The server keeps its own table of what is where; from the shared memory it takes no
+//! **Authority.** The server keeps its own table of what is where; from the shared memory it takes no
 //! index, file or block, only flags, ends and ticks, each checked. A client that scribbles spoils bytes, not
 //! the server. Only a successor that [adopts](Pool::adopt) the pool of a killed server has to read the shared
 //! table.
@@ -22,19 +22,18 @@
 //! **A write counts only if the store has room for it** ([`Pool::set_plenty`]): a flag of the slot says so, and the writer
 //! looks at it in the step in which it makes the block dirty.
 //!
-//! **Where a block is can be made unknown** ([`Pool::renew`]): its slot gets another generation and is otherwise what it
-//! was. That is a close that lasts, so the same look through the ledgers tells who pinned it before.
+//! **Where a block is can be made unknown** ([`Pool::invalidate`]): its slot gets another generation and is otherwise what it
+//! was. That is a close that lasts, so the same look through the ledgers finds the clients that pinned it before.
 //!
 //! **Giving up a pool** ([`Pool::retire`]) is a handshake in the state of each slot. The server sets `RETIRED` there before
 //! its last look for dirty slots; a writer sets `DIRTY` after its copy and sees the state before. So the server stores the
-//! write, or the writer learns that it does not count, whichever is first. Nobody has to be waited for.
+//! write, or the writer learns that it does not count, whichever is first. The server waits for no client.
 //!
 //! **A write that its client did not live to finish** may be there in part; its block counts as dirty.
 #![forbid(unsafe_code)]
 
 mod adopt;
 mod advance;
-mod cut;
 mod directory;
 mod error;
 #[cfg(test)]
@@ -42,32 +41,33 @@ mod explore;
 mod flush;
 mod geometry;
 mod inspect;
+mod invalidation;
 mod ledger;
-mod mapped;
+mod mapping;
 mod memory;
 mod pin;
 mod pool;
 #[cfg(test)]
 mod races;
-mod renew;
 mod room;
 #[cfg(test)]
 mod room_races;
 mod state;
 mod table;
+mod truncation;
 
-pub use adopt::{Adopted, Lost};
-pub use cut::Cut;
+pub use adopt::{Adopted, LostBlocks};
 pub use directory::hash;
-pub use error::{Error, Refused, Result};
-pub use flush::{Flush, Step, Sweep};
-pub use geometry::{DEFAULT_BLOCK, DEFAULT_LEDGERS, Geometry, Identity, LEDGER_WORDS};
+pub use error::{Error, PinError, Result};
+pub use flush::{BlockFlush, DirtySweep, SweepStep};
+pub use geometry::{DEFAULT_BLOCK, DEFAULT_LEDGERS, Geometry, LEDGER_WORDS, PoolIdentity};
 pub use inspect::{Inspection, Leftover, inspect};
+pub use invalidation::SlotInvalidation;
 pub use ledger::LedgerId;
-pub use mapped::{Guard, Mapped, Pending};
-pub use pin::{Fill, Pin};
-pub use pool::{Bell, Counters, Get, Pages, Pool};
-pub use renew::Renewal;
+pub use mapping::{BlockGuard, PendingFill, PoolMapping};
+pub use pin::{Pin, SlotFill};
+pub use pool::{FlushSignal, Lookup, PagePreparer, Pool, PoolCounters};
+pub use truncation::PoolTruncation;
 
 /// Where a block was when the server said so: good as long as the slot has this generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,12 +2,13 @@
 
 use crate::SlotRef;
 use crate::directory::hash;
-use crate::error::{Error, Refused, Result};
+use crate::error::{Error, PinError, Result};
 use crate::geometry::{
-    AT_ASLEEP, AT_BLOCK, AT_CLOCK, AT_CUTS, AT_DIRTY, AT_EVENT, AT_HIGH, AT_LEDGERS, AT_MAGIC, AT_MARK,
-    AT_SLOTS, AT_SUM, AT_VERSION, CUT, CUTS, Geometry, HEAD, HEADER, LEDGER_WORDS, MAGIC, VERSION,
+    AT_ASLEEP, AT_BLOCK, AT_CLOCK, AT_DIRTY, AT_EVENT, AT_HIGH, AT_LEDGERS, AT_MAGIC, AT_MARK, AT_SLOTS,
+    AT_SUM, AT_TRUNCATIONS, AT_VERSION, Geometry, HEAD, HEADER, LEDGER_WORDS, MAGIC, TRUNCATION_BYTES,
+    TRUNCATIONS, VERSION,
 };
-use crate::state::{DIRTY, RETIRED, ROOM, Word};
+use crate::state::{DIRTY, RETIRED, ROOM, SharedWord};
 use pario_shm::{FAULT_AROUND, Segment};
 use pario_types::FileId;
 use std::ops::Range;
@@ -18,7 +19,7 @@ fn mix(sum: u64, value: u64) -> u64 {
 }
 
 #[derive(Debug)]
-pub(crate) struct Memory {
+pub(crate) struct PoolMemory {
     pub segment: Segment,
     /// As it was when the segment was made or opened: the header's numbers are not looked at again.
     pub geometry: Geometry,
@@ -29,18 +30,18 @@ pub(crate) struct Memory {
 /// A pin's word: the slot's number and 1, and whether its holder has begun to write.
 pub(crate) const WRITING: u64 = 1 << 63;
 
-impl Memory {
-    pub fn new(segment: Segment, geometry: Geometry) -> Memory {
+impl PoolMemory {
+    pub fn new(segment: Segment, geometry: Geometry) -> PoolMemory {
         let words = segment.len().div_ceil(FAULT_AROUND * 64);
         let arrived = std::iter::repeat_with(AtomicU64::default).take(words).collect();
-        Memory { segment, geometry, arrived }
+        PoolMemory { segment, geometry, arrived }
     }
 
     /// A segment that is a pool already.
-    pub fn open(segment: Segment) -> Result<Memory> {
-        let (geometry, len) = Memory::read_header(&segment)?;
+    pub fn open(segment: Segment) -> Result<PoolMemory> {
+        let (geometry, len) = PoolMemory::read_header(&segment)?;
         match len == segment.len() {
-            true => Ok(Memory::new(segment, geometry)),
+            true => Ok(PoolMemory::new(segment, geometry)),
             false => Err(Error::NotAPool("its length is not what its header says")),
         }
     }
@@ -57,7 +58,7 @@ impl Memory {
         if word(AT_VERSION) != VERSION {
             return Err(Error::NotAPool("it has another version"));
         }
-        if word(AT_SUM) != Memory::sum(segment) {
+        if word(AT_SUM) != PoolMemory::sum(segment) {
             return Err(Error::NotAPool("somebody has changed its header"));
         }
         let number = |at| u32::try_from(word(at)).unwrap_or(0);
@@ -75,8 +76,8 @@ impl Memory {
     }
 
     #[inline]
-    pub fn header(&self, at: usize) -> Word<'_> {
-        Word(self.segment.word(at))
+    pub fn header(&self, at: usize) -> SharedWord<'_> {
+        SharedWord(self.segment.word(at))
     }
 
     /// The random number of this very pool.
@@ -85,37 +86,37 @@ impl Memory {
     }
 
     #[inline]
-    pub fn state(&self, slot: u32) -> Word<'_> {
+    pub fn state(&self, slot: u32) -> SharedWord<'_> {
         self.slot_word(slot, 0)
     }
 
     #[inline]
-    pub fn file(&self, slot: u32) -> Word<'_> {
+    pub fn file(&self, slot: u32) -> SharedWord<'_> {
         self.slot_word(slot, 8)
     }
 
     #[inline]
-    pub fn block(&self, slot: u32) -> Word<'_> {
+    pub fn block(&self, slot: u32) -> SharedWord<'_> {
         self.slot_word(slot, 16)
     }
 
-    fn end_word(&self, slot: u32) -> Word<'_> {
+    fn end_word(&self, slot: u32) -> SharedWord<'_> {
         self.slot_word(slot, 24)
     }
 
     #[inline]
-    pub fn used(&self, slot: u32) -> Word<'_> {
+    pub fn used(&self, slot: u32) -> SharedWord<'_> {
         self.slot_word(slot, 32)
     }
 
     #[inline]
-    pub fn modified(&self, slot: u32) -> Word<'_> {
+    pub fn modified(&self, slot: u32) -> SharedWord<'_> {
         self.slot_word(slot, 40)
     }
 
     /// The ledger, and 1, of the client that is to fill the slot.
     #[inline]
-    pub fn borrower(&self, slot: u32) -> Word<'_> {
+    pub fn borrower(&self, slot: u32) -> SharedWord<'_> {
         self.slot_word(slot, 48)
     }
 
@@ -123,13 +124,13 @@ impl Memory {
     pub fn label(&self, slot: u32, file: u64, block: u64) {
         self.file(slot).note(file);
         self.block(slot).note(block);
-        self.slot_word(slot, 56).note(Memory::seal(&[u64::from(slot), file, block]));
+        self.slot_word(slot, 56).note(PoolMemory::seal(&[u64::from(slot), file, block]));
     }
 
     /// Which block the slot is for, unless somebody has scribbled on the label.
     pub fn read_label(&self, slot: u32) -> Option<(u64, u64)> {
         let (file, block) = (self.file(slot).peek(), self.block(slot).peek());
-        (self.slot_word(slot, 56).peek() == Memory::seal(&[u64::from(slot), file, block]))
+        (self.slot_word(slot, 56).peek() == PoolMemory::seal(&[u64::from(slot), file, block]))
             .then_some((file, block))
     }
 
@@ -144,35 +145,38 @@ impl Memory {
         words.fold(1, mix)
     }
 
-    fn slot_word(&self, slot: u32, at: usize) -> Word<'_> {
-        Word(self.segment.word(self.geometry.slot_at(slot) + at))
+    fn slot_word(&self, slot: u32, at: usize) -> SharedWord<'_> {
+        SharedWord(self.segment.word(self.geometry.slot_at(slot) + at))
     }
 
     /// A word of the record of a truncation.
-    pub fn cut_word(&self, index: u32, word: u32) -> Word<'_> {
-        assert!(index < CUTS && (word as usize) < CUT / 8, "word {word} of record {index}");
-        self.header(AT_CUTS + index as usize * CUT + word as usize * 8)
+    pub fn truncation_word(&self, index: u32, word: u32) -> SharedWord<'_> {
+        assert!(
+            index < TRUNCATIONS && (word as usize) < TRUNCATION_BYTES / 8,
+            "word {word} of record {index}"
+        );
+        self.header(AT_TRUNCATIONS + index as usize * TRUNCATION_BYTES + word as usize * 8)
     }
 
     #[inline]
-    pub fn ledger_pid(&self, ledger: u32) -> Word<'_> {
-        Word(self.segment.word(self.geometry.ledger_at(ledger)))
+    pub fn ledger_pid(&self, ledger: u32) -> SharedWord<'_> {
+        SharedWord(self.segment.word(self.geometry.ledger_at(ledger)))
     }
 
     #[inline]
-    pub fn ledger_start(&self, ledger: u32) -> Word<'_> {
-        Word(self.segment.word(self.geometry.ledger_at(ledger) + 8))
+    pub fn ledger_start(&self, ledger: u32) -> SharedWord<'_> {
+        SharedWord(self.segment.word(self.geometry.ledger_at(ledger) + 8))
     }
 
     #[inline]
-    pub fn ledger_hits(&self, ledger: u32) -> Word<'_> {
-        Word(self.segment.word(self.geometry.ledger_at(ledger) + 16))
+    pub fn ledger_hits(&self, ledger: u32) -> SharedWord<'_> {
+        SharedWord(self.segment.word(self.geometry.ledger_at(ledger) + 16))
     }
 
     #[inline]
-    pub fn pin_word(&self, ledger: u32, index: u32) -> Word<'_> {
+    pub fn pin_word(&self, ledger: u32, index: u32) -> SharedWord<'_> {
         assert!(index < LEDGER_WORDS, "pin {index} of {LEDGER_WORDS}");
-        Word(self.segment.word(self.geometry.ledger_at(ledger) + HEAD + index as usize * 8))
+        SharedWord(self.segment.word(self.geometry.ledger_at(ledger) + HEAD + index as usize * 8))
     }
 
     /// The slot that a pin's word names, if it names one.
@@ -258,9 +262,9 @@ impl Memory {
     }
 
     #[inline]
-    fn directory_word(&self, file: FileId, block: u64) -> Word<'_> {
+    fn directory_word(&self, file: FileId, block: u64) -> SharedWord<'_> {
         let index = hash(file, block) as usize & (self.geometry.directory() - 1);
-        Word(self.segment.word(self.geometry.directory_at(index)))
+        SharedWord(self.segment.word(self.geometry.directory_at(index)))
     }
 
     #[inline]
@@ -272,15 +276,15 @@ impl Memory {
     /// [`RETIRED`] in the same word before its last look for dirty slots, so it either sees this write or refuses it; and a
     /// flush that uses up the room for the block takes [`ROOM`] away in the step in which it makes the block clean.
     #[inline]
-    pub fn written(&self, slot: u32, end: u32) -> std::result::Result<(), Refused> {
+    pub fn written(&self, slot: u32, end: u32) -> std::result::Result<(), PinError> {
         self.end_word(slot).raise(u64::from(end));
         let now = self.now();
         self.used(slot).note(now);
         self.modified(slot).note(now);
         match self.make_dirty(slot) & (RETIRED | ROOM) {
             ROOM => Ok(()),
-            0 => Err(Refused::NoRoom),
-            _ => Err(Refused::Retired),
+            0 => Err(PinError::NoRoom),
+            _ => Err(PinError::Retired),
         }
     }
 

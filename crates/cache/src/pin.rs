@@ -1,11 +1,11 @@
 //! What the server's threads hold: blocks that stay, and slots that they fill.
 
 use crate::SlotRef;
-use crate::error::Refused;
+use crate::error::PinError;
 use crate::ledger::LedgerId;
-use crate::pool::Inner;
+use crate::pool::PoolInner;
 use crate::state::ROOM;
-use crate::table::{Phase, Table};
+use crate::table::{SlotPhase, SlotTable};
 use pario_types::FileId;
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 /// meanwhile.
 #[derive(Debug)]
 pub struct Pin {
-    inner: Arc<Inner>,
+    inner: Arc<PoolInner>,
     slot: u32,
     generation: u32,
     file: FileId,
@@ -23,7 +23,7 @@ pub struct Pin {
 }
 
 impl Pin {
-    pub(crate) fn new(inner: &Arc<Inner>, table: &Table, slot: u32) -> Pin {
+    pub(crate) fn new(inner: &Arc<PoolInner>, table: &SlotTable, slot: u32) -> Pin {
         inner.pins[slot as usize].fetch_add(1, Ordering::AcqRel);
         let entry = table.entry(slot);
         Pin {
@@ -62,7 +62,7 @@ impl Pin {
     }
 
     /// Copies bytes into the block, and [marks](Pin::mark_written) them. It must be large enough.
-    pub fn write(&self, at: u32, from: &[u8]) -> Result<(), Refused> {
+    pub fn write(&self, at: u32, from: &[u8]) -> Result<(), PinError> {
         self.put(at, from);
         self.mark_written(at..at + from.len() as u32)
     }
@@ -81,7 +81,7 @@ impl Pin {
     /// These bytes were written: the block is dirty and reaches at least so far. Refused, the pool is being
     /// [given up](crate::Pool::retire), and the write does not count; or the store may have no room for it, and the write
     /// counts once there is some ([`grant_room`](Pin::grant_room)).
-    pub fn mark_written(&self, range: Range<u32>) -> Result<(), Refused> {
+    pub fn mark_written(&self, range: Range<u32>) -> Result<(), PinError> {
         assert!(range.end <= self.inner.memory.geometry.block, "{range:?} of a block");
         match range.is_empty() {
             true => Ok(()),
@@ -106,12 +106,12 @@ impl Drop for Pin {
     }
 }
 
-/// A slot for a block that is not in the pool: fill it and say [`done`](Fill::done), or [`lend`](Fill::lend)
+/// A slot for a block that is not in the pool: fill it and say [`done`](SlotFill::done), or [`lend`](SlotFill::lend)
 /// it to a client that is going to. Nobody else sees it until then. Dropped otherwise, the slot is free
 /// again.
 #[derive(Debug)]
-pub struct Fill {
-    inner: Arc<Inner>,
+pub struct SlotFill {
+    inner: Arc<PoolInner>,
     slot: u32,
     generation: u32,
     file: FileId,
@@ -120,10 +120,10 @@ pub struct Fill {
     blank: bool,
 }
 
-impl Fill {
-    pub(crate) fn new(inner: &Arc<Inner>, table: &Table, slot: u32, blank: bool) -> Fill {
+impl SlotFill {
+    pub(crate) fn new(inner: &Arc<PoolInner>, table: &SlotTable, slot: u32, blank: bool) -> SlotFill {
         let entry = table.entry(slot);
-        Fill {
+        SlotFill {
             inner: Arc::clone(inner),
             slot,
             generation: entry.generation,
@@ -168,11 +168,11 @@ impl Fill {
     }
 }
 
-impl Drop for Fill {
+impl Drop for SlotFill {
     fn drop(&mut self) {
         let mut table = self.inner.table();
         let entry = table.entry(self.slot);
-        if entry.generation == self.generation && entry.phase == Phase::Filling {
+        if entry.generation == self.generation && entry.phase == SlotPhase::Filling {
             table.free(self.slot);
         }
     }

@@ -2,47 +2,48 @@
 
 use crate::SlotRef;
 use crate::adopt::{Adopted, read_table};
-use crate::advance::Advance;
-use crate::cut::Cut;
+use crate::advance::PageAdvance;
 use crate::error::{Error, Result};
-use crate::flush::{Flush, Sweep};
+use crate::flush::{BlockFlush, DirtySweep};
 use crate::geometry::{
     AT_ASLEEP, AT_BLOCK, AT_BOOT, AT_HIGH, AT_LEDGERS, AT_LOW, AT_MAGIC, AT_MARK, AT_NAMESPACES,
-    AT_PARTITION, AT_SERVER, AT_SLOTS, AT_SUM, AT_VERSION, Geometry, HEADER, Identity, MAGIC, VERSION,
+    AT_PARTITION, AT_SERVER, AT_SLOTS, AT_SUM, AT_VERSION, Geometry, HEADER, MAGIC, PoolIdentity, VERSION,
 };
+use crate::invalidation::SlotInvalidation;
 use crate::ledger::LedgerId;
-use crate::memory::Memory;
-use crate::pin::{Fill, Pin};
-use crate::renew::Renewal;
+use crate::memory::PoolMemory;
+use crate::pin::{Pin, SlotFill};
 use crate::state::{CLOSED, DIRTY, generation};
-use crate::table::{Phase, Table};
+use crate::table::{SlotPhase, SlotTable};
+use crate::truncation::PoolTruncation;
 use pario_shm::{ExclusiveLock, PidScope, Segment};
 use pario_types::FileId;
+use parking_lot::{Mutex, MutexGuard};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// A server's block cache. Clones are the same pool; all threads of the server use it.
 ///
-/// When the last clone and all that came from it ([`Pin`], [`Flush`], …) are dropped, the file stays for a
+/// When the last clone and all that came from it ([`Pin`], [`BlockFlush`], …) are dropped, the file stays for a
 /// successor, as after a kill; [`discard`](Pool::discard) removes it.
 #[derive(Clone, Debug)]
 pub struct Pool {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<PoolInner>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Inner {
-    pub memory: Arc<Memory>,
+pub(crate) struct PoolInner {
+    pub memory: Arc<PoolMemory>,
     pub pins: Arc<[AtomicU32]>,
-    table: Mutex<Table>,
+    table: Mutex<SlotTable>,
     /// How far slots have their memory.
-    pub advance: Advance,
+    pub advance: PageAdvance,
     path: PathBuf,
     /// For as long as we are the one who serves the pool.
     _claim: ExclusiveLock,
@@ -50,13 +51,13 @@ pub(crate) struct Inner {
 
 /// What [`Pool::get`] found.
 #[derive(Debug)]
-pub enum Get {
+pub enum Lookup {
     /// The block is here.
     Hit(Pin),
     /// It is not, and this slot is for it.
-    Fill(Fill),
-    /// Another fills it, or its file is being cut: try again in a millisecond, and hold no [`Pin`] or
-    /// [`Fill`] meanwhile, for what a cut waits for must not wait for the cut.
+    Fill(SlotFill),
+    /// Another thread fills it, or its file is being truncated: try again in a millisecond, and hold no [`Pin`] or
+    /// [`SlotFill`] meanwhile, since the truncation waits for those.
     Busy,
     /// Every slot is dirty or pinned: flush some ([`Pool::next_dirty`]), then try again.
     Full,
@@ -64,12 +65,12 @@ pub enum Get {
 
 /// How a pool is doing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct PoolCounters {
     /// Slots that hold a block.
     pub valid: u32,
     /// Of them, those to be flushed.
     pub dirty: u32,
-    /// Slots that somebody has pinned.
+    /// Slots that are pinned.
     pub pinned: u32,
     /// Slots that clients are filling.
     pub lent: u32,
@@ -86,7 +87,7 @@ pub struct Counters {
 impl Pool {
     /// A new, empty pool in a new file, which belongs in a memory file system. Its memory is reserved at
     /// once.
-    pub fn create(path: &Path, geometry: Geometry, identity: Identity) -> Result<Pool> {
+    pub fn create(path: &Path, geometry: Geometry, identity: PoolIdentity) -> Result<Pool> {
         let len = geometry.check()?;
         let failed = |what| move |error| Error::System { what, path: path.into(), error };
         let origin = PidScope::current().map_err(failed("tell the machine's boot for"))?;
@@ -98,7 +99,7 @@ impl Pool {
         }
         let segment = Segment::create_file(&fresh, len).map_err(failed("create"))?;
         let claim = claim(&fresh).inspect_err(|_| drop(std::fs::remove_file(&fresh)))?;
-        let memory = Memory::new(segment, geometry);
+        let memory = PoolMemory::new(segment, geometry);
         let header: [(usize, u64); 13] = [
             (AT_VERSION, VERSION),
             (AT_PARTITION, identity.partition.0 as u64),
@@ -117,7 +118,7 @@ impl Pool {
         for (at, value) in header {
             memory.header(at).put(value);
         }
-        memory.header(AT_SUM).put(Memory::sum(&memory.segment));
+        memory.header(AT_SUM).put(PoolMemory::sum(&memory.segment));
         for slot in 0..geometry.slots {
             memory.state(slot).put(generation(1));
         }
@@ -127,7 +128,7 @@ impl Pool {
         named.map_err(failed("create"))?;
         let memory = Arc::new(memory);
         let pins = pins(geometry);
-        let table = Table::new(Arc::clone(&memory), Arc::clone(&pins));
+        let table = SlotTable::new(Arc::clone(&memory), Arc::clone(&pins));
         Ok(Pool::with(path, memory, pins, table, claim))
     }
 
@@ -137,9 +138,9 @@ impl Pool {
     /// Ledgers of processes that are gone are cleared. Those of others wait for
     /// [`resume_ledger`](Pool::resume_ledger): such clients may have gone on using the pool all the time.
     ///
-    /// A pool of another run of the machine is refused: nobody knows which of its bytes a disk has kept. One that was cut
+    /// A pool of another run of the machine is refused: it is unknown which of its bytes a disk has kept. One that was cut
     /// short has what is left of it, and its full length again.
-    pub fn adopt(path: &Path, identity: Identity) -> Result<(Pool, Adopted)> {
+    pub fn adopt(path: &Path, identity: PoolIdentity) -> Result<(Pool, Adopted)> {
         let claim = claim(path)?;
         let failed = |what| move |error| Error::System { what, path: path.into(), error };
         let origin = PidScope::current().map_err(failed("tell the machine's boot for"))?;
@@ -148,9 +149,9 @@ impl Pool {
         if kept < HEADER {
             return Err(Error::Emptied(path.into()));
         }
-        let (_, len) = Memory::read_header(&segment)?;
+        let (_, len) = PoolMemory::read_header(&segment)?;
         let segment = if kept < len { segment.grow(len).map_err(failed("extend"))? } else { segment };
-        let memory = Memory::open(segment)?;
+        let memory = PoolMemory::open(segment)?;
         let server = memory.header(AT_SERVER).peek();
         if memory.wide(AT_PARTITION) != identity.partition.0 || server != u64::from(identity.server.0) {
             return Err(Error::OtherPool(path.into()));
@@ -167,14 +168,14 @@ impl Pool {
 
     fn with(
         path: &Path,
-        memory: Arc<Memory>,
+        memory: Arc<PoolMemory>,
         pins: Arc<[AtomicU32]>,
-        table: Table,
+        table: SlotTable,
         claim: ExclusiveLock,
     ) -> Pool {
-        let advance = Advance::new(table.unused, memory.geometry);
+        let advance = PageAdvance::new(table.unused, memory.geometry);
         let table = Mutex::new(table);
-        Pool { inner: Arc::new(Inner { memory, pins, table, advance, path: path.into(), _claim: claim }) }
+        Pool { inner: Arc::new(PoolInner { memory, pins, table, advance, path: path.into(), _claim: claim }) }
     }
 
     /// What clients map.
@@ -211,21 +212,21 @@ impl Pool {
     }
 
     /// A block, or a slot for it.
-    pub fn get(&self, file: FileId, block: u64) -> Get {
+    pub fn get(&self, file: FileId, block: u64) -> Lookup {
         let mut table = self.inner.table();
-        if table.is_cut(file, block) {
-            return Get::Busy;
+        if table.is_truncated(file, block) {
+            return Lookup::Busy;
         }
         table.tick();
         if let Some(slot) = table.find(file, block) {
-            match table.settle(slot) {
-                Phase::Valid => {
+            match table.update_phase(slot) {
+                SlotPhase::Valid => {
                     self.inner.memory.used(slot).note(table.clock);
                     table.tally.hits += 1;
-                    return Get::Hit(Pin::new(&self.inner, &table, slot));
+                    return Lookup::Hit(Pin::new(&self.inner, &table, slot));
                 }
-                Phase::Filling | Phase::Lent { .. } => return Get::Busy,
-                Phase::Free => {}
+                SlotPhase::Filling | SlotPhase::Lent { .. } => return Lookup::Busy,
+                SlotPhase::Free => {}
             }
         }
         match table.allocate(file, block) {
@@ -234,22 +235,22 @@ impl Pool {
                 if blank {
                     self.inner.advance.taken(table.unused);
                 }
-                Get::Fill(Fill::new(&self.inner, &table, slot, blank))
+                Lookup::Fill(SlotFill::new(&self.inner, &table, slot, blank))
             }
-            None => Get::Full,
+            None => Lookup::Full,
         }
     }
 
-    /// Tells everybody who has mapped the pool where a block is, until it goes or is [renewed](Pool::renew).
+    /// Publishes in the directory where a block is, until it leaves the pool or is [invalidated](Pool::invalidate).
     pub fn announce(&self, file: FileId, block: u64, place: SlotRef) {
         self.inner.memory.announce(file, block, place);
     }
 
-    /// Up to `most` dirty blocks that nobody else flushes: the least recently modified first, of whatever
+    /// Up to `most` dirty blocks that no other thread flushes: the least recently modified first, of whatever
     /// file, each with the dirty blocks right after it and before it. They come in order of files and blocks,
     /// so that neighbours can be stored with one write. Those that could not be stored just now are left out.
-    pub fn next_dirty(&self, most: usize) -> Vec<Flush> {
-        Flush::oldest(&self.inner, most)
+    pub fn next_dirty(&self, most: usize) -> Vec<BlockFlush> {
+        BlockFlush::oldest(&self.inner, most)
     }
 
     /// Up to `most` blocks that could not be stored are [next](Pool::next_dirty) again: something may have changed.
@@ -269,7 +270,7 @@ impl Pool {
             if entry.flushing {
                 return false;
             }
-            if entry.retry.is_some() && table.settle(slot) == Phase::Valid {
+            if entry.retry.is_some() && table.update_phase(slot) == SlotPhase::Valid {
                 rests |= self.inner.memory.state(slot).get() & DIRTY != 0;
             }
         }
@@ -277,8 +278,8 @@ impl Pool {
     }
 
     /// For storing what is dirty now, of one file or of all.
-    pub fn sweep(&self, file: Option<FileId>) -> Sweep {
-        Sweep::new(&self.inner, file)
+    pub fn sweep(&self, file: Option<FileId>) -> DirtySweep {
+        DirtySweep::new(&self.inner, file)
     }
 
     /// How far the file's local part reaches, as far as the blocks here tell; 0 if there are none. What was
@@ -287,22 +288,22 @@ impl Pool {
         self.inner.table().end(file)
     }
 
-    /// Starts cutting a file's local part at `end` (0: all of it goes). `None` while another cut of the file
+    /// Starts truncating a file's local part to `end`. `None` while another truncation of the file
     /// is under way.
-    pub fn cut(&self, file: FileId, end: u64) -> Option<Cut> {
-        Cut::start(&self.inner, file, end)
+    pub fn begin_truncation(&self, file: FileId, end: u64) -> Option<PoolTruncation> {
+        PoolTruncation::start(&self.inner, file, end)
     }
 
-    /// The cuts that a killed predecessor had recorded. For each the store knows whether it was cut: then
-    /// [finish](Cut::finish) it, else [roll it back](Cut::roll_back). Until then nobody accesses the blocks concerned.
-    pub fn interrupted_cuts(&self) -> Vec<Cut> {
+    /// The truncations that a killed predecessor had recorded. The store knows of each whether it was applied: then
+    /// [finish](PoolTruncation::finish) it, else [roll it back](PoolTruncation::roll_back). Until then the blocks concerned are busy.
+    pub fn interrupted_truncations(&self) -> Vec<PoolTruncation> {
         let found = std::mem::take(&mut self.inner.table().interrupted);
-        found.into_iter().map(|found| Cut::resume(&self.inner, found)).collect()
+        found.into_iter().map(|found| PoolTruncation::resume(&self.inner, found)).collect()
     }
 
     /// Starts making clients forget where these blocks are.
-    pub fn renew(&self, file: FileId, blocks: Range<u64>) -> Renewal {
-        Renewal::start(&self.inner, file, blocks)
+    pub fn invalidate(&self, file: FileId, blocks: Range<u64>) -> SlotInvalidation {
+        SlotInvalidation::start(&self.inner, file, blocks)
     }
 
     /// How many slots are dirty, about.
@@ -326,44 +327,47 @@ impl Pool {
     }
 
     /// What a thread that flushes waits on; one for each such thread.
-    pub fn bell(&self) -> Bell {
+    pub fn flush_signal(&self) -> FlushSignal {
         let seen = self.inner.memory.event().load(Ordering::SeqCst);
-        Bell { pool: self.clone(), seen }
+        FlushSignal { pool: self.clone(), seen }
     }
 
     /// For the thread that gives slots their memory.
-    pub fn pages(&self) -> Pages {
-        Pages { pool: self.clone(), seen: self.inner.advance.event() }
+    pub fn page_preparer(&self) -> PagePreparer {
+        PagePreparer { pool: self.clone(), seen: self.inner.advance.event() }
     }
 
-    /// Wakes all who wait on a [`Bell`] or for [`Pages`].
+    /// Wakes all threads that wait on a [`FlushSignal`] or in a [`PagePreparer`].
     pub fn wake(&self) {
         self.inner.memory.ring(true);
         self.inner.advance.wake();
     }
 
     /// How it is doing. Looks at every slot.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> PoolCounters {
         let mut table = self.inner.table();
         let held = table.held();
-        let mut counters = Counters {
-            ledgers: table.ledgers.iter().filter(|ledger| **ledger != crate::ledger::Ledger::Free).count()
-                as u32,
+        let mut counters = PoolCounters {
+            ledgers: table
+                .ledgers
+                .iter()
+                .filter(|ledger| **ledger != crate::ledger::LedgerState::Free)
+                .count() as u32,
             hits: table.tally.hits.wrapping_add(table.client_hits()),
             misses: table.tally.misses,
             evictions: table.tally.evictions,
-            ..Counters::default()
+            ..PoolCounters::default()
         };
         for slot in 0..self.geometry().slots {
-            match table.settle(slot) {
-                Phase::Valid => {
+            match table.update_phase(slot) {
+                SlotPhase::Valid => {
                     let dirty =
                         table.entry(slot).flushing || self.inner.memory.state(slot).get() & DIRTY != 0;
                     counters.valid += 1;
                     counters.dirty += u32::from(dirty);
                 }
-                Phase::Lent { .. } => counters.lent += 1,
-                Phase::Free | Phase::Filling => {}
+                SlotPhase::Lent { .. } => counters.lent += 1,
+                SlotPhase::Free | SlotPhase::Filling => {}
             }
             counters.pinned += u32::from(table.pinned_here(slot) || held.binary_search(&slot).is_ok());
         }
@@ -377,22 +381,22 @@ impl Pool {
         let mut free = true;
         let mut closed = Vec::new();
         for slot in 0..self.geometry().slots {
-            match table.settle(slot) {
-                Phase::Valid => {
+            match table.update_phase(slot) {
+                SlotPhase::Valid => {
                     self.inner.memory.state(slot).set(CLOSED);
                     closed.push(slot);
                 }
-                Phase::Filling | Phase::Lent { .. } => free = false,
-                Phase::Free => {}
+                SlotPhase::Filling | SlotPhase::Lent { .. } => free = false,
+                SlotPhase::Free => {}
             }
         }
-        // Only now that all are closed: nobody pins one of them after this look at the ledgers.
+        // All slots are closed now, so none of them is pinned after this look at the ledgers.
         let held = table.held();
         free && !closed.iter().any(|slot| held.binary_search(slot).is_ok())
     }
 
     /// Gives the pool up: what is dirty now can be stored once and for all. A write that ends later is
-    /// [refused](crate::Refused::Retired), and so is every pin; a client that is stopped in the middle of a copy learns it
+    /// [refused](crate::PinError::Retired), and so is every pin; a client that is stopped in the middle of a copy learns it
     /// when it goes on, whatever became of this server.
     pub fn retire(&self) {
         self.inner.table().set_retired(true);
@@ -403,13 +407,13 @@ impl Pool {
         let mut table = self.inner.table();
         table.set_retired(false);
         for slot in 0..self.geometry().slots {
-            if table.settle(slot) == Phase::Valid && !table.entry(slot).cut {
+            if table.update_phase(slot) == SlotPhase::Valid && !table.entry(slot).truncating {
                 self.inner.memory.state(slot).clear(CLOSED);
             }
         }
     }
 
-    /// Removes the pool's file: nobody adopts it any more. What is dirty is lost.
+    /// Removes the pool's file, so that it cannot be adopted. Dirty blocks are lost.
     pub fn discard(self) -> Result<()> {
         let path = &self.inner.path;
         match std::fs::remove_file(path) {
@@ -421,28 +425,28 @@ impl Pool {
     }
 }
 
-impl Inner {
-    pub fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().expect("no thread panics in the pool's table")
+impl PoolInner {
+    pub fn table(&self) -> MutexGuard<'_, SlotTable> {
+        self.table.lock()
     }
 }
 
-/// A flushing thread's ear: hears of everything since it last listened.
+/// What a flushing thread waits on. It notices every event since it last waited.
 #[derive(Debug)]
-pub struct Bell {
+pub struct FlushSignal {
     pool: Pool,
     seen: u32,
 }
 
-impl Bell {
+impl FlushSignal {
     /// Sleeps until there is reason to look: at least as many slots are dirty as the high watermark says, the
-    /// first slot has become dirty, somebody called [`Pool::wake`], or the time is over. It may also return
+    /// first slot has become dirty, [`Pool::wake`] was called, or the time is over. It may also return
     /// without a reason.
     pub fn wait_for_work(&mut self, limit: Duration) {
         self.sleep(limit, true);
     }
 
-    /// The same, however many slots are dirty: for one who can do nothing about them at the moment.
+    /// The same, however many slots are dirty: for a thread that cannot store them at the moment.
     pub fn rest(&mut self, limit: Duration) {
         self.sleep(limit, false);
     }
@@ -462,15 +466,15 @@ impl Bell {
 /// Makes the slots that are used next ready: gives them their memory, which takes the kernel longer than copying to it, and
 /// makes zeros of what others have left in them.
 #[derive(Debug)]
-pub struct Pages {
+pub struct PagePreparer {
     pool: Pool,
     seen: u32,
 }
 
-impl Pages {
-    /// Does some of it; if there is nothing to do, sleeps until there may be, somebody calls [`Pool::wake`], or the
+impl PagePreparer {
+    /// Does some of it; if there is nothing to do, sleeps until there may be, [`Pool::wake`] is called, or the
     /// time is over.
-    pub fn go_on(&mut self, limit: Duration) {
+    pub fn step(&mut self, limit: Duration) {
         let inner = &self.pool.inner;
         let mut table = inner.table();
         let (soiled, unused) = (table.take_soiled(inner.advance.ahead()), table.unused);
@@ -480,7 +484,7 @@ impl Pages {
                 inner.memory.zero_tail(slot, 0);
                 inner.table().give_blank(slot);
             }
-            None => inner.advance.go_on(&inner.memory, unused, &mut self.seen, limit),
+            None => inner.advance.step(&inner.memory, unused, &mut self.seen, limit),
         }
     }
 }

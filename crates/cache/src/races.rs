@@ -1,11 +1,11 @@
 //! Clients against the server, in every order of their steps; and the server killed at every step.
 
-use crate::error::Refused;
+use crate::error::PinError;
 use crate::explore::{every_order, point};
-use crate::geometry::{Geometry, Identity};
-use crate::mapped::Mapped;
+use crate::geometry::{Geometry, PoolIdentity};
+use crate::mapping::PoolMapping;
 use crate::pin::Pin;
-use crate::pool::{Get, Pool};
+use crate::pool::{Lookup, Pool};
 use crate::{LedgerId, SlotRef};
 use pario_types::{FileId, PartitionId, ServerId, TruncationId};
 use std::path::PathBuf;
@@ -16,8 +16,8 @@ const BLOCK: usize = 4096;
 const FILE: FileId = FileId(1);
 const OTHER: FileId = FileId(2);
 
-fn identity() -> Identity {
-    Identity { partition: PartitionId(5), server: ServerId(0) }
+fn identity() -> PoolIdentity {
+    PoolIdentity { partition: PartitionId(5), server: ServerId(0) }
 }
 
 fn path(name: &str) -> PathBuf {
@@ -29,7 +29,7 @@ fn path(name: &str) -> PathBuf {
 /// A pool of one slot, clients that have mapped it, and what happened.
 struct Stage {
     pool: Pool,
-    clients: Vec<Mapped>,
+    clients: Vec<PoolMapping>,
     place: SlotRef,
     client_did: AtomicBool,
     server_did: AtomicBool,
@@ -45,7 +45,7 @@ impl Stage {
         let pool = Pool::create(&path, geometry, identity()).unwrap();
         std::fs::remove_file(&path).unwrap();
         let ledger = pool.take_ledger(std::process::id()).unwrap();
-        let map = |_| Mapped::open(pool.descriptor().try_clone_to_owned().unwrap(), ledger).unwrap();
+        let map = |_| PoolMapping::open(pool.descriptor().try_clone_to_owned().unwrap(), ledger).unwrap();
         Stage {
             clients: (0..clients).map(map).collect(),
             pool,
@@ -67,7 +67,7 @@ impl Stage {
     /// With a lent one.
     fn lent() -> Stage {
         let mut stage = Stage::empty(1);
-        let Get::Fill(fill) = stage.pool.get(FILE, 0) else { panic!("empty") };
+        let Lookup::Fill(fill) = stage.pool.get(FILE, 0) else { panic!("empty") };
         stage.place = fill.lend(stage.clients[0].ledger(), false);
         stage
     }
@@ -82,8 +82,8 @@ impl Stage {
     }
 }
 
-fn fill(got: Get, byte: u8) -> Pin {
-    let Get::Fill(mut fill) = got else { panic!("{got:?}") };
+fn fill(got: Lookup, byte: u8) -> Pin {
+    let Lookup::Fill(mut fill) = got else { panic!("{got:?}") };
     fill.bytes(0..BLOCK as u32, |bytes| bytes.fill(byte));
     fill.done(BLOCK as u32)
 }
@@ -109,7 +109,7 @@ fn a_slot_that_a_client_uses_is_not_evicted() {
         }
     };
     let server = |stage: &Stage| {
-        if let got @ Get::Fill(_) = stage.pool.get(OTHER, 0) {
+        if let got @ Lookup::Fill(_) = stage.pool.get(OTHER, 0) {
             let pin = fill(got, b'b');
             point();
             assert_eq!(all_of(&pin), [b'b'; BLOCK]);
@@ -127,7 +127,7 @@ fn a_slot_that_a_client_uses_is_not_evicted() {
             assert!(!(wrote && evicted), "a written block was evicted");
             *outcomes.lock().unwrap().entry((wrote, evicted)).or_insert(0) += 1;
             if wrote {
-                let Get::Hit(pin) = stage.pool.get(FILE, 0) else { panic!("written and gone") };
+                let Lookup::Hit(pin) = stage.pool.get(FILE, 0) else { panic!("written and gone") };
                 assert_eq!(all_of(&pin)[100], b'w');
                 assert_eq!(stage.pool.dirty(), 1);
             }
@@ -157,7 +157,7 @@ fn no_write_is_lost_between_two_clients_and_the_flusher() {
             stage.flush();
             stage.flush();
             assert_eq!(stage.pool.counters().dirty, 0);
-            let Get::Hit(pin) = stage.pool.get(FILE, 0) else { panic!("gone") };
+            let Lookup::Hit(pin) = stage.pool.get(FILE, 0) else { panic!("gone") };
             let mut right = vec![b'a'; BLOCK];
             right[..2000].fill(b'x');
             right[2000..4000].fill(b'y');
@@ -178,11 +178,11 @@ fn a_loan_ends_one_way_only() {
             pending.publish(BLOCK as u32).expect("pinned, so nobody ends the loan");
             stage.client_did.store(true, Ordering::Relaxed);
         }
-        Err(refused) => assert_eq!(refused, Refused::Stale),
+        Err(refused) => assert_eq!(refused, PinError::Stale),
     };
     let server = |stage: &Stage| {
         stage.pool.give_ledger(stage.clients[0].ledger());
-        if let got @ Get::Fill(_) = stage.pool.get(FILE, 0) {
+        if let got @ Lookup::Fill(_) = stage.pool.get(FILE, 0) {
             let pin = fill(got, b's');
             point();
             assert_eq!(all_of(&pin), [b's'; BLOCK]);
@@ -194,11 +194,11 @@ fn a_loan_ends_one_way_only() {
         let filled = stage.server_did.load(Ordering::Relaxed);
         assert!(!(published && filled));
         if published {
-            let Get::Hit(pin) = stage.pool.get(FILE, 0) else { panic!("published and gone") };
+            let Lookup::Hit(pin) = stage.pool.get(FILE, 0) else { panic!("published and gone") };
             assert_eq!(all_of(&pin), [b'c'; BLOCK]);
             assert_eq!(stage.pool.counters().dirty, 1);
         } else if !filled {
-            assert!(matches!(stage.pool.get(FILE, 0), Get::Fill(_)), "the loan is over");
+            assert!(matches!(stage.pool.get(FILE, 0), Lookup::Fill(_)), "the loan is over");
         }
     });
 }
@@ -208,11 +208,11 @@ fn an_abandoned_loan_is_free_for_the_next() {
     let client = |stage: &Stage| drop(stage.clients[0].claim(stage.place, FILE, 0));
     let server = |stage: &Stage| {
         let got = stage.pool.get(FILE, 0);
-        assert!(matches!(got, Get::Busy | Get::Fill(_)), "{got:?}");
+        assert!(matches!(got, Lookup::Busy | Lookup::Fill(_)), "{got:?}");
     };
     every_order(8, Stage::lent, &[&client, &server], |stage| {
         drop(fill(stage.pool.get(FILE, 0), b'n'));
-        assert!(matches!(stage.pool.get(FILE, 0), Get::Hit(_)));
+        assert!(matches!(stage.pool.get(FILE, 0), Lookup::Hit(_)));
     });
 }
 
@@ -224,14 +224,14 @@ fn what_is_cut_off_stays_off() {
         }
     };
     let server = |stage: &Stage| {
-        let mut cut = stage.pool.cut(FILE, 1500).expect("the only one");
-        assert!(matches!(stage.pool.get(FILE, 0), Get::Busy));
-        let ready = cut.ready() || cut.ready();
+        let mut truncation = stage.pool.begin_truncation(FILE, 1500).expect("the only one");
+        assert!(matches!(stage.pool.get(FILE, 0), Lookup::Busy));
+        let ready = truncation.ready() || truncation.ready();
         point();
         stage.server_did.store(ready, Ordering::Relaxed);
         if ready {
-            assert!(cut.record(TruncationId(1)));
-            cut.finish();
+            assert!(truncation.record(TruncationId(1)));
+            truncation.finish();
             assert_eq!(stage.pool.end(FILE), 1500);
         }
     };
@@ -240,7 +240,7 @@ fn what_is_cut_off_stays_off() {
         || Stage::holding(b'a', 1),
         &[&client, &server],
         |stage| {
-            let Get::Hit(pin) = stage.pool.get(FILE, 0) else { panic!("the first block stays") };
+            let Lookup::Hit(pin) = stage.pool.get(FILE, 0) else { panic!("the first block stays") };
             if stage.server_did.load(Ordering::Relaxed) {
                 let bytes = all_of(&pin);
                 let after = &bytes[1500..];
@@ -270,7 +270,7 @@ fn who_knew_where_a_renewed_block_was_is_seen_or_fails() {
     let server = |stage: &Stage| {
         // Also while it is being stored.
         let flushes = stage.pool.next_dirty(1);
-        let mut renewal = stage.pool.renew(FILE, 0..1);
+        let mut renewal = stage.pool.invalidate(FILE, 0..1);
         let ready = renewal.ready() || renewal.ready();
         stage.server_did.store(ready, Ordering::Relaxed);
         drop(flushes);
@@ -283,9 +283,9 @@ fn who_knew_where_a_renewed_block_was_is_seen_or_fails() {
         |stage| {
             let wrote = stage.client_did.load(Ordering::Relaxed);
             outcomes.lock().unwrap().insert((wrote, stage.server_did.load(Ordering::Relaxed)));
-            assert!(stage.pool.renew(FILE, 0..1).ready(), "nobody uses it");
-            assert_eq!(stage.clients[0].pin(stage.place, FILE, 0).err(), Some(Refused::Stale));
-            let Get::Hit(pin) = stage.pool.get(FILE, 0) else { panic!("it stays where it is") };
+            assert!(stage.pool.invalidate(FILE, 0..1).ready(), "nobody uses it");
+            assert_eq!(stage.clients[0].pin(stage.place, FILE, 0).err(), Some(PinError::Stale));
+            let Lookup::Hit(pin) = stage.pool.get(FILE, 0) else { panic!("it stays where it is") };
             assert_eq!(all_of(&pin)[100], if wrote { b'w' } else { b'a' });
             assert!(stage.clients[0].pin(pin.slot_ref(), FILE, 0).is_ok(), "who asks finds it");
             drop(pin);
@@ -316,15 +316,15 @@ fn a_loan_is_renewed_when_it_has_ended() {
         }
     };
     let server = |stage: &Stage| {
-        let mut renewal = stage.pool.renew(FILE, 0..1);
+        let mut renewal = stage.pool.invalidate(FILE, 0..1);
         let ready = renewal.ready() || renewal.ready();
         stage.server_did.store(ready, Ordering::Relaxed);
     };
     every_order(4, Stage::lent, &[&client, &server], |stage| {
-        let mut renewal = stage.pool.renew(FILE, 0..1);
+        let mut renewal = stage.pool.invalidate(FILE, 0..1);
         assert!(renewal.ready());
-        assert_eq!(stage.clients[0].pin(stage.place, FILE, 0).err(), Some(Refused::Stale));
-        let Get::Hit(pin) = stage.pool.get(FILE, 0) else { panic!("published and gone") };
+        assert_eq!(stage.clients[0].pin(stage.place, FILE, 0).err(), Some(PinError::Stale));
+        let Lookup::Hit(pin) = stage.pool.get(FILE, 0) else { panic!("published and gone") };
         let second = stage.client_did.load(Ordering::Relaxed);
         assert_eq!(all_of(&pin)[..2], [if second { b'd' } else { b'c' }, b'c']);
         assert_eq!(stage.pool.counters().dirty, 1);
@@ -388,7 +388,7 @@ fn a_servers_own_write_to_a_pool_that_is_given_up_is_stored_or_refused() {
     let outcomes = a_write_counts_or_not(
         || {
             let mut stage = Stage::holding(b'a', 1);
-            let Get::Hit(pin) = stage.pool.get(FILE, 0) else { panic!("just filled") };
+            let Lookup::Hit(pin) = stage.pool.get(FILE, 0) else { panic!("just filled") };
             stage.pinned = Some(pin);
             stage
         },
@@ -403,7 +403,7 @@ fn a_pool_that_is_kept_after_all_takes_writes_again() {
     let guard = stage.clients[0].pin(stage.place, FILE, 0).unwrap();
     stage.pool.close();
     stage.pool.retire();
-    assert_eq!(guard.write(100, b"w"), Err(Refused::Retired));
+    assert_eq!(guard.write(100, b"w"), Err(PinError::Retired));
     drop(guard);
     stage.pool.reopen();
     stage.clients[0].pin(stage.place, FILE, 0).unwrap().write(100, b"x").unwrap();
@@ -416,22 +416,22 @@ fn script(at: &std::path::Path) {
     let geometry = Geometry { block: BLOCK as u32, slots: 3, ledgers: 2 };
     let pool = Pool::create(&at.with_extension("pool"), geometry, identity()).unwrap();
     let ledger = pool.take_ledger(std::process::id()).unwrap();
-    let client = Mapped::open(pool.descriptor().try_clone_to_owned().unwrap(), ledger).unwrap();
+    let client = PoolMapping::open(pool.descriptor().try_clone_to_owned().unwrap(), ledger).unwrap();
     for version in 1..=9u8 {
         let block = u64::from(version) * 5 % 4;
         println!("begin {block} {version}");
         let (mut loan, mut place) = (None, None);
         while loan.is_none() && place.is_none() {
             match pool.get(FILE, block) {
-                Get::Hit(pin) => place = Some(pin.slot_ref()),
-                Get::Fill(fill) if version % 2 == 0 => loan = Some(fill.lend(ledger, false)),
-                Get::Fill(mut fill) => {
+                Lookup::Hit(pin) => place = Some(pin.slot_ref()),
+                Lookup::Fill(fill) if version % 2 == 0 => loan = Some(fill.lend(ledger, false)),
+                Lookup::Fill(mut fill) => {
                     let stored = std::fs::read(at.with_extension(block.to_string())).unwrap_or_default();
                     fill.bytes(0..stored.len() as u32, |bytes| bytes.copy_from_slice(&stored));
                     place = Some(fill.done(stored.len() as u32).slot_ref());
                 }
-                Get::Busy => unreachable!("nobody else"),
-                Get::Full => store(&pool, at, 1),
+                Lookup::Busy => unreachable!("nobody else"),
+                Lookup::Full => store(&pool, at, 1),
             }
         }
         if let Some(loan) = loan {
@@ -443,7 +443,7 @@ fn script(at: &std::path::Path) {
         }
         println!("end {block} {version}");
         if version % 3 == 0 {
-            assert!(pool.renew(FILE, 0..4).ready(), "nobody has anything pinned");
+            assert!(pool.invalidate(FILE, 0..4).ready(), "nobody has anything pinned");
         }
     }
     store(&pool, at, 9);
@@ -553,14 +553,14 @@ fn ledgers_of_live_processes_are_kept_and_those_of_others_refused() {
     let guard = stage.clients[0].pin(stage.place, FILE, 0).unwrap();
     stage.pool.give_ledger(ledger);
     stage.pool.give_ledger(LedgerId(77));
-    assert!(matches!(stage.pool.get(OTHER, 0), Get::Full), "we live and hold it");
+    assert!(matches!(stage.pool.get(OTHER, 0), Lookup::Full), "we live and hold it");
     assert!(!stage.pool.resume_ledger(ledger, 1), "another's");
     assert!(!stage.pool.resume_ledger(LedgerId(77), me));
     assert!(stage.pool.resume_ledger(ledger, me));
     drop(guard);
     stage.pool.give_ledger(ledger);
     assert_eq!(stage.pool.take_ledger(me), Some(ledger), "the same process gets its own again");
-    assert!(matches!(stage.pool.get(OTHER, 0), Get::Fill(_)));
+    assert!(matches!(stage.pool.get(OTHER, 0), Lookup::Fill(_)));
 }
 
 #[test]
@@ -568,12 +568,12 @@ fn a_process_has_so_many_pins_and_no_more() {
     let stage = Stage::holding(b'a', 1);
     let guards: Vec<_> =
         (0..crate::LEDGER_WORDS).map(|_| stage.clients[0].pin(stage.place, FILE, 0).unwrap()).collect();
-    assert_eq!(stage.clients[0].pin(stage.place, FILE, 0).err(), Some(Refused::Crowded));
+    assert_eq!(stage.clients[0].pin(stage.place, FILE, 0).err(), Some(PinError::Crowded));
     drop(guards);
     assert!(stage.clients[0].pin(stage.place, FILE, 0).is_ok());
     let elsewhere = SlotRef { slot: 77, ..stage.place };
-    assert_eq!(stage.clients[0].pin(elsewhere, FILE, 0).err(), Some(Refused::Stale));
-    assert_eq!(stage.clients[0].pin(stage.place, OTHER, 0).err(), Some(Refused::Stale));
-    assert_eq!(stage.clients[0].pin(stage.place, FILE, 1).err(), Some(Refused::Stale));
-    assert_eq!(stage.clients[0].claim(stage.place, FILE, 0).err(), Some(Refused::Stale));
+    assert_eq!(stage.clients[0].pin(elsewhere, FILE, 0).err(), Some(PinError::Stale));
+    assert_eq!(stage.clients[0].pin(stage.place, OTHER, 0).err(), Some(PinError::Stale));
+    assert_eq!(stage.clients[0].pin(stage.place, FILE, 1).err(), Some(PinError::Stale));
+    assert_eq!(stage.clients[0].claim(stage.place, FILE, 0).err(), Some(PinError::Stale));
 }

@@ -10,10 +10,10 @@
 
 use crate::pool::Pool;
 use crate::state::{DIRTY, FLUSHING, PENDING, ROOM};
-use crate::table::{Phase, Table};
+use crate::table::{SlotPhase, SlotTable};
 use pario_types::FileId;
 
-impl Table {
+impl SlotTable {
     /// The flag for one more slot, if room is reserved or there is plenty.
     pub fn room_if(&mut self, reserved: bool) -> u64 {
         let room = reserved || self.plenty;
@@ -49,8 +49,8 @@ impl Pool {
         }
         let mut owed = Vec::new();
         for slot in 0..self.geometry().slots {
-            let phase = table.settle(slot);
-            if !matches!(phase, Phase::Valid | Phase::Lent { .. }) {
+            let phase = table.update_phase(slot);
+            if !matches!(phase, SlotPhase::Valid | SlotPhase::Lent { .. }) {
                 continue;
             }
             let before = table.memory.state(slot).clear(ROOM);
@@ -68,7 +68,7 @@ impl Pool {
     pub fn grant_room(&self, file: FileId, block: u64) {
         let mut table = self.inner.table();
         if let Some(slot) = table.find(file, block)
-            && matches!(table.settle(slot), Phase::Valid | Phase::Lent { .. })
+            && matches!(table.update_phase(slot), SlotPhase::Valid | SlotPhase::Lent { .. })
         {
             table.grant(slot, true);
         }

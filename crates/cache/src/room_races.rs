@@ -5,9 +5,9 @@
 //! reservation up, and one without a reservation fails once there is no room.
 
 use crate::explore::every_order;
-use crate::geometry::{Geometry, Identity};
-use crate::mapped::Mapped;
-use crate::pool::{Get, Pool};
+use crate::geometry::{Geometry, PoolIdentity};
+use crate::mapping::PoolMapping;
+use crate::pool::{Lookup, Pool};
 use crate::{LedgerId, SlotRef};
 use pario_types::{FileId, PartitionId, ServerId};
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ struct Room {
 
 struct Stage {
     pool: Pool,
-    client: Mapped,
+    client: PoolMapping,
     place: SlotRef,
     room: Mutex<Room>,
     stored: Mutex<Vec<u8>>,
@@ -42,15 +42,15 @@ impl Stage {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = PathBuf::from(format!("/dev/shm/pario-cache-room-{}-{number}", std::process::id()));
-        let identity = Identity { partition: PartitionId(5), server: ServerId(0) };
+        let identity = PoolIdentity { partition: PartitionId(5), server: ServerId(0) };
         let geometry = Geometry { block: BLOCK as u32, slots: 1, ledgers: 1 };
         let pool = Pool::create(&path, geometry, identity).unwrap();
         std::fs::remove_file(&path).unwrap();
         let ledger: LedgerId = pool.take_ledger(std::process::id()).unwrap();
-        let client = Mapped::open(pool.descriptor().try_clone_to_owned().unwrap(), ledger).unwrap();
+        let client = PoolMapping::open(pool.descriptor().try_clone_to_owned().unwrap(), ledger).unwrap();
         let mut room = Room { free, reserved: 0 };
         pool.set_plenty(plenty);
-        let Get::Fill(fill) = pool.get(FILE, 0) else { panic!("it is empty") };
+        let Lookup::Fill(fill) = pool.get(FILE, 0) else { panic!("it is empty") };
         let place = match lent {
             true => {
                 let reserved = !plenty;
@@ -83,7 +83,7 @@ impl Stage {
 
     /// What the server does when a client asks for the block, to modify it.
     fn acquire(&self) -> bool {
-        let Get::Hit(pin) = self.pool.get(FILE, 0) else { return false };
+        let Lookup::Hit(pin) = self.pool.get(FILE, 0) else { return false };
         if pin.has_room() {
             return true;
         }

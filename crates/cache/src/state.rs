@@ -34,9 +34,9 @@ pub(crate) fn generation_of(state: u64) -> u32 {
 /// A word that several processes use. What decides between them is sequentially consistent: both the pin and
 /// the eviction store in one place and then load in another.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Word<'a>(pub &'a AtomicU64);
+pub(crate) struct SharedWord<'a>(pub &'a AtomicU64);
 
-impl Word<'_> {
+impl SharedWord<'_> {
     #[inline]
     pub fn get(self) -> u64 {
         point();

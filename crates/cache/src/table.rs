@@ -1,11 +1,11 @@
 //! The server's own table of what is where: never read from the shared memory while the server lives.
 
-use crate::cut::Recorded;
-use crate::ledger::Ledger;
-use crate::memory::Memory;
+use crate::ledger::LedgerState;
+use crate::memory::PoolMemory;
 use crate::state::{
     ABANDONED, CLOSED, DIRTY, FILLING, FLUSHING, PENDING, RETIRED, VALID, generation, generation_of,
 };
+use crate::truncation::TruncationRecord;
 use pario_types::FileId;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -13,14 +13,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a lent slot that its borrower has not pinned is left to it, once somebody else wants the block.
+/// How long a lent slot that its borrower has not pinned is left to it, once another client wants the block.
 const LOAN: Duration = Duration::from_secs(1);
 
 /// What the server does with a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum SlotPhase {
     Free,
-    /// A [`Fill`](crate::Fill) has it.
+    /// A [`SlotFill`](crate::SlotFill) has it.
     Filling,
     /// A client is to fill it. It has done so once the shared state says so.
     Lent {
@@ -32,48 +32,48 @@ pub(crate) enum Phase {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct SlotEntry {
     pub file: FileId,
     pub block: u64,
     pub generation: u32,
-    pub phase: Phase,
-    /// A [`Flush`](crate::Flush) has it.
+    pub phase: SlotPhase,
+    /// A [`BlockFlush`](crate::BlockFlush) has it.
     pub flushing: bool,
-    /// A [`Cut`](crate::Cut) has closed it.
-    pub cut: bool,
+    /// A [`PoolTruncation`](crate::PoolTruncation) has closed it.
+    pub truncating: bool,
     /// It is free and all zeros.
     pub blank: bool,
-    /// How often in a row it could not be stored, and when that is tried again unless somebody asks for it.
+    /// How often in a row it could not be stored, and when that is tried again unless a request asks for it.
     pub failures: u8,
     pub retry: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct LookupCounts {
     pub hits: u64,
     pub misses: u64,
     pub evictions: u64,
 }
 
 #[derive(Debug)]
-pub(crate) struct Table {
-    pub memory: Arc<Memory>,
+pub(crate) struct SlotTable {
+    pub memory: Arc<PoolMemory>,
     /// Pins of the server's own threads, by slot. They go up only under the table's lock.
     pub pins: Arc<[AtomicU32]>,
-    pub entries: Vec<Entry>,
+    pub entries: Vec<SlotEntry>,
     pub index: HashMap<FileId, BTreeMap<u64, u32>>,
     pub free: Vec<u32>,
     /// Slots from here on were never used; they are the last of the free ones that are taken.
     pub unused: u32,
     /// How many that are free are not blank.
     pub soiled: u32,
-    pub ledgers: Vec<Ledger>,
-    /// Files that are being cut, and the first block concerned.
-    pub cuts: HashMap<FileId, u64>,
-    /// The records of cuts that are in use, a bit each.
+    pub ledgers: Vec<LedgerState>,
+    /// Files that are being truncated, and the first block concerned.
+    pub truncations: HashMap<FileId, u64>,
+    /// The truncation records that are in use, a bit each.
     pub recorded: u64,
-    /// Cuts of a predecessor that nobody has decided yet.
-    pub interrupted: Vec<Recorded>,
+    /// Truncations of a predecessor that are not resolved yet.
+    pub interrupted: Vec<TruncationRecord>,
     /// The pool is being given up: no state is without [`RETIRED`].
     pub retired: bool,
     pub clock: u64,
@@ -83,25 +83,25 @@ pub(crate) struct Table {
     pub granted: u32,
     /// Slots to flush next, with their last modification, in this order.
     pub aged: VecDeque<(u64, u32)>,
-    pub tally: Tally,
+    pub tally: LookupCounts,
 }
 
-impl Table {
+impl SlotTable {
     /// Of a pool without blocks.
-    pub fn new(memory: Arc<Memory>, pins: Arc<[AtomicU32]>) -> Table {
-        let entry = Entry {
+    pub fn new(memory: Arc<PoolMemory>, pins: Arc<[AtomicU32]>) -> SlotTable {
+        let entry = SlotEntry {
             file: FileId(0),
             block: 0,
             generation: 1,
-            phase: Phase::Free,
+            phase: SlotPhase::Free,
             flushing: false,
-            cut: false,
+            truncating: false,
             blank: true,
             failures: 0,
             retry: None,
         };
         let geometry = memory.geometry;
-        Table {
+        SlotTable {
             memory,
             pins,
             entries: vec![entry; geometry.slots as usize],
@@ -109,8 +109,8 @@ impl Table {
             free: (0..geometry.slots).rev().collect(),
             unused: 0,
             soiled: 0,
-            ledgers: vec![Ledger::Free; geometry.ledgers as usize],
-            cuts: HashMap::new(),
+            ledgers: vec![LedgerState::Free; geometry.ledgers as usize],
+            truncations: HashMap::new(),
             recorded: 0,
             interrupted: Vec::new(),
             retired: false,
@@ -118,15 +118,15 @@ impl Table {
             plenty: true,
             granted: 0,
             aged: VecDeque::new(),
-            tally: Tally::default(),
+            tally: LookupCounts::default(),
         }
     }
 
-    pub fn entry(&self, slot: u32) -> &Entry {
+    pub fn entry(&self, slot: u32) -> &SlotEntry {
         &self.entries[slot as usize]
     }
 
-    pub fn entry_mut(&mut self, slot: u32) -> &mut Entry {
+    pub fn entry_mut(&mut self, slot: u32) -> &mut SlotEntry {
         &mut self.entries[slot as usize]
     }
 
@@ -145,8 +145,8 @@ impl Table {
         known.map_or_else(Vec::new, |known| known.range(blocks).map(|(_, &slot)| slot).collect())
     }
 
-    pub fn is_cut(&self, file: FileId, block: u64) -> bool {
-        self.cuts.get(&file).is_some_and(|&first| block >= first)
+    pub fn is_truncated(&self, file: FileId, block: u64) -> bool {
+        self.truncations.get(&file).is_some_and(|&first| block >= first)
     }
 
     pub fn tick(&mut self) {
@@ -160,29 +160,29 @@ impl Table {
 
     /// Brings a slot up to what its borrower did; ends a loan that has lasted too long. What comes back is
     /// the phase after that; `Free` means that the block is not here any more.
-    pub fn settle(&mut self, slot: u32) -> Phase {
-        let Entry { generation: number, phase, .. } = *self.entry(slot);
+    pub fn update_phase(&mut self, slot: u32) -> SlotPhase {
+        let SlotEntry { generation: number, phase, .. } = *self.entry(slot);
         let memory = Arc::clone(&self.memory);
         let state = memory.state(slot);
         match phase {
-            Phase::Lent { since, .. } => {
+            SlotPhase::Lent { since, .. } => {
                 let seen = state.get();
                 let known = generation_of(seen) == number;
                 if known && seen & VALID != 0 {
-                    self.entry_mut(slot).phase = Phase::Valid;
+                    self.entry_mut(slot).phase = SlotPhase::Valid;
                 } else if known && seen & ABANDONED != 0 {
                     self.free(slot);
                 } else if since.is_none_or(|since| since.elapsed() > LOAN) {
                     self.end_loan(slot);
                 }
             }
-            Phase::Valid => {
+            SlotPhase::Valid => {
                 let seen = state.get();
                 if generation_of(seen) != number || seen & VALID == 0 {
                     self.repair(slot);
                 }
             }
-            Phase::Free | Phase::Filling => {}
+            SlotPhase::Free | SlotPhase::Filling => {}
         }
         self.entry(slot).phase
     }
@@ -194,7 +194,7 @@ impl Table {
         let held = self.held();
         let now = state.get();
         if generation_of(now) == self.entry(slot).generation && now & VALID != 0 {
-            self.entry_mut(slot).phase = Phase::Valid;
+            self.entry_mut(slot).phase = SlotPhase::Valid;
             state.clear(CLOSED);
         } else if held.binary_search(&slot).is_ok() {
             state.clear(CLOSED);
@@ -203,11 +203,11 @@ impl Table {
         }
     }
 
-    /// Somebody scribbled on the state of a valid slot: it is what the server says, and dirty to be sure.
+    /// A client scribbled on the state of a valid slot: the server's table counts, and the slot is dirty to be safe.
     fn repair(&mut self, slot: u32) {
         let entry = *self.entry(slot);
         let mut state = self.fresh(entry.generation) | VALID | DIRTY | self.room_if(false);
-        if entry.cut {
+        if entry.truncating {
             state |= CLOSED;
         }
         if entry.flushing {
@@ -244,7 +244,7 @@ impl Table {
         self.unused = self.unused.max(slot + 1);
         let entry = self.entry_mut(slot);
         let blank = std::mem::take(&mut entry.blank);
-        (entry.file, entry.block, entry.phase) = (file, block, Phase::Filling);
+        (entry.file, entry.block, entry.phase) = (file, block, SlotPhase::Filling);
         (entry.failures, entry.retry) = (0, None);
         let number = entry.generation;
         self.soiled -= u32::from(!blank);
@@ -280,21 +280,21 @@ impl Table {
     }
 
     /// Gives a valid slot another generation, and leaves all else as it is: whoever knows where its block is no longer
-    /// does. Who has pinned it goes on.
-    pub fn renew(&mut self, slot: u32) {
+    /// does. A client that has pinned it goes on.
+    pub fn invalidate(&mut self, slot: u32) {
         let entry = self.entry_mut(slot);
-        assert_eq!(entry.phase, Phase::Valid);
+        assert_eq!(entry.phase, SlotPhase::Valid);
         entry.generation = entry.generation.wrapping_add(1);
         // In one step, for others set and clear flags. What carries out of the upper half is lost, as in the entry.
         self.memory.state(slot).add(generation(1));
     }
 
-    /// Makes a slot free, whatever it holds. Nobody may have it pinned.
+    /// Makes a slot free, whatever it holds. It must not be pinned.
     pub fn free(&mut self, slot: u32) {
         let entry = &mut self.entries[slot as usize];
-        assert!(entry.phase != Phase::Free && !entry.flushing, "slot {slot} is {entry:?}");
+        assert!(entry.phase != SlotPhase::Free && !entry.flushing, "slot {slot} is {entry:?}");
         entry.generation = entry.generation.wrapping_add(1);
-        (entry.phase, entry.cut) = (Phase::Free, false);
+        (entry.phase, entry.truncating) = (SlotPhase::Free, false);
         let (file, block, number) = (entry.file, entry.block, entry.generation);
         if let Some(blocks) = self.index.get_mut(&file).filter(|blocks| blocks.get(&block) == Some(&slot)) {
             blocks.remove(&block);
@@ -331,7 +331,7 @@ impl Table {
         for (_, slot) in victims {
             let state = memory.state(slot);
             let held = held.binary_search(&slot).is_ok();
-            // Whoever has written has let go by now, and did so after it made the slot dirty.
+            // A client that wrote it has released its pin by now, after it made the slot dirty.
             if held || state.get() & DIRTY != 0 {
                 state.clear(CLOSED);
                 memory.used(slot).note(self.clock);
@@ -346,12 +346,14 @@ impl Table {
     fn clean_slots(&mut self) -> Vec<(u64, u32)> {
         let mut clean = Vec::new();
         for slot in 0..self.memory.geometry.slots {
-            if matches!(self.entry(slot).phase, Phase::Lent { .. }) {
-                self.settle(slot);
+            if matches!(self.entry(slot).phase, SlotPhase::Lent { .. }) {
+                self.update_phase(slot);
             }
             let entry = self.entry(slot);
-            let idle =
-                entry.phase == Phase::Valid && !entry.flushing && !entry.cut && !self.pinned_here(slot);
+            let idle = entry.phase == SlotPhase::Valid
+                && !entry.flushing
+                && !entry.truncating
+                && !self.pinned_here(slot);
             if idle && self.memory.state(slot).get() & DIRTY == 0 {
                 clean.push((self.memory.used(slot).peek(), slot));
             }
@@ -362,19 +364,19 @@ impl Table {
     /// The slot becomes a client's to fill.
     pub fn lend(&mut self, slot: u32, ledger: u32, reserved: bool) {
         let entry = self.entry_mut(slot);
-        assert_eq!(entry.phase, Phase::Filling);
-        entry.phase = Phase::Lent { ledger, since: Some(Instant::now()) };
+        assert_eq!(entry.phase, SlotPhase::Filling);
+        entry.phase = SlotPhase::Lent { ledger, since: Some(Instant::now()) };
         let number = entry.generation;
         self.memory.borrower(slot).put(u64::from(ledger) + 1);
         let room = self.room_if(reserved);
         self.memory.state(slot).put(self.fresh(number) | PENDING | room);
     }
 
-    /// A filled slot becomes everybody's.
+    /// A filled slot becomes visible to all clients.
     pub fn publish(&mut self, slot: u32, end: u32) {
         let entry = self.entry_mut(slot);
-        assert_eq!(entry.phase, Phase::Filling);
-        entry.phase = Phase::Valid;
+        assert_eq!(entry.phase, SlotPhase::Filling);
+        entry.phase = SlotPhase::Valid;
         let number = entry.generation;
         self.memory.set_end(slot, end);
         let room = self.room_if(false);
@@ -389,7 +391,7 @@ impl Table {
             Some(before) => blocks.range(..before).next_back(),
             None => blocks.iter().next_back(),
         }) {
-            if self.settle(slot) == Phase::Valid {
+            if self.update_phase(slot) == SlotPhase::Valid {
                 let end = self.memory.end(slot);
                 if end > 0 {
                     let start = block.saturating_mul(self.memory.geometry.block.into());

@@ -5,7 +5,7 @@
 
 mod scene;
 
-use pario_cache::{Get, LedgerId, Mapped, Pool, Refused, SlotRef};
+use pario_cache::{LedgerId, Lookup, PinError, Pool, PoolMapping, SlotRef};
 use pario_types::{FileId, TruncationId};
 use scene::{BLOCK, Dir, Store, WHO, create, load};
 use std::io::{BufRead, BufReader, Write};
@@ -70,7 +70,7 @@ fn child(role: &str) {
     let numbers: Vec<u32> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
     let place = SlotRef { slot: numbers[1], generation: numbers[2] };
     let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
-    let mapped = Mapped::open(file.into(), LedgerId(numbers[0])).unwrap();
+    let mapped = PoolMapping::open(file.into(), LedgerId(numbers[0])).unwrap();
     let here = || {
         println!("here");
         std::io::stdout().flush().unwrap();
@@ -104,7 +104,7 @@ fn child(role: &str) {
             for number in 1u64.. {
                 match mapped.pin(place, FILE, 0) {
                     Ok(guard) => guard.write(0, &[number; 512].map(u64::to_ne_bytes).concat()).unwrap(),
-                    Err(refused) => assert_eq!(refused, Refused::Stale),
+                    Err(refused) => assert_eq!(refused, PinError::Stale),
                 }
                 if number > 100 && !told {
                     told = true;
@@ -123,8 +123,8 @@ fn scene(role: &str) -> (Dir, Pool, LedgerId, Client) {
     let mut client = Client::start(&dir, role);
     let ledger = pool.take_ledger(client.pid()).unwrap();
     let place = match pool.get(FILE, 0) {
-        Get::Fill(fill) if role == "fills" => fill.lend(ledger, false),
-        Get::Fill(fill) => fill.done(BLOCK).slot_ref(),
+        Lookup::Fill(fill) if role == "fills" => fill.lend(ledger, false),
+        Lookup::Fill(fill) => fill.done(BLOCK).slot_ref(),
         other => panic!("{other:?}"),
     };
     client.tell(ledger, place);
@@ -138,13 +138,13 @@ fn a_killed_readers_pins_end_and_leave_no_trace() {
         return child(&role);
     }
     let (_dir, pool, ledger, client) = scene("reads");
-    assert!(matches!(pool.get(FILE, 1), Get::Full));
+    assert!(matches!(pool.get(FILE, 1), Lookup::Full));
     pool.give_ledger(ledger);
-    assert!(matches!(pool.get(FILE, 1), Get::Full), "it lives, and may read yet");
+    assert!(matches!(pool.get(FILE, 1), Lookup::Full), "it lives, and may read yet");
     client.kill();
     assert_eq!(pool.counters().pinned, 0);
     assert_eq!(pool.dirty(), 0);
-    assert!(matches!(pool.get(FILE, 1), Get::Fill(_)));
+    assert!(matches!(pool.get(FILE, 1), Lookup::Fill(_)));
 }
 
 #[test]
@@ -154,20 +154,20 @@ fn what_a_killed_writer_had_begun_is_dirty() {
     client.kill();
     pool.give_ledger(ledger);
     assert_eq!(pool.counters().dirty, 1);
-    assert!(matches!(pool.get(FILE, 1), Get::Full), "not to be forgotten");
+    assert!(matches!(pool.get(FILE, 1), Lookup::Full), "not to be forgotten");
     assert_eq!(pool.next_dirty(1).len(), 1);
 }
 
 #[test]
 fn what_a_killed_client_was_to_fill_is_free() {
     let (_dir, pool, ledger, client) = scene("fills");
-    assert!(matches!(pool.get(FILE, 0), Get::Busy));
+    assert!(matches!(pool.get(FILE, 0), Lookup::Busy));
     pool.give_ledger(ledger);
-    assert!(matches!(pool.get(FILE, 0), Get::Busy), "it lives, and may publish yet");
-    assert!(!pool.cut(FILE, 0).unwrap().ready());
+    assert!(matches!(pool.get(FILE, 0), Lookup::Busy), "it lives, and may publish yet");
+    assert!(!pool.begin_truncation(FILE, 0).unwrap().ready());
     client.kill();
-    assert!(matches!(pool.get(FILE, 0), Get::Fill(_)));
-    assert!(pool.cut(FILE, 0).unwrap().ready());
+    assert!(matches!(pool.get(FILE, 0), Lookup::Fill(_)));
+    assert!(pool.begin_truncation(FILE, 0).unwrap().ready());
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn a_successor_sees_who_is_gone_and_who_is_not() {
         drop(pool);
         let (pool, adopted) = Pool::adopt(&dir.pool(), WHO).unwrap();
         assert_eq!((adopted.valid, adopted.dirty, adopted.dropped), (u32::from(role != "fills"), 0, 0));
-        assert!(matches!(pool.get(FILE, 1), Get::Full), "the client has it pinned");
+        assert!(matches!(pool.get(FILE, 1), Lookup::Full), "the client has it pinned");
         assert!(pool.resume_ledger(ledger, pid));
         drop(pool);
         client.kill();
@@ -228,17 +228,17 @@ fn first_number(pool: &Pool, store: &Store) -> u64 {
 fn in_the_middle_of_a_cut(dir: &Dir) -> Pool {
     let pool = create(dir, 8, 1);
     for block in 0..4 {
-        let Get::Fill(mut fill) = pool.get(FILE, block) else { panic!("it is empty") };
+        let Lookup::Fill(mut fill) = pool.get(FILE, block) else { panic!("it is empty") };
         fill.bytes(0..BLOCK, |bytes| bytes.fill(b'o'));
         let pin = fill.done(BLOCK);
         if block >= 2 {
             pin.write(0, &[b'n'; BLOCK as usize]).unwrap();
         }
     }
-    let mut cut = pool.cut(FILE, 2 * u64::from(BLOCK) + 100).unwrap();
-    assert!(cut.ready() && cut.record(TruncationId(9)));
+    let mut truncation = pool.begin_truncation(FILE, 2 * u64::from(BLOCK) + 100).unwrap();
+    assert!(truncation.ready() && truncation.record(TruncationId(9)));
     std::fs::copy(dir.pool(), dir.pool().with_extension("left")).unwrap();
-    drop(cut);
+    drop(truncation);
     drop(pool);
     std::fs::rename(dir.pool().with_extension("left"), dir.pool()).unwrap();
     Pool::adopt(&dir.pool(), WHO).unwrap().0
@@ -247,7 +247,7 @@ fn in_the_middle_of_a_cut(dir: &Dir) -> Pool {
 /// The bytes of the file's blocks that are in the pool.
 fn cached(pool: &Pool) -> Vec<Option<Vec<u8>>> {
     let read = |block| match pool.get(FILE, block) {
-        Get::Hit(pin) => {
+        Lookup::Hit(pin) => {
             let mut bytes = vec![0; BLOCK as usize];
             pin.read(0, &mut bytes);
             Some(bytes)
@@ -263,18 +263,18 @@ fn a_successor_decides_an_interrupted_cut_before_anybody_uses_its_blocks() {
     for is_applied in [false, true] {
         let dir = Dir::new();
         let pool = in_the_middle_of_a_cut(&dir);
-        assert!(matches!(pool.get(FILE, 2), Get::Busy) && matches!(pool.get(FILE, 9), Get::Busy));
+        assert!(matches!(pool.get(FILE, 2), Lookup::Busy) && matches!(pool.get(FILE, 9), Lookup::Busy));
         assert!(pool.next_dirty(8).is_empty(), "nothing of it is stored");
-        let mut cuts = pool.interrupted_cuts();
-        assert!(pool.interrupted_cuts().is_empty(), "each is decided once");
-        let [cut] = &mut cuts[..] else { panic!("{cuts:?}") };
-        assert_eq!((cut.file(), cut.truncation()), (FILE, Some(TruncationId(9))));
+        let mut truncations = pool.interrupted_truncations();
+        assert!(pool.interrupted_truncations().is_empty(), "each is decided once");
+        let [truncation] = &mut truncations[..] else { panic!("{truncations:?}") };
+        assert_eq!((truncation.file(), truncation.truncation()), (FILE, Some(TruncationId(9))));
         if is_applied {
-            cut.finish()
+            truncation.finish()
         } else {
-            cut.roll_back()
+            truncation.roll_back()
         };
-        drop(cuts);
+        drop(truncations);
         let mut last = whole(b'n').unwrap();
         if is_applied {
             last[100..].fill(0);
@@ -283,7 +283,7 @@ fn a_successor_decides_an_interrupted_cut_before_anybody_uses_its_blocks() {
         assert_eq!(cached(&pool), [whole(b'o'), whole(b'o'), Some(last), after]);
         assert_eq!(pool.dirty(), if is_applied { 1 } else { 2 });
         drop(pool);
-        assert!(Pool::adopt(&dir.pool(), WHO).unwrap().0.interrupted_cuts().is_empty());
+        assert!(Pool::adopt(&dir.pool(), WHO).unwrap().0.interrupted_truncations().is_empty());
     }
 }
 
@@ -291,11 +291,11 @@ fn a_successor_decides_an_interrupted_cut_before_anybody_uses_its_blocks() {
 fn a_cut_that_is_rolled_back_keeps_what_is_dirty_and_forgets_what_is_clean() {
     let dir = Dir::new();
     let pool = in_the_middle_of_a_cut(&dir);
-    pool.interrupted_cuts();
+    pool.interrupted_truncations();
     for _ in 0..200 {
-        let mut cut = pool.cut(FILE, 0).unwrap();
-        assert!(cut.ready() && cut.record(TruncationId(10)), "records are used again");
-        cut.roll_back();
+        let mut truncation = pool.begin_truncation(FILE, 0).unwrap();
+        assert!(truncation.ready() && truncation.record(TruncationId(10)), "records are used again");
+        truncation.roll_back();
     }
     let dirty = Some(vec![b'n'; BLOCK as usize]);
     assert_eq!(cached(&pool), [None, None, dirty.clone(), dirty]);

@@ -2,7 +2,7 @@
 
 mod scene;
 
-use pario_cache::{Adopted, Get, Guard, Mapped, Pool, Refused, SlotRef, Step};
+use pario_cache::{Adopted, BlockGuard, Lookup, PinError, Pool, PoolMapping, SlotRef, SweepStep};
 use pario_types::{FileId, TruncationId};
 use proptest::prelude::*;
 use scene::{BLOCK, Dir, Store, WHO, create, load, map};
@@ -54,7 +54,7 @@ enum Op {
         file: Option<u8>,
         most: u8,
     },
-    Cut {
+    Truncate {
         file: u8,
         end: u16,
     },
@@ -85,7 +85,7 @@ fn any_op() -> impl Strategy<Value = Op> {
         2 => Just(Op::LetGo),
         2 => (0u8..6, any::<bool>()).prop_map(|(most, works)| Op::Flush { most, works }),
         1 => (proptest::option::of(file.clone()), 1u8..4).prop_map(|(file, most)| Op::Sweep { file, most }),
-        2 => (file.clone(), 0u16..24_000).prop_map(|(file, end)| Op::Cut { file, end }),
+        2 => (file.clone(), 0u16..24_000).prop_map(|(file, end)| Op::Truncate { file, end }),
         1 => file.clone().prop_map(|file| Op::Forget { file }),
         2 => (file, 0u8..5, 0u8..5).prop_map(|(file, first, count)| Op::Renew { file, first, count }),
         1 => Just(Op::Adopt),
@@ -96,9 +96,9 @@ struct Run<'a> {
     dir: &'a Dir,
     pool: Option<Pool>,
     store: Store,
-    client: &'a Mapped,
+    client: &'a PoolMapping,
     known: HashMap<(FileId, u64), SlotRef>,
-    held: Vec<(FileId, u64, Guard<'a>)>,
+    held: Vec<(FileId, u64, BlockGuard<'a>)>,
     /// What the files should be.
     files: HashMap<FileId, Vec<u8>>,
 }
@@ -126,11 +126,11 @@ impl<'a> Run<'a> {
     }
 
     /// A pin by the client, who asks the server if it has to. `None` if all slots are held.
-    fn pin(&mut self, file: FileId, block: u64) -> Option<Guard<'a>> {
+    fn pin(&mut self, file: FileId, block: u64) -> Option<BlockGuard<'a>> {
         if let Some(&place) = self.known.get(&(file, block)) {
             match self.client.pin(place, file, block) {
                 Ok(guard) => return Some(guard),
-                Err(refused) => assert_eq!(refused, Refused::Stale),
+                Err(refused) => assert_eq!(refused, PinError::Stale),
             }
         }
         let pin = load(self.pool(), &self.store, file, block)?;
@@ -139,30 +139,30 @@ impl<'a> Run<'a> {
         Some(self.client.pin(place, file, block).expect("the server has just said so"))
     }
 
-    fn cut(&mut self, file: FileId, end: u64) {
-        let mut cut = self.pool().cut(file, end).expect("the only one");
-        assert!(self.pool().cut(file, 0).is_none());
+    fn begin_truncation(&mut self, file: FileId, end: u64) {
+        let mut truncation = self.pool().begin_truncation(file, end).expect("the only one");
+        assert!(self.pool().begin_truncation(file, 0).is_none());
         let first = end / u64::from(BLOCK);
         let in_use = self.held.iter().any(|(held, block, _)| *held == file && *block >= first);
-        assert_eq!(cut.ready(), !in_use);
+        assert_eq!(truncation.ready(), !in_use);
         if !in_use {
-            assert!(cut.ready());
-            assert!(matches!(self.pool().get(file, first), Get::Busy));
-            assert!(cut.record(TruncationId(1)));
+            assert!(truncation.ready());
+            assert!(matches!(self.pool().get(file, first), Lookup::Busy));
+            assert!(truncation.record(TruncationId(1)));
             self.store.set_end(file, end);
-            cut.finish();
+            truncation.finish();
             assert!(self.pool().end(file) <= end);
             self.files.entry(file).or_default().resize(end as usize, 0);
         }
     }
 
-    fn renew(&mut self, file: FileId, blocks: std::ops::Range<u64>) {
+    fn invalidate(&mut self, file: FileId, blocks: std::ops::Range<u64>) {
         let within = |at: FileId, block: u64| at == file && blocks.contains(&block);
         let in_use = self.held.iter().any(|(held, block, _)| within(*held, *block));
-        assert_eq!(self.pool().renew(file, blocks.clone()).ready(), !in_use);
+        assert_eq!(self.pool().invalidate(file, blocks.clone()).ready(), !in_use);
         for (&(known, block), &place) in &self.known {
             if within(known, block) {
-                assert_eq!(self.client.pin(place, known, block).err(), Some(Refused::Stale));
+                assert_eq!(self.client.pin(place, known, block).err(), Some(PinError::Stale));
             }
         }
     }
@@ -171,12 +171,12 @@ impl<'a> Run<'a> {
         let mut sweep = self.pool().sweep(file);
         loop {
             match sweep.next(most) {
-                Step::Flush(flushes) => {
+                SweepStep::Flush(flushes) => {
                     assert!((1..=most).contains(&flushes.len()));
                     self.store.flush(flushes);
                 }
-                Step::Wait => panic!("nobody else flushes"),
-                Step::Done => break,
+                SweepStep::Wait => panic!("nobody else flushes"),
+                SweepStep::Done => break,
             }
         }
         // Now the store is right all by itself.
@@ -236,9 +236,9 @@ impl<'a> Run<'a> {
                 }
             }
             Op::Overwrite { file, block, byte, publish } => {
-                if let Get::Fill(fill) = self.pool().get(id(file), block.into()) {
+                if let Lookup::Fill(fill) = self.pool().get(id(file), block.into()) {
                     let place = fill.lend(self.client.ledger(), false);
-                    assert!(matches!(self.pool().get(id(file), block.into()), Get::Busy));
+                    assert!(matches!(self.pool().get(id(file), block.into()), Lookup::Busy));
                     let mut pending = self.client.claim(place, id(file), block.into()).unwrap();
                     pending.write(0, &vec![byte; BLOCK as usize]);
                     if publish {
@@ -270,10 +270,10 @@ impl<'a> Run<'a> {
                 }
             }
             Op::Sweep { file, most } => self.sweep(file.map(id), most.into()),
-            Op::Cut { file, end } => self.cut(id(file), end.into()),
-            Op::Forget { file } => self.cut(id(file), 0),
+            Op::Truncate { file, end } => self.begin_truncation(id(file), end.into()),
+            Op::Forget { file } => self.begin_truncation(id(file), 0),
             Op::Renew { file, first, count } => {
-                self.renew(id(file), first.into()..u64::from(first) + u64::from(count));
+                self.invalidate(id(file), first.into()..u64::from(first) + u64::from(count));
             }
             Op::Adopt => self.adopt(),
         }

@@ -2,7 +2,7 @@
 
 mod scene;
 
-use pario_cache::{Error, Fill, Geometry, Get, Identity, Mapped, Pin, Pool, Step};
+use pario_cache::{Error, Geometry, Lookup, Pin, Pool, PoolIdentity, PoolMapping, SlotFill, SweepStep};
 use pario_types::{ErrorKind, FileId, PartitionId, ServerId};
 use scene::{BLOCK, Dir, Store, WHO, create, load, map};
 use std::time::{Duration, Instant};
@@ -16,17 +16,17 @@ fn put(pool: &Pool, file: FileId, block: u64) -> Pin {
     pin
 }
 
-fn fill(pool: &Pool, block: u64) -> Fill {
+fn fill(pool: &Pool, block: u64) -> SlotFill {
     match pool.get(FILE, block) {
-        Get::Fill(fill) => fill,
+        Lookup::Fill(fill) => fill,
         other => panic!("{other:?}"),
     }
 }
 
 fn drop_all(pool: &Pool, file: FileId) {
-    let mut cut = pool.cut(file, 0).unwrap();
-    cut.wait(LONG).unwrap();
-    cut.finish();
+    let mut truncation = pool.begin_truncation(file, 0).unwrap();
+    truncation.wait(LONG).unwrap();
+    truncation.finish();
 }
 
 fn blocks(pool: &Pool, most: usize) -> Vec<(u64, u64)> {
@@ -43,7 +43,7 @@ fn the_least_recently_used_goes_first() {
     let client = map(&pool);
     let places: Vec<_> = (0..4).map(|block| fill(&pool, block).done(1).slot_ref()).collect();
     // The server uses 0, a client 1.
-    assert!(matches!(pool.get(FILE, 0), Get::Hit(_)));
+    assert!(matches!(pool.get(FILE, 0), Lookup::Hit(_)));
     assert!(client.pin(places[1], FILE, 1).is_ok());
     drop(fill(&pool, 10).done(0));
     assert!(client.pin(places[2], FILE, 2).is_err(), "the oldest");
@@ -79,15 +79,15 @@ fn a_flush_belongs_to_one_and_a_failed_one_comes_again() {
     assert_eq!((flushes.len(), flushes[0].end()), (1, 10));
     assert!(pool.next_dirty(9).is_empty());
     let mut sweep = pool.sweep(Some(FILE));
-    assert!(matches!(sweep.next(9), Step::Wait));
+    assert!(matches!(sweep.next(9), SweepStep::Wait));
     flushes.pop().unwrap().failed();
-    let Step::Flush(mine) = sweep.next(9) else { panic!("it is ours now") };
+    let SweepStep::Flush(mine) = sweep.next(9) else { panic!("it is ours now") };
     // A write while it is being stored.
     put(&pool, FILE, 0);
     mine.into_iter().for_each(|flush| flush.clean());
-    assert!(matches!(sweep.next(9), Step::Done), "what was written later is not this sweep's");
+    assert!(matches!(sweep.next(9), SweepStep::Done), "what was written later is not this sweep's");
     assert_eq!(pool.counters().dirty, 1);
-    assert!(matches!(pool.sweep(Some(FileId(99))).next(9), Step::Done));
+    assert!(matches!(pool.sweep(Some(FileId(99))).next(9), SweepStep::Done));
 }
 
 #[test]
@@ -98,13 +98,13 @@ fn what_is_renewed_is_stored_all_the_same() {
     let places: Vec<_> = (0..3).map(|block| put(&pool, FILE, block).slot_ref()).collect();
     let held = client.pin(places[1], FILE, 1).unwrap();
     let mut sweep = pool.sweep(Some(FILE));
-    let mut renewal = pool.renew(FILE, 0..2);
+    let mut renewal = pool.invalidate(FILE, 0..2);
     assert!(!renewal.ready(), "one is pinned");
     assert!(client.pin(places[0], FILE, 0).is_err() && client.pin(places[1], FILE, 1).is_err());
     assert!(client.pin(places[2], FILE, 2).is_ok(), "not among them");
     drop(held);
     assert!(renewal.ready());
-    let Step::Flush(flushes) = sweep.next(9) else { panic!("three are dirty") };
+    let SweepStep::Flush(flushes) = sweep.next(9) else { panic!("three are dirty") };
     assert_eq!(flushes.len(), 3);
     flushes.into_iter().for_each(|flush| flush.clean());
     assert_eq!(pool.counters().dirty, 0);
@@ -116,12 +116,12 @@ fn nothing_dirty_or_pinned_is_evicted() {
     let pool = create(&dir, 2, 1);
     put(&pool, FILE, 0);
     let pin = fill(&pool, 1).done(0);
-    assert!(matches!(pool.get(FILE, 2), Get::Full));
+    assert!(matches!(pool.get(FILE, 2), Lookup::Full));
     assert_eq!(pool.counters().pinned, 1);
     drop(pin);
-    assert!(matches!(pool.get(FILE, 2), Get::Fill(_)));
-    assert!(matches!(pool.get(FILE, 1), Get::Fill(_)), "gone, and the dropped fill left a free slot");
-    assert!(matches!(pool.get(FILE, 0), Get::Hit(_)));
+    assert!(matches!(pool.get(FILE, 2), Lookup::Fill(_)));
+    assert!(matches!(pool.get(FILE, 1), Lookup::Fill(_)), "gone, and the dropped fill left a free slot");
+    assert!(matches!(pool.get(FILE, 0), Lookup::Hit(_)));
 }
 
 #[test]
@@ -129,8 +129,8 @@ fn a_fill_is_nobody_elses_until_it_is_done_and_comes_with_zeros() {
     let dir = Dir::new();
     let pool = create(&dir, 1, 1);
     let mut first = fill(&pool, 0);
-    assert!(matches!(pool.get(FILE, 0), Get::Busy));
-    assert!(!pool.cut(FILE, 0).unwrap().ready());
+    assert!(matches!(pool.get(FILE, 0), Lookup::Busy));
+    assert!(!pool.begin_truncation(FILE, 0).unwrap().ready());
     first.bytes(0..BLOCK, |bytes| bytes.fill(9));
     drop(first.done(BLOCK));
     let second = fill(&pool, 1).done(0);
@@ -152,8 +152,8 @@ fn unused_slots_are_zeros_whether_their_memory_was_prepared_or_not_and_adopted_o
     };
     let first = fill(&pool, 0).done(0);
     first.write(0, &[1; 10]).unwrap();
-    let mut pages = pool.pages();
-    (0..8).for_each(|_| pages.go_on(Duration::ZERO));
+    let mut pages = pool.page_preparer();
+    (0..8).for_each(|_| pages.step(Duration::ZERO));
     assert_eq!(read(&first)[..11], [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0], "what is there stays");
     let second = fill(&pool, 1).done(0);
     assert_eq!(read(&second), zeros);
@@ -177,18 +177,18 @@ fn free_slots_become_zeros_again_and_none_is_lost() {
     let soil = |file: u64| {
         for block in 0..100 {
             let mut fill = match pool.get(FileId(file), block) {
-                Get::Fill(fill) => fill,
+                Lookup::Fill(fill) => fill,
                 other => panic!("{other:?}"),
             };
             fill.bytes(0..BLOCK, |bytes| bytes.fill(9));
             drop(fill.done(BLOCK));
         }
     };
-    let mut pages = pool.pages();
+    let mut pages = pool.page_preparer();
     for file in 20..23 {
         soil(file);
         drop_all(&pool, FileId(file));
-        (0..150).for_each(|_| pages.go_on(Duration::ZERO));
+        (0..150).for_each(|_| pages.step(Duration::ZERO));
         for block in 0..100 {
             let mut bytes = vec![7; BLOCK as usize];
             fill(&pool, block).done(0).read(0, &mut bytes);
@@ -202,11 +202,11 @@ fn free_slots_become_zeros_again_and_none_is_lost() {
 fn a_rest_of_who_prepares_memory_ends_when_the_pool_is_woken() {
     let dir = Dir::new();
     let pool = create(&dir, 1, 1);
-    let mut pages = pool.pages();
-    pages.go_on(LONG);
+    let mut pages = pool.page_preparer();
+    pages.step(LONG);
     pool.wake();
     let start = Instant::now();
-    pages.go_on(LONG);
+    pages.step(LONG);
     assert!(start.elapsed() < LONG, "a call that came before the rest counts");
 }
 
@@ -215,11 +215,11 @@ fn a_cut_waits_for_pins_and_gives_up() {
     let dir = Dir::new();
     let pool = create(&dir, 2, 1);
     let pin = put(&pool, FILE, 0);
-    let mut cut = pool.cut(FILE, 0).unwrap();
-    let error = cut.wait(Duration::ZERO).unwrap_err();
+    let mut truncation = pool.begin_truncation(FILE, 0).unwrap();
+    let error = truncation.wait(Duration::ZERO).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::FileInUse);
     assert!(pool.next_dirty(1).is_empty(), "what is being cut is not stored");
-    drop(cut);
+    drop(truncation);
     assert_eq!(pool.end(FILE), 10, "nothing was changed");
     std::thread::scope(|scope| {
         scope.spawn(|| drop(pin));
@@ -234,7 +234,7 @@ fn the_first_dirty_block_and_the_high_watermark_wake_the_flusher() {
     let pool = create(&dir, 8, 1);
     pool.set_watermarks(3, 1);
     assert_eq!(pool.watermarks(), (3, 1));
-    let mut bell = pool.bell();
+    let mut bell = pool.flush_signal();
     let client = map(&pool);
     let places: Vec<_> = (0..4).map(|block| fill(&pool, block).done(1).slot_ref()).collect();
     let write = |block: usize| client.pin(places[block], FILE, block as u64).unwrap().write(0, b"x").unwrap();
@@ -276,9 +276,9 @@ fn a_pool_is_made_once_served_once_and_by_its_own_server() {
     let mark = pool.mark();
     drop(pool);
     for other in [
-        Identity { partition: PartitionId(1), ..WHO },
-        Identity { partition: PartitionId(77 << 64), ..WHO },
-        Identity { server: ServerId(4), ..WHO },
+        PoolIdentity { partition: PartitionId(1), ..WHO },
+        PoolIdentity { partition: PartitionId(77 << 64), ..WHO },
+        PoolIdentity { server: ServerId(4), ..WHO },
     ] {
         assert!(matches!(Pool::adopt(&path, other), Err(Error::OtherPool(_))));
     }
@@ -295,7 +295,7 @@ fn what_is_no_pool_is_refused() {
     let path = dir.pool();
     let try_both = || {
         let opened = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
-        let mapped = Mapped::open(opened.into(), pario_cache::LedgerId(0)).unwrap_err();
+        let mapped = PoolMapping::open(opened.into(), pario_cache::LedgerId(0)).unwrap_err();
         let adopted = Pool::adopt(&path, WHO).unwrap_err();
         assert_eq!((mapped.kind(), adopted.kind()), (ErrorKind::Protocol, ErrorKind::Protocol));
         assert_eq!(mapped.to_string(), adopted.to_string());
@@ -321,7 +321,7 @@ fn what_is_no_pool_is_refused() {
     std::fs::write(&path, &good).unwrap();
     let (pool, _) = Pool::adopt(&path, WHO).unwrap();
     let fd = pool.descriptor().try_clone_to_owned().unwrap();
-    assert!(Mapped::open(fd, pario_cache::LedgerId(1)).is_err(), "no such ledger");
+    assert!(PoolMapping::open(fd, pario_cache::LedgerId(1)).is_err(), "no such ledger");
 }
 
 #[test]
@@ -335,7 +335,7 @@ fn a_closed_pool_lets_no_client_in_and_can_still_be_flushed() {
     guard.write(0, &[2; 20]).unwrap();
     drop(guard);
     assert!(pool.close());
-    assert_eq!(client.pin(place, FILE, 0).unwrap_err(), pario_cache::Refused::Stale);
+    assert_eq!(client.pin(place, FILE, 0).unwrap_err(), pario_cache::PinError::Stale);
     assert_eq!(blocks(&pool, 9), [(FILE.0, 0)]);
     pool.reopen();
     assert!(client.pin(place, FILE, 0).is_ok());
@@ -380,7 +380,7 @@ fn of_a_pool_that_was_cut_short_the_rest_is_adopted_and_what_is_gone_is_told() {
     std::fs::OpenOptions::new().write(true).open(dir.pool()).unwrap().set_len(kept).unwrap();
     let (pool, adopted) = Pool::adopt(&dir.pool(), WHO).unwrap();
     assert_eq!((adopted.valid, adopted.dirty), (3, 3));
-    assert_eq!(adopted.lost, Some(pario_cache::Lost { kept, dirty: 5 }));
+    assert_eq!(adopted.lost, Some(pario_cache::LostBlocks { kept, dirty: 5 }));
     assert_eq!(std::fs::metadata(dir.pool()).unwrap().len(), len);
     let mut flushes = pool.next_dirty(8);
     assert_eq!(flushes.len(), 3);

@@ -2,7 +2,7 @@
 
 mod scene;
 
-use pario_cache::{Get, Pool, Step};
+use pario_cache::{Lookup, Pool, SweepStep};
 use pario_shm::Segment;
 use pario_types::{FileId, TruncationId};
 use proptest::prelude::*;
@@ -31,7 +31,7 @@ enum Op {
     },
     Flush,
     Sweep,
-    Cut {
+    Truncate {
         file: u64,
         end: u64,
     },
@@ -52,7 +52,7 @@ fn any_op() -> impl Strategy<Value = Op> {
             .prop_map(|(file, block, publish)| Op::Lend { file, block, publish }),
         1 => Just(Op::Flush),
         1 => Just(Op::Sweep),
-        1 => (file, 0u64..16_000).prop_map(|(file, end)| Op::Cut { file, end }),
+        1 => (file, 0u64..16_000).prop_map(|(file, end)| Op::Truncate { file, end }),
         1 => Just(Op::Ledger),
         1 => Just(Op::Adopt),
     ]
@@ -92,7 +92,7 @@ proptest! {
                     }
                 }
                 Op::Lend { file, block, publish } => {
-                    if let Get::Fill(fill) = pool.get(FileId(file), block) {
+                    if let Lookup::Fill(fill) = pool.get(FileId(file), block) {
                         let place = fill.lend(client.ledger(), false);
                         if let Ok(pending) = client.claim(place, FileId(file), block) && publish {
                             let _ = pending.publish(BLOCK);
@@ -102,15 +102,15 @@ proptest! {
                 Op::Flush => store.flush(pool.next_dirty(3)),
                 Op::Sweep => {
                     let mut sweep = pool.sweep(None);
-                    while let Step::Flush(flushes) = sweep.next(2) {
+                    while let SweepStep::Flush(flushes) = sweep.next(2) {
                         store.flush(flushes);
                     }
                 }
-                Op::Cut { file, end } => {
-                    let mut cut = pool.cut(FileId(file), end).unwrap();
-                    let ready = cut.ready() && cut.record(TruncationId(1));
+                Op::Truncate { file, end } => {
+                    let mut truncation = pool.begin_truncation(FileId(file), end).unwrap();
+                    let ready = truncation.ready() && truncation.record(TruncationId(1));
                     if ready {
-                        cut.finish();
+                        truncation.finish();
                     }
                     prop_assert!(!ready || pool.end(FileId(file)) <= end);
                 }

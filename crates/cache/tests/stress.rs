@@ -2,7 +2,7 @@
 
 mod scene;
 
-use pario_cache::{Get, Mapped, Pool, SlotRef, Step};
+use pario_cache::{Lookup, Pool, PoolMapping, SlotRef, SweepStep};
 use pario_types::FileId;
 use scene::{BLOCK, Dir, Store, create, load, map};
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ struct Writer<'a> {
     me: u64,
     pool: &'a Pool,
     store: &'a Store,
-    mapped: &'a Mapped,
+    mapped: &'a PoolMapping,
     known: HashMap<(FileId, u64), SlotRef>,
     shared: HashMap<u64, u8>,
     /// Its own file's blocks.
@@ -55,7 +55,12 @@ impl Writer<'_> {
         }
     }
 
-    fn with_block<R>(&mut self, file: FileId, block: u64, f: impl Fn(&pario_cache::Guard<'_>) -> R) -> R {
+    fn with_block<R>(
+        &mut self,
+        file: FileId,
+        block: u64,
+        f: impl Fn(&pario_cache::BlockGuard<'_>) -> R,
+    ) -> R {
         let mut place = self.known.get(&(file, block)).copied();
         loop {
             if let Some(place) = place
@@ -101,7 +106,7 @@ impl Writer<'_> {
         let value = self.dice.roll(255) as u8 + 1;
         let file = self.own_file();
         match self.pool.get(file, block) {
-            Get::Fill(fill) => {
+            Lookup::Fill(fill) => {
                 let place = fill.lend(self.mapped.ledger(), false);
                 let mut pending = self.mapped.claim(place, file, block).unwrap();
                 pending.write(0, &[value; BLOCK as usize]);
@@ -110,8 +115,8 @@ impl Writer<'_> {
                 }
                 pending.publish(BLOCK).unwrap();
             }
-            Get::Hit(pin) => pin.write(0, &[value; BLOCK as usize]).unwrap(),
-            Get::Busy | Get::Full => return,
+            Lookup::Hit(pin) => pin.write(0, &[value; BLOCK as usize]).unwrap(),
+            Lookup::Busy | Lookup::Full => return,
         }
         self.own.insert(block, value);
     }
@@ -128,14 +133,14 @@ impl Writer<'_> {
     fn cut_own(&mut self) {
         let first = self.dice.roll(BLOCKS);
         let file = self.own_file();
-        let mut cut = self.pool.cut(file, first * u64::from(BLOCK)).unwrap();
-        while !cut.ready() {
+        let mut truncation = self.pool.begin_truncation(file, first * u64::from(BLOCK)).unwrap();
+        while !truncation.ready() {
             std::thread::yield_now();
         }
         if self.store.end(file) > first * u64::from(BLOCK) {
             self.store.set_end(file, first * u64::from(BLOCK));
         }
-        cut.finish();
+        truncation.finish();
         self.own.retain(|&block, _| block < first);
     }
 
@@ -144,9 +149,9 @@ impl Writer<'_> {
         let mut sweep = self.pool.sweep(Some(file));
         loop {
             match sweep.next(3) {
-                Step::Flush(flushes) => self.store.flush(flushes),
-                Step::Wait => std::thread::yield_now(),
-                Step::Done => break,
+                SweepStep::Flush(flushes) => self.store.flush(flushes),
+                SweepStep::Wait => std::thread::yield_now(),
+                SweepStep::Done => break,
             }
         }
         for (&block, &value) in &self.own {
@@ -182,7 +187,7 @@ fn nothing_is_lost_in_the_crowd() {
     let clients = [map(&pool), map(&pool)];
     std::thread::scope(|scope| {
         let flusher = scope.spawn(|| {
-            let mut bell = pool.bell();
+            let mut bell = pool.flush_signal();
             let mut failing = false;
             while !over.load(Ordering::SeqCst) {
                 bell.wait_for_work(std::time::Duration::from_millis(20));
@@ -222,7 +227,7 @@ fn nothing_is_lost_in_the_crowd() {
         flusher.join().unwrap();
         assert_eq!(pool.counters().pinned, 0);
         let mut sweep = pool.sweep(None);
-        while let Step::Flush(flushes) = sweep.next(4) {
+        while let SweepStep::Flush(flushes) = sweep.next(4) {
             store.flush(flushes);
         }
         assert_eq!(pool.counters().dirty, 0);

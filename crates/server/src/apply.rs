@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use pario_cache::{Cut, LEDGER_WORDS, LedgerId};
+use pario_cache::{LEDGER_WORDS, LedgerId, PoolTruncation};
 use pario_layout::units;
 use pario_locks::LockExtent;
 use pario_types::{ClientId, FileId, RequestId};
@@ -49,7 +49,7 @@ pub(crate) struct Task {
     pieces: Option<Pieces>,
     /// Files removed so far.
     removed: usize,
-    cut: Option<Cut>,
+    truncation: Option<PoolTruncation>,
     syncing: Option<Syncing>,
     /// A lock that was asked for and is not granted.
     lock: Option<u64>,
@@ -93,7 +93,7 @@ impl Task {
             moved: 0,
             pieces: None,
             removed: 0,
-            cut: None,
+            truncation: None,
             syncing: None,
             lock: None,
             passage: None,
@@ -290,7 +290,7 @@ impl Task {
                 if *end > i64::MAX as u64 {
                     return Err(Error::BadRequest("end"));
                 }
-                if !tier.truncate(known(*file)?, *end, *truncation, &mut self.cut)? {
+                if !tier.truncate(known(*file)?, *end, *truncation, &mut self.truncation)? {
                     return Ok(Verdict::Later);
                 }
                 tier.note_freed(counters);
@@ -334,7 +334,7 @@ impl Task {
             }
             Request::Remove { files } => {
                 if let Some(file) = files.get(self.removed) {
-                    if !tier.remove(known(*file)?, &mut self.cut)? {
+                    if !tier.remove(known(*file)?, &mut self.truncation)? {
                         return Ok(Verdict::Later);
                     }
                     tier.note_freed(counters);
@@ -397,7 +397,7 @@ impl Task {
                 // What is kept ready would be in the way; who wanted it asks for it when he reads.
                 tier.prefetches.let_go(file);
                 let begin = || core.leases.lease(Team(*team), file, ranges, who);
-                match self.leasing.get_or_insert_with(begin).go_on(&tier.pool)? {
+                match self.leasing.get_or_insert_with(begin).step(&tier.pool)? {
                     Some(extents) => Reply::Leased { extents },
                     None => return Ok(Verdict::Later),
                 }

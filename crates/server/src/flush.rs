@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pario_cache::{Flush, Step, Sweep};
+use pario_cache::{BlockFlush, DirtySweep, SweepStep};
 use pario_types::FileId;
 
 use crate::error::{Error, Result};
@@ -32,7 +32,7 @@ thread_local! {
 
 /// A sync under way: what was dirty when it began goes to the store.
 pub(crate) struct Syncing {
-    sweep: Sweep,
+    sweep: DirtySweep,
     failure: Option<Error>,
 }
 
@@ -66,13 +66,13 @@ impl Tier {
     /// result.
     pub fn sync(&self, syncing: &mut Syncing, counters: &Counters) -> Result<Progress> {
         match syncing.sweep.next(BATCH) {
-            Step::Flush(flushes) => {
+            SweepStep::Flush(flushes) => {
                 let outcome = self.write_out(flushes, counters);
                 syncing.failure = syncing.failure.take().or(outcome.failure);
                 Ok(Progress::Some)
             }
-            Step::Wait => Ok(Progress::None),
-            Step::Done => syncing.failure.take().map_or(Ok(Progress::Done), Err),
+            SweepStep::Wait => Ok(Progress::None),
+            SweepStep::Done => syncing.failure.take().map_or(Ok(Progress::Done), Err),
         }
     }
 
@@ -142,7 +142,7 @@ impl Tier {
     /// The flusher's life.
     /// `each` is called whenever it looks for something to do.
     pub fn run_flusher(&self, stop: &AtomicBool, counters: &Counters, each: impl Fn()) {
-        let mut bell = self.pool.bell();
+        let mut bell = self.pool.flush_signal();
         let mut patience = PATIENCE;
         let mut since = None;
         while !stop.load(Ordering::Acquire) {
@@ -191,7 +191,7 @@ impl Tier {
 
     /// Writes blocks, neighbours together. Goes on after a failure, so that one file's trouble does not keep the
     /// others from storage.
-    fn write_out(&self, flushes: Vec<Flush>, counters: &Counters) -> WrittenOut {
+    fn write_out(&self, flushes: Vec<BlockFlush>, counters: &Counters) -> WrittenOut {
         let size = self.pool.geometry().block as usize;
         let mut outcome = WrittenOut { stored: 0, failure: None };
         let mut rest = flushes.into_iter().peekable();
@@ -214,27 +214,32 @@ impl Tier {
         outcome
     }
 
-    fn write_group(&self, group: Vec<Flush>, size: usize, counters: &Counters) -> Result<()> {
+    fn write_group(&self, group: Vec<BlockFlush>, size: usize, counters: &Counters) -> Result<()> {
         let written = SCRATCH.with_borrow_mut(|scratch| self.write_copies(&group, size, scratch));
         match written {
             Ok(()) => {
                 counters.flushed_blocks.add(group.len() as u64);
                 counters.store_written_bytes.add((group.len() * size) as u64);
                 self.note_stored(group.len(), counters);
-                group.into_iter().for_each(Flush::clean);
+                group.into_iter().for_each(BlockFlush::clean);
                 Ok(())
             }
             Err(e) => {
                 counters.flush_errors.add(1);
                 counters.store_failed(&e);
-                group.into_iter().for_each(Flush::failed);
+                group.into_iter().for_each(BlockFlush::failed);
                 self.note_failure(&e, counters);
                 Err(e.into())
             }
         }
     }
     /// Copies come first: who writes into the pool meanwhile must not change what has a sum already.
-    fn write_copies(&self, group: &[Flush], size: usize, scratch: &mut Vec<u8>) -> pario_store::Result<()> {
+    fn write_copies(
+        &self,
+        group: &[BlockFlush],
+        size: usize,
+        scratch: &mut Vec<u8>,
+    ) -> pario_store::Result<()> {
         let len = group.len() * size;
         if scratch.len() < len {
             scratch.resize(len, 0);

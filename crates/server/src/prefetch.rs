@@ -10,7 +10,7 @@ use std::ops;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex};
 
-use pario_cache::{Get, Pin};
+use pario_cache::{Lookup, Pin};
 use pario_types::{ClientId, FileId};
 use pario_wire::message::{self, Range};
 
@@ -266,15 +266,15 @@ impl Tier {
         let end = end.div_ceil(self.pool.geometry().block.into()).min(load.blocks.end);
         for block in load.blocks.start..end {
             let pin = match self.pool.get(load.file, block) {
-                Get::Hit(pin) => pin,
-                Get::Fill(first) => {
+                Lookup::Hit(pin) => pin,
+                Lookup::Fill(first) => {
                     let fills = self.more_fills(load.file, first, block, end - block);
                     let count = fills.len() as u64;
                     match self
                         .fill(load.file, block, fills, counters)
                         .map(|()| self.pool.get(load.file, block))
                     {
-                        Ok(Get::Hit(pin)) => {
+                        Ok(Lookup::Hit(pin)) => {
                             self.prefetches.loaded.add(count);
                             pin
                         }
@@ -282,8 +282,8 @@ impl Tier {
                     }
                 }
                 // Another brings it, or it goes.
-                Get::Busy => continue,
-                Get::Full => return,
+                Lookup::Busy => continue,
+                Lookup::Full => return,
             };
             if !self.prefetches.keep(load, pin) {
                 return;
@@ -297,7 +297,7 @@ mod tests {
     use super::*;
     use crate::pieces::Pieces;
     use crate::tier::{Bytes, Moved};
-    use pario_cache::{Geometry, Identity, Pool};
+    use pario_cache::{Geometry, Pool, PoolIdentity};
     use pario_store::{FaultyStore, MemoryStore, Store, StoreCall};
     use pario_types::{PartitionId, ServerId};
     use std::sync::Arc;
@@ -327,7 +327,7 @@ mod tests {
             let dir = std::env::temp_dir().join(format!("pario-prefetch-{name}-{}", std::process::id()));
             std::fs::create_dir_all(&dir).unwrap();
             let geometry = Geometry { block: BLOCK as u32, slots: SLOTS, ledgers: 4 };
-            let identity = Identity { partition: PartitionId(1), server: ServerId(0) };
+            let identity = PoolIdentity { partition: PartitionId(1), server: ServerId(0) };
             let pool = Pool::create(&dir.join("pool"), geometry, identity).unwrap();
             Site { tier: Tier::new(pool, Box::new(store), &dir), counters: Counters::new(), dir }
         }

@@ -292,7 +292,7 @@ mod tests {
     use super::*;
     use crate::pieces::Pieces;
     use crate::tier::{Bytes, Moved};
-    use pario_cache::{Geometry, Identity, Pool};
+    use pario_cache::{Geometry, Pool, PoolIdentity};
     use pario_store::{FaultyStore, MemoryStore, Store, StoreCall};
     use pario_types::{PartitionId, ServerId};
     use pario_wire::message::Range;
@@ -312,7 +312,7 @@ mod tests {
             let dir = std::env::temp_dir().join(format!("pario-room-{name}-{}", std::process::id()));
             std::fs::create_dir_all(&dir).unwrap();
             let geometry = Geometry { block: BLOCK as u32, slots: SLOTS, ledgers: 4 };
-            let identity = Identity { partition: PartitionId(1), server: ServerId(0) };
+            let identity = PoolIdentity { partition: PartitionId(1), server: ServerId(0) };
             let pool = Pool::create(&dir.join("pool"), geometry, identity).unwrap();
             let site = Site { tier: Tier::new(pool, Box::new(store), &dir), counters: Counters::new(), dir };
             site.tier.look(&site.counters);

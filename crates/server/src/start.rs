@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pario_cache::{Adopted, Geometry, Identity, Lost, Pool};
+use pario_cache::{Adopted, Geometry, LostBlocks, Pool, PoolIdentity};
 use pario_store::{FaultyStore, FileStore, Store};
 use pario_transport::{Address, Listener, SocketOptions};
 
@@ -243,7 +243,7 @@ struct Found {
 /// the store first; so is one of which it is not known who had leased what, because clients know their way around in it who may
 /// have lost their leases, and one whose clients cannot be told alive from dead.
 fn tier(config: &Config, store: Box<dyn Store>) -> Result<Found> {
-    let identity = Identity { partition: config.partition, server: config.server };
+    let identity = PoolIdentity { partition: config.partition, server: config.server };
     let path = config.run_directory.join("pool");
     let geometry = Geometry { block: config.block, slots: config.slots(), ledgers: LEDGERS };
     let (mut store, mut adopted, mut past, mut loss) = (store, None, None, None);
@@ -254,7 +254,7 @@ fn tier(config: &Config, store: Box<dyn Store>) -> Result<Found> {
                 let same = pool.geometry() == geometry && !found.foreign && found.lost.is_none();
                 past = Past::of(&config.run_directory, pool.mark(), config.block.into());
                 let tier = Tier::new(pool, store, &config.directory);
-                tier.resolve_interrupted_cuts();
+                tier.resolve_interrupted_truncations();
                 if same && past.is_some() {
                     return Ok(Found { tier, adopted, past, loss });
                 }
@@ -286,7 +286,7 @@ fn tier(config: &Config, store: Box<dyn Store>) -> Result<Found> {
     Ok(Found { tier, adopted, past, loss })
 }
 
-fn cut_short(Lost { kept, dirty }: Lost) -> String {
+fn cut_short(LostBlocks { kept, dirty }: LostBlocks) -> String {
     format!(
         "another program cut the cache's file to {kept} bytes: what lay beyond and was not synced is lost, {dirty} blocks as \
          far as is known; programs that wrote it hear of that when they sync"

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pario_cache::{Fill, Get, LedgerId, Pin, Pool, Refused, SlotRef};
+use pario_cache::{LedgerId, Lookup, Pin, PinError, Pool, SlotFill, SlotRef};
 use pario_store::Store;
 use pario_types::FileId;
 use pario_wire::message::{Intent, Run, Slot};
@@ -87,9 +87,9 @@ impl Tier {
 
     /// Keeps memory ready for blocks that come.
     pub fn run_pages(&self, stop: &AtomicBool) {
-        let mut pages = self.pool.pages();
+        let mut pages = self.pool.page_preparer();
         while !stop.load(Ordering::Acquire) {
-            pages.go_on(IDLE);
+            pages.step(IDLE);
         }
     }
 
@@ -111,14 +111,14 @@ impl Tier {
                 return Ok(Moved::Available);
             }
             match (self.pool.get(file, part.block), &mut bytes) {
-                (Get::Hit(pin), Bytes::Out(to)) => self.copy_out(&pin, part.block, pieces, to, done),
-                (Get::Hit(pin), Bytes::In(from)) => {
+                (Lookup::Hit(pin), Bytes::Out(to)) => self.copy_out(&pin, part.block, pieces, to, done),
+                (Lookup::Hit(pin), Bytes::In(from)) => {
                     let upto = pieces.upto().div_ceil(self.block);
                     self.assure(&pin, upto, &mut reserved, counters)?;
                     let written = self.copy_in(&pin, part.block, pieces, from, done);
                     self.mark_written(&pin, written, counters)?;
                 }
-                (Get::Fill(mut fill), Bytes::In(from)) if part.len as u64 == self.block => {
+                (Lookup::Fill(mut fill), Bytes::In(from)) if part.len as u64 == self.block => {
                     let blocks = part.block..pieces.upto().div_ceil(self.block);
                     let is_reserved = self.assure_new(file, blocks, &mut reserved, counters)?;
                     let whole = 0..self.block as u32;
@@ -131,13 +131,13 @@ impl Tier {
                     *done += part.len;
                     pieces.advance(part.len as u64);
                 }
-                (Get::Fill(fill), Bytes::In(_)) => self.fill(file, part.block, vec![fill], counters)?,
-                (Get::Fill(first), Bytes::Out(_)) => {
+                (Lookup::Fill(fill), Bytes::In(_)) => self.fill(file, part.block, vec![fill], counters)?,
+                (Lookup::Fill(first), Bytes::Out(_)) => {
                     let wanted = (pieces.upto() - 1) / self.block - part.block + 1;
                     let fills = self.more_fills(file, first, part.block, wanted);
                     self.fill(file, part.block, fills, counters)?;
                 }
-                (Get::Full, bytes) => match (self.make_room(counters), bytes) {
+                (Lookup::Full, bytes) => match (self.make_room(counters), bytes) {
                     (Ok(true), _) => {}
                     (Ok(false), _) => return Ok(Moved::Some),
                     // Nothing can be stored to make room; what is stored can still be read.
@@ -148,7 +148,7 @@ impl Tier {
                     }
                     (Err(e), Bytes::In(_)) => return Err(e),
                 },
-                (Get::Busy, _) => return Ok(Moved::Some),
+                (Lookup::Busy, _) => return Ok(Moved::Some),
             }
         }
         Ok(Moved::All)
@@ -196,9 +196,9 @@ impl Tier {
     fn mark_written(&self, pin: &Pin, end: u32, counters: &Counters) -> Result<()> {
         match pin.mark_written(0..end) {
             Ok(()) => Ok(()),
-            Err(Refused::NoRoom) => self.assure(pin, pin.block() + 1, &mut (0..0), counters),
+            Err(PinError::NoRoom) => self.assure(pin, pin.block() + 1, &mut (0..0), counters),
             // The pool is being given up: the last look for dirty blocks may have been before this write.
-            Err(Refused::Retired | Refused::Stale | Refused::Crowded) => Err(Error::Ending),
+            Err(PinError::Retired | PinError::Stale | PinError::Crowded) => Err(Error::Ending),
         }
     }
 
@@ -226,16 +226,16 @@ impl Tier {
         while done < len {
             let part = self.part(at + done, usize::try_from(len - done).unwrap_or(usize::MAX));
             match self.pool.get(file, part.block) {
-                Get::Hit(pin) => {
+                Lookup::Hit(pin) => {
                     pieces.push(Piece { pin, range: part.within..part.within + part.len as u32 });
                     done += part.len as u64;
                 }
-                Get::Fill(first) => {
+                Lookup::Fill(first) => {
                     let wanted = (at + len - 1) / self.block - part.block + 1;
                     let fills = self.more_fills(file, first, part.block, wanted);
                     self.fill(file, part.block, fills, counters)?;
                 }
-                Get::Busy | Get::Full => return Ok(false),
+                Lookup::Busy | Lookup::Full => return Ok(false),
             }
         }
         Ok(true)
@@ -260,7 +260,7 @@ impl Tier {
                     return Ok(slots);
                 }
                 match self.pool.get(file, block) {
-                    Get::Hit(pin) => {
+                    Lookup::Hit(pin) => {
                         if intent != Intent::Read {
                             match self.assure(&pin, end, &mut reserved, counters) {
                                 Err(_) if !slots.is_empty() => return Ok(slots),
@@ -276,7 +276,7 @@ impl Tier {
                         });
                         block += 1;
                     }
-                    Get::Fill(fill) if intent == Intent::Overwrite => {
+                    Lookup::Fill(fill) if intent == Intent::Overwrite => {
                         let lent = match self.assure_new(file, block..end, &mut reserved, counters) {
                             Err(_) if !slots.is_empty() => return Ok(slots),
                             is_reserved => fill.lend(ledger, is_reserved?),
@@ -289,14 +289,14 @@ impl Tier {
                         });
                         block += 1;
                     }
-                    Get::Fill(first) => {
+                    Lookup::Fill(first) => {
                         let wanted = (end - block).min((BATCH - slots.len()) as u64);
                         let fills = self.more_fills(file, first, block, wanted);
                         self.fill(file, block, fills, counters)?;
                     }
                     // Who has some goes on with those; making room could take them away again.
-                    Get::Full if slots.is_empty() && self.make_room(counters)? => {}
-                    Get::Busy | Get::Full => return Ok(slots),
+                    Lookup::Full if slots.is_empty() && self.make_room(counters)? => {}
+                    Lookup::Busy | Lookup::Full => return Ok(slots),
                 }
             }
         }
@@ -336,15 +336,15 @@ impl Tier {
         let run = next..upto.min(next + u64::from(ahead).min(room)).max(next);
         for block in run.clone() {
             let pin = match self.pool.get(file, block) {
-                Get::Hit(pin) => pin,
-                Get::Fill(first) => {
+                Lookup::Hit(pin) => pin,
+                Lookup::Fill(first) => {
                     let fills = self.more_fills(file, first, block, run.end - block);
                     match self.fill(file, block, fills, counters).map(|()| self.pool.get(file, block)) {
-                        Ok(Get::Hit(pin)) => pin,
+                        Ok(Lookup::Hit(pin)) => pin,
                         _ => return,
                     }
                 }
-                Get::Busy | Get::Full => return,
+                Lookup::Busy | Lookup::Full => return,
             };
             let found = pin.slot_ref();
             slots.push(Slot { block, slot: found.slot, generation: found.generation, pending: false });
@@ -379,19 +379,19 @@ impl Tier {
     }
 
     /// Slots to fill for blocks right behind one that is missing, as long as those are missing, too.
-    pub fn more_fills(&self, file: FileId, first: Fill, block: u64, wanted: u64) -> Vec<Fill> {
+    pub fn more_fills(&self, file: FileId, first: SlotFill, block: u64, wanted: u64) -> Vec<SlotFill> {
         let mut fills = vec![first];
         for next in block + 1..block.saturating_add(wanted.min(BATCH as u64)) {
             match self.pool.get(file, next) {
-                Get::Fill(fill) => fills.push(fill),
-                Get::Hit(_) | Get::Busy | Get::Full => break,
+                Lookup::Fill(fill) => fills.push(fill),
+                Lookup::Hit(_) | Lookup::Busy | Lookup::Full => break,
             }
         }
         fills
     }
 
     /// Fills slots of consecutive blocks from the store.
-    pub fn fill(&self, file: FileId, first: u64, fills: Vec<Fill>, counters: &Counters) -> Result<()> {
+    pub fn fill(&self, file: FileId, first: u64, fills: Vec<SlotFill>, counters: &Counters) -> Result<()> {
         let size = self.block as usize;
         let end = self.store.end(file)?;
         let stored = end.saturating_sub(first * self.block);

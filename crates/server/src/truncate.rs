@@ -1,6 +1,6 @@
 //! Truncations and removals of local parts.
 //!
-//! A truncation changes the store and the pool. Its steps are those of [`Cut`]: nobody uses the blocks beyond the new end;
+//! A truncation changes the store and the pool. Its steps are those of [`PoolTruncation`]: nobody uses the blocks beyond the new end;
 //! the pool records the truncation; the store is cut, and remembers the truncation's id; the blocks leave the pool.
 //! So every byte is an old or a truncated one, whatever fails:
 //!
@@ -9,7 +9,7 @@
 //! - If the server is killed, its successor finds the record and asks the store for the last id: if the store was cut, the
 //!   pool is cut before anybody uses it.
 
-use pario_cache::Cut;
+use pario_cache::PoolTruncation;
 use pario_types::{FileId, TruncationId};
 
 use crate::core::lock;
@@ -24,7 +24,7 @@ impl Tier {
         file: FileId,
         end: u64,
         truncation: TruncationId,
-        under_way: &mut Option<Cut>,
+        under_way: &mut Option<PoolTruncation>,
     ) -> Result<bool> {
         if under_way.is_none() {
             // Nobody fences it from here on until it is under way.
@@ -32,7 +32,7 @@ impl Tier {
             if truncation.0 != 0 && self.is_applied(file, truncation)? {
                 return Ok(true);
             }
-            self.start_cut(file, end, under_way);
+            self.begin_pool_truncation(file, end, under_way);
         }
         let Some(mut cut) = under_way.take_if(|cut| cut.ready() && cut.record(truncation)) else {
             return Ok(false);
@@ -53,21 +53,21 @@ impl Tier {
     pub fn fence(&self, file: FileId, truncation: TruncationId) -> Result<bool> {
         let _order = lock(&self.truncating);
         // As long as this lives, no truncation of the file begins, and none is under way.
-        let Some(_none_under_way) = self.pool.cut(file, u64::MAX) else { return Ok(false) };
+        let Some(_none_under_way) = self.pool.begin_truncation(file, u64::MAX) else { return Ok(false) };
         self.store.fence(file, truncation.0)?;
         Ok(true)
     }
 
     /// Forgets the local part, as soon as nobody uses it. Returns whether it is done. Nobody reads the file any more, so the
     /// pool comes first: a successor has nothing of it to store.
-    pub fn remove(&self, file: FileId, under_way: &mut Option<Cut>) -> Result<bool> {
+    pub fn remove(&self, file: FileId, under_way: &mut Option<PoolTruncation>) -> Result<bool> {
         if under_way.is_none() {
-            self.start_cut(file, 0, under_way);
+            self.begin_pool_truncation(file, 0, under_way);
         }
-        if !under_way.as_mut().is_some_and(Cut::ready) {
+        if !under_way.as_mut().is_some_and(PoolTruncation::ready) {
             return Ok(false);
         }
-        under_way.as_mut().into_iter().for_each(Cut::finish);
+        under_way.as_mut().into_iter().for_each(PoolTruncation::finish);
         let outcome = self.store.remove(file);
         *under_way = None;
         outcome?;
@@ -75,8 +75,8 @@ impl Tier {
     }
 
     /// Completes or rolls back the truncations that a killed predecessor had begun in the store.
-    pub fn resolve_interrupted_cuts(&self) {
-        for mut cut in self.pool.interrupted_cuts() {
+    pub fn resolve_interrupted_truncations(&self) {
+        for mut cut in self.pool.interrupted_truncations() {
             // If the store cannot tell, the part is lost: what is in the pool is all that there is.
             let is_applied =
                 cut.truncation().is_some_and(|id| self.is_applied(cut.file(), id).unwrap_or(false));
@@ -93,10 +93,10 @@ impl Tier {
         Ok(self.store.last_truncation(file)? >= truncation.0)
     }
 
-    fn start_cut(&self, file: FileId, end: u64, under_way: &mut Option<Cut>) {
+    fn begin_pool_truncation(&self, file: FileId, end: u64, under_way: &mut Option<PoolTruncation>) {
         // Prefetched blocks are not waited for.
         self.prefetches.let_go(file);
-        *under_way = self.pool.cut(file, end);
+        *under_way = self.pool.begin_truncation(file, end);
     }
 }
 
@@ -105,7 +105,7 @@ mod tests {
     use std::path::{Path, PathBuf};
     use std::sync::Arc;
 
-    use pario_cache::{Geometry, Identity, Pool};
+    use pario_cache::{Geometry, Pool, PoolIdentity};
     use pario_medium::{InjectedFault, SimulatedMedium};
     use pario_store::FileStore;
     use pario_types::{PartitionId, ServerId};
@@ -187,7 +187,7 @@ mod tests {
             let found = self.check(end, what);
             self.tier.sync_now(FILE, &self.counters).unwrap();
             self.tier.store.sync(FILE).unwrap();
-            let mut cut = self.tier.pool.cut(FILE, 0).unwrap();
+            let mut cut = self.tier.pool.begin_truncation(FILE, 0).unwrap();
             assert!(cut.ready());
             cut.roll_back();
             drop(cut);
@@ -202,8 +202,8 @@ mod tests {
         }
     }
 
-    fn identity() -> Identity {
-        Identity { partition: PartitionId(1), server: ServerId(0) }
+    fn identity() -> PoolIdentity {
+        PoolIdentity { partition: PartitionId(1), server: ServerId(0) }
     }
 
     fn store(medium: &SimulatedMedium) -> FileStore {
@@ -242,7 +242,7 @@ mod tests {
         for end in ENDS {
             for step in 0.. {
                 let mut site = Site::new("killed");
-                let mut cut = site.tier.pool.cut(FILE, end).unwrap();
+                let mut cut = site.tier.pool.begin_truncation(FILE, end).unwrap();
                 assert!(cut.ready() && cut.record(FIRST));
                 let left = site.dir.join("left");
                 std::fs::copy(site.dir.join("pool"), &left).unwrap();
@@ -257,7 +257,7 @@ mod tests {
                 site.medium.restart();
                 let (pool, _) = Pool::adopt(&left, identity()).unwrap();
                 site.tier = Tier::new(pool, Box::new(store(&site.medium)), &site.dir);
-                site.tier.resolve_interrupted_cuts();
+                site.tier.resolve_interrupted_truncations();
                 site.check(end, &what);
                 assert!(site.tier.truncate(FILE, end, FIRST, &mut None).unwrap());
                 assert!(site.check_twice(end, &what).iter().all(|byte| *byte), "{what}: bytes came back");

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::{BLOCK, Client, Scratch, config, deadline, start, start_all};
-use pario_cache::{Refused, SlotRef};
+use pario_cache::{PinError, SlotRef};
 use pario_server::Server;
 use pario_transport::Address;
 use pario_types::{ClientId, ErrorKind, FileId, RequestId, ServerId, TruncationId};
@@ -163,7 +163,7 @@ fn who_knew_where_a_block_was_has_to_ask_after_a_lease() {
         assert_eq!(lease.join().unwrap(), Reply::Leased { extents: vec![ALL] });
     });
     assert_eq!(one.data.read(0, FILE, 0, 6).0, b"during");
-    assert_eq!(pool.pin(known, FILE, 0).unwrap_err(), Refused::Stale);
+    assert_eq!(pool.pin(known, FILE, 0).unwrap_err(), PinError::Stale);
     std::thread::scope(|scope| {
         let asked = scope.spawn(|| mapped.ask(&acquire(4)));
         let recalls = one.recalls();
@@ -253,7 +253,7 @@ fn who_does_not_give_up_in_time_is_cut_off() {
     assert_eq!((leases.teams, leases.mailboxes, leases.cut_off), (0, 0, 1));
     assert!(is_gone(&mut late.mailbox) && is_gone(&mut late.data));
     // It changes nothing any more, in whatever way, but may read.
-    assert_eq!(pool.pin(known, FILE, 0).unwrap_err(), Refused::Stale);
+    assert_eq!(pool.pin(known, FILE, 0).unwrap_err(), PinError::Stale);
     late.data = Client::connect(address, 0, 1, 11);
     assert_eq!(late.data.ask(&Request::Join { team: 1, mailbox: ClientId(10) }), Reply::Done);
     let is_refused = |reply: Reply| matches!(reply, Reply::Failed(failure) if failure.errno == STALE);

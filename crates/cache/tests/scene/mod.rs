@@ -1,7 +1,7 @@
 //! A pool in a directory of its own, and a store in memory behind it.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-use pario_cache::{Flush, Geometry, Get, Identity, LedgerId, Mapped, Pin, Pool};
+use pario_cache::{BlockFlush, Geometry, LedgerId, Lookup, Pin, Pool, PoolIdentity, PoolMapping};
 use pario_types::{FileId, PartitionId, ServerId};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 pub const BLOCK: u32 = 4096;
 
-pub const WHO: Identity = Identity { partition: PartitionId(77), server: ServerId(3) };
+pub const WHO: PoolIdentity = PoolIdentity { partition: PartitionId(77), server: ServerId(3) };
 
 /// A directory in memory that goes away with this.
 pub struct Dir(PathBuf);
@@ -40,9 +40,9 @@ pub fn create(dir: &Dir, slots: u32, ledgers: u32) -> Pool {
 }
 
 /// A client in this process.
-pub fn map(pool: &Pool) -> Mapped {
+pub fn map(pool: &Pool) -> PoolMapping {
     let ledger: LedgerId = pool.take_ledger(std::process::id()).unwrap();
-    Mapped::open(pool.descriptor().try_clone_to_owned().unwrap(), ledger).unwrap()
+    PoolMapping::open(pool.descriptor().try_clone_to_owned().unwrap(), ledger).unwrap()
 }
 
 /// Files as they are stored: bytes from 0 on.
@@ -58,7 +58,7 @@ impl Store {
         self.0.lock().unwrap().entry(file).or_default().resize(end as usize, 0);
     }
 
-    pub fn write(&self, flush: &Flush) {
+    pub fn write(&self, flush: &BlockFlush) {
         let mut files = self.0.lock().unwrap();
         let bytes = files.entry(flush.file()).or_default();
         let start = (flush.block() * u64::from(BLOCK)) as usize;
@@ -79,7 +79,7 @@ impl Store {
         len as u32
     }
 
-    pub fn flush(&self, flushes: Vec<Flush>) {
+    pub fn flush(&self, flushes: Vec<BlockFlush>) {
         for flush in flushes {
             self.write(&flush);
             flush.clean();
@@ -92,13 +92,13 @@ impl Store {
 pub fn load(pool: &Pool, store: &Store, file: FileId, block: u64) -> Option<Pin> {
     loop {
         match pool.get(file, block) {
-            Get::Hit(pin) => return Some(pin),
-            Get::Fill(mut fill) => {
+            Lookup::Hit(pin) => return Some(pin),
+            Lookup::Fill(mut fill) => {
                 let end = fill.bytes(0..BLOCK, |bytes| store.read(file, block, bytes));
                 return Some(fill.done(end));
             }
-            Get::Busy => return None,
-            Get::Full => match pool.next_dirty(2) {
+            Lookup::Busy => return None,
+            Lookup::Full => match pool.next_dirty(2) {
                 dirty if dirty.is_empty() => return None,
                 dirty => store.flush(dirty),
             },

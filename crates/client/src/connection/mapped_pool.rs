@@ -4,14 +4,14 @@ use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pario_cache::{Guard, LedgerId, Mapped, Pending, SlotRef, hash};
+use pario_cache::{BlockGuard, LedgerId, PendingFill, PoolMapping, SlotRef, hash};
 use pario_types::FileId;
 
 /// Most places that are remembered.
 const MOST_HINTS: usize = 1 << 20;
 
 pub(crate) struct MappedPool {
-    mapped: Mapped,
+    mapped: PoolMapping,
     block: u64,
     /// Whether the pool's own directory counts.
     looks_up: bool,
@@ -22,7 +22,7 @@ pub(crate) struct MappedPool {
 
 impl MappedPool {
     pub fn open(pool: OwnedFd, ledger: u32, looks_up: bool) -> Result<MappedPool, pario_cache::Error> {
-        let mapped = Mapped::open(pool, LedgerId(ledger))?;
+        let mapped = PoolMapping::open(pool, LedgerId(ledger))?;
         let geometry = mapped.geometry();
         let count = (geometry.slots as usize * 2).next_power_of_two().min(MOST_HINTS);
         // So much memory that a process may not have it; messages do as well.
@@ -40,7 +40,7 @@ impl MappedPool {
 
     /// Pins a block where it was last seen, if it is still there.
     #[inline]
-    pub fn find(&self, file: FileId, block: u64) -> Option<Guard<'_>> {
+    pub fn find(&self, file: FileId, block: u64) -> Option<BlockGuard<'_>> {
         let known = SlotRef::from_hint(self.hint(file, block).load(Ordering::Relaxed));
         let found = known.and_then(|place| self.mapped.pin(place, file, block).ok());
         let look_up = || self.mapped.look_up(file, block).filter(|_| self.looks_up);
@@ -87,14 +87,14 @@ impl MappedPool {
     }
 
     /// Pins a block where the server says it is, and remembers that.
-    pub fn pin(&self, place: SlotRef, file: FileId, block: u64) -> Option<Guard<'_>> {
+    pub fn pin(&self, place: SlotRef, file: FileId, block: u64) -> Option<BlockGuard<'_>> {
         let guard = self.mapped.pin(place, file, block).ok()?;
         self.remember(place, file, block);
         Some(guard)
     }
 
     /// Takes a block that the server lent to be filled.
-    pub fn claim(&self, place: SlotRef, file: FileId, block: u64) -> Option<Pending<'_>> {
+    pub fn claim(&self, place: SlotRef, file: FileId, block: u64) -> Option<PendingFill<'_>> {
         self.mapped.claim(place, file, block).ok()
     }
 

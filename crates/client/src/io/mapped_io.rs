@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pario_cache::{Guard, SlotRef};
+use pario_cache::{BlockGuard, SlotRef};
 use pario_types::FileId;
 use pario_wire::Request;
 use pario_wire::message::{Intent, Run, Slot};
@@ -167,7 +167,7 @@ impl MappedIo {
         }
     }
 
-    fn transfer(&self, index: usize, guard: &Guard<'_>, access: &mut Access<'_, '_>) -> GroupOutcome {
+    fn transfer(&self, index: usize, guard: &BlockGuard<'_>, access: &mut Access<'_, '_>) -> GroupOutcome {
         let chunks = &self.chunks[self.groups[index].chunks.clone()];
         if access.memory.is_read() {
             let beyond = |chunk: &Chunk| self.within(chunk) + chunk.len as u32 > guard.end();

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pario_cache::{Cut, Flush, Geometry, Get, Identity, LedgerId, Pool, Step};
+use pario_cache::{BlockFlush, Geometry, LedgerId, Lookup, Pool, PoolIdentity, PoolTruncation, SweepStep};
 use pario_layout::StripedView;
 use pario_types::{ErrorKind, FileId, ServerId};
 use pario_wire::message::{ByteSelection, Failure, Intent, Range, Room, Run, Slot};
@@ -18,7 +18,7 @@ pub const BLOCK: u32 = 4096;
 
 pub struct Data {
     path: PathBuf,
-    identity: Identity,
+    identity: PoolIdentity,
     slots: u32,
     pool: Mutex<Option<Pool>>,
     parts: Mutex<HashMap<FileId, Vec<u8>>>,
@@ -34,7 +34,7 @@ impl Data {
     pub fn new(directory: &Path, server: ServerId, slots: u32) -> Data {
         let data = Data {
             path: directory.join(format!("{server}.pool")),
-            identity: Identity { partition: PARTITION, server },
+            identity: PoolIdentity { partition: PARTITION, server },
             slots,
             pool: Mutex::default(),
             parts: Mutex::default(),
@@ -102,7 +102,7 @@ impl Data {
             Request::Truncate { file, end, .. } => {
                 let mut cut = self.pool().map(|pool| {
                     loop {
-                        if let Some(cut) = pool.cut(*file, *end) {
+                        if let Some(cut) = pool.begin_truncation(*file, *end) {
                             break cut;
                         }
                         std::thread::yield_now();
@@ -112,7 +112,7 @@ impl Data {
                     cut.wait(Duration::from_secs(10)).expect("cut");
                 }
                 self.parts.lock().unwrap().entry(*file).or_default().resize(*end as usize, 0);
-                cut.iter_mut().for_each(Cut::finish);
+                cut.iter_mut().for_each(PoolTruncation::finish);
                 Reply::Done
             }
             Request::Sync { file, .. } => {
@@ -203,7 +203,7 @@ impl Data {
             return;
         };
         blocks(at, out.len(), |block, within, range| match self.get(&pool, file, block) {
-            Get::Hit(pin) => pin.read(within, &mut out[range]),
+            Lookup::Hit(pin) => pin.read(within, &mut out[range]),
             _ => unreachable!("only hits come back"),
         });
     }
@@ -211,25 +211,25 @@ impl Data {
     fn write(&self, file: FileId, at: u64, bytes: &[u8]) {
         let Some(pool) = self.pool() else { return self.store(file, at, bytes) };
         blocks(at, bytes.len(), |block, within, range| match self.get(&pool, file, block) {
-            Get::Hit(pin) => pin.write(within, &bytes[range]).expect("not retired"),
+            Lookup::Hit(pin) => pin.write(within, &bytes[range]).expect("not retired"),
             _ => unreachable!("only hits come back"),
         });
     }
 
     /// A block, filled if need be.
-    fn get(&self, pool: &Pool, file: FileId, block: u64) -> Get {
+    fn get(&self, pool: &Pool, file: FileId, block: u64) -> Lookup {
         loop {
             match pool.get(file, block) {
-                Get::Hit(pin) => return Get::Hit(pin),
-                Get::Fill(mut fill) => {
+                Lookup::Hit(pin) => return Lookup::Hit(pin),
+                Lookup::Fill(mut fill) => {
                     let at = block * u64::from(BLOCK);
                     let mut bytes = vec![0; BLOCK as usize];
                     let end = self.stored(file, at, &mut bytes);
                     fill.bytes(0..BLOCK, |slot| slot.copy_from_slice(&bytes));
                     fill.done(end.saturating_sub(at).min(u64::from(BLOCK)) as u32);
                 }
-                Get::Busy => std::thread::yield_now(),
-                Get::Full => self.flush(pool.next_dirty(4)),
+                Lookup::Busy => std::thread::yield_now(),
+                Lookup::Full => self.flush(pool.next_dirty(4)),
             }
         }
     }
@@ -240,29 +240,29 @@ impl Data {
         for block in runs.iter().flat_map(|run| (0..u64::from(run.count)).map(|i| run.first + i)) {
             let mut found = pool.get(file, block);
             // The first is waited for: at least one there has to be.
-            while slots.is_empty() && matches!(found, Get::Busy | Get::Full) {
+            while slots.is_empty() && matches!(found, Lookup::Busy | Lookup::Full) {
                 self.flush(pool.next_dirty(4));
                 std::thread::yield_now();
                 found = pool.get(file, block);
             }
             let (place, pending) = match found {
-                Get::Hit(pin) => (pin.slot_ref(), false),
-                Get::Fill(fill) if intent == Intent::Overwrite => (fill.lend(ledger, false), true),
-                Get::Fill(fill) => {
+                Lookup::Hit(pin) => (pin.slot_ref(), false),
+                Lookup::Fill(fill) if intent == Intent::Overwrite => (fill.lend(ledger, false), true),
+                Lookup::Fill(fill) => {
                     drop(fill);
                     match self.get(&pool, file, block) {
-                        Get::Hit(pin) => (pin.slot_ref(), false),
+                        Lookup::Hit(pin) => (pin.slot_ref(), false),
                         _ => unreachable!("only hits come back"),
                     }
                 }
-                Get::Busy | Get::Full => break,
+                Lookup::Busy | Lookup::Full => break,
             };
             slots.push(Slot { block, slot: place.slot, generation: place.generation, pending });
         }
         slots
     }
 
-    fn flush(&self, flushes: Vec<Flush>) {
+    fn flush(&self, flushes: Vec<BlockFlush>) {
         for flush in flushes {
             let mut bytes = vec![0; flush.end() as usize];
             flush.copy_to(&mut bytes);
@@ -276,9 +276,9 @@ impl Data {
         let mut sweep = pool.sweep(Some(file).filter(|file| *file != FileId(0)));
         loop {
             match sweep.next(16) {
-                Step::Flush(flushes) => self.flush(flushes),
-                Step::Wait => std::thread::yield_now(),
-                Step::Done => return,
+                SweepStep::Flush(flushes) => self.flush(flushes),
+                SweepStep::Wait => std::thread::yield_now(),
+                SweepStep::Done => return,
             }
         }
     }

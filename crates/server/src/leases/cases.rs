@@ -38,10 +38,10 @@ fn a_mailbox_is_cut_off_when_its_time_is_over_and_not_before() {
     assert!(!world.book.may_change(other) && world.book.may_change(ClientId(two.into())));
     assert_eq!((world.book.cut_off(), world.book.effects.look_at), (vec![], None));
     world.break_off(one);
-    assert!(!world.go_on(0), "it may still know where blocks are");
+    assert!(!world.step(0), "it may still know where blocks are");
     assert!(!world.book.add_mailbox(80, mailbox, Team(1), true).unwrap(), "it has not ended yet");
     world.book.ended(own);
-    assert!(world.go_on(0), "the other goes on");
+    assert!(world.step(0), "the other goes on");
     // It comes again: nothing changes before it says that it has nothing left.
     world.book.clients.join(other, Team(1), Some(71), mailbox).unwrap();
     assert!(matches!(world.book.add_mailbox(80, mailbox, Team(1), false), Err(Error::LeaseLost)));
@@ -82,7 +82,7 @@ fn a_successor_waits_for_those_who_were_here() {
     world.lease(gone, vec![extent(&(7..8))]);
     world.poll(one);
     world.answer(one, 0, 0, 0);
-    assert!(world.go_on(0));
+    assert!(world.step(0));
     world.break_off(gone);
     world.restart();
     world.access(None, &[extent(&(7..8))]);

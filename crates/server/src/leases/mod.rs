@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use pario_cache::{Pool, Renewal};
+use pario_cache::{Pool, SlotInvalidation};
 use pario_locks::{LockExtent, LockId};
 use pario_types::{ClientId, FileId};
 use pario_wire::message::{self, Range, Recall};
@@ -66,7 +66,7 @@ pub(crate) struct Leases {
 struct Fencing {
     mailboxes: BTreeSet<ClientId>,
     leased: Vec<(FileId, LockExtent)>,
-    renewals: Option<Vec<Renewal>>,
+    renewals: Option<Vec<SlotInvalidation>>,
 }
 
 /// What a predecessor knew.
@@ -208,7 +208,7 @@ impl Leases {
         let mut ended = BTreeSet::new();
         let mut fencing = lock(&self.fencing);
         fencing.retain_mut(|one| {
-            let renew = |(file, extent): &(FileId, LockExtent)| self.renew(pool, *file, *extent);
+            let renew = |(file, extent): &(FileId, LockExtent)| self.invalidate(pool, *file, *extent);
             let renewals = one.renewals.get_or_insert_with(|| one.leased.iter().map(renew).collect());
             renewals.retain_mut(|renewal| !renewal.ready());
             if renewals.is_empty() {
@@ -225,8 +225,8 @@ impl Leases {
         }
     }
 
-    fn renew(&self, pool: &Pool, file: FileId, extent: LockExtent) -> Renewal {
-        pool.renew(file, extent.start() / self.unit..extent.end().div_ceil(self.unit))
+    fn invalidate(&self, pool: &Pool, file: FileId, extent: LockExtent) -> SlotInvalidation {
+        pool.invalidate(file, extent.start() / self.unit..extent.end().div_ceil(self.unit))
     }
 
     pub fn status(&self) -> message::Leases {
@@ -396,12 +396,12 @@ pub(crate) struct Leasing {
 /// Blocks that clients are to forget.
 struct Forgetting {
     extents: Vec<(LockId, LockExtent)>,
-    renewals: Vec<Renewal>,
+    renewals: Vec<SlotInvalidation>,
 }
 
 impl Leasing {
     /// What the team has around what it asked for, once it has that.
-    pub fn go_on(&mut self, pool: &Pool) -> Result<Option<Vec<Range>>> {
+    pub fn step(&mut self, pool: &Pool) -> Result<Option<Vec<Range>>> {
         loop {
             let step = self.leases.book().lease(&mut self.ask)?;
             match step {
@@ -421,7 +421,8 @@ impl Leasing {
     fn forget(&mut self, extents: Vec<(LockId, LockExtent)>, pool: &Pool) -> bool {
         let file = self.ask.file;
         if self.forgetting.as_ref().is_none_or(|under_way| under_way.extents != extents) {
-            let renewals = extents.iter().map(|(_, extent)| self.leases.renew(pool, file, *extent)).collect();
+            let renewals =
+                extents.iter().map(|(_, extent)| self.leases.invalidate(pool, file, *extent)).collect();
             self.forgetting = Some(Forgetting { extents, renewals });
         }
         let Some(under_way) = &mut self.forgetting else { return false };

@@ -201,11 +201,11 @@ impl World {
         let Some(session) = self.processes[&who].session else { return };
         let ask = Ask::new(session, self.processes[&who].team, FILE, extents);
         self.asking.push(Asking { by: who, ask, yielded: BTreeSet::new() });
-        self.go_on(self.asking.len() - 1);
+        self.step(self.asking.len() - 1);
     }
 
     /// Whether the request is over.
-    pub fn go_on(&mut self, which: usize) -> bool {
+    pub fn step(&mut self, which: usize) -> bool {
         loop {
             let asking = &mut self.asking[which];
             match self.book.lease(&mut asking.ask) {
@@ -357,7 +357,7 @@ impl World {
                 }
             }
             Op::GoOn { which } if !self.asking.is_empty() => {
-                self.go_on(which % self.asking.len());
+                self.step(which % self.asking.len());
             }
             Op::GiveUpLease { which } if !self.asking.is_empty() => {
                 self.end_lease(which % self.asking.len());
@@ -438,7 +438,7 @@ impl World {
                 }
             }
             while (0..self.accesses.len()).any(|which| self.end_access(which)) {}
-            while (0..self.asking.len()).any(|which| self.go_on(which)) {
+            while (0..self.asking.len()).any(|which| self.step(which)) {
                 self.check();
             }
             if self.asking.is_empty() && self.accesses.is_empty() {

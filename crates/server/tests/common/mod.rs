@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pario_cache::{LedgerId, Mapped};
+use pario_cache::{LedgerId, PoolMapping};
 use pario_server::{Config, Server};
 use pario_transport::{Address, Connection, SocketOptions};
 use pario_types::{ClientId, FileId, PartitionId, RequestId, ServerId};
@@ -92,7 +92,7 @@ pub fn deadline() -> Instant {
 
 pub struct Client {
     pub connection: Connection,
-    pub pool: Option<Mapped>,
+    pub pool: Option<PoolMapping>,
     server: ServerId,
     next: u64,
 }
@@ -123,7 +123,7 @@ impl Client {
         let secret = Secret::new([9; 32]);
         let (connection, welcome, pool) =
             Connection::connect(address, &SocketOptions::default(), hello, &secret, deadline()).unwrap();
-        let pool = pool.map(|fd| Mapped::open(fd, LedgerId(welcome.ledger.unwrap())).unwrap());
+        let pool = pool.map(|fd| PoolMapping::open(fd, LedgerId(welcome.ledger.unwrap())).unwrap());
         Client { connection, pool, server: hello.server, next: 1 }
     }
 

@@ -1,11 +1,11 @@
 //! A client's side of a pool.
 
 use crate::SlotRef;
-use crate::error::{Error, Refused, Result};
+use crate::error::{Error, PinError, Result};
 use crate::geometry::{Geometry, LEDGER_WORDS};
 use crate::ledger::LedgerId;
-use crate::memory::{Memory, WRITING};
-use crate::state::{ABANDONED, CLOSED, DIRTY, PENDING, RETIRED, ROOM, VALID, Word, generation_of};
+use crate::memory::{PoolMemory, WRITING};
+use crate::state::{ABANDONED, CLOSED, DIRTY, PENDING, RETIRED, ROOM, SharedWord, VALID, generation_of};
 use pario_shm::Segment;
 use pario_types::FileId;
 use std::ops::Range;
@@ -15,16 +15,16 @@ use std::sync::atomic::{Ordering, compiler_fence};
 /// A server's pool in a client's memory. All threads of the process use it. A child that the process forks
 /// must not: its pins would count only as long as the parent lives.
 #[derive(Debug)]
-pub struct Mapped {
-    memory: Memory,
+pub struct PoolMapping {
+    memory: PoolMemory,
     ledger: u32,
 }
 
-impl Mapped {
+impl PoolMapping {
     /// Maps the pool whose descriptor a server passed.
-    pub fn open(fd: OwnedFd, ledger: LedgerId) -> Result<Mapped> {
-        let memory = Memory::open(Segment::from_descriptor(fd).map_err(Error::Map)?)?;
-        let mut mapped = Mapped { memory, ledger: 0 };
+    pub fn open(fd: OwnedFd, ledger: LedgerId) -> Result<PoolMapping> {
+        let memory = PoolMemory::open(Segment::from_descriptor(fd).map_err(Error::Map)?)?;
+        let mut mapped = PoolMapping { memory, ledger: 0 };
         mapped.rebind(ledger)?;
         Ok(mapped)
     }
@@ -54,7 +54,7 @@ impl Mapped {
         self.memory.mark()
     }
 
-    /// Where the server told everybody that a block is, if it did.
+    /// Where the pool's directory says that a block is, if it says so.
     #[inline]
     pub fn look_up(&self, file: FileId, block: u64) -> Option<SlotRef> {
         self.memory.look_up(file, block)
@@ -63,16 +63,21 @@ impl Mapped {
     /// Pins a block where the server said it is, for the time of a copy. The server can do nothing with the
     /// block meanwhile, so hold it for no longer.
     #[inline]
-    pub fn pin(&self, place: SlotRef, file: FileId, block: u64) -> std::result::Result<Guard<'_>, Refused> {
+    pub fn pin(
+        &self,
+        place: SlotRef,
+        file: FileId,
+        block: u64,
+    ) -> std::result::Result<BlockGuard<'_>, PinError> {
         let hold = self.hold(place.slot)?;
         let state = self.memory.state(place.slot).get();
         let open = state & (VALID | CLOSED | RETIRED) == VALID;
         if generation_of(state) != place.generation || !open || !self.is(place.slot, file, block) {
-            return Err(Refused::Stale);
+            return Err(PinError::Stale);
         }
         self.memory.used(place.slot).note(self.memory.now());
         self.memory.ledger_hits(self.ledger).count();
-        Ok(Guard { hold, generation: place.generation, room: state & ROOM != 0 })
+        Ok(BlockGuard { hold, generation: place.generation, room: state & ROOM != 0 })
     }
 
     /// Takes a block that the server lent to be filled. Do so at once: others wait for it.
@@ -81,15 +86,15 @@ impl Mapped {
         place: SlotRef,
         file: FileId,
         block: u64,
-    ) -> std::result::Result<Pending<'_>, Refused> {
+    ) -> std::result::Result<PendingFill<'_>, PinError> {
         let hold = self.hold(place.slot)?;
         let state = self.memory.state(place.slot).get();
         let open = state & (PENDING | CLOSED | RETIRED) == PENDING;
         let ours = self.memory.borrower(place.slot).get() == u64::from(self.ledger) + 1;
         if generation_of(state) != place.generation || !open || !ours || !self.is(place.slot, file, block) {
-            return Err(Refused::Stale);
+            return Err(PinError::Stale);
         }
-        Ok(Pending { hold, generation: place.generation, published: false })
+        Ok(PendingFill { hold, generation: place.generation, published: false })
     }
 
     #[inline]
@@ -99,9 +104,9 @@ impl Mapped {
 
     /// Puts a slot's number into a free word of the ledger: the first half of a pin.
     #[inline]
-    fn hold(&self, slot: u32) -> std::result::Result<Hold<'_>, Refused> {
+    fn hold(&self, slot: u32) -> std::result::Result<Hold<'_>, PinError> {
         if slot >= self.memory.geometry.slots {
-            return Err(Refused::Stale);
+            return Err(PinError::Stale);
         }
         let seat = seat();
         for index in 0..LEDGER_WORDS {
@@ -110,7 +115,7 @@ impl Mapped {
                 return Ok(Hold { memory: &self.memory, word, slot });
             }
         }
-        Err(Refused::Crowded)
+        Err(PinError::Crowded)
     }
 }
 
@@ -130,8 +135,8 @@ fn seat() -> u32 {
 /// A word of the ledger with a slot's number.
 #[derive(Debug)]
 struct Hold<'a> {
-    memory: &'a Memory,
-    word: Word<'a>,
+    memory: &'a PoolMemory,
+    word: SharedWord<'a>,
     slot: u32,
 }
 
@@ -153,14 +158,14 @@ impl Drop for Hold<'_> {
 
 /// A pinned block: it stays where it is until this is dropped. Others may read and write it at the same time.
 #[derive(Debug)]
-pub struct Guard<'a> {
+pub struct BlockGuard<'a> {
     hold: Hold<'a>,
     generation: u32,
     /// Whether the store had room for a write when the block was pinned.
     room: bool,
 }
 
-impl Guard<'_> {
+impl BlockGuard<'_> {
     /// How many of its bytes are within the local part, at least; the others are zeros.
     #[inline]
     pub fn end(&self) -> u32 {
@@ -186,7 +191,7 @@ impl Guard<'_> {
 
     /// Copies bytes into the block, which must be large enough. A write that is [refused](Refused) does not count.
     #[inline]
-    pub fn write(&self, at: u32, from: &[u8]) -> std::result::Result<(), Refused> {
+    pub fn write(&self, at: u32, from: &[u8]) -> std::result::Result<(), PinError> {
         self.changing(at..at + from.len() as u32, |memory, slot| memory.write(slot, at, from))
     }
 
@@ -197,7 +202,7 @@ impl Guard<'_> {
         &self,
         range: Range<u32>,
         f: impl FnOnce(&mut [u8]) -> R,
-    ) -> std::result::Result<R, Refused> {
+    ) -> std::result::Result<R, PinError> {
         self.changing(range.clone(), |memory, slot| memory.bytes(slot, range.start, range.len(), f))
     }
 
@@ -205,10 +210,10 @@ impl Guard<'_> {
     fn changing<R>(
         &self,
         range: Range<u32>,
-        change: impl FnOnce(&Memory, u32) -> R,
-    ) -> std::result::Result<R, Refused> {
+        change: impl FnOnce(&PoolMemory, u32) -> R,
+    ) -> std::result::Result<R, PinError> {
         if !self.room {
-            return Err(Refused::NoRoom);
+            return Err(PinError::NoRoom);
         }
         let (memory, slot) = (self.hold.memory, self.hold.slot);
         self.hold.begin_writing();
@@ -220,16 +225,16 @@ impl Guard<'_> {
     }
 }
 
-/// A block that this client fills, and nobody else sees yet. Fill and [`publish`](Pending::publish) it;
+/// A block that this client fills, and no other process sees yet. Fill and [`publish`](PendingFill::publish) it;
 /// dropped before that, it goes back to the server.
 #[derive(Debug)]
-pub struct Pending<'a> {
+pub struct PendingFill<'a> {
     hold: Hold<'a>,
     generation: u32,
     published: bool,
 }
 
-impl Pending<'_> {
+impl PendingFill<'_> {
     /// Copies bytes into the block. It must have room for them.
     #[inline]
     pub fn write(&mut self, at: u32, from: &[u8]) {
@@ -242,9 +247,9 @@ impl Pending<'_> {
         self.hold.memory.bytes(self.hold.slot, range.start, range.len(), f)
     }
 
-    /// The block's bytes up to `end` are filled, and the rest becomes zeros. Everybody may use it now, and it
+    /// The block's bytes up to `end` are filled, and the rest becomes zeros. Every client may use it now, and it
     /// is dirty. Refused, nothing is done.
-    pub fn publish(mut self, end: u32) -> std::result::Result<(), Refused> {
+    pub fn publish(mut self, end: u32) -> std::result::Result<(), PinError> {
         let (memory, slot) = (self.hold.memory, self.hold.slot);
         memory.zero_tail(slot, end);
         memory.set_end(slot, end);
@@ -252,9 +257,9 @@ impl Pending<'_> {
         memory.used(slot).note(now);
         memory.modified(slot).note(now);
         self.published = true;
-        let before = self.finish(VALID | DIRTY).ok_or(Refused::Stale)?;
+        let before = self.finish(VALID | DIRTY).ok_or(PinError::Stale)?;
         memory.count_dirty();
-        if before & ROOM != 0 { Ok(()) } else { Err(Refused::NoRoom) }
+        if before & ROOM != 0 { Ok(()) } else { Err(PinError::NoRoom) }
     }
 
     /// Ends the loan, unless the server has; whatever else it says about the slot stays. The state before, if there was a
@@ -272,7 +277,7 @@ impl Pending<'_> {
     }
 }
 
-impl Drop for Pending<'_> {
+impl Drop for PendingFill<'_> {
     fn drop(&mut self) {
         if !self.published {
             self.finish(ABANDONED);

@@ -1,20 +1,20 @@
 //! Making clients forget where blocks are.
 
-use crate::pool::Inner;
-use crate::table::Phase;
+use crate::pool::PoolInner;
+use crate::table::SlotPhase;
 use pario_types::FileId;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Blocks on their way to being unknown. Once [`ready`](Renewal::ready) has said yes, nobody uses one of those that were
+/// Blocks on their way to being unknown. Once [`ready`](SlotInvalidation::ready) has said yes, no client uses one of those that were
 /// in the pool at the start, and a client that wants to has to ask where it is. Who gets to know that is the caller's
 /// business: it keeps others from [`Pool::get`](crate::Pool::get) meanwhile.
 ///
 /// The blocks stay where they are, dirty or not; clients that ask find them anew. Dropped before it was ready, it has
 /// made some of them unknown, which costs their users a question.
 #[derive(Debug)]
-pub struct Renewal {
-    inner: Arc<Inner>,
+pub struct SlotInvalidation {
+    inner: Arc<PoolInner>,
     file: FileId,
     left: Vec<Left>,
 }
@@ -23,19 +23,19 @@ pub struct Renewal {
 struct Left {
     slot: u32,
     block: u64,
-    /// It has its new generation; who pinned it before may still use it.
+    /// It has its new generation; a client that pinned it before may still use it.
     renewed: bool,
 }
 
-impl Renewal {
-    pub(crate) fn start(inner: &Arc<Inner>, file: FileId, blocks: Range<u64>) -> Renewal {
+impl SlotInvalidation {
+    pub(crate) fn start(inner: &Arc<PoolInner>, file: FileId, blocks: Range<u64>) -> SlotInvalidation {
         let table = inner.table();
         let left = |slot| Left { slot, block: table.entry(slot).block, renewed: false };
         let left = table.slots_in(file, blocks).into_iter().map(left).collect();
-        Renewal { inner: Arc::clone(inner), file, left }
+        SlotInvalidation { inner: Arc::clone(inner), file, left }
     }
 
-    /// Whether nobody knows or uses them any more. If not, somebody is in the middle of a copy, or fills one of them: ask
+    /// Whether no client knows or uses them any more. If not, a client is in the middle of a copy, or fills one of them: ask
     /// again in a millisecond.
     pub fn ready(&mut self) -> bool {
         if self.left.is_empty() {
@@ -47,18 +47,18 @@ impl Renewal {
             if table.find(file, left.block) != Some(left.slot) {
                 return false;
             }
-            match table.settle(left.slot) {
-                Phase::Valid if !left.renewed => {
-                    table.renew(left.slot);
+            match table.update_phase(left.slot) {
+                SlotPhase::Valid if !left.renewed => {
+                    table.invalidate(left.slot);
                     left.renewed = true;
                     true
                 }
                 // What a client or another thread fills it knows.
-                Phase::Valid | Phase::Filling | Phase::Lent { .. } => true,
-                Phase::Free => false,
+                SlotPhase::Valid | SlotPhase::Filling | SlotPhase::Lent { .. } => true,
+                SlotPhase::Free => false,
             }
         });
-        // Only now that all are renewed: nobody pins one of them by old knowledge after this look at the ledgers.
+        // All have new generations now, so no client pins one by an old reference after this look at the ledgers.
         let held = table.held();
         self.left.retain(|left| {
             !left.renewed || table.pinned_here(left.slot) || held.binary_search(&left.slot).is_ok()
