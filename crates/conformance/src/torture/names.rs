@@ -80,6 +80,12 @@ impl Names {
             }
             (Op::List { .. }, Some(Outcome::Names(found))) => {
                 self.worlds.retain(|world| matches(world, found, call.start, losses));
+                // What the loss of a host has cost does not come back.
+                for (name, bytes) in found {
+                    for entry in self.worlds.iter_mut().filter_map(|world| world.get_mut(name)) {
+                        entry.filled &= bytes == &content(entry.number);
+                    }
+                }
             }
             _ => {}
         }
@@ -192,5 +198,22 @@ mod tests {
         names.take(&call(create("b", 2), failed("Unreachable")), &[]).expect("either");
         names.take(&list(&[("b", 2)]), &[]).expect("one of four");
         assert!(names.take(&list(&[("a", 1), ("b", 2)]), &[]).is_err(), "it was seen not to be");
+    }
+
+    #[test]
+    fn content_that_was_lost_with_a_host_is_not_expected_again() {
+        let mut names = Names::default();
+        let (name, number) = ("a".to_owned(), 7);
+        let done = Some(Outcome::Done);
+        names.take(&call(Op::Create { name: name.clone(), number }, done.clone()), &[]).unwrap();
+        names.take(&call(Op::Fill { name: name.clone(), number }, done), &[]).unwrap();
+        let list = |start, bytes: &[u8]| {
+            let outcome = Some(Outcome::Names(vec![(name.clone(), bytes.to_vec())]));
+            Call { worker: 1, slot: 0, op: Op::List { slot: 0 }, start, end: Some(start + 1), outcome }
+        };
+        assert!(names.take(&list(5, &[]), &[]).is_err(), "nothing was lost");
+        names.take(&list(20, &[]), &[10]).unwrap();
+        names.settle();
+        names.take(&list(30, &[]), &[]).unwrap();
     }
 }
