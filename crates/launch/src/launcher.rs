@@ -39,7 +39,7 @@ impl NodeLauncher {
         NodeLauncher { choice, settings: settings.clone() }
     }
 
-    /// What has to be run so that the program runs on the node.
+    /// The command that has to be run here so that the program runs on the node.
     pub fn command(&self, node: &str, argv: &[OsString]) -> Command {
         let words = self.method(node).command(node, argv, &self.settings);
         let (program, arguments) = words.split_first().expect("a command has a program");
@@ -58,8 +58,8 @@ impl Launch for NodeLauncher {
     ) -> Result<LaunchedProcess<HostMessage>, Error> {
         let mut command = self.command(node, argv);
         if self.method(node) != LaunchMethod::Local {
-            // A launcher that stays must not get a Ctrl-C that is meant for others. (A local server makes a
-            // session of its own, which the leader of a group could not.)
+            // A launcher that stays must not get a Ctrl-C that is meant for others. A local server starts a session, which
+            // the leader of a process group could not.
             command.process_group(0);
         }
         LaunchedProcess::run(&mut command, first).map_err(Error::launcher(&command))

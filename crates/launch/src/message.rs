@@ -1,21 +1,21 @@
-//! What `pario up` and a server say to each other while it starts: one JSON object per line.
+//! The messages between `pario up` and a server that starts: one JSON object per line.
 //!
 //! ```text
-//! up → server   Start        who it is, what it serves, the secret
+//! up → server   Start        the server's identity, the description of its partition, the secret
 //! server → up   Ready        its process and addresses (or Failed, and the end)
-//! up → server   Peers        where all servers of the partition are
+//! up → server   Peers        the addresses of all servers of the partition
 //! server → up   Serving      (or Failed, and the end)
 //! ```
 //!
-//! A server whose input ends before it got `Peers` ends as well: then whoever started it is gone. After
-//! `Serving` the input may end, and only the supervisor, which passes all this on, goes on asking:
+//! A server whose input ends before `Peers` came ends as well, because the process that started it is gone. After `Serving`
+//! the input may end. From then on only the supervisor, which forwards these messages, sends anything:
 //!
 //! ```text
-//! supervisor → server   Ask      for a sign of life
+//! supervisor → server   Probe    asks for a sign of life
 //! server → supervisor   Alive    from one of its workers
 //! ```
 //!
-//! What is done on a host besides, a [task](crate::task), is one line there and one line back.
+//! A [task](crate::task) on a host is one line there and one line back.
 
 use std::io::{self, BufRead, Read};
 use std::path::PathBuf;
@@ -29,12 +29,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::pools::HostPool;
 use crate::task::DirectoryContents;
 
-/// The version of this conversation.
+/// The version of these messages.
 pub const VERSION: u32 = 3;
 /// The longest line: a partition of 65535 servers fits.
 const LONGEST: u64 = 64 << 20;
 
-/// What a server has to know.
+/// The parameters of a server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ServerStart {
     /// See [`VERSION`].
@@ -45,9 +45,9 @@ pub struct ServerStart {
     /// Which server of the partition it is.
     #[serde(with = "server")]
     pub server: ServerId,
-    /// What the partition is made of, and how its servers are to run.
+    /// The partition's structure and settings.
     pub description: Description,
-    /// What lets clients in.
+    /// The secret that clients prove that they know.
     #[serde(with = "secret")]
     pub secret: Secret,
     /// Whether the partition has been up before: then the server's directory has to hold its data.
@@ -72,11 +72,11 @@ pub struct ServerStart {
     pub panics: Option<PathBuf>,
 }
 
-/// What a server says.
+/// A message from a server, or from a task on a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "lowercase")]
 pub enum HostMessage {
-    /// It can be reached, and waits for [`PeerAddresses`]. The note is for the user.
+    /// It can be reached, and waits for [`PeerAddresses`].
     Ready {
         /// The server's process.
         pid: u32,
@@ -84,14 +84,14 @@ pub enum HostMessage {
         unix: String,
         /// The address for clients of other hosts.
         tcp: Option<String>,
-        /// What the user has to know.
+        /// A note for the user.
         note: Option<String>,
     },
     /// It serves.
     Serving,
-    /// It gives a sign of life, for which it was asked.
+    /// A sign of life, the answer to a [`Probe`].
     Alive,
-    /// It cannot, and ends.
+    /// It cannot do what it was asked, and ends.
     Failed {
         /// The reason, for the user.
         why: String,
@@ -108,7 +108,7 @@ pub enum HostMessage {
     },
     /// This is in the directories that were asked for, in this order.
     Described {
-        /// What each directory holds.
+        /// The contents of each directory.
         directories: Vec<DirectoryContents>,
     },
     /// So many bytes that only the pool had are stored, and the pool is gone.
@@ -125,15 +125,15 @@ pub enum HostMessage {
     },
 }
 
-/// What a supervisor asks a server that serves.
+/// A question of a supervisor to a server that serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "lowercase")]
 pub enum Probe {
-    /// To say [`HostMessage::Alive`] once one of its workers has heard of it.
+    /// Asks for [`HostMessage::Alive`] from one of the server's workers.
     Alive,
 }
 
-/// Where the servers of a partition are, in order.
+/// The addresses of the servers of a partition, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerAddresses {
     /// All servers of the partition.
@@ -154,7 +154,7 @@ pub fn next_line(from: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     match line.last() {
         None => Ok(None),
         Some(b'\n') => Ok(Some(line)),
-        // Cut short: whoever wrote it is gone.
+        // Cut short: its writer is gone.
         Some(_) if (line.len() as u64) < LONGEST => Ok(None),
         Some(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "a line without end")),
     }

@@ -1,8 +1,8 @@
 //! The pools of servers on this host: which are served, and what the others hold.
 //!
-//! A server's run directory says whose it is (`owner`), so that a pool is known also when its partition is not in this
-//! registry. A pool without unsaved data of a partition that no registry knows is of no use to anybody:
-//! whoever notices it removes it ([`sweep`]).
+//! A server's run directory names its owner (file `owner`), so that a pool is known even if its partition is not in this
+//! registry. A pool without unsaved data of a partition that no registry knows is of no use; every command that finds one
+//! removes it ([`sweep`]).
 
 use crate::message::{partition, server};
 use pario_registry::{Registry, Resource, RunDirectory, Supervision, remove_run_directory, run_directories};
@@ -22,7 +22,7 @@ const RELEASE: Duration = Duration::from_secs(5);
 
 const OWNER: &str = "owner";
 
-/// ServerInstance a run directory is.
+/// The owner of a run directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolOwner {
     /// The partition's name.
@@ -64,13 +64,13 @@ pub struct HostPool {
     pub server: ServerId,
     /// Its file.
     pub path: PathBuf,
-    /// What is to be said of it.
+    /// Its state.
     pub state: PoolState,
-    /// ServerInstance it is, if that was noted.
+    /// Its owner, if that was noted.
     pub owner: Option<PoolOwner>,
 }
 
-/// What is to be said of a pool.
+/// The state of a pool on a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "lowercase")]
 pub enum PoolState {
@@ -90,9 +90,9 @@ pub enum PoolState {
     },
     /// It is of another boot: what was not synced is lost.
     Lost,
-    /// What it holds cannot be told.
+    /// Its contents cannot be read.
     Unreadable {
-        /// LaunchFailure.
+        /// The reason.
         why: String,
     },
 }
@@ -115,7 +115,7 @@ impl HostPool {
         HostPool { partition, server, path, state, owner }
     }
 
-    /// Bytes that only it has; also if nobody knows how many.
+    /// Whether the pool has, or may have, bytes that are stored nowhere else.
     pub fn holds_data(&self) -> bool {
         match self.state {
             PoolState::Served | PoolState::Lost | PoolState::Missing { .. } => false,
@@ -154,7 +154,7 @@ impl HostPool {
     }
 }
 
-/// What a look at a pool's file gives.
+/// Whether a pool's file is in use.
 pub enum PoolUse {
     /// A server serves it.
     Served,
@@ -162,7 +162,7 @@ pub enum PoolUse {
     Left(Option<Leftover>),
 }
 
-/// Looks at a pool's file.
+/// Inspects a pool's file.
 pub fn look(pool: &Path) -> Result<PoolUse, String> {
     if !pool.try_exists().map_err(|e| format!("{}: {e}", pool.display()))? {
         return Ok(PoolUse::Left(None));
@@ -173,8 +173,8 @@ pub fn look(pool: &Path) -> Result<PoolUse, String> {
     }
 }
 
-/// Looks at the file of a pool whose server has ended, or is about to. Until the kernel has ended a killed process the pool counts as
-/// served, and so it does for an instant while another process looks at it.
+/// Inspects the file of a pool whose server has ended, or is about to. Until the kernel has ended a killed process, the pool counts as
+/// served. It also counts as served for an instant while another process inspects it.
 pub fn look_at_left(pool: &Path) -> Result<PoolUse, String> {
     let until = Instant::now() + RELEASE;
     loop {
@@ -190,7 +190,7 @@ pub fn survey(base: &Path) -> Result<Vec<HostPool>, pario_registry::Error> {
     Ok(run_directories(base)?.into_iter().map(HostPool::of).collect())
 }
 
-/// Removes the pools that nobody can need. Best effort: what is not removed now, the next does.
+/// Removes pools without unsaved data of partitions that no registry knows. Best effort: the next call removes what stays now.
 pub fn sweep(base: &Path) {
     for pool in survey(base).unwrap_or_default() {
         let idle = matches!(

@@ -1,7 +1,7 @@
-//! A program that was started, here or through a launcher, and the conversation with it.
+//! A program that was started, here or through a launcher, and the messages to and from it.
 //!
-//! Three threads move lines, so that nobody waits longer than asked: one writes to it, one reads what it
-//! says, one keeps its last complaints for an error message. They end with it.
+//! Three threads move lines, so that every wait has a deadline: one writes the program's input, one reads its output, and one
+//! keeps the last lines of its standard error for an error message. They end with the program.
 
 use crate::error::LaunchFailure;
 use crate::message::next_line;
@@ -20,7 +20,7 @@ const LONGEST_LINE: usize = 300;
 /// How long a program that was told to end may take before it is killed.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// A program that was started and says `S`.
+/// A program that was started and sends messages of type `S`.
 pub struct LaunchedProcess<S> {
     child: Child,
     input: Option<Sender<Vec<u8>>>,
@@ -39,7 +39,7 @@ impl<S: DeserializeOwned + Send + 'static> LaunchedProcess<S> {
         let stderr = child.stderr.take().expect("piped");
         let complaints = Arc::new(Mutex::new(VecDeque::new()));
         let (input, lines) = channel();
-        // It says little, and waits if nobody listens.
+        // Few messages come; the program waits if nobody receives them.
         let (saying, said) = sync_channel(4);
         spawn(move || write(stdin, lines));
         let (keep, also_keep) = (complaints.clone(), complaints.clone());
@@ -55,14 +55,14 @@ impl<S: DeserializeOwned + Send + 'static> LaunchedProcess<S> {
         Ok(started)
     }
 
-    /// Gives it a line. Whether it reads it shows in what it says.
+    /// Sends a line. Whether the program reads it shows in its next message.
     pub fn send(&mut self, line: Vec<u8>) {
         if let Some(input) = &self.input {
             let _ = input.send(line);
         }
     }
 
-    /// What it says next; waits until then.
+    /// Receives its next message; waits until then.
     pub fn receive(&mut self, until: Instant) -> Result<S, LaunchFailure> {
         let begun = Instant::now();
         match self.said.recv_timeout(until.saturating_duration_since(begun)) {
@@ -75,7 +75,7 @@ impl<S: DeserializeOwned + Send + 'static> LaunchedProcess<S> {
         }
     }
 
-    /// Leaves it to itself: it serves.
+    /// Leaves it running on its own.
     pub fn detach(self) {
         drop(self);
     }
@@ -98,7 +98,7 @@ impl<S: DeserializeOwned + Send + 'static> LaunchedProcess<S> {
         }
     }
 
-    /// What it complained of last, in one line; its exit status if it said nothing.
+    /// The last lines of its standard error as one line; its exit status if there are none.
     fn last_words(&mut self) -> String {
         let until = Instant::now() + GRACE;
         if let Some(thread) = self.complaining.take() {
@@ -123,7 +123,7 @@ fn write(mut stdin: impl Write, lines: Receiver<Vec<u8>>) {
     }
 }
 
-/// Passes on what it says. Other lines, such as a login shell's greetings, count as complaints.
+/// Forwards its messages. Other lines, such as a login shell's greetings, are kept as if they came on standard error.
 fn listen<S: DeserializeOwned>(
     mut stdout: impl BufRead,
     said: SyncSender<S>,

@@ -9,7 +9,7 @@ use pario_wire::{Envelope, Reply, Request};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Where a server is to be found: on its own host by its socket.
+/// The addresses of a server: its socket only on its own host.
 pub(crate) fn addresses(running: &Running) -> Vec<Address> {
     let unix = host::is_here(&running.host).then(|| Address::Unix(PathBuf::from(&running.unix)));
     let tcp = running.tcp.as_ref().and_then(|tcp| format!("tcp:{tcp}").parse().ok());
@@ -36,7 +36,7 @@ pub fn serves(
     matches!(ask(entry, server, running, secret, &Request::Ping, deadline), Ok(Reply::Done))
 }
 
-/// LaunchFailure a server did not stop.
+/// The reason why a server did not stop.
 pub enum ShutdownFailure {
     /// It answered that it cannot, and goes on.
     Refused(String),
@@ -44,7 +44,7 @@ pub enum ShutdownFailure {
     Silent(String),
 }
 
-/// Tells a server to write everything to storage and to end, and waits for that.
+/// Tells a server to write everything to storage and to end, and waits until it has.
 pub fn shut_down(
     entry: &Entry,
     server: ServerId,
@@ -63,7 +63,7 @@ pub fn shut_down(
     }
 }
 
-/// Asks a server one thing.
+/// Sends a server one request.
 fn ask(
     entry: &Entry,
     server: ServerId,
@@ -85,7 +85,7 @@ fn ask(
     Err(last)
 }
 
-/// A server of a partition, as one has to know it to be let in.
+/// The identity of a server, which a client has to state when it connects.
 pub struct ServerIdentity {
     /// The partition.
     pub partition: PartitionId,
@@ -116,7 +116,7 @@ pub fn connect(
     connected.map(|(connection, ..)| connection).map_err(|e| e.to_string())
 }
 
-/// Asks one thing on a connection.
+/// Sends one request on a connection.
 pub fn call(
     mut connection: Connection,
     server: ServerId,
@@ -127,7 +127,7 @@ pub fn call(
     connection.call(envelope, request, &[], &mut [], deadline).map_err(|e| e.to_string())
 }
 
-/// Waits for what a server does after its last answer: it removes its run directory, and ends.
+/// Waits until a server that has answered removes its run directory and ends.
 fn await_end(running: &Running, deadline: Instant) {
     let directory = Path::new(&running.unix).parent().filter(|_| host::is_here(&running.host));
     let is_there = || directory.map_or_else(|| answers(running, Duration::from_secs(1)), Path::exists);

@@ -1,10 +1,9 @@
 //! `pario serve`: what runs on a server's node. Users do not call it; `pario up` does, in one of these parts:
 //!
-//! - *front*: starts a supervisor that outlives the connection it was started through (`ssh`), passes on what
-//!   that says until it serves, and ends.
-//! - *supervisor*: in a session of its own, starts the server, passes the conversation with `pario up`
-//!   through, and then stays: if the server dies, it starts another, which finds the pool of its predecessor
-//!   (see [`supervisor`]).
+//! - *front*: starts a supervisor that outlives the connection it was started through (`ssh`), forwards its messages until it
+//!   serves, and ends.
+//! - *supervisor*: in a session of its own, starts the server, forwards the messages between it and `pario up`, and then
+//!   stays: if the server dies, it starts another, which adopts the pool of its predecessor (see [`supervisor`]).
 //! - *attached*: the same without a session of its own, for launchers that end what they started (`srun`,
 //!   `mpiexec`) and therefore stay as long as the server.
 //! - *server*: the server.
@@ -78,7 +77,7 @@ pub fn run(part: ServePart) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            // Who started us may be gone.
+            // The process that started this one may be gone.
             let _ = output.write_all(&line(&HostMessage::Failed { why: error.to_string() }));
             ExitCode::FAILURE
         }

@@ -1,4 +1,4 @@
-//! The process that is a server: reads what it has to know, runs the server, and ends with it.
+//! The process that is a server: reads its parameters, runs the server, and ends with it.
 
 use crate::host;
 use crate::message::{HostMessage, PeerAddresses, Probe, ServerStart, line, next_line};
@@ -27,7 +27,7 @@ const MOST_GRACE: Duration = Duration::from_secs(20);
 const VIEWS: usize = 4096;
 const VIEW_BYTES: usize = 64 << 20;
 
-/// Stores what the pool of a server holds that died, and removes it; how many bytes only the pool had.
+/// Stores the contents of the pool of a dead server, removes the pool, and returns how many bytes only the pool had.
 pub fn recover(start: &ServerStart) -> Result<u64, String> {
     let config = config(start, None)?;
     let bytes = match look_at_left(&config.run_directory.join("pool"))? {
@@ -50,7 +50,7 @@ pub fn serve(input: impl BufRead + Send + 'static) -> ExitCode {
         }
         Err(ServeFailure::Failed(why)) => {
             log(&why);
-            // Who started us may be gone.
+            // The process that started this one may be gone.
             let _ = say(&HostMessage::Failed { why });
             ExitCode::FAILURE
         }
@@ -60,11 +60,11 @@ pub fn serve(input: impl BufRead + Send + 'static) -> ExitCode {
 /// The exit code of a server that was told to end and could not store everything. It is not started again.
 pub const UNSAVED: u8 = 3;
 
-/// LaunchFailure a server does not serve.
+/// The reason why a server does not serve.
 enum ServeFailure {
     /// It had to end and could not store everything.
     Unsaved(String),
-    /// It cannot.
+    /// It cannot start.
     Failed(String),
 }
 
@@ -89,7 +89,7 @@ impl From<pario_server::Error> for ServeFailure {
     }
 }
 
-/// What a server hears while it runs.
+/// What comes to a server's process from outside while it runs.
 enum ServerEvent {
     Line(Vec<u8>),
     /// There are no more lines.
@@ -97,7 +97,7 @@ enum ServerEvent {
     Signal(i32),
 }
 
-/// Sends what comes by the input and by signals.
+/// Sends an event for each line of the input and for each signal.
 fn listen(mut input: impl BufRead + Send + 'static) -> Result<Receiver<ServerEvent>, String> {
     let (sender, heard) = channel();
     let signals = sender.clone();
@@ -147,7 +147,7 @@ fn try_to_serve(input: impl BufRead + Send + 'static) -> Result<(), ServeFailure
     let start: ServerStart = serde_json::from_slice(&told).map_err(|e| format!("the start message: {e}"))?;
     let (address, note) = listening(&start)?;
     let config = config(&start, address)?;
-    // Only for who finds the directory.
+    // Only for commands that find the directory without its partition.
     let _ = owner(&start).write(&config.run_directory);
     let server = start_server(&config)?;
     let manifest =
@@ -181,7 +181,7 @@ fn try_to_serve(input: impl BufRead + Send + 'static) -> Result<(), ServeFailure
         return Err("ended before it served: whoever started this server is gone".into());
     };
     server.set_peers(peers.peers.iter().map(addresses).collect());
-    // From here on nobody has to listen.
+    // From here on nothing depends on whether the message arrives.
     let _ = say(&HostMessage::Serving);
     let (ender, pulse) = (server.ender(), server.pulse());
     let attend = move || fail_as_a_process(move || attend(heard, &ender, &pulse));
@@ -281,7 +281,7 @@ fn config(start: &ServerStart, listen: Option<IpAddr>) -> Result<Config, String>
     })
 }
 
-/// Less than a request of another waits for it.
+/// Less than a request of another client waits for the bytes.
 fn grace(deadline: Duration) -> Duration {
     (deadline * 2 / 3).clamp(LEAST_GRACE, MOST_GRACE)
 }

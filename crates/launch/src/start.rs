@@ -1,4 +1,4 @@
-//! Starts servers of a partition through a launcher, and goes through the conversation with them.
+//! Starts servers of a partition through a launcher and exchanges messages with them until they serve.
 //!
 //! The registry says that a server runs before that server is told to serve: if this process is killed in between, the
 //! servers end by themselves, and the next `up` finds that they do not answer.
@@ -27,7 +27,7 @@ pub struct Starter<'a> {
     pub registry: &'a Registry,
     /// Starts programs on nodes.
     pub launcher: &'a dyn Launch,
-    /// What the user has chosen.
+    /// The user's choices.
     pub settings: &'a LaunchSettings,
 }
 
@@ -39,8 +39,8 @@ struct Starting {
 }
 
 impl Starter<'_> {
-    /// Starts these servers, all at once; if one fails, the others are stopped again. What comes back is the entry and what
-    /// the user has to know.
+    /// Starts these servers, all at once; if one fails, the others are stopped again. Returns the entry and notes for the
+    /// user.
     pub fn start(&self, entry: Entry, which: &[ServerId], until: Instant) -> Result<(Entry, String), Error> {
         let secret = self.registry.secret(entry.id)?;
         let program = std::env::current_exe().map_err(Error::NoProgram)?;
@@ -61,8 +61,8 @@ impl Starter<'_> {
         }
     }
 
-    /// Stops those of these servers that serve already. Best effort, and the error is another: a server of which it is
-    /// not known that it ended in order counts as abandoned, so that the next 'up' or 'down' looks after what it has left.
+    /// Stops those of these servers that serve already. Best effort: a server that is not known to have ended in order counts
+    /// as abandoned, so that the next 'up' or 'down' saves its pool.
     fn take_back(&self, name: &str, which: &[ServerId], secret: &Secret) {
         let Ok(entry) = self.registry.get(name) else { return };
         let until = Instant::now() + ANSWER;
@@ -110,7 +110,7 @@ impl Starter<'_> {
         Ok(())
     }
 
-    /// What a server has to know.
+    /// The parameters of a server.
     pub fn message(&self, entry: &Entry, server: ServerId, secret: &Secret, others: bool) -> ServerStart {
         let port = match entry.description.settings().port {
             // Others that run look for it where it was.
@@ -136,7 +136,7 @@ impl Starter<'_> {
         }
     }
 
-    /// Goes through the conversation with all of them.
+    /// Exchanges messages with all of them until they serve.
     fn bring_up(
         &self,
         entry: &Entry,
@@ -157,7 +157,7 @@ impl Starter<'_> {
             );
         }
         let entry = self.registry.update(entry.name(), |entry| {
-            // They go on with what their predecessors have left.
+            // They adopt the pools of their predecessors.
             entry.abandoned.retain(|server| !running.contains_key(server));
             entry.running.extend(running);
         })?;

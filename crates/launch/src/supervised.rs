@@ -20,7 +20,7 @@ pub struct SupervisedRun {
 }
 
 impl SupervisedRun {
-    /// Takes the place of the server's supervisor. One that has no server, because that cannot be started, gives way.
+    /// Becomes the server's supervisor. A supervisor that has no server, because none could be started, is ended.
     pub fn take(start: &ServerStart) -> Result<SupervisedRun, String> {
         let base = run_base(start.run_base.as_deref());
         let (partition, server) = (start.partition, start.server);
@@ -47,7 +47,7 @@ impl SupervisedRun {
         self.held.is_current()
     }
 
-    /// Gives it up.
+    /// Ends the supervision.
     pub fn end(self) {
         self.held.give_up(&self.base, self.partition, self.server);
     }

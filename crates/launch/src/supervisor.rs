@@ -1,7 +1,7 @@
 //! Keeps a server running: starts it, starts another when it dies, and ends it when it is told to.
 //!
-//! Threads turn all that can happen into [`SupervisorEvent`]s: a line of whoever started the supervisor, a line of the server, the
-//! server's end, a signal. The supervisor waits for the next one, and never for anything else.
+//! Threads turn everything that can happen into [`SupervisorEvent`]s: a line from the process that started the supervisor, a line
+//! from the server, the server's end, a signal. The supervisor waits for the next event, and never for anything else.
 //!
 //! - *A server that cannot start* says why to `pario up`. A successor that cannot start is tried again, at first soon, then
 //!   every few seconds, for as long as its run directory is there: a port that is taken, a disk that is not mounted and a full
@@ -31,33 +31,33 @@ const PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// How long a server that does not serve yet may take to end before it is killed.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often the patience with a mute server is doubled, once for each that was killed.
+/// How often the time that a mute server has is doubled, once for each server that was killed.
 const MOST_DOUBLINGS: u32 = 6;
 
-/// How long things take.
+/// The supervisor's intervals.
 #[derive(Clone, Copy, Debug)]
 pub struct SupervisorTimes {
     /// How often a server is asked for a sign of life.
     pub beat: Duration,
-    /// How long a server may be mute.
+    /// How long a server may give no sign of life.
     pub patience: Duration,
     /// How long after its death one that dies too often is started again.
     pub slow: Duration,
 }
 
 impl SupervisorTimes {
-    /// A server may be mute for longer than its clients wait for it, and however swapped out it is.
+    /// A server may be mute for longer than its clients wait for it, even if it is swapped out.
     pub fn of(start: &ServerStart) -> SupervisorTimes {
         let patience = (start.description.settings().deadline * 2).max(Duration::from_secs(10));
         SupervisorTimes { beat: Duration::from_secs(5), patience, slow: Duration::from_secs(60) }
     }
 }
 
-/// What can happen.
+/// Something that happened.
 pub enum SupervisorEvent {
-    /// A line of whoever started the supervisor; `None` at its end.
+    /// A line from the process that started the supervisor; `None` at the end of the input.
     Told(Option<Vec<u8>>),
-    /// What a server says, by its number.
+    /// A message of the server with this number.
     Said(u32, HostMessage),
     /// A server has ended; it is there to be reaped.
     Ended(u32),
@@ -65,7 +65,7 @@ pub enum SupervisorEvent {
     Signal(i32),
 }
 
-/// What the supervisor needs of the outside.
+/// The supervisor of a server.
 pub struct Supervisor<S> {
     pub start: ServerStart,
     pub log: File,
@@ -111,15 +111,15 @@ impl Server {
     }
 }
 
-/// LaunchFailure there is no server that serves.
+/// The reason why there is no server that serves.
 enum SuccessorFailure {
-    /// It cannot; its words.
+    /// It cannot start, for this reason.
     Failed(String),
     /// The supervisor is to end.
     Told,
 }
 
-/// Sends an event for each line of whoever started this.
+/// Sends an event for each line from the process that started this one.
 pub fn listen(mut input: impl BufRead + Send + 'static, events: Sender<SupervisorEvent>) {
     std::thread::spawn(move || {
         loop {
@@ -137,7 +137,7 @@ fn listen_to(number: u32, pid: u32, said: ChildStdout, events: Sender<Supervisor
     std::thread::spawn(move || {
         let mut said = BufReader::new(said);
         while let Ok(Some(line)) = next_line(&mut said) {
-            // What is no message of a server is one of something that it is not supposed to be.
+            // A line that is no message comes from another program.
             let said = serde_json::from_slice(&line)
                 .unwrap_or_else(|_| HostMessage::Failed { why: "it said something odd".to_owned() });
             let _ = events.send(SupervisorEvent::Said(number, said));
@@ -149,8 +149,8 @@ fn listen_to(number: u32, pid: u32, said: ChildStdout, events: Sender<Supervisor
 }
 
 impl<S: FnMut() -> io::Result<Child>> Supervisor<S> {
-    /// Starts the server in a conversation with whoever started this, and keeps it running. Whether it served and ended as it
-    /// should.
+    /// Starts the server, forwards messages between it and the process that started this one, and keeps it running. Returns
+    /// whether it served and ended in order.
     pub fn run(mut self, output: &mut impl Write) -> io::Result<bool> {
         let outcome = self.start(output);
         if let Some(supervision) = self.supervision.take() {
@@ -178,8 +178,7 @@ impl<S: FnMut() -> io::Result<Child>> Supervisor<S> {
         };
         server.say(&peers);
         let said = self.hear(&server);
-        // Whoever started this has what it needs, or is gone: the partition has been registered as running by
-        // now.
+        // The process that started this one has what it needs, or is gone: the partition is registered as running by now.
         let _ = output.write_all(&line(&said)).and_then(|()| output.flush());
         if said != HostMessage::Serving {
             server.dismiss();
@@ -209,7 +208,7 @@ impl<S: FnMut() -> io::Result<Child>> Supervisor<S> {
         }
     }
 
-    /// What the server says next. Whatever ends it before is told in the same way.
+    /// The server's next message; `Failed` if it ends before.
     fn hear(&mut self, server: &Server) -> HostMessage {
         let failed = |why: &str| HostMessage::Failed { why: why.to_owned() };
         loop {
@@ -225,7 +224,7 @@ impl<S: FnMut() -> io::Result<Child>> Supervisor<S> {
         }
     }
 
-    /// Where the others are; `None` if nobody says it any more.
+    /// The addresses of all servers; `None` if they do not come any more.
     fn peers(&mut self, server: &Server) -> Option<Vec<u8>> {
         loop {
             match self.told.pop_front().map(SupervisorEvent::Told).or_else(|| self.next(None)) {
@@ -320,7 +319,7 @@ impl<S: FnMut() -> io::Result<Child>> Supervisor<S> {
         }
     }
 
-    /// Another server in the place of one that died, however often it has to be tried; `None` if the supervisor is to end.
+    /// Starts another server in the place of one that died, however often it has to try; `None` if the supervisor is to end.
     fn successor(&mut self, peers: &[u8], mut pause: Duration) -> Option<Server> {
         // By now there is data to be found.
         self.start.made = true;
@@ -436,12 +435,12 @@ impl SignsOfLife {
     }
 }
 
-/// LaunchFailure a mute process is better left alone, if there is a reason.
+/// The reason why a mute process is not killed, if there is one.
 fn excuse(pid: u32) -> Option<&'static str> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     for task in tasks {
         let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        // What comes before the last parenthesis may hold anything.
+        // The process's name, in parentheses, may contain anything.
         match stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next()) {
             Some('D') => return Some("it waits for its storage, as a successor would"),
             Some('t') => return Some("a debugger has stopped it"),

@@ -1,7 +1,7 @@
-//! What a command has done on a server's host: through the same launcher that starts servers there.
+//! Tasks that commands run on a server's host, through the launcher that starts servers there.
 //!
-//! `pario serve --part task` reads one line, a [`HostTask`], does it, and says one line. So the truth about a server that
-//! does not answer is found where it is known: on its own host.
+//! `pario serve --part task` reads one line, a [`HostTask`], does it, and writes one line. So the state of a server that does not
+//! answer is found on its own host.
 
 use crate::error::Error;
 use crate::launcher::Launch;
@@ -44,7 +44,7 @@ pub enum HostTask {
     },
     /// Store what the pool of a dead server holds, and remove it.
     Recover {
-        /// What the server has to know.
+        /// The parameters of the server that does it.
         start: Box<ServerStart>,
     },
     /// End a server without storing anything; its pool stays.
@@ -53,7 +53,7 @@ pub enum HostTask {
     Discard(ServerInstance),
 }
 
-/// A server's run directory.
+/// A server of a partition on its host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ServerInstance {
     /// Where run directories are, if not in the usual place.
@@ -66,18 +66,18 @@ pub struct ServerInstance {
     pub server: ServerId,
 }
 
-/// What a directory holds.
+/// The contents of a server's directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "holds", rename_all = "lowercase")]
 pub enum DirectoryContents {
     /// Data of a server, which does not run.
     Data {
-        /// What it says of itself.
+        /// Its manifest.
         manifest: Box<Manifest>,
     },
     /// A server uses it.
     InUse,
-    /// Not that.
+    /// No data of a server.
     Nothing {
         /// The reason.
         why: String,
@@ -85,7 +85,7 @@ pub enum DirectoryContents {
 }
 
 impl DirectoryContents {
-    /// What a directory of this host holds.
+    /// The contents of a directory of this host.
     pub fn of(directory: &Path) -> DirectoryContents {
         match Manifest::read(directory) {
             Ok(_) if is_in_use(directory) => DirectoryContents::InUse,
@@ -101,7 +101,7 @@ struct TaskMessage<T> {
     order: T,
 }
 
-/// Has a task done on a node; what came of it.
+/// Runs a task on a node and returns its answer.
 pub fn ask(
     launcher: &dyn Launch,
     node: &str,
@@ -122,12 +122,12 @@ pub fn ask(
     }
 }
 
-/// Reads a task, does it, and says what came of it.
+/// Reads a task, does it, and writes the answer.
 pub fn perform(mut input: impl BufRead, output: &mut impl Write) -> ExitCode {
     let said = read(&mut input).and_then(|task| execute(&task));
     let code = if said.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     let said = said.unwrap_or_else(|why| HostMessage::Failed { why });
-    // Whoever asked may be gone.
+    // The process that asked may be gone.
     let _ = output.write_all(&line(&said)).and_then(|()| output.flush());
     code
 }

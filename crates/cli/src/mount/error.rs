@@ -1,27 +1,32 @@
-//! What can go wrong with the commands on mounts.
+//! Errors of the commands on mounts.
 
-use std::fmt;
 use std::io;
 
-/// Why a partition was not mounted or unmounted.
-#[derive(Debug)]
+/// The reason why a partition was not mounted or unmounted.
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The registry does not know the partition, or cannot be read.
+    #[error(transparent)]
     Registry(Box<crate::partition::Error>),
     /// The partition does not answer.
+    #[error(transparent)]
     Partition(Box<pario_client::Error>),
-    /// It could not be mounted, or unmounted.
-    Fuse(pario_fuse::Error),
-    /// The process that serves it said why it does not.
+    /// The partition could not be mounted or unmounted.
+    #[error(transparent)]
+    Fuse(#[from] pario_fuse::Error),
+    /// The process that should serve the mount gave this reason why it does not.
+    #[error("{0}")]
     Said(String),
-    /// It ended without a word.
+    /// That process ended without a reason.
+    #[error("the process that serves the mount ended without a word")]
     Silent,
-    /// A process or a signal.
-    System(io::Error),
+    /// A process could not be started, or signals not be handled.
+    #[error("the mount cannot be served: {0}")]
+    System(#[source] io::Error),
 }
 
 impl Error {
-    /// 2 for what the user has to write differently, 1 for what did not work.
+    /// 2 if the user has to change the command, 1 if something failed.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::Registry(error) => error.exit_code(),
@@ -47,25 +52,6 @@ impl From<pario_client::Error> for Error {
         match error {
             pario_client::Error::Registry(error) => error.into(),
             error => Error::Partition(Box::new(error)),
-        }
-    }
-}
-
-impl From<pario_fuse::Error> for Error {
-    fn from(error: pario_fuse::Error) -> Error {
-        Error::Fuse(error)
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Registry(error) => error.fmt(f),
-            Error::Partition(error) => error.fmt(f),
-            Error::Fuse(error) => error.fmt(f),
-            Error::Said(why) => f.write_str(why),
-            Error::Silent => f.write_str("the process that serves the mount ended without a word"),
-            Error::System(error) => write!(f, "the mount cannot be served: {error}"),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! `pario mount` and `pario umount`: a partition as a directory of this host.
 //!
 //! A process of its own serves the mount until it ends (`serve`). It is this program again, in one of two
-//! parts: *daemon*, which stays when `pario mount` has ended, or *attached*, which ends with whoever started
-//! it (`pario run`). Either says in one line on its standard output how it went (`started`).
+//! parts: *daemon*, which stays when `pario mount` has ended, or *attached*, which ends with the process that started
+//! it (`pario run`). Either writes one line to its standard output: whether the mount is served, or why not (`started`).
 
 mod error;
 mod serve;

@@ -26,7 +26,7 @@ pub fn serve(
     let partition = Partition::open_as_described(registry.dir(), name, Options::default())?;
     let id = partition.id();
     let mounted = pario_fuse::mount(partition, dir, *read_only)?;
-    // Whoever is to hear it may be gone: then so is the reason to go on.
+    // The process that waits for this line may be gone: then there is no reason to go on.
     let served = ready().and_then(|()| stay(&mounted, attached, || is_up(&registry, name, id)));
     let unmounted = end(mounted);
     served.map_err(Error::System).and(unmounted)
@@ -43,7 +43,7 @@ fn stay(mounted: &Mounted, attached: bool, is_up: impl Fn() -> bool) -> io::Resu
         match poll(&mut ends, Some(&INTERVAL)) {
             Ok(0) if is_up() => {}
             Err(rustix::io::Errno::INTR) => {}
-            // Somebody unmounted it, whoever started it is gone, or the partition is down.
+            // It was unmounted, the process that started it is gone, or the partition is down.
             Ok(_) => break,
             Err(error) => return Err(error.into()),
         }

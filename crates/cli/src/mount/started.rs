@@ -1,4 +1,4 @@
-//! Starting a process that serves a mount, and hearing from it whether it does.
+//! Starting a process that serves a mount, and learning from it whether it does.
 
 use super::{Arguments, Error};
 use crate::env::{Environment, HOME};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// What it says when it serves; anything else is why it does not.
+/// The line that it writes when it serves; any other line is the reason why it does not.
 const READY: &str = "ready";
 
 /// How long it may take to end.

@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// What a user names: directories, with a partition file or without.
+/// What the user names on the command line.
 pub struct Named {
     /// The servers' directories, in any order.
     pub directories: Vec<Resource>,
     /// A description that says how servers are to run, and what the partition is called.
     pub description: Option<Description>,
-    /// Values that are to be otherwise.
+    /// Keys of the description to set otherwise.
     pub set: Vec<(String, String)>,
 }
 

@@ -1,9 +1,8 @@
 //! `pario down`: stops a partition's servers, which write everything to storage first.
 //!
-//! A server that answers says itself that everything is stored. Of one that does not, the truth is found on its host
-//! (`task`): a live server is an error, and what the pool of a dead one holds is stored by a server that is
-//! started for that alone. So a partition that is down has everything that was acknowledged on storage, or this
-//! says what is where.
+//! A server that answers confirms that everything is stored. The state of one that does not is found on its host by a task: a live
+//! server is an error, and a server that is started for that alone stores the contents of a dead server's pool. So a partition
+//! that is down has everything that was acknowledged on storage; otherwise the command fails and names what is where.
 
 use super::error::{Error, Unsettled, amount};
 use super::{print, registry, seconds};
@@ -37,7 +36,7 @@ pub struct Arguments {
     timeout: u64,
 }
 
-/// What else is wanted.
+/// The options of stopping.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Forget the partition as well; its data stays in the servers' directories ('pario up --adopt' finds it there)
@@ -77,7 +76,7 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     Ok(ExitCode::SUCCESS)
 }
 
-/// Stops all servers of a partition; what there is to say about them.
+/// Stops all servers of a partition, and returns lines about them for the user.
 pub fn take_down(
     name: &str,
     options: Options,
@@ -120,16 +119,16 @@ fn forget(registry: &Registry, lock: pario_registry::PartitionLock, entry: &Entr
     Ok(())
 }
 
-/// How a server came to its end.
-enum Fate {
-    /// Everything it held is stored, or was discarded; what there is to say of it.
+/// The outcome of stopping a server.
+enum StopOutcome {
+    /// Everything it held is stored, or was discarded; a line for the user.
     Settled(String),
-    /// Not so.
+    /// Not everything is known to be stored.
     Unsettled(Unsettled),
 }
 
-/// What is known of a server on its host.
-enum Truth {
+/// The state of a server on its host.
+enum ServerState {
     /// It runs.
     Alive,
     /// It does not run, and nothing is left of it.
@@ -140,7 +139,7 @@ enum Truth {
     Left { unsaved: Option<u64>, path: PathBuf },
 }
 
-/// Stopping servers needs these.
+/// The context of stopping a partition's servers.
 struct Stop<'a> {
     registry: &'a Registry,
     launcher: &'a dyn Launch,
@@ -168,15 +167,15 @@ impl Stop<'_> {
             // Written down one by one, so that the registry is right whenever this ends.
             for (server, fate) in results {
                 let abandoned = match fate {
-                    Fate::Settled(words) => {
+                    StopOutcome::Settled(words) => {
                         text += &words;
                         false
                     }
-                    Fate::Unsettled(one) if self.options.force => {
+                    StopOutcome::Unsettled(one) if self.options.force => {
                         text += &format!("  {one}; it counts as stopped\n");
                         true
                     }
-                    Fate::Unsettled(one) => {
+                    StopOutcome::Unsettled(one) => {
                         unsettled.push(one);
                         continue;
                     }
@@ -209,67 +208,67 @@ impl Stop<'_> {
         self.entry.running.keys().chain(&self.entry.abandoned).copied().chain(left).collect()
     }
 
-    fn one(&self, server: ServerId) -> Fate {
+    fn one(&self, server: ServerId) -> StopOutcome {
         let until = Instant::now() + self.patience;
         let refused = match self.entry.running.get(&server) {
             Some(running) => reach::shut_down(self.entry, server, running, self.secret, until),
             None => Err(ShutdownFailure::Silent("it does not run".into())),
         };
         let why = match refused {
-            Ok(()) => return Fate::Settled(String::new()),
+            Ok(()) => return StopOutcome::Settled(String::new()),
             Err(ShutdownFailure::Refused(why)) if !self.options.force => {
-                return Fate::Unsettled(Unsettled::refuses(server, self.host(server), &why));
+                return StopOutcome::Unsettled(Unsettled::refuses(server, self.host(server), &why));
             }
             Err(ShutdownFailure::Refused(why)) | Err(ShutdownFailure::Silent(why)) => why,
         };
-        self.settle(server, &why).unwrap_or_else(|why| Fate::Unsettled(self.unsettled(server, why)))
+        self.settle(server, &why).unwrap_or_else(|why| StopOutcome::Unsettled(self.unsettled(server, why)))
     }
 
-    /// Brings a server that did not stop to an end. An error is why that cannot be done.
-    fn settle(&self, server: ServerId, why: &str) -> Result<Fate, String> {
+    /// Ends a server that did not stop on request. The error is the reason why that cannot be done.
+    fn settle(&self, server: ServerId, why: &str) -> Result<StopOutcome, String> {
         let unknown = |cause| format!("it does not answer ({why}), and its host cannot be asked: {cause}");
-        let mut truth = self.look(server).map_err(unknown)?;
+        let mut state = self.look(server).map_err(unknown)?;
         // One that tries to start, and fails, is alive for a moment.
         let until = Instant::now() + STARTING;
-        while matches!(truth, Truth::Alive) && Instant::now() < until {
+        while matches!(state, ServerState::Alive) && Instant::now() < until {
             std::thread::sleep(STARTING / 20);
-            truth = self.look(server).map_err(unknown)?;
+            state = self.look(server).map_err(unknown)?;
         }
-        if matches!(truth, Truth::Alive) {
+        if matches!(state, ServerState::Alive) {
             if !self.options.force {
                 return Err(format!(
                     "it is alive and does not stop: {why}; wait and try again, or --force kills it"
                 ));
             }
             self.ask(server, &HostTask::Kill(self.whose(server)))?;
-            truth = self.look(server).map_err(unknown)?;
+            state = self.look(server).map_err(unknown)?;
         }
-        let words = match truth {
-            Truth::Alive => return Err("it is alive, though it was killed".to_owned()),
-            Truth::Gone => "did not run any more; it has left nothing unsaved".to_owned(),
-            Truth::Lost if !self.options.discard => {
-                return Ok(Fate::Unsettled(Unsettled::lost(server, self.host(server))));
+        let words = match state {
+            ServerState::Alive => return Err("it is alive, though it was killed".to_owned()),
+            ServerState::Gone => "did not run any more; it has left nothing unsaved".to_owned(),
+            ServerState::Lost if !self.options.discard => {
+                return Ok(StopOutcome::Unsettled(Unsettled::lost(server, self.host(server))));
             }
-            Truth::Lost => {
+            ServerState::Lost => {
                 self.ask(server, &HostTask::Discard(self.whose(server)))?;
                 "did not run any more; its pool is gone: writes that were not synced may be lost".to_owned()
             }
-            Truth::Left { .. } if self.options.discard => self.discard(server)?,
-            Truth::Left { unsaved, path } => match self.recover(server) {
+            ServerState::Left { .. } if self.options.discard => self.discard(server)?,
+            ServerState::Left { unsaved, path } => match self.recover(server) {
                 Ok(0) => "did not run any more; its pool held nothing unsaved".to_owned(),
                 Ok(bytes) => {
                     format!("did not run any more; {} that only its pool had are stored now", amount(bytes))
                 }
                 Err(cause) => {
                     let left = Unsettled::left(server, self.host(server), unsaved, &path, &cause);
-                    return Ok(Fate::Unsettled(left));
+                    return Ok(StopOutcome::Unsettled(left));
                 }
             },
         };
-        Ok(Fate::Settled(format!("  server {server} on {} {words}\n", self.host(server))))
+        Ok(StopOutcome::Settled(format!("  server {server} on {} {words}\n", self.host(server))))
     }
 
-    /// Removes the pool of a dead server; what to say about it.
+    /// Removes the pool of a dead server, and returns words about it for the user.
     fn discard(&self, server: ServerId) -> Result<String, String> {
         Ok(match self.ask(server, &HostTask::Discard(self.whose(server)))? {
             HostMessage::Discarded { bytes: Some(0) } => {
@@ -287,7 +286,7 @@ impl Stop<'_> {
         })
     }
 
-    /// Stores what the pool of a dead server holds.
+    /// Stores the contents of the pool of a dead server.
     fn recover(&self, server: ServerId) -> Result<u64, String> {
         let ask = Starter { registry: self.registry, launcher: self.launcher, settings: self.settings };
         let start = Box::new(ask.message(self.entry, server, self.secret, false));
@@ -297,8 +296,8 @@ impl Stop<'_> {
         }
     }
 
-    /// What is known of a server on its host.
-    fn look(&self, server: ServerId) -> Result<Truth, String> {
+    /// The state of a server on its host.
+    fn look(&self, server: ServerId) -> Result<ServerState, String> {
         let directory = self.entry.description.structure().servers[usize::from(server.0)].dir.clone();
         let run_base = self.settings.run_base.clone();
         let task = HostTask::Pools { run_base, directories: vec![directory] };
@@ -307,22 +306,22 @@ impl Stop<'_> {
         };
         let own = |pool: &HostPool| (pool.partition, pool.server) == (self.entry.id, server);
         match pools.into_iter().find(own) {
-            Some(HostPool { state: PoolState::Served, .. }) => Ok(Truth::Alive),
-            _ if !in_use.is_empty() => Ok(Truth::Alive),
+            Some(HostPool { state: PoolState::Served, .. }) => Ok(ServerState::Alive),
+            _ if !in_use.is_empty() => Ok(ServerState::Alive),
             Some(HostPool { state: PoolState::Left { unsaved, .. }, path, .. }) => {
-                Ok(Truth::Left { unsaved: Some(unsaved), path })
+                Ok(ServerState::Left { unsaved: Some(unsaved), path })
             }
             Some(HostPool { state: PoolState::Unreadable { .. }, path, .. }) => {
-                Ok(Truth::Left { unsaved: None, path })
+                Ok(ServerState::Left { unsaved: None, path })
             }
-            Some(HostPool { state: PoolState::Lost, .. }) => Ok(Truth::Lost),
+            Some(HostPool { state: PoolState::Lost, .. }) => Ok(ServerState::Lost),
             Some(HostPool { state: PoolState::Missing { .. }, .. }) | None if !unretired.is_empty() => {
-                Ok(Truth::Lost)
+                Ok(ServerState::Lost)
             }
             Some(HostPool { state: PoolState::Missing { .. }, path, .. }) => {
-                Ok(Truth::Left { unsaved: Some(0), path })
+                Ok(ServerState::Left { unsaved: Some(0), path })
             }
-            None => Ok(Truth::Gone),
+            None => Ok(ServerState::Gone),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What can go wrong with the commands on partitions.
+//! Errors of the commands on partitions.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use pario_registry::Resource;
 use pario_types::ServerId;
 
-/// Why a command did not do its work.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub enum Error {
     /// Neither `PARIO_HOME` nor `HOME` is set.
@@ -42,7 +42,7 @@ pub enum Error {
     Output(io::Error),
 }
 
-/// Why directories do not make a partition.
+/// The reason why directories do not make a partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Adoption {
     /// There is no directory.
@@ -120,14 +120,14 @@ pub struct Unsettled {
     pub server: ServerId,
     /// On which host.
     pub host: String,
-    /// What is where, and what to do.
+    /// Where unsaved data is, and how to save it.
     pub why: String,
     /// Why it refused to stop, if it did.
     refusal: Option<String>,
 }
 
 impl Unsettled {
-    /// What there is to say of a server.
+    /// A server with the reason why it is not settled.
     pub fn new(server: ServerId, host: &str, why: String) -> Unsettled {
         Unsettled { server, host: host.to_owned(), why, refusal: None }
     }
@@ -174,7 +174,7 @@ impl Unsettled {
     }
 }
 
-/// A number of bytes for people.
+/// A number of bytes for the user.
 pub fn amount(bytes: u64) -> String {
     match bytes {
         0..1_048_576 => format!("{bytes} bytes"),
@@ -200,7 +200,7 @@ impl Error {
         }
     }
 
-    /// 2 for what the user has to write differently, 1 for what did not work.
+    /// 2 if the user has to change the command or the partition file, 1 if something failed.
     pub fn exit_code(&self) -> u8 {
         match self {
             Error::NoHome | Error::File(..) | Error::Assignment(_) => 2,

@@ -67,7 +67,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// How much only this pool has, of what.
+    /// How much data only this pool has, and of which server.
     pub fn what(&self, name: &str) -> String {
         let Found { host, pool: HostPool { server, path, state, .. } } = self;
         match state {
@@ -201,7 +201,7 @@ fn strangers<'a>(entries: &[Entry], found: &'a [Found]) -> Vec<&'a Found> {
     found.iter().filter(|found| !known(found.pool.partition)).collect()
 }
 
-/// What is unsaved, and how to save it.
+/// Lines about unsaved data and how to save it.
 fn unsaved(entries: &[Entry], found: &[Found]) -> String {
     let mut text = String::new();
     for entry in entries {

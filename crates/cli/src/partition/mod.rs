@@ -20,7 +20,7 @@ pub fn registry(env: &Environment) -> Result<Registry, Error> {
     Ok(Registry::open(home)?)
 }
 
-/// Writes a command's output. Whoever reads it may have seen enough.
+/// Writes a command's output. A reader that closes the pipe early is no error.
 fn print(text: &str) -> Result<(), Error> {
     use std::io::Write;
     match std::io::stdout().lock().write_all(text.as_bytes()) {
@@ -29,7 +29,7 @@ fn print(text: &str) -> Result<(), Error> {
     }
 }
 
-/// What a timeout may be.
+/// The range of a time-out in seconds.
 fn seconds() -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(1..=86400)
 }

@@ -1,7 +1,7 @@
 //! `pario up`: creates a partition if need be, and starts the servers of it that do not run.
 //!
-//! The partition's lock is held all the while, so of several who do this at once one does the work and the
-//! others find it done.
+//! It holds the partition's lock all the while: of several commands that run at once, one starts the servers and the others find
+//! them running.
 
 use super::adopt::{Named, adopt};
 use super::error::{Adoption, Error};
@@ -104,7 +104,7 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is to be adopted.
+/// The directories and the description to adopt.
 fn named(directories: &[String], file: Option<&Path>, set: &[String]) -> Result<Named, Error> {
     let description = match file {
         Some(file) => Some(Description::read(file).map_err(|error| Error::File(file.to_owned(), error))?),
@@ -125,7 +125,7 @@ fn adopted(registry: &Registry, named: &Named, deadline: Duration, env: &Environ
     bring_up(registry, entry.description.clone(), deadline, env).inspect_err(|_| {
         let nothing_runs = |entry: &Entry| entry.running.is_empty() && entry.abandoned.is_empty();
         if registry.get(entry.name()).is_ok_and(|entry| nothing_runs(&entry)) {
-            // What went wrong is said anyway; a partition that stays registered does no harm.
+            // The first error is reported; a partition that stays registered does no harm.
             let _ = registry.lock_partition(entry.name(), deadline).and_then(|lock| registry.remove(lock));
         }
     })
@@ -142,7 +142,7 @@ struct Up {
     entry: Entry,
     /// How many servers were started for that.
     started: usize,
-    /// What else the user has to know.
+    /// Notes for the user.
     note: String,
 }
 

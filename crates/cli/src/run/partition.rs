@@ -1,4 +1,4 @@
-//! Which partition a run uses: the options for that, and what they come to.
+//! The options of a run for its partition, and the partition that they select.
 //!
 //! A *standing* partition is one of the registry; it is brought up if need be and left as it is. One *on demand* is
 //! made for this run alone, in a fresh directory that holds its servers' data, and removed afterwards. Its registry and
@@ -76,17 +76,17 @@ pub struct Job {
     pub mount: PathBuf,
     /// Whether it is to be mounted there, so that not only MPI-IO sees it.
     pub is_mounted: bool,
-    /// How it comes to be.
+    /// Where it comes from.
     pub place: Place,
-    /// What goes into it.
+    /// Files and directories to copy into it.
     pub inputs: Vec<PathBuf>,
-    /// By which plan that is placed.
+    /// The plan by which they are placed.
     pub placing: placing::Options,
-    /// What goes out of it.
+    /// Files to copy out of it.
     pub results: Option<Results>,
 }
 
-/// How a partition comes to be.
+/// Where a run's partition comes from.
 #[derive(Debug)]
 pub enum Place {
     /// It exists, and stays.
@@ -95,15 +95,15 @@ pub enum Place {
     OnDemand {
         /// Its servers keep their data in this directory.
         dir: PathBuf,
-        /// What it is made of.
+        /// Its description.
         description: Box<Description>,
     },
 }
 
-/// What goes out of a partition.
+/// Files to copy out of a partition.
 #[derive(Debug)]
 pub struct Results {
-    /// What.
+    /// Which files.
     pub patterns: Vec<GlobPattern>,
     /// To which directory.
     pub to: PathBuf,
@@ -170,7 +170,7 @@ impl Options {
 }
 
 impl Job {
-    /// What the ranks have to know.
+    /// The variables that tell the ranks about it.
     pub fn variables(&self) -> [(&'static str, OsString); 3] {
         [
             (HOME, self.home.clone().into()),
@@ -184,7 +184,7 @@ impl Job {
         Environment { home: Some(self.home.clone()), partition: Some(self.name.clone()), ..env.clone() }
     }
 
-    /// What is done before the program starts, for people.
+    /// The steps before the program starts, for the user.
     pub fn before(&self) -> Vec<String> {
         let name = &self.name;
         let mut notes = vec![match &self.place {
@@ -212,7 +212,7 @@ impl Job {
         notes
     }
 
-    /// What is done after its end, for people.
+    /// The steps after its end, for the user.
     pub fn after(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(Results { patterns, to, always }) = &self.results {
@@ -299,7 +299,7 @@ mod tests {
             "--servers 2 --to b app",
             "--servers 2 --out-always app",
             "--servers 2 --out ../a --to b app",
-            // The program has to be told from what is copied.
+            // The program has to be separated from the paths that are copied.
             "--servers 2 --in a app",
         ] {
             assert!(parse(words).is_err(), "{words}");

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What will be run, and why.
+/// The command of a run, with the reasons for it.
 #[derive(Debug)]
 pub struct Plan {
     launcher: Launcher,
@@ -106,7 +106,7 @@ fn for_ranks(
         set.push((STATS, "1".into()));
     }
     if library.is_some() && !has(&set, JOB) {
-        // By it servers know the ranks of one program, also where its launcher has no such word; and the ranks' trace
+        // By this word servers know the ranks of one program, also where its launcher has no such word; and the ranks' trace
         // files find together.
         set.push((JOB, fresh()?.into()));
     }
@@ -129,7 +129,7 @@ impl Plan {
         &self.launcher.path
     }
 
-    /// What would be run, as text for a shell, with the reasons as comments.
+    /// The command as text for a shell, with the reasons as comments.
     pub fn describe(&self) -> String {
         let mut words: Vec<String> =
             self.variables.iter().map(|(n, v)| format!("{n}={}", quote(v.as_ref()))).collect();
@@ -149,7 +149,7 @@ pub fn fresh() -> Result<String, Error> {
     Ok(nonce.0.iter().take(6).map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// What the launcher itself needs in its environment.
+/// The variables that the launcher itself needs.
 fn variables(dialect: Dialect, crowded: bool) -> Vec<(&'static str, &'static str)> {
     let mut variables = Vec::new();
     if dialect == Dialect::OpenMpi {
@@ -167,7 +167,7 @@ fn is_root() -> bool {
     std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0)
 }
 
-/// The `LD_PRELOAD` for the ranks. What the user preloads stays in front: sanitisers must come first, and
+/// The `LD_PRELOAD` for the ranks. Libraries that the user preloads stay in front: sanitisers must come first, and
 /// tools that watch MPI calls then see what the program calls.
 fn preload(before: Option<&OsStr>, library: &Path) -> OsString {
     let mut list = before.map(OsStr::to_owned).unwrap_or_default();
@@ -205,7 +205,7 @@ fn describe_mpi(mpi: &Mpi) -> String {
     format!("{family} ({library}: {place}{via})")
 }
 
-/// A word as a shell reads it.
+/// A word as a shell reads it. The crate shlex quotes words with = and %, which are easier to read without quotes.
 pub fn quote(word: &OsStr) -> String {
     let text = word.to_string_lossy();
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+./:,@%".contains(c);
