@@ -9,7 +9,7 @@ use bench::{Bench, text};
 use pario_transport::{HandshakeConfig, HandshakeStep, RecordReader, ServerHandshake, Stream, fresh_nonce};
 use pario_types::ServerId;
 use pario_wire::greeting::{Greeting, PREFIX, Prefix, Welcome};
-use pario_wire::{Envelope, FrameDecoder, Reply, Secret, encode_reply};
+use pario_wire::{Envelope, FrameDecoder, Reply, encode_reply};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -90,7 +90,7 @@ impl Drop for Listener {
 fn answer(stream: &mut TcpStream, home: &Path) -> std::io::Result<()> {
     let registry = pario_registry::Registry::open(home).expect("a registry");
     let entry = registry.get("scratch").expect("a partition");
-    let secret = Secret::new(*registry.secret(entry.id).expect("a secret").bytes());
+    let secret = registry.secret(entry.id).expect("a secret");
     let mut bytes = [0; 4096];
     let mut handshake: Option<ServerHandshake> = None;
     loop {

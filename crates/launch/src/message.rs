@@ -202,7 +202,7 @@ mod secret {
         });
         let bytes: Option<Vec<u8>> = pairs.collect();
         let bytes = bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-        bytes.map(Secret::from_bytes).ok_or_else(|| D::Error::custom("a secret has 64 hexadecimal digits"))
+        bytes.map(Secret::new).ok_or_else(|| D::Error::custom("a secret has 64 hexadecimal digits"))
     }
 }
 
@@ -216,7 +216,7 @@ pub(crate) mod tests {
             partition: PartitionId(0xabcdef),
             server: ServerId(1),
             description: Description::parse("servers = ['/a', 'n1:/b']", Some("p")).expect("sound"),
-            secret: Secret::from_bytes(std::array::from_fn(|i| i as u8 * 7)),
+            secret: Secret::new(std::array::from_fn(|i| i as u8 * 7)),
             made: true,
             local: false,
             node: "n1".into(),

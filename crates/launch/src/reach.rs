@@ -74,10 +74,9 @@ fn ask(
 ) -> Result<Reply, String> {
     let servers = entry.description.structure().servers.len() as u16;
     let whom = ServerIdentity { partition: entry.id, server, servers };
-    let secret = pario_wire::Secret::new(*secret.bytes());
     let mut last = "it has no address".to_owned();
     for address in addresses(running) {
-        match connect(&whom, &address, &secret, deadline) {
+        match connect(&whom, &address, secret, deadline) {
             Ok(connection) => return call(connection, server, request, deadline),
             Err(why) => last = why,
         }
@@ -99,7 +98,7 @@ pub struct ServerIdentity {
 pub fn connect(
     whom: &ServerIdentity,
     address: &Address,
-    secret: &pario_wire::Secret,
+    secret: &Secret,
     deadline: Instant,
 ) -> Result<Connection, String> {
     let client = fresh_client().map_err(|e| e.to_string())?;

@@ -258,7 +258,7 @@ fn config(start: &ServerStart, listen: Option<IpAddr>) -> Result<Config, String>
         server: start.server,
         servers: structure.servers.len() as u16,
         metadata: structure.metadata,
-        secret: pario_wire::Secret::new(*start.secret.bytes()),
+        secret: start.secret.clone(),
         encryption: settings.encryption,
         made: start.made,
         directory,

@@ -31,12 +31,12 @@ pub use description::{
 pub use entry::{Entry, Running};
 pub use error::{DescriptionError, Error, UnsafePath};
 pub use manifest::Manifest;
+pub use pario_types::Secret;
 pub use registry::{PartitionLock, Registry};
 pub use run::{
     RunDirectory, Supervision, leave_run_directory, remove_run_directory, run_base, run_directories,
     run_directory, run_directory_path,
 };
-pub use secret::Secret;
 
 /// So many random bytes that nobody can guess.
 fn random_bytes<const N: usize>() -> Result<[u8; N], Error> {

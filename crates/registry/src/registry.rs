@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pario_types::{PartitionId, Stamp};
+use pario_types::{PartitionId, Secret, Stamp};
 
 use crate::description::{Description, is_name};
 use crate::entry::{Contents, Entry, VERSION, Version};
@@ -24,7 +24,7 @@ use crate::lock::Lock;
 use crate::private_path::{self, Links};
 use crate::random_bytes;
 use crate::replace::{Check, replace};
-use crate::secret::Secret;
+use crate::secret::{create_secret, read_secret};
 
 /// How long a change waits for others that change the registry: each takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -120,7 +120,9 @@ impl Registry {
                 running: BTreeMap::new(),
                 abandoned: BTreeSet::new(),
             };
-            Secret::create(&registry.draft_path(entry.id))?;
+            // A change that was cut short may have left one.
+            registry.forget_secret(&registry.draft_path(entry.id))?;
+            create_secret(&registry.draft_path(entry.id))?;
             partitions.insert(name.to_owned(), entry.clone());
             Ok(entry)
         })?;
@@ -165,8 +167,8 @@ impl Registry {
 
     /// A partition's secret.
     pub fn secret(&self, id: PartitionId) -> Result<Secret, Error> {
-        match Secret::read(&self.secret_path(id), id) {
-            Err(missing @ Error::NoSecret(..)) => Secret::read(&self.draft_path(id), id).map_err(|_| missing),
+        match read_secret(&self.secret_path(id), id) {
+            Err(missing @ Error::NoSecret(..)) => read_secret(&self.draft_path(id), id).map_err(|_| missing),
             read => read,
         }
     }

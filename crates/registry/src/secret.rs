@@ -1,71 +1,47 @@
-//! A partition's secret: 32 random bytes in a file of this user alone. Who knows them may use the partition.
+//! The file of a partition's secret, which is this user's alone.
 
-use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-use pario_types::PartitionId;
+use pario_types::{PartitionId, Secret};
 
 use crate::error::{Error, UnsafePath};
 use crate::private_path;
 use crate::random_bytes;
 
-/// A partition's secret.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret([u8; 32]);
-
-impl Secret {
-    /// The secret of these bytes.
-    pub fn from_bytes(bytes: [u8; 32]) -> Secret {
-        Secret(bytes)
-    }
-
-    /// Its bytes.
-    pub fn bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
-    /// A new one, written to a file that must not exist, and to the medium.
-    pub(crate) fn create(path: &Path) -> Result<Secret, Error> {
-        let secret = Secret(random_bytes()?);
-        let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-        let written = written.and_then(|mut file| file.write_all(&secret.0).and_then(|()| file.sync_all()));
-        let directory = path.parent().unwrap_or(Path::new("."));
-        let written = written.and_then(|()| File::open(directory)?.sync_all());
-        written.map_err(Error::io("write the secret", path))?;
-        Ok(secret)
-    }
-
-    /// The one in that file, which only this user may be able to read.
-    pub(crate) fn read(path: &Path, id: PartitionId) -> Result<Secret, Error> {
-        let mut file = File::open(path).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Error::NoSecret(id, path.to_owned()),
-            _ => Error::io("read the secret", path)(error),
-        })?;
-        let metadata = file.metadata().map_err(Error::io("look at", path))?;
-        if !metadata.is_file() {
-            return Err(Error::Unsafe { path: path.to_owned(), reason: UnsafePath::NotAFile });
-        }
-        private_path::private(path, &metadata)?;
-        let mut bytes = [0; 32];
-        match (metadata.len(), file.read_exact(&mut bytes)) {
-            (32, Ok(())) => Ok(Secret(bytes)),
-            (_, Err(error)) if error.kind() != io::ErrorKind::UnexpectedEof => {
-                Err(Error::io("read the secret", path)(error))
-            }
-            (length, _) => {
-                let why = format!("a secret has 32 bytes, this {length}");
-                Err(Error::Garbled { path: path.to_owned(), why })
-            }
-        }
-    }
+/// A new secret, written to a file that must not exist, and to the medium.
+pub(crate) fn create_secret(path: &Path) -> Result<Secret, Error> {
+    let secret = Secret::new(random_bytes()?);
+    let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let written = written.and_then(|mut file| file.write_all(secret.bytes()).and_then(|()| file.sync_all()));
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let written = written.and_then(|()| File::open(directory)?.sync_all());
+    written.map_err(Error::io("write the secret", path))?;
+    Ok(secret)
 }
 
-/// Never shows the bytes: they would end up in logs.
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(…)")
+/// The secret in that file, which only this user may be able to read.
+pub(crate) fn read_secret(path: &Path, id: PartitionId) -> Result<Secret, Error> {
+    let mut file = File::open(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::NoSecret(id, path.to_owned()),
+        _ => Error::io("read the secret", path)(error),
+    })?;
+    let metadata = file.metadata().map_err(Error::io("look at", path))?;
+    if !metadata.is_file() {
+        return Err(Error::Unsafe { path: path.to_owned(), reason: UnsafePath::NotAFile });
+    }
+    private_path::private(path, &metadata)?;
+    let mut bytes = [0; 32];
+    match (metadata.len(), file.read_exact(&mut bytes)) {
+        (32, Ok(())) => Ok(Secret::new(bytes)),
+        (_, Err(error)) if error.kind() != io::ErrorKind::UnexpectedEof => {
+            Err(Error::io("read the secret", path)(error))
+        }
+        (length, _) => {
+            let why = format!("a secret has 32 bytes, this {length}");
+            Err(Error::Garbled { path: path.to_owned(), why })
+        }
     }
 }

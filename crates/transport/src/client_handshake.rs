@@ -22,17 +22,17 @@ pub(crate) fn greet(
         return Err(with.unexpected_message("it did not answer a hello with a challenge"));
     };
     let agreed = Transcript { hello: *hello, client, server, protection };
-    if proof != secret.prove_server(&agreed) {
+    if proof != agreed.prove_server(secret) {
         return Err(wrong_secret());
     }
     if protection == Protection::None && !with.stream.is_local() {
         return Err(with.unexpected_message("it does not protect a connection that leaves the host"));
     }
-    with.write_all(&Greeting::Answer { proof: secret.prove_client(&agreed) }.encode())?;
+    with.write_all(&Greeting::Answer { proof: agreed.prove_client(secret) }.encode())?;
     let Greeting::Welcome { welcome, proof } = next(with)? else {
         return Err(with.unexpected_message("it did not answer a proof with a welcome"));
     };
-    if proof != secret.prove_welcome(&agreed, &welcome) {
+    if proof != agreed.prove_welcome(secret, &welcome) {
         return Err(wrong_secret());
     }
     let pool = match welcome.ledger {
@@ -40,7 +40,7 @@ pub(crate) fn greet(
         Some(_) if with.stream.is_local() => Some(with.receive_descriptor()?),
         Some(_) => return Err(with.unexpected_message("it promised a descriptor over TCP")),
     };
-    Ok((welcome, pool, secret.session_keys(&agreed)))
+    Ok((welcome, pool, agreed.session_keys(secret)))
 }
 
 /// The next greeting, to its last byte and not beyond.

@@ -79,13 +79,13 @@ impl AcceptedClient {
 
     /// What to send to it.
     pub fn welcome(&self, welcome: Welcome) -> Vec<u8> {
-        let proof = self.config.secret.prove_welcome(&self.agreed, &welcome);
+        let proof = self.agreed.prove_welcome(&self.config.secret, &welcome);
         Greeting::Welcome { welcome, proof }.encode()
     }
 
     /// Everything after that is in records, made and verified by these.
     pub fn ends(&self) -> (RecordSealer, RecordOpener) {
-        self.config.secret.session_keys(&self.agreed).ends(Side::Server)
+        self.agreed.session_keys(&self.config.secret).ends(Side::Server)
     }
 }
 
@@ -140,13 +140,13 @@ impl ServerHandshake {
                 None => {
                     let protection = self.protection();
                     let agreed = Transcript { hello, client: nonce, server: self.nonce, protection };
-                    let proof = self.config.secret.prove_server(&agreed);
+                    let proof = agreed.prove_server(&self.config.secret);
                     self.stage = Stage::Answer(agreed);
                     HandshakeStep::Send(Greeting::Challenge { nonce: self.nonce, protection, proof }.encode())
                 }
             },
             (&Stage::Answer(agreed), Greeting::Answer { proof }) => {
-                if proof == self.config.secret.prove_client(&agreed) {
+                if proof == agreed.prove_client(&self.config.secret) {
                     self.stage = Stage::Over;
                     HandshakeStep::Accepted(Box::new(AcceptedClient {
                         config: Arc::clone(&self.config),
@@ -303,9 +303,9 @@ mod tests {
             let bytes = Greeting::Hello { hello, nonce: THEIRS }.encode();
             let HandshakeStep::Send(bytes) = feed(&mut handshake, &bytes, &mut cuts) else { panic!("refused") };
             let secret = &config().secret;
-            let (protection, proof) = (Protection::Encrypted, secret.prove_server(&AGREED));
+            let (protection, proof) = (Protection::Encrypted, AGREED.prove_server(&secret));
             prop_assert_eq!(decode(&bytes), Greeting::Challenge { nonce: OURS, protection, proof });
-            let answer = Greeting::Answer { proof: secret.prove_client(&AGREED) };
+            let answer = Greeting::Answer { proof: AGREED.prove_client(&secret) };
             let step = feed(&mut handshake, &answer.encode(), &mut cuts);
             let HandshakeStep::Accepted(accepted) = step else { panic!("refused") };
             prop_assert_eq!(*accepted.hello(), hello);
@@ -365,12 +365,12 @@ mod tests {
     fn a_proof_is_good_once_and_one_way() {
         let secret = &config().secret;
         let wrong = [
-            Secret::new([6; 32]).prove_client(&AGREED),
+            AGREED.prove_client(&Secret::new([6; 32])),
             // The server's own proof sent back, that of a connection with another nonce, and that of one which somebody
             // made believe that nothing is encrypted.
-            secret.prove_server(&AGREED),
-            secret.prove_client(&Transcript { server: THEIRS, ..AGREED }),
-            secret.prove_client(&Transcript { protection: Protection::Authenticated, ..AGREED }),
+            AGREED.prove_server(&secret),
+            (Transcript { server: THEIRS, ..AGREED }).prove_client(&secret),
+            (Transcript { protection: Protection::Authenticated, ..AGREED }).prove_client(&secret),
         ];
         for proof in wrong {
             let mut handshake = begin(None);
@@ -385,7 +385,7 @@ mod tests {
 
     #[test]
     fn nobody_speaks_out_of_turn() {
-        let proof = config().secret.prove_client(&AGREED);
+        let proof = AGREED.prove_client(&config().secret);
         let answer = Greeting::Answer { proof }.encode();
         let mut bytes = Greeting::Hello { hello: hello(), nonce: THEIRS }.encode();
         for bytes in [&answer[..], &{

@@ -41,7 +41,7 @@ fn records(protection: Protection, len: usize) {
         resume_ledger: None,
     };
     let (client, server) = (Nonce([1; 32]), Nonce([2; 32]));
-    let keys = Secret::new([3; 32]).session_keys(&Transcript { hello, client, server, protection });
+    let keys = (Transcript { hello, client, server, protection }).session_keys(&Secret::new([3; 32]));
     let (mut sealer, _) = keys.ends(Side::Client);
     let mut record = vec![0; RECORD_HEAD + len + TAG];
     measure(&format!("{protection:?}, seal"), len, |_| sealer.seal(&mut record));

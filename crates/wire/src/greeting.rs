@@ -293,7 +293,7 @@ mod tests {
             retired: [0; RETIRED_POOLS],
             ledger: None,
         };
-        let proof = crate::Secret::new([0; 32]).prove_client(&TRANSCRIPT);
+        let proof = TRANSCRIPT.prove_client(&crate::Secret::new([0; 32]));
         let greeting = Greeting::Welcome { welcome, proof };
         let mut bytes = greeting.encode();
         assert_eq!(decode(&bytes), Ok(greeting));

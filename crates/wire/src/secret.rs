@@ -4,16 +4,12 @@
 //! that the two sides have agreed on. So a proof is valid for one connection, one direction, one server of one partition and
 //! one protection. The keys of the connection's records come from the same hash.
 
-use std::fmt;
+pub use pario_types::Secret;
 
 use crate::codec::{Field, Reader};
 use crate::error::Error;
 use crate::greeting::{Hello, VERSION, Welcome};
 use crate::record::{Protection, SessionKeys};
-
-/// A partition's secret. It never appears in messages, errors or debug output.
-#[derive(Clone)]
-pub struct Secret([u8; 32]);
 
 /// A number that is used for one connection only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,52 +41,41 @@ pub enum Side {
     Server,
 }
 
-impl Secret {
-    /// The secret with these bytes.
-    pub fn new(bytes: [u8; 32]) -> Secret {
-        Secret(bytes)
+impl Transcript {
+    /// The proof by which a server shows that it knows the secret.
+    pub fn prove_server(&self, secret: &Secret) -> Proof {
+        Proof(self.hash(secret, b"pario server", None).finalize())
     }
 
-    /// By this a server shows that it is one.
-    pub fn prove_server(&self, agreed: &Transcript) -> Proof {
-        Proof(self.hash(b"pario server", agreed, None).finalize())
+    /// The proof by which a client shows that it knows the secret.
+    pub fn prove_client(&self, secret: &Secret) -> Proof {
+        Proof(self.hash(secret, b"pario client", None).finalize())
     }
 
-    /// By this a client shows that it may come in.
-    pub fn prove_client(&self, agreed: &Transcript) -> Proof {
-        Proof(self.hash(b"pario client", agreed, None).finalize())
-    }
-
-    /// By this a client knows that the server itself said this welcome.
-    pub fn prove_welcome(&self, agreed: &Transcript, welcome: &Welcome) -> Proof {
-        Proof(self.hash(b"pario accept", agreed, Some(welcome)).finalize())
+    /// The proof by which a client knows that the server itself sent this welcome.
+    pub fn prove_welcome(&self, secret: &Secret, welcome: &Welcome) -> Proof {
+        Proof(self.hash(secret, b"pario accept", Some(welcome)).finalize())
     }
 
     /// The keys of the connection.
-    pub fn session_keys(&self, agreed: &Transcript) -> SessionKeys {
+    pub fn session_keys(&self, secret: &Secret) -> SessionKeys {
         let mut keys = [0; 32];
-        self.hash(b"pario record", agreed, None).finalize_xof().fill(&mut keys);
-        SessionKeys::new(&keys, agreed.protection)
+        self.hash(secret, b"pario record", None).finalize_xof().fill(&mut keys);
+        SessionKeys::new(&keys, self.protection)
     }
 
     /// Purposes have the same length, so that no two inputs are alike.
-    fn hash(&self, purpose: &[u8; 12], agreed: &Transcript, welcome: Option<&Welcome>) -> blake3::Hasher {
+    fn hash(&self, secret: &Secret, purpose: &[u8; 12], welcome: Option<&Welcome>) -> blake3::Hasher {
         let mut text = purpose.to_vec();
         VERSION.put(&mut text);
-        agreed.client.put(&mut text);
-        agreed.server.put(&mut text);
-        agreed.protection.put(&mut text);
-        agreed.hello.put(&mut text);
+        self.client.put(&mut text);
+        self.server.put(&mut text);
+        self.protection.put(&mut text);
+        self.hello.put(&mut text);
         welcome.iter().for_each(|welcome| welcome.put(&mut text));
-        let mut hasher = blake3::Hasher::new_keyed(&self.0);
+        let mut hasher = blake3::Hasher::new_keyed(secret.bytes());
         hasher.update(&text);
         hasher
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
     }
 }
 
@@ -138,8 +123,8 @@ mod tests {
         let (client, server) = (Nonce([7; 32]), Nonce([8; 32]));
         let agreed = Transcript { hello, client, server, protection: Protection::Authenticated };
         let secret = Secret::new([1; 32]);
-        let proof = secret.prove_client(&agreed);
-        assert_eq!(proof, secret.prove_client(&agreed));
+        let proof = agreed.prove_client(&secret);
+        assert_eq!(proof, agreed.prove_client(&secret));
         let with = |hello| Transcript { hello, ..agreed };
         let others = [
             Transcript { client: server, server: client, ..agreed },
@@ -152,12 +137,12 @@ mod tests {
             with(Hello { role: Role::Peer, ..hello }),
             with(Hello { resume_ledger: Some(0), ..hello }),
         ];
-        assert!(others.iter().all(|other| secret.prove_client(other) != proof));
-        assert!(Secret::new([2; 32]).prove_client(&agreed) != proof);
+        assert!(others.iter().all(|other| other.prove_client(&secret) != proof));
+        assert!(agreed.prove_client(&Secret::new([2; 32])) != proof);
         let welcome = Welcome { block: 1, metadata: ServerId(0), cache: 5, retired: [0; 16], ledger: None };
-        let welcomed = secret.prove_welcome(&agreed, &welcome);
-        assert!(secret.prove_server(&agreed) != proof && welcomed != proof);
-        assert!(secret.prove_welcome(&agreed, &Welcome { cache: 6, ..welcome }) != welcomed);
-        assert_eq!(format!("{secret:?}"), "Secret");
+        let welcomed = agreed.prove_welcome(&secret, &welcome);
+        assert!(agreed.prove_server(&secret) != proof && welcomed != proof);
+        assert!(agreed.prove_welcome(&secret, &Welcome { cache: 6, ..welcome }) != welcomed);
+        assert_eq!(format!("{secret:?}"), "Secret(…)");
     }
 }

@@ -111,13 +111,13 @@ fn the_greetings_are_as_shown() {
     let agreed = agreed(Protection::Authenticated);
     let Transcript { hello, client, server, protection } = agreed;
     assert_documented("hello", &Greeting::Hello { hello, nonce: client }.encode());
-    let proof = secret().prove_server(&agreed);
+    let proof = agreed.prove_server(&secret());
     assert_documented("the challenge", &Greeting::Challenge { nonce: server, protection, proof }.encode());
-    let proof = secret().prove_client(&agreed);
+    let proof = agreed.prove_client(&secret());
     assert_documented("the answer", &Greeting::Answer { proof }.encode());
     let welcome =
         Welcome { block: 65536, metadata: ServerId(0), cache: 0x77, retired: [0; 16], ledger: Some(9) };
-    let proof = secret().prove_welcome(&agreed, &welcome);
+    let proof = agreed.prove_welcome(&secret(), &welcome);
     assert_documented("the welcome", &Greeting::Welcome { welcome, proof }.encode());
 }
 
@@ -125,7 +125,7 @@ fn the_greetings_are_as_shown() {
 #[test]
 fn the_records_are_as_shown() {
     for protection in [Protection::Authenticated, Protection::Encrypted] {
-        let (mut sealer, _) = secret().session_keys(&agreed(protection)).ends(Side::Client);
+        let (mut sealer, _) = agreed(protection).session_keys(&secret()).ends(Side::Client);
         for id in [5, 6] {
             let mut request = Vec::new();
             encode_request(&mut request, Envelope::new(ServerId(2), RequestId(id)), &Request::Ping).unwrap();

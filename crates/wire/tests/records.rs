@@ -20,7 +20,7 @@ fn connection(nonce: u8, protection: Protection) -> [(RecordSealer, RecordOpener
         resume_ledger: None,
     };
     let (client, server) = (Nonce([nonce; 32]), Nonce([8; 32]));
-    let keys = Secret::new([9; 32]).session_keys(&Transcript { hello, client, server, protection });
+    let keys = (Transcript { hello, client, server, protection }).session_keys(&Secret::new([9; 32]));
     let (client, server) = (keys.ends(Side::Client), keys.ends(Side::Server));
     [(client.0, server.1), (server.0, client.1)]
 }

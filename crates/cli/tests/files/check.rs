@@ -7,7 +7,7 @@ use pario_transport::{Address, Connection, SocketOptions};
 use pario_types::{ClientId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
 use pario_wire::message::{CreateMode, LayoutRequest, OpenAccess};
-use pario_wire::{Envelope, Reply, Request, Secret};
+use pario_wire::{Envelope, Reply, Request};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::process::Command;
@@ -140,7 +140,7 @@ fn names_and_bytes_that_do_not_fit_are_found_and_put_right() {
 fn begin_to_truncate(site: &Site, path: &str, size: u64) {
     let registry = Registry::open(&site.bench.path("home")).expect("a registry");
     let entry = registry.get("part").expect("a partition");
-    let secret = Secret::new(*registry.secret(entry.id).expect("a secret").bytes());
+    let secret = registry.secret(entry.id).expect("a secret");
     let (partition, server) = (entry.id, ServerId(0));
     let (client, role, resume_ledger) = (ClientId(99), Role::Client, None);
     let hello = Hello { partition, server, servers: 2, client, program: 1, role, resume_ledger };

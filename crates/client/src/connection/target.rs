@@ -58,7 +58,7 @@ impl ByName {
         let registry = Registry::existing(&self.registry)?;
         let entry = registry.get(&self.name)?;
         let secret = registry.secret(entry.id)?;
-        let target = Target::of_entry(&entry, Secret::new(*secret.bytes()))?;
+        let target = Target::of_entry(&entry, secret)?;
         Ok((entry, target))
     }
 }

@@ -286,8 +286,7 @@ impl Site {
     }
 
     pub fn secret(&self) -> Secret {
-        let secret = self.registry().secret(self.entry().id).expect("a partition has a secret");
-        Secret::new(*secret.bytes())
+        self.registry().secret(self.entry().id).expect("a partition has a secret")
     }
 
     /// A client of this host.
@@ -360,7 +359,7 @@ pub fn connect_with(home: &Path, route: Route, options: Options) -> pario::Resul
     let resolve = move || {
         let registry = Registry::open(&home)?;
         let entry = registry.get(NAME)?;
-        let secret = Secret::new(*registry.secret(entry.id)?.bytes());
+        let secret = registry.secret(entry.id)?;
         let mut target = Target::of_entry(&entry, secret)?;
         for addresses in &mut target.servers {
             addresses.retain(|address| match address {

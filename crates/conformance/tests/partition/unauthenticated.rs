@@ -265,9 +265,9 @@ fn get_in(site: &Site, secret: &Secret, client: u128) -> (TcpStream, RecordSeale
     };
     let Greeting::Challenge { nonce: server, protection, .. } = next() else { panic!("no challenge") };
     let agreed = Transcript { hello, client: ours, server, protection };
-    let proof = secret.prove_client(&agreed);
+    let proof = agreed.prove_client(secret);
     stream.write_all(&Greeting::Answer { proof }.encode()).expect("it listens");
-    (stream, secret.session_keys(&agreed).ends(Side::Client).0)
+    (stream, agreed.session_keys(secret).ends(Side::Client).0)
 }
 
 /// Somebody who knows the secret sends frames that were right once, with some bytes changed, cut short, or with lengths that are none.

@@ -12,7 +12,7 @@ use crate::support::{hello, secret};
 
 fn ends(protection: Protection) -> (RecordSealer, RecordOpener) {
     let (client, server) = (Nonce([1; 32]), Nonce([2; 32]));
-    let keys = secret().session_keys(&Transcript { hello: hello(), client, server, protection });
+    let keys = (Transcript { hello: hello(), client, server, protection }).session_keys(&secret());
     (keys.ends(Side::Client).0, keys.ends(Side::Server).1)
 }
 

@@ -386,7 +386,7 @@ impl Dice {
         let (nonce, other) = (self.nonce(), self.nonce());
         let protection = self.pick(&[Protection::Authenticated, Protection::Encrypted, Protection::None]);
         let agreed = Transcript { hello, client: nonce, server: other, protection };
-        let proof = Secret::new(self.nonce().0).prove_server(&agreed);
+        let proof = agreed.prove_server(&Secret::new(self.nonce().0));
         match self.below(5) {
             0 => Greeting::Hello { hello, nonce },
             1 => Greeting::Challenge { nonce, protection, proof },

@@ -7,7 +7,7 @@ use pario_registry::{Entry, Registry};
 use pario_transport::Address;
 use pario_types::ServerId;
 use pario_wire::message::Status;
-use pario_wire::{Reply, Request, Secret};
+use pario_wire::{Reply, Request};
 use std::time::{Duration, Instant};
 
 /// Servers that are asked at the same time.
@@ -36,9 +36,10 @@ pub struct Picture {
 impl Picture {
     /// Asks all servers.
     pub fn take(registry: &Registry, entry: Entry, patience: Duration) -> Picture {
-        let target = registry.secret(entry.id).map_err(|error| error.to_string()).and_then(|secret| {
-            Target::of_entry(&entry, Secret::new(*secret.bytes())).map_err(|error| error.to_string())
-        });
+        let target = registry
+            .secret(entry.id)
+            .map_err(|error| error.to_string())
+            .and_then(|secret| Target::of_entry(&entry, secret).map_err(|error| error.to_string()));
         let numbers: Vec<ServerId> =
             (0..entry.description.structure().servers.len()).map(|server| ServerId(server as u16)).collect();
         let mut servers = Vec::new();
