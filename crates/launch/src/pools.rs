@@ -103,7 +103,9 @@ impl HostPool {
         let owner = PoolOwner::read(&path);
         let supervisor = Supervision::holder(&path).ok().flatten();
         let path = path.join("pool");
-        let state = match look(&path) {
+        // For an instant another process that inspects the pool may hold it.
+        let is_server = owner.as_ref().is_none_or(|owner| is_server(owner.pid));
+        let state = match if is_server { look(&path) } else { look_at_left(&path) } {
             Ok(PoolUse::Served) => PoolState::Served,
             Ok(PoolUse::Left(Some(left))) if left.is_lost => PoolState::Lost,
             Ok(PoolUse::Left(Some(left))) if left.mark != 0 => {
@@ -183,6 +185,12 @@ pub fn look_at_left(pool: &Path) -> Result<PoolUse, String> {
             found => return Ok(found),
         }
     }
+}
+
+/// Whether a process is a server of Pario.
+pub(crate) fn is_server(pid: u32) -> bool {
+    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    words.ends_with(b"serve\0--part\0server\0")
 }
 
 /// The pools of this user on this host.

@@ -6,7 +6,7 @@
 use crate::error::Error;
 use crate::launcher::Launch;
 use crate::message::{HostMessage, ServerStart, VERSION, line, next_line, partition, server};
-use crate::pools::{PoolOwner, PoolUse, look, look_at_left, survey, sweep};
+use crate::pools::{PoolOwner, PoolUse, is_server, look, look_at_left, survey, sweep};
 use crate::serve::{self, ServePart};
 use crate::server_process;
 use crate::settings::run_base;
@@ -240,12 +240,6 @@ impl ServerInstance {
         remove_run_directory(&base, self.partition, self.server).map_err(|e| e.to_string())?;
         Ok(bytes)
     }
-}
-
-/// Whether a process is a server of Pario.
-fn is_server(pid: u32) -> bool {
-    let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    words.ends_with(b"serve\0--part\0server\0")
 }
 
 fn signal(pid: u32, signal: Signal) -> Result<(), String> {

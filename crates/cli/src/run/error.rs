@@ -79,7 +79,7 @@ pub enum Error {
     )]
     NoName(PathBuf),
     /// The plan cannot be used.
-    #[error(transparent)]
+    #[error("{0}")]
     Plan(Box<files::Error>),
     /// The options for a partition on demand make none.
     #[error(transparent)]
