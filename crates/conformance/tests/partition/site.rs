@@ -273,7 +273,12 @@ impl Site {
         while let processes @ [_, ..] = &self.processes()[..] {
             let is_server = |process: &ProcessHandle| process.command().ends_with("server");
             let (servers, others): (Vec<_>, Vec<_>) = processes.iter().copied().partition(is_server);
-            others.into_iter().chain(servers).for_each(ProcessHandle::kill);
+            let killed: Vec<ProcessHandle> = others.into_iter().chain(servers).collect();
+            killed.iter().copied().for_each(ProcessHandle::kill);
+            // A process that ends has no environment any more while its sockets and locks are still there.
+            while !killed.iter().all(|process| process.is_gone()) {
+                std::thread::yield_now();
+            }
         }
     }
 
