@@ -10,6 +10,7 @@ use pario_types::{ClientId, FileId, RequestId};
 use pario_wire::message::{self, ByteSelection, Intent, Reply, Request, Status};
 
 use crate::core::Core;
+use crate::divergent_replicas::DivergentExtents;
 use crate::ending::Asked;
 use crate::error::{Error, Result};
 use crate::flush::{Progress, Syncing};
@@ -18,7 +19,6 @@ use crate::names::Names;
 use crate::payload::Payload;
 use crate::pieces::{Pieces, check};
 use crate::tier::{BATCH, Bytes, Moved, Piece};
-use crate::torn::Left;
 
 /// Reads of at least so many bytes, in at most so many ranges, are sent straight from the pool.
 const LEAST_PINNED: usize = 64 << 10;
@@ -62,7 +62,7 @@ pub(crate) struct Task {
 }
 
 /// For whom.
-pub(crate) struct Asker {
+pub(crate) struct RequestOrigin {
     pub client: ClientId,
     pub id: RequestId,
     /// Through this connection; of the client itself, not of another server for it.
@@ -116,7 +116,7 @@ impl Task {
     }
 
     /// Whether others have given up what they leased of the bytes that it needs now, as long as there are any.
-    fn is_admitted(&mut self, core: &Core, who: &Asker) -> Result<bool> {
+    fn is_admitted(&mut self, core: &Core, who: &RequestOrigin) -> Result<bool> {
         if self.passage.is_some() {
             return Ok(self.passage.as_mut().is_some_and(Passage::is_free));
         }
@@ -170,7 +170,8 @@ impl Task {
     pub fn run_here(mut self, core: &Core, patience: Duration) -> Result<()> {
         let client = core.peers.client();
         let session = NO_SESSION;
-        let who = Asker { client, id: RequestId(0), session, is_here: false, direct: false, ledger: None };
+        let who =
+            RequestOrigin { client, id: RequestId(0), session, is_here: false, direct: false, ledger: None };
         loop {
             match self.go(core, &who, &mut Payload::default(), &mut [])? {
                 Verdict::Done(Reply::Failed(failure)) => return Err(Error::Elsewhere(failure)),
@@ -196,7 +197,7 @@ impl Task {
 
     /// For a large read: its blocks, all of them pinned, and the reply that they go with. `None` if they have to be
     /// copied after all.
-    pub fn pinned(&mut self, core: &Core, who: &Asker) -> Option<(Reply, Vec<Piece>)> {
+    pub fn pinned(&mut self, core: &Core, who: &RequestOrigin) -> Option<(Reply, Vec<Piece>)> {
         let Request::Read { what: ByteSelection::Ranges(ranges), .. } = &self.request else { return None };
         let large = ranges.len() <= MOST_PINNED_RANGES && self.reply_payload() >= LEAST_PINNED;
         // What goes wrong here goes wrong again where it is told.
@@ -217,14 +218,26 @@ impl Task {
     }
 
     /// Goes on with it. `payload` comes with the request, `room` is for the reply's.
-    pub fn run(&mut self, core: &Core, who: &Asker, payload: &mut Payload, room: &mut [u8]) -> Verdict {
+    pub fn run(
+        &mut self,
+        core: &Core,
+        who: &RequestOrigin,
+        payload: &mut Payload,
+        room: &mut [u8],
+    ) -> Verdict {
         match self.go(core, who, payload, room) {
             Ok(verdict) => verdict,
             Err(e) => Verdict::Done(Reply::Failed(e.to_failure())),
         }
     }
 
-    fn go(&mut self, core: &Core, who: &Asker, payload: &mut Payload, room: &mut [u8]) -> Result<Verdict> {
+    fn go(
+        &mut self,
+        core: &Core,
+        who: &RequestOrigin,
+        payload: &mut Payload,
+        room: &mut [u8],
+    ) -> Result<Verdict> {
         if !self.is_admitted(core, who)? {
             return Ok(Verdict::Later);
         }
@@ -283,7 +296,7 @@ impl Task {
                 Reply::Done
             }
             Request::Counter { key, change } => {
-                Reply::Counted { before: core.tallies.change(who.client, who.id, *key, *change)? }
+                Reply::Counted { before: core.shared_counters.change(who.client, who.id, *key, *change)? }
             }
             Request::End { file } => Reply::End { end: tier.end(known(*file)?)? },
             Request::Truncate { file, end, truncation } => {
@@ -446,7 +459,7 @@ impl Task {
                 Reply::Done
             }
             Request::Torn { file } => {
-                let Left { extents, clients } = core.locks.torn(known(*file)?);
+                let DivergentExtents { extents, clients } = core.locks.torn(known(*file)?);
                 let range = |extent: &LockExtent| message::Range {
                     at: extent.start(),
                     len: extent.end() - extent.start(),

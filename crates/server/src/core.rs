@@ -1,7 +1,7 @@
 //! What all threads of a server share, and its workers: each waits for a session that can go on, and lets it.
 //!
 //! When all workers are busy, the first to be free asks for all sessions that can go on and lets the one begin whose
-//! turn it is ([`Turns`]); while another one sleeps, it takes what comes, since nobody has to wait then.
+//! turn it is ([`FairQueue`]); while another one sleeps, it takes what comes, since nobody has to wait then.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,18 +20,18 @@ use crate::admission::{Admission, Admissions, Kind};
 use crate::config::Config;
 use crate::ending::Ending;
 use crate::error::{Error, Result};
+use crate::fair_queue::{FairQueue, Program, QueuedSession};
 use crate::leases::{GRACE, Leases, Past};
 use crate::locks::Locks;
 use crate::names::Names;
 use crate::peers::Peers;
 use crate::pulse::{BEAT, Pulse};
 use crate::session::{GREETING, Next, Session, Who};
+use crate::shared_counters::SharedCounters;
 use crate::status::Counters;
 use crate::sys::{self, Bell, EVENTS, Events, Interest, Poll};
-use crate::tallies::Tallies;
 use crate::tier::Tier;
 use crate::timers::Timers;
-use crate::turns::{Program, Turn, Turns};
 use crate::views::Views;
 
 /// The bell's number; listeners follow, then sessions.
@@ -57,7 +57,7 @@ pub(crate) struct Core {
     pub locks: Locks,
     pub leases: Arc<Leases>,
     pub views: Views,
-    pub tallies: Tallies,
+    pub shared_counters: SharedCounters,
     handshake_config: Arc<HandshakeConfig>,
     poll: Poll,
     bell: Arc<Bell>,
@@ -66,7 +66,7 @@ pub(crate) struct Core {
     sessions: Mutex<HashMap<u64, Seat>>,
     admissions: Mutex<Admissions>,
     /// Sessions that wait for a worker.
-    waiting: Mutex<Turns>,
+    waiting: Mutex<FairQueue>,
     /// Workers that wait for an event; counted while the above is held.
     asleep: AtomicUsize,
     /// The session of each client.
@@ -115,7 +115,7 @@ impl Core {
             peers: Peers::new(&config)?,
             handshake_config: Arc::new(config.handshake_config()),
             views: Views::new(config.views, config.view_bytes),
-            tallies: Tallies::default(),
+            shared_counters: SharedCounters::default(),
             config,
             tier,
             names,
@@ -143,9 +143,11 @@ impl Core {
         let mut served = None;
         while !self.stop.load(Ordering::Acquire) {
             self.config.panic_if_told("worker");
-            match self.next_turn(served.take()) {
-                Ok(Some(Turn { session: number, .. })) if number < SESSIONS => self.accept(number),
-                Ok(Some(Turn { session: number, program })) => served = Some((program, self.visit(number))),
+            match self.next_session(served.take()) {
+                Ok(Some(QueuedSession { session: number, .. })) if number < SESSIONS => self.accept(number),
+                Ok(Some(QueuedSession { session: number, program })) => {
+                    served = Some((program, self.visit(number)))
+                }
                 Ok(None) => {}
                 // A successor that adopts the pool serves better than this process with fewer workers.
                 Err(e) => panic!("waiting for sessions: {e}"),
@@ -156,7 +158,7 @@ impl Core {
     }
 
     /// Whose turn it is, after waiting for somebody if there is nobody. `None`: come again.
-    fn next_turn(&self, served: Option<Served>) -> io::Result<Option<Turn>> {
+    fn next_session(&self, served: Option<Served>) -> io::Result<Option<QueuedSession>> {
         while let Some(number) = self.timers.due() {
             match number {
                 GRACE => self.cut_off(),
@@ -194,7 +196,7 @@ impl Core {
     }
 
     /// A session, or a listener, can go on.
-    fn come_in(&self, turns: &mut Turns, number: u64) {
+    fn come_in(&self, turns: &mut FairQueue, number: u64) {
         if number == BELL {
             self.bell.hear();
             return self.watch_again(self.bell.as_fd(), BELL, Interest::Read);
@@ -207,7 +209,7 @@ impl Core {
     }
 
     /// No worker begins anything as long as this is held.
-    pub fn hold(&self) -> MutexGuard<'_, Turns> {
+    pub fn hold(&self) -> MutexGuard<'_, FairQueue> {
         lock(&self.waiting)
     }
 
@@ -443,7 +445,7 @@ impl Core {
         self.leases.left(number, who.client);
         if who.role == Role::Client {
             self.locks.left(who.client);
-            self.tallies.left(who.client);
+            self.shared_counters.left(who.client);
             self.tier.prefetches.left(who.client);
         }
         if let Some(ledger) = who.ledger {

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use pario_locks::LockExtent;
 use pario_types::{ClientId, FileId};
 
-use crate::torn::{Left, Torn};
+use crate::divergent_replicas::{DivergentExtents, DivergentReplicas};
 
 const NAME: &str = "divergent";
 
@@ -54,7 +54,7 @@ pub(crate) struct DivergenceLog {
 
 impl DivergenceLog {
     /// Opens the log of a directory, and returns which replicas may differ.
-    pub fn open(directory: &Path) -> (DivergenceLog, Torn) {
+    pub fn open(directory: &Path) -> (DivergenceLog, DivergentReplicas) {
         let path = directory.join(NAME);
         let torn = fs::read(&path).map(|bytes| replay(&String::from_utf8_lossy(&bytes))).unwrap_or_default();
         let mut log =
@@ -71,7 +71,7 @@ impl DivergenceLog {
     }
 
     /// Notes that the client of a lock wrote all replicas. If that fails, they count as divergent after a restart, and are compared.
-    pub fn done(&mut self, lock: u64, torn: &Torn) {
+    pub fn done(&mut self, lock: u64, torn: &DivergentReplicas) {
         self.open.remove(&lock);
         let _ = self.append(&format!("- {lock:x}"));
         if self.len > LONGEST {
@@ -101,7 +101,7 @@ impl DivergenceLog {
     }
 
     /// Writes the log anew, as short as it can be.
-    fn reduce(&mut self, torn: &Torn) {
+    fn reduce(&mut self, torn: &DivergentReplicas) {
         let known = torn.all().map(|(file, left)| known(file, left));
         let begun = self.open.iter().map(|(lock, write)| began(*lock, write));
         let text: String = known.chain(begun).map(|line| with_checksum(&line)).collect();
@@ -134,7 +134,7 @@ fn began(lock: u64, write: &ReplicaWrite) -> String {
     line
 }
 
-fn known(file: FileId, left: &Left) -> String {
+fn known(file: FileId, left: &DivergentExtents) -> String {
     let clients: Vec<String> = left.clients.iter().map(|client| format!("{:x}", client.0)).collect();
     let mut line = format!("= {:x} {}", file.0, clients.join(","));
     put_extents(&mut line, &left.extents);
@@ -152,8 +152,8 @@ fn with_checksum(line: &str) -> String {
 }
 
 /// Which replicas may differ after these events. A line that is not whole says nothing.
-fn replay(text: &str) -> Torn {
-    let (mut torn, mut open) = (Torn::default(), BTreeMap::new());
+fn replay(text: &str) -> DivergentReplicas {
+    let (mut torn, mut open) = (DivergentReplicas::default(), BTreeMap::new());
     for line in text.lines() {
         let _ = replay_line(line, &mut torn, &mut open);
     }
@@ -163,7 +163,11 @@ fn replay(text: &str) -> Torn {
     torn
 }
 
-fn replay_line(line: &str, torn: &mut Torn, open: &mut BTreeMap<u64, ReplicaWrite>) -> Option<()> {
+fn replay_line(
+    line: &str,
+    torn: &mut DivergentReplicas,
+    open: &mut BTreeMap<u64, ReplicaWrite>,
+) -> Option<()> {
     let (line, sum) = line.rsplit_once(' ')?;
     if u32::from_str_radix(sum, 16).ok()? != crc32c::crc32c(line.as_bytes()) {
         return None;
@@ -243,7 +247,7 @@ mod tests {
         ReplicaWrite { file: FILE, client: ClientId(client), extents: extents.collect() }
     }
 
-    fn extents(torn: &Torn) -> Vec<(u64, u64)> {
+    fn extents(torn: &DivergentReplicas) -> Vec<(u64, u64)> {
         torn.of(FILE).extents.iter().map(|extent| (extent.start(), extent.end())).collect()
     }
 
@@ -251,7 +255,7 @@ mod tests {
     fn a_write_whose_end_is_not_noted_is_divergent_after_a_restart() {
         let dir = Scratch::new("restart");
         let (mut log, torn) = DivergenceLog::open(&dir.0);
-        assert_eq!(torn.of(FILE), Left::default());
+        assert_eq!(torn.of(FILE), DivergentExtents::default());
         log.begin(1, write(11, &[(0, 10), (20, 30)])).expect("noted");
         log.begin(2, write(12, &[(100, 110)])).expect("noted");
         log.begin(3, write(13, &[(5, 8), (105, 120)])).expect("noted");
@@ -270,7 +274,7 @@ mod tests {
         assert_eq!(extents(&DivergenceLog::open(&dir.0).1), [(5, 8)]);
         let (mut log, _) = DivergenceLog::open(&dir.0);
         log.removed(FILE);
-        assert_eq!(DivergenceLog::open(&dir.0).1.of(FILE), Left::default());
+        assert_eq!(DivergenceLog::open(&dir.0).1.of(FILE), DivergentExtents::default());
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A storage server of a partition: sessions with clients, a pool of blocks in shared memory over its store, and on
 //! one server the name space.
 //!
-//! Threads: a few *workers* that wait in epoll and let sessions go on, of each program in turn ([`core`], [`turns`],
+//! Threads: a few *workers* that wait in epoll and let sessions go on, of each program in turn ([`core`], [`fair_queue`],
 //! [`session`], [`apply`]); the
 //! *flusher* ([`flush`]); the *prefetcher* ([`prefetch`]); *forwarders* for requests that are meant for another server ([`peers`]); on the metadata
 //! server the *reaper* ([`names`]). All of them sleep when there is nothing to do.
@@ -16,8 +16,10 @@ mod apply;
 mod config;
 mod core;
 mod divergence_log;
+mod divergent_replicas;
 mod ending;
 mod error;
+mod fair_queue;
 mod flush;
 mod leases;
 mod locks;
@@ -30,16 +32,14 @@ mod prefetch;
 mod pulse;
 mod room;
 mod session;
+mod shared_counters;
 mod start;
 mod status;
 #[allow(unsafe_code)]
 mod sys;
-mod tallies;
 mod tier;
 mod timers;
-mod torn;
 mod truncate;
-mod turns;
 mod views;
 
 pub use config::Config;

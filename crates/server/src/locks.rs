@@ -4,7 +4,7 @@
 //! those of two. A client's locks end with its connection.
 //!
 //! Those of copies ([`OF_COPIES`]) are taken by who writes them. If one ends without that this is said to be done, the bytes
-//! are [`Torn`].
+//! are [`DivergentReplicas`].
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -18,8 +18,8 @@ use pario_wire::message::{MOST_LOCKED, OF_COPIES, Range, RangeLocks};
 
 use crate::core::lock;
 use crate::divergence_log::{DivergenceLog, ReplicaWrite};
+use crate::divergent_replicas::{DivergentExtents, DivergentReplicas};
 use crate::error::{Error, Result};
-use crate::torn::{Left, Torn};
 
 pub(crate) struct Locks(Mutex<Inner>);
 
@@ -27,7 +27,7 @@ struct Inner {
     manager: LockManager<u64>,
     next: u64,
     known: HashMap<u64, Known>,
-    torn: Torn,
+    torn: DivergentReplicas,
     log: DivergenceLog,
 }
 
@@ -118,7 +118,7 @@ impl Locks {
     }
 
     /// Of which copies the writers are gone.
-    pub fn torn(&self, file: FileId) -> Left {
+    pub fn torn(&self, file: FileId) -> DivergentExtents {
         lock(&self.0).torn.of(file)
     }
 
@@ -126,7 +126,7 @@ impl Locks {
     pub fn removed(&self, file: FileId) {
         let file = FileId(file.0 | OF_COPIES);
         let mut inner = lock(&self.0);
-        if inner.torn.of(file) != Left::default() {
+        if inner.torn.of(file) != DivergentExtents::default() {
             inner.torn.forget(file);
             inner.log.removed(file);
         }

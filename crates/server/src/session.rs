@@ -16,7 +16,7 @@ use pario_types::{ClientId, ErrorKind, FileId};
 use pario_wire::greeting::Role;
 use pario_wire::{Envelope, FrameDecoder, Head, Reply, Request, encode_reply};
 
-use crate::apply::{Asker, Task, Verdict};
+use crate::apply::{RequestOrigin, Task, Verdict};
 use crate::core::Core;
 use crate::ending::Asked;
 use crate::error::Error;
@@ -145,7 +145,7 @@ impl Session {
         }
     }
 
-    fn advance(&mut self, core: &Core, number: u64) -> Result<Next, Trouble> {
+    fn advance(&mut self, core: &Core, number: u64) -> Result<Next, SessionError> {
         let mut is_done = false;
         loop {
             if !self.outbox.send(&self.stream)? {
@@ -176,8 +176,8 @@ impl Session {
                     is_done = true;
                 }
                 Stage::Rest => {
-                    let Some(reader) = &mut self.reader else { return Err(Trouble::Gone) };
-                    if !self.payload.discard(reader, &self.stream).map_err(Trouble::reading)? {
+                    let Some(reader) = &mut self.reader else { return Err(SessionError::Gone) };
+                    if !self.payload.discard(reader, &self.stream).map_err(SessionError::reading)? {
                         self.stage = Stage::Rest;
                         return Ok(Next::Read);
                     }
@@ -210,16 +210,16 @@ impl Session {
         number: u64,
         mut handshake: Box<ServerHandshake>,
         due: Instant,
-    ) -> Result<Option<Next>, Trouble> {
+    ) -> Result<Option<Next>, SessionError> {
         let mut bytes = [0; 512];
         let received = match self.stream.read(&mut bytes) {
-            Ok(0) => return Err(Trouble::Gone),
+            Ok(0) => return Err(SessionError::Gone),
             Ok(count) => &bytes[..count],
             Err(e) if e.kind() == WouldBlock => {
                 self.stage = Stage::Greeting(handshake, due);
-                return if Instant::now() >= due { Err(Trouble::Mute) } else { Ok(Some(Next::Read)) };
+                return if Instant::now() >= due { Err(SessionError::Mute) } else { Ok(Some(Next::Read)) };
             }
-            Err(_) => return Err(Trouble::Gone),
+            Err(_) => return Err(SessionError::Gone),
         };
         match handshake.feed(received) {
             HandshakeStep::More => self.stage = Stage::Greeting(handshake, due),
@@ -232,7 +232,7 @@ impl Session {
                 self.who = Some(who);
                 self.say(&accepted.welcome(welcome))?;
                 if let Some(pool) = descriptor {
-                    self.stream.send_descriptor(pool).map_err(|_| Trouble::Gone)?;
+                    self.stream.send_descriptor(pool).map_err(|_| SessionError::Gone)?;
                 }
                 let (sealer, opener) = accepted.ends();
                 self.reader = Some(RecordReader::new(opener));
@@ -242,49 +242,49 @@ impl Session {
             HandshakeStep::Refused { farewell, error } => {
                 // As far as the socket takes it: the other side may have gone.
                 let _ = self.say(&farewell);
-                return Err(Trouble::Refused(error.to_string()));
+                return Err(SessionError::Refused(error.to_string()));
             }
         }
         Ok(None)
     }
 
     /// Sends words of the handshake: so few fit into the buffer of a socket that has hardly been used.
-    fn say(&self, words: &[u8]) -> Result<(), Trouble> {
+    fn say(&self, words: &[u8]) -> Result<(), SessionError> {
         match self.stream.write(words) {
             Ok(count) if count == words.len() => Ok(()),
-            _ => Err(Trouble::Gone),
+            _ => Err(SessionError::Gone),
         }
     }
 
     /// Whether a chunk of the payload is here, or all of the rest.
-    fn receive_payload(&mut self) -> Result<bool, Trouble> {
-        let Some(reader) = &mut self.reader else { return Err(Trouble::Gone) };
-        self.payload.receive(reader, &self.stream).map_err(Trouble::reading)
+    fn receive_payload(&mut self) -> Result<bool, SessionError> {
+        let Some(reader) = &mut self.reader else { return Err(SessionError::Gone) };
+        self.payload.receive(reader, &self.stream).map_err(SessionError::reading)
     }
 
     /// The next request's head, once its body is there as well.
-    fn receive(&mut self) -> Result<Option<Head>, Trouble> {
-        let Some(reader) = &mut self.reader else { return Err(Trouble::Gone) };
+    fn receive(&mut self) -> Result<Option<Head>, SessionError> {
+        let Some(reader) = &mut self.reader else { return Err(SessionError::Gone) };
         loop {
             match reader.read(&self.stream, self.decoder.space()) {
-                Ok(0) => return Err(Trouble::Gone),
+                Ok(0) => return Err(SessionError::Gone),
                 Ok(count) => {
-                    if let Some(head) = self.decoder.advance(count).map_err(Trouble::garbage)? {
+                    if let Some(head) = self.decoder.advance(count).map_err(SessionError::garbage)? {
                         return Ok(Some(head));
                     }
                 }
                 Err(RecordReadError::Stream(e)) if e.kind() == WouldBlock => return Ok(None),
-                Err(e) => return Err(Trouble::reading(e)),
+                Err(e) => return Err(SessionError::reading(e)),
             }
         }
     }
 
     /// A request has come; how much of its payload has to be here before it begins.
-    fn expect(&mut self, core: &Core, head: &Head) -> Result<(), Trouble> {
-        let (envelope, request) = head.request(self.decoder.body()).map_err(Trouble::garbage)?;
+    fn expect(&mut self, core: &Core, head: &Head) -> Result<(), SessionError> {
+        let (envelope, request) = head.request(self.decoder.body()).map_err(SessionError::garbage)?;
         let may_forward = self.who.is_some_and(|who| who.role == Role::Peer);
         if envelope.origin.is_some() && !may_forward {
-            return Err(Trouble::Garbage("a client pretends to pass on requests".into()));
+            return Err(SessionError::Garbage("a client pretends to pass on requests".into()));
         }
         let total = head.payload as usize;
         let is_write = matches!(request, Request::Write { .. }) && envelope.server == core.config.server;
@@ -301,7 +301,7 @@ impl Session {
         number: u64,
         envelope: Envelope,
         request: Request,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), SessionError> {
         core.counters.requests.add(1);
         if core.ending.has_begun() && !is_answered_to_the_end(&request) {
             return self.fail(core, envelope, &Error::Ending);
@@ -320,8 +320,8 @@ impl Session {
         number: u64,
         envelope: Envelope,
         request: Request,
-    ) -> Result<(), Trouble> {
-        let Some(who) = self.who else { return Err(Trouble::Gone) };
+    ) -> Result<(), SessionError> {
+        let Some(who) = self.who else { return Err(SessionError::Gone) };
         // Before a forwarder can have the answer.
         self.stage = Stage::Away(envelope);
         match core.peers.forward(number, who.client, envelope, request, self.payload.bytes().to_vec()) {
@@ -368,9 +368,9 @@ impl Session {
         envelope: Envelope,
         mut task: Box<Task>,
         since: Instant,
-    ) -> Result<Option<Next>, Trouble> {
-        let Some(who) = self.who else { return Err(Trouble::Gone) };
-        let asker = Asker {
+    ) -> Result<Option<Next>, SessionError> {
+        let Some(who) = self.who else { return Err(SessionError::Gone) };
+        let asker = RequestOrigin {
             client: envelope.origin.unwrap_or(who.client),
             session: number,
             is_here: envelope.origin.is_none(),
@@ -416,8 +416,8 @@ impl Session {
                 let error = task.give_up(core);
                 self.fail(core, envelope, &error)?;
             }
-            Verdict::Later if sys::is_gone(self.stream.as_fd()) => return Err(Trouble::Gone),
-            Verdict::Until(_) if sys::is_gone(self.stream.as_fd()) => return Err(Trouble::Gone),
+            Verdict::Later if sys::is_gone(self.stream.as_fd()) => return Err(SessionError::Gone),
+            Verdict::Until(_) if sys::is_gone(self.stream.as_fd()) => return Err(SessionError::Gone),
             Verdict::Until(when) => {
                 self.stage = Stage::Working { envelope, task, since };
                 return Ok(Some(Next::Until(when)));
@@ -430,7 +430,7 @@ impl Session {
         Ok(None)
     }
 
-    fn fail(&mut self, core: &Core, envelope: Envelope, error: &Error) -> Result<(), Trouble> {
+    fn fail(&mut self, core: &Core, envelope: Envelope, error: &Error) -> Result<(), SessionError> {
         self.reply(core, envelope, &Reply::Failed(error.to_failure()), 0)
     }
 
@@ -441,7 +441,7 @@ impl Session {
         envelope: Envelope,
         reply: &Reply,
         payload: usize,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), SessionError> {
         if let Reply::Failed(failure) = reply
             && is_trouble(failure.kind)
         {
@@ -467,7 +467,7 @@ fn is_trouble(kind: ErrorKind) -> bool {
 }
 
 /// Why a session ends.
-enum Trouble {
+enum SessionError {
     /// The other side went: what clients do when they are done.
     Gone,
     /// It never greeted.
@@ -480,25 +480,25 @@ enum Trouble {
     Tampered,
 }
 
-impl Trouble {
-    fn garbage(error: pario_wire::Error) -> Trouble {
-        Trouble::Garbage(error.to_string())
+impl SessionError {
+    fn garbage(error: pario_wire::Error) -> SessionError {
+        SessionError::Garbage(error.to_string())
     }
 
-    fn reading(error: RecordReadError) -> Trouble {
+    fn reading(error: RecordReadError) -> SessionError {
         match error {
-            RecordReadError::Stream(_) => Trouble::Gone,
-            RecordReadError::Tampered => Trouble::Tampered,
+            RecordReadError::Stream(_) => SessionError::Gone,
+            RecordReadError::Tampered => SessionError::Tampered,
         }
     }
 
     fn text(&self) -> Option<String> {
         match self {
-            Trouble::Gone => None,
-            Trouble::Mute => Some("closed a connection that did not greet".into()),
-            Trouble::Refused(why) => Some(format!("refused a connection: {why}")),
-            Trouble::Garbage(why) => Some(format!("closed a connection: {why}")),
-            Trouble::Tampered => Some(format!("closed a connection: {}", pario_wire::Error::Tampered)),
+            SessionError::Gone => None,
+            SessionError::Mute => Some("closed a connection that did not greet".into()),
+            SessionError::Refused(why) => Some(format!("refused a connection: {why}")),
+            SessionError::Garbage(why) => Some(format!("closed a connection: {why}")),
+            SessionError::Tampered => Some(format!("closed a connection: {}", pario_wire::Error::Tampered)),
         }
     }
 }
@@ -539,8 +539,8 @@ impl Outbox {
         &mut self.payload[..len]
     }
 
-    fn put_reply(&mut self, to: Envelope, reply: &Reply, payload: usize) -> Result<(), Trouble> {
-        encode_reply(&mut self.front, to, reply, payload as u64).map_err(Trouble::garbage)?;
+    fn put_reply(&mut self, to: Envelope, reply: &Reply, payload: usize) -> Result<(), SessionError> {
+        encode_reply(&mut self.front, to, reply, payload as u64).map_err(SessionError::garbage)?;
         self.payload_len = payload;
         Ok(())
     }
@@ -554,9 +554,9 @@ impl Outbox {
         reply: &Reply,
         mut pieces: Vec<Piece>,
         payload: usize,
-    ) -> Result<(), Trouble> {
-        encode_reply(&mut self.front, to, reply, payload as u64).map_err(Trouble::garbage)?;
-        let Some(writer) = &mut self.writer else { return Err(Trouble::Gone) };
+    ) -> Result<(), SessionError> {
+        encode_reply(&mut self.front, to, reply, payload as u64).map_err(SessionError::garbage)?;
+        let Some(writer) = &mut self.writer else { return Err(SessionError::Gone) };
         writer.seal(self.front.len(), |record| record.copy_from_slice(&self.front));
         self.front.clear();
         let mut left = payload;
@@ -569,7 +569,7 @@ impl Outbox {
             match writer.send(stream, &[]) {
                 Ok(()) => {}
                 Err(e) if e.kind() == WouldBlock => break,
-                Err(_) => return Err(Trouble::Gone),
+                Err(_) => return Err(SessionError::Gone),
             }
         }
         copy_front(&mut pieces, self.reserve(left));
@@ -578,13 +578,13 @@ impl Outbox {
     }
 
     /// Whether everything is sent.
-    fn send(&mut self, stream: &Stream) -> Result<bool, Trouble> {
+    fn send(&mut self, stream: &Stream) -> Result<bool, SessionError> {
         let Some(writer) = &mut self.writer else { return Ok(true) };
         loop {
             match writer.send(stream, &[]) {
                 Ok(()) => {}
                 Err(e) if e.kind() == WouldBlock => return Ok(false),
-                Err(_) => return Err(Trouble::Gone),
+                Err(_) => return Err(SessionError::Gone),
             }
             let whole = self.front.len() + self.payload_len;
             if self.sealed == whole {

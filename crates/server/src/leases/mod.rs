@@ -29,7 +29,7 @@ use pario_locks::{LockExtent, LockId};
 use pario_types::{ClientId, FileId};
 use pario_wire::message::{self, Range, Recall};
 
-use crate::apply::Asker;
+use crate::apply::RequestOrigin;
 use crate::core::lock;
 use crate::error::{Error, Result};
 use crate::timers::Timers;
@@ -126,7 +126,7 @@ impl Leases {
         file: FileId,
         bytes: &Touched<'_>,
         changes: bool,
-        who: &Asker,
+        who: &RequestOrigin,
     ) -> Result<Passage> {
         let leases = Arc::clone(self);
         if self.gates.pass(file) {
@@ -145,18 +145,24 @@ impl Leases {
     }
 
     /// A team wants to lease these.
-    pub fn lease(self: &Arc<Self>, team: Team, file: FileId, ranges: &[Range], who: &Asker) -> Leasing {
+    pub fn lease(
+        self: &Arc<Self>,
+        team: Team,
+        file: FileId,
+        ranges: &[Range],
+        who: &RequestOrigin,
+    ) -> Leasing {
         let extents = Touched::Ranges(ranges).extents(self.unit);
         let ask = Ask::new(who.session, team, file, extents);
         Leasing { leases: Arc::clone(self), ask, forgetting: None }
     }
 
-    pub fn join(&self, team: Team, mailbox: ClientId, who: &Asker) -> Result<()> {
+    pub fn join(&self, team: Team, mailbox: ClientId, who: &RequestOrigin) -> Result<()> {
         self.book().clients.join(who.client, team, who.is_here.then_some(who.session), mailbox)
     }
 
     /// Recalls for the asker's mailbox, which is made if it is not there. `None`: it cannot be yet.
-    pub fn recalls(&self, team: Team, anew: bool, who: &Asker) -> Result<Option<Vec<Recall>>> {
+    pub fn recalls(&self, team: Team, anew: bool, who: &RequestOrigin) -> Result<Option<Vec<Recall>>> {
         let mut book = self.book();
         if !book.add_mailbox(mailbox(who)?, who.client, team, anew)? {
             return Ok(None);
@@ -167,12 +173,12 @@ impl Leases {
     }
 
     /// The asker's mailbox ends.
-    pub fn leave(&self, who: &Asker) -> Result<()> {
+    pub fn leave(&self, who: &RequestOrigin) -> Result<()> {
         self.book().leave(mailbox(who)?);
         Ok(())
     }
 
-    pub fn yielded(&self, number: u64, gone: Range, who: &Asker) -> Result<()> {
+    pub fn yielded(&self, number: u64, gone: Range, who: &RequestOrigin) -> Result<()> {
         let end = gone.at.checked_add(gone.len).ok_or(Error::BadRequest("ranges"))?;
         let end = if end >= LAST { u64::MAX } else { end };
         let gone = LockExtent::new(gone.at, end).ok_or(Error::BadRequest("ranges"))?;
@@ -246,7 +252,7 @@ impl Leases {
 }
 
 /// A mailbox hears of its client's end, so it is a connection to this server.
-fn mailbox(who: &Asker) -> Result<u64> {
+fn mailbox(who: &RequestOrigin) -> Result<u64> {
     if who.is_here {
         Ok(who.session)
     } else {

@@ -14,17 +14,17 @@ const MOST_EXTENTS: usize = 4096;
 const MOST_CLIENTS: usize = 64;
 
 #[derive(Debug, Default)]
-pub(crate) struct Torn(BTreeMap<FileId, Left>);
+pub(crate) struct DivergentReplicas(BTreeMap<FileId, DivergentExtents>);
 
 /// What writers of one file have left.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Left {
+pub(crate) struct DivergentExtents {
     /// In order and apart.
     pub extents: Vec<LockExtent>,
     pub clients: Vec<ClientId>,
 }
 
-impl Torn {
+impl DivergentReplicas {
     /// A client that had these extents locked is gone.
     pub fn add(&mut self, file: FileId, client: ClientId, extents: &[LockExtent]) {
         let left = self.0.entry(file).or_default();
@@ -62,16 +62,16 @@ impl Torn {
     }
 
     /// What is remembered, by file.
-    pub fn all(&self) -> impl Iterator<Item = (FileId, &Left)> {
+    pub fn all(&self) -> impl Iterator<Item = (FileId, &DivergentExtents)> {
         self.0.iter().map(|(file, left)| (*file, left))
     }
 
-    pub fn of(&self, file: FileId) -> Left {
+    pub fn of(&self, file: FileId) -> DivergentExtents {
         self.0.get(&file).cloned().unwrap_or_default()
     }
 }
 
-impl Left {
+impl DivergentExtents {
     fn remove(&mut self, extents: &[LockExtent]) {
         for gone in extents {
             if self.extents.iter().any(|extent| extent.overlaps(*gone)) {
@@ -107,7 +107,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_torn_is_so_byte_by_byte(steps in prop::collection::vec((any::<bool>(), extents()), 0..20)) {
-            let (mut torn, mut naive) = (Torn::default(), BTreeSet::new());
+            let (mut torn, mut naive) = (DivergentReplicas::default(), BTreeSet::new());
             for (number, (adds, extents)) in (0u128..).zip(steps) {
                 if adds {
                     torn.add(FILE, ClientId(number), &extents);
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn it_takes_bounded_room() {
-        let mut torn = Torn::default();
+        let mut torn = DivergentReplicas::default();
         for number in 0..2 * MOST_EXTENTS as u64 {
             let extent = LockExtent::new(10 * number, 10 * number + 5).expect("not empty");
             torn.add(FILE, ClientId(number.into()), &[extent]);
@@ -138,6 +138,6 @@ mod tests {
         });
         assert!(torn.0.len() <= MOST_FILES);
         torn.forget(FileId(99 + 2 * MOST_FILES as u64));
-        assert_eq!(torn.of(FileId(99 + 2 * MOST_FILES as u64)), Left::default());
+        assert_eq!(torn.of(FileId(99 + 2 * MOST_FILES as u64)), DivergentExtents::default());
     }
 }

@@ -17,7 +17,7 @@ const MOST: usize = 4096;
 const MOST_USERS: usize = 1 << 20;
 
 #[derive(Default)]
-pub(crate) struct Tallies(Mutex<Inner>);
+pub(crate) struct SharedCounters(Mutex<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -32,7 +32,7 @@ struct Tally {
     last: HashMap<ClientId, (RequestId, u64)>,
 }
 
-impl Tallies {
+impl SharedCounters {
     /// Changes a number; what it was before.
     pub fn change(&self, client: ClientId, id: RequestId, key: u128, change: Change) -> Result<u64> {
         let mut inner = lock(&self.0);
@@ -85,8 +85,8 @@ mod tests {
     const OWNER: ClientId = ClientId(1);
     const OTHER: ClientId = ClientId(2);
 
-    fn change(tallies: &Tallies, client: ClientId, id: u64, change: Change) -> Option<u64> {
-        match tallies.change(client, RequestId(id), 7, change) {
+    fn change(shared_counters: &SharedCounters, client: ClientId, id: u64, change: Change) -> Option<u64> {
+        match shared_counters.change(client, RequestId(id), 7, change) {
             Ok(before) => Some(before),
             Err(Error::NoCounter) => None,
             Err(e) => panic!("{e}"),
@@ -95,39 +95,39 @@ mod tests {
 
     #[test]
     fn a_change_is_done_once() {
-        let tallies = Tallies::default();
-        assert_eq!(change(&tallies, OTHER, 1, Change::Add(5)), None);
-        assert_eq!(change(&tallies, OWNER, 1, Change::Set(10)), Some(0));
-        assert_eq!(change(&tallies, OTHER, 2, Change::Add(5)), Some(10));
-        assert_eq!(change(&tallies, OTHER, 2, Change::Add(5)), Some(10), "the same request");
-        assert_eq!(change(&tallies, OTHER, 3, Change::Add(-6)), Some(15));
-        assert_eq!(change(&tallies, OWNER, 2, Change::Add(0)), Some(9));
-        assert_eq!(change(&tallies, OTHER, 4, Change::Drop), Some(9));
-        assert_eq!(change(&tallies, OTHER, 4, Change::Drop), Some(0));
-        assert_eq!(lock(&tallies.0).users, 0);
+        let shared_counters = SharedCounters::default();
+        assert_eq!(change(&shared_counters, OTHER, 1, Change::Add(5)), None);
+        assert_eq!(change(&shared_counters, OWNER, 1, Change::Set(10)), Some(0));
+        assert_eq!(change(&shared_counters, OTHER, 2, Change::Add(5)), Some(10));
+        assert_eq!(change(&shared_counters, OTHER, 2, Change::Add(5)), Some(10), "the same request");
+        assert_eq!(change(&shared_counters, OTHER, 3, Change::Add(-6)), Some(15));
+        assert_eq!(change(&shared_counters, OWNER, 2, Change::Add(0)), Some(9));
+        assert_eq!(change(&shared_counters, OTHER, 4, Change::Drop), Some(9));
+        assert_eq!(change(&shared_counters, OTHER, 4, Change::Drop), Some(0));
+        assert_eq!(lock(&shared_counters.0).users, 0);
     }
 
     #[test]
     fn it_goes_with_who_set_it_first() {
-        let tallies = Tallies::default();
-        change(&tallies, OWNER, 1, Change::Set(1));
-        change(&tallies, OTHER, 1, Change::Set(2));
-        tallies.left(OTHER);
-        assert_eq!(change(&tallies, OTHER, 2, Change::Add(0)), Some(2));
-        tallies.left(OWNER);
-        assert_eq!(change(&tallies, OTHER, 3, Change::Add(0)), None);
+        let shared_counters = SharedCounters::default();
+        change(&shared_counters, OWNER, 1, Change::Set(1));
+        change(&shared_counters, OTHER, 1, Change::Set(2));
+        shared_counters.left(OTHER);
+        assert_eq!(change(&shared_counters, OTHER, 2, Change::Add(0)), Some(2));
+        shared_counters.left(OWNER);
+        assert_eq!(change(&shared_counters, OTHER, 3, Change::Add(0)), None);
     }
 
     #[test]
     fn there_is_an_end_to_them() {
-        let tallies = Tallies::default();
+        let shared_counters = SharedCounters::default();
         for key in 0..MOST as u128 {
-            tallies.change(OWNER, RequestId(1), key, Change::Set(1)).expect("room");
+            shared_counters.change(OWNER, RequestId(1), key, Change::Set(1)).expect("room");
         }
-        let refused = tallies.change(OWNER, RequestId(1), u128::MAX, Change::Set(1));
+        let refused = shared_counters.change(OWNER, RequestId(1), u128::MAX, Change::Set(1));
         assert!(matches!(refused, Err(Error::TooMany(_))));
-        tallies.left(OWNER);
-        assert_eq!(lock(&tallies.0).users, 0);
-        assert_eq!(change(&tallies, OWNER, 2, Change::Set(1)), Some(0));
+        shared_counters.left(OWNER);
+        assert_eq!(lock(&shared_counters.0).users, 0);
+        assert_eq!(change(&shared_counters, OWNER, 2, Change::Set(1)), Some(0));
     }
 }

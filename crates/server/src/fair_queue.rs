@@ -17,7 +17,7 @@ const FEW: usize = 64;
 pub(crate) type Program = u64;
 
 #[derive(Default)]
-pub(crate) struct Turns {
+pub(crate) struct FairQueue {
     programs: HashMap<Program, Account>,
     /// Programs with sessions that wait, the one that has had least first.
     order: BTreeSet<(u64, Program)>,
@@ -36,12 +36,12 @@ struct Account {
 
 /// A session that may go on, and at whose expense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct QueuedSession {
     pub program: Program,
     pub session: u64,
 }
 
-impl Turns {
+impl FairQueue {
     /// A session can go on.
     pub fn wait(&mut self, program: Program, session: u64) {
         if self.programs.len() >= self.enough.max(FEW) {
@@ -58,7 +58,7 @@ impl Turns {
     }
 
     /// The one that goes on. If there is none, nobody is kept waiting by anybody, and all begin anew.
-    pub fn next(&mut self) -> Option<Turn> {
+    pub fn next(&mut self) -> Option<QueuedSession> {
         let Some((had, program)) = self.order.pop_first() else {
             self.programs.clear();
             return None;
@@ -70,7 +70,7 @@ impl Turns {
         if !account.sessions.is_empty() {
             self.order.insert((account.had, program));
         }
-        Some(Turn { program, session })
+        Some(QueuedSession { program, session })
     }
 
     /// A program has had so many bytes in its turn.
@@ -93,7 +93,7 @@ mod tests {
     #[derive(Default)]
     struct Naive {
         had: HashMap<Program, u64>,
-        waiting: Vec<Turn>,
+        waiting: Vec<QueuedSession>,
         floor: u64,
     }
 
@@ -103,14 +103,14 @@ mod tests {
             if self.waiting.iter().all(|turn| turn.program != program) {
                 *had = self.floor.max(*had);
             }
-            self.waiting.push(Turn { program, session });
+            self.waiting.push(QueuedSession { program, session });
         }
 
-        fn next(&mut self) -> Option<Turn> {
+        fn next(&mut self) -> Option<QueuedSession> {
             if self.waiting.is_empty() {
                 self.had.clear();
             }
-            let first = |turn: &&Turn| (self.had[&turn.program], turn.program);
+            let first = |turn: &&QueuedSession| (self.had[&turn.program], turn.program);
             let turn = *self.waiting.iter().min_by_key(first)?;
             let index = self.waiting.iter().position(|waits| *waits == turn)?;
             self.waiting.remove(index);
@@ -125,13 +125,13 @@ mod tests {
         fn as_if_everything_were_looked_through(
             steps in prop::collection::vec((0u64..5, prop_oneof![Just(0), 0..4 * REQUEST]), 0..300),
         ) {
-            let (mut turns, mut naive) = (Turns::default(), Naive::default());
+            let (mut turns, mut naive) = (FairQueue::default(), Naive::default());
             for (session, (program, bytes)) in (0..).zip(steps) {
                 match program {
                     0 => {
                         let turn = turns.next();
                         prop_assert_eq!(turn, naive.next());
-                        if let Some(Turn { program, .. }) = turn {
+                        if let Some(QueuedSession { program, .. }) = turn {
                             turns.charge(program, bytes);
                             *naive.had.get_mut(&program).expect("it waited") += bytes;
                         }
@@ -152,7 +152,7 @@ mod tests {
             costs in prop::collection::vec(0u64..40 * REQUEST, 1..50),
             rounds in 1usize..400,
         ) {
-            let mut turns = Turns::default();
+            let mut turns = FairQueue::default();
             for (program, count) in (0..).zip(&sessions) {
                 (0..*count).for_each(|session| turns.wait(program, session));
             }
@@ -171,11 +171,11 @@ mod tests {
         /// Within a program sessions are served in turn.
         #[test]
         fn sessions_of_a_program_share_its_turns(count in 1u64..20, rounds in 0usize..5) {
-            let mut turns = Turns::default();
+            let mut turns = FairQueue::default();
             (0..count).for_each(|session| turns.wait(9, session));
             for _ in 0..rounds {
                 for session in 0..count {
-                    prop_assert_eq!(turns.next(), Some(Turn { program: 9, session }));
+                    prop_assert_eq!(turns.next(), Some(QueuedSession { program: 9, session }));
                     turns.wait(9, session);
                 }
             }
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn who_was_away_has_saved_nothing_and_who_is_ahead_stays_so() {
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         turns.wait(1, 1);
         for _ in 0..100 {
             assert_eq!(turns.next().map(|turn| turn.program), Some(1));
@@ -192,7 +192,7 @@ mod tests {
         }
         // 2 comes new: from now on both in turn.
         turns.wait(2, 2);
-        let next = |turns: &mut Turns| {
+        let next = |turns: &mut FairQueue| {
             let turn = turns.next().expect("both wait");
             turns.wait(turn.program, turn.session);
             turn.program
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn programs_that_went_are_forgotten() {
-        let mut turns = Turns::default();
+        let mut turns = FairQueue::default();
         turns.wait(0, 0);
         for program in 1..10_000 {
             turns.wait(program, program);
