@@ -3,7 +3,7 @@
 //! It also exports a few `PMPI_*` names that end the program, standing in front of the host's as
 //! `libpario.so` stands with its `PMPI_File_*`: reaching one proves that a name was bound wrongly.
 
-use pario_mpi_host::{Family, Host, HostError, InfoHandle, Pending, Reduce, host};
+use pario_mpi_host::{AbiFamily, Host, HostError, InfoHandle, Pending, Reduce, host};
 use pario_view::{Cursor, Pattern};
 use std::ffi::{CStr, c_char, c_int, c_longlong, c_void};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -38,9 +38,9 @@ own_names!(PMPI_File_create_errhandler, PMPI_Type_get_envelope_x, PMPI_Scan);
 extern "C" fn probe_family() -> c_int {
     match host() {
         Ok(host) => match host.family() {
-            Family::Mpich => 1,
-            Family::OpenMpi => 2,
-            Family::Standard => 3,
+            AbiFamily::Mpich => 1,
+            AbiFamily::OpenMpi => 2,
+            AbiFamily::Standard => 3,
         },
         Err(why) => {
             eprintln!("probe: {why}");

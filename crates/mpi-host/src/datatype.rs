@@ -7,7 +7,7 @@
 //! so that no handle value is reused while it is still a key. Open MPI returns a fresh copy each time, which is freed
 //! at once. The number of nodes is bounded for such hosts.
 
-use crate::abi::Family;
+use crate::abi::AbiFamily;
 use crate::error::HostError;
 use crate::handles::{Host, TypeHandle};
 use crate::named;
@@ -331,7 +331,7 @@ impl Decoder<'_, '_> {
     /// Frees a handle that the host returned, now or after the whole tree is decoded.
     fn give_back(&mut self, child: TypeHandle) {
         self.borrowed.push(child);
-        if self.host.family() == Family::OpenMpi {
+        if self.host.family() == AbiFamily::OpenMpi {
             self.done.remove(&child);
             self.free_borrowed();
         }

@@ -3,7 +3,7 @@
 //! The host allocates the handle, so that the program can free it with the host's function and the Fortran layer can
 //! convert it. The caller stores the function of the handler.
 
-use crate::abi::Family;
+use crate::abi::AbiFamily;
 use crate::error::HostError;
 use crate::handles::{ErrhandlerHandle, Host};
 use std::ffi::{c_int, c_void};
@@ -28,7 +28,7 @@ impl Host {
     /// The Fortran integer of an error handler. In MPICH both are the same number.
     pub fn errhandler_c2f(&self, errhandler: ErrhandlerHandle) -> Result<c_int, HostError> {
         match (self.family(), self.f.errhandler_c2f) {
-            (Family::Mpich, _) => Ok(errhandler.0 as u32 as c_int),
+            (AbiFamily::Mpich, _) => Ok(errhandler.0 as u32 as c_int),
             // SAFETY: a handle by value.
             (_, Some(convert)) => Ok(unsafe { convert(errhandler.0) }),
             (_, None) => Err(HostError::Missing("MPI_Errhandler_c2f")),
@@ -37,7 +37,7 @@ impl Host {
 
     /// The error handler of a Fortran integer.
     pub fn errhandler_f2c(&self, fortran: c_int) -> Result<ErrhandlerHandle, HostError> {
-        if self.family() == Family::Mpich {
+        if self.family() == AbiFamily::Mpich {
             return Ok(ErrhandlerHandle(fortran as u32 as usize));
         }
         let address = self.symbol(c"PMPI_Errhandler_f2c").ok_or(HostError::Missing("MPI_Errhandler_f2c"))?;

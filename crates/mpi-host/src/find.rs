@@ -1,13 +1,13 @@
-//! Finding the MPI library of this process, and symbols in it.
+//! The MPI library of this process, and the symbols in it.
 //!
-//! `PMPI_Initialized` tells which library is meant: looked up in the global scope first, then, because
-//! Python and other plug-in hosts load MPI privately, in every loaded object. All further functions are
-//! looked up through a handle of the library that defines it, which searches that library and what it
-//! depends on, and so never reaches the `MPI_File_*` names of this library. As a last guard, an address
-//! inside the object this code lives in is refused. Data symbols are looked up globally first: an
-//! executable that names them holds its own copy (copy relocation), and that copy is the handle.
+//! The library is the one that defines `PMPI_Initialized`. The symbol is looked up in the global scope first, and then in
+//! every loaded object, because Python and other plug-in hosts load MPI privately. All other functions are looked up
+//! through a handle of that library. Such a lookup searches the library and its dependencies, so it never finds the
+//! `MPI_File_*` names of this library. As a last check, an address inside the object of this code is refused. Data
+//! symbols are looked up globally first: an executable that names them has its own copy (copy relocation), and that
+//! copy is the handle.
 
-use crate::abi::Family;
+use crate::abi::AbiFamily;
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ enum UnrecognisedReason {
     MissingSymbol(String),
 }
 
-/// What a process without any MPI gets.
+/// The result of a process without any MPI.
 pub(crate) static NO_LIBRARY: UnrecognisedHost =
     UnrecognisedHost { reason: UnrecognisedReason::NoLibrary, library: None };
 
@@ -107,17 +107,17 @@ impl Library {
     }
 
     /// Which ABI the library has, given the text it reports about itself.
-    pub(crate) fn family(&self, version: &str) -> Option<Family> {
+    pub(crate) fn family(&self, version: &str) -> Option<AbiFamily> {
         let file = self.path.file_name().map(OsStr::as_bytes).unwrap_or_default();
         if file.starts_with(b"libmpi_abi") {
-            return Some(Family::Standard);
+            return Some(AbiFamily::Standard);
         }
         if self.data(c"ompi_mpi_comm_world").is_some() {
-            return Some(Family::OpenMpi);
+            return Some(AbiFamily::OpenMpi);
         }
         // "MPICH" also stands in what Cray MPICH reports.
         let mpich = ["MPICH", "Intel(R) MPI", "MVAPICH"];
-        mpich.iter().any(|name| version.contains(name)).then_some(Family::Mpich)
+        mpich.iter().any(|name| version.contains(name)).then_some(AbiFamily::Mpich)
     }
 }
 

@@ -1,11 +1,11 @@
 //! The host: its ABI, its handles as opaque values, and the calls that belong to no object.
 
-use crate::abi::{self, Constants, Family};
+use crate::abi::{self, AbiFamily, Constants};
 use crate::comm::Comm;
 use crate::error::HostError;
 use crate::find::{self, Library, UnrecognisedHost};
 use crate::functions::Functions;
-use crate::layout::Layouts;
+use crate::layout::DatatypeLayouts;
 use crate::named::NamedTypes;
 use pario_types::ErrorKind;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -16,8 +16,8 @@ pub struct Host {
     pub(crate) f: Functions,
     pub(crate) constants: Constants,
     pub(crate) named: NamedTypes,
-    pub(crate) layouts: Layouts,
-    family: Family,
+    pub(crate) layouts: DatatypeLayouts,
+    family: AbiFamily,
     version: String,
     library: Library,
 }
@@ -70,19 +70,19 @@ impl Host {
         };
         let data = |name: &str| CString::new(name).ok().and_then(|n| library.data(&n)).map(|a| a as usize);
         let constants = match family {
-            Family::Mpich => abi::mpich::constants(),
-            Family::Standard => abi::standard::constants(),
-            Family::OpenMpi => match abi::openmpi::constants(data) {
+            AbiFamily::Mpich => abi::mpich::constants(),
+            AbiFamily::Standard => abi::standard::constants(),
+            AbiFamily::OpenMpi => match abi::openmpi::constants(data) {
                 Ok(constants) => constants,
                 Err(name) => return Err(UnrecognisedHost::missing(name, library)),
             },
         };
         let named = NamedTypes::new(&constants);
-        Ok(Host { f, constants, named, layouts: Layouts::default(), family, version, library })
+        Ok(Host { f, constants, named, layouts: DatatypeLayouts::default(), family, version, library })
     }
 
     /// The ABI of the host.
-    pub fn family(&self) -> Family {
+    pub fn family(&self) -> AbiFamily {
         self.family
     }
 
@@ -109,16 +109,16 @@ impl Host {
     /// The part of a raw argument that is the handle: MPICH leaves the upper half undefined.
     pub(crate) fn handle(&self, raw: usize) -> usize {
         match self.family {
-            Family::Mpich => raw & 0xffff_ffff,
-            Family::OpenMpi | Family::Standard => raw,
+            AbiFamily::Mpich => raw & 0xffff_ffff,
+            AbiFamily::OpenMpi | AbiFamily::Standard => raw,
         }
     }
 
     /// Bytes of a handle in memory (a file handle is a pointer in every ABI).
     pub(crate) fn handle_size(&self) -> usize {
         match self.family {
-            Family::Mpich => 4,
-            Family::OpenMpi | Family::Standard => 8,
+            AbiFamily::Mpich => 4,
+            AbiFamily::OpenMpi | AbiFamily::Standard => 8,
         }
     }
 

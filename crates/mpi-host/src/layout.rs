@@ -1,4 +1,4 @@
-//! Layouts: the parts of a datatype that Pario needs, computed once per datatype.
+//! DatatypeLayouts: the parts of a datatype that Pario needs, computed once per datatype.
 //!
 //! A table from handle to layout serves repeated uses without a host call. An attribute on the datatype keeps the
 //! table valid: its delete function runs before the host can reuse the handle, and its copy function passes the layout
@@ -16,8 +16,8 @@ use std::sync::{Arc, OnceLock};
 
 /// The layout of a datatype.
 #[derive(Debug)]
-pub struct Layout {
-    /// Layout in memory, and in a file of native data representation.
+pub struct DatatypeLayout {
+    /// DatatypeLayout in memory, and in a file of native data representation.
     pub native: Pattern,
     /// Whether the type is predefined and must not be freed.
     pub named: bool,
@@ -26,8 +26,8 @@ pub struct Layout {
 }
 
 #[derive(Default)]
-pub(crate) struct Layouts {
-    known: RwLock<HashMap<TypeHandle, Arc<Layout>, BuildHasherDefault<HandleHasher>>>,
+pub(crate) struct DatatypeLayouts {
+    known: RwLock<HashMap<TypeHandle, Arc<DatatypeLayout>, BuildHasherDefault<HandleHasher>>>,
     keyval: OnceLock<c_int>,
 }
 
@@ -50,23 +50,23 @@ impl Hasher for HandleHasher {
     }
 }
 
-impl Layouts {
-    fn get(&self, datatype: TypeHandle) -> Option<Arc<Layout>> {
+impl DatatypeLayouts {
+    fn get(&self, datatype: TypeHandle) -> Option<Arc<DatatypeLayout>> {
         self.known.read().get(&datatype).cloned()
     }
 
-    fn insert(&self, datatype: TypeHandle, layout: &Arc<Layout>) {
+    fn insert(&self, datatype: TypeHandle, layout: &Arc<DatatypeLayout>) {
         self.known.write().insert(datatype, layout.clone());
     }
 
-    fn remove(&self, datatype: TypeHandle) -> Option<Arc<Layout>> {
+    fn remove(&self, datatype: TypeHandle) -> Option<Arc<DatatypeLayout>> {
         self.known.write().remove(&datatype)
     }
 }
 
 impl Host {
     /// The layout of a datatype.
-    pub fn layout(&self, datatype: TypeHandle) -> Result<Arc<Layout>, HostError> {
+    pub fn layout(&self, datatype: TypeHandle) -> Result<Arc<DatatypeLayout>, HostError> {
         if let Some(known) = self.layouts.get(datatype) {
             return Ok(known);
         }
@@ -78,7 +78,8 @@ impl Host {
             return Ok(copied);
         }
         let native = Pattern::native(&*self.decode_valid(datatype)?)?;
-        let layout = Arc::new(Layout { native, named, typed: OnceLock::new(), external: OnceLock::new() });
+        let layout =
+            Arc::new(DatatypeLayout { native, named, typed: OnceLock::new(), external: OnceLock::new() });
         if !named {
             self.attach(datatype, &layout)?;
         }
@@ -107,7 +108,7 @@ impl Host {
     }
 
     /// The layout that an attribute copied from the original of a duplicate.
-    fn attached(&self, datatype: TypeHandle) -> Result<Option<Arc<Layout>>, HostError> {
+    fn attached(&self, datatype: TypeHandle) -> Result<Option<Arc<DatatypeLayout>>, HostError> {
         let mut value: *mut c_void = std::ptr::null_mut();
         let mut flag = 0;
         let out = (&raw mut value).cast::<c_void>();
@@ -117,7 +118,7 @@ impl Host {
         if flag == 0 || value.is_null() {
             return Ok(None);
         }
-        let layout = value.cast_const().cast::<Layout>();
+        let layout = value.cast_const().cast::<DatatypeLayout>();
         // SAFETY: only `attach` and `copied` set this attribute, to a pointer from `Arc::into_raw` whose
         // count the attribute holds; we take one of our own.
         Ok(Some(unsafe {
@@ -126,7 +127,7 @@ impl Host {
         }))
     }
 
-    fn attach(&self, datatype: TypeHandle, layout: &Arc<Layout>) -> Result<(), HostError> {
+    fn attach(&self, datatype: TypeHandle, layout: &Arc<DatatypeLayout>) -> Result<(), HostError> {
         let keyval = self.keyval()?;
         let value = Arc::into_raw(layout.clone()).cast_mut().cast::<c_void>();
         // SAFETY: a handle by value and a pointer that `deleted` takes back.
@@ -134,7 +135,7 @@ impl Host {
             self.check("MPI_Type_set_attr", unsafe { (self.f.type_set_attr)(datatype.0, keyval, value) });
         if result.is_err() {
             // SAFETY: the host did not take the pointer.
-            drop(unsafe { Arc::from_raw(value.cast_const().cast::<Layout>()) });
+            drop(unsafe { Arc::from_raw(value.cast_const().cast::<DatatypeLayout>()) });
         }
         result
     }
@@ -168,7 +169,7 @@ unsafe extern "C" fn copied(
 ) -> c_int {
     // SAFETY: the value is one of ours (see `attach`); `out` is a `void **` and `flag` an `int *`.
     unsafe {
-        Arc::increment_strong_count(value.cast_const().cast::<Layout>());
+        Arc::increment_strong_count(value.cast_const().cast::<DatatypeLayout>());
         out.cast::<*mut c_void>().write(value);
         flag.write(1);
     }
@@ -182,7 +183,7 @@ unsafe extern "C" fn deleted(datatype: usize, _: c_int, value: *mut c_void, _: *
             drop(host.layouts.remove(host.datatype(datatype)));
         }
         // SAFETY: the value is one of ours, and the attribute's count ends here.
-        drop(unsafe { Arc::from_raw(value.cast_const().cast::<Layout>()) });
+        drop(unsafe { Arc::from_raw(value.cast_const().cast::<DatatypeLayout>()) });
         0
     })
 }

@@ -33,13 +33,13 @@ mod request;
 mod status;
 mod validity;
 
-pub use abi::{Combiners, Constants, ErrorClasses, Family, Handles, Numbers};
+pub use abi::{AbiFamily, Combiners, Constants, ErrorClasses, Handles, Numbers};
 pub use attached::Attachment;
 pub use comm::{Comm, OwnedComm, Reduce};
 pub use error::HostError;
 pub use find::UnrecognisedHost;
 pub use handles::{ErrhandlerHandle, Host, InfoHandle, TypeHandle, host};
-pub use layout::Layout;
+pub use layout::DatatypeLayout;
 pub use message::{MAX_MESSAGE, Message};
 pub use request::Pending;
 

@@ -146,11 +146,11 @@ impl Host {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::Family;
+    use crate::abi::AbiFamily;
 
     #[test]
     fn every_named_type_of_every_table_has_a_meaning() {
-        for family in [Family::Mpich, Family::OpenMpi, Family::Standard] {
+        for family in [AbiFamily::Mpich, AbiFamily::OpenMpi, AbiFamily::Standard] {
             for (name, _) in &Constants::of(family).named {
                 assert!(meaning(name).is_some(), "{name}");
             }

@@ -12,7 +12,7 @@
 //! All of this happens in a thread of the program that is inside an MPI call. A request cannot report a failure (an
 //! error from a query function aborts the program), so an operation reports only bytes.
 
-use crate::abi::Family;
+use crate::abi::AbiFamily;
 use crate::callback::catch_panic;
 use crate::error::HostError;
 use crate::handles::{Host, host};
@@ -92,7 +92,7 @@ impl Host {
         let mut raw = 0usize;
         let state = Arc::into_raw(request.clone()).cast_mut().cast::<c_void>();
         let result = match (self.family(), polled) {
-            (Family::Mpich, Some(start)) => {
+            (AbiFamily::Mpich, Some(start)) => {
                 // SAFETY: the callbacks have the signatures that MPICH prescribes; `freed` takes `state`
                 // back; writes one handle into a zeroed word.
                 let code = unsafe { start(query, freed, cancel, poll, wait, state, &mut raw) };
@@ -118,8 +118,8 @@ impl Host {
             return Ok(());
         }
         match (self.family(), self.f.progress_register) {
-            (Family::Mpich, _) if polled.is_some() => progress::add_pending(request),
-            (Family::OpenMpi, Some(register)) if progress::register_progress(register) => {
+            (AbiFamily::Mpich, _) if polled.is_some() => progress::add_pending(request),
+            (AbiFamily::OpenMpi, Some(register)) if progress::register_progress(register) => {
                 progress::add_pending(request)
             }
             _ => request.wait(),

@@ -6,7 +6,7 @@
 //! Open MPI whether the address has an object of that class. The first host calls with the handle are made while the
 //! handler of `MPI_COMM_WORLD` returns errors.
 
-use crate::abi::{Family, mpich};
+use crate::abi::{AbiFamily, mpich};
 use crate::comm::Comm;
 use crate::error::HostError;
 use crate::handles::{ErrhandlerHandle, Host, InfoHandle, TypeHandle};
@@ -88,10 +88,10 @@ impl Host {
         let good = raw != 0
             && raw != null
             && match self.family() {
-                Family::Mpich => mpich::kind(raw) == Some(class.mpich),
-                Family::OpenMpi => self.is_object(raw, predefined, class.openmpi),
+                AbiFamily::Mpich => mpich::kind(raw) == Some(class.mpich),
+                AbiFamily::OpenMpi => self.is_object(raw, predefined, class.openmpi),
                 // Small values are predefined objects; each kind has its own range of a prefix code.
-                Family::Standard => raw >= 0x1000 || raw.ilog2() == null.ilog2(),
+                AbiFamily::Standard => raw >= 0x1000 || raw.ilog2() == null.ilog2(),
             };
         if good { Ok(()) } else { Err(HostError::Handle { what: class.what, kind: class.kind }) }
     }

@@ -1,22 +1,22 @@
 //! C programs on each installed host MPI, calling this crate through the `probe` example.
 
-use pario_mpi_host::{Constants, Family};
+use pario_mpi_host::{AbiFamily, Constants};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[derive(Clone, Copy)]
 struct HostMpi {
     name: &'static str,
-    family: Family,
+    family: AbiFamily,
     cc: &'static str,
     run: &'static [&'static str],
 }
 
 const MPICH: HostMpi =
-    HostMpi { name: "mpich", family: Family::Mpich, cc: "mpicc.mpich", run: &["mpiexec.mpich", "-n"] };
+    HostMpi { name: "mpich", family: AbiFamily::Mpich, cc: "mpicc.mpich", run: &["mpiexec.mpich", "-n"] };
 const OPENMPI: HostMpi = HostMpi {
     name: "openmpi",
-    family: Family::OpenMpi,
+    family: AbiFamily::OpenMpi,
     cc: "mpicc.openmpi",
     run: &["mpiexec.openmpi", "--allow-run-as-root", "--oversubscribe", "-n"],
 };
@@ -66,7 +66,7 @@ fn program(host: HostMpi, name: &str) -> PathBuf {
 }
 
 #[test]
-fn random_datatypes_decode_to_what_the_host_moves() {
+fn decoded_datatypes_select_the_bytes_that_the_host_moves() {
     for host in [MPICH, OPENMPI] {
         let types = program(host, "types");
         for seed in ["0", "1"] {
@@ -87,7 +87,7 @@ fn requests_complete_in_every_way() {
 }
 
 #[test]
-fn objects_are_what_they_should_be() {
+fn communicators_infos_and_statuses_work() {
     for host in [MPICH, OPENMPI] {
         let said = run(host, 2, &program(host, "objects"), &[]);
         assert_eq!(said.matches("objects good").count(), 2);
@@ -118,7 +118,7 @@ fn a_privately_loaded_mpi_is_found() {
 
 /// Every constant of the crate against the header, in a process of that host.
 #[test]
-fn constants_are_those_of_the_header() {
+fn constants_match_the_header() {
     for host in [MPICH, OPENMPI] {
         let constants = Constants::of(host.family);
         let types: Vec<&str> = constants.named.iter().map(|t| t.0).collect();
@@ -144,7 +144,7 @@ fn constants_are_those_of_the_header() {
 
 /// Names of MPI-1 that Open MPI's header replaces by a compile-time error.
 fn absent(host: HostMpi, name: &str) -> bool {
-    host.family == Family::OpenMpi
+    host.family == AbiFamily::OpenMpi
         && (["MPI_LB", "MPI_UB"].contains(&name) || (name.starts_with("MPI_COMBINER") && is_legacy(name)))
 }
 

@@ -58,14 +58,14 @@ impl CollectiveSettings {
         let uses_data_shipping = uses_data_shipping(hints);
         let cache = cache(hints, facts);
         let direction = |write: bool| {
-            let (cb, wish) = if write {
+            let (cb, requested) = if write {
                 (hints.cb_write(), hints.fd_partition())
             } else {
                 (hints.cb_read(), hints.fd_partition_read())
             };
             let aggregators = aggregators(hints, facts, group, uses_data_shipping, cache.is_some());
-            let method = match wish {
-                _ if cache.is_some() || uses_data_shipping && wish.is_none() => {
+            let method = match requested {
+                _ if cache.is_some() || uses_data_shipping && requested.is_none() => {
                     PartitioningMethod::StaticCyclic
                 }
                 Some(method) => method,

@@ -3,7 +3,7 @@
 use crate::csv_text;
 use crate::table::{Align, TextTable};
 use pario_simulate::{
-    Held, Machine, Outcome, Refused, Setup, Staged, Strategy, Workload, run, run_partition,
+    Held, Machine, Outcome, PartitionStrategy, Refused, Setup, Staged, Workload, run, run_partition,
 };
 use serde_json::{Map, Value, json};
 
@@ -38,7 +38,7 @@ impl SimulationPoint {
     /// Simulates a run on a partition.
     pub fn partition(
         setup: &Setup,
-        strategy: Strategy,
+        strategy: PartitionStrategy,
         shared: bool,
         work: &Workload,
     ) -> Result<SimulationPoint, Refused> {

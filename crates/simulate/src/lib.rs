@@ -5,7 +5,7 @@
 //! storage and clients of file systems, by the numbers of a [`Machine`].
 //!
 //! - [`run`]: two-phase I/O on a file system with locks, at its servers or by tokens ([`Protocol`]).
-//! - [`run_partition`]: a partition's strategies, and what saturates first ([`Strategy`]).
+//! - [`run_partition`]: a partition's strategies, and what saturates first ([`PartitionStrategy`]).
 //! - [`CLAIMS`], [`sensitivity`]: what is to be learned, and on which machines it is true.
 //!
 //! Pure: no files, no clock, no threads. Memory grows with ranks and servers, never with pieces.
@@ -26,6 +26,6 @@ pub use agenda::Time;
 pub use claims::{CLAIMS, Claim, Finding, Held, Variation, sensitivity, variations};
 pub use fs::{Refused, run};
 pub use machine::{Machine, Number};
-pub use partition::{Staged, Strategy, run as run_partition};
+pub use partition::{PartitionStrategy, Staged, run as run_partition};
 pub use setup::{Callback, Messages, Outcome, Protocol, Rounds, Setup};
 pub use workload::{Access, Error, Recorded, Size, Span, Workload};

@@ -11,7 +11,6 @@ mod progress;
 mod secret;
 mod strategy;
 mod tuning;
-mod word;
 
 pub use error::{ErrorKind, Retry};
 pub use hash::{digest, fnv1a};
@@ -20,7 +19,6 @@ pub use progress::Progress;
 pub use secret::Secret;
 pub use strategy::{PartitioningMethod, Strategy};
 pub use tuning::{AccessTuning, PrefetchLimits, Toggle};
-pub use word::distance;
 
 /// An absolute byte offset in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -31,7 +31,7 @@ impl fmt::Display for Error {
             Error::UnknownNumber(name) => {
                 let near = Machine::NUMBERS
                     .iter()
-                    .min_by_key(|n| pario_types::distance(n.name, name))
+                    .min_by_key(|n| strsim::levenshtein(n.name, name))
                     .map_or("", |n| n.name);
                 write!(f, "the machine has no number {name:?}; did you mean {near:?}? --machine lists them")
             }

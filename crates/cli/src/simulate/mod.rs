@@ -11,7 +11,7 @@ use pario_reports::{
     SimulationPoint, machine_table, sensitivity_text, simulation_csv, simulation_json, simulation_page,
     simulation_svg, simulation_table,
 };
-use pario_simulate::{CLAIMS, Callback, Machine, Protocol, Rounds, Setup, Size, Strategy, Workload};
+use pario_simulate::{CLAIMS, Callback, Machine, PartitionStrategy, Protocol, Rounds, Setup, Size, Workload};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -195,7 +195,7 @@ fn simulate(arguments: &Arguments) -> Result<Vec<SimulationPoint>, Error> {
     let methods =
         if arguments.partition.is_empty() { &PartitioningMethod::ALL[..] } else { &arguments.partition };
     let protocols: Vec<Protocol> = arguments.protocol.iter().map(ProtocolWord::value).collect();
-    let strategies: Vec<Strategy> = arguments.strategy.iter().map(StrategyWord::value).collect();
+    let strategies: Vec<PartitionStrategy> = arguments.strategy.iter().map(StrategyWord::value).collect();
     let base = Setup {
         callback: arguments.callback.map(|word| word.value()),
         servers: arguments.servers,
@@ -288,11 +288,11 @@ impl ProtocolWord {
 }
 
 impl StrategyWord {
-    fn value(&self) -> Strategy {
+    fn value(&self) -> PartitionStrategy {
         match self {
-            StrategyWord::ServerDirected => Strategy::ServerDirected,
-            StrategyWord::ClientDirected => Strategy::ClientDirected,
-            StrategyWord::TwoPhase => Strategy::TwoPhase,
+            StrategyWord::ServerDirected => PartitionStrategy::ServerDirected,
+            StrategyWord::ClientDirected => PartitionStrategy::ClientDirected,
+            StrategyWord::TwoPhase => PartitionStrategy::TwoPhase,
         }
     }
 }

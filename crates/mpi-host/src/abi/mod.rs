@@ -13,7 +13,7 @@ use std::ffi::c_int;
 
 /// The binary interface of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
+pub enum AbiFamily {
     /// MPICH and everything that keeps its ABI (Intel MPI, MVAPICH, Cray MPICH). Handles are `int`.
     Mpich,
     /// Open MPI. Handles are pointers to its objects.
@@ -189,11 +189,11 @@ pub struct Constants {
 impl Constants {
     /// The constants of an ABI as this crate has them; Open MPI's handles, known only in a process that
     /// uses it, are 0.
-    pub fn of(family: Family) -> Constants {
+    pub fn of(family: AbiFamily) -> Constants {
         match family {
-            Family::Mpich => mpich::constants(),
-            Family::Standard => standard::constants(),
-            Family::OpenMpi => openmpi::with_handles(|_| 0),
+            AbiFamily::Mpich => mpich::constants(),
+            AbiFamily::Standard => standard::constants(),
+            AbiFamily::OpenMpi => openmpi::with_handles(|_| 0),
         }
     }
 
@@ -265,7 +265,7 @@ mod tests {
     use std::collections::HashSet;
 
     fn both() -> [Constants; 2] {
-        [Constants::of(Family::Mpich), Constants::of(Family::Standard)]
+        [Constants::of(AbiFamily::Mpich), Constants::of(AbiFamily::Standard)]
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use pario_types::{Strategy, distance};
+use pario_types::Strategy;
 
 use super::draft::Draft;
 use super::listen::Listen;
@@ -276,7 +276,11 @@ pub(super) fn find(name: &str) -> Option<&'static Key> {
 /// The name or alias that differs from this by a typing mistake or two.
 pub(super) fn nearest(name: &str) -> Option<&'static str> {
     let names = KEYS.iter().flat_map(|key| key.aliases.iter().copied().chain([key.name]));
-    names.map(|known| (distance(known, name), known)).filter(|&(d, _)| d <= 2).min().map(|(_, known)| known)
+    names
+        .map(|known| (strsim::levenshtein(known, name), known))
+        .filter(|&(d, _)| d <= 2)
+        .min()
+        .map(|(_, known)| known)
 }
 
 /// Whether a name can be a partition's: it is part of file names and of `pario:name/path`.

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 use pario_domain::{AggregatorRequest, ConfigList, FileDomains, PartitioningMethod, choose_aggregators};
 use pario_layout::Striping;
-use pario_types::{Offset, Pos};
+use pario_types::{Offset, Pos, Strategy};
 
 use crate::agenda::Time;
 use crate::fs::Refused;
@@ -28,7 +28,7 @@ use traffic::{Message, Traffic};
 
 /// Where small pieces are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
+pub enum PartitionStrategy {
     /// At the servers.
     ServerDirected,
     /// At aggregators with a cache.
@@ -37,16 +37,17 @@ pub enum Strategy {
     TwoPhase,
 }
 
-impl Strategy {
+impl PartitionStrategy {
     /// All of them.
-    pub const ALL: [Strategy; 3] = [Strategy::ServerDirected, Strategy::ClientDirected, Strategy::TwoPhase];
+    pub const ALL: [PartitionStrategy; 3] =
+        [PartitionStrategy::ServerDirected, PartitionStrategy::ClientDirected, PartitionStrategy::TwoPhase];
 
     /// Its word on the command line and in results.
     pub fn word(self) -> &'static str {
         match self {
-            Strategy::ServerDirected => "server-directed",
-            Strategy::ClientDirected => "client-directed",
-            Strategy::TwoPhase => "two-phase",
+            PartitionStrategy::ServerDirected => Strategy::ServerDirected.name(),
+            PartitionStrategy::ClientDirected => Strategy::ClientDirected.name(),
+            PartitionStrategy::TwoPhase => Strategy::TwoPhase.name(),
         }
     }
 }
@@ -93,7 +94,12 @@ impl Staged {
 }
 
 /// Runs a workload on a partition. `shared`: servers run on the ranks' own nodes.
-pub fn run(setup: &Setup, strategy: Strategy, shared: bool, work: &Workload) -> Result<Staged, Refused> {
+pub fn run(
+    setup: &Setup,
+    strategy: PartitionStrategy,
+    shared: bool,
+    work: &Workload,
+) -> Result<Staged, Refused> {
     let machine = &setup.machine;
     let count = setup.servers;
     let striping = Striping::new(setup.stripe, count, 0, count)
@@ -109,9 +115,9 @@ pub fn run(setup: &Setup, strategy: Strategy, shared: bool, work: &Workload) -> 
     let mut run =
         Run { setup, work, striping, shuffle: &mut shuffle, traffic: &mut traffic, processed_ns: Vec::new() };
     let (returned, aggregators) = match strategy {
-        Strategy::ServerDirected => (run.server_directed(opened), 0),
-        Strategy::ClientDirected => run.aggregated(opened, machine.aggregator_cache.max(1), true),
-        Strategy::TwoPhase => run.aggregated(opened, setup.buffer, false),
+        PartitionStrategy::ServerDirected => (run.server_directed(opened), 0),
+        PartitionStrategy::ClientDirected => run.aggregated(opened, machine.aggregator_cache.max(1), true),
+        PartitionStrategy::TwoPhase => run.aggregated(opened, setup.buffer, false),
     };
     let processed = run.processed_ns.iter().copied().max().unwrap_or(0);
     used.push(("processor of an aggregator", processed));
@@ -343,7 +349,7 @@ mod tests {
         let mut setup = Setup { servers, write, stripe: 64 << 10, ..Setup::default() };
         setup.machine.processes_per_node = 1;
         let work = Workload::named("contiguous", ranks, Size::default()).expect("sound");
-        run(&setup, Strategy::ServerDirected, shared, &work).expect("runs").bandwidth_mib_s()
+        run(&setup, PartitionStrategy::ServerDirected, shared, &work).expect("runs").bandwidth_mib_s()
     }
 
     /// n processes on n servers, and 64 processes on 1 to 64: throughput follows the number of servers, wherever they run.
@@ -371,7 +377,7 @@ mod tests {
         let sent: u64 =
             (0..32).flat_map(|r| shares(&work.access(r, 1), striping, r)).map(|message| message.bytes).sum();
         assert_eq!(sent, work.bytes() / 2);
-        for strategy in Strategy::ALL {
+        for strategy in PartitionStrategy::ALL {
             let staged = run(&setup, strategy, false, &work).expect("runs");
             let storage =
                 staged.used.iter().find(|used| used.0 == "storage of a server").expect("it has some").1;
@@ -390,7 +396,7 @@ mod tests {
             setup.machine.storage_rate = 100_000_000;
             setup.machine.server_buffer = 1 << 20;
             setup.machine.aggregator_cache = cache;
-            run(&setup, Strategy::ClientDirected, false, &work).expect("runs")
+            run(&setup, PartitionStrategy::ClientDirected, false, &work).expect("runs")
         };
         // An aggregator gets 4 MiB in each call.
         let [all, half, none] = [32, 16, 2].map(|mib: u64| of(mib << 20));
@@ -406,7 +412,8 @@ mod tests {
         let mut setup = Setup { servers: 2, ..Setup::default() };
         setup.machine.storage_rate = 100_000_000;
         setup.machine.server_buffer = 1 << 20;
-        let [_, cached, two_phase] = Strategy::ALL.map(|s| run(&setup, s, false, &work).expect("runs"));
+        let [_, cached, two_phase] =
+            PartitionStrategy::ALL.map(|s| run(&setup, s, false, &work).expect("runs"));
         assert!(
             cached.served > cached.returned && cached.bandwidth_mib_s() > 2.0 * two_phase.bandwidth_mib_s()
         );
