@@ -71,7 +71,7 @@ pub struct Description {
     /// In how many steps.
     pub steps: u64,
     /// The files that it writes.
-    pub files: Vec<FileSize>,
+    pub files: Vec<OutputFile>,
     /// All writes of all ranks.
     pub write: Tally,
     /// All reads of all ranks.
@@ -82,7 +82,7 @@ pub struct Description {
 
 /// A file of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FileSize {
+pub struct OutputFile {
     /// Its name, without the workload's.
     pub name: String,
     /// Its size in the end.
