@@ -14,5 +14,5 @@ pub mod source;
 mod table;
 
 pub use build::{Error, build};
-pub use report::{Description, OutputFile, Outcome, Place, Report, Tally};
+pub use report::{Description, Outcome, OutputFile, Place, Report, Tally};
 pub use table::{Preset, Ranks, WORKLOADS, Workload, workload};

@@ -7,8 +7,9 @@ use std::time::Duration;
 use pario::{File, OpenOptions, Partition};
 use pario_types::{FileId, ServerId};
 
+use super::processes::ProcessHandle;
 use super::site::{Route, Shape, Site, connect, connect_within};
-use super::soon;
+use super::{soon, within};
 
 /// Where a truncating program finds the site, and how it gets in.
 const CHILD: &str = "PARIO_TEST_TRUNCATE";
@@ -89,6 +90,35 @@ fn a_stale_truncate_never_destroys_later_writes() {
         site.start();
         assert_all(&site, 2);
     }
+}
+
+/// A program is stopped in the middle of its truncation, the metadata server gives it up, and it goes on later.
+#[test]
+fn a_program_that_goes_on_with_a_truncation_after_it_was_given_up_destroys_nothing() {
+    let site = Site::up(Shape { more: "deadline = 2s".into(), ..Shape::new(2) });
+    let client = site.client();
+    let file = open(&client);
+    write(&file, 1);
+    let slow = site.process(ServerId(1)).expect("it is up");
+    slow.stop();
+    let mut child = start(&site, "far");
+    soon("a truncation has begun", || is_truncating(&client, file.id()));
+    let stopped = ProcessHandle(child.id());
+    stopped.stop();
+    slow.go_on();
+    // It does not come back to a server that was killed, since it is stopped.
+    assert!(site.kill(ServerId(0)));
+    // A restarted metadata server gives clients 30 s to come back.
+    within(Duration::from_secs(90), "the truncation is resolved", || !is_truncating(&client, file.id()));
+    write(&file, 2);
+    assert_all(&site, 2);
+    stopped.go_on();
+    let ended = child.wait().expect("it is a child of this process");
+    assert!(ended.success(), "it gets an error or success: {ended}");
+    assert_all(&site, 2);
+    write(&file, 3);
+    site.servers().for_each(|server| assert!(site.kill(server)));
+    assert_all(&site, 3);
 }
 
 #[test]
