@@ -39,7 +39,7 @@ pub(crate) struct LocalRank {
     done: u64,
     /// The locks of windows that are read before they are written, each with the sequence number of the window. `None`
     /// if no lock is needed.
-    guards: Vec<(u64, Option<Box<dyn RangeLock>>)>,
+    guards: Vec<(u64, RangeGuard)>,
 }
 
 impl LocalRank {
@@ -457,13 +457,16 @@ fn parts_in_range(window: &DomainWindow, range: &Range<u64>) -> impl Iterator<It
     })
 }
 
+/// A lock on a range of the file, or nothing where the backend needs no lock.
+type RangeGuard = Option<Box<dyn RangeLock>>;
+
 /// Locks the parts of the extents of a window within a range, all or none. The gaps between extents belong
 /// to other aggregators and are not locked.
 fn lock_range<C: CollectiveIo>(
     window: &DomainWindow,
     range: &Range<u64>,
     context: &mut StepContext<'_, C>,
-) -> Result<Option<Vec<Option<Box<dyn RangeLock>>>>, C::Error> {
+) -> Result<Option<Vec<RangeGuard>>, C::Error> {
     let mut guards = Vec::new();
     let file = context.io.file()?;
     for (_, part) in parts_in_range(window, range) {
