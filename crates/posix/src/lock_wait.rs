@@ -152,7 +152,7 @@ impl LockTarget {
 }
 
 /// Whether a line of `/proc/PID/fdinfo/FD` is a lock of this file that is in the way.
-/// `lock:	1: OFDLCK  ADVISORY  WRITE -1 00:1b:1234 0 EOF`
+/// `lock: 1: OFDLCK  ADVISORY  WRITE -1 00:1b:1234 0 EOF`
 fn is_lock_of(line: &str, inode: u64, range: &Range<u64>, shared: bool) -> bool {
     let Some(rest) = line.strip_prefix("lock:") else { return false };
     let words: Vec<&str> = rest.split_whitespace().collect();

@@ -303,9 +303,9 @@ mod tests {
             let bytes = Greeting::Hello { hello, nonce: THEIRS }.encode();
             let HandshakeStep::Send(bytes) = feed(&mut handshake, &bytes, &mut cuts) else { panic!("refused") };
             let secret = &config().secret;
-            let (protection, proof) = (Protection::Encrypted, AGREED.prove_server(&secret));
+            let (protection, proof) = (Protection::Encrypted, AGREED.prove_server(secret));
             prop_assert_eq!(decode(&bytes), Greeting::Challenge { nonce: OURS, protection, proof });
-            let answer = Greeting::Answer { proof: AGREED.prove_client(&secret) };
+            let answer = Greeting::Answer { proof: AGREED.prove_client(secret) };
             let step = feed(&mut handshake, &answer.encode(), &mut cuts);
             let HandshakeStep::Accepted(accepted) = step else { panic!("refused") };
             prop_assert_eq!(*accepted.hello(), hello);
@@ -368,9 +368,9 @@ mod tests {
             AGREED.prove_client(&Secret::new([6; 32])),
             // The server's own proof sent back, that of a connection with another nonce, and that of one which somebody
             // made believe that nothing is encrypted.
-            AGREED.prove_server(&secret),
-            (Transcript { server: THEIRS, ..AGREED }).prove_client(&secret),
-            (Transcript { protection: Protection::Authenticated, ..AGREED }).prove_client(&secret),
+            AGREED.prove_server(secret),
+            (Transcript { server: THEIRS, ..AGREED }).prove_client(secret),
+            (Transcript { protection: Protection::Authenticated, ..AGREED }).prove_client(secret),
         ];
         for proof in wrong {
             let mut handshake = begin(None);
