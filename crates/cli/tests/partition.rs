@@ -46,7 +46,7 @@ fi
 "#;
 
 /// What a host says that has no pools.
-const NOTHING: &str = r#"echo '{"say":"pools","pools":[],"in_use":[]}'"#;
+const NOTHING: &str = r#"echo '{"say":"pools","pools":[],"in_use":[],"unretired":[]}'"#;
 
 struct Site {
     bench: Bench,
@@ -302,7 +302,7 @@ fn a_server_is_down_when_its_host_says_so() {
     let output = site.run("", &["down", "scratch"]);
     let error = text(&output.stderr);
     assert!(output.status.code() == Some(1) && error.contains("its host cannot be asked"), "{error}");
-    let in_use = r#"echo '{"say":"pools","pools":[],"in_use":["/data"]}'"#;
+    let in_use = r#"echo '{"say":"pools","pools":[],"in_use":["/data"],"unretired":[]}'"#;
     let output = site.run(in_use, &["down", "scratch"]);
     let error = text(&output.stderr);
     assert!(output.status.code() == Some(1) && error.contains("it is alive and does not stop"), "{error}");
