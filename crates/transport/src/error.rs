@@ -167,6 +167,13 @@ impl Error {
             Error::Full { .. } => ErrorKind::Intern,
         }
     }
+
+    /// Whether this process, or its host, has no descriptor left for a connection. Waiting for the server does not
+    /// help then.
+    pub fn lacks_descriptors(&self) -> bool {
+        let Error::System { cause, .. } = self else { return false };
+        matches!(cause.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+    }
 }
 
 fn system(action: ConnectionAction, peer: &str, cause: &io::Error) -> String {

@@ -374,7 +374,7 @@ impl ConnectionGuard<'_> {
                 Ok((connection, welcome, pool)) => {
                     return self.complete_connect(connection, &welcome, pool, deadline);
                 }
-                Err(error) if error.kind().retry() == Retry::Later => {
+                Err(error) if error.kind().retry() == Retry::Later && !error.lacks_descriptors() => {
                     trouble = ConnectError::Retryable(Cause::Transport(error));
                 }
                 Err(error) => {
