@@ -7,7 +7,7 @@
 use crate::contender::{Contender, order};
 use crate::error::Error;
 use crate::results::{ComparisonResults, ContenderSeries};
-use pario_workloads::{Ranks, Report, Workload, workload};
+use pario_workloads::{Ranks, Workload, WorkloadReport, workload};
 
 /// One workload on a number of ranks.
 #[derive(Clone, Copy)]
@@ -26,7 +26,11 @@ pub trait WorkloadRunner {
     type Error;
 
     /// Runs a workload once; returns its report, or why it failed.
-    fn run(&mut self, case: &Case, contender: &Contender) -> Result<Result<Report, String>, Self::Error>;
+    fn run(
+        &mut self,
+        case: &Case,
+        contender: &Contender,
+    ) -> Result<Result<WorkloadReport, String>, Self::Error>;
 
     /// Whether the comparison is to stop.
     fn is_interrupted(&self) -> bool;
@@ -135,20 +139,20 @@ mod tests {
     impl WorkloadRunner for Fake {
         type Error = ();
 
-        fn run(&mut self, case: &Case, contender: &Contender) -> Result<Result<Report, String>, ()> {
+        fn run(&mut self, case: &Case, contender: &Contender) -> Result<Result<WorkloadReport, String>, ()> {
             self.runs.push(contender.to_string());
             assert_eq!(case.preset, "small");
             if contender.to_string() == self.failing {
                 return Ok(Err("disk full".to_owned()));
             }
-            let all = pario_workloads::Outcome {
+            let all = pario_workloads::WorkloadOutcome {
                 seconds: BTreeMap::new(),
                 bytes_written: 1,
                 bytes_read: 1,
                 write_calls: 1,
                 read_calls: 1,
             };
-            Ok(Ok(Report {
+            Ok(Ok(WorkloadReport {
                 workload: case.workload.name.to_owned(),
                 preset: case.preset.to_owned(),
                 steps: 1,

@@ -5,7 +5,7 @@ use crate::model_directory::{ModelDirectory, OpenDirectory};
 use crate::model_hosts::{HostLauncher, ModelHosts, Stop};
 use crate::orders::{MESSAGE_VERSION, ModelOrder, ModelStep, WorkerStart};
 use pario_copy::Connections;
-use pario_io_models::{Grid, Measurement, Model, Op, Series, median};
+use pario_io_models::{Measurement, Model, ModelGrid, ModelOp, Series, median};
 use pario_types::Progress;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ const EMPTY_ORDERS: u64 = 5;
 /// What to run.
 pub struct ModelRun<'a> {
     /// The models.
-    pub grid: Grid,
+    pub grid: ModelGrid,
     /// Directories, as the user wrote them.
     pub targets: &'a [OsString],
     /// Hosts; without any, all nodes are virtual, on this host.
@@ -194,7 +194,7 @@ impl ModelRun<'_> {
         model: Model,
         directory: usize,
         turn: u64,
-    ) -> Result<Vec<(Op, f64, f64)>, Stop> {
+    ) -> Result<Vec<(ModelOp, f64, f64)>, Stop> {
         let mut execute = |step| hosts.execute(&ModelOrder::new(step, directory, model, turn));
         let mut measured = Vec::new();
         let mut timed = |op, open, transfer| -> Result<(), Stop> {
@@ -203,9 +203,9 @@ impl ModelRun<'_> {
             measured.push((op, opening, execute(transfer)?.max(1e-9)));
             Ok(())
         };
-        timed(Op::Write, ModelStep::Open, ModelStep::Write)?;
+        timed(ModelOp::Write, ModelStep::Open, ModelStep::Write)?;
         if self.reads {
-            timed(Op::Read, ModelStep::Reopen, ModelStep::Read)?;
+            timed(ModelOp::Read, ModelStep::Reopen, ModelStep::Read)?;
         }
         execute(ModelStep::Check)?;
         execute(ModelStep::Remove)?;

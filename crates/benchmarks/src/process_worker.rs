@@ -7,7 +7,7 @@ use crate::model_directory::{ModelFile, OpenDirectory};
 use crate::orders::{ModelOrder, ModelStep, StepReport, WorkerStart, input_lines, parse, send_report};
 use pario_copy::{Connections, Error};
 use pario_io_models::content::{Content, difference};
-use pario_io_models::{Model, Share, Spot};
+use pario_io_models::{Model, ProcessShare, Spot};
 use std::io;
 
 /// Runs the process until its input ends.
@@ -103,13 +103,13 @@ impl Process {
     }
 
     /// The share of another process: the same one of the next node, or the next one of the only node.
-    fn other(&self, model: Model) -> Share {
+    fn other(&self, model: Model) -> ProcessShare {
         let step = if model.nodes() > 1 { model.ppn() } else { 1 };
         let number = (model.number(self.spot) + step) % model.procs();
         model.share(model.spot(number), self.start.size)
     }
 
-    fn write(&mut self, own: Share, turn: u64) -> Result<(), Problem> {
+    fn write(&mut self, own: ProcessShare, turn: u64) -> Result<(), Problem> {
         let file = self.open.take().ok_or(Problem::BadOrder)?;
         for (offset, len) in pieces(own, self.piece(own.len)) {
             file.write(self.content.at(turn, own.file, offset, len), offset)?;
@@ -120,7 +120,7 @@ impl Process {
         Ok(file.close()?)
     }
 
-    fn read(&mut self, share: Share) -> Result<(), Problem> {
+    fn read(&mut self, share: ProcessShare) -> Result<(), Problem> {
         let file = self.open.take().ok_or(Problem::BadOrder)?;
         for (offset, len) in pieces(share, self.piece(share.len)) {
             file.read(&mut self.buffer[..len], offset)?;
@@ -128,7 +128,13 @@ impl Process {
         Ok(file.close()?)
     }
 
-    fn check(&mut self, file: ModelFile, share: Share, model: Model, turn: u64) -> Result<(), Problem> {
+    fn check(
+        &mut self,
+        file: ModelFile,
+        share: ProcessShare,
+        model: Model,
+        turn: u64,
+    ) -> Result<(), Problem> {
         let (len, wanted) = (file.len()?, share.len * u64::from(model.procs_per_file()));
         if len != wanted {
             let name = file.name();
@@ -147,7 +153,7 @@ impl Process {
 }
 
 /// Offsets and lengths of the calls for a share.
-fn pieces(share: Share, longest: usize) -> impl Iterator<Item = (u64, usize)> {
+fn pieces(share: ProcessShare, longest: usize) -> impl Iterator<Item = (u64, usize)> {
     let end = share.offset + share.len;
     let step = longest.max(1);
     (share.offset..end).step_by(step).map(move |offset| (offset, (end - offset).min(step as u64) as usize))
@@ -184,7 +190,7 @@ mod tests {
         #[test]
         fn pieces_are_the_share(offset in 0u64..1000, len in 0u64..1000, longest in 1usize..300) {
             let mut at = offset;
-            for (start, piece) in pieces(Share { file: 0, offset, len }, longest) {
+            for (start, piece) in pieces(ProcessShare { file: 0, offset, len }, longest) {
                 prop_assert_eq!(start, at);
                 prop_assert!(piece > 0 && piece <= longest);
                 at += piece as u64;

@@ -1,7 +1,7 @@
 //! The measurements of a comparison, and their file: JSON with a word for the format.
 
 use crate::error::Error;
-use pario_workloads::Outcome;
+use pario_workloads::WorkloadOutcome;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -41,7 +41,7 @@ pub struct ContenderSeries {
     /// Whether the others are compared with this one.
     pub baseline: bool,
     /// The measurements.
-    pub runs: Vec<Outcome>,
+    pub runs: Vec<WorkloadOutcome>,
     /// Why the contender was not run again.
     pub failure: Option<String>,
 }
@@ -134,7 +134,7 @@ pub mod tests {
 
     /// A series whose writes and reads took these times.
     pub fn series(workload: &str, contender: &str, times: &[(f64, f64)]) -> ContenderSeries {
-        let run = |(writing, reading): &(f64, f64)| Outcome {
+        let run = |(writing, reading): &(f64, f64)| WorkloadOutcome {
             seconds: [("writing".to_owned(), *writing), ("reading".to_owned(), *reading)].into(),
             bytes_written: 8 << 20,
             bytes_read: 8 << 20,

@@ -1,13 +1,13 @@
 //! A traced program in the plane of the I/O models.
 
-use pario_io_models::{Board, Mark, Metric, Op, power, rate};
+use pario_io_models::{Board, Mark, Metric, ModelOp, power, rate};
 use std::collections::BTreeMap;
 
 /// A program, as its trace shows it: its writes, or its reads if it writes nothing.
 pub struct TracedProgram {
     /// Its place in the plane.
     pub mark: Mark,
-    op: Op,
+    op: ModelOp,
     bytes: u64,
     /// How long at least one process was in such a call.
     busy_ns: u64,
@@ -48,10 +48,10 @@ impl Coverage {
 impl TracedAccesses {
     /// Adds an access of a rank: its file, its bytes, and when it began and ended. Accesses are added in the order of
     /// their ends.
-    pub fn add(&mut self, op: Op, rank: u32, file: &str, bytes: u64, (begin_ns, end_ns): (u64, u64)) {
+    pub fn add(&mut self, op: ModelOp, rank: u32, file: &str, bytes: u64, (begin_ns, end_ns): (u64, u64)) {
         let direction = match op {
-            Op::Write => &mut self.writes,
-            Op::Read => &mut self.reads,
+            ModelOp::Write => &mut self.writes,
+            ModelOp::Read => &mut self.reads,
         };
         if bytes > 0 {
             *direction.moved.entry((rank, file.to_owned())).or_default() += bytes;
@@ -61,11 +61,13 @@ impl TracedAccesses {
 
     /// The program; `None` if nothing was read or written.
     pub fn program(&self) -> Option<TracedProgram> {
-        [(Op::Write, &self.writes), (Op::Read, &self.reads)].into_iter().find_map(|(op, direction)| {
-            let mark = Mark::of(&direction.moved)?;
-            let bytes = direction.moved.values().sum();
-            Some(TracedProgram { mark, op, bytes, busy_ns: direction.busy.total() })
-        })
+        [(ModelOp::Write, &self.writes), (ModelOp::Read, &self.reads)].into_iter().find_map(
+            |(op, direction)| {
+                let mark = Mark::of(&direction.moved)?;
+                let bytes = direction.moved.values().sum();
+                Some(TracedProgram { mark, op, bytes, busy_ns: direction.busy.total() })
+            },
+        )
     }
 }
 

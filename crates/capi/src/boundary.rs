@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use pario_mpi_host::{Host, host};
 use pario_mpiio::{Error, File, Result, env, handles, is_forked, tracing, warn, watch_forks};
-use pario_trace::{Op, StatsTo, counters};
+use pario_trace::{StatsTo, TracedOp, counters};
 use pario_types::ErrorKind;
 
 use crate::errhandler;
@@ -133,24 +133,24 @@ pub(crate) fn on_null(host: &'static Host, name: &'static str, f: impl FnOnce() 
 
 /// A traced call that moves no data. Data accesses are recorded where their offsets are known.
 struct ControlCall {
-    op: Op,
+    op: TracedOp,
     collective: bool,
 }
 
 impl ControlCall {
     fn of(name: &str) -> Option<ControlCall> {
         let (op, collective) = match name {
-            "MPI_File_open" => (Op::Open, true),
-            "MPI_File_close" => (Op::Close, true),
-            "MPI_File_delete" => (Op::Delete, false),
-            "MPI_File_sync" => (Op::Sync, true),
-            "MPI_File_set_view" => (Op::SetView, true),
-            "MPI_File_set_size" => (Op::SetSize, true),
-            "MPI_File_preallocate" => (Op::Preallocate, true),
-            "MPI_File_set_info" => (Op::SetInfo, true),
-            "MPI_File_set_atomicity" => (Op::SetAtomicity, true),
-            "MPI_File_get_size" => (Op::GetSize, false),
-            "MPI_File_seek" | "MPI_File_seek_shared" => (Op::Seek, name.ends_with("shared")),
+            "MPI_File_open" => (TracedOp::Open, true),
+            "MPI_File_close" => (TracedOp::Close, true),
+            "MPI_File_delete" => (TracedOp::Delete, false),
+            "MPI_File_sync" => (TracedOp::Sync, true),
+            "MPI_File_set_view" => (TracedOp::SetView, true),
+            "MPI_File_set_size" => (TracedOp::SetSize, true),
+            "MPI_File_preallocate" => (TracedOp::Preallocate, true),
+            "MPI_File_set_info" => (TracedOp::SetInfo, true),
+            "MPI_File_set_atomicity" => (TracedOp::SetAtomicity, true),
+            "MPI_File_get_size" => (TracedOp::GetSize, false),
+            "MPI_File_seek" | "MPI_File_seek_shared" => (TracedOp::Seek, name.ends_with("shared")),
             _ => return None,
         };
         Some(ControlCall { op, collective })

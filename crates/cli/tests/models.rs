@@ -7,7 +7,7 @@ mod bench;
 mod site;
 
 use bench::{Bench, text};
-use pario_trace::{Actor, Op, Record, Recorder, Setup};
+use pario_trace::{Actor, Record, Recorder, TraceSetup, TracedOp};
 use serde_json::Value;
 use site::{Site, await_that};
 use std::io::{Seek, SeekFrom, Write};
@@ -328,8 +328,8 @@ fn partitions_are_measured_beside_directories() {
 
 /// Four ranks write one file; the first of them also a small one of its own.
 fn record(place: &Place) {
-    let setup = Setup::parse("all,clock=system").expect("good").expect("a trace");
-    let setup = Setup { dir: place.bench.path("trace"), ..setup };
+    let setup = TraceSetup::parse("all,clock=system").expect("good").expect("a trace");
+    let setup = TraceSetup { dir: place.bench.path("trace"), ..setup };
     let began = Instant::now();
     for rank in 0..4 {
         let recorder = Recorder::start(&setup, Actor::Task, rank, 4);
@@ -340,10 +340,10 @@ fn record(place: &Place) {
             end: offset + len,
             len,
             moved: len,
-            ..Record::new(Op::Write, Some(&file), start, over)
+            ..Record::new(TracedOp::Write, Some(&file), start, over)
         };
         recorder.record(&write(u64::from(rank) * 1000, 1000));
-        recorder.record(&Record { call: Op::Read.into(), ..write(0, 1000) });
+        recorder.record(&Record { call: TracedOp::Read.into(), ..write(0, 1000) });
         recorder.finish().expect("written");
     }
 }

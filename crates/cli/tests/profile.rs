@@ -4,7 +4,7 @@
 mod bench;
 
 use bench::{Bench, text};
-use pario_trace::{Actor, Call, Op, Pace, Place, Record, Recorder, Setup};
+use pario_trace::{Actor, Pace, PointerKind, Record, Recorder, TraceSetup, TracedCall, TracedOp};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Output;
@@ -40,14 +40,14 @@ fn json(text: &str) -> Value {
 fn record(bench: &Bench, mode: &str) {
     let began = Instant::now();
     for rank in 0..2u32 {
-        let setup = Setup::parse(&format!("{mode},clock=system")).expect("good").expect("a trace");
-        let setup = Setup { dir: bench.path("pario-trace"), job: "j".to_owned(), ..setup };
+        let setup = TraceSetup::parse(&format!("{mode},clock=system")).expect("good").expect("a trace");
+        let setup = TraceSetup { dir: bench.path("pario-trace"), job: "j".to_owned(), ..setup };
         let recorder = Recorder::start(&setup, Actor::Task, rank, 2);
         let file = recorder.file("out.dat");
-        recorder.record(&Record::new(Op::Open, Some(&file), recorder.at(began), recorder.now()));
+        recorder.record(&Record::new(TracedOp::Open, Some(&file), recorder.at(began), recorder.now()));
         for step in 0..8u64 {
             let pace = if rank == 1 { Pace::Nonblocking } else { Pace::Blocking };
-            let call = Call { op: Op::Write, place: Place::At, collective: false, pace };
+            let call = TracedCall { op: TracedOp::Write, place: PointerKind::At, collective: false, pace };
             let offset = (2 * step + u64::from(rank)) * 4096;
             let start = began + Duration::from_millis(1000 + 10 * step);
             let [start, over] =

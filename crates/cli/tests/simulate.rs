@@ -1,6 +1,6 @@
 //! `pario simulate` as users and scripts call it.
 
-use pario_trace::{Actor, Call, Op, Pace, Place, Record, Recorder, Setup};
+use pario_trace::{Actor, Pace, PointerKind, Record, Recorder, TraceSetup, TracedCall, TracedOp};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -91,9 +91,10 @@ fn strategies_say_what_saturates() {
 #[test]
 fn a_trace_is_a_workload() {
     let dir = bench("simulate-trace");
-    let call = Call { op: Op::Write, place: Place::At, collective: true, pace: Pace::Blocking };
-    let setup = Setup::parse("all,clock=system").expect("good").expect("a trace");
-    let setup = Setup { dir: dir.clone(), ..setup };
+    let call =
+        TracedCall { op: TracedOp::Write, place: PointerKind::At, collective: true, pace: Pace::Blocking };
+    let setup = TraceSetup::parse("all,clock=system").expect("good").expect("a trace");
+    let setup = TraceSetup { dir: dir.clone(), ..setup };
     for rank in 0..4u32 {
         let recorder = Recorder::start(&setup, Actor::Task, rank, 4);
         let (file, began) = (recorder.file("out.dat"), Instant::now());

@@ -1,13 +1,14 @@
 //! `pario trace` as users and scripts call it.
 
-use pario_trace::{Actor, Call, Op, Pace, Place, Record, Recorder, Setup};
+use pario_trace::{Actor, Pace, PointerKind, Record, Recorder, TraceSetup, TracedCall, TracedOp};
 use pario_types::ErrorKind;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
-const WRITE_AT_ALL: Call = Call { op: Op::Write, place: Place::At, collective: true, pace: Pace::Blocking };
+const WRITE_AT_ALL: TracedCall =
+    TracedCall { op: TracedOp::Write, place: PointerKind::At, collective: true, pace: Pace::Blocking };
 
 /// A test's directory.
 struct Bench(PathBuf);
@@ -27,8 +28,8 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn recorder(bench: &Bench, dir: &str, job: &str, actor: Actor, rank: u32) -> Recorder {
-    let setup = Setup::parse("all,clock=system").expect("good").expect("a trace");
-    Recorder::start(&Setup { dir: bench.0.join(dir), job: job.to_owned(), ..setup }, actor, rank, 3)
+    let setup = TraceSetup::parse("all,clock=system").expect("good").expect("a trace");
+    Recorder::start(&TraceSetup { dir: bench.0.join(dir), job: job.to_owned(), ..setup }, actor, rank, 3)
 }
 
 /// Three ranks and an agent: rank r writes at 100, 200, 300, …; a write of rank 1 fails, a read of rank 2 is
@@ -39,7 +40,7 @@ fn record(bench: &Bench) {
         let recorder = recorder(bench, "pario-trace", "j1", Actor::Task, rank);
         let file = recorder.file("out.dat");
         let at = |instant| recorder.at(instant);
-        recorder.record(&Record::new(Op::Open, Some(&file), recorder.at(began), recorder.now()));
+        recorder.record(&Record::new(TracedOp::Open, Some(&file), recorder.at(began), recorder.now()));
         for n in 1..=4u64 {
             let start = began + Duration::from_secs(n) + Duration::from_millis(rank.into());
             let fails = rank == 1 && n == 3;
@@ -56,7 +57,7 @@ fn record(bench: &Bench) {
         }
         if rank == 2 {
             let start = at(began + Duration::from_secs(9));
-            let read = Record::new(Op::Read, Some(&file), start, start);
+            let read = Record::new(TracedOp::Read, Some(&file), start, start);
             let read = Record { len: 5000, end: 5000, moved: 10, ..read };
             recorder.record(&read);
             recorder.flush().expect("written");
@@ -66,7 +67,7 @@ fn record(bench: &Bench) {
     let agent = recorder(bench, "pario-trace", "j1", Actor::Agent, 0);
     let file = agent.file("out.dat");
     let start = agent.at(began + Duration::from_secs(10));
-    let write = Record::new(Op::Write, Some(&file), start, start);
+    let write = Record::new(TracedOp::Write, Some(&file), start, start);
     agent.record(&Record { len: 8, end: 8, moved: 8, on_behalf_of: Some(2), ..write });
 }
 
@@ -164,7 +165,7 @@ fn the_latest_job_is_taken_unless_another_is_named() {
             len,
             end: len,
             moved: len,
-            ..Record::new(Op::Write, Some(&file), recorder.now(), recorder.now())
+            ..Record::new(TracedOp::Write, Some(&file), recorder.now(), recorder.now())
         });
     }
     let output = trace(&bench, &["show", "t"]);

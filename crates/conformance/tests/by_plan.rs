@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pario_conformance::partition::{NAME, TestPartition};
 use pario_conformance::{HostMpi, Hosts, Output, ProgramRun, same_directory, scratch, target_dir};
-use pario_workloads::{Report, build};
+use pario_workloads::{WorkloadReport, build};
 
 const HOSTS: usize = 3;
 
@@ -59,7 +59,7 @@ fn run(host: HostMpi, workload: &[&str]) -> Option<Sent> {
 #[track_caller]
 fn right(output: Output) {
     let output = output.expect_success();
-    let reports = Report::parse(&output.stdout).expect("the program prints reports");
+    let reports = WorkloadReport::parse(&output.stdout).expect("the program prints reports");
     assert!(reports.len() == 1 && reports[0].verified == Some(true), "{output}");
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use pario_conformance::partition::TestPartition;
 use pario_conformance::{HostMpi, Output, ProgramRun, Scratch, same_bytes, same_file, scratch, target_dir};
-use pario_workloads::{Report, WORKLOADS, build};
+use pario_workloads::{WORKLOADS, WorkloadReport, build};
 
 const SEED: u64 = 7;
 const RANKS: u32 = 4;
@@ -43,7 +43,8 @@ fn across(host: HostMpi, pario_writes: bool) -> Scratch {
     let wrote = run(host, pario_writes, "all", &at, &["--write-only"]).expect_success();
     let read = run(host, !pario_writes, "all", &at, &[&["--read-only"][..], &json].concat()).expect_success();
     assert_eq!((wrote.pario_calls() > 0, read.pario_calls() > 0), (pario_writes, !pario_writes));
-    let reports = Report::parse(&std::fs::read_to_string(&results).expect("results")).expect("reports");
+    let reports =
+        WorkloadReport::parse(&std::fs::read_to_string(&results).expect("results")).expect("reports");
     assert_eq!(reports.len(), WORKLOADS.len());
     for report in reports {
         assert_eq!((report.verified, report.wrong_bytes), (Some(true), 0), "{}", report.workload);
@@ -127,8 +128,9 @@ fn damage_is_found_and_said() {
     let read = run(host, true, "tile", &at, &json);
     assert_eq!(read.code(), Some(3), "{read}");
     assert!(read.stderr.contains("1 bytes are wrong, the first at offset 123457 of"), "{read}");
-    let report =
-        Report::parse(&std::fs::read_to_string(&results).expect("results")).expect("a report").remove(0);
+    let report = WorkloadReport::parse(&std::fs::read_to_string(&results).expect("results"))
+        .expect("a report")
+        .remove(0);
     assert_eq!((report.verified, report.wrong_bytes), (Some(false), 1));
     assert_eq!(report.first_wrong.map(|place| place.offset), Some(123_457));
 

@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use pario_client::PlacementMap;
-use pario_placement::{Places, Plan};
+use pario_placement::{PlacementPlan, Places};
 use pario_registry::Entry;
 use pario_types::ServerId;
 use std::path::Path;
@@ -11,20 +11,20 @@ use std::path::Path;
 /// A plan, and the server that is local storage for each of its processes.
 #[derive(Debug)]
 pub struct PlanPlacement {
-    plan: Plan,
+    plan: PlacementPlan,
     homes: Vec<Option<ServerId>>,
 }
 
 impl PlanPlacement {
     /// Reads a plan.
-    pub fn read_plan(path: &Path) -> Result<Plan, Error> {
+    pub fn read_plan(path: &Path) -> Result<PlacementPlan, Error> {
         let text = std::fs::read_to_string(path).map_err(Error::on_host("cannot read the plan", path))?;
-        Plan::from_text(&text).map_err(|cause| Error::Plan(path.to_owned(), cause))
+        PlacementPlan::from_text(&text).map_err(|cause| Error::Plan(path.to_owned(), cause))
     }
 
     /// The plan on a partition. `places` names servers for processes or nodes; the others use the servers on the nodes
     /// that the profile knows.
-    pub fn new(plan: Plan, places: &Places, entry: &Entry) -> Result<PlanPlacement, Error> {
+    pub fn new(plan: PlacementPlan, places: &Places, entry: &Entry) -> Result<PlanPlacement, Error> {
         let count = entry.description.structure().servers.len() as u16;
         if let Some(server) = places.servers().find(|server| server.0 >= count) {
             return Err(Error::NoServer { partition: entry.name().to_owned(), server: server.0, count });

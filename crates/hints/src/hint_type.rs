@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use pario_types::Toggle;
+use pario_types::{Toggle, parse_size};
 
 /// The longest text value: MPICH's limit on info values, without the final zero byte.
 const MAX_TEXT: usize = 1023;
@@ -248,27 +248,6 @@ fn parse_switch(text: &str) -> Option<bool> {
 /// Accepts digits only. The parser of the standard library would accept a plus sign.
 fn parse_whole(text: &str) -> Option<u64> {
     (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok()).flatten()
-}
-
-/// Parses a size. Every suffix (k, kB, KiB and so on up to T, in any case) is a power of 1024.
-fn parse_size(text: &str) -> Option<u64> {
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, suffix) = text.split_at(digits);
-    let mut unit = suffix.trim_start().chars();
-    let shift = match unit.next().map(|c| c.to_ascii_lowercase()) {
-        None => 0,
-        Some('b') if unit.as_str().is_empty() => 0,
-        Some('k') => 10,
-        Some('m') => 20,
-        Some('g') => 30,
-        Some('t') => 40,
-        Some(_) => return None,
-    };
-    let rest = unit.as_str();
-    if !(rest.is_empty() || equals(rest, "b") || equals(rest, "ib")) {
-        return None;
-    }
-    parse_whole(number)?.checked_mul(1 << shift)
 }
 
 /// Parses a range of at least one byte that ends before the largest offset.

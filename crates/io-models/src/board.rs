@@ -19,12 +19,12 @@ pub struct Board {
 /// The models of one cell.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
-    entries: Vec<Entry>,
+    entries: Vec<BoardEntry>,
 }
 
 /// One model, with a value for each metric.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct BoardEntry {
     /// The model.
     pub model: Model,
     /// In the order of [`Metric::ALL`].
@@ -49,7 +49,7 @@ impl Board {
         let mut cells: BTreeMap<Bin, Cell> = BTreeMap::new();
         for (model, runs) in runs {
             let value = |metric| median(&runs.iter().map(|run| run.value(metric)).collect::<Vec<_>>());
-            let entry = Entry { model, values: Metric::ALL.map(value), runs: runs.len() };
+            let entry = BoardEntry { model, values: Metric::ALL.map(value), runs: runs.len() };
             cells.entry(model.bin()).or_default().entries.push(entry);
         }
         Board { series: series.clone(), cells }
@@ -66,7 +66,7 @@ impl Board {
     }
 
     /// All models.
-    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+    pub fn entries(&self) -> impl Iterator<Item = &BoardEntry> {
         self.cells.values().flat_map(|cell| &cell.entries)
     }
 
@@ -77,7 +77,7 @@ impl Board {
     }
 
     /// The model with the largest value.
-    pub fn best(&self, metric: Metric) -> Option<&Entry> {
+    pub fn best(&self, metric: Metric) -> Option<&BoardEntry> {
         self.entries().max_by(|one, other| one.value(metric).total_cmp(&other.value(metric)))
     }
 
@@ -90,7 +90,7 @@ impl Board {
 
 impl Cell {
     /// Its models.
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[BoardEntry] {
         &self.entries
     }
 
@@ -100,7 +100,7 @@ impl Cell {
     }
 }
 
-impl Entry {
+impl BoardEntry {
     /// Its value: the median of its runs.
     pub fn value(&self, metric: Metric) -> f64 {
         self.values[metric as usize]

@@ -3,7 +3,7 @@
 //! Reading goes by those names and takes the columns that were measured; what follows from them (processes,
 //! throughput and so on) is there for people and spreadsheets and is computed again.
 
-use crate::measure::{Measurement, Metric, Op, Series};
+use crate::measure::{Measurement, Metric, ModelOp, Series};
 use crate::model::Model;
 use std::fmt;
 use std::str::FromStr;
@@ -142,7 +142,8 @@ impl Fields<'_> {
 
 fn measurement(fields: &Fields) -> Result<Measurement, String> {
     let op = fields.text("op")?;
-    let op = Op::ALL.into_iter().find(|known| known.word() == op).ok_or(format!("op cannot be {op:?}"))?;
+    let op =
+        ModelOp::ALL.into_iter().find(|known| known.word() == op).ok_or(format!("op cannot be {op:?}"))?;
     let real_nodes = match fields.text("nodes_are")? {
         "hosts" => true,
         "virtual" => false,

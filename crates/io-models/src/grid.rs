@@ -15,7 +15,7 @@ const MOST_PROCS: u32 = 1 << 20;
 
 /// The models of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Grid {
+pub struct ModelGrid {
     nodes: u32,
     ppn: u32,
     size: u64,
@@ -24,7 +24,7 @@ pub struct Grid {
 
 /// Why there is no such grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum GridError {
     /// A number of nodes or processes is no power of two, or too large.
     NotAPower {
         /// Of what.
@@ -45,23 +45,23 @@ pub enum Refused {
     },
 }
 
-impl Grid {
+impl ModelGrid {
     /// The models of up to `nodes` nodes with up to `ppn` processes, which write `size` bytes.
-    pub fn new(nodes: u32, ppn: u32, size: u64, stripe: u64) -> Result<Grid, Refused> {
+    pub fn new(nodes: u32, ppn: u32, size: u64, stripe: u64) -> Result<ModelGrid, GridError> {
         for (what, number) in [("nodes", nodes), ("processes per node", ppn)] {
             if !number.is_power_of_two() || number > MOST {
-                return Err(Refused::NotAPower { what, number });
+                return Err(GridError::NotAPower { what, number });
             }
         }
         let procs = u64::from(nodes) * u64::from(ppn);
         if procs > u64::from(MOST_PROCS) {
-            return Err(Refused::TooMany(procs));
+            return Err(GridError::TooMany(procs));
         }
         let unit = stripe.checked_mul(procs);
         if size == 0 || stripe == 0 || unit.is_none_or(|unit| !size.is_multiple_of(unit)) {
-            return Err(Refused::Uneven { size, procs: procs as u32, stripe });
+            return Err(GridError::Uneven { size, procs: procs as u32, stripe });
         }
-        Ok(Grid { nodes, ppn, size, stripe })
+        Ok(ModelGrid { nodes, ppn, size, stripe })
     }
 
     /// The most nodes.
@@ -105,14 +105,14 @@ impl Grid {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for GridError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Refused::NotAPower { what, number } => {
+            GridError::NotAPower { what, number } => {
                 write!(f, "{number} {what} is not a power of two from 1 to {MOST}, which models need")
             }
-            Refused::TooMany(procs) => write!(f, "{procs} processes are more than {MOST_PROCS}"),
-            Refused::Uneven { size, procs, stripe } => {
+            GridError::TooMany(procs) => write!(f, "{procs} processes are more than {MOST_PROCS}"),
+            GridError::Uneven { size, procs, stripe } => {
                 let unit = u128::from(stripe) * u128::from(procs);
                 write!(
                     f,

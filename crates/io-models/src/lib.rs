@@ -1,7 +1,7 @@
 //! I/O models: every way in which the processes of a program may share files, from one process with one file to
 //! a file for each process or one file for all, and pictures of how fast they are.
 //!
-//! A [`Model`] says which process writes which part of which file; a [`Grid`] has all of them up to a number of
+//! A [`Model`] says which process writes which part of which file; a [`ModelGrid`] has all of them up to a number of
 //! nodes and of processes per node. Whoever runs them brings a [`Measurement`] for each run. A [`Board`] sorts
 //! those into cells by (log2 of processes, log2 of processes per file) and reduces each cell to a value, which
 //! [`svg`] and [`html`] draw. [`csv`] keeps measurements, and everything can be computed again from it.
@@ -22,10 +22,10 @@ mod reduce;
 pub mod svg;
 mod text;
 
-pub use board::{Board, Cell, Entry};
-pub use grid::{Grid, Refused};
+pub use board::{Board, BoardEntry, Cell};
+pub use grid::{GridError, ModelGrid};
 pub use mark::{Gap, Mark};
-pub use measure::{Measurement, Metric, Op, Series};
-pub use model::{Bin, Model, Share, Spot};
+pub use measure::{Measurement, Metric, ModelOp, Series};
+pub use model::{Bin, Model, ProcessShare, Spot};
 pub use reduce::{Reducer, median};
 pub use text::{power, quantity, rate};

@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 
 /// What the processes did with the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Op {
+pub enum ModelOp {
     /// They wrote them.
     Write,
     /// They read them, each what another one had written.
@@ -20,7 +20,7 @@ pub struct Series {
     /// By which interface: `posix` or `pario`.
     pub io: String,
     /// What was done.
-    pub op: Op,
+    pub op: ModelOp,
 }
 
 /// One run of one model.
@@ -55,20 +55,20 @@ pub enum Metric {
     PerNode,
 }
 
-impl Op {
+impl ModelOp {
     /// All of them.
-    pub const ALL: [Op; 2] = [Op::Write, Op::Read];
+    pub const ALL: [ModelOp; 2] = [ModelOp::Write, ModelOp::Read];
 
     /// In one word.
     pub fn word(self) -> &'static str {
         match self {
-            Op::Write => "write",
-            Op::Read => "read",
+            ModelOp::Write => "write",
+            ModelOp::Read => "read",
         }
     }
 }
 
-impl Serialize for Op {
+impl Serialize for ModelOp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.word())
     }

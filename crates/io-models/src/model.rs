@@ -34,7 +34,7 @@ pub struct Spot {
 
 /// What one process writes: contiguous bytes of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Share {
+pub struct ProcessShare {
     /// The number of the file, from 0.
     pub file: u32,
     /// Where its bytes begin.
@@ -118,12 +118,12 @@ impl Model {
     }
 
     /// What a process that takes part writes, of `size` bytes in all.
-    pub fn share(self, spot: Spot, size: u64) -> Share {
+    pub fn share(self, spot: Spot, size: u64) -> ProcessShare {
         let per_file_here = self.ppn() / self.files_per_node();
         let file = spot.node / self.shared_nodes() * self.files_per_node() + spot.core / per_file_here;
         let place = spot.node % self.shared_nodes() * per_file_here + spot.core % per_file_here;
         let len = size / u64::from(self.procs());
-        Share { file, offset: u64::from(place) * len, len }
+        ProcessShare { file, offset: u64::from(place) * len, len }
     }
 
     /// The name that people have for it; most have none.

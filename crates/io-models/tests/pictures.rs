@@ -1,16 +1,18 @@
 //! Pictures show what the measurements say: cells are read back from them and compared with values that are
 //! computed here, naively, from the CSV text.
 
-use pario_io_models::{Board, Grid, Mark, Measurement, Metric, Model, Op, Reducer, Series, csv, html, svg};
+use pario_io_models::{
+    Board, Mark, Measurement, Metric, Model, ModelGrid, ModelOp, Reducer, Series, csv, html, svg,
+};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 fn measurements(nodes: u32, ppn: u32, seconds: &mut dyn FnMut() -> f64) -> Vec<Measurement> {
-    let grid = Grid::new(nodes, ppn, 1 << 30, 4096).expect("sound");
+    let grid = ModelGrid::new(nodes, ppn, 1 << 30, 4096).expect("sound");
     let mut all = Vec::new();
     for repetition in 1..=3 {
         for model in grid.models() {
-            for op in Op::ALL {
+            for op in ModelOp::ALL {
                 let target = "/a \"b\", <c> & 'd'\n".to_owned();
                 all.push(Measurement {
                     series: Series { target, io: "posix".to_owned(), op },
@@ -20,7 +22,7 @@ fn measurements(nodes: u32, ppn: u32, seconds: &mut dyn FnMut() -> f64) -> Vec<M
                     open_seconds: seconds() / 7.0,
                     seconds: seconds(),
                     most: (nodes, ppn),
-                    real_nodes: op == Op::Read,
+                    real_nodes: op == ModelOp::Read,
                 });
             }
         }
@@ -160,7 +162,7 @@ fn the_page_holds_every_choice_and_nothing_from_outside() {
 #[test]
 fn efficiency_is_throughput_per_node_hour() {
     let model = Model::new(4, 2, 1, 1).expect("sound");
-    let series = Series { target: "t".into(), io: "posix".into(), op: Op::Write };
+    let series = Series { target: "t".into(), io: "posix".into(), op: ModelOp::Write };
     let one = Measurement {
         series,
         model,

@@ -1,11 +1,11 @@
 //! Which models there are, and who writes what in them: the known numbers, and that every byte is written once.
 
-use pario_io_models::{Bin, Grid, Model, Refused, Share, Spot};
+use pario_io_models::{Bin, GridError, Model, ModelGrid, ProcessShare, Spot};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-fn grid(nodes: u32, ppn: u32) -> Grid {
-    Grid::new(nodes, ppn, u64::from(nodes * ppn) * 65536, 65536).expect("sound")
+fn grid(nodes: u32, ppn: u32) -> ModelGrid {
+    ModelGrid::new(nodes, ppn, u64::from(nodes * ppn) * 65536, 65536).expect("sound")
 }
 
 fn bins(models: &[Model]) -> BTreeMap<Bin, usize> {
@@ -57,13 +57,13 @@ fn common_models_have_their_names() {
 
 #[test]
 fn what_cannot_be_is_refused_with_a_way_out() {
-    assert_eq!(Grid::new(3, 4, 1 << 20, 1), Err(Refused::NotAPower { what: "nodes", number: 3 }));
+    assert_eq!(ModelGrid::new(3, 4, 1 << 20, 1), Err(GridError::NotAPower { what: "nodes", number: 3 }));
     assert_eq!(
-        Grid::new(2, 0, 1 << 20, 1),
-        Err(Refused::NotAPower { what: "processes per node", number: 0 })
+        ModelGrid::new(2, 0, 1 << 20, 1),
+        Err(GridError::NotAPower { what: "processes per node", number: 0 })
     );
-    assert!(matches!(Grid::new(1 << 15, 1 << 15, 1 << 40, 1), Err(Refused::TooMany(_))));
-    let uneven = |size, stripe| Grid::new(2, 2, size, stripe).expect_err("uneven").to_string();
+    assert!(matches!(ModelGrid::new(1 << 15, 1 << 15, 1 << 40, 1), Err(GridError::TooMany(_))));
+    let uneven = |size, stripe| ModelGrid::new(2, 2, size, stripe).expect_err("uneven").to_string();
     assert_eq!(
         uneven(1000000, 65536),
         "1000000 B do not make whole stripes of 64 KiB for each of 4 processes: take 768 KiB, take 1 MiB or a \
@@ -84,7 +84,7 @@ proptest! {
     #[test]
     fn every_byte_of_every_file_is_written_by_one(model in any_model(), stripes in 1u64..4) {
         let size = u64::from(model.procs()) * stripes * 512;
-        let mut files: BTreeMap<u32, Vec<Share>> = BTreeMap::new();
+        let mut files: BTreeMap<u32, Vec<ProcessShare>> = BTreeMap::new();
         for spot in model.spots() {
             prop_assert!(model.has(spot));
             let share = model.share(spot, size);

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use pario_mpi_host::Pending;
-use pario_trace::{Choice, counters};
+use pario_trace::{StrategyChoice, counters};
 use pario_two_phase::{
     AccessMachine, AccessStep, AccessSummary, CallKind, CollectiveOutcome, CollectivePlan, CostHistory,
     RankState, TransferStrategy,
@@ -293,7 +293,7 @@ impl File {
         }
         stats.decide(
             d == Direction::Write,
-            Choice {
+            StrategyChoice {
                 strategy: "independent",
                 partitioning: "",
                 aggregators: 1,
@@ -333,15 +333,18 @@ impl File {
                 let aggregators = domains.aggregators();
                 stats.window_bytes.see(2 * settings.window * u64::from(aggregators));
                 let (strategy, partitioning) = (collective.word, settings.method.name());
-                stats.decide(write, Choice { strategy, partitioning, aggregators, why: reason.clone() });
+                stats.decide(
+                    write,
+                    StrategyChoice { strategy, partitioning, aggregators, why: reason.clone() },
+                );
             }
             Some(CollectivePlan::Independent(reason)) => {
                 let why = reason.clone();
                 let strategy = if self.is_on_partition() { "server-directed" } else { "independent" };
                 let (partitioning, aggregators) = ("", self.group.size);
-                let direct = Choice { strategy, partitioning, aggregators, why: why.clone() };
+                let direct = StrategyChoice { strategy, partitioning, aggregators, why: why.clone() };
                 let shipped = shipping_session
-                    .map(|shipping_session| Choice { why, ..shipping_session.choice.clone() });
+                    .map(|shipping_session| StrategyChoice { why, ..shipping_session.choice.clone() });
                 stats.decide(write, shipped.unwrap_or(direct));
             }
             Some(CollectivePlan::Nothing | CollectivePlan::Refused { .. }) | None => {}

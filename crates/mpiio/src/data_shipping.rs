@@ -10,7 +10,7 @@ use std::sync::Arc;
 use pario_data_shipping::{
     Agent, AgentAddress, AgentConfig, BlockMap, Shipper, ShippingGroup, ShippingLimits, ip_of_this_node,
 };
-use pario_trace::Choice;
+use pario_trace::StrategyChoice;
 use pario_types::{AccessTuning, PrefetchLimits};
 use pario_types::{ErrorKind, digest};
 
@@ -34,7 +34,7 @@ pub(crate) struct ShippingTerms {
 pub(crate) struct ShippingSession {
     terms: ShippingTerms,
     /// The strategy for the statistics.
-    pub choice: Choice,
+    pub choice: StrategyChoice,
     pub shipper: Shipper,
     agent: Option<Agent>,
 }
@@ -43,12 +43,12 @@ const NO_ADDRESS: &str =
     "data shipping between nodes needs an IPv4 address that other nodes reach; this node has none";
 
 impl ShippingTerms {
-    fn choice(&self) -> Choice {
+    fn choice(&self) -> StrategyChoice {
         let mut agents = self.agents.clone();
         agents.sort_unstable();
         agents.dedup();
         let (strategy, partitioning, why) = ("data-shipping", "static-cyclic", "by hint".into());
-        Choice { strategy, partitioning, aggregators: agents.len() as u32, why }
+        StrategyChoice { strategy, partitioning, aggregators: agents.len() as u32, why }
     }
 
     fn digest(&self) -> u64 {

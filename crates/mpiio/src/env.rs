@@ -7,7 +7,7 @@ use pario_hints::{HintProblem, Hints};
 use pario_posix::{FileSystem, FsKind, FsStriping};
 
 use crate::node;
-use pario_trace::{Setup, StatsTo};
+use pario_trace::{StatsTo, TraceSetup};
 
 use crate::launcher;
 
@@ -23,7 +23,7 @@ pub struct Env {
     /// json:FILE`: print statistics of each file at close, and the counters at MPI_Finalize.
     pub stats: StatsTo,
     /// `PARIO_TRACE=errors|all[,min=OFFSET][,dir=DIR][,clock=system]`: record operations.
-    pub trace: Option<Setup>,
+    pub trace: Option<TraceSetup>,
     /// `PARIO_DEVELOP=1`: check more arguments for equality on all ranks.
     pub develop: bool,
     /// `PARIO_NODE`: ranks with different values count as ranks on different nodes, and only ranks with `node0` count
@@ -77,11 +77,11 @@ impl Env {
             warnings.push(refused.to_string());
             StatsTo::Off
         });
-        let trace = Setup::parse(&var("PARIO_TRACE").unwrap_or_default()).unwrap_or_else(|refused| {
+        let trace = TraceSetup::parse(&var("PARIO_TRACE").unwrap_or_default()).unwrap_or_else(|refused| {
             warnings.push(refused.to_string());
             None
         });
-        let trace = trace.map(|setup| Setup { job: var("PARIO_JOB").unwrap_or_default(), ..setup });
+        let trace = trace.map(|setup| TraceSetup { job: var("PARIO_JOB").unwrap_or_default(), ..setup });
         let pretend = var("PARIO_PRETEND_FS").and_then(|text| {
             let found = parse_pretended_fs(&text);
             if found.is_none() {

@@ -13,7 +13,7 @@ use pario_hints::Hints;
 use pario_mpi_host::{Host, TypeHandle};
 use pario_partition_file::ClientCache;
 use pario_posix::PlainOpenOptions;
-use pario_trace::{FileId, FileStats};
+use pario_trace::{FileStats, TracedFile};
 use pario_two_phase::CostHistory;
 use pario_types::{AccessTuning, ErrorKind};
 
@@ -48,7 +48,7 @@ pub struct File {
     pub(crate) costs: Mutex<CostHistory>,
     pub(crate) shipping: Mutex<Option<Arc<ShippingSession>>>,
     pub(crate) stats: FileStats,
-    pub(crate) trace_id: FileId,
+    pub(crate) trace_id: TracedFile,
     pending: PendingAccesses,
     error_handler: AtomicUsize,
 }
@@ -111,7 +111,7 @@ impl File {
             costs: Mutex::default(),
             shipping: Mutex::new(None),
             stats: FileStats::default(),
-            trace_id: FileId::new(&parts.path),
+            trace_id: TracedFile::new(&parts.path),
             group: parts.group,
             amode: parts.amode,
             raw_amode: parts.raw_amode,
@@ -137,7 +137,7 @@ impl File {
     }
 
     /// The file's name in traces.
-    pub fn trace_id(&self) -> &FileId {
+    pub fn trace_id(&self) -> &TracedFile {
         &self.trace_id
     }
 

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use pario_client as client;
 use pario_layout::{PlacementMap, PlacementMapId};
-use pario_placement::{Places, Plan, Process};
+use pario_placement::{PlacementPlan, Places, PlannedProcess};
 use pario_types::ServerId;
 
 use crate::env::{env, warn};
@@ -89,7 +89,7 @@ impl HomeServers {
             Some(_) => label.parse().ok(),
             None => self.nodes.iter().position(|node| node == label),
         };
-        let home = |process: &Process| rank_of(&process.label).and_then(|rank: usize| self.of[rank]);
+        let home = |process: &PlannedProcess| rank_of(&process.label).and_then(|rank: usize| self.of[rank]);
         let homes: Vec<Option<ServerId>> = plan.processes.iter().map(home).collect();
         let table = plan.table(file, |process| homes[process.0 as usize]);
         if table.as_ref().is_none_or(|table| table.end() == 0) {
@@ -128,12 +128,12 @@ pub(crate) fn share_table(
 }
 
 /// The plan of this run. Rank 0 reads it once.
-fn plan() -> Option<&'static Plan> {
-    static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
+fn plan() -> Option<&'static PlacementPlan> {
+    static PLAN: OnceLock<Option<PlacementPlan>> = OnceLock::new();
     let read = || {
         let path = env().plan.as_ref()?;
         let text = std::fs::read_to_string(path).map_err(|e| e.to_string());
-        match text.and_then(|text| Plan::from_text(&text).map_err(|e| e.to_string())) {
+        match text.and_then(|text| PlacementPlan::from_text(&text).map_err(|e| e.to_string())) {
             Ok(plan) => Some(plan),
             Err(why) => {
                 warn(&format!("plan {} does not count: {why}", path.display()));

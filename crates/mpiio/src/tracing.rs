@@ -11,7 +11,9 @@ use std::time::Instant;
 
 use pario_data_shipping::{RequestObserver, ServedRequest};
 use pario_mpi_host::host;
-use pario_trace::{Actor, Call, FileId, InView, Mode, Moment, Op, PatternId, Record, Recorder};
+use pario_trace::{
+    Actor, InView, Moment, PatternId, Record, Recorder, TraceMode, TracedCall, TracedFile, TracedOp,
+};
 use pario_two_phase::AccessRequest as Task;
 use pario_view::{Pattern, ViewHash};
 
@@ -37,11 +39,11 @@ fn start(actor: Actor) -> Option<Recorder> {
 /// A function that records the requests that this task's agent serves on a file, if the user asked for a trace.
 pub(crate) fn agent_report(path: &Path) -> Option<RequestObserver> {
     let recorder = AGENT_RECORDER.get_or_init(|| start(Actor::Agent)).as_ref()?;
-    let file = FileId::new(path);
+    let file = TracedFile::new(path);
     Some(Arc::new(move |served: &ServedRequest<'_>| {
         let failure = served.moved.as_ref().err();
         let offset = failure.and_then(|fault| fault.at).unwrap_or(served.range.start).0;
-        let call = Call::from(if served.write { Op::Write } else { Op::Read });
+        let call = TracedCall::from(if served.write { TracedOp::Write } else { TracedOp::Read });
         recorder.record(&Record {
             offset,
             end: served.range.end.0.max(offset),
@@ -68,9 +70,9 @@ pub fn finish() {
 
 /// Records a call that moves no data.
 pub fn record_control(
-    op: Op,
+    op: TracedOp,
     collective: bool,
-    file: Option<&FileId>,
+    file: Option<&TracedFile>,
     start: Instant,
     failure: Option<&Error>,
     class: i32,
@@ -79,10 +81,10 @@ pub fn record_control(
     if failure.is_some_and(is_recorded_elsewhere) {
         return;
     }
-    let (call, over) = (Call { collective, ..Call::from(op) }, recorder.now());
+    let (call, over) = (TracedCall { collective, ..TracedCall::from(op) }, recorder.now());
     let (errno, kind) = (failure.map_or(0, Error::errno), failure.map(Error::kind));
     recorder.record(&Record { errno, kind, class, ..Record::new(call, file, recorder.at(start), over) });
-    if op == Op::Close {
+    if op == TracedOp::Close {
         for recorder in AGENT_RECORDER.get().and_then(Option::as_ref).into_iter().chain([recorder]) {
             // The recorder has reported a failed write itself.
             let _ = recorder.flush();
@@ -93,7 +95,7 @@ pub fn record_control(
 /// A data access that is being traced.
 pub(crate) struct TracedAccess {
     recorder: &'static Recorder,
-    call: Call,
+    call: TracedCall,
     start: Moment,
     offset: u64,
     end: u64,
@@ -120,19 +122,19 @@ impl TracedAccess {
     ) -> Option<TracedAccess> {
         let recorder = recorder()?;
         let start = recorder.now();
-        let op = if d == Direction::Write { Op::Write } else { Op::Read };
+        let op = if d == Direction::Write { TracedOp::Write } else { TracedOp::Read };
         let place = match positioning {
-            Positioning::At(_) => pario_trace::Place::At,
-            Positioning::Individual => pario_trace::Place::Individual,
-            Positioning::Shared => pario_trace::Place::Shared,
-            Positioning::Ordered => pario_trace::Place::Ordered,
+            Positioning::At(_) => pario_trace::PointerKind::At,
+            Positioning::Individual => pario_trace::PointerKind::Individual,
+            Positioning::Shared => pario_trace::PointerKind::Shared,
+            Positioning::Ordered => pario_trace::PointerKind::Ordered,
         };
         let pace = match synchronism {
             Synchronism::Blocking => pario_trace::Pace::Blocking,
             Synchronism::Split => pario_trace::Pace::Split,
             Synchronism::Nonblocking => pario_trace::Pace::Nonblocking,
         };
-        let call = Call { op, place, collective: coordination == Coordination::Collective, pace };
+        let call = TracedCall { op, place, collective: coordination == Coordination::Collective, pace };
         Some(TracedAccess { recorder, call, start, offset: 0, end: 0, len: 0, view: None })
     }
 
@@ -154,7 +156,7 @@ impl TracedAccess {
         if let Some((lo, hi)) = task.view.bounds(task.at, task.len) {
             (self.offset, self.end) = (lo.0, hi.0);
         }
-        let all = env().trace.as_ref().is_some_and(|setup| setup.mode == Mode::All);
+        let all = env().trace.as_ref().is_some_and(|setup| setup.mode == TraceMode::All);
         if all && self.end - self.offset != self.len {
             let (disp, at, len) = (task.view.disp().0, task.at.0, task.len);
             let viewed = |pattern| Box::new(TracedView { pattern, disp, at, len });
@@ -164,7 +166,7 @@ impl TracedAccess {
 
     /// Records the outcome.
     #[inline]
-    pub fn end(&self, file: &FileId, outcome: &Result<u64>) {
+    pub fn end(&self, file: &TracedFile, outcome: &Result<u64>) {
         match outcome {
             Ok(moved) if *moved == self.len && self.end - self.offset == self.len => {
                 self.recorder.plain(self.call, file, self.offset, self.len, self.start);
@@ -175,7 +177,7 @@ impl TracedAccess {
 
     /// Records an access that is not contiguous, short, or failed.
     #[cold]
-    fn record(&self, file: &FileId, outcome: &Result<u64>) {
+    fn record(&self, file: &TracedFile, outcome: &Result<u64>) {
         let over = self.recorder.now();
         let failure = outcome.as_ref().err();
         if failure.is_some_and(is_recorded_elsewhere) {
@@ -223,7 +225,7 @@ fn pattern_id(tile: &Pattern) -> Option<Arc<PatternId>> {
 
 /// Whether another record has this failure, and the trace contains only failures.
 fn is_recorded_elsewhere(error: &Error) -> bool {
-    if env().trace.as_ref().is_none_or(|setup| setup.mode == Mode::All) {
+    if env().trace.as_ref().is_none_or(|setup| setup.mode == TraceMode::All) {
         return false;
     }
     let at_agent = matches!(error, Error::Shipping(pario_data_shipping::Error::Agent { .. }));

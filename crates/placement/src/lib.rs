@@ -1,7 +1,7 @@
 //! A plan: where each chunk of a program's files is best kept.
 //!
-//! A plan is made from a profile (crate `profile`), written to a file that people can read ([`Plan::to_text`],
-//! [`Plan::from_text`]), and used by whoever lays files out. It says for each file, in order of offsets, which chunks
+//! A plan is made from a profile (crate `profile`), written to a file that people can read ([`PlacementPlan::to_text`],
+//! [`PlacementPlan::from_text`]), and used by whoever lays files out. It says for each file, in order of offsets, which chunks
 //! there are, who uses them, and whether a chunk belongs to the local storage of one process, to that of each of
 //! its users, or to shared storage; and in which order the chunks of a partition were first used.
 //!
@@ -16,9 +16,9 @@ mod summary;
 mod text;
 
 pub use error::Error;
-pub use partition::{Keeper, Partition};
+pub use partition::{ChunkHolder, PlanPartition};
 pub use placing::Places;
-pub use summary::{Share, Summary};
+pub use summary::{StorageShare, Summary};
 
 /// Which of the plan's processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,20 +30,20 @@ pub struct GroupId(pub u32);
 
 /// Where the bytes of a program's files go.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct PlacementPlan {
     /// What it was made from, for people.
     pub from: String,
     /// The processes of the profile, in the order of their labels.
-    pub processes: Vec<Process>,
+    pub processes: Vec<PlannedProcess>,
     /// The sets of processes that use chunks.
-    pub groups: Vec<Group>,
+    pub groups: Vec<ProcessGroup>,
     /// The files, in the order in which the profile has them.
-    pub files: Vec<File>,
+    pub files: Vec<PlannedFile>,
 }
 
 /// A process, or a node with all of its processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Process {
+pub struct PlannedProcess {
     /// Its name: the rank, or what the profile calls it.
     pub label: String,
     /// Where it ran; empty where that is not known.
@@ -52,7 +52,7 @@ pub struct Process {
 
 /// Who uses a chunk. Both lists are sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Group {
+pub struct ProcessGroup {
     /// All who read or write it.
     pub users: Vec<ProcessId>,
     /// Those who write it.
@@ -61,7 +61,7 @@ pub struct Group {
 
 /// A file's chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct File {
+pub struct PlannedFile {
     /// Its name, as the program gave it.
     pub name: String,
     /// Its chunks in the order of offsets; they do not overlap.
@@ -121,7 +121,7 @@ impl Chunk {
     }
 }
 
-impl File {
+impl PlannedFile {
     /// The chunk that holds the byte.
     pub fn chunk_at(&self, offset: u64) -> Option<&Chunk> {
         let next = self.chunks.partition_point(|chunk| chunk.offset <= offset);
@@ -129,9 +129,9 @@ impl File {
     }
 }
 
-impl Plan {
+impl PlacementPlan {
     /// Who uses the chunk.
-    pub fn group(&self, chunk: &Chunk) -> &Group {
+    pub fn group(&self, chunk: &Chunk) -> &ProcessGroup {
         &self.groups[chunk.group.0 as usize]
     }
 
@@ -150,13 +150,13 @@ impl Plan {
     }
 
     /// All chunks: their numbers, from 0, in the order of files and offsets; their files; they themselves.
-    pub fn chunks(&self) -> impl Iterator<Item = (usize, &File, &Chunk)> {
+    pub fn chunks(&self) -> impl Iterator<Item = (usize, &PlannedFile, &Chunk)> {
         let all = self.files.iter().flat_map(|file| file.chunks.iter().map(move |chunk| (file, chunk)));
         all.enumerate().map(|(number, (file, chunk))| (number, file, chunk))
     }
 
     /// A plan of which everything that it says of itself holds, or why not.
-    pub(crate) fn checked(self) -> Result<Plan, Error> {
+    pub(crate) fn checked(self) -> Result<PlacementPlan, Error> {
         for (number, group) in self.groups.iter().enumerate() {
             let is_sorted = |list: &[ProcessId]| list.is_sorted_by(|a, b| a < b);
             let known = group.users.last().is_some_and(|last| (last.0 as usize) < self.processes.len());

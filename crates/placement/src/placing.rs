@@ -6,7 +6,7 @@ use std::str::FromStr;
 use pario_layout::PlacementMap;
 use pario_types::ServerId;
 
-use crate::{Error, File, Plan, Process, ProcessId};
+use crate::{Error, PlacementPlan, PlannedFile, PlannedProcess, ProcessId};
 
 /// What a user says of where processes have their local storage: `LABEL=SERVER,…`, where a label is that of a process or
 /// the name of a node.
@@ -42,10 +42,10 @@ impl Places {
     }
 }
 
-impl Plan {
+impl PlacementPlan {
     /// What the plan says of a file: under that name, or else under one that alone has the same last part, or else of `*`,
     /// which is any file.
-    pub fn file_named(&self, name: &str) -> Option<&File> {
+    pub fn file_named(&self, name: &str) -> Option<&PlannedFile> {
         let last = |name: &str| name.rsplit(['/', ':']).next().unwrap_or_default().to_owned();
         let exact = self.files.iter().find(|file| file.name == name);
         let alike = || {
@@ -69,7 +69,7 @@ impl Plan {
     pub fn homes<'a>(&'a self, places: &Places, on: impl Fn(&str) -> Vec<ServerId>) -> Vec<Option<ServerId>> {
         // The servers of each node, and how many of its processes there were before.
         let mut nodes: HashMap<&str, (Vec<ServerId>, usize)> = HashMap::new();
-        let home = |process: &'a Process| {
+        let home = |process: &'a PlannedProcess| {
             let (servers, turn) = nodes.entry(&process.node).or_insert_with(|| (on(&process.node), 0));
             *turn += 1;
             let near = servers.get((*turn - 1) % servers.len().max(1)).copied();
@@ -81,7 +81,11 @@ impl Plan {
     /// Which servers keep which bytes of a file, if each process has this server for its local storage, and in which order
     /// these are first used; what belongs to processes without one is shared. `None` if so many different processes use it
     /// together that there is no table of it.
-    pub fn table(&self, file: &File, home: impl Fn(ProcessId) -> Option<ServerId>) -> Option<PlacementMap> {
+    pub fn table(
+        &self,
+        file: &PlannedFile,
+        home: impl Fn(ProcessId) -> Option<ServerId>,
+    ) -> Option<PlacementMap> {
         let kept = |chunk: &crate::Chunk| {
             let servers = self.keepers(chunk).iter().filter_map(|process| home(*process)).collect();
             (chunk.offset..chunk.end(), servers)
@@ -97,14 +101,14 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Chunk, Group, GroupId, Placement};
+    use crate::{Chunk, GroupId, Placement, ProcessGroup};
 
-    fn plan(names: &[&str]) -> Plan {
-        let process = |(label, node): (&str, &str)| Process { label: label.into(), node: node.into() };
+    fn plan(names: &[&str]) -> PlacementPlan {
+        let process = |(label, node): (&str, &str)| PlannedProcess { label: label.into(), node: node.into() };
         let processes = [("0", "a"), ("1", "a"), ("2", "b")].map(process).into();
         let group = |users: &[u32], writers: &[u32]| {
             let [users, writers] = [users, writers].map(|list| list.iter().copied().map(ProcessId).collect());
-            Group { users, writers }
+            ProcessGroup { users, writers }
         };
         let groups =
             vec![group(&[1], &[1]), group(&[0, 2], &[]), group(&[0, 1], &[0]), group(&[0, 1], &[0, 1])];
@@ -121,8 +125,8 @@ mod tests {
         let placements =
             [Placement::Local(ProcessId(1)), Placement::Duplicate, Placement::Broadcast, Placement::Central];
         let chunks: Vec<Chunk> = (0..).zip(placements).map(chunk).collect();
-        let files = names.iter().map(|name| File { name: (*name).to_owned(), chunks: chunks.clone() });
-        Plan { from: String::new(), processes, groups, files: files.collect() }
+        let files = names.iter().map(|name| PlannedFile { name: (*name).to_owned(), chunks: chunks.clone() });
+        PlacementPlan { from: String::new(), processes, groups, files: files.collect() }
     }
 
     #[test]
@@ -148,7 +152,7 @@ mod tests {
     #[test]
     fn chunks_are_in_the_order_of_their_first_use() {
         let mut plan = plan(&["f"]);
-        let order = |plan: &Plan, home: fn(ProcessId) -> Option<ServerId>| {
+        let order = |plan: &PlacementPlan, home: fn(ProcessId) -> Option<ServerId>| {
             let table = plan.table(&plan.files[0], home).unwrap();
             table.order().iter().map(|range| (range.start, range.end)).collect::<Vec<_>>()
         };
@@ -176,7 +180,7 @@ mod tests {
         for wrong in ["1", "=3", "a=b", "1=70000", "1=-1"] {
             assert_eq!(wrong.parse::<Places>(), Err(Error::Place(wrong.to_owned())));
         }
-        assert_eq!((plan.ranks(), Plan::default().ranks()), (Some(3), Some(0)));
+        assert_eq!((plan.ranks(), PlacementPlan::default().ranks()), (Some(3), Some(0)));
     }
 
     #[test]

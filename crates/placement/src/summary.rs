@@ -1,10 +1,10 @@
 //! A plan in numbers: what each process keeps, and how much less goes between nodes.
 
-use crate::{Placement, Plan};
+use crate::{Placement, PlacementPlan};
 
 /// Bytes by placement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Share {
+pub struct StorageShare {
     /// Chunks of one process.
     pub local: u64,
     /// Chunks that are copied.
@@ -21,9 +21,9 @@ pub struct Summary {
     /// Number of chunks.
     pub chunks: usize,
     /// Bytes of chunks, each once.
-    pub bytes: Share,
+    pub bytes: StorageShare,
     /// For each process the bytes that it keeps locally, and those of shared storage that it uses.
-    pub processes: Vec<Share>,
+    pub processes: Vec<StorageShare>,
     /// Bytes read and written in the profile: what goes between nodes if everything is in shared storage.
     pub accessed: u128,
     /// Bytes that still go between nodes if the plan is followed.
@@ -32,7 +32,7 @@ pub struct Summary {
     pub laid_out: u128,
 }
 
-impl Share {
+impl StorageShare {
     fn add(&mut self, placement: Placement, bytes: u64) {
         let sum = match placement {
             Placement::Local(_) => &mut self.local,
@@ -52,9 +52,9 @@ impl Share {
 
 impl Summary {
     /// Of a plan.
-    pub fn of(plan: &Plan) -> Summary {
+    pub fn of(plan: &PlacementPlan) -> Summary {
         let mut summary =
-            Summary { processes: vec![Share::default(); plan.processes.len()], ..Summary::default() };
+            Summary { processes: vec![StorageShare::default(); plan.processes.len()], ..Summary::default() };
         for (_, _, chunk) in plan.chunks() {
             let group = plan.group(chunk);
             summary.chunks += 1;

@@ -21,7 +21,9 @@
 //! it is not known. Unknown keys are refused, so that a slip of the pen is not taken for nothing.
 
 use crate::lines;
-use crate::{Chunk, Error, File, Group, GroupId, Placement, Plan, Process, ProcessId};
+use crate::{
+    Chunk, Error, GroupId, Placement, PlacementPlan, PlannedFile, PlannedProcess, ProcessGroup, ProcessId,
+};
 use serde::Deserialize;
 use std::fmt::Write;
 
@@ -34,7 +36,7 @@ const HEAD: &str = "\
 # read, written: bytes in the profile. moved: how many of them still go between nodes.
 ";
 
-impl Plan {
+impl PlacementPlan {
     /// The plan file.
     pub fn to_text(&self) -> String {
         let mut text = String::from(HEAD);
@@ -45,16 +47,16 @@ impl Plan {
 
     fn write(&self, text: &mut String) -> std::fmt::Result {
         writeln!(text, "version = {VERSION}\nfrom = {}\n\nprocesses = [", quoted(&self.from))?;
-        for Process { label, node } in &self.processes {
+        for PlannedProcess { label, node } in &self.processes {
             let node = if node.is_empty() { String::new() } else { format!(", node = {}", quoted(node)) };
             writeln!(text, "  {{ label = {}{node} }},", quoted(label))?;
         }
         text.push_str("]\n\ngroups = [\n");
-        for Group { users, writers } in &self.groups {
+        for ProcessGroup { users, writers } in &self.groups {
             writeln!(text, "  {{ users = [{}], writers = [{}] }},", numbers(users), numbers(writers))?;
         }
         text.push_str("]\n");
-        for File { name, chunks } in &self.files {
+        for PlannedFile { name, chunks } in &self.files {
             writeln!(text, "\n[[file]]\nname = {}\nchunks = [", quoted(name))?;
             for chunk in chunks {
                 let Chunk { offset, length, placement, group, order, read, written, moved } = chunk;
@@ -76,7 +78,7 @@ impl Plan {
     }
 
     /// Reads a plan file; everything in it is checked.
-    pub fn from_text(text: &str) -> Result<Plan, Error> {
+    pub fn from_text(text: &str) -> Result<PlacementPlan, Error> {
         let raw = match lines::read(text) {
             Some(raw) => raw,
             None => toml::from_str(text)
@@ -85,14 +87,20 @@ impl Plan {
         if raw.version != VERSION {
             return Err(Error::Version(raw.version));
         }
-        let processes = raw.processes.into_iter().map(|RawProcess { label, node }| Process { label, node });
-        let groups = raw.groups.into_iter().map(|RawGroup { users, writers }| Group {
+        let processes =
+            raw.processes.into_iter().map(|RawProcess { label, node }| PlannedProcess { label, node });
+        let groups = raw.groups.into_iter().map(|RawGroup { users, writers }| ProcessGroup {
             users: users.into_iter().map(ProcessId).collect(),
             writers: writers.into_iter().map(ProcessId).collect(),
         });
-        let files: Result<Vec<File>, Error> = raw.file.into_iter().map(RawFile::into_file).collect();
-        Plan { from: raw.from, processes: processes.collect(), groups: groups.collect(), files: files? }
-            .checked()
+        let files: Result<Vec<PlannedFile>, Error> = raw.file.into_iter().map(RawFile::into_file).collect();
+        PlacementPlan {
+            from: raw.from,
+            processes: processes.collect(),
+            groups: groups.collect(),
+            files: files?,
+        }
+        .checked()
     }
 }
 
@@ -155,9 +163,9 @@ fn other_version(text: &str) -> Option<Error> {
 }
 
 impl RawFile {
-    fn into_file(self) -> Result<File, Error> {
+    fn into_file(self) -> Result<PlannedFile, Error> {
         let chunks: Result<Vec<Chunk>, Error> = self.chunks.into_iter().map(RawChunk::into_chunk).collect();
-        Ok(File { name: self.name, chunks: chunks? })
+        Ok(PlannedFile { name: self.name, chunks: chunks? })
     }
 }
 
@@ -193,11 +201,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn plan(names: Vec<String>, lengths: Vec<(u64, u64, u8)>) -> Plan {
+    fn plan(names: Vec<String>, lengths: Vec<(u64, u64, u8)>) -> PlacementPlan {
         let processes =
-            ["0", "1"].map(|label| Process { label: label.to_owned(), node: String::new() }).into();
+            ["0", "1"].map(|label| PlannedProcess { label: label.to_owned(), node: String::new() }).into();
         let both = vec![ProcessId(0), ProcessId(1)];
-        let group = |writers: &[u32]| Group {
+        let group = |writers: &[u32]| ProcessGroup {
             users: both.clone(),
             writers: writers.iter().copied().map(ProcessId).collect(),
         };
@@ -219,11 +227,11 @@ mod tests {
                 let (read, written, moved) = (length, gap, 0);
                 Chunk { offset, length, placement, group: GroupId(group), order, read, written, moved }
             });
-            File { name, chunks: chunks.collect() }
+            PlannedFile { name, chunks: chunks.collect() }
         };
         let from = if names.len() == 1 { "trace" } else { "a \"trace\"\n" }.to_owned();
         let files = names.into_iter().map(file).collect();
-        Plan { from, processes, groups, files }
+        PlacementPlan { from, processes, groups, files }
     }
 
     proptest! {
@@ -235,17 +243,17 @@ mod tests {
             let plan = plan(names, lengths);
             let text = plan.to_text();
             prop_assert!(lines::read(&text).is_none_or(|raw| Some(raw) == toml::from_str(&text).ok()));
-            prop_assert_eq!(Plan::from_text(&text), Ok(plan));
+            prop_assert_eq!(PlacementPlan::from_text(&text), Ok(plan));
         }
 
         #[test]
         fn no_text_panics(text in ".{0,200}", at in 0usize..900, c in any::<char>()) {
-            let _ = Plan::from_text(&text);
+            let _ = PlacementPlan::from_text(&text);
             let mut good: Vec<char> = plan(vec!["f".to_owned()], vec![(0, 8, 3), (1, 8, 0)]).to_text().chars().collect();
             let at = at % good.len();
             good[at] = c;
             let text: String = good.into_iter().collect();
-            let _ = Plan::from_text(&text);
+            let _ = PlacementPlan::from_text(&text);
             if let Some(raw) = lines::read(&text) {
                 prop_assert_eq!(Some(raw), toml::from_str(&text).ok());
             }
@@ -255,7 +263,7 @@ mod tests {
     #[test]
     fn what_does_not_hold_is_refused_in_one_line() {
         let good = plan(vec!["f".to_owned()], vec![(0, 8, 3), (1, 8, 0)]).to_text();
-        assert!(Plan::from_text(&good).is_ok());
+        assert!(PlacementPlan::from_text(&good).is_ok());
         assert!(lines::read(&good).is_some(), "what is written is read quickly");
         let wrong = [
             ("version = 1", "version = 2"),
@@ -276,7 +284,7 @@ mod tests {
         ];
         for (old, new) in wrong {
             assert!(good.contains(old), "{old}");
-            let line = Plan::from_text(&good.replacen(old, new, 1)).unwrap_err().to_string();
+            let line = PlacementPlan::from_text(&good.replacen(old, new, 1)).unwrap_err().to_string();
             assert!(!line.contains('\n'), "{line}");
         }
     }

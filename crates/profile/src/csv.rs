@@ -6,8 +6,8 @@
 //! in quotes, with quotes doubled. Empty lines and lines that start with `#` are passed over.
 
 use crate::interned::Interned;
-use crate::{Error, Who};
-use pario_trace::{Call, Event, Op, Pieces};
+use crate::{Error, ProcessIdentity};
+use pario_trace::{TraceEvent, TracedCall, TracedOp, TracedPieces};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::io::BufRead;
@@ -29,7 +29,7 @@ pub struct Csv<R> {
     pending: bool,
     processes: Interned,
     files: Interned,
-    who: Vec<Who>,
+    who: Vec<ProcessIdentity>,
 }
 
 impl<R: BufRead> Csv<R> {
@@ -92,7 +92,7 @@ impl<R: BufRead> Csv<R> {
         }
     }
 
-    fn operation(&mut self) -> Result<(Who, Event), String> {
+    fn operation(&mut self) -> Result<(ProcessIdentity, TraceEvent), String> {
         let line = std::str::from_utf8(&self.line).map_err(|_| "it is not UTF-8".to_owned())?;
         let quoted = if line.contains('"') { fields(line)? } else { Vec::new() };
         let [process, file, offset, length, op, time] = match quoted.is_empty() {
@@ -107,8 +107,8 @@ impl<R: BufRead> Csv<R> {
         let end = offset.checked_add(len).filter(|&end| end <= i64::MAX as u64);
         let end = end.ok_or("the access ends beyond the largest file")?;
         let op = match op {
-            "read" | "Read" | "READ" => Op::Read,
-            "write" | "Write" | "WRITE" => Op::Write,
+            "read" | "Read" | "READ" => TracedOp::Read,
+            "write" | "Write" | "WRITE" => TracedOp::Write,
             _ => return Err(format!("op is {op:?}; it must be read or write")),
         };
         let start_ns = if self.in_ns { time.parse().ok() } else { seconds(time) }
@@ -117,10 +117,10 @@ impl<R: BufRead> Csv<R> {
         let process = self.processes.number(process) as usize;
         if process == self.who.len() {
             let label = self.processes.strings()[process].clone();
-            self.who.push(Who { label, node: "".into() });
+            self.who.push(ProcessIdentity { label, node: "".into() });
         }
-        let event = Event {
-            call: Call::from(op),
+        let event = TraceEvent {
+            call: TracedCall::from(op),
             file: Some(self.files.strings()[file].clone()),
             offset,
             end,
@@ -132,7 +132,7 @@ impl<R: BufRead> Csv<R> {
             kind: None,
             class: 0,
             on_behalf_of: None,
-            pieces: Pieces::All,
+            pieces: TracedPieces::All,
         };
         Ok((self.who[process].clone(), event))
     }
@@ -157,9 +157,9 @@ impl<R: BufRead> Csv<R> {
 }
 
 impl<R: BufRead> Iterator for Csv<R> {
-    type Item = Result<(Who, Event), Error>;
+    type Item = Result<(ProcessIdentity, TraceEvent), Error>;
 
-    fn next(&mut self) -> Option<Result<(Who, Event), Error>> {
+    fn next(&mut self) -> Option<Result<(ProcessIdentity, TraceEvent), Error>> {
         if !std::mem::take(&mut self.pending) {
             match self.next_line() {
                 Ok(true) => (),
@@ -228,7 +228,7 @@ pub(crate) fn seconds(text: &str) -> Option<u64> {
 }
 
 /// Writes a line of such a table.
-pub fn line(label: &str, event: &Event, into: &mut String) {
+pub fn line(label: &str, event: &TraceEvent, into: &mut String) {
     use std::fmt::Write;
     let (seconds, ns) = (event.start_ns / 1_000_000_000, event.start_ns % 1_000_000_000);
     let file = event.file.as_deref().unwrap_or_default();
@@ -268,11 +268,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    type Row = (String, String, u64, u64, Op, u64);
+    type Row = (String, String, u64, u64, TracedOp, u64);
 
     fn read(text: &str) -> Result<Vec<Row>, Error> {
         let all: Result<Vec<_>, Error> = Csv::new(text.as_bytes())?.collect();
-        let tuple = |(who, event): (Who, Event)| {
+        let tuple = |(who, event): (ProcessIdentity, TraceEvent)| {
             let file = event.file.as_deref().unwrap_or_default().to_owned();
             (who.label.to_string(), file, event.offset, event.len, event.call.op, event.start_ns)
         };
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn headings_may_be_there_or_not_and_in_any_order() {
-        let row = ("w".to_owned(), "f".to_owned(), 8, 16, Op::Write, 1_500_000_000);
+        let row = ("w".to_owned(), "f".to_owned(), 8, 16, TracedOp::Write, 1_500_000_000);
         let wanted = std::slice::from_ref(&row);
         assert_eq!(read("process,file,offset,length,op,time\nw,f,8,16,write,1.5\n").unwrap(), wanted);
         assert_eq!(read("w,f,8,16,write,1.5").unwrap(), wanted);
@@ -343,10 +343,10 @@ mod tests {
             let mut wanted = Vec::new();
             for (label, file, offset, len, write, start_ns) in rows {
                 let (label, file) = (label.trim().to_owned() + "x", file.trim().to_owned());
-                let op = if write { Op::Write } else { Op::Read };
-                let event = Event {
-                    call: Call::from(op), file: Some(file.as_str().into()), offset, end: offset + len, len, moved: len,
-                    start_ns, took_ns: 0, errno: 0, kind: None, class: 0, on_behalf_of: None, pieces: Pieces::All,
+                let op = if write { TracedOp::Write } else { TracedOp::Read };
+                let event = TraceEvent {
+                    call: TracedCall::from(op), file: Some(file.as_str().into()), offset, end: offset + len, len, moved: len,
+                    start_ns, took_ns: 0, errno: 0, kind: None, class: 0, on_behalf_of: None, pieces: TracedPieces::All,
                 };
                 line(&label, &event, &mut text);
                 wanted.push((label, file, offset, len, op, start_ns));

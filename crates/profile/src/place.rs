@@ -15,7 +15,7 @@
 
 use crate::profile::Profile;
 use crate::sweep::{Fetched, Run, Swept, sweep};
-use pario_placement::{Chunk, File, Group, GroupId, Placement, Plan};
+use pario_placement::{Chunk, GroupId, Placement, PlacementPlan, PlannedFile, ProcessGroup};
 
 /// How chunks are placed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -37,7 +37,7 @@ pub enum Broadcast {
 }
 
 /// Makes a plan; `from` says to people what it was made from.
-pub fn make(profile: &Profile, rule: Rule, from: &str) -> Plan {
+pub fn make(profile: &Profile, rule: Rule, from: &str) -> PlacementPlan {
     let weigh = rule.dominance.is_some() || rule.broadcast == Broadcast::IfCheaper;
     let Swept { groups, files } = sweep(profile, weigh);
     let mut by_time: Vec<(u64, u32, u32)> = Vec::new();
@@ -60,18 +60,18 @@ pub fn make(profile: &Profile, rule: Rule, from: &str) -> Plan {
             moved: moved(group, run, placement),
         }
     };
-    let mut files: Vec<File> = files
+    let mut files: Vec<PlannedFile> = files
         .iter()
         .zip(&profile.files)
-        .map(|(runs, name)| File { name: name.to_string(), chunks: runs.iter().map(chunk).collect() })
+        .map(|(runs, name)| PlannedFile { name: name.to_string(), chunks: runs.iter().map(chunk).collect() })
         .collect();
     for ((_, file, chunk), order) in by_time.into_iter().zip(0..) {
         files[file as usize].chunks[chunk as usize].order = order;
     }
-    Plan { from: from.to_owned(), processes: profile.processes.clone(), groups, files }
+    PlacementPlan { from: from.to_owned(), processes: profile.processes.clone(), groups, files }
 }
 
-fn place(group: &Group, run: &Run, rule: Rule) -> Placement {
+fn place(group: &ProcessGroup, run: &Run, rule: Rule) -> Placement {
     let dominates = |share| rule.dominance.is_some_and(|least| share >= least);
     let others = group.users.len() as u128 - 1;
     let is_dear = || {
@@ -90,12 +90,12 @@ fn place(group: &Group, run: &Run, rule: Rule) -> Placement {
 }
 
 /// Bytes that the one who writes a run sends if each user has a copy.
-fn sent(group: &Group, run: &Run) -> u64 {
+fn sent(group: &ProcessGroup, run: &Run) -> u64 {
     run.written.saturating_mul(group.users.len() as u64 - 1)
 }
 
 /// Bytes that go between nodes when the run is placed so.
-fn moved(group: &Group, run: &Run, placement: Placement) -> u64 {
+fn moved(group: &ProcessGroup, run: &Run, placement: Placement) -> u64 {
     let moved = match (placement, run.weighed) {
         (Placement::Local(_), None) | (Placement::Duplicate, _) => 0,
         (Placement::Local(keeper), Some(weighed)) if keeper == weighed.heaviest => weighed.others,

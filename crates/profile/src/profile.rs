@@ -4,8 +4,8 @@
 
 use crate::interned::Interned;
 use crate::{Error, csv};
-use pario_placement::Process;
-use pario_trace::{Event, Op, Pieces};
+use pario_placement::PlannedProcess;
+use pario_trace::{TraceEvent, TracedOp, TracedPieces};
 use pario_types::{Offset, Pos};
 use pario_view::{Cursor, Pattern, View};
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ pub const MOST_ACCESSES: usize = 1 << 27;
 
 /// Who did an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Who {
+pub struct ProcessIdentity {
     /// The process: its rank, or what the profile calls it.
     pub label: Arc<str>,
     /// Where it ran; empty where that is not known.
@@ -25,7 +25,7 @@ pub struct Who {
 
 /// One process's access to contiguous bytes of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
+pub struct ProfiledAccess {
     /// The first byte.
     pub offset: u64,
     /// One past the last byte.
@@ -38,11 +38,11 @@ pub struct Access {
     file_and_op: u32,
 }
 
-impl Access {
+impl ProfiledAccess {
     /// An access to the file of that number.
-    pub fn new(process: u32, file: u32, offset: u64, end: u64, write: bool, time: u64) -> Access {
+    pub fn new(process: u32, file: u32, offset: u64, end: u64, write: bool, time: u64) -> ProfiledAccess {
         assert!(offset < end && file < 1 << 31, "an access has a byte, and a profile not so many files");
-        Access { offset, end, time, process, file_and_op: file << 1 | u32::from(write) }
+        ProfiledAccess { offset, end, time, process, file_and_op: file << 1 | u32::from(write) }
     }
 
     /// Which of the profile's files.
@@ -60,11 +60,11 @@ impl Access {
 #[derive(Debug, Default)]
 pub struct Profile {
     /// The processes, in the order of their labels.
-    pub processes: Vec<Process>,
+    pub processes: Vec<PlannedProcess>,
     /// The files, in the order of their first access.
     pub files: Vec<Arc<str>>,
     /// The accesses, in any order.
-    pub accesses: Vec<Access>,
+    pub accesses: Vec<ProfiledAccess>,
     /// Reads and writes that are left out because they moved no byte.
     pub idle: u64,
 }
@@ -76,7 +76,7 @@ pub struct Collector {
     processes: Interned,
     nodes: Vec<Arc<str>>,
     files: Interned,
-    accesses: Vec<Access>,
+    accesses: Vec<ProfiledAccess>,
     idle: u64,
     /// Decoded patterns by the address of their bytes, which stays theirs as long as they are kept here.
     patterns: HashMap<usize, (Arc<[u8]>, Pattern)>,
@@ -89,10 +89,10 @@ impl Collector {
     }
 
     /// Takes an operation; what is no read or write is passed over.
-    pub fn add(&mut self, who: &Who, event: &Event) -> Result<(), Error> {
+    pub fn add(&mut self, who: &ProcessIdentity, event: &TraceEvent) -> Result<(), Error> {
         let write = match event.call.op {
-            Op::Write => true,
-            Op::Read => false,
+            TracedOp::Write => true,
+            TracedOp::Read => false,
             _ => return Ok(()),
         };
         let Some(name) = event.file.as_deref() else { return Ok(()) };
@@ -109,20 +109,20 @@ impl Collector {
             if self.accesses.len() == MOST_ACCESSES {
                 return Err(Error::TooMany);
             }
-            self.accesses.push(Access::new(process, file, offset, end, write, event.start_ns));
+            self.accesses.push(ProfiledAccess::new(process, file, offset, end, write, event.start_ns));
         }
         Ok(())
     }
 
     /// The contiguous ranges, first byte and one past the last, that a read or write moved.
-    pub fn pieces(&mut self, who: &Who, event: &Event) -> Result<PiecesOf, Error> {
+    pub fn pieces(&mut self, who: &ProcessIdentity, event: &TraceEvent) -> Result<PiecesOf, Error> {
         let file = || event.file.as_deref().unwrap_or("-").to_owned();
         match &event.pieces {
-            Pieces::All => {
+            TracedPieces::All => {
                 let moved = event.moved.min(event.len);
                 Ok(PiecesOf::One((moved > 0).then_some((event.offset, event.offset.saturating_add(moved)))))
             }
-            Pieces::View { pattern, disp, at, len } => {
+            TracedPieces::View { pattern, disp, at, len } => {
                 let view = View::new(Offset(*disp), self.pattern(pattern, event)?);
                 // Less was moved than asked for only where the bytes of the file are those of the program.
                 let len = if event.moved < event.len { event.moved.min(*len) } else { *len };
@@ -131,11 +131,11 @@ impl Collector {
                 }
                 Ok(PiecesOf::Many(Box::new(view.cursor(Pos(*at), len))))
             }
-            Pieces::Unsaid => Err(Error::Unsaid { file: file(), process: who.label.to_string() }),
+            TracedPieces::Unsaid => Err(Error::Unsaid { file: file(), process: who.label.to_string() }),
         }
     }
 
-    fn pattern(&mut self, bytes: &Arc<[u8]>, event: &Event) -> Result<Pattern, Error> {
+    fn pattern(&mut self, bytes: &Arc<[u8]>, event: &TraceEvent) -> Result<Pattern, Error> {
         let address = bytes.as_ptr() as usize;
         if let Some((_, pattern)) = self.patterns.get(&address) {
             return Ok(pattern.clone());
@@ -159,7 +159,7 @@ impl Collector {
         for (number, &old) in sorted.iter().enumerate() {
             new[old as usize] = number as u32;
         }
-        let process = |&old: &u32| Process {
+        let process = |&old: &u32| PlannedProcess {
             label: labels[old as usize].to_string(),
             node: self.nodes[old as usize].to_string(),
         };

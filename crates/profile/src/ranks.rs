@@ -5,8 +5,10 @@
 //! Chunks are ordered by turns.
 
 use crate::regular::{LONGEST_HEAD, rounds};
-use crate::rescale::{Grown, MOST_CHUNKS, Ratio, Refused, Trend, end as end_of, in_order, resized};
-use pario_placement::{Chunk, File, Group, GroupId, Placement, Plan, Process, ProcessId};
+use crate::rescale::{Grown, MOST_CHUNKS, Ratio, RescaleError, Trend, end as end_of, in_order, resized};
+use pario_placement::{
+    Chunk, GroupId, Placement, PlacementPlan, PlannedFile, PlannedProcess, ProcessGroup, ProcessId,
+};
 use std::collections::HashMap;
 
 /// Who uses a chunk, said so that it holds for any number of ranks.
@@ -31,21 +33,26 @@ enum Writers {
 }
 
 /// The plan for `ranks` ranks and files of another size.
-pub fn rescale(plan: &Plan, trend: Trend, size: Ratio, ranks: u32) -> Result<Plan, Refused> {
-    let is_rank = |(number, process): (usize, &Process)| process.label == number.to_string();
+pub fn rescale(
+    plan: &PlacementPlan,
+    trend: Trend,
+    size: Ratio,
+    ranks: u32,
+) -> Result<PlacementPlan, RescaleError> {
+    let is_rank = |(number, process): (usize, &PlannedProcess)| process.label == number.to_string();
     if ranks == 0 || !plan.processes.iter().enumerate().all(is_rank) {
-        return Err(Refused::NotRanks);
+        return Err(RescaleError::NotRanks);
     }
     let process = |rank: u32| match plan.processes.get(rank as usize) {
         Some(known) => known.clone(),
-        None => Process { label: rank.to_string(), node: String::new() },
+        None => PlannedProcess { label: rank.to_string(), node: String::new() },
     };
     let mut groups = Groups { ranks, known: HashMap::new(), list: Vec::new() };
     let mut files = Vec::new();
     for file in &plan.files {
         files.push((file.name.clone(), deal(plan, file, trend, size, &mut groups)?));
     }
-    Ok(Plan {
+    Ok(PlacementPlan {
         from: plan.from.clone(),
         processes: (0..ranks).map(process).collect(),
         groups: groups.list,
@@ -56,25 +63,25 @@ pub fn rescale(plan: &Plan, trend: Trend, size: Ratio, ranks: u32) -> Result<Pla
 /// Groups for the new ranks, each once.
 struct Groups {
     ranks: u32,
-    known: HashMap<Group, GroupId>,
-    list: Vec<Group>,
+    known: HashMap<ProcessGroup, GroupId>,
+    list: Vec<ProcessGroup>,
 }
 
 impl Groups {
     fn of(&mut self, users: Users, turn: u32) -> GroupId {
         let turn = ProcessId(turn);
         let all = || (0..self.ranks).map(ProcessId).collect::<Vec<_>>();
-        let one = |process, writes: bool| Group {
+        let one = |process, writes: bool| ProcessGroup {
             users: vec![process],
             writers: writes.then_some(process).into_iter().collect(),
         };
         let group = match users {
             Users::Own { writes } => one(turn, writes),
             Users::One(process, writes) => one(process, writes),
-            Users::All(Writers::None) => Group { users: all(), writers: Vec::new() },
-            Users::All(Writers::Own) => Group { users: all(), writers: vec![turn] },
-            Users::All(Writers::One(process)) => Group { users: all(), writers: vec![process] },
-            Users::All(Writers::All) => Group { users: all(), writers: all() },
+            Users::All(Writers::None) => ProcessGroup { users: all(), writers: Vec::new() },
+            Users::All(Writers::Own) => ProcessGroup { users: all(), writers: vec![turn] },
+            Users::All(Writers::One(process)) => ProcessGroup { users: all(), writers: vec![process] },
+            Users::All(Writers::All) => ProcessGroup { users: all(), writers: all() },
         };
         if let Some(&known) = self.known.get(&group) {
             return known;
@@ -88,14 +95,14 @@ impl Groups {
 
 /// The chunks of a file for the new ranks.
 fn deal(
-    plan: &Plan,
-    file: &File,
+    plan: &PlacementPlan,
+    file: &PlannedFile,
     trend: Trend,
     size: Ratio,
     groups: &mut Groups,
-) -> Result<Vec<Grown>, Refused> {
-    let not_by_rank = || Refused::NotByRank(file.name.clone());
-    let too_large = || Refused::TooLarge(file.name.clone());
+) -> Result<Vec<Grown>, RescaleError> {
+    let not_by_rank = || RescaleError::NotByRank(file.name.clone());
+    let too_large = || RescaleError::TooLarge(file.name.clone());
     let old = plan.processes.len();
     let Turns { head, count, span } = turns(plan, file).ok_or_else(not_by_rank)?;
     let mut dealt = Vec::new();
@@ -112,7 +119,8 @@ fn deal(
         turn.iter().map(|chunk| in_turn(plan, chunk, 0)).collect::<Option<_>>().ok_or_else(not_by_rank)?;
     let begin = turn[0].offset;
     let end = end_of(file).and_then(|end| size.times(end)).ok_or_else(too_large)?;
-    let body = end.checked_sub(begin).filter(|&body| body > 0).ok_or(Refused::TooSmall(file.name.clone()))?;
+    let body =
+        end.checked_sub(begin).filter(|&body| body > 0).ok_or(RescaleError::TooSmall(file.name.clone()))?;
     let ranks = u64::from(groups.ranks);
     let new_span = match trend {
         Trend::MoreChunks => span,
@@ -138,7 +146,7 @@ fn deal(
                 return Ok(dealt);
             }
             if from == to {
-                return Err(Refused::TooSmall(file.name.clone()));
+                return Err(RescaleError::TooSmall(file.name.clone()));
             }
             let chunk = resized(chunk, from, to.min(end) - from);
             dealt.push(placed(&chunk, users, rank, old, groups, (number + 1, chunk.order)));
@@ -157,7 +165,7 @@ struct Turns {
     span: u64,
 }
 
-fn turns(plan: &Plan, file: &File) -> Option<Turns> {
+fn turns(plan: &PlacementPlan, file: &PlannedFile) -> Option<Turns> {
     let chunks = &file.chunks;
     let ranks = plan.processes.len();
     if let Some(found) = rounds(chunks) {
@@ -185,7 +193,7 @@ fn turns(plan: &Plan, file: &File) -> Option<Turns> {
 }
 
 /// Whether these chunks are a round: the turn of rank 0, of rank 1 and so on, all alike. The last may be shorter.
-fn are_turns(plan: &Plan, round: &[Chunk], count: usize) -> bool {
+fn are_turns(plan: &PlacementPlan, round: &[Chunk], count: usize) -> bool {
     let span = match round.get(count) {
         Some(next) => next.offset - round[0].offset,
         None => return count > 0 && round.iter().all(|chunk| in_turn(plan, chunk, 0).is_some()),
@@ -203,8 +211,8 @@ fn are_turns(plan: &Plan, round: &[Chunk], count: usize) -> bool {
 }
 
 /// Who uses a chunk of a turn.
-fn in_turn(plan: &Plan, chunk: &Chunk, rank: u32) -> Option<Users> {
-    let Group { users, writers } = plan.group(chunk);
+fn in_turn(plan: &PlacementPlan, chunk: &Chunk, rank: u32) -> Option<Users> {
+    let ProcessGroup { users, writers } = plan.group(chunk);
     let own = ProcessId(rank);
     match (&users[..], &writers[..]) {
         ([one], writers) if *one == own => Some(Users::Own { writes: !writers.is_empty() }),
@@ -222,8 +230,8 @@ fn in_turn(plan: &Plan, chunk: &Chunk, rank: u32) -> Option<Users> {
 }
 
 /// Who uses a chunk of a head.
-fn in_head(plan: &Plan, chunk: &Chunk) -> Option<Users> {
-    let Group { users, writers } = plan.group(chunk);
+fn in_head(plan: &PlacementPlan, chunk: &Chunk) -> Option<Users> {
+    let ProcessGroup { users, writers } = plan.group(chunk);
     match (&users[..], &writers[..]) {
         ([one], writers) => Some(Users::One(*one, !writers.is_empty())),
         (users, [one]) if users.len() == plan.processes.len() => Some(Users::All(Writers::One(*one))),

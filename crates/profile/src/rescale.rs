@@ -10,7 +10,7 @@
 
 use crate::ranks;
 use crate::regular::{Rounds, rounds};
-use pario_placement::{Chunk, File, Placement, Plan};
+use pario_placement::{Chunk, Placement, PlacementPlan, PlannedFile};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub struct Ratio {
 
 /// What a plan is to be made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct RescaleTarget {
     /// How much larger files are.
     pub size: Ratio,
     /// How many ranks there are, if not as many as before.
@@ -43,7 +43,7 @@ pub struct Target {
 
 /// Why a plan is not rescaled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum RescaleError {
     /// A file shows neither rounds nor equal parts.
     Irregular(String),
     /// One file shows one trend, another file the other.
@@ -93,35 +93,35 @@ impl Trend {
 }
 
 /// The trend that a single profile shows.
-pub fn shown(plan: &Plan) -> Result<Trend, Refused> {
-    let mut found: Option<(Trend, &File)> = None;
+pub fn shown(plan: &PlacementPlan) -> Result<Trend, RescaleError> {
+    let mut found: Option<(Trend, &PlannedFile)> = None;
     for file in &plan.files {
         let trend = match rounds(&file.chunks) {
             Some(_) => Trend::MoreChunks,
             // Nothing can be said of it.
             None if file.chunks.len() < 2 => continue,
             None if has_equal_parts(file) => Trend::LargerChunks,
-            None => return Err(Refused::Irregular(file.name.clone())),
+            None => return Err(RescaleError::Irregular(file.name.clone())),
         };
         match found {
             Some((other, first)) if other != trend => {
-                return Err(Refused::Disagree(first.name.clone(), file.name.clone()));
+                return Err(RescaleError::Disagree(first.name.clone(), file.name.clone()));
             }
             _ => found = Some((trend, file)),
         }
     }
-    found.map(|(trend, _)| trend).ok_or(Refused::Nothing)
+    found.map(|(trend, _)| trend).ok_or(RescaleError::Nothing)
 }
 
 /// The trend that leads from the smaller of two profiles of a program to the larger.
-pub fn between(one: &Plan, other: &Plan) -> Result<Trend, Refused> {
-    let size = |plan: &Plan| plan.files.iter().filter_map(end).map(u128::from).sum::<u128>();
+pub fn between(one: &PlacementPlan, other: &PlacementPlan) -> Result<Trend, RescaleError> {
+    let size = |plan: &PlacementPlan| plan.files.iter().filter_map(end).map(u128::from).sum::<u128>();
     let (small, large) = if size(one) <= size(other) { (one, other) } else { (other, one) };
     let mut found = None;
     for file in &small.files {
-        let same_name = |other: &&File| other.name == file.name;
+        let same_name = |other: &&PlannedFile| other.name == file.name;
         let Some(grown) = large.files.iter().find(same_name) else {
-            return Err(Refused::NoTrend(file.name.clone()));
+            return Err(RescaleError::NoTrend(file.name.clone()));
         };
         if shape(small, file) == shape(large, grown) {
             continue;
@@ -130,23 +130,27 @@ pub fn between(one: &Plan, other: &Plan) -> Result<Trend, Refused> {
         let makes = |trend| {
             let chunks = grow(small, file, trend, Ratio { to, of }).ok()?;
             let chunks = chunks.into_iter().map(|grown| grown.chunk).collect();
-            let made = File { name: file.name.clone(), chunks };
+            let made = PlannedFile { name: file.name.clone(), chunks };
             (shape(small, &made) == shape(large, grown)).then_some(trend)
         };
         let trend = [Trend::MoreChunks, Trend::LargerChunks].into_iter().find_map(makes);
         match (trend, found) {
-            (None, _) => return Err(Refused::NoTrend(file.name.clone())),
+            (None, _) => return Err(RescaleError::NoTrend(file.name.clone())),
             (Some(trend), Some((other, first))) if trend != other => {
-                return Err(Refused::Disagree(first, file.name.clone()));
+                return Err(RescaleError::Disagree(first, file.name.clone()));
             }
             (Some(trend), _) => found = Some((trend, file.name.clone())),
         }
     }
-    found.map(|(trend, _)| trend).ok_or(Refused::SameSize)
+    found.map(|(trend, _)| trend).ok_or(RescaleError::SameSize)
 }
 
 /// The plan for another size or number of ranks.
-pub fn rescale(plan: &Plan, trend: Trend, target: Target) -> Result<Plan, Refused> {
+pub fn rescale(
+    plan: &PlacementPlan,
+    trend: Trend,
+    target: RescaleTarget,
+) -> Result<PlacementPlan, RescaleError> {
     if let Some(ranks) = target.ranks {
         return ranks::rescale(plan, trend, target.size, ranks);
     }
@@ -154,7 +158,7 @@ pub fn rescale(plan: &Plan, trend: Trend, target: Target) -> Result<Plan, Refuse
     for file in &plan.files {
         files.push((file.name.clone(), grow(plan, file, trend, target.size)?));
     }
-    Ok(Plan { files: in_order(files), ..plan.clone() })
+    Ok(PlacementPlan { files: in_order(files), ..plan.clone() })
 }
 
 /// A chunk of a rescaled file, and by what it is ordered: its round (0 for the head) and its time in there.
@@ -166,7 +170,12 @@ pub(crate) struct Grown {
 /// Chunks of a rescaled plan, at most.
 pub(crate) const MOST_CHUNKS: u64 = 1 << 26;
 
-fn grow(plan: &Plan, file: &File, trend: Trend, size: Ratio) -> Result<Vec<Grown>, Refused> {
+fn grow(
+    plan: &PlacementPlan,
+    file: &PlannedFile,
+    trend: Trend,
+    size: Ratio,
+) -> Result<Vec<Grown>, RescaleError> {
     match (trend, rounds(&file.chunks)) {
         (Trend::LargerChunks, _) => larger(file, size),
         (Trend::MoreChunks, Some(rounds)) => more(plan, file, rounds, size),
@@ -174,17 +183,17 @@ fn grow(plan: &Plan, file: &File, trend: Trend, size: Ratio) -> Result<Vec<Grown
         (Trend::MoreChunks, None) if file.chunks.len() < 2 => {
             Ok(file.chunks.iter().map(|&chunk| Grown { chunk, time: (0, chunk.order) }).collect())
         }
-        (Trend::MoreChunks, None) => Err(Refused::Irregular(file.name.clone())),
+        (Trend::MoreChunks, None) => Err(RescaleError::Irregular(file.name.clone())),
     }
 }
 
-fn larger(file: &File, size: Ratio) -> Result<Vec<Grown>, Refused> {
+fn larger(file: &PlannedFile, size: Ratio) -> Result<Vec<Grown>, RescaleError> {
     let grow = |chunk: &Chunk| {
-        let too_large = || Refused::TooLarge(file.name.clone());
+        let too_large = || RescaleError::TooLarge(file.name.clone());
         let offset = size.times(chunk.offset).ok_or_else(too_large)?;
         let end = size.times(chunk.end()).ok_or_else(too_large)?;
         if end == offset {
-            return Err(Refused::TooSmall(file.name.clone()));
+            return Err(RescaleError::TooSmall(file.name.clone()));
         }
         let grown = resized(chunk, offset, end - offset);
         Ok(Grown { chunk: grown, time: (0, chunk.order) })
@@ -192,13 +201,18 @@ fn larger(file: &File, size: Ratio) -> Result<Vec<Grown>, Refused> {
     file.chunks.iter().map(grow).collect()
 }
 
-fn more(plan: &Plan, file: &File, rounds: Rounds, size: Ratio) -> Result<Vec<Grown>, Refused> {
+fn more(
+    plan: &PlacementPlan,
+    file: &PlannedFile,
+    rounds: Rounds,
+    size: Ratio,
+) -> Result<Vec<Grown>, RescaleError> {
     let Rounds { head, period, span } = rounds;
     in_rounds(plan, file, rounds)?;
-    let too_large = || Refused::TooLarge(file.name.clone());
+    let too_large = || RescaleError::TooLarge(file.name.clone());
     let end = end(file).and_then(|end| size.times(end)).ok_or_else(too_large)?;
     if end <= file.chunks[head].offset {
-        return Err(Refused::TooSmall(file.name.clone()));
+        return Err(RescaleError::TooSmall(file.name.clone()));
     }
     if (end / span).saturating_mul(period as u64) > MOST_CHUNKS {
         return Err(too_large());
@@ -219,7 +233,11 @@ fn more(plan: &Plan, file: &File, rounds: Rounds, size: Ratio) -> Result<Vec<Gro
 }
 
 /// That each process uses its own chunks of a file round by round, and within each round in the same order.
-fn in_rounds(plan: &Plan, file: &File, Rounds { head, period, .. }: Rounds) -> Result<(), Refused> {
+fn in_rounds(
+    plan: &PlacementPlan,
+    file: &PlannedFile,
+    Rounds { head, period, .. }: Rounds,
+) -> Result<(), RescaleError> {
     // Of each process the chunks by their order: which round, and when in the first one.
     let mut own: BTreeMap<u32, BTreeMap<u64, (usize, u64)>> = BTreeMap::new();
     for (number, chunk) in file.chunks[head..].iter().enumerate() {
@@ -231,7 +249,7 @@ fn in_rounds(plan: &Plan, file: &File, Rounds { head, period, .. }: Rounds) -> R
     for (process, turns) in own {
         if !turns.values().is_sorted() {
             let process = plan.processes[process as usize].label.clone();
-            return Err(Refused::OutOfOrder { file: file.name.clone(), process });
+            return Err(RescaleError::OutOfOrder { file: file.name.clone(), process });
         }
     }
     Ok(())
@@ -246,17 +264,17 @@ pub(crate) fn resized(chunk: &Chunk, offset: u64, length: u64) -> Chunk {
 }
 
 /// Files of grown chunks, which get their places in the order of all.
-pub(crate) fn in_order(files: Vec<(String, Vec<Grown>)>) -> Vec<File> {
+pub(crate) fn in_order(files: Vec<(String, Vec<Grown>)>) -> Vec<PlannedFile> {
     let mut by_time: Vec<((u64, u64), usize, usize)> = Vec::new();
     for (file, (_, chunks)) in files.iter().enumerate() {
         by_time.extend(chunks.iter().enumerate().map(|(number, grown)| (grown.time, file, number)));
     }
     by_time.sort_unstable();
-    let plain = |(name, chunks): (String, Vec<Grown>)| File {
+    let plain = |(name, chunks): (String, Vec<Grown>)| PlannedFile {
         name,
         chunks: chunks.into_iter().map(|grown| grown.chunk).collect(),
     };
-    let mut files: Vec<File> = files.into_iter().map(plain).collect();
+    let mut files: Vec<PlannedFile> = files.into_iter().map(plain).collect();
     for ((_, file, number), order) in by_time.into_iter().zip(0..) {
         files[file].chunks[number].order = order;
     }
@@ -264,7 +282,7 @@ pub(crate) fn in_order(files: Vec<(String, Vec<Grown>)>) -> Vec<File> {
 }
 
 /// Where a file's last chunk ends.
-pub(crate) fn end(file: &File) -> Option<u64> {
+pub(crate) fn end(file: &PlannedFile) -> Option<u64> {
     file.chunks.last().map(Chunk::end)
 }
 
@@ -272,7 +290,7 @@ pub(crate) fn end(file: &File) -> Option<u64> {
 type Shape<'a> = (u64, u64, &'static str, Vec<&'a str>, Vec<&'a str>);
 
 /// What two plans' chunks of a file are compared by; their numbers of processes and groups may differ.
-fn shape<'a>(plan: &'a Plan, file: &File) -> Vec<Shape<'a>> {
+fn shape<'a>(plan: &'a PlacementPlan, file: &PlannedFile) -> Vec<Shape<'a>> {
     let labels = |list: &[pario_placement::ProcessId]| list.iter().map(|&one| plan.label(one)).collect();
     let of = |chunk: &Chunk| {
         let group = plan.group(chunk);
@@ -283,7 +301,7 @@ fn shape<'a>(plan: &'a Plan, file: &File) -> Vec<Shape<'a>> {
 
 /// Whether the processes that have chunks of the file to themselves are several and have as many and as long ones,
 /// each as the others; the last chunk may be shorter.
-fn has_equal_parts(file: &File) -> bool {
+fn has_equal_parts(file: &PlannedFile) -> bool {
     let Some((last, before)) = file.chunks.split_last() else { return false };
     let longest = before.iter().map(|chunk| chunk.length).max().unwrap_or(0);
     let lengths = before.iter().map(|chunk| (chunk, chunk.length)).chain([(last, last.length.max(longest))]);
@@ -297,45 +315,47 @@ fn has_equal_parts(file: &File) -> bool {
     parts.len() > 1 && parts.values().all(|part| Some(part) == first)
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RescaleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SAMPLE: &str = "profile a run of another size and name it with --sample";
         match self {
-            Refused::Irregular(file) => write!(
+            RescaleError::Irregular(file) => write!(
                 f,
                 "the chunks of {file} neither come again round by round nor are equal parts of the processes, so that \
                  they do not show how they grow; {SAMPLE}, or profile at the size that is wanted"
             ),
-            Refused::Disagree(one, other) => {
+            RescaleError::Disagree(one, other) => {
                 write!(
                     f,
                     "{one} grows by one trend and {other} by the other; profile at the size that is wanted"
                 )
             }
-            Refused::Nothing => {
+            RescaleError::Nothing => {
                 write!(f, "no file has two chunks, so that nothing shows how they grow; {SAMPLE}")
             }
-            Refused::NoTrend(file) => write!(
+            RescaleError::NoTrend(file) => write!(
                 f,
                 "the chunks of {file} in one profile become those in the other neither by more nor by larger chunks; \
                  profile at the size that is wanted"
             ),
-            Refused::SameSize => {
+            RescaleError::SameSize => {
                 f.write_str("the two profiles have the same chunks, so that they do not show how they grow")
             }
-            Refused::TooSmall(file) => write!(f, "so little would be left of {file} that its chunks vanish"),
-            Refused::TooLarge(file) => {
+            RescaleError::TooSmall(file) => {
+                write!(f, "so little would be left of {file} that its chunks vanish")
+            }
+            RescaleError::TooLarge(file) => {
                 write!(f, "{file} would have more than {MOST_CHUNKS} chunks, or end beyond the largest file")
             }
-            Refused::OutOfOrder { file, process } => write!(
+            RescaleError::OutOfOrder { file, process } => write!(
                 f,
                 "process {process} does not use its chunks of {file} round by round, so that the order of further ones \
                  is not known; profile at the size that is wanted"
             ),
-            Refused::NotRanks => f.write_str(
+            RescaleError::NotRanks => f.write_str(
                 "the processes of the profile are not called 0, 1, 2 …, so that other ranks cannot be named",
             ),
-            Refused::NotByRank(file) => write!(
+            RescaleError::NotByRank(file) => write!(
                 f,
                 "the chunks of {file} are not dealt out to the ranks in their order, alike for each, so that those of \
                  other ranks are not known; profile with the number of ranks that is wanted"
@@ -344,4 +364,4 @@ impl fmt::Display for Refused {
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for RescaleError {}

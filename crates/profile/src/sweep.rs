@@ -7,8 +7,8 @@
 //! written of a chunk is the difference of two sums that run along with the point. All of it takes n log n for
 //! n accesses, whatever they share.
 
-use crate::profile::{Access, Profile};
-use pario_placement::{Group, ProcessId};
+use crate::profile::{Profile, ProfiledAccess};
+use pario_placement::{ProcessGroup, ProcessId};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -63,7 +63,7 @@ pub const CALL: u64 = 232_792_560 << 34;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Swept {
     /// The sets of processes that use chunks.
-    pub groups: Vec<Group>,
+    pub groups: Vec<ProcessGroup>,
     /// For each file its chunks in the order of offsets.
     pub files: Vec<Vec<Run>>,
 }
@@ -94,7 +94,7 @@ pub fn sweep(profile: &Profile, weigh: bool) -> Swept {
 #[derive(Default)]
 struct Signatures {
     numbers: HashMap<u128, u32, BuildHasherDefault<LowBits>>,
-    groups: Vec<Group>,
+    groups: Vec<ProcessGroup>,
 }
 
 /// Keys are random numbers already.
@@ -175,7 +175,7 @@ struct Calls {
 }
 
 impl Weight {
-    fn calls(&mut self, access: &Access) -> &mut Calls {
+    fn calls(&mut self, access: &ProfiledAccess) -> &mut Calls {
         if access.is_write() { &mut self.writes } else { &mut self.reads }
     }
 
@@ -198,7 +198,7 @@ impl Calls {
 }
 
 /// An access in each of its bytes.
-fn share(access: &Access) -> u128 {
+fn share(access: &ProfiledAccess) -> u128 {
     u128::from(CALL / (access.end - access.offset).max(1))
 }
 
@@ -230,7 +230,7 @@ impl Point {
 
     fn pass(
         &mut self,
-        accesses: &[Access],
+        accesses: &[ProfiledAccess],
         starts: &[(u64, u32)],
         ends: &[(u64, u32)],
         signatures: &mut Signatures,
@@ -273,7 +273,7 @@ impl Point {
         self.at = to;
     }
 
-    fn begin(&mut self, access: &Access) {
+    fn begin(&mut self, access: &ProfiledAccess) {
         self.times.push(Reverse((access.time, access.end)));
         self.change(access, |count| *count += 1);
         if let Some(weights) = &mut self.weights {
@@ -286,7 +286,7 @@ impl Point {
         }
     }
 
-    fn end(&mut self, access: &Access) {
+    fn end(&mut self, access: &ProfiledAccess) {
         self.change(access, |count| *count -= 1);
         if self.users.is_empty() {
             self.times.clear();
@@ -300,7 +300,7 @@ impl Point {
     }
 
     /// Changes what the access's process has open, and with it the key.
-    fn change(&mut self, access: &Access, by: impl Fn(&mut u32)) {
+    fn change(&mut self, access: &ProfiledAccess, by: impl Fn(&mut u32)) {
         let write = access.is_write();
         let open = &mut self.open[access.process as usize];
         let before = open.edge();
@@ -362,16 +362,16 @@ impl Point {
         }
     }
 
-    fn group(&self) -> Group {
+    fn group(&self) -> ProcessGroup {
         let mut users = self.users.clone();
         users.sort_unstable();
         let writes = |user: &u32| self.open[*user as usize].writes > 0;
         let writers = users.iter().copied().filter(writes).map(ProcessId).collect();
-        Group { users: users.into_iter().map(ProcessId).collect(), writers }
+        ProcessGroup { users: users.into_iter().map(ProcessId).collect(), writers }
     }
 
     /// The run that ends at the point.
-    fn close(&mut self, run: &Current, groups: &[Group]) -> Run {
+    fn close(&mut self, run: &Current, groups: &[ProcessGroup]) -> Run {
         Run {
             offset: run.offset,
             length: self.at - run.offset,
@@ -383,7 +383,7 @@ impl Point {
         }
     }
 
-    fn weighed(&mut self, group: &Group) -> Option<Weighed> {
+    fn weighed(&mut self, group: &ProcessGroup) -> Option<Weighed> {
         let weights = self.weights.as_mut().filter(|_| group.users.len() > 1)?;
         let (mut accesses, mut all, mut reads) = (0u64, 0u128, 0u128);
         let mut most: Option<(u128, u64, ProcessId)> = None;

@@ -1,8 +1,8 @@
 //! A clean program gets no advice, and one with one fault gets that advice and no other.
 
-use pario_profile::advice::{Advice, Hinted, Numbers, Seen, Topic, advise, overlaps};
-use pario_profile::{Collector, Who};
-use pario_trace::{Call, Event, Op, Pace, Pieces, Place};
+use pario_profile::advice::{Advice, Hinted, Numbers, ProfileFacts, Topic, advise, overlaps};
+use pario_profile::{Collector, ProcessIdentity};
+use pario_trace::{Pace, PointerKind, TraceEvent, TracedCall, TracedOp, TracedPieces};
 
 const K: u64 = 1 << 10;
 const M: u64 = 1 << 20;
@@ -22,10 +22,13 @@ impl Program {
         Program { numbers, collector, aggregators: Vec::new(), hinted: Hinted::default(), nodes: 1 }
     }
 
-    fn call(&mut self, rank: u32, op: Op, collective: bool, offset: u64, len: u64) {
-        let who = Who { label: rank.to_string().into(), node: format!("n{}", rank % self.nodes).into() };
-        let event = Event {
-            call: Call { op, place: Place::At, collective, pace: Pace::Blocking },
+    fn call(&mut self, rank: u32, op: TracedOp, collective: bool, offset: u64, len: u64) {
+        let who = ProcessIdentity {
+            label: rank.to_string().into(),
+            node: format!("n{}", rank % self.nodes).into(),
+        };
+        let event = TraceEvent {
+            call: TracedCall { op, place: PointerKind::At, collective, pace: Pace::Blocking },
             file: Some("f".into()),
             offset,
             end: offset + len,
@@ -37,7 +40,7 @@ impl Program {
             kind: None,
             class: 0,
             on_behalf_of: None,
-            pieces: Pieces::All,
+            pieces: TracedPieces::All,
         };
         self.numbers.add(&who, &event);
         self.collector.add(&who, &event).expect("taken");
@@ -46,7 +49,7 @@ impl Program {
     fn advice(self) -> Vec<Advice> {
         let profile = self.collector.finish().expect("accesses");
         let overlaps: Vec<_> = profile.files.iter().map(|name| &**name).zip(overlaps(&profile)).collect();
-        advise(&Seen {
+        advise(&ProfileFacts {
             numbers: &self.numbers,
             overlaps: &overlaps,
             aggregators: &self.aggregators,
@@ -72,15 +75,15 @@ impl Program {
 fn clean() -> Program {
     let mut program = Program::new();
     for rank in 0..4 {
-        program.call(rank, Op::SetView, true, 0, 0);
+        program.call(rank, TracedOp::SetView, true, 0, 0);
     }
     for step in 0..200 {
         for rank in 0..4 {
-            program.call(rank, Op::Write, true, (4 * step + u64::from(rank)) * 64 * K, 64 * K);
+            program.call(rank, TracedOp::Write, true, (4 * step + u64::from(rank)) * 64 * K, 64 * K);
         }
     }
     for rank in 0..4 {
-        program.call(rank, Op::Read, true, u64::from(rank) * 200 * 64 * K, 200 * 64 * K);
+        program.call(rank, TracedOp::Read, true, u64::from(rank) * 200 * 64 * K, 200 * 64 * K);
     }
     program
 }
@@ -92,13 +95,13 @@ fn clean_programs_get_none() {
     let mut parts = Program::new();
     for rank in 0..4 {
         for step in 0..200 {
-            parts.call(rank, Op::Write, false, u64::from(rank) * 200 * M + step * M, M);
+            parts.call(rank, TracedOp::Write, false, u64::from(rank) * 200 * M + step * M, M);
         }
     }
     assert_eq!(parts.topics(), []);
     // A few small accesses to a header, by one rank.
     let mut header = clean();
-    (0..50).for_each(|field| header.call(0, Op::Write, false, (1 << 40) + field * 8, 8));
+    (0..50).for_each(|field| header.call(0, TracedOp::Write, false, (1 << 40) + field * 8, 8));
     assert_eq!(header.topics(), []);
 }
 
@@ -107,7 +110,7 @@ fn each_fault_gets_its_own_advice() {
     let mut small = Program::new();
     for rank in 0..4 {
         for step in 0..300 {
-            small.call(rank, Op::Write, false, u64::from(rank) * M + step * 100, 100);
+            small.call(rank, TracedOp::Write, false, u64::from(rank) * M + step * 100, 100);
         }
     }
     assert_eq!(small.topics(), [Topic::Small]);
@@ -115,7 +118,7 @@ fn each_fault_gets_its_own_advice() {
     let mut misaligned = Program::new();
     for rank in 0..4 {
         for step in 0..100 {
-            misaligned.call(rank, Op::Write, false, u64::from(rank) * 200 * M + step * M + 512, M);
+            misaligned.call(rank, TracedOp::Write, false, u64::from(rank) * 200 * M + step * M + 512, M);
         }
     }
     assert_eq!(misaligned.topics(), [Topic::Misaligned]);
@@ -126,7 +129,7 @@ fn each_fault_gets_its_own_advice() {
             // A permutation of the blocks of the rank's part.
             random.call(
                 rank as u32,
-                Op::Write,
+                TracedOp::Write,
                 false,
                 rank * 256 * M + (step * step * 7 + step * 3) % 211 * M,
                 M,
@@ -138,33 +141,33 @@ fn each_fault_gets_its_own_advice() {
     let mut again = Program::new();
     for rank in 0..4 {
         for _ in 0..5 {
-            again.call(rank, Op::Read, false, u64::from(rank) * 4 * M, 4 * M);
+            again.call(rank, TracedOp::Read, false, u64::from(rank) * 4 * M, 4 * M);
         }
     }
     assert_eq!(again.topics(), [Topic::Redundant]);
 
     let mut copies = Program::new();
-    (0..8).for_each(|rank| copies.call(rank, Op::Read, false, 0, 16 * M));
+    (0..8).for_each(|rank| copies.call(rank, TracedOp::Read, false, 0, 16 * M));
     assert_eq!(copies.topics(), [Topic::Redundant]);
 
     let mut imbalanced = Program::new();
     for rank in 0..4 {
         let len = if rank == 2 { 64 * M } else { M };
-        imbalanced.call(rank, Op::Write, false, u64::from(rank) * 64 * M, len);
+        imbalanced.call(rank, TracedOp::Write, false, u64::from(rank) * 64 * M, len);
     }
     assert_eq!(imbalanced.topics(), [Topic::Imbalanced]);
 
     let mut independent = Program::new();
     for step in 0..100 {
         for rank in 0..4 {
-            independent.call(rank, Op::Write, false, (4 * step + u64::from(rank)) * 16 * K, 16 * K);
+            independent.call(rank, TracedOp::Write, false, (4 * step + u64::from(rank)) * 16 * K, 16 * K);
         }
     }
     assert_eq!(independent.topics(), [Topic::Independent]);
 
     let mut churn = clean();
     for rank in 0..4 {
-        (0..200).for_each(|_| churn.call(rank, Op::SetView, true, 0, 0));
+        (0..200).for_each(|_| churn.call(rank, TracedOp::SetView, true, 0, 0));
     }
     assert_eq!(churn.topics(), [Topic::ViewChurn]);
 }
@@ -176,7 +179,7 @@ fn aggregators_and_hints_are_compared_with_what_is_done() {
     {
         let mut program = Program { nodes, ..Program::new() };
         for rank in 0..4 {
-            program.call(rank, Op::Write, true, u64::from(rank) * M, M);
+            program.call(rank, TracedOp::Write, true, u64::from(rank) * M, M);
         }
         program.aggregators.push(("f".to_owned(), aggregators));
         assert_eq!(program.topics(), wanted, "{nodes} nodes, {aggregators} aggregators");
@@ -193,6 +196,6 @@ fn aggregators_and_hints_are_compared_with_what_is_done() {
     let fine = Hinted { cb_nodes: Some(4), no_independent: true, ..Hinted::default() };
     assert_eq!(Program { hinted: fine, ..clean() }.topics(), []);
     let mut broken = Program { hinted: Hinted { no_independent: true, ..Hinted::default() }, ..clean() };
-    broken.call(0, Op::Write, false, 0, M);
+    broken.call(0, TracedOp::Write, false, 0, M);
     assert_eq!(broken.topics(), [Topic::Hints]);
 }

@@ -1,17 +1,17 @@
 //! Logs of Darshan: what is written is read, and so is what others write; what is not read is refused.
 
 use pario_profile::darshan::{Accesses, Foreign, Log};
-use pario_profile::{Error, Who};
-use pario_trace::{Call, Event, Op, Pieces};
+use pario_profile::{Error, ProcessIdentity};
+use pario_trace::{TraceEvent, TracedCall, TracedOp, TracedPieces};
 use proptest::prelude::*;
 use std::io::Cursor;
 
 /// Rank, file, offset, length, whether it is a write, start and duration in nanoseconds.
 type Row = (u32, u8, u64, u64, bool, u64, u64);
 
-fn event(&(_, file, offset, len, write, start_ns, took_ns): &Row) -> Event {
-    Event {
-        call: Call::from(if write { Op::Write } else { Op::Read }),
+fn event(&(_, file, offset, len, write, start_ns, took_ns): &Row) -> TraceEvent {
+    TraceEvent {
+        call: TracedCall::from(if write { TracedOp::Write } else { TracedOp::Read }),
         file: Some(format!("/scratch/f {file}").into()),
         offset,
         end: offset + len,
@@ -23,15 +23,15 @@ fn event(&(_, file, offset, len, write, start_ns, took_ns): &Row) -> Event {
         kind: None,
         class: 0,
         on_behalf_of: None,
-        pieces: Pieces::All,
+        pieces: TracedPieces::All,
     }
 }
 
-fn who(rank: u32) -> Who {
-    Who { label: rank.to_string().into(), node: format!("n{}", rank / 2).into() }
+fn who(rank: u32) -> ProcessIdentity {
+    ProcessIdentity { label: rank.to_string().into(), node: format!("n{}", rank / 2).into() }
 }
 
-fn read(bytes: &[u8]) -> Result<Vec<(Who, Event)>, Error> {
+fn read(bytes: &[u8]) -> Result<Vec<(ProcessIdentity, TraceEvent)>, Error> {
     Accesses::of_log(Cursor::new(bytes)).map(Iterator::collect)
 }
 
@@ -50,12 +50,12 @@ proptest! {
         log.write("./program", &mut bytes).expect("memory takes it");
         // Times count from the first operation on.
         let began = rows.iter().map(|row| row.5).min().unwrap_or(0);
-        let key = |(who, event): &(Who, Event)| {
+        let key = |(who, event): &(ProcessIdentity, TraceEvent)| {
             let file = event.file.as_deref().unwrap_or_default().to_owned();
             let place = (who.label.to_string(), file, event.call.op, event.start_ns);
             (place, event.offset, event.len, event.took_ns, who.node.to_string())
         };
-        let from_there = |row: &Row| Event { start_ns: row.5 - began, ..event(row) };
+        let from_there = |row: &Row| TraceEvent { start_ns: row.5 - began, ..event(row) };
         let mut wanted: Vec<_> = rows.iter().map(|row| key(&(who(row.0), from_there(row)))).collect();
         let mut seen: Vec<_> = read(&bytes).expect("a log").iter().map(key).collect();
         wanted.sort();

@@ -1,14 +1,14 @@
 //! Plans against a model that looks at every byte, and against the paper's figure and table.
 
-use pario_placement::{Keeper, Placement, Plan, ProcessId, Summary};
-use pario_profile::{Access, Broadcast, Collector, Profile, Rule, csv::Csv, make};
+use pario_placement::{ChunkHolder, Placement, PlacementPlan, ProcessId, Summary};
+use pario_profile::{Broadcast, Collector, Profile, ProfiledAccess, Rule, csv::Csv, make};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 const PLAIN: Rule = Rule { dominance: None, broadcast: Broadcast::Always };
 const CHEAPER: Rule = Rule { dominance: None, broadcast: Broadcast::IfCheaper };
 
-fn plan(table: &str, rule: Rule) -> Plan {
+fn plan(table: &str, rule: Rule) -> PlacementPlan {
     let mut collector = Collector::new(false);
     for row in Csv::new(table.as_bytes()).expect("a table") {
         let (who, event) = row.expect("a row");
@@ -18,7 +18,7 @@ fn plan(table: &str, rule: Rule) -> Plan {
 }
 
 /// A chunk in words: `offset+length placement users`.
-fn words(plan: &Plan) -> Vec<String> {
+fn words(plan: &PlacementPlan) -> Vec<String> {
     let word = |(_, _, chunk): (usize, _, &pario_placement::Chunk)| {
         let users: Vec<&str> = plan.group(chunk).users.iter().map(|&user| plan.label(user)).collect();
         format!("{}+{} {} {}", chunk.offset, chunk.length, chunk.placement.word(), users.join(""))
@@ -47,15 +47,15 @@ fn the_figure_gives_five_partitions() {
             "91+9 local z",
         ]
     );
-    let partitions: Vec<(Keeper, String)> = plan
+    let partitions: Vec<(ChunkHolder, String)> = plan
         .partitions()
         .into_iter()
         .map(|partition| {
             (partition.keeper, partition.chunks.iter().map(|&n| char::from(b'a' + n as u8)).collect())
         })
         .collect();
-    let of = |number| Keeper::Process(ProcessId(number));
-    let wanted = [(of(0), "cba"), (of(1), "bfd"), (of(2), "gh"), (of(3), "hji"), (Keeper::Central, "e")];
+    let of = |number| ChunkHolder::Process(ProcessId(number));
+    let wanted = [(of(0), "cba"), (of(1), "bfd"), (of(2), "gh"), (of(3), "hji"), (ChunkHolder::Central, "e")];
     assert_eq!(partitions, wanted.map(|(keeper, chunks)| (keeper, chunks.to_owned())));
 
     let summary = Summary::of(&plan);
@@ -153,7 +153,7 @@ fn what_is_read_no_more_than_it_is_sent_stays_with_its_writer_if_asked_for() {
 /// Users of a byte, by process: whether it writes; and the first use.
 type Byte = (BTreeMap<u32, bool>, u64, u64, u64);
 
-fn by_bytes(accesses: &[Access], file: u32) -> Vec<(u64, u64, Byte)> {
+fn by_bytes(accesses: &[ProfiledAccess], file: u32) -> Vec<(u64, u64, Byte)> {
     let mut bytes: BTreeMap<u64, Byte> = BTreeMap::new();
     for access in accesses.iter().filter(|access| access.file() == file) {
         for at in access.offset..access.end {
@@ -177,17 +177,18 @@ fn by_bytes(accesses: &[Access], file: u32) -> Vec<(u64, u64, Byte)> {
     runs
 }
 
-fn accesses() -> impl Strategy<Value = Vec<Access>> {
+fn accesses() -> impl Strategy<Value = Vec<ProfiledAccess>> {
     let one = (0u32..5, 0u32..2, 0u64..60, 1u64..20, any::<bool>(), 0u64..30).prop_map(
         |(process, file, offset, len, write, time)| {
-            Access::new(process, file, offset, offset + len, write, time)
+            ProfiledAccess::new(process, file, offset, offset + len, write, time)
         },
     );
     prop::collection::vec(one, 1..40)
 }
 
-fn profile(accesses: Vec<Access>) -> Profile {
-    let process = |label: u32| pario_placement::Process { label: label.to_string(), node: String::new() };
+fn profile(accesses: Vec<ProfiledAccess>) -> Profile {
+    let process =
+        |label: u32| pario_placement::PlannedProcess { label: label.to_string(), node: String::new() };
     Profile {
         processes: (0..5).map(process).collect(),
         files: vec!["f".into(), "g".into()],
@@ -224,7 +225,7 @@ proptest! {
         }
         by_time.sort();
         prop_assert!(by_time.iter().map(|(_, order)| *order).eq(0..by_time.len() as u64));
-        prop_assert_eq!(Plan::from_text(&plan.to_text()), Ok(plan));
+        prop_assert_eq!(PlacementPlan::from_text(&plan.to_text()), Ok(plan));
     }
 
     #[test]
@@ -239,18 +240,18 @@ proptest! {
                 prop_assert_eq!(always, chunk);
                 continue;
             };
-            let reads = |at: u64, access: &&Access| {
+            let reads = |at: u64, access: &&ProfiledAccess| {
                 let here = access.file() == number && (access.offset..access.end).contains(&at);
                 here && access.process != writer.0
             };
             let each = always.offset..always.end();
             let fetched: u64 = each.map(|at| accesses.iter().filter(|a| reads(at, a)).count() as u64).sum();
             // What part of the accesses is here, in parts of which any access has a whole number.
-            let part = |access: &Access| {
+            let part = |access: &ProfiledAccess| {
                 let here = access.end.min(always.end()).saturating_sub(access.offset.max(always.offset));
                 if access.file() == number { here * (232_792_560 / (access.end - access.offset)) } else { 0 }
             };
-            let parts = |wanted: &dyn Fn(&&Access) -> bool| -> u64 {
+            let parts = |wanted: &dyn Fn(&&ProfiledAccess) -> bool| -> u64 {
                 accesses.iter().filter(wanted).map(part).sum()
             };
             let (reads, writes) = (parts(&|a| a.process != writer.0), parts(&|a| a.is_write()));
@@ -262,7 +263,7 @@ proptest! {
             prop_assert_eq!((chunk.placement, chunk.moved), (placement, moved));
         }
         prop_assert!(Summary::of(&cheaper).moved <= Summary::of(&plain).moved);
-        prop_assert_eq!(Plan::from_text(&cheaper.to_text()), Ok(cheaper));
+        prop_assert_eq!(PlacementPlan::from_text(&cheaper.to_text()), Ok(cheaper));
     }
 
     #[test]

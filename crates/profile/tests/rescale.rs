@@ -1,8 +1,8 @@
 //! What a plan becomes at another size is what a profile at that size gives.
 
-use pario_placement::{Plan, Process, Summary};
-use pario_profile::rescale::{Ratio, Refused, Target, Trend, between, rescale, shown};
-use pario_profile::{Access, Profile, Rule, make};
+use pario_placement::{PlacementPlan, PlannedProcess, Summary};
+use pario_profile::rescale::{Ratio, RescaleError, RescaleTarget, Trend, between, rescale, shown};
+use pario_profile::{Profile, ProfiledAccess, Rule, make};
 use proptest::prelude::*;
 
 /// A program: rank 0 writes a header that all read, and then in each round each rank writes its own chunk and, behind it,
@@ -27,12 +27,12 @@ impl Program {
         self.header + self.rounds * u64::from(self.ranks) * self.turn() + self.rest
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> PlacementPlan {
         let mut accesses = Vec::new();
         let end = self.end();
         let mut add = |rank: u32, from: u64, to: u64, write: bool, time: u64| {
             if from < to.min(end) {
-                accesses.push(Access::new(rank, 0, from, to.min(end), write, time));
+                accesses.push(ProfiledAccess::new(rank, 0, from, to.min(end), write, time));
             }
         };
         add(0, 0, self.header, true, 0);
@@ -45,15 +45,15 @@ impl Program {
             (0..self.ranks)
                 .for_each(|reader| add(reader, from + self.chunk, from + self.turn(), false, time + 1));
         }
-        let process = |rank: u32| Process { label: rank.to_string(), node: String::new() };
+        let process = |rank: u32| PlannedProcess { label: rank.to_string(), node: String::new() };
         let processes = (0..self.ranks).map(process).collect();
         make(&Profile { processes, files: vec!["f".into()], accesses, idle: 0 }, Rule::default(), "")
     }
 }
 
 /// A plan as far as it does not depend on the numbers of groups.
-fn words(plan: &Plan) -> (Vec<String>, Vec<String>, Summary) {
-    let chunk = |(_, file, chunk): (usize, &pario_placement::File, &pario_placement::Chunk)| {
+fn words(plan: &PlacementPlan) -> (Vec<String>, Vec<String>, Summary) {
+    let chunk = |(_, file, chunk): (usize, &pario_placement::PlannedFile, &pario_placement::Chunk)| {
         let (group, name) = (plan.group(chunk), &file.name);
         format!("{name} {} {} {:?} {group:?}", chunk.offset, chunk.length, chunk.placement)
     };
@@ -61,8 +61,8 @@ fn words(plan: &Plan) -> (Vec<String>, Vec<String>, Summary) {
     (plan.chunks().map(chunk).collect(), partitions, Summary::of(plan))
 }
 
-fn to(size: Ratio) -> Target {
-    Target { size, ranks: None }
+fn to(size: Ratio) -> RescaleTarget {
+    RescaleTarget { size, ranks: None }
 }
 
 proptest! {
@@ -79,10 +79,10 @@ proptest! {
         prop_assert_eq!(shown(&plan), Ok(Trend::MoreChunks));
         let scaled = rescale(&plan, Trend::MoreChunks, to(ratio)).expect("regular");
         prop_assert_eq!(words(&scaled), words(&large.plan()));
-        prop_assert_eq!(Plan::from_text(&scaled.to_text()), Ok(scaled.clone()));
+        prop_assert_eq!(PlacementPlan::from_text(&scaled.to_text()), Ok(scaled.clone()));
 
         let other = Program { ranks: new_ranks, rest: rest % (u64::from(new_ranks) * (chunk + note)), ..large };
-        let target = Target { size: Ratio { to: other.end(), of: small.end() }, ranks: Some(new_ranks) };
+        let target = RescaleTarget { size: Ratio { to: other.end(), of: small.end() }, ranks: Some(new_ranks) };
         let scaled = rescale(&plan, Trend::MoreChunks, target).expect("regular");
         prop_assert_eq!(words(&scaled), words(&other.plan()));
     }
@@ -103,7 +103,7 @@ proptest! {
 
         let shrunk = |bytes: u64| bytes * factor * u64::from(ranks) / u64::from(new_ranks);
         let other = Program { ranks: new_ranks, chunk: shrunk(small.chunk), note: shrunk(small.note), ..small };
-        let target = Target { size: Ratio { to: factor, of: 1 }, ranks: Some(new_ranks) };
+        let target = RescaleTarget { size: Ratio { to: factor, of: 1 }, ranks: Some(new_ranks) };
         let scaled = rescale(&plan, Trend::LargerChunks, target).expect("regular");
         let mut wanted = words(&other.plan());
         // 60 is a multiple of every number of ranks here, so that nothing is cut off.
@@ -124,24 +124,25 @@ proptest! {
         to in 0u64..200, of in 1u64..50, ranks in prop::option::of(0u32..5), larger in any::<bool>(),
     ) {
         let access = |(process, file, offset, len, write, time)| {
-            Access::new(process, file, offset, offset + len, write, time)
+            ProfiledAccess::new(process, file, offset, offset + len, write, time)
         };
-        let accesses: Vec<Access> = accesses.into_iter().map(access).collect();
-        let process = |rank: u32| Process { label: rank.to_string(), node: String::new() };
+        let accesses: Vec<ProfiledAccess> = accesses.into_iter().map(access).collect();
+        let process = |rank: u32| PlannedProcess { label: rank.to_string(), node: String::new() };
         let files = vec!["f".into(), "g".into()];
         let profile = Profile { processes: (0..3).map(process).collect(), files, accesses, idle: 0 };
         let plan = make(&profile, Rule::default(), "");
         let _ = (shown(&plan), between(&plan, &plan));
         let trend = if larger { Trend::LargerChunks } else { Trend::MoreChunks };
-        if let Ok(scaled) = rescale(&plan, trend, Target { size: Ratio { to, of }, ranks }) {
-            prop_assert_eq!(Plan::from_text(&scaled.to_text()), Ok(scaled));
+        if let Ok(scaled) = rescale(&plan, trend, RescaleTarget { size: Ratio { to, of }, ranks }) {
+            prop_assert_eq!(PlacementPlan::from_text(&scaled.to_text()), Ok(scaled));
         }
     }
 }
 
-fn program(ranks: u32, accesses: &[(u32, u64, u64, u64)]) -> Plan {
-    let access = |&(rank, from, to, time): &(u32, u64, u64, u64)| Access::new(rank, 0, from, to, true, time);
-    let process = |rank: u32| Process { label: rank.to_string(), node: String::new() };
+fn program(ranks: u32, accesses: &[(u32, u64, u64, u64)]) -> PlacementPlan {
+    let access =
+        |&(rank, from, to, time): &(u32, u64, u64, u64)| ProfiledAccess::new(rank, 0, from, to, true, time);
+    let process = |rank: u32| PlannedProcess { label: rank.to_string(), node: String::new() };
     let accesses = accesses.iter().map(access).collect();
     let profile =
         Profile { processes: (0..ranks).map(process).collect(), files: vec!["f".into()], accesses, idle: 0 };
@@ -154,31 +155,34 @@ fn what_shows_no_trend_is_refused_and_it_is_said_why() {
     let f = || "f".to_owned();
     // Parts of different sizes.
     let irregular = program(3, &[(0, 0, 10, 0), (1, 10, 15, 1), (2, 15, 30, 2)]);
-    assert_eq!(shown(&irregular), Err(Refused::Irregular(f())));
-    assert_eq!(rescale(&irregular, Trend::MoreChunks, twice), Err(Refused::Irregular(f())));
+    assert_eq!(shown(&irregular), Err(RescaleError::Irregular(f())));
+    assert_eq!(rescale(&irregular, Trend::MoreChunks, twice), Err(RescaleError::Irregular(f())));
     // One chunk says nothing.
-    assert_eq!(shown(&program(1, &[(0, 0, 10, 0)])), Err(Refused::Nothing));
+    assert_eq!(shown(&program(1, &[(0, 0, 10, 0)])), Err(RescaleError::Nothing));
     // Rounds, but used from the end.
     let backwards = program(2, &[(0, 0, 5, 9), (1, 5, 10, 8), (0, 10, 15, 1), (1, 15, 20, 0)]);
     let process = "0".to_owned();
     assert_eq!(
         rescale(&backwards, Trend::MoreChunks, twice),
-        Err(Refused::OutOfOrder { file: f(), process })
+        Err(RescaleError::OutOfOrder { file: f(), process })
     );
     // Neighbours share a chunk.
     let overlap = program(2, &[(0, 0, 6, 0), (1, 5, 10, 1)]);
-    let target = Target { size: Ratio::ONE, ranks: Some(4) };
-    assert_eq!(rescale(&overlap, Trend::LargerChunks, target), Err(Refused::NotByRank(f())));
+    let target = RescaleTarget { size: Ratio::ONE, ranks: Some(4) };
+    assert_eq!(rescale(&overlap, Trend::LargerChunks, target), Err(RescaleError::NotByRank(f())));
     let rounds = program(2, &[(0, 0, 5, 0), (1, 5, 10, 0), (0, 10, 15, 1), (1, 15, 20, 1)]);
-    assert_eq!(between(&rounds, &rounds), Err(Refused::SameSize));
-    assert_eq!(between(&rounds, &irregular), Err(Refused::NoTrend(f())));
+    assert_eq!(between(&rounds, &rounds), Err(RescaleError::SameSize));
+    assert_eq!(between(&rounds, &irregular), Err(RescaleError::NoTrend(f())));
     let huge = to(Ratio { to: u64::MAX, of: 1 });
-    assert_eq!(rescale(&rounds, Trend::MoreChunks, huge), Err(Refused::TooLarge(f())));
+    assert_eq!(rescale(&rounds, Trend::MoreChunks, huge), Err(RescaleError::TooLarge(f())));
     assert_eq!(
         rescale(&rounds, Trend::LargerChunks, to(Ratio { to: 1, of: 100 })),
-        Err(Refused::TooSmall(f()))
+        Err(RescaleError::TooSmall(f()))
     );
-    let named = Plan { processes: vec![Process { label: "w".to_owned(), node: String::new() }; 2], ..rounds };
-    assert_eq!(rescale(&named, Trend::MoreChunks, target), Err(Refused::NotRanks));
-    assert!(!Refused::Irregular(f()).to_string().contains('\n'));
+    let named = PlacementPlan {
+        processes: vec![PlannedProcess { label: "w".to_owned(), node: String::new() }; 2],
+        ..rounds
+    };
+    assert_eq!(rescale(&named, Trend::MoreChunks, target), Err(RescaleError::NotRanks));
+    assert!(!RescaleError::Irregular(f()).to_string().contains('\n'));
 }

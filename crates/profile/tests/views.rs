@@ -2,19 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use pario_profile::{Collector, Error, Who};
+use pario_profile::{Collector, Error, ProcessIdentity};
 use pario_reference_model::{FlatView, arb_file_type};
-use pario_trace::{Call, Event, Op, Pieces};
+use pario_trace::{TraceEvent, TracedCall, TracedOp, TracedPieces};
 use pario_view::Pattern;
 use proptest::prelude::*;
 
-fn who() -> Who {
-    Who { label: "0".into(), node: "".into() }
+fn who() -> ProcessIdentity {
+    ProcessIdentity { label: "0".into(), node: "".into() }
 }
 
-fn write(pieces: Pieces, len: u64, moved: u64) -> Event {
-    Event {
-        call: Call::from(Op::Write),
+fn write(pieces: TracedPieces, len: u64, moved: u64) -> TraceEvent {
+    TraceEvent {
+        call: TracedCall::from(TracedOp::Write),
         file: Some("f".into()),
         offset: 0,
         end: 2 * len,
@@ -40,7 +40,7 @@ proptest! {
         let tile = Pattern::native(&filetype).expect("a file type");
         let pattern = tile.to_bytes().into();
         let moved = moved.min(len);
-        let event = write(Pieces::View { pattern, disp, at, len }, len, moved);
+        let event = write(TracedPieces::View { pattern, disp, at, len }, len, moved);
         let wanted: BTreeSet<u64> = (at..at + moved).map(|pos| flat.offset(pos) as u64).collect();
         let mut found = BTreeSet::new();
         for (offset, end) in Collector::new(false).pieces(&who(), &event).expect("a good view") {
@@ -53,14 +53,14 @@ proptest! {
 #[test]
 fn what_is_not_known_or_damaged_is_refused() {
     let mut collector = Collector::new(false);
-    let unsaid = collector.add(&who(), &write(Pieces::Unsaid, 10, 10));
+    let unsaid = collector.add(&who(), &write(TracedPieces::Unsaid, 10, 10));
     assert!(matches!(unsaid, Err(Error::Unsaid { .. })), "{unsaid:?}");
-    let view = |pattern: Vec<u8>, at| Pieces::View { pattern: pattern.into(), disp: 0, at, len: 10 };
+    let view = |pattern: Vec<u8>, at| TracedPieces::View { pattern: pattern.into(), disp: 0, at, len: 10 };
     let damaged = collector.add(&who(), &write(view(vec![1, 2, 3], 0), 10, 10));
     assert!(matches!(damaged, Err(Error::View { .. })), "{damaged:?}");
     let beyond = collector.add(&who(), &write(view(Pattern::block(1).to_bytes(), u64::MAX - 20), 10, 10));
     assert!(matches!(beyond, Err(Error::View { .. })), "{beyond:?}");
     // What moved nothing says nothing.
-    collector.add(&who(), &write(Pieces::Unsaid, 10, 0)).expect("passed over");
+    collector.add(&who(), &write(TracedPieces::Unsaid, 10, 0)).expect("passed over");
     assert!(matches!(collector.finish(), Err(Error::Empty)));
 }

@@ -1,7 +1,7 @@
 //! Why a placement plan places a chunk as it does.
 
 use crate::text::{count, duration, printable};
-use pario_placement::{Chunk, File, Placement, Plan};
+use pario_placement::{Chunk, Placement, PlacementPlan, PlannedFile};
 use pario_profile::{Profile, Rule};
 use pario_trace::size_word;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ struct Use {
 /// Writes what a chunk is, how processes use it, and by which rule it is placed. `name` is its number, or FILE:OFFSET of a
 /// byte in it. Returns false if there is no such chunk.
 pub fn write_chunk_explanation(
-    plan: &Plan,
+    plan: &PlacementPlan,
     profile: Option<&Profile>,
     name: &str,
     rule: Rule,
@@ -73,7 +73,7 @@ pub fn write_chunk_explanation(
 }
 
 /// By number, or by file and offset; the file may be left out if there is only one.
-fn find<'a>(plan: &'a Plan, word: &str) -> Option<(usize, &'a File, &'a Chunk)> {
+fn find<'a>(plan: &'a PlacementPlan, word: &str) -> Option<(usize, &'a PlannedFile, &'a Chunk)> {
     if let Ok(number) = word.parse::<usize>() {
         return plan.chunks().nth(number);
     }
@@ -86,7 +86,7 @@ fn find<'a>(plan: &'a Plan, word: &str) -> Option<(usize, &'a File, &'a Chunk)> 
     })
 }
 
-fn because(plan: &Plan, chunk: &Chunk, rule: Rule) -> String {
+fn because(plan: &PlacementPlan, chunk: &Chunk, rule: Rule) -> String {
     let group = plan.group(chunk);
     let users = group.users.len();
     let several = count(users as u64, "process");
@@ -120,10 +120,10 @@ fn because(plan: &Plan, chunk: &Chunk, rule: Rule) -> String {
     }
 }
 
-fn uses(profile: &Profile, file: &File, chunk: &Chunk) -> BTreeMap<u32, Use> {
+fn uses(profile: &Profile, file: &PlannedFile, chunk: &Chunk) -> BTreeMap<u32, Use> {
     let mut uses: BTreeMap<u32, Use> = BTreeMap::new();
     let Some(number) = profile.files.iter().position(|name| **name == *file.name) else { return uses };
-    let touches = |access: &&pario_profile::Access| {
+    let touches = |access: &&pario_profile::ProfiledAccess| {
         access.file() as usize == number && access.offset < chunk.end() && access.end > chunk.offset
     };
     for access in profile.accesses.iter().filter(touches) {

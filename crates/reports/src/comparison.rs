@@ -275,12 +275,12 @@ pub fn changes_text(changes: &[MeasuredChange<'_>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pario_workloads::Outcome;
+    use pario_workloads::WorkloadOutcome;
     use proptest::prelude::*;
 
     /// A series whose writes and reads took these times.
     fn series(workload: &str, contender: &str, times: &[(f64, f64)]) -> ContenderSeries {
-        let run = |(writing, reading): &(f64, f64)| Outcome {
+        let run = |(writing, reading): &(f64, f64)| WorkloadOutcome {
             seconds: [("writing".to_owned(), *writing), ("reading".to_owned(), *reading)].into(),
             bytes_written: 8 << 20,
             bytes_read: 8 << 20,

@@ -1,12 +1,12 @@
 //! Measurements of I/O models: words for the terminal, notes for the pictures, JSON for programs.
 
 use crate::table::{Align, TextTable};
-use pario_io_models::{Bin, Board, Grid, Measurement, Metric, Model, Reducer, power, quantity, rate};
+use pario_io_models::{Bin, Board, Measurement, Metric, Model, ModelGrid, Reducer, power, quantity, rate};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// A planned model as JSON.
-pub fn planned_model(model: Model, grid: &Grid) -> Value {
+pub fn planned_model(model: Model, grid: &ModelGrid) -> Value {
     json!({
         "nodes": model.nodes(),
         "ppn": model.ppn(),
@@ -21,7 +21,7 @@ pub fn planned_model(model: Model, grid: &Grid) -> Value {
 }
 
 /// All planned models as a table.
-pub fn planned_models_table(grid: &Grid) -> String {
+pub fn planned_models_table(grid: &ModelGrid) -> String {
     let head = ["NODES", "PPN", "FILES/NODE", "NODES/FILE", "PROCS", "PROCS/FILE", "FILES", "PER PROC", ""];
     let mut alignments = [Align::Right; 9];
     alignments[8] = Align::Left;
@@ -75,7 +75,8 @@ pub fn measurement_notes(measurements: &[Measurement], planned: Option<usize>) -
 fn expected(measurements: &[Measurement], runs: u32) -> usize {
     let series: BTreeSet<_> = measurements.iter().map(|one| &one.series).collect();
     let Some(first) = measurements.first() else { return 0 };
-    let models = Grid::new(first.most.0, first.most.1, u64::from(first.most.0) * u64::from(first.most.1), 1);
+    let models =
+        ModelGrid::new(first.most.0, first.most.1, u64::from(first.most.0) * u64::from(first.most.1), 1);
     models.map_or(0, |grid| grid.models().len()) * series.len() * runs as usize
 }
 
@@ -89,7 +90,7 @@ fn one(board: &Board) -> String {
     text += &matrix(board);
     let alignments = [Align::Left, Align::Right, Align::Right, Align::Right, Align::Right, Align::Left];
     let mut table = TextTable::with_head(&alignments, &["", "B/S", "PROCS", "PROCS/FILE", "NODES", ""]);
-    let mut row = |what: &str, entry: &pario_io_models::Entry| {
+    let mut row = |what: &str, entry: &pario_io_models::BoardEntry| {
         let model = entry.model;
         table.row(vec![
             what.to_owned(),
@@ -213,11 +214,11 @@ fn in_json(board: &Board) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pario_io_models::{Op, Series};
+    use pario_io_models::{ModelOp, Series};
 
     fn measured(count: usize) -> Vec<Measurement> {
-        let grid = Grid::new(2, 2, 1 << 20, 4096).expect("sound");
-        let series = Series { target: "/d".into(), io: "posix".into(), op: Op::Write };
+        let grid = ModelGrid::new(2, 2, 1 << 20, 4096).expect("sound");
+        let series = Series { target: "/d".into(), io: "posix".into(), op: ModelOp::Write };
         let one = |model: Model| Measurement {
             series: series.clone(),
             model,

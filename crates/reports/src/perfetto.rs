@@ -8,8 +8,8 @@
 //! processes, and the first thread of a process has the process's number. So a rank is process rank + 1, its first track
 //! has the same number, and all further tracks have unique numbers.
 
-use pario_profile::Who;
-use pario_trace::{Event, Op, Pace};
+use pario_profile::ProcessIdentity;
+use pario_trace::{Pace, TraceEvent, TracedOp};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -49,7 +49,7 @@ impl<W: Write> PerfettoTrace<W> {
     }
 
     /// Adds an operation. In the order of their ends they need the fewest tracks.
-    pub fn add(&mut self, who: &Who, event: &Event) -> io::Result<()> {
+    pub fn add(&mut self, who: &ProcessIdentity, event: &TraceEvent) -> io::Result<()> {
         if !self.ranks.contains_key(&who.label) {
             let rank = who.label.parse().ok().filter(|rank| *rank < FURTHER / 2);
             let number = 1 + rank.unwrap_or(FURTHER / 2 + self.ranks.len());
@@ -79,7 +79,7 @@ impl<W: Write> PerfettoTrace<W> {
         // Microseconds with three decimals.
         let micros = |ns: u64| ns as f64 / 1e3;
         let mut args = json!({ "file": event.file.as_deref() });
-        if matches!(event.call.op, Op::Read | Op::Write) {
+        if matches!(event.call.op, TracedOp::Read | TracedOp::Write) {
             args["offset"] = json!(event.offset);
             args["bytes"] = json!(event.moved);
             args["asked"] = json!(event.len);

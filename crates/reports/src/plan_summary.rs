@@ -1,7 +1,7 @@
 //! A placement plan in numbers, and as JSON.
 
 use crate::text::{count, printable};
-use pario_placement::{Chunk, Keeper, Placement, Plan, ProcessId, Share, Summary};
+use pario_placement::{Chunk, ChunkHolder, Placement, PlacementPlan, ProcessId, StorageShare, Summary};
 use pario_trace::size_word;
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use std::io::{self, Write};
 const MOST_LINES: usize = 32;
 
 /// Writes a plan in numbers. `idle` operations of the profile moved nothing.
-pub fn write_plan_summary(plan: &Plan, idle: u64, output: &mut impl Write) -> io::Result<()> {
+pub fn write_plan_summary(plan: &PlacementPlan, idle: u64, output: &mut impl Write) -> io::Result<()> {
     let summary = Summary::of(plan);
     let (files, processes) = (plan.files.len(), plan.processes.len());
     writeln!(
@@ -59,23 +59,23 @@ pub fn write_plan_summary(plan: &Plan, idle: u64, output: &mut impl Write) -> io
     order(plan, output)
 }
 
-fn row(output: &mut impl Write, name: &str, share: &Share) -> io::Result<()> {
+fn row(output: &mut impl Write, name: &str, share: &StorageShare) -> io::Result<()> {
     let bytes = |bytes: u64| if bytes == 0 { "-".to_owned() } else { size_word(bytes) };
-    let Share { local, duplicate, broadcast, central } = *share;
+    let StorageShare { local, duplicate, broadcast, central } = *share;
     let [local, duplicate, broadcast, central] = [local, duplicate, broadcast, central].map(bytes);
     writeln!(output, "  {name:16} {local:>12} {duplicate:>12} {broadcast:>12} {central:>12}")
 }
 
 /// The first chunks of each partition.
-fn order(plan: &Plan, output: &mut impl Write) -> io::Result<()> {
+fn order(plan: &PlacementPlan, output: &mut impl Write) -> io::Result<()> {
     const MOST_CHUNKS: usize = 6;
     let chunks: Vec<_> = plan.chunks().collect();
     let several = plan.files.len() > 1;
     writeln!(output, "\nChunks by first use:")?;
     for partition in plan.partitions().iter().take(MOST_LINES) {
         let name = match partition.keeper {
-            Keeper::Process(process) => plan.label(process),
-            Keeper::Central => "central",
+            ChunkHolder::Process(process) => plan.label(process),
+            ChunkHolder::Central => "central",
         };
         let word = |&number: &usize| {
             let (_, file, chunk) = chunks[number];
@@ -94,7 +94,7 @@ fn order(plan: &Plan, output: &mut impl Write) -> io::Result<()> {
 }
 
 /// Writes all of a plan as JSON, chunk by chunk.
-pub fn write_plan_json(plan: &Plan, output: &mut impl Write) -> io::Result<()> {
+pub fn write_plan_json(plan: &PlacementPlan, output: &mut impl Write) -> io::Result<()> {
     let summary = Summary::of(plan);
     let processes: Vec<Value> = plan
         .processes
@@ -125,8 +125,8 @@ pub fn write_plan_json(plan: &Plan, output: &mut impl Write) -> io::Result<()> {
     comma = "";
     for partition in plan.partitions() {
         let (kind, process) = match partition.keeper {
-            Keeper::Process(process) => ("local", Some(plan.label(process))),
-            Keeper::Central => ("central", None),
+            ChunkHolder::Process(process) => ("local", Some(plan.label(process))),
+            ChunkHolder::Central => ("central", None),
         };
         write!(output, "{comma}{}", json!({ "kind": kind, "process": process, "chunks": partition.chunks }))?;
         comma = ",\n";
@@ -134,12 +134,12 @@ pub fn write_plan_json(plan: &Plan, output: &mut impl Write) -> io::Result<()> {
     writeln!(output, "]}}")
 }
 
-fn share_object(share: &Share) -> Value {
-    let Share { local, duplicate, broadcast, central } = share;
+fn share_object(share: &StorageShare) -> Value {
+    let StorageShare { local, duplicate, broadcast, central } = share;
     json!({ "local": local, "duplicate": duplicate, "broadcast": broadcast, "central": central })
 }
 
-fn chunk_object(plan: &Plan, number: usize, file: &str, chunk: &Chunk) -> Value {
+fn chunk_object(plan: &PlacementPlan, number: usize, file: &str, chunk: &Chunk) -> Value {
     let labels =
         |list: &[ProcessId]| -> Vec<&str> { list.iter().map(|&process| plan.label(process)).collect() };
     let group = plan.group(chunk);

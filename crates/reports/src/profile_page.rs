@@ -7,8 +7,8 @@ use crate::page::render;
 use crate::text::{count, duration, printable};
 use askama::Template;
 use pario_profile::advice::{Advice, Numbers, Severity};
-use pario_profile::{Profile, Who};
-use pario_trace::{Event, Op, size_word};
+use pario_profile::{ProcessIdentity, Profile};
+use pario_trace::{TraceEvent, TracedOp, size_word};
 use std::collections::HashMap;
 
 /// The cells of a row.
@@ -52,11 +52,11 @@ impl Timeline {
     }
 
     /// Adds an operation.
-    pub fn add(&mut self, who: &Who, event: &Event) {
+    pub fn add(&mut self, who: &ProcessIdentity, event: &TraceEvent) {
         let Some(&row) = self.rows.get(&*who.label) else { return };
         let is_write = match event.call.op {
-            Op::Read => false,
-            Op::Write => true,
+            TracedOp::Read => false,
+            TracedOp::Write => true,
             _ => return,
         };
         let (from, to) = (event.start_ns - self.span.0, event.end_ns() - self.span.0);

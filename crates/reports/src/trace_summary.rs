@@ -2,7 +2,7 @@
 
 use crate::distribution::Distribution;
 use crate::text::{duration, printable, ranks};
-use pario_trace::{Actor, Event, kind_word, size_word};
+use pario_trace::{Actor, TraceEvent, kind_word, size_word};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -38,7 +38,7 @@ impl Default for TraceSummary {
 
 impl TraceSummary {
     /// Adds an operation of a rank's task or agent.
-    pub fn add(&mut self, actor: Actor, rank: u32, event: &Event) {
+    pub fn add(&mut self, actor: Actor, rank: u32, event: &TraceEvent) {
         self.first_ns = self.first_ns.min(event.start_ns);
         self.last_ns = self.last_ns.max(event.end_ns());
         let file = event.file.as_deref().unwrap_or("-");
@@ -76,7 +76,7 @@ impl TraceSummary {
 }
 
 impl Calls {
-    fn add(&mut self, rank: u32, event: &Event) {
+    fn add(&mut self, rank: u32, event: &TraceEvent) {
         self.moved += u128::from(event.moved);
         self.took.add(event.took_ns);
         self.ranks.insert(rank);

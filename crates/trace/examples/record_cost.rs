@@ -9,7 +9,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
-use pario_trace::{Actor, Op, Recorder, Setup};
+use pario_trace::{Actor, Recorder, TraceSetup, TracedOp};
 
 const SIZE: u64 = 4096;
 const BLOCKS: u64 = 8192;
@@ -20,8 +20,8 @@ const TURNS: usize = 1000;
 fn main() {
     let dir = std::env::args_os().nth(1).map_or_else(|| std::env::temp_dir().join("record-cost"), Into::into);
     for text in ["all", "all,clock=system", "errors"] {
-        let setup = Setup::parse(text).expect("a setting").expect("a trace");
-        let recorder = Recorder::start(&Setup { dir: dir.clone(), ..setup }, Actor::Task, 0, 1);
+        let setup = TraceSetup::parse(text).expect("a setting").expect("a trace");
+        let recorder = Recorder::start(&TraceSetup { dir: dir.clone(), ..setup }, Actor::Task, 0, 1);
         std::fs::create_dir_all(&dir).expect("a directory");
         let path = dir.join("data");
         std::fs::write(&path, vec![1; (SIZE * BLOCKS) as usize]).expect("written");
@@ -35,7 +35,7 @@ fn main() {
                 let start = recorded.then(|| recorder.now());
                 data.read_exact_at(&mut block, at * SIZE).expect("read");
                 if let Some(start) = start {
-                    recorder.plain(Op::Read.into(), &id, at * SIZE, SIZE, start);
+                    recorder.plain(TracedOp::Read.into(), &id, at * SIZE, SIZE, start);
                 }
             }
             if recorded {

@@ -11,7 +11,7 @@ use crate::sys;
 
 /// What a recorder tells the time by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ClockSource {
     /// The processor's counter if it is steady, else the system's clock.
     Fastest,
     /// The system's clock that never steps.
@@ -58,7 +58,7 @@ impl Scale {
 
 /// Both clocks at one moment.
 #[derive(Clone, Copy, Debug)]
-struct Pair {
+struct ClockPair {
     ticks: u64,
     ns: u64,
 }
@@ -74,13 +74,13 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    pub fn start(source: Source) -> Clock {
-        let counted = source == Source::Fastest && sys::is_steady();
+    pub fn start(source: ClockSource) -> Clock {
+        let counted = source == ClockSource::Fastest && sys::is_steady();
         let clock = Clock { counted, origin: Instant::now(), zero: 0 };
         if !counted {
             return clock;
         }
-        let Pair { ticks, ns } = clock.together();
+        let ClockPair { ticks, ns } = clock.together();
         Clock { origin: clock.origin + Duration::from_nanos(ns), zero: ticks, ..clock }
     }
 
@@ -105,14 +105,14 @@ impl Clock {
         Moment(u64::try_from(ticks).unwrap_or(u64::MAX))
     }
 
-    fn together(&self) -> Pair {
-        let mut best = (u64::MAX, Pair { ticks: 0, ns: 0 });
+    fn together(&self) -> ClockPair {
+        let mut best = (u64::MAX, ClockPair { ticks: 0, ns: 0 });
         for _ in 0..4 {
             let before = self.now().0;
             let ns = self.now_ns();
             let between = self.now().0.wrapping_sub(before);
             if between < best.0 {
-                best = (between, Pair { ticks: before.wrapping_add(between / 2), ns });
+                best = (between, ClockPair { ticks: before.wrapping_add(between / 2), ns });
             }
             if between < TOGETHER {
                 break;
@@ -124,16 +124,16 @@ impl Clock {
 
 /// What the ticks of a clock are worth.
 #[derive(Debug)]
-pub(crate) struct Gauge {
+pub(crate) struct TickCalibration {
     /// The rate is measured from here on; the beginning, until `younger` is old enough.
-    older: Pair,
-    younger: Pair,
+    older: ClockPair,
+    younger: ClockPair,
 }
 
-impl Gauge {
-    pub fn new() -> Gauge {
-        let beginning = Pair { ticks: 0, ns: 0 };
-        Gauge { older: beginning, younger: beginning }
+impl TickCalibration {
+    pub fn new() -> TickCalibration {
+        let beginning = ClockPair { ticks: 0, ns: 0 };
+        TickCalibration { older: beginning, younger: beginning }
     }
 
     /// The scale for moments that have just been.
@@ -166,8 +166,8 @@ mod tests {
     /// scale.
     #[test]
     fn both_clocks_tell_the_same_time() {
-        for source in [Source::Fastest, Source::System] {
-            let (clock, mut gauge) = (Clock::start(source), Gauge::new());
+        for source in [ClockSource::Fastest, ClockSource::System] {
+            let (clock, mut gauge) = (Clock::start(source), TickCalibration::new());
             let mut readings = Vec::new();
             while clock.now_ns() < 200_000_000 {
                 let before = clock.now_ns();
@@ -189,8 +189,8 @@ mod tests {
 
     #[test]
     fn an_instant_has_its_moment() {
-        for source in [Source::Fastest, Source::System] {
-            let (clock, mut gauge) = (Clock::start(source), Gauge::new());
+        for source in [ClockSource::Fastest, ClockSource::System] {
+            let (clock, mut gauge) = (Clock::start(source), TickCalibration::new());
             while clock.now_ns() < 5_000_000 {
                 std::hint::spin_loop();
             }

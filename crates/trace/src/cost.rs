@@ -1,7 +1,7 @@
-//! What recording costs, measured on the way, in ticks of the recorder's clock.
+//! The cost of recording, measured during recording, in ticks of the recorder's clock.
 //!
 //! Everything is in it: both readings of the clock of each operation, what is done behind the second,
-//! turning operations into entries, and writing them. Of the lane's operations every [`SAMPLE`]th is
+//! turning operations into entries, and writing them. Of the thread buffer's operations every [`SAMPLE`]th is
 //! measured. What took so long that others must have had the processor meanwhile counts as much as the mean
 //! of the rest; only writing, which may wait for a disk, counts in full.
 
@@ -10,20 +10,20 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::clock::Clock;
 
-/// Of so many operations in the lane one is measured, which is none that finds the lane full.
+/// Of so many operations in the thread buffer one is measured, which is none that finds the thread buffer full.
 pub(crate) const SAMPLE: u64 = 64;
 /// What takes longer was interrupted: 15 to 50 µs.
 const LONGEST: u64 = 50_000;
 
 /// Things of one kind that are done often, and what they take. One thread at a time adds to them.
 #[derive(Debug, Default)]
-pub(crate) struct Meter {
+pub(crate) struct CostMeter {
     count: AtomicU64,
     measured: AtomicU64,
     ticks: AtomicU64,
 }
 
-impl Meter {
+impl CostMeter {
     pub fn add(&self, ticks: u64) {
         let more = |counter: &AtomicU64, by| counter.store(counter.load(Relaxed) + by, Relaxed);
         more(&self.count, 1);
@@ -44,19 +44,19 @@ impl Meter {
 
 /// What is done under the lock, and what the clock itself takes.
 #[derive(Debug)]
-pub(crate) struct Cost {
+pub(crate) struct RecordingCost {
     /// One reading of the clock.
     reading: f64,
-    /// Operations that did not go through the lane, behind their end.
-    pub slow: Meter,
+    /// Operations that did not go through the thread buffer, behind their end.
+    pub slow: CostMeter,
     /// Turning what waits into entries.
-    pub drains: Meter,
+    pub drains: CostMeter,
     pub writing: u64,
 }
 
-impl Cost {
+impl RecordingCost {
     /// With the cost of reading the clock, which is measured now, in some microseconds.
-    pub fn new(clock: &Clock) -> Cost {
+    pub fn new(clock: &Clock) -> RecordingCost {
         const READINGS: u32 = 64;
         let round = || {
             let began = clock.now();
@@ -64,7 +64,7 @@ impl Cost {
         };
         let best = (0..4).map(|_| round()).min().unwrap_or_default();
         let reading = best as f64 / f64::from(READINGS);
-        Cost { reading, slow: Meter::default(), drains: Meter::default(), writing: 0 }
+        RecordingCost { reading, slow: CostMeter::default(), drains: CostMeter::default(), writing: 0 }
     }
 
     /// What draining and writing took so far.
@@ -72,12 +72,12 @@ impl Cost {
         self.drains.ticks.load(Relaxed) + self.writing
     }
 
-    /// All of it, with so many operations that went through the lane, of which some are measured.
+    /// All of it, with so many operations that went through the thread buffer, of which some are measured.
     ///
     /// From one reading of the clock to the next it is what lies between them and one reading, so that what
     /// is measured of an operation has one of its two readings in it.
-    pub fn ticks(&self, in_lane: u64, measured: &Meter) -> u64 {
-        let fast = in_lane as f64 * (self.reading + measured.mean());
+    pub fn ticks(&self, in_buffer: u64, measured: &CostMeter) -> u64 {
+        let fast = in_buffer as f64 * (self.reading + measured.mean());
         let slow = self.slow.count() * (self.reading + self.slow.mean());
         (fast + slow + self.drains.count() * self.drains.mean()) as u64 + self.writing
     }
@@ -86,15 +86,19 @@ impl Cost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock::Source;
+    use crate::clock::ClockSource;
 
     #[test]
     fn what_was_interrupted_counts_as_the_mean() {
-        let cost = Cost { reading: 10.0, writing: 1000, ..Cost::new(&Clock::start(Source::System)) };
-        let lane = Meter::default();
-        [20, 40, LONGEST].into_iter().for_each(|ticks| lane.add(ticks));
+        let cost = RecordingCost {
+            reading: 10.0,
+            writing: 1000,
+            ..RecordingCost::new(&Clock::start(ClockSource::System))
+        };
+        let buffer = CostMeter::default();
+        [20, 40, LONGEST].into_iter().for_each(|ticks| buffer.add(ticks));
         [100, LONGEST * 9].into_iter().for_each(|ticks| cost.drains.add(ticks));
         cost.slow.add(50);
-        assert_eq!(cost.ticks(200, &lane), 200 * (10 + 30) + 60 + 2 * 100 + 1000);
+        assert_eq!(cost.ticks(200, &buffer), 200 * (10 + 30) + 60 + 2 * 100 + 1000);
     }
 }

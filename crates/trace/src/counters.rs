@@ -1,7 +1,7 @@
 //! Counters: what this process has asked of Pario, declared in one typed place.
 //!
 //! A counter is one relaxed atomic addition, so counting is always on; printing is the reader's choice
-//! (`PARIO_STATS=1` prints [`Counters::line`] when the program calls `MPI_Finalize`).
+//! (`PARIO_STATS=1` prints [`ProcessCounters::line`] when the program calls `MPI_Finalize`).
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -9,11 +9,11 @@ macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
         /// The counters of one process.
         #[derive(Debug, Default)]
-        pub struct Counters { $($(#[doc = $doc])+ pub $name: Counter,)+ }
+        pub struct ProcessCounters { $($(#[doc = $doc])+ pub $name: ProcessCounter,)+ }
 
-        impl Counters {
-            const fn new() -> Counters {
-                Counters { $($name: Counter::new(),)+ }
+        impl ProcessCounters {
+            const fn new() -> ProcessCounters {
+                ProcessCounters { $($name: ProcessCounter::new(),)+ }
             }
 
             /// Name and value of every counter, in the order of declaration.
@@ -45,11 +45,11 @@ counters! {
 
 /// One number that only grows.
 #[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
+pub struct ProcessCounter(AtomicU64);
 
-impl Counter {
-    const fn new() -> Counter {
-        Counter(AtomicU64::new(0))
+impl ProcessCounter {
+    const fn new() -> ProcessCounter {
+        ProcessCounter(AtomicU64::new(0))
     }
 
     /// Adds `n`.
@@ -63,14 +63,14 @@ impl Counter {
     }
 }
 
-static COUNTERS: Counters = Counters::new();
+static COUNTERS: ProcessCounters = ProcessCounters::new();
 
 /// The counters of this process.
-pub fn counters() -> &'static Counters {
+pub fn counters() -> &'static ProcessCounters {
     &COUNTERS
 }
 
-impl Counters {
+impl ProcessCounters {
     /// All counters as one line for people and for scripts: `pario: stats rank=R name=value ...`.
     pub fn line(&self, rank: u32) -> String {
         let mut line = format!("pario: stats rank={rank}");
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_line_names_every_counter() {
-        let counters = Counters::default();
+        let counters = ProcessCounters::default();
         counters.opens.add(2);
         counters.read_bytes.add(40);
         let line = counters.line(3);

@@ -1,7 +1,7 @@
-//! What a trace speaks of: who did which call, on which bytes, with which result.
+//! The contents of a trace: actor, call, bytes and result of each operation.
 //!
-//! A [`Record`] is what a recorder is handed, an [`Event`] what a reader gives back. Every word that is
-//! written to a file as a number is declared here, number and word side by side.
+//! A recorder takes a [`Record`], a reader returns a [`TraceEvent`]. Every enum that a trace file stores as a number is
+//! declared here, with the number and the word of each variant.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pario_types::ErrorKind;
 
 use crate::clock::Moment;
-use crate::recorder::{FileId, PatternId};
+use crate::recorder::{PatternId, TracedFile};
 
 /// An enum of words that have a number in a trace file; unknown numbers become the last word.
 macro_rules! words {
@@ -47,7 +47,7 @@ macro_rules! words {
 }
 
 words! {
-    /// Who did it. Each actor writes a trace file of its own.
+    /// The actor of an operation. Each actor writes a trace file of its own.
     Actor:
     /// A rank of the program, in its own calls.
     Task = 0 "task",
@@ -59,8 +59,8 @@ words! {
 }
 
 words! {
-    /// What was done.
-    Op:
+    /// The operation.
+    TracedOp:
     /// Opened a file.
     Open = 1 "open",
     /// Closed it.
@@ -71,7 +71,7 @@ words! {
     Read = 4 "read",
     /// Wrote data.
     Write = 5 "write",
-    /// Brought data to storage.
+    /// Flushed data to storage.
     Sync = 6 "sync",
     /// Set a view.
     SetView = 7 "set_view",
@@ -100,17 +100,25 @@ words! {
     else Other
 }
 
-impl Op {
+impl TracedOp {
     /// Whether the operation is on a range of bytes, so that the smallest offset of a trace applies to it.
     pub fn on_bytes(self) -> bool {
-        matches!(self, Op::Read | Op::Write | Op::Lock | Op::Unlock | Op::Prefetch | Op::Release)
+        matches!(
+            self,
+            TracedOp::Read
+                | TracedOp::Write
+                | TracedOp::Lock
+                | TracedOp::Unlock
+                | TracedOp::Prefetch
+                | TracedOp::Release
+        )
     }
 }
 
 words! {
-    /// Where a read or write starts.
-    Place:
-    /// No question, or not known.
+    /// The kind of file pointer that a read or write uses.
+    PointerKind:
+    /// None, or unknown.
     Unsaid = 0 "",
     /// At an explicit offset.
     At = 1 "at",
@@ -124,7 +132,7 @@ words! {
 }
 
 words! {
-    /// When the caller gets control back.
+    /// The synchronism of a call: when it returns.
     Pace:
     /// When it is done.
     Blocking = 0 "blocking",
@@ -137,28 +145,28 @@ words! {
 
 /// One function of MPI-IO, or an operation of Pario's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Call {
+pub struct TracedCall {
     /// What is done.
-    pub op: Op,
+    pub op: TracedOp,
     /// Where it starts.
-    pub place: Place,
+    pub place: PointerKind,
     /// Whether all ranks of the file take part.
     pub collective: bool,
     /// When control comes back.
     pub pace: Pace,
 }
 
-impl From<Op> for Call {
+impl From<TracedOp> for TracedCall {
     /// A blocking operation of one rank.
-    fn from(op: Op) -> Call {
-        Call { op, place: Place::Unsaid, collective: false, pace: Pace::Blocking }
+    fn from(op: TracedOp) -> TracedCall {
+        TracedCall { op, place: PointerKind::Unsaid, collective: false, pace: Pace::Blocking }
     }
 }
 
-impl Call {
+impl TracedCall {
     /// The same for all ranks together.
-    pub fn collective(self) -> Call {
-        Call { collective: true, ..self }
+    pub fn collective(self) -> TracedCall {
+        TracedCall { collective: true, ..self }
     }
 
     /// The place, the reach and the pace in one byte: bits 0–2, bit 3, bits 4–5.
@@ -166,10 +174,10 @@ impl Call {
         self.place.code() | u8::from(self.collective) << 3 | self.pace.code() << 4
     }
 
-    pub(crate) fn from_codes(op: u8, manner: u8) -> Call {
-        Call {
-            op: Op::from_code(op),
-            place: Place::from_code(manner & 7),
+    pub(crate) fn from_codes(op: u8, manner: u8) -> TracedCall {
+        TracedCall {
+            op: TracedOp::from_code(op),
+            place: PointerKind::from_code(manner & 7),
             collective: manner & 8 != 0,
             pace: Pace::from_code(manner >> 4 & 3),
         }
@@ -178,16 +186,16 @@ impl Call {
     /// The name of the MPI function without its `MPI_File_`, or the operation's word.
     pub fn name(self) -> String {
         let mut name = String::new();
-        if matches!(self.op, Op::Read | Op::Write) {
+        if matches!(self.op, TracedOp::Read | TracedOp::Write) {
             name.push_str(if self.pace == Pace::Nonblocking { "i" } else { "" });
             name.push_str(self.op.word());
             match self.place {
-                Place::At => name.push_str("_at"),
-                Place::Shared => name.push_str("_shared"),
-                Place::Ordered => name.push_str("_ordered"),
-                Place::Unsaid | Place::Individual => (),
+                PointerKind::At => name.push_str("_at"),
+                PointerKind::Shared => name.push_str("_shared"),
+                PointerKind::Ordered => name.push_str("_ordered"),
+                PointerKind::Unsaid | PointerKind::Individual => (),
             }
-            let said = matches!(self.place, Place::Ordered);
+            let said = matches!(self.place, PointerKind::Ordered);
             name.push_str(if self.collective && !said { "_all" } else { "" });
             name.push_str(if self.pace == Pace::Split { "_begin" } else { "" });
         } else {
@@ -201,9 +209,9 @@ impl Call {
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     /// What was called.
-    pub call: Call,
+    pub call: TracedCall,
     /// On which file.
-    pub file: Option<&'a FileId>,
+    pub file: Option<&'a TracedFile>,
     /// The first byte of the file that was asked for.
     pub offset: u64,
     /// One past the last byte of the file that was asked for.
@@ -243,7 +251,12 @@ pub struct InView<'a> {
 
 impl<'a> Record<'a> {
     /// A success without data; the other fields are set by name.
-    pub fn new(call: impl Into<Call>, file: Option<&'a FileId>, start: Moment, over: Moment) -> Record<'a> {
+    pub fn new(
+        call: impl Into<TracedCall>,
+        file: Option<&'a TracedFile>,
+        start: Moment,
+        over: Moment,
+    ) -> Record<'a> {
         Record {
             call: call.into(),
             file,
@@ -269,9 +282,9 @@ impl<'a> Record<'a> {
 
 /// One operation, from a reader.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct TraceEvent {
     /// What was called.
-    pub call: Call,
+    pub call: TracedCall,
     /// On which file.
     pub file: Option<Arc<str>>,
     /// The first byte of the file that was asked for.
@@ -295,12 +308,12 @@ pub struct Event {
     /// The rank on whose behalf an agent or server worked.
     pub on_behalf_of: Option<u32>,
     /// Which bytes between `offset` and `end` they are.
-    pub pieces: Pieces,
+    pub pieces: TracedPieces,
 }
 
 /// Which bytes of a range an operation is on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pieces {
+pub enum TracedPieces {
     /// All of them.
     All,
     /// Those that a view selects.
@@ -318,7 +331,7 @@ pub enum Pieces {
     Unsaid,
 }
 
-impl Event {
+impl TraceEvent {
     /// Whether it failed.
     pub fn is_failed(&self) -> bool {
         self.errno != 0 || self.kind.is_some() || self.class != 0
@@ -368,27 +381,27 @@ mod tests {
 
     #[test]
     fn calls_have_the_standard_names() {
-        let call = |op, place, collective, pace| Call { op, place, collective, pace }.name();
-        assert_eq!(call(Op::Write, Place::At, true, Pace::Blocking), "write_at_all");
-        assert_eq!(call(Op::Write, Place::Individual, true, Pace::Nonblocking), "iwrite_all");
-        assert_eq!(call(Op::Read, Place::Ordered, true, Pace::Split), "read_ordered_begin");
-        assert_eq!(call(Op::Read, Place::Shared, false, Pace::Blocking), "read_shared");
-        assert_eq!(Call::from(Op::SetView).collective().name(), "set_view");
+        let call = |op, place, collective, pace| TracedCall { op, place, collective, pace }.name();
+        assert_eq!(call(TracedOp::Write, PointerKind::At, true, Pace::Blocking), "write_at_all");
+        assert_eq!(call(TracedOp::Write, PointerKind::Individual, true, Pace::Nonblocking), "iwrite_all");
+        assert_eq!(call(TracedOp::Read, PointerKind::Ordered, true, Pace::Split), "read_ordered_begin");
+        assert_eq!(call(TracedOp::Read, PointerKind::Shared, false, Pace::Blocking), "read_shared");
+        assert_eq!(TracedCall::from(TracedOp::SetView).collective().name(), "set_view");
     }
 
     #[test]
     fn calls_survive_their_numbers() {
-        for &op in Op::ALL {
-            for &place in Place::ALL {
+        for &op in TracedOp::ALL {
+            for &place in PointerKind::ALL {
                 for &pace in Pace::ALL {
                     for collective in [false, true] {
-                        let call = Call { op, place, collective, pace };
-                        assert_eq!(Call::from_codes(op.code(), call.manner()), call);
+                        let call = TracedCall { op, place, collective, pace };
+                        assert_eq!(TracedCall::from_codes(op.code(), call.manner()), call);
                     }
                 }
             }
         }
-        assert_eq!(Op::from_code(200), Op::Other);
+        assert_eq!(TracedOp::from_code(200), TracedOp::Other);
     }
 
     #[test]

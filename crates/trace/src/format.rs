@@ -30,7 +30,7 @@
 //!   8     name, as the program gave it (bytes)
 //!
 //! tag 2, an operation (72 bytes)
-//!   3  1  what was done (the numbers of `Op`)
+//!   3  1  what was done (the numbers of `TracedOp`)
 //!   4  1  how: bits 0-2 place, bit 3 collective, bits 4-5 pace
 //!   5  1  what went wrong: 0 nothing, else the code of the error kind
 //!   6  2  0
@@ -53,7 +53,7 @@
 //!
 //! tag 6, a plain operation (28 bytes): it went well, by and for the actor itself, and moved all of what it asked for,
 //! which are all bytes from the first to the last; it stands behind another operation
-//!   3  1  what was done (the numbers of `Op`)
+//!   3  1  what was done (the numbers of `TracedOp`)
 //!   4  1  how: bits 0-2 place, bit 3 collective, bits 4-5 pace
 //!   5  3  number of the file, 0 for none
 //!   8  8  first byte asked for
@@ -63,7 +63,7 @@
 //!
 //! tag 8, a run of plain operations (32 bytes, and 8 for each); all are of the same kind, on the same file
 //! and of the same length, and the run stands behind another operation
-//!   3  1  what was done (the numbers of `Op`)
+//!   3  1  what was done (the numbers of `TracedOp`)
 //!   4  1  how: bits 0-2 place, bit 3 collective, bits 4-5 pace
 //!   5  3  number of the file, 0 for none
 //!   8  8  first byte asked for by the first of them
@@ -98,9 +98,9 @@
 //! ```
 
 use crate::clock::Scale;
-use crate::event::{Actor, Call};
+use crate::event::{Actor, TracedCall};
 use crate::plain::{self, PLAIN, RUN, Run};
-use crate::setup::Mode;
+use crate::setup::TraceMode;
 
 pub(crate) const MAGIC: [u8; 8] = *b"PARIOTRC";
 pub(crate) const VERSION: u32 = 3;
@@ -122,11 +122,11 @@ const LONGEST_TEXT: usize = 255;
 
 /// Whose trace a file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct TraceHeader {
     /// Who recorded.
     pub actor: Actor,
     /// What was recorded.
-    pub mode: Mode,
+    pub mode: TraceMode,
     /// The rank in the world.
     pub rank: u32,
     /// Ranks of the world.
@@ -143,7 +143,7 @@ pub struct Header {
     pub job: String,
 }
 
-impl Header {
+impl TraceHeader {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let (host, job) = (cut(&self.host), cut(&self.job));
         let mut bytes = Vec::with_capacity(HEADER + host.len() + job.len());
@@ -152,8 +152,8 @@ impl Header {
         bytes.extend(((HEADER + host.len() + job.len()) as u16).to_le_bytes());
         bytes.push(self.actor.code());
         bytes.push(match self.mode {
-            Mode::Errors => 0,
-            Mode::All => 1,
+            TraceMode::Errors => 0,
+            TraceMode::All => 1,
         });
         bytes.extend(self.rank.to_le_bytes());
         bytes.extend(self.ranks.to_le_bytes());
@@ -168,12 +168,12 @@ impl Header {
     }
 
     /// The header of which `fixed` is the start and `texts` the rest; `None` where they do not fit together.
-    pub(crate) fn decode(fixed: &[u8; HEADER], texts: &[u8]) -> Option<Header> {
+    pub(crate) fn decode(fixed: &[u8; HEADER], texts: &[u8]) -> Option<TraceHeader> {
         let host = usize::from(u16_at(fixed, 44));
         let job = usize::from(u16_at(fixed, 46));
-        Some(Header {
+        Some(TraceHeader {
             actor: Actor::from_code(fixed[14]),
-            mode: if fixed[15] == 0 { Mode::Errors } else { Mode::All },
+            mode: if fixed[15] == 0 { TraceMode::Errors } else { TraceMode::All },
             rank: u32_at(fixed, 16),
             ranks: u32_at(fixed, 20),
             began_ns: u64_at(fixed, 24),
@@ -196,7 +196,7 @@ fn cut(text: &str) -> &str {
 /// An operation as it stands in the file; times are in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Operation {
-    pub call: Call,
+    pub call: TracedCall,
     pub kind: u8,
     pub file: u32,
     pub class: i32,
@@ -265,7 +265,7 @@ impl Operation {
 
     /// A plain operation; its start counts from that of the operation before.
     fn decode_plain(bytes: &[u8]) -> Operation {
-        let (call, file) = (Call::from_codes(bytes[3], bytes[4]), u32_at(bytes, 4) >> 8);
+        let (call, file) = (TracedCall::from_codes(bytes[3], bytes[4]), u32_at(bytes, 4) >> 8);
         let (len, took) = (u64::from(u32_at(bytes, 16)), u64::from(u32_at(bytes, 24)));
         let start = i64::from(u32_at(bytes, 20) as i32) as u64;
         Operation::plain_one(call, file, u64_at(bytes, 8), len, start, took)
@@ -277,7 +277,7 @@ impl Operation {
     }
 
     /// One of which there is no more to say.
-    pub fn plain_one(call: Call, file: u32, offset: u64, len: u64, start: u64, took: u64) -> Operation {
+    pub fn plain_one(call: TracedCall, file: u32, offset: u64, len: u64, start: u64, took: u64) -> Operation {
         let end = offset.saturating_add(len);
         let (kind, class, errno, behalf, moved, window) = (0, 0, 0, 0, len, None);
         Operation { call, kind, file, class, errno, behalf, offset, end, len, moved, start, took, window }
@@ -285,7 +285,7 @@ impl Operation {
 
     fn decode(bytes: &[u8]) -> Operation {
         Operation {
-            call: Call::from_codes(bytes[3], bytes[4]),
+            call: TracedCall::from_codes(bytes[3], bytes[4]),
             kind: bytes[5],
             file: u32_at(bytes, 8),
             class: u32_at(bytes, 12) as i32,
@@ -426,12 +426,12 @@ pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Op;
+    use crate::event::TracedOp;
 
     #[test]
     fn the_bytes_are_those_of_the_table() {
         let operation = Operation {
-            call: Call::from(Op::Write).collective(),
+            call: TracedCall::from(TracedOp::Write).collective(),
             kind: 10,
             file: 7,
             class: 36,
@@ -482,7 +482,7 @@ mod tests {
     #[test]
     fn a_plain_operation_is_short_and_any_other_is_not() {
         let plain = Operation {
-            call: Call::from(Op::Write).collective(),
+            call: TracedCall::from(TracedOp::Write).collective(),
             kind: 0,
             file: 0x0007_0605,
             class: 0,
@@ -523,9 +523,9 @@ mod tests {
 
     #[test]
     fn a_header_survives_and_long_texts_are_cut() {
-        let mut header = Header {
+        let mut header = TraceHeader {
             actor: Actor::Agent,
-            mode: Mode::All,
+            mode: TraceMode::All,
             rank: 3,
             ranks: 8,
             began_ns: 1 << 60,
@@ -536,8 +536,8 @@ mod tests {
         };
         let bytes = header.encode();
         let fixed: &[u8; HEADER] = bytes.first_chunk().unwrap();
-        assert_eq!(Header::decode(fixed, &bytes[HEADER..]).as_ref(), Some(&header));
-        assert_eq!(Header::decode(fixed, &bytes[HEADER..bytes.len() - 1]), None);
+        assert_eq!(TraceHeader::decode(fixed, &bytes[HEADER..]).as_ref(), Some(&header));
+        assert_eq!(TraceHeader::decode(fixed, &bytes[HEADER..bytes.len() - 1]), None);
         header.job = "ä".repeat(200);
         assert_eq!(usize::from(u16_at(&header.encode(), 46)), 254);
     }

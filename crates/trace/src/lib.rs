@@ -1,13 +1,13 @@
-//! What was done: counters of a process, statistics of a file, and traces of single operations.
+//! Counters of a process, statistics of a file, and traces of single operations.
 //!
-//! - [`Counters`]: a few numbers per process, always on.
-//! - [`FileStats`]: numbers and decisions per open file, always on; the ranks' numbers are folded into a
+//! - [`ProcessCounters`]: a few counters per process, always on.
+//! - [`FileStats`]: counters and decisions per open file, always on; those of all ranks are reduced to a
 //!   [`FileReport`] when the file is closed (`PARIO_STATS`).
 //! - [`Recorder`]: a record per operation in a file per task, agent and server (`PARIO_TRACE`);
 //!   [`read`] gets the records back. The file format is in the module `format`.
 //!
-//! The room knows neither MPI nor the environment: whoever calls hands in the strings of variables, the rank
-//! and the numbers of an error.
+//! The crate knows neither MPI nor the environment: the caller passes the values of variables, the rank and the codes of
+//! an error.
 #![deny(unsafe_code)]
 
 mod clock;
@@ -16,7 +16,6 @@ mod counters;
 mod event;
 mod format;
 mod json;
-mod lane;
 mod output;
 mod plain;
 mod reader;
@@ -26,13 +25,17 @@ mod setup;
 mod stats;
 #[allow(unsafe_code)]
 mod sys;
+mod thread_buffer;
 
-pub use clock::{Moment, Source};
-pub use counters::{Counter, Counters, counters};
-pub use event::{Actor, Call, Event, InView, Op, Pace, Pieces, Place, Record, kind_word, size_word};
-pub use format::Header;
-pub use reader::{Ending, ReadError, Reader, read};
-pub use recorder::{FileId, PatternId, Recorder};
+pub use clock::{ClockSource, Moment};
+pub use counters::{ProcessCounter, ProcessCounters, counters};
+pub use event::{
+    Actor, InView, Pace, PointerKind, Record, TraceEvent, TracedCall, TracedOp, TracedPieces, kind_word,
+    size_word,
+};
+pub use format::TraceHeader;
+pub use reader::{TraceEnding, TraceReadError, TraceReader, read};
+pub use recorder::{PatternId, Recorder, TracedFile};
 pub use report::{FileReport, StatsTo};
-pub use setup::{DEFAULT_DIR, Mode, Refused, Setup, bytes};
-pub use stats::{Choice, Decisions, FileNumbers, FileStats, Peak};
+pub use setup::{DEFAULT_DIR, SettingError, TraceMode, TraceSetup, bytes};
+pub use stats::{Decisions, FileStats, FileTotals, Peak, StrategyChoice};

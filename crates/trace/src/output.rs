@@ -1,4 +1,4 @@
-//! The file of a trace, which always ends with whole entries.
+//! The output file of a trace. It always ends with a complete entry.
 //!
 //! A file of an earlier job is never touched: the next free name is taken (`task-3.ptrace`,
 //! `task-3.2.ptrace`, …).
@@ -8,7 +8,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::format::Header;
+use crate::format::TraceHeader;
 
 /// Jobs that may leave traces in one directory before it has to be tidied up.
 const MOST_JOBS: u32 = 10_000;
@@ -22,7 +22,7 @@ pub(crate) struct Output {
 
 impl Output {
     /// A new file under the first free name; its header is written with the first entries.
-    pub fn create(dir: &Path, header: &Header) -> io::Result<Output> {
+    pub fn create(dir: &Path, header: &TraceHeader) -> io::Result<Output> {
         Ok(Output { file: create(dir, header)?, end: 0 })
     }
 
@@ -53,7 +53,7 @@ impl Output {
     }
 }
 
-fn create(dir: &Path, header: &Header) -> io::Result<File> {
+fn create(dir: &Path, header: &TraceHeader) -> io::Result<File> {
     std::fs::create_dir_all(dir)?;
     let (actor, rank) = (header.actor, header.rank);
     for job in 1..=MOST_JOBS {

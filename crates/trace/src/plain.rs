@@ -5,7 +5,7 @@
 //! go on like the two before them, at equal distances, are a run, in which each takes 8. Both entries are
 //! described in `format`.
 
-use crate::event::Call;
+use crate::event::TracedCall;
 use crate::format::{Operation, head, u32_at, u64_at};
 
 pub(crate) const PLAIN: usize = 28;
@@ -19,16 +19,16 @@ const LONGEST_RUN: usize = u16::MAX as usize - TIMES;
 ///
 /// Bits 0-7 the operation, 8-15 the manner, 16-39 the file, 40-63 the length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct What(pub u64);
+pub(crate) struct PackedCall(pub u64);
 
-impl What {
+impl PackedCall {
     /// `None` for what is too large for the word.
     #[inline]
-    pub fn new(call: Call, file: u32, len: u64) -> Option<What> {
+    pub fn new(call: TracedCall, file: u32, len: u64) -> Option<PackedCall> {
         let fits = file < 1 << 24 && len < 1 << 24;
         let word =
             u64::from(call.op.code()) | u64::from(call.manner()) << 8 | u64::from(file) << 16 | len << 40;
-        fits.then_some(What(word))
+        fits.then_some(PackedCall(word))
     }
 
     /// Operation, manner and file as entries have them.
@@ -44,14 +44,14 @@ impl What {
 
 /// A plain operation on its way to the file; times are in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Plain {
+pub(crate) struct PlainOperation {
     pub start: u64,
     pub took: u32,
     pub offset: u64,
-    pub what: What,
+    pub what: PackedCall,
 }
 
-impl Plain {
+impl PlainOperation {
     pub fn over(&self) -> u64 {
         self.start.wrapping_add(u64::from(self.took))
     }
@@ -59,7 +59,7 @@ impl Plain {
     /// The same with more to say.
     pub fn operation(&self) -> Operation {
         let [op, manner, ..] = self.what.bytes();
-        let (call, file) = (Call::from_codes(op, manner), (self.what.0 >> 16) as u32 & 0x00ff_ffff);
+        let (call, file) = (TracedCall::from_codes(op, manner), (self.what.0 >> 16) as u32 & 0x00ff_ffff);
         let (len, took) = (u64::from(self.what.len()), u64::from(self.took));
         Operation::plain_one(call, file, self.offset, len, self.start, took)
     }
@@ -81,7 +81,7 @@ pub(crate) fn entry(what: [u8; 5], offset: u64, len: u32, since: i32, took: u32)
 #[derive(Debug)]
 pub(crate) struct Encoder {
     /// The last operation. Its start is what the next one counts from.
-    last: Plain,
+    last: PlainOperation,
     /// How much further it is than the one before it, if both are otherwise the same.
     stride: u64,
     /// Where the entry of the run begins in which it is.
@@ -91,7 +91,11 @@ pub(crate) struct Encoder {
 impl Encoder {
     /// Behind an operation that started at `start`.
     pub fn behind(start: u64) -> Encoder {
-        Encoder { last: Plain { start, took: 0, offset: 0, what: What(0) }, stride: 0, run: None }
+        Encoder {
+            last: PlainOperation { start, took: 0, offset: 0, what: PackedCall(0) },
+            stride: 0,
+            run: None,
+        }
     }
 
     /// The start of the last operation.
@@ -101,7 +105,7 @@ impl Encoder {
 
     /// Writes the next one; `false` if it is too far from the last.
     #[inline]
-    pub fn add(&mut self, next: &Plain, into: &mut Vec<u8>) -> bool {
+    pub fn add(&mut self, next: &PlainOperation, into: &mut Vec<u8>) -> bool {
         let since = next.start.wrapping_sub(self.last.start);
         let stride = next.offset.wrapping_sub(self.last.offset);
         if next.what != self.last.what || stride != self.stride || since > u64::from(u32::MAX) {
@@ -121,7 +125,7 @@ impl Encoder {
 
     /// Writes one that is in no run, but may be the first of one, or the second.
     #[cold]
-    fn add_other(&mut self, next: &Plain, into: &mut Vec<u8>) -> bool {
+    fn add_other(&mut self, next: &PlainOperation, into: &mut Vec<u8>) -> bool {
         let Ok(since) = i32::try_from(next.start.wrapping_sub(self.last.start) as i64) else { return false };
         into.extend_from_slice(&entry(next.what.bytes(), next.offset, next.what.len(), since, next.took));
         let stride = next.offset.wrapping_sub(self.last.offset);
@@ -131,7 +135,7 @@ impl Encoder {
 }
 
 /// The head of a run that begins with `first`; its place.
-fn begin_run(first: &Plain, stride: u64, into: &mut Vec<u8>) -> usize {
+fn begin_run(first: &PlainOperation, stride: u64, into: &mut Vec<u8>) -> usize {
     let run = into.len();
     into.extend_from_slice(&head(RUN, 8)[..3]);
     into.extend_from_slice(&first.what.bytes());
@@ -145,7 +149,7 @@ fn begin_run(first: &Plain, stride: u64, into: &mut Vec<u8>) -> usize {
 /// A run as it stands in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Run {
-    pub call: Call,
+    pub call: TracedCall,
     pub file: u32,
     pub offset: u64,
     pub stride: u64,
@@ -159,7 +163,7 @@ impl Run {
     pub fn decode(bytes: &[u8]) -> Option<Run> {
         let times = bytes[RUN..].chunks_exact(TIMES);
         times.remainder().is_empty().then(|| Run {
-            call: Call::from_codes(bytes[3], bytes[4]),
+            call: TracedCall::from_codes(bytes[3], bytes[4]),
             file: u32_at(bytes, 4) >> 8,
             offset: u64_at(bytes, 8),
             stride: u64_at(bytes, 16),
@@ -172,18 +176,22 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Op;
+    use crate::event::TracedOp;
     use crate::format::Entry;
     use proptest::prelude::*;
 
-    const CALL: Call = Call { collective: true, op: Op::Write, ..READ };
-    const READ: Call =
-        Call { op: Op::Read, place: crate::Place::Unsaid, collective: false, pace: crate::Pace::Blocking };
+    const CALL: TracedCall = TracedCall { collective: true, op: TracedOp::Write, ..READ };
+    const READ: TracedCall = TracedCall {
+        op: TracedOp::Read,
+        place: crate::PointerKind::Unsaid,
+        collective: false,
+        pace: crate::Pace::Blocking,
+    };
 
     #[test]
     fn the_bytes_are_those_of_the_table() {
-        let what = What::new(CALL, 0x0007_0605, 9).expect("small");
-        let at = |n: u64| Plain { start: 1000 + n * 50, took: 8, offset: 0x0102 + n * 16, what };
+        let what = PackedCall::new(CALL, 0x0007_0605, 9).expect("small");
+        let at = |n: u64| PlainOperation { start: 1000 + n * 50, took: 8, offset: 0x0102 + n * 16, what };
         let mut bytes = Vec::new();
         assert!(Encoder::behind(1003).add(&at(0), &mut bytes));
         let wanted =
@@ -201,25 +209,30 @@ mod tests {
         let times = [50, 0, 0, 0, 8, 0, 0, 0];
         assert_eq!(bytes[32..], [times, times, times].concat());
         assert_eq!(Entry::decode(&bytes[..55]), None);
-        assert_eq!((What::new(CALL, 1 << 24, 9), What::new(CALL, 1, 1 << 24)), (None, None));
+        assert_eq!((PackedCall::new(CALL, 1 << 24, 9), PackedCall::new(CALL, 1, 1 << 24)), (None, None));
     }
 
-    fn decoded(bytes: &[u8], mut before: u64) -> Vec<Plain> {
+    fn decoded(bytes: &[u8], mut before: u64) -> Vec<PlainOperation> {
         let (mut all, mut at) = (Vec::new(), 0);
         while at < bytes.len() {
             let size = usize::from(bytes[at]) | usize::from(bytes[at + 1]) << 8;
             match Entry::decode(&bytes[at..at + size]).expect("an entry") {
                 Entry::Plain(one) => {
                     before = before.wrapping_add(one.start);
-                    let what = What::new(one.call, one.file, one.len).expect("small");
-                    all.push(Plain { start: before, took: one.took as u32, offset: one.offset, what });
+                    let what = PackedCall::new(one.call, one.file, one.len).expect("small");
+                    all.push(PlainOperation {
+                        start: before,
+                        took: one.took as u32,
+                        offset: one.offset,
+                        what,
+                    });
                 }
                 Entry::Run(run) => {
                     for (n, &(since, took)) in (0u64..).zip(&run.times) {
                         before += u64::from(since);
                         let offset = run.offset.wrapping_add(n.wrapping_mul(run.stride));
-                        let what = What::new(run.call, run.file, u64::from(run.len)).expect("small");
-                        all.push(Plain { start: before, took, offset, what });
+                        let what = PackedCall::new(run.call, run.file, u64::from(run.len)).expect("small");
+                        all.push(PlainOperation { start: before, took, offset, what });
                     }
                 }
                 other => panic!("{other:?}"),
@@ -230,18 +243,18 @@ mod tests {
     }
 
     /// Runs of any stride, broken by anything.
-    fn drawn() -> impl Strategy<Value = Vec<Plain>> {
+    fn drawn() -> impl Strategy<Value = Vec<PlainOperation>> {
         let piece =
             (1usize..40, 0u64..1 << 40, -9000i64..9000, 1u32..4, 0u64..1 << 24, 0u64..3, any::<u32>());
         prop::collection::vec(piece, 0..8).prop_map(|pieces| {
             let mut start = 1 << 40;
             let mut all = Vec::new();
             for (count, offset, stride, file, len, since, took) in pieces {
-                let what = What::new(if file == 1 { CALL } else { READ }, file, len).expect("small");
+                let what = PackedCall::new(if file == 1 { CALL } else { READ }, file, len).expect("small");
                 for n in 0..count {
                     start += if n % 7 == 6 { since << 31 } else { since };
                     let offset = (offset + (1 << 20)).wrapping_add_signed(stride * n as i64);
-                    all.push(Plain { start, took, offset, what });
+                    all.push(PlainOperation { start, took, offset, what });
                 }
             }
             all
@@ -269,8 +282,8 @@ mod tests {
 
         #[test]
         fn a_long_run_is_short(count in 3usize..20_000) {
-            let what = What::new(CALL, 1, 4096).expect("small");
-            let all: Vec<_> = (0..count as u64).map(|n| Plain { start: n * 3000, took: 2000, offset: n << 12, what }).collect();
+            let what = PackedCall::new(CALL, 1, 4096).expect("small");
+            let all: Vec<_> = (0..count as u64).map(|n| PlainOperation { start: n * 3000, took: 2000, offset: n << 12, what }).collect();
             let mut bytes = Vec::new();
             let mut encoder = Encoder::behind(0);
             prop_assert!(all.iter().all(|one| encoder.add(one, &mut bytes)));

@@ -1,7 +1,7 @@
-//! A trace file read back, entry by entry, whatever its bytes are.
+//! Reads a trace file entry by entry. The contents of the file are untrusted.
 //!
 //! A reader trusts nothing: a file that is cut off or damaged gives the whole entries before that place, and
-//! [`Reader::ending`] says how it ended. Memory goes to the names of files and the patterns of views only.
+//! [`TraceReader::ending`] says how it ended. Memory goes to the names of files and the patterns of views only.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,19 +13,19 @@ use std::sync::Arc;
 use pario_types::ErrorKind;
 
 use crate::clock::Scale;
-use crate::event::{Event, Pieces};
-use crate::format::{self, Entry, HEADER, Header, MAGIC, Operation, VERSION};
+use crate::event::{TraceEvent, TracedPieces};
+use crate::format::{self, Entry, HEADER, MAGIC, Operation, TraceHeader, VERSION};
 use crate::plain::Run;
 
 /// Opens a trace file.
-pub fn read(path: &Path) -> Result<Reader<BufReader<File>>, ReadError> {
-    let file = File::open(path).map_err(|e| ReadError::Unreadable(path.to_owned(), e))?;
-    Reader::new(BufReader::with_capacity(64 << 10, file), path)
+pub fn read(path: &Path) -> Result<TraceReader<BufReader<File>>, TraceReadError> {
+    let file = File::open(path).map_err(|e| TraceReadError::Unreadable(path.to_owned(), e))?;
+    TraceReader::new(BufReader::with_capacity(64 << 10, file), path)
 }
 
 /// Why a file gives no trace.
 #[derive(Debug)]
-pub enum ReadError {
+pub enum TraceReadError {
     /// It cannot be read.
     Unreadable(PathBuf, io::Error),
     /// It is no trace file.
@@ -34,22 +34,22 @@ pub enum ReadError {
     Version(PathBuf, u32),
 }
 
-impl ReadError {
+impl TraceReadError {
     /// What kind of error this is.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            ReadError::Unreadable(_, e) => e.raw_os_error().map_or(ErrorKind::Io, ErrorKind::from_errno),
-            ReadError::NotATrace(_) | ReadError::Version(..) => ErrorKind::BadFile,
+            TraceReadError::Unreadable(_, e) => e.raw_os_error().map_or(ErrorKind::Io, ErrorKind::from_errno),
+            TraceReadError::NotATrace(_) | TraceReadError::Version(..) => ErrorKind::BadFile,
         }
     }
 }
 
-impl fmt::Display for ReadError {
+impl fmt::Display for TraceReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ReadError::Unreadable(path, e) => write!(f, "{} cannot be read: {e}", path.display()),
-            ReadError::NotATrace(path) => write!(f, "{} is not a trace file of Pario", path.display()),
-            ReadError::Version(path, version) => write!(
+            TraceReadError::Unreadable(path, e) => write!(f, "{} cannot be read: {e}", path.display()),
+            TraceReadError::NotATrace(path) => write!(f, "{} is not a trace file of Pario", path.display()),
+            TraceReadError::Version(path, version) => write!(
                 f,
                 "{} has version {version} of the trace format; this program reads up to version {VERSION}",
                 path.display()
@@ -58,11 +58,11 @@ impl fmt::Display for ReadError {
     }
 }
 
-impl std::error::Error for ReadError {}
+impl std::error::Error for TraceReadError {}
 
 /// How a trace file ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum TraceEnding {
     /// With its trailer: the process finished its trace.
     Finished,
     /// Without a trailer, after a whole entry: the process did not finish.
@@ -75,22 +75,24 @@ pub enum Ending {
     Unreadable(String),
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for TraceEnding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Ending::Finished => write!(f, "complete"),
-            Ending::Unfinished => write!(f, "ends without trailer: the process did not finish"),
-            Ending::Torn(at) => write!(f, "ends within the entry at byte {at}: the process did not finish"),
-            Ending::Damaged(at) => write!(f, "is damaged from byte {at} on; what follows is not shown"),
-            Ending::Unreadable(why) => write!(f, "could not be read to its end: {why}"),
+            TraceEnding::Finished => write!(f, "complete"),
+            TraceEnding::Unfinished => write!(f, "ends without trailer: the process did not finish"),
+            TraceEnding::Torn(at) => {
+                write!(f, "ends within the entry at byte {at}: the process did not finish")
+            }
+            TraceEnding::Damaged(at) => write!(f, "is damaged from byte {at} on; what follows is not shown"),
+            TraceEnding::Unreadable(why) => write!(f, "could not be read to its end: {why}"),
         }
     }
 }
 
 /// The operations of a trace file, in the order in which they were recorded.
 #[derive(Debug)]
-pub struct Reader<R> {
-    header: Header,
+pub struct TraceReader<R> {
+    header: TraceHeader,
     input: R,
     at: u64,
     names: HashMap<u32, Arc<str>>,
@@ -105,7 +107,7 @@ pub struct Reader<R> {
     scale: Scale,
     run: Option<Running>,
     cost_ns: Option<u64>,
-    ending: Option<Ending>,
+    ending: Option<TraceEnding>,
 }
 
 /// A run, and how many of its operations have been given.
@@ -115,11 +117,11 @@ struct Running {
     at: usize,
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> TraceReader<R> {
     /// Reads the header; `path` is for error messages.
-    pub fn new(mut input: R, path: &Path) -> Result<Reader<R>, ReadError> {
-        let unreadable = |e| ReadError::Unreadable(path.to_owned(), e);
-        let not_a_trace = || ReadError::NotATrace(path.to_owned());
+    pub fn new(mut input: R, path: &Path) -> Result<TraceReader<R>, TraceReadError> {
+        let unreadable = |e| TraceReadError::Unreadable(path.to_owned(), e);
+        let not_a_trace = || TraceReadError::NotATrace(path.to_owned());
         let mut fixed = [0; HEADER];
         let got = fill(&mut input, &mut fixed).map_err(unreadable)?;
         if got < HEADER || fixed[..8] != MAGIC {
@@ -127,13 +129,13 @@ impl<R: Read> Reader<R> {
         }
         let version = format::u32_at(&fixed, 8);
         if !(1..=VERSION).contains(&version) {
-            return Err(ReadError::Version(path.to_owned(), version));
+            return Err(TraceReadError::Version(path.to_owned(), version));
         }
         let size = usize::from(format::u16_at(&fixed, 12));
         let mut texts = vec![0; size.checked_sub(HEADER).ok_or_else(not_a_trace)?];
         let got = fill(&mut input, &mut texts).map_err(unreadable)?;
-        let header = Header::decode(&fixed, &texts[..got]).ok_or_else(not_a_trace)?;
-        Ok(Reader {
+        let header = TraceHeader::decode(&fixed, &texts[..got]).ok_or_else(not_a_trace)?;
+        Ok(TraceReader {
             header,
             input,
             at: size as u64,
@@ -152,12 +154,12 @@ impl<R: Read> Reader<R> {
     }
 
     /// Whose trace it is.
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &TraceHeader {
         &self.header
     }
 
     /// How the file ends; known when all operations have been read.
-    pub fn ending(&self) -> Option<&Ending> {
+    pub fn ending(&self) -> Option<&TraceEnding> {
         self.ending.as_ref()
     }
 
@@ -172,12 +174,12 @@ impl<R: Read> Reader<R> {
     }
 
     /// The next entry, or how the file ends.
-    fn next_entry(&mut self) -> Result<Entry, Ending> {
-        let unreadable = |e: io::Error| Ending::Unreadable(e.to_string());
+    fn next_entry(&mut self) -> Result<Entry, TraceEnding> {
+        let unreadable = |e: io::Error| TraceEnding::Unreadable(e.to_string());
         let mut size = [0; 2];
         match fill(&mut self.input, &mut size).map_err(unreadable)? {
-            0 => return Err(Ending::Unfinished),
-            1 => return Err(Ending::Torn(self.at)),
+            0 => return Err(TraceEnding::Unfinished),
+            1 => return Err(TraceEnding::Torn(self.at)),
             _ => (),
         }
         self.entry.clear();
@@ -185,9 +187,9 @@ impl<R: Read> Reader<R> {
         self.entry.resize(usize::from(u16::from_le_bytes(size)).max(2), 0);
         let got = fill(&mut self.input, &mut self.entry[2..]).map_err(unreadable)?;
         if got + 2 < self.entry.len() {
-            return Err(Ending::Torn(self.at));
+            return Err(TraceEnding::Torn(self.at));
         }
-        let entry = Entry::decode(&self.entry).ok_or(Ending::Damaged(self.at))?;
+        let entry = Entry::decode(&self.entry).ok_or(TraceEnding::Damaged(self.at))?;
         self.at += self.entry.len() as u64;
         Ok(entry)
     }
@@ -210,14 +212,16 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    fn pieces(&self, operation: &Operation) -> Pieces {
+    fn pieces(&self, operation: &Operation) -> TracedPieces {
         match operation.window {
             Some(window) => match self.patterns.get(&window.pattern).cloned() {
-                Some(pattern) => Pieces::View { pattern, disp: window.disp, at: window.at, len: window.len },
-                None => Pieces::Unsaid,
+                Some(pattern) => {
+                    TracedPieces::View { pattern, disp: window.disp, at: window.at, len: window.len }
+                }
+                None => TracedPieces::Unsaid,
             },
-            None if operation.end.saturating_sub(operation.offset) == operation.len => Pieces::All,
-            None => Pieces::Unsaid,
+            None if operation.end.saturating_sub(operation.offset) == operation.len => TracedPieces::All,
+            None => TracedPieces::Unsaid,
         }
     }
 
@@ -235,12 +239,12 @@ impl<R: Read> Reader<R> {
         Some(operation)
     }
 
-    fn event(&mut self, operation: &Operation) -> Event {
+    fn event(&mut self, operation: &Operation) -> TraceEvent {
         self.given += 1;
         self.last = operation.start;
         let number = operation.file;
         let named = || self.names.get(&number).cloned().unwrap_or_else(|| format!("file {number}").into());
-        Event {
+        TraceEvent {
             call: operation.call,
             file: (number != 0).then(named),
             offset: operation.offset,
@@ -260,10 +264,10 @@ impl<R: Read> Reader<R> {
     }
 }
 
-impl<R: Read> Iterator for Reader<R> {
-    type Item = Event;
+impl<R: Read> Iterator for TraceReader<R> {
+    type Item = TraceEvent;
 
-    fn next(&mut self) -> Option<Event> {
+    fn next(&mut self) -> Option<TraceEvent> {
         if let Some(operation) = self.next_of_run() {
             return Some(self.event(&operation));
         }
@@ -289,7 +293,8 @@ impl<R: Read> Iterator for Reader<R> {
                 Ok(Entry::Trailer { kept, lost, cost_ns }) => {
                     (self.lost, self.cost_ns) = (lost, cost_ns);
                     let whole = kept == self.given;
-                    self.ending = Some(if whole { Ending::Finished } else { Ending::Damaged(self.at) });
+                    self.ending =
+                        Some(if whole { TraceEnding::Finished } else { TraceEnding::Damaged(self.at) });
                 }
                 Ok(Entry::Unknown) => (),
                 Err(ending) => self.ending = Some(ending),

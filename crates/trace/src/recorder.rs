@@ -1,7 +1,7 @@
 //! A recorder: operations in, one trace file out.
 //!
-//! Plain operations of the thread that makes the recorder go into its `lane`, without a lock and in a few
-//! nanoseconds. All others wait in a list under the lock. Whoever finds the lane or the list full empties
+//! Plain operations of the thread that makes the recorder go into its `thread_buffer`, without a lock and in a few
+//! nanoseconds. All others wait in a list under the lock. Whoever finds the thread buffer or the list full empties
 //! both: what waits is merged in the order in which it ended and put into a buffer as entries of the file,
 //! and a full buffer is written. All of this is bounded. In mode `errors` every record is written at once,
 //! and the file is made with the first one. A process that is killed loses at most what was not written
@@ -10,7 +10,7 @@
 //! The file always ends with whole entries: what could not be written is cut off, counted, said once on
 //! standard error, and noted in the file as soon as it can be written again.
 //!
-//! Nothing is kept per file: a [`FileId`] holds the name, and the recorder writes it before its first use.
+//! Nothing is kept per file: a [`TracedFile`] holds the name, and the recorder writes it before its first use.
 //! The same holds for the pattern of a view, a [`PatternId`].
 
 use std::io::{self, Write};
@@ -20,18 +20,20 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Instant, SystemTime};
 
-use crate::clock::{Clock, Gauge, Moment, Scale, nanoseconds};
-use crate::cost::{Cost, Meter, SAMPLE};
-use crate::event::{Actor, Call, Record};
-use crate::format::{self, Header, LONGEST_NAME, LONGEST_PART, OPERATION, Operation, PART, VIEWED, Window};
-use crate::lane::{Lane, Put};
+use crate::clock::{Clock, Moment, Scale, TickCalibration, nanoseconds};
+use crate::cost::{CostMeter, RecordingCost, SAMPLE};
+use crate::event::{Actor, Record, TracedCall};
+use crate::format::{
+    self, LONGEST_NAME, LONGEST_PART, OPERATION, Operation, PART, TraceHeader, VIEWED, Window,
+};
 use crate::output::Output;
-use crate::plain::{Encoder, PLAIN, Plain, What};
-use crate::setup::{Mode, Setup};
+use crate::plain::{Encoder, PLAIN, PackedCall, PlainOperation};
+use crate::setup::{TraceMode, TraceSetup};
+use crate::thread_buffer::{PutResult, ThreadBuffer};
 
 /// What a recorder holds back, as entries, before it writes.
 const BUFFER: usize = 64 << 10;
-/// Operations that are not in the lane and wait for being merged with it.
+/// Operations that are not in the thread buffer and wait for being merged with it.
 const MOST_OTHERS: usize = 128;
 /// Ticks after which the buffer is written even if it is not full: 10 to 40 seconds. Times in it are exact
 /// to what the system changes of its clock's rate meanwhile.
@@ -43,19 +45,19 @@ static NEXT_EPOCH: AtomicU64 = AtomicU64::new(1);
 
 /// A file that records speak of: its name, and a number that stands for it in the trace.
 #[derive(Debug)]
-pub struct FileId {
+pub struct TracedFile {
     number: u32,
     name: Box<[u8]>,
     /// The epoch of the recorder that last wrote the name.
     written: AtomicU64,
 }
 
-impl FileId {
+impl TracedFile {
     /// For each open, or each other use, of a file of that name.
-    pub fn new(path: impl AsRef<Path>) -> FileId {
+    pub fn new(path: impl AsRef<Path>) -> TracedFile {
         let name = path.as_ref().as_os_str().as_bytes();
         let name = name[..name.len().min(LONGEST_NAME)].into();
-        FileId { number: NEXT_FILE.fetch_add(1, Relaxed), name, written: AtomicU64::new(0) }
+        TracedFile { number: NEXT_FILE.fetch_add(1, Relaxed), name, written: AtomicU64::new(0) }
     }
 }
 
@@ -82,25 +84,25 @@ impl PatternId {
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Recorder {
-    mode: Mode,
+    mode: TraceMode,
     min: u64,
     clock: Clock,
     /// Names written in another epoch have to be written again; a failed write begins a new one.
     epoch: AtomicU64,
-    lane: Lane,
+    thread_buffer: ThreadBuffer,
     /// Operations that went through it, those that are measured.
-    measured: Meter,
+    measured: CostMeter,
     state: Mutex<Box<State>>,
 }
 
 /// What the lock is for.
 #[derive(Debug)]
 struct State {
-    header: Header,
+    header: TraceHeader,
     dir: PathBuf,
     output: Option<Output>,
-    gauge: Gauge,
-    /// Operations that did not go through the lane, and have not been merged with it.
+    gauge: TickCalibration,
+    /// Operations that did not go through the thread buffer, and have not been merged with it.
     others: Vec<Operation>,
     /// Entries that wait for being written.
     buffer: Vec<u8>,
@@ -115,17 +117,17 @@ struct State {
     lost: u64,
     /// How many lost operations the file knows of.
     lost_noted: u64,
-    cost: Cost,
+    cost: RecordingCost,
     complained: bool,
 }
 
 impl Recorder {
     /// Begins to record. That the file cannot be made is said on standard error and fails nothing.
-    pub fn start(setup: &Setup, actor: Actor, rank: u32, ranks: u32) -> Recorder {
+    pub fn start(setup: &TraceSetup, actor: Actor, rank: u32, ranks: u32) -> Recorder {
         let clock = Clock::start(setup.clock);
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        let header = Header {
+        let header = TraceHeader {
             actor,
             mode: setup.mode,
             rank,
@@ -141,7 +143,7 @@ impl Recorder {
             // The program may change its directory before the file is made.
             dir: std::path::absolute(&setup.dir).unwrap_or_else(|_| setup.dir.clone()),
             output: None,
-            gauge: Gauge::new(),
+            gauge: TickCalibration::new(),
             others: Vec::new(),
             buffer: Vec::new(),
             waiting: 0,
@@ -150,7 +152,7 @@ impl Recorder {
             kept: 0,
             lost: 0,
             lost_noted: 0,
-            cost: Cost::new(&clock),
+            cost: RecordingCost::new(&clock),
             complained: false,
         };
         let recorder = Recorder {
@@ -158,8 +160,8 @@ impl Recorder {
             min: setup.min,
             clock,
             epoch: AtomicU64::new(NEXT_EPOCH.fetch_add(1, Relaxed)),
-            lane: Lane::new(),
-            measured: Meter::default(),
+            thread_buffer: ThreadBuffer::new(),
+            measured: CostMeter::default(),
             state: Mutex::new(Box::new(state)),
         };
         // A failure has been said on standard error; the next flush tries again.
@@ -168,8 +170,8 @@ impl Recorder {
     }
 
     /// A file to speak of in records.
-    pub fn file(&self, path: impl AsRef<Path>) -> FileId {
-        FileId::new(path)
+    pub fn file(&self, path: impl AsRef<Path>) -> TracedFile {
+        TracedFile::new(path)
     }
 
     /// What time it is.
@@ -186,29 +188,29 @@ impl Recorder {
     /// Keeps, if the mode asks for it, a plain operation that ends now: it moved all that it asked for,
     /// which are all of `len` bytes from `offset` on.
     #[inline]
-    pub fn plain(&self, call: Call, file: &FileId, offset: u64, len: u64, start: Moment) {
-        if self.mode == Mode::Errors {
+    pub fn plain(&self, call: TracedCall, file: &TracedFile, offset: u64, len: u64, start: Moment) {
+        if self.mode == TraceMode::Errors {
             return;
         }
         let over = self.clock.now();
         if file.written.load(Relaxed) == self.epoch.load(Relaxed)
             && offset >= self.min
-            && let Some(what) = What::new(call, file.number, len)
+            && let Some(what) = PackedCall::new(call, file.number, len)
         {
-            match self.lane.put(what, offset, start, over) {
-                Put::Done(before) => {
+            match self.thread_buffer.put(what, offset, start, over) {
+                PutResult::Done(before) => {
                     if before % SAMPLE == SAMPLE / 2 {
                         self.measured.add(self.clock.now().since(over));
                     }
                     return;
                 }
-                Put::Full => {
+                PutResult::Full => {
                     self.lock().drain(self);
-                    if let Put::Done(_) = self.lane.put(what, offset, start, over) {
+                    if let PutResult::Done(_) = self.thread_buffer.put(what, offset, start, over) {
                         return;
                     }
                 }
-                Put::Unfit => (),
+                PutResult::Unfit => (),
             }
         }
         let end = offset.saturating_add(len);
@@ -218,7 +220,7 @@ impl Recorder {
     /// Keeps the record if the mode asks for it.
     #[cold]
     pub fn record(&self, record: &Record) {
-        if self.mode == Mode::Errors && !record.is_wrong() {
+        if self.mode == TraceMode::Errors && !record.is_wrong() {
             return;
         }
         if record.call.op.on_bytes() && record.end <= self.min && record.offset < self.min {
@@ -247,7 +249,7 @@ impl Recorder {
         let mut state = self.lock();
         let elsewhere = state.cost.spent();
         state.add(self, operation, record);
-        if self.mode == Mode::Errors {
+        if self.mode == TraceMode::Errors {
             // A failure has been counted and said; the program's call is not to fail for it.
             let _ = state.flush(self);
         }
@@ -260,8 +262,8 @@ impl Recorder {
     pub fn flush(&self) -> io::Result<()> {
         match self.mode {
             // Every record was written at once, and where there was none there is to be no file.
-            Mode::Errors => Ok(()),
-            Mode::All => self.lock().flush(self),
+            TraceMode::Errors => Ok(()),
+            TraceMode::All => self.lock().flush(self),
         }
     }
 
@@ -269,11 +271,11 @@ impl Recorder {
     /// then this has to be called again.
     pub fn finish(&self) -> io::Result<()> {
         let mut state = self.lock();
-        if self.mode == Mode::Errors && state.kept + state.lost == 0 {
+        if self.mode == TraceMode::Errors && state.kept + state.lost == 0 {
             return Ok(());
         }
         let flushed = state.flush(self);
-        let cost = state.cost.ticks(self.lane.had(), &self.measured);
+        let cost = state.cost.ticks(self.thread_buffer.had(), &self.measured);
         let cost_ns = state.gauge.scale(&self.clock).span(cost);
         let trailer = format::trailer(state.kept, state.lost, self.clock.now_ns(), cost_ns);
         let written = state.output.as_ref().map_or(Ok(()), |output| output.end_with(&trailer));
@@ -296,7 +298,7 @@ impl Drop for Recorder {
 }
 
 impl State {
-    /// Takes an operation that does not go through the lane.
+    /// Takes an operation that does not go through the thread buffer.
     fn add(&mut self, recorder: &Recorder, operation: Operation, record: &Record) {
         if self.others.len() == MOST_OTHERS {
             self.drain(recorder);
@@ -344,12 +346,15 @@ impl State {
     /// Turns all that waits into entries, in the order in which it ended.
     fn drain(&mut self, recorder: &Recorder) {
         let others = self.others.len();
-        self.make_room(recorder, recorder.lane.waiting() * PLAIN + (others + 2) * (OPERATION + VIEWED));
+        self.make_room(
+            recorder,
+            recorder.thread_buffer.waiting() * PLAIN + (others + 2) * (OPERATION + VIEWED),
+        );
         let began = recorder.clock.now();
         let mut others = std::mem::take(&mut self.others);
         others.sort_by_key(Operation::over);
         let mut rest = others.iter().peekable();
-        recorder.lane.take(|plain| {
+        recorder.thread_buffer.take(|plain| {
             while let Some(other) = rest.next_if(|other| other.over() < plain.over()) {
                 self.encode(other);
             }
@@ -370,7 +375,7 @@ impl State {
     }
 
     #[inline]
-    fn encode_plain(&mut self, plain: &Plain) {
+    fn encode_plain(&mut self, plain: &PlainOperation) {
         if let Some(encoder) = &mut self.encoder
             && encoder.add(plain, &mut self.buffer)
         {
@@ -415,7 +420,7 @@ impl State {
                 // buffer.
                 recorder.epoch.store(NEXT_EPOCH.fetch_add(1, Relaxed), Relaxed);
                 self.lost += self.waiting + self.others.len() as u64;
-                recorder.lane.take(|_| self.lost += 1);
+                recorder.thread_buffer.take(|_| self.lost += 1);
                 self.others.clear();
                 self.complain(e);
             }
@@ -459,8 +464,8 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Op;
-    use crate::reader::{Ending, read};
+    use crate::event::TracedOp;
+    use crate::reader::{TraceEnding, read};
     use std::fs::File;
 
     /// A write that fails in mid-file, which from outside only a full disk could bring about.
@@ -468,11 +473,12 @@ mod tests {
     fn what_cannot_be_written_leaves_a_gap_and_no_torn_entry() {
         let dir = std::env::temp_dir().join(format!("pario-trace-gap-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&dir);
-        let setup = Setup { dir: dir.clone(), ..Setup::parse("errors").expect("good").expect("a trace") };
+        let setup =
+            TraceSetup { dir: dir.clone(), ..TraceSetup::parse("errors").expect("good").expect("a trace") };
         let recorder = Recorder::start(&setup, Actor::Task, 0, 1);
         let file = recorder.file("out.dat");
         let record = |len| {
-            let call = Record::new(Op::Write, Some(&file), recorder.now(), recorder.now());
+            let call = Record::new(TracedOp::Write, Some(&file), recorder.now(), recorder.now());
             recorder.record(&Record { end: len, len, ..call });
         };
         record(1);
@@ -491,7 +497,7 @@ mod tests {
         let mut reader = read(&path).expect("a trace");
         let events: Vec<_> = reader.by_ref().map(|e| (e.len, e.file.unwrap().to_string())).collect();
         assert_eq!(events, [(1, "out.dat".to_owned()), (4, "out.dat".to_owned())]);
-        assert_eq!((reader.lost(), reader.ending()), (2, Some(&Ending::Finished)));
+        assert_eq!((reader.lost(), reader.ending()), (2, Some(&TraceEnding::Finished)));
         std::fs::remove_dir_all(&dir).expect("removed");
     }
 }

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use crate::event::size_word;
 use crate::json;
-use crate::setup::Refused;
-use crate::stats::{Choice, Decisions, FileNumbers};
+use crate::setup::SettingError;
+use crate::stats::{Decisions, FileTotals, StrategyChoice};
 
 /// What was done to a file between open and close, by all its ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,9 +18,9 @@ pub struct FileReport {
     /// Ranks that had it open.
     pub ranks: u32,
     /// Sums over the ranks; of a peak the largest.
-    pub totals: FileNumbers,
+    pub totals: FileTotals,
     /// The largest number of any rank.
-    pub largest: FileNumbers,
+    pub largest: FileTotals,
     /// What the reporting rank chose; choices for collective accesses are the same on all.
     pub decisions: Decisions,
 }
@@ -43,8 +43,8 @@ impl FileReport {
         largest: &[u64],
         decisions: Decisions,
     ) -> FileReport {
-        let largest = FileNumbers::of(largest);
-        let totals = FileNumbers::totals(&FileNumbers::of(sums), &largest);
+        let largest = FileTotals::of(largest);
+        let totals = FileTotals::totals(&FileTotals::of(sums), &largest);
         FileReport { path: path.to_owned(), ranks, totals, largest, decisions }
     }
 
@@ -56,20 +56,20 @@ impl FileReport {
 
     /// The share of file access in the time of exchange and file access; `None` if neither took time.
     pub fn io_share(&self) -> Option<f64> {
-        let FileNumbers { io_ns, exchange_ns, .. } = self.totals;
+        let FileTotals { io_ns, exchange_ns, .. } = self.totals;
         let both = io_ns as f64 + exchange_ns as f64;
         (both > 0.0).then(|| io_ns as f64 / both)
     }
 
     /// One line of JSON, without its newline.
     pub fn to_json(&self) -> String {
-        let numbers = |numbers: &FileNumbers| {
+        let numbers = |numbers: &FileTotals| {
             let pairs: Vec<String> =
                 numbers.values().into_iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
             format!("{{{}}}", pairs.join(","))
         };
         let ratio = |ratio: Option<f64>| ratio.map_or("null".to_owned(), |r| format!("{r:.4}"));
-        let choices = |made: &[(Choice, u64)]| {
+        let choices = |made: &[(StrategyChoice, u64)]| {
             let made: Vec<String> = made.iter().map(choice_json).collect();
             format!("[{}]", made.join(","))
         };
@@ -88,7 +88,7 @@ impl FileReport {
     }
 }
 
-fn choice_json((choice, count): &(Choice, u64)) -> String {
+fn choice_json((choice, count): &(StrategyChoice, u64)) -> String {
     format!(
         "{{\"strategy\":{},\"partitioning\":{},\"aggregators\":{},\"why\":{},\"count\":{count}}}",
         json::string(choice.strategy),
@@ -159,7 +159,7 @@ fn direction(
     f: &mut fmt::Formatter<'_>,
     word: &str,
     [collective, independent, bytes]: [u64; 3],
-    made: &[(Choice, u64)],
+    made: &[(StrategyChoice, u64)],
 ) -> fmt::Result {
     if collective + independent == 0 {
         return writeln!(f, "pario:   {word}: none");
@@ -199,15 +199,15 @@ pub enum StatsTo {
 
 impl StatsTo {
     /// Reads `1`, `json` or `json:FILE`. Nothing, `0` and `off` ask for no report.
-    pub fn parse(text: &str) -> Result<StatsTo, Refused> {
+    pub fn parse(text: &str) -> Result<StatsTo, SettingError> {
         match text.trim() {
             "" | "0" | "off" => Ok(StatsTo::Off),
             "1" | "on" | "yes" | "true" | "text" => Ok(StatsTo::Text),
             "json" => Ok(StatsTo::Json),
             other => match other.strip_prefix("json:") {
-                Some("") => Err(Refused::stats(text, "json: names no file".to_owned())),
+                Some("") => Err(SettingError::stats(text, "json: names no file".to_owned())),
                 Some(path) => Ok(StatsTo::JsonFile(PathBuf::from(path))),
-                None => Err(Refused::stats(text, "it is not known".to_owned())),
+                None => Err(SettingError::stats(text, "it is not known".to_owned())),
             },
         }
     }

@@ -1,4 +1,4 @@
-//! The two settings of this room, as a user writes them: what to trace, and where.
+//! The settings of tracing, as a user writes them: which operations to record, and where.
 //!
 //! The strings come from the environment, which is read elsewhere; here they become typed values once.
 
@@ -7,46 +7,46 @@ use std::path::PathBuf;
 
 use pario_types::ErrorKind;
 
-use crate::clock::Source;
+use crate::clock::ClockSource;
 
 /// Where traces go if `PARIO_TRACE` names no directory.
 pub const DEFAULT_DIR: &str = "pario-trace";
 
 /// Which operations are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum TraceMode {
     /// Those that failed or moved less than was asked.
     Errors,
     /// All of them.
     All,
 }
 
-impl Mode {
+impl TraceMode {
     /// The word a user writes.
     pub fn word(self) -> &'static str {
         match self {
-            Mode::Errors => "errors",
-            Mode::All => "all",
+            TraceMode::Errors => "errors",
+            TraceMode::All => "all",
         }
     }
 }
 
 /// What `PARIO_TRACE` asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setup {
+pub struct TraceSetup {
     /// Which operations are recorded.
-    pub mode: Mode,
+    pub mode: TraceMode,
     /// Reads and writes that touch no byte at this offset or above are left out.
     pub min: u64,
     /// By which clock.
-    pub clock: Source,
+    pub clock: ClockSource,
     /// The directory of the trace files; made if it is not there.
     pub dir: PathBuf,
     /// A word that is the same on all ranks of a job and differs between jobs; empty where none is known.
     pub job: String,
 }
 
-impl Setup {
+impl TraceSetup {
     /// Reads `errors|all[,min=OFFSET][,dir=DIR][,clock=system]`. Nothing, `0` and `off` ask for no trace.
     ///
     /// ```
@@ -54,66 +54,58 @@ impl Setup {
     /// assert_eq!(setup.min, 65536);
     /// assert!(pario_trace::Setup::parse("everything").is_err());
     /// ```
-    pub fn parse(text: &str) -> Result<Option<Setup>, Refused> {
+    pub fn parse(text: &str) -> Result<Option<TraceSetup>, SettingError> {
         let mut parts = text.split(',').map(str::trim);
         let mode = match parts.next() {
-            Some("errors") => Mode::Errors,
-            Some("all") => Mode::All,
+            Some("errors") => TraceMode::Errors,
+            Some("all") => TraceMode::All,
             Some("" | "0" | "off") if parts.next().is_none() => return Ok(None),
-            word => return Err(Refused::trace(text, format!("'{}' is no mode", word.unwrap_or_default()))),
+            word => {
+                return Err(SettingError::trace(text, format!("'{}' is no mode", word.unwrap_or_default())));
+            }
         };
-        let (clock, dir) = (Source::Fastest, PathBuf::from(DEFAULT_DIR));
-        let mut setup = Setup { mode, min: 0, clock, dir, job: String::new() };
+        let (clock, dir) = (ClockSource::Fastest, PathBuf::from(DEFAULT_DIR));
+        let mut setup = TraceSetup { mode, min: 0, clock, dir, job: String::new() };
         for part in parts {
             match part.split_once('=') {
                 Some(("min", value)) => {
                     setup.min = bytes(value)
-                        .ok_or_else(|| Refused::trace(text, format!("min={value} is no file offset")))?;
+                        .ok_or_else(|| SettingError::trace(text, format!("min={value} is no file offset")))?;
                 }
                 Some(("dir", "")) => {
-                    return Err(Refused::trace(text, "dir= names no directory".to_owned()));
+                    return Err(SettingError::trace(text, "dir= names no directory".to_owned()));
                 }
                 Some(("dir", value)) => setup.dir = PathBuf::from(value),
-                Some(("clock", "system")) => setup.clock = Source::System,
-                _ => return Err(Refused::trace(text, format!("'{part}' is not known"))),
+                Some(("clock", "system")) => setup.clock = ClockSource::System,
+                _ => return Err(SettingError::trace(text, format!("'{part}' is not known"))),
             }
         }
         Ok(Some(setup))
     }
 }
 
-/// A count of bytes as people write it: digits, then K, M, G or T for a power of 1024.
+/// A file offset or size as users write it.
 pub fn bytes(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match &text[digits.len()..] {
-        "" => 0,
-        "k" | "K" => 10,
-        "m" | "M" => 20,
-        "g" | "G" => 30,
-        "t" | "T" => 40,
-        _ => return None,
-    };
-    let number = digits.parse::<u64>().ok()?.checked_mul(1 << shift)?;
-    (number <= i64::MAX as u64).then_some(number)
+    pario_types::parse_size(text).filter(|&bytes| bytes <= i64::MAX as u64)
 }
 
 /// A setting that was not understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct SettingError {
     variable: &'static str,
     text: String,
     why: String,
     form: &'static str,
 }
 
-impl Refused {
-    fn trace(text: &str, why: String) -> Refused {
+impl SettingError {
+    fn trace(text: &str, why: String) -> SettingError {
         let form = "errors|all[,min=OFFSET][,dir=DIR][,clock=system]";
-        Refused { variable: "PARIO_TRACE", text: text.to_owned(), why, form }
+        SettingError { variable: "PARIO_TRACE", text: text.to_owned(), why, form }
     }
 
-    pub(crate) fn stats(text: &str, why: String) -> Refused {
-        Refused { variable: "PARIO_STATS", text: text.to_owned(), why, form: "1|json|json:FILE" }
+    pub(crate) fn stats(text: &str, why: String) -> SettingError {
+        SettingError { variable: "PARIO_STATS", text: text.to_owned(), why, form: "1|json|json:FILE" }
     }
 
     /// What kind of error this is.
@@ -122,33 +114,39 @@ impl Refused {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for SettingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Refused { variable, text, why, form } = self;
+        let SettingError { variable, text, why, form } = self;
         write!(f, "{variable}={text:?} is ignored: {why}; write {variable}={form}")
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for SettingError {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn setup(text: &str) -> Setup {
-        Setup::parse(text).unwrap().unwrap()
+    fn setup(text: &str) -> TraceSetup {
+        TraceSetup::parse(text).unwrap().unwrap()
     }
 
     #[test]
     fn every_part_is_understood() {
         let plain = setup("errors");
-        assert_eq!((plain.mode, plain.min, plain.dir.to_str()), (Mode::Errors, 0, Some("pario-trace")));
+        assert_eq!((plain.mode, plain.min, plain.dir.to_str()), (TraceMode::Errors, 0, Some("pario-trace")));
         let full = setup("all,min=1M,dir=/scratch/my trace");
-        assert_eq!((full.mode, full.min, full.dir.to_str()), (Mode::All, 1 << 20, Some("/scratch/my trace")));
+        assert_eq!(
+            (full.mode, full.min, full.dir.to_str()),
+            (TraceMode::All, 1 << 20, Some("/scratch/my trace"))
+        );
         assert_eq!(setup("all, dir=x, min=7").min, 7);
-        assert_eq!((setup("all").clock, setup("all,clock=system").clock), (Source::Fastest, Source::System));
+        assert_eq!(
+            (setup("all").clock, setup("all,clock=system").clock),
+            (ClockSource::Fastest, ClockSource::System)
+        );
         for off in ["", "0", "off", " "] {
-            assert_eq!(Setup::parse(off), Ok(None), "{off:?}");
+            assert_eq!(TraceSetup::parse(off), Ok(None), "{off:?}");
         }
     }
 
@@ -168,7 +166,7 @@ mod tests {
             "all,min=ä",
         ];
         for text in wrong {
-            let line = Setup::parse(text).unwrap_err().to_string();
+            let line = TraceSetup::parse(text).unwrap_err().to_string();
             assert!(line.contains("PARIO_TRACE") && line.contains("errors|all"), "{line}");
             assert!(!line.contains('\n'), "{line}");
         }

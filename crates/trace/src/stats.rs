@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::counters::Counter;
+use crate::counters::ProcessCounter;
 
 /// One number that is the largest ever seen.
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ trait Total {
     fn total(sum: u64, largest: u64) -> u64;
 }
 
-impl Total for Counter {
+impl Total for ProcessCounter {
     fn total(sum: u64, _: u64) -> u64 {
         sum
     }
@@ -53,7 +53,7 @@ macro_rules! file_stats {
 
         /// The numbers of a [`FileStats`] at one moment, or of several ranks together.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct FileNumbers { $($(#[doc = $doc])+ pub $name: u64,)+ }
+        pub struct FileTotals { $($(#[doc = $doc])+ pub $name: u64,)+ }
 
         impl FileStats {
             /// The numbers now, in the order of declaration: what a rank sends to be folded into a report.
@@ -62,21 +62,21 @@ macro_rules! file_stats {
             }
         }
 
-        impl FileNumbers {
+        impl FileTotals {
             /// Name and value of each number, in the order of declaration.
             pub fn values(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name),)+]
             }
 
             /// Numbers in the order of declaration; missing ones are 0.
-            pub(crate) fn of(numbers: &[u64]) -> FileNumbers {
+            pub(crate) fn of(numbers: &[u64]) -> FileTotals {
                 let mut numbers = numbers.iter().copied();
-                FileNumbers { $($name: numbers.next().unwrap_or(0),)+ }
+                FileTotals { $($name: numbers.next().unwrap_or(0),)+ }
             }
 
             /// The totals over ranks, from the sums over ranks and the largest of each.
-            pub(crate) fn totals(sums: &FileNumbers, largest: &FileNumbers) -> FileNumbers {
-                FileNumbers { $($name: <$type as Total>::total(sums.$name, largest.$name),)+ }
+            pub(crate) fn totals(sums: &FileTotals, largest: &FileTotals) -> FileTotals {
+                FileTotals { $($name: <$type as Total>::total(sums.$name, largest.$name),)+ }
             }
         }
     };
@@ -84,54 +84,54 @@ macro_rules! file_stats {
 
 file_stats! {
     /// Collective reads this rank took part in.
-    collective_reads: Counter,
+    collective_reads: ProcessCounter,
     /// Collective writes this rank took part in.
-    collective_writes: Counter,
+    collective_writes: ProcessCounter,
     /// Reads of this rank alone.
-    independent_reads: Counter,
+    independent_reads: ProcessCounter,
     /// Writes of this rank alone.
-    independent_writes: Counter,
+    independent_writes: ProcessCounter,
     /// Bytes delivered to the program.
-    read_bytes: Counter,
+    read_bytes: ProcessCounter,
     /// Bytes accepted from the program.
-    written_bytes: Counter,
+    written_bytes: ProcessCounter,
     /// Contiguous pieces of the file that accesses consisted of.
-    pieces: Counter,
+    pieces: ProcessCounter,
     /// Rounds of exchange and file access this rank took part in.
-    rounds: Counter,
+    rounds: ProcessCounter,
     /// Messages sent to other nodes, or to I/O agents.
-    messages: Counter,
+    messages: ProcessCounter,
     /// Bytes in them.
-    message_bytes: Counter,
+    message_bytes: ProcessCounter,
     /// Requests to a partition's servers in accesses.
-    server_requests: Counter,
+    server_requests: ProcessCounter,
     /// Bytes of data in them and in their answers.
-    server_bytes: Counter,
+    server_bytes: ProcessCounter,
     /// Bytes that went to servers in the background, from blocks that ranks kept.
-    staged_bytes: Counter,
+    staged_bytes: ProcessCounter,
     /// Times that servers called such blocks back.
-    recalls: Counter,
+    recalls: ProcessCounter,
     /// Operations of the host MPI.
-    host_calls: Counter,
+    host_calls: ProcessCounter,
     /// Bytes copied between program, buffers and messages.
-    copied_bytes: Counter,
+    copied_bytes: ProcessCounter,
     /// Nanoseconds in the exchange between ranks.
-    exchange_ns: Counter,
+    exchange_ns: ProcessCounter,
     /// Nanoseconds in file access.
-    io_ns: Counter,
+    io_ns: ProcessCounter,
     /// Windows that were read, changed and written back.
-    rmw: Counter,
+    rmw: ProcessCounter,
     /// Requests for locks.
-    lock_requests: Counter,
+    lock_requests: ProcessCounter,
     /// The most memory in the windows that the ranks of a node share.
     window_bytes: Peak,
     /// Calls that ended in an error.
-    errors: Counter,
+    errors: ProcessCounter,
 }
 
 /// How an access is done, and why so.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct StrategyChoice {
     /// The strategy's word: `two-phase`, `independent`, …
     pub strategy: &'static str,
     /// The partitioning's word: `even`, `aligned`, …; empty where there are no file domains.
@@ -142,9 +142,9 @@ pub struct Choice {
     pub why: Cow<'static, str>,
 }
 
-impl Choice {
-    fn is_like(&self, other: &Choice) -> bool {
-        let parts = |c: &Choice| (c.strategy, c.partitioning, c.aggregators);
+impl StrategyChoice {
+    fn is_like(&self, other: &StrategyChoice) -> bool {
+        let parts = |c: &StrategyChoice| (c.strategy, c.partitioning, c.aggregators);
         parts(self) == parts(other)
     }
 }
@@ -153,9 +153,9 @@ impl Choice {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decisions {
     /// For reads: each different choice and how often it was made, the latest last.
-    pub read: Vec<(Choice, u64)>,
+    pub read: Vec<(StrategyChoice, u64)>,
     /// For writes.
-    pub write: Vec<(Choice, u64)>,
+    pub write: Vec<(StrategyChoice, u64)>,
 }
 
 /// Different choices that are kept per direction; the one that was not made for longest goes first.
@@ -163,7 +163,7 @@ const MOST_CHOICES: usize = 16;
 
 impl FileStats {
     /// Keeps a choice; of the same choices made for different reasons the last reason stays.
-    pub fn decide(&self, write: bool, choice: Choice) {
+    pub fn decide(&self, write: bool, choice: StrategyChoice) {
         let mut decisions = self.decisions.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let made = if write { &mut decisions.write } else { &mut decisions.read };
         let count = match made.iter().rposition(|(known, _)| known.is_like(&choice)) {
@@ -192,8 +192,8 @@ impl FileStats {
 mod tests {
     use super::*;
 
-    fn choice(aggregators: u32, why: &'static str) -> Choice {
-        Choice { strategy: "two-phase", partitioning: "aligned", aggregators, why: why.into() }
+    fn choice(aggregators: u32, why: &'static str) -> StrategyChoice {
+        StrategyChoice { strategy: "two-phase", partitioning: "aligned", aggregators, why: why.into() }
     }
 
     #[test]
@@ -204,10 +204,10 @@ mod tests {
         stats.window_bytes.see(9);
         stats.window_bytes.see(4);
         let numbers = stats.numbers();
-        let named = FileNumbers::of(&numbers);
+        let named = FileTotals::of(&numbers);
         assert_eq!((named.collective_reads, named.errors, named.window_bytes), (1, 7, 9));
         assert_eq!(named.values().into_iter().map(|(_, n)| n).collect::<Vec<_>>(), numbers);
-        assert_eq!(FileNumbers::of(&[]), FileNumbers::default());
+        assert_eq!(FileTotals::of(&[]), FileTotals::default());
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What the processor itself knows, and tells in less time than the system: its counter of time, and which
-//! thread it runs.
+//! The time stamp counter of the processor and the identity of the current thread, both without a system call. No crate
+//! offers these two; a system call would cost more than the operation that is recorded.
 
 /// A reading of the counter. It may be taken some ten nanoseconds before instructions in front of it are
 /// done: waiting for them would double its price.

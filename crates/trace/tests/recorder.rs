@@ -4,36 +4,36 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pario_trace::{
-    Actor, Call, Ending, Event, FileId, InView, Mode, Op, Pace, PatternId, Pieces, Place, Record, Recorder,
-    Setup, read,
+    Actor, InView, Pace, PatternId, PointerKind, Record, Recorder, TraceEnding, TraceEvent, TraceMode,
+    TraceSetup, TracedCall, TracedFile, TracedOp, TracedPieces, read,
 };
 use pario_types::ErrorKind;
 use proptest::prelude::*;
 
-fn setup(test: &str, text: &str) -> Setup {
+fn setup(test: &str, text: &str) -> TraceSetup {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     let _ = std::fs::remove_dir_all(&dir);
-    let setup = Setup::parse(text).expect("a good setting").expect("a trace");
-    Setup { dir, ..setup }
+    let setup = TraceSetup::parse(text).expect("a good setting").expect("a trace");
+    TraceSetup { dir, ..setup }
 }
 
-fn events(path: PathBuf) -> (Vec<Event>, Ending, u64) {
+fn events(path: PathBuf) -> (Vec<TraceEvent>, TraceEnding, u64) {
     let mut reader = read(&path).expect("a trace");
     let events = reader.by_ref().collect();
     (events, reader.ending().expect("an end").clone(), reader.lost())
 }
 
-fn write<'a>(recorder: &Recorder, file: &'a FileId, offset: u64, len: u64, moved: u64) -> Record<'a> {
+fn write<'a>(recorder: &Recorder, file: &'a TracedFile, offset: u64, len: u64, moved: u64) -> Record<'a> {
     let now = recorder.now();
-    Record { offset, end: offset + len, len, moved, ..Record::new(Op::Write, Some(file), now, now) }
+    Record { offset, end: offset + len, len, moved, ..Record::new(TracedOp::Write, Some(file), now, now) }
 }
 
 #[test]
 fn every_field_comes_back() {
-    let setup = Setup { job: "job 7".to_owned(), ..setup("fields", "all,clock=system") };
+    let setup = TraceSetup { job: "job 7".to_owned(), ..setup("fields", "all,clock=system") };
     let recorder = Recorder::start(&setup, Actor::Agent, 3, 8);
     let file = recorder.file("dir/out \u{e4}.dat");
-    let call = Call { op: Op::Read, place: Place::At, collective: true, pace: Pace::Split };
+    let call = TracedCall { op: TracedOp::Read, place: PointerKind::At, collective: true, pace: Pace::Split };
     let start = Instant::now();
     recorder.record(&Record {
         offset: 10,
@@ -47,15 +47,15 @@ fn every_field_comes_back() {
         ..Record::new(call, Some(&file), recorder.at(start), recorder.at(start + Duration::from_micros(17)))
     });
     let later = recorder.at(start + Duration::from_secs(1));
-    recorder.record(&Record::new(Op::Open, None, later, later));
+    recorder.record(&Record::new(TracedOp::Open, None, later, later));
     recorder.finish().expect("written");
 
     let path = setup.dir.join("agent-3.ptrace");
     let header = read(&path).expect("a trace").header().clone();
-    assert_eq!((header.actor, header.mode, header.rank, header.ranks), (Actor::Agent, Mode::All, 3, 8));
+    assert_eq!((header.actor, header.mode, header.rank, header.ranks), (Actor::Agent, TraceMode::All, 3, 8));
     assert_eq!((header.job.as_str(), header.pid), ("job 7", std::process::id()));
     let (events, ending, lost) = events(path);
-    assert_eq!((events.len(), ending, lost), (2, Ending::Finished, 0));
+    assert_eq!((events.len(), ending, lost), (2, TraceEnding::Finished, 0));
     let first = &events[0];
     assert_eq!((first.call, first.file.as_deref()), (call, Some("dir/out \u{e4}.dat")));
     assert_eq!((first.offset, first.end, first.len, first.moved), (10, 500, 200, 100));
@@ -81,7 +81,7 @@ fn mode_errors_keeps_the_failed_and_the_short_only_and_makes_no_file_without_the
     // Not finished: each record is in the file all the same.
     let (events, ending, _) = events(setup.dir.join("task-0.ptrace"));
     assert_eq!(events.iter().map(|e| e.offset).collect::<Vec<_>>(), [1, 2, 3, 4]);
-    assert_eq!(ending, Ending::Unfinished);
+    assert_eq!(ending, TraceEnding::Unfinished);
     assert!(ending.to_string().contains("without trailer"));
 }
 
@@ -93,7 +93,7 @@ fn accesses_below_the_smallest_offset_are_left_out() {
     for (offset, len) in [(0, 100), (50, 51), (99, 0), (100, 0), (200, 5)] {
         recorder.record(&write(&recorder, &file, offset, len, len));
     }
-    recorder.record(&Record::new(Op::Close, Some(&file), recorder.now(), recorder.now()));
+    recorder.record(&Record::new(TracedOp::Close, Some(&file), recorder.now(), recorder.now()));
     recorder.finish().expect("written");
     let (events, ..) = events(setup.dir.join("task-0.ptrace"));
     let kept: Vec<_> = events.iter().map(|e| (e.call.op.word(), e.offset)).collect();
@@ -109,7 +109,7 @@ fn a_second_job_leaves_the_first_ones_trace_alone() {
     }
     for (name, job) in [("task-5.ptrace", 1), ("task-5.2.ptrace", 2), ("task-5.3.ptrace", 3)] {
         let (events, ending, _) = events(setup.dir.join(name));
-        assert_eq!((events.len(), events[0].offset, ending), (1, job, Ending::Finished));
+        assert_eq!((events.len(), events[0].offset, ending), (1, job, TraceEnding::Finished));
     }
 }
 
@@ -125,7 +125,7 @@ fn a_directory_that_cannot_be_made_costs_records_but_they_are_counted() {
     recorder.record(&write(&recorder, &file, 7, 2, 1));
     assert!(recorder.finish().unwrap_err().to_string().contains("1 operations"));
     let (events, ending, lost) = events(setup.dir.join("task-0.ptrace"));
-    assert_eq!((events.len(), events[0].offset, ending, lost), (1, 7, Ending::Finished, 1));
+    assert_eq!((events.len(), events[0].offset, ending, lost), (1, 7, TraceEnding::Finished, 1));
     assert_eq!(events[0].file.as_deref(), Some("f"));
 }
 
@@ -138,7 +138,7 @@ fn recording_may_go_on_after_finish() {
         recorder.record(&write(&recorder, &file, offset, 1, 1));
         recorder.finish().expect("written");
         let (events, ending, _) = events(setup.dir.join("task-0.ptrace"));
-        assert_eq!((events.len() as u64, ending), (offset + 1, Ending::Finished));
+        assert_eq!((events.len() as u64, ending), (offset + 1, TraceEnding::Finished));
     }
 }
 
@@ -153,7 +153,7 @@ fn threads_share_a_recorder_and_many_buffers_are_filled() {
             scope.spawn(move || {
                 let file = recorder.file(format!("file {thread}"));
                 for n in 0..3000 {
-                    recorder.plain(Op::Write.into(), &file, thread << 32 | n, 8, recorder.now());
+                    recorder.plain(TracedOp::Write.into(), &file, thread << 32 | n, 8, recorder.now());
                     recorder.record(&write(recorder, long, n, 8, 8));
                 }
             });
@@ -161,7 +161,7 @@ fn threads_share_a_recorder_and_many_buffers_are_filled() {
     });
     recorder.finish().expect("written");
     let (events, ending, _) = events(setup.dir.join("task-0.ptrace"));
-    assert_eq!((events.len(), ending), (24_000, Ending::Finished));
+    assert_eq!((events.len(), ending), (24_000, TraceEnding::Finished));
     for thread in 0..4u64 {
         let name = format!("file {thread}");
         let mine = events.iter().filter(|e| e.file.as_deref() == Some(&name)).map(|e| e.offset);
@@ -210,14 +210,17 @@ fn patterns_of_any_size_come_back_each_written_once() {
     let all: usize = sizes.iter().sum();
     assert!(path.metadata().expect("a file").len() < (all + 10_000) as u64, "a pattern was written twice");
     let (events, ending, lost) = events(path);
-    assert_eq!((events.len(), ending, lost), (18, Ending::Finished, 0));
+    assert_eq!((events.len(), ending, lost), (18, TraceEnding::Finished, 0));
     for (number, event) in events.iter().enumerate() {
         let wanted = match number % 6 {
-            4 => Pieces::All,
-            5 => Pieces::Unsaid,
-            which => {
-                Pieces::View { pattern: bytes(sizes[which]).into(), disp: 8, at: number as u64 / 6, len: 50 }
-            }
+            4 => TracedPieces::All,
+            5 => TracedPieces::Unsaid,
+            which => TracedPieces::View {
+                pattern: bytes(sizes[which]).into(),
+                disp: 8,
+                at: number as u64 / 6,
+                len: 50,
+            },
         };
         assert_eq!(event.pieces, wanted, "{number}");
     }
@@ -236,7 +239,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// However an operation is encoded, it comes back as it was; plain ones may go through the lane.
+    /// Every encoding of an operation decodes to the same operation; plain ones may go through the thread buffer.
     #[test]
     fn any_operations_come_back(all in prop::collection::vec(drawn(), 1..60)) {
         let setup = setup("any", "all,clock=system");
@@ -251,7 +254,7 @@ proptest! {
                 segment += 1;
             }
             start = if since < 0 { start - Duration::from_nanos(since.unsigned_abs()) } else { start + Duration::from_nanos(since as u64) };
-            let call = Call { op: Op::ALL[usize::from(what)], place: Place::At, collective, pace: Pace::Blocking };
+            let call = TracedCall { op: TracedOp::ALL[usize::from(what)], place: PointerKind::At, collective, pace: Pace::Blocking };
             let file = files.get(usize::from(what % 3));
             let moved = len.saturating_sub(short);
             let (class, behalf) = (i32::from(what == 4), (what == 5).then_some(3));
@@ -263,7 +266,7 @@ proptest! {
         wanted.sort_by_key(|one| (one.9, one.5 + Duration::from_nanos(one.6)));
         recorder.finish().expect("written");
         let (events, ending, lost) = events(setup.dir.join("task-0.ptrace"));
-        prop_assert_eq!((events.len(), ending, lost), (wanted.len(), Ending::Finished, 0));
+        prop_assert_eq!((events.len(), ending, lost), (wanted.len(), TraceEnding::Finished, 0));
         let first = (events[0].start_ns, wanted[0].5);
         for (event, (call, file, offset, len, moved, start, took, class, behalf, _)) in events.iter().zip(wanted) {
             prop_assert_eq!((event.call, event.file.as_deref()), (call, file.map(|file| ["a", "b"][usize::from(file)])));
@@ -291,7 +294,7 @@ fn five_million_operations_are_all_there_in_little_memory() {
     let file = recorder.file("out.dat");
     let before = peak();
     for number in 0..OPERATIONS {
-        recorder.plain(Op::Write.into(), &file, number << 12, 4096, recorder.now());
+        recorder.plain(TracedOp::Write.into(), &file, number << 12, 4096, recorder.now());
     }
     recorder.finish().expect("nothing is lost");
     let path = setup.dir.join("task-0.ptrace");
@@ -301,7 +304,7 @@ fn five_million_operations_are_all_there_in_little_memory() {
         assert_eq!((event.offset, event.moved), (count << 12, 4096));
         count += 1;
     }
-    assert_eq!((count, reader.lost(), reader.ending()), (OPERATIONS, 0, Some(&Ending::Finished)));
+    assert_eq!((count, reader.lost(), reader.ending()), (OPERATIONS, 0, Some(&TraceEnding::Finished)));
     assert!(reader.cost_ns().is_some_and(|cost| cost > 0));
     let more = peak() - before;
     assert!(more < 4 << 20, "recording and reading took {more} bytes");
@@ -325,7 +328,7 @@ proptest! {
             let start = recorder.now();
             match what {
                 0 => recorder.record(&write(&recorder, &file, offset, len, len - 1)),
-                _ => recorder.plain(Op::Write.into(), &file, offset, len, start),
+                _ => recorder.plain(TracedOp::Write.into(), &file, offset, len, start),
             }
             if what == 1 && flush {
                 recorder.flush().expect("written");
@@ -335,7 +338,7 @@ proptest! {
         }
         recorder.finish().expect("written");
         let (events, ending, lost) = events(setup.dir.join("task-0.ptrace"));
-        prop_assert_eq!((ending, lost), (Ending::Finished, 0));
+        prop_assert_eq!((ending, lost), (TraceEnding::Finished, 0));
         prop_assert_eq!(events.iter().map(|e| (e.offset, e.len)).collect::<Vec<_>>(), wanted);
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("later").as_nanos() as u64;
         prop_assert!(events.iter().all(|e| (before..now).contains(&e.end_ns())));

@@ -1,6 +1,6 @@
 //! The report on a file, in both its forms.
 
-use pario_trace::{Choice, FileReport, FileStats, StatsTo};
+use pario_trace::{FileReport, FileStats, StatsTo, StrategyChoice};
 
 fn report() -> FileReport {
     let stats = [FileStats::default(), FileStats::default()];
@@ -19,7 +19,7 @@ fn report() -> FileReport {
         for _ in 0..3 {
             let why = "the file system locks \"blocks\"";
             let (strategy, partitioning) = ("two-phase", "aligned");
-            stats.decide(true, Choice { strategy, partitioning, aggregators: 2, why: why.into() });
+            stats.decide(true, StrategyChoice { strategy, partitioning, aggregators: 2, why: why.into() });
         }
     }
     let numbers: Vec<_> = stats.iter().map(FileStats::numbers).collect();

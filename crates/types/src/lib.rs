@@ -9,6 +9,7 @@ mod hash;
 mod ids;
 mod progress;
 mod secret;
+mod size;
 mod strategy;
 mod tuning;
 
@@ -17,6 +18,7 @@ pub use hash::{digest, fnv1a};
 pub use ids::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
 pub use progress::Progress;
 pub use secret::Secret;
+pub use size::{format_size, parse_size};
 pub use strategy::{PartitioningMethod, Strategy};
 pub use tuning::{AccessTuning, PrefetchLimits, Toggle};
 

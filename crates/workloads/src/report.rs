@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// One run of one workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct WorkloadReport {
     /// Its name.
     pub workload: String,
     /// How large it was.
@@ -22,20 +22,20 @@ pub struct Report {
     /// `mpi-io` or `posix`.
     pub interface: String,
     /// All ranks: the longest times, the sums of everything else.
-    pub all: Outcome,
+    pub all: WorkloadOutcome,
     /// Each rank.
-    pub each: Vec<Outcome>,
+    pub each: Vec<WorkloadOutcome>,
     /// Whether everything that was read was right; `None` if nothing was read.
     pub verified: Option<bool>,
     /// How many bytes were not.
     pub wrong_bytes: u64,
     /// The first of them.
-    pub first_wrong: Option<Place>,
+    pub first_wrong: Option<WorkloadPlace>,
 }
 
 /// Times and amounts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct WorkloadOutcome {
     /// By kind: `open`, `view`, `write`, `read`, `sync`, `close`, `compute`; `writing` and `reading` from the
     /// first open to the last close of the phases that write and of those that read back, and
     /// `open_to_close`, their sum. Making and checking data is in none of them.
@@ -52,7 +52,7 @@ pub struct Outcome {
 
 /// A byte of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct WorkloadPlace {
     /// The file.
     pub file: String,
     /// Where in it.
@@ -61,7 +61,7 @@ pub struct Place {
 
 /// What a workload would do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Description {
+pub struct WorkloadDescription {
     /// Its name.
     pub workload: String,
     /// How large it is.
@@ -71,18 +71,18 @@ pub struct Description {
     /// In how many steps.
     pub steps: u64,
     /// The files that it writes.
-    pub files: Vec<OutputFile>,
+    pub files: Vec<SizedFile>,
     /// All writes of all ranks.
-    pub write: Tally,
+    pub write: WorkloadTally,
     /// All reads of all ranks.
-    pub read: Tally,
+    pub read: WorkloadTally,
     /// Bytes that each rank writes and reads.
     pub rank_bytes: Vec<(u64, u64)>,
 }
 
 /// A file of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OutputFile {
+pub struct SizedFile {
     /// Its name, without the workload's.
     pub name: String,
     /// Its size in the end.
@@ -91,7 +91,7 @@ pub struct OutputFile {
 
 /// Accesses, counted. A piece is contiguous in the file and in an access.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tally {
+pub struct WorkloadTally {
     /// In all.
     pub bytes: u64,
     /// Calls of MPI.
@@ -106,16 +106,16 @@ pub struct Tally {
     pub lengths: Vec<(u64, u64)>,
 }
 
-impl Report {
+impl WorkloadReport {
     /// The reports in what `--json` wrote, one a line.
-    pub fn parse(text: &str) -> Result<Vec<Report>, serde_json::Error> {
+    pub fn parse(text: &str) -> Result<Vec<WorkloadReport>, serde_json::Error> {
         text.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str).collect()
     }
 }
 
-impl Description {
+impl WorkloadDescription {
     /// The descriptions in what `--describe` printed, one a line.
-    pub fn parse(text: &str) -> Result<Vec<Description>, serde_json::Error> {
+    pub fn parse(text: &str) -> Result<Vec<WorkloadDescription>, serde_json::Error> {
         text.lines().filter(|line| !line.trim().is_empty()).map(serde_json::from_str).collect()
     }
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use pario_workloads::{Description, Ranks, WORKLOADS, build};
+use pario_workloads::{Ranks, WORKLOADS, WorkloadDescription, build};
 use serde::Deserialize;
 
 const COMPILERS: [&str; 2] = ["mpicc.mpich", "mpicc.openmpi"];
@@ -17,16 +17,16 @@ fn run(mpicc: &str, arguments: &[&str]) -> Output {
     Command::new(program(mpicc)).args(arguments).output().expect("the program starts")
 }
 
-fn described(mpicc: &str, workload: &str, preset: &str, ranks: u32, more: &[&str]) -> Description {
+fn described(mpicc: &str, workload: &str, preset: &str, ranks: u32, more: &[&str]) -> WorkloadDescription {
     let ranks = ranks.to_string();
     let arguments = [&[workload, "--preset", preset, "--describe", "--as-ranks", &ranks], more].concat();
     let output = run(mpicc, &arguments);
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    Description::parse(&text).expect("a description").remove(0)
+    WorkloadDescription::parse(&text).expect("a description").remove(0)
 }
 
-fn describe(workload: &str, preset: &str, ranks: u32) -> Description {
+fn describe(workload: &str, preset: &str, ranks: u32) -> WorkloadDescription {
     described(COMPILERS[0], workload, preset, ranks, &[])
 }
 

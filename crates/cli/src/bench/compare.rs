@@ -10,7 +10,7 @@ use pario_benchmarks::{
     WorkloadRunner, contenders, parse_cases,
 };
 use pario_reports::{comparison_page, comparison_text, text};
-use pario_workloads::Report;
+use pario_workloads::WorkloadReport;
 use std::fs::{self, File};
 use std::io::Write;
 use std::num::{NonZeroU16, NonZeroU32};
@@ -187,7 +187,7 @@ struct Runner<'a> {
 impl WorkloadRunner for Runner<'_> {
     type Error = Error;
 
-    fn run(&mut self, case: &Case, contender: &Contender) -> Result<Result<Report, String>, Error> {
+    fn run(&mut self, case: &Case, contender: &Contender) -> Result<Result<WorkloadReport, String>, Error> {
         let arguments = self.arguments;
         let (json, log) = (self.scratch.path("result.json"), self.scratch.path("log"));
         let _ = fs::remove_file(&json); // of the run before
@@ -216,7 +216,7 @@ impl WorkloadRunner for Runner<'_> {
         }
         let text = fs::read_to_string(&json);
         let text = text.map_err(|cause| pario_benchmarks::Error::Read(json.clone(), cause))?;
-        let reports = Report::parse(&text)
+        let reports = WorkloadReport::parse(&text)
             .map_err(|error| pario_benchmarks::Error::NotResults(json, error.to_string()))?;
         Ok(reports.into_iter().next().ok_or_else(|| "it reported nothing".to_owned()))
     }

@@ -3,7 +3,7 @@
 use super::error::Error;
 use clap::Args;
 use pario_copy::PlanPlacement;
-use pario_placement::{Places, Plan};
+use pario_placement::{PlacementPlan, Places};
 use pario_registry::Entry;
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ fn places(text: &str) -> Result<String, pario_placement::Error> {
 
 impl Options {
     /// The plan, if one is named.
-    pub fn read(&self) -> Result<Option<Plan>, Error> {
+    pub fn read(&self) -> Result<Option<PlacementPlan>, Error> {
         Ok(self.plan.as_deref().map(PlanPlacement::read_plan).transpose()?)
     }
 

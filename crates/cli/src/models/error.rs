@@ -1,6 +1,6 @@
 //! What can go wrong with `pario models`.
 
-use pario_io_models::{Refused, csv};
+use pario_io_models::{GridError, csv};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub enum Error {
     /// There is no such grid of models.
     #[error("{0}")]
-    Grid(Refused),
+    Grid(GridError),
     /// The number of hosts is not that of the nodes.
     #[error("--nodes {nodes} needs as many hosts, and --hosts names {hosts}")]
     Hosts { nodes: u32, hosts: usize },

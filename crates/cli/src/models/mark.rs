@@ -3,7 +3,7 @@
 use super::error::Error;
 use crate::trace::select::Selection;
 use pario_benchmarks::{TracedAccesses, TracedProgram};
-use pario_io_models::Op;
+use pario_io_models::ModelOp;
 use pario_trace::Actor;
 use std::path::Path;
 
@@ -14,8 +14,8 @@ pub fn read(path: &Path) -> Result<TracedProgram, Error> {
     while let Some((source, event)) = merged.next() {
         let header = merged.sources[source].header();
         let op = match event.call.op {
-            pario_trace::Op::Write => Op::Write,
-            pario_trace::Op::Read => Op::Read,
+            pario_trace::TracedOp::Write => ModelOp::Write,
+            pario_trace::TracedOp::Read => ModelOp::Read,
             _ => continue,
         };
         // Agents do what tasks ask for; it counts once.

@@ -12,7 +12,7 @@ use error::Error;
 use launch::WorkerLauncher;
 use pario_benchmarks::{ModelRun, ModelRunOutcome, Stop, TracedProgram};
 use pario_copy::Location;
-use pario_io_models::{Board, Grid, Measurement, Reducer, csv, html, svg};
+use pario_io_models::{Board, Measurement, ModelGrid, Reducer, csv, html, svg};
 use pario_launch::NodeLauncher;
 use pario_registry::Launcher;
 use pario_reports::{
@@ -158,7 +158,7 @@ fn launcher(text: &str) -> Result<Launcher, String> {
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
     let grid = match (arguments.size, arguments.nodes, arguments.ppn) {
         (Some(size), Some(nodes), Some(ppn)) => {
-            Some(Grid::new(nodes, ppn, size, arguments.stripe).map_err(Error::Grid)?)
+            Some(ModelGrid::new(nodes, ppn, size, arguments.stripe).map_err(Error::Grid)?)
         }
         _ => None,
     };
@@ -180,7 +180,7 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
 }
 
 impl Arguments {
-    fn plan(&self, grid: &Grid) -> Result<(), Error> {
+    fn plan(&self, grid: &ModelGrid) -> Result<(), Error> {
         match &self.json {
             None => print(&planned_models_table(grid)),
             Some(path) => {
@@ -200,7 +200,7 @@ impl Arguments {
 
     fn measure(
         &self,
-        grid: Grid,
+        grid: ModelGrid,
         program: Option<&TracedProgram>,
         env: &Environment,
     ) -> Result<ExitCode, Error> {
@@ -272,7 +272,7 @@ impl Arguments {
         Ok(targets)
     }
 
-    fn check_hosts(&self, grid: &Grid) -> Result<(), Error> {
+    fn check_hosts(&self, grid: &ModelGrid) -> Result<(), Error> {
         let nodes = grid.nodes();
         let procs = if self.hosts.is_empty() { grid.procs() } else { grid.ppn() };
         if procs > MOST_PROCESSES {

@@ -3,7 +3,7 @@
 use super::Error;
 use super::source::{Facts, Source};
 use clap::Args;
-use pario_profile::advice::{Advice, Hinted, Numbers, Seen, advise, overlaps};
+use pario_profile::advice::{Advice, Hinted, Numbers, ProfileFacts, advise, overlaps};
 use pario_profile::{Collector, Profile};
 use pario_reports::text::printable;
 use pario_reports::{Timeline, profile_page};
@@ -90,7 +90,7 @@ fn advice(
         aggregators(&path)
     })?;
     let hinted = hinted(arguments.hints.as_deref());
-    Ok(advise(&Seen { numbers, overlaps: &overlaps, aggregators: &aggregators, hinted: &hinted }))
+    Ok(advise(&ProfileFacts { numbers, overlaps: &overlaps, aggregators: &aggregators, hinted: &hinted }))
 }
 
 /// Where `pario profile` has a job's statistics written.

@@ -4,9 +4,9 @@ use super::Error;
 use super::source::Source;
 use clap::{Args, ValueEnum};
 use pario_profile::darshan::Log;
-use pario_profile::{Collector, Who, csv};
+use pario_profile::{Collector, ProcessIdentity, csv};
 use pario_reports::PerfettoTrace;
-use pario_trace::{Event, Op, Pieces, kind_word};
+use pario_trace::{TraceEvent, TracedOp, TracedPieces, kind_word};
 use serde_json::json;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -94,23 +94,27 @@ pub fn main(arguments: &Arguments) -> Result<(), Error> {
 }
 
 /// An access as lines of a table, one per piece.
-fn lines(pieces: &mut Collector, who: &Who, event: &Event) -> Result<String, pario_profile::Error> {
+fn lines(
+    pieces: &mut Collector,
+    who: &ProcessIdentity,
+    event: &TraceEvent,
+) -> Result<String, pario_profile::Error> {
     let mut text = String::new();
-    if !matches!(event.call.op, Op::Read | Op::Write) || event.moved == 0 {
+    if !matches!(event.call.op, TracedOp::Read | TracedOp::Write) || event.moved == 0 {
         return Ok(text);
     }
     for (offset, end) in pieces.pieces(who, event)? {
         let moved = end - offset;
         csv::line(
             &who.label,
-            &Event { offset, end, moved, len: moved, pieces: Pieces::All, ..event.clone() },
+            &TraceEvent { offset, end, moved, len: moved, pieces: TracedPieces::All, ..event.clone() },
             &mut text,
         );
     }
     Ok(text)
 }
 
-fn object(who: &Who, event: &Event) -> serde_json::Value {
+fn object(who: &ProcessIdentity, event: &TraceEvent) -> serde_json::Value {
     json!({
         "process": &*who.label,
         "node": &*who.node,

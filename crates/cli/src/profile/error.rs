@@ -1,7 +1,7 @@
 //! What can go wrong with profiles and plans.
 
 use crate::{run, trace};
-use pario_profile::rescale::Refused;
+use pario_profile::rescale::RescaleError;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub enum Error {
     /// The plan has no such chunk.
     NoChunk(String),
     /// The plan is not rescaled.
-    Refused(Refused),
+    RescaleError(RescaleError),
     /// A file cannot be written.
     Unwritten(PathBuf, io::Error),
     /// The output cannot be written.
@@ -78,9 +78,9 @@ impl From<trace::Error> for Error {
     }
 }
 
-impl From<Refused> for Error {
-    fn from(refused: Refused) -> Error {
-        Error::Refused(refused)
+impl From<RescaleError> for Error {
+    fn from(refused: RescaleError) -> Error {
+        Error::RescaleError(refused)
     }
 }
 
@@ -121,7 +121,7 @@ impl fmt::Display for Error {
                 f,
                 "no chunk is {word:?}; name one by its number, as --json shows it, or by FILE:OFFSET of a byte in it"
             ),
-            Error::Refused(refused) => write!(f, "the plan is not rescaled: {refused}"),
+            Error::RescaleError(refused) => write!(f, "the plan is not rescaled: {refused}"),
             Error::Unwritten(path, e) => write!(f, "cannot write {}: {e}", path.display()),
             Error::Output(e) => write!(f, "cannot write the output: {e}"),
         }

@@ -3,8 +3,8 @@
 use super::Error;
 use super::source::Source;
 use clap::{Args, ValueEnum};
-use pario_placement::Plan;
-use pario_profile::rescale::{self, Ratio, Target, Trend};
+use pario_placement::PlacementPlan;
+use pario_profile::rescale::{self, Ratio, RescaleTarget, Trend};
 use pario_profile::{Broadcast, Profile, Rule, make};
 use pario_reports::{write_chunk_explanation, write_plan_json, write_plan_summary};
 use std::io::{BufWriter, Write};
@@ -133,7 +133,7 @@ pub fn main(arguments: &Arguments) -> Result<(), Error> {
 }
 
 /// The plan, and the profile that it is made from unless it is a plan already.
-fn read(source: &Source, arguments: &Arguments) -> Result<(Plan, Option<Profile>), Error> {
+fn read(source: &Source, arguments: &Arguments) -> Result<(PlacementPlan, Option<Profile>), Error> {
     if let Some(plan) = source.plan()? {
         return Ok((plan, None));
     }
@@ -151,7 +151,7 @@ fn rule(arguments: &Arguments) -> Rule {
     Rule { dominance: arguments.dominance, broadcast }
 }
 
-fn rescaled(plan: &Plan, arguments: &Arguments) -> Result<Plan, Error> {
+fn rescaled(plan: &PlacementPlan, arguments: &Arguments) -> Result<PlacementPlan, Error> {
     let (trend, why) = match (arguments.trend, &arguments.sample) {
         (Some(Growth::MoreChunks), _) => (Trend::MoreChunks, "as told".to_owned()),
         (Some(Growth::LargerChunks), _) => (Trend::LargerChunks, "as told".to_owned()),
@@ -162,7 +162,7 @@ fn rescaled(plan: &Plan, arguments: &Arguments) -> Result<Plan, Error> {
         (None, None) => (rescale::shown(plan)?, "which this one profile suggests".to_owned()),
     };
     let longest = plan.files.iter().filter_map(|file| file.chunks.last()).map(|chunk| chunk.end()).max();
-    let mut target = Target { size: Ratio::ONE, ranks: None };
+    let mut target = RescaleTarget { size: Ratio::ONE, ranks: None };
     for rescaling in &arguments.rescale_to {
         match *rescaling {
             Rescaling::Factor(ratio) => target.size = ratio,

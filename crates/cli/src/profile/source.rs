@@ -7,11 +7,11 @@ use super::Error;
 use super::error::LeftOut;
 use crate::trace::select::Selection;
 use clap::Args;
-use pario_placement::Plan;
+use pario_placement::PlacementPlan;
 use pario_profile::csv::Csv;
 use pario_profile::darshan::Accesses;
-use pario_profile::{Collector, Profile, Who};
-use pario_trace::{Actor, Event, Header, Mode};
+use pario_profile::{Collector, ProcessIdentity, Profile};
+use pario_trace::{Actor, TraceEvent, TraceHeader, TraceMode};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -51,10 +51,10 @@ impl Source {
     }
 
     /// The plan, if the path holds one.
-    pub fn plan(&self) -> Result<Option<Plan>, Error> {
+    pub fn plan(&self) -> Result<Option<PlacementPlan>, Error> {
         match self.open()? {
             Stored::Plan(text) => {
-                Plan::from_text(&text).map(Some).map_err(|e| Error::Plan(self.path.clone(), e))
+                PlacementPlan::from_text(&text).map(Some).map_err(|e| Error::Plan(self.path.clone(), e))
             }
             _ => Ok(None),
         }
@@ -73,7 +73,10 @@ impl Source {
     }
 
     /// Hands out all operations of all processes.
-    pub fn each(&self, mut see: impl FnMut(&Who, &Event) -> Result<(), Error>) -> Result<Facts, Error> {
+    pub fn each(
+        &self,
+        mut see: impl FnMut(&ProcessIdentity, &TraceEvent) -> Result<(), Error>,
+    ) -> Result<Facts, Error> {
         let failed = Error::profile(&self.path);
         match self.open()? {
             Stored::Trace => return self.each_traced(see),
@@ -97,7 +100,7 @@ impl Source {
     fn each_of(
         &self,
         accesses: Accesses,
-        mut see: impl FnMut(&Who, &Event) -> Result<(), Error>,
+        mut see: impl FnMut(&ProcessIdentity, &TraceEvent) -> Result<(), Error>,
     ) -> Result<Facts, Error> {
         let said = |what: &&str| format!("{}: {what}", self.path.display());
         let complaints = accesses.complaints().iter().map(said).collect();
@@ -107,17 +110,22 @@ impl Source {
         Ok(Facts { complaints, job: None })
     }
 
-    fn each_traced(&self, mut see: impl FnMut(&Who, &Event) -> Result<(), Error>) -> Result<Facts, Error> {
+    fn each_traced(
+        &self,
+        mut see: impl FnMut(&ProcessIdentity, &TraceEvent) -> Result<(), Error>,
+    ) -> Result<Facts, Error> {
         let mut merged = Selection::of(&self.path, self.job.as_deref()).open()?;
         let mut who = Vec::new();
         for source in &merged.sources {
-            let Header { mode, min, rank, host, .. } = source.header();
+            let TraceHeader { mode, min, rank, host, .. } = source.header();
             match (mode, min) {
-                (Mode::Errors, _) => return Err(Error::LeftOut(source.path.clone(), LeftOut::Good)),
-                (Mode::All, 0) => (),
-                (Mode::All, min) => return Err(Error::LeftOut(source.path.clone(), LeftOut::Below(*min))),
+                (TraceMode::Errors, _) => return Err(Error::LeftOut(source.path.clone(), LeftOut::Good)),
+                (TraceMode::All, 0) => (),
+                (TraceMode::All, min) => {
+                    return Err(Error::LeftOut(source.path.clone(), LeftOut::Below(*min)));
+                }
             }
-            who.push(Who { label: rank.to_string().into(), node: Arc::from(host.as_str()) });
+            who.push(ProcessIdentity { label: rank.to_string().into(), node: Arc::from(host.as_str()) });
         }
         while let Some((source, event)) = merged.next() {
             // What agents and servers do for tasks is not done by the program a second time.

@@ -16,7 +16,7 @@ pub enum Error {
     /// The trace's directory could not be listed.
     Unlisted(PathBuf, io::Error),
     /// A trace gave nothing.
-    Trace(pario_trace::ReadError),
+    Trace(pario_trace::TraceReadError),
     /// A file of results could not be written.
     Unwritten(PathBuf, io::Error),
     /// The output could not be written.

@@ -5,7 +5,7 @@
 
 use super::error::Error;
 use pario_simulate::{Recorded, Span, Workload};
-use pario_trace::{Actor, Op, read};
+use pario_trace::{Actor, TracedOp, read};
 use pario_types::FileId;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ type Spans = BTreeMap<u32, Span>;
 
 /// The writes or reads of the traces in a directory, or of one file.
 pub fn workload(path: &str, write: bool) -> Result<Workload, Error> {
-    let wanted = if write { Op::Write } else { Op::Read };
+    let wanted = if write { TracedOp::Write } else { TracedOp::Read };
     let mut files: BTreeMap<String, BTreeMap<usize, (u64, Spans)>> = BTreeMap::new();
     let mut ranks = 0;
     for file in files_of(Path::new(path))? {
@@ -39,7 +39,8 @@ pub fn workload(path: &str, write: bool) -> Result<Workload, Error> {
             spans.insert(rank, span);
             *number += 1;
         }
-        if let Some(ending) = reader.ending().filter(|ending| **ending != pario_trace::Ending::Finished) {
+        if let Some(ending) = reader.ending().filter(|ending| **ending != pario_trace::TraceEnding::Finished)
+        {
             eprintln!("pario: {} {ending}", file.display());
         }
     }

@@ -5,7 +5,7 @@ mod show;
 pub mod summary;
 
 use clap::{Args, Subcommand};
-use pario_trace::ReadError;
+use pario_trace::TraceReadError;
 use select::Selection;
 use std::fmt;
 use std::io;
@@ -53,7 +53,7 @@ pub enum Error {
     /// A directory without trace files.
     Empty(PathBuf),
     /// A file gave no trace.
-    Unread(ReadError),
+    Unread(TraceReadError),
     /// No operation is called so.
     UnknownOp(String),
     /// No file is of that job; the jobs there are.

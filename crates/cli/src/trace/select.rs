@@ -5,7 +5,10 @@
 
 use super::Error;
 use clap::Args;
-use pario_trace::{Call, DEFAULT_DIR, Ending, Event, Header, Op, Pace, Place, Reader, read};
+use pario_trace::{
+    DEFAULT_DIR, Pace, PointerKind, TraceEnding, TraceEvent, TraceHeader, TraceReader, TracedCall, TracedOp,
+    read,
+};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fs::File;
@@ -34,13 +37,13 @@ pub struct Selection {
 /// One trace file being read.
 pub struct Source {
     pub path: PathBuf,
-    pub reader: Reader<BufReader<File>>,
+    pub reader: TraceReader<BufReader<File>>,
     /// The operation that is next in line, read ahead for the merge.
-    head: Option<Event>,
+    head: Option<TraceEvent>,
 }
 
 impl Source {
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &TraceHeader {
         self.reader.header()
     }
 
@@ -49,7 +52,7 @@ impl Source {
         let name = self.path.display();
         let mut lines = Vec::new();
         match self.reader.ending() {
-            None | Some(Ending::Finished) => (),
+            None | Some(TraceEnding::Finished) => (),
             Some(ending) => lines.push(format!("{name} {ending}")),
         }
         match self.reader.lost() {
@@ -96,14 +99,14 @@ impl Selection {
 
 /// Whether some call has this name or is of this kind.
 fn is_op(word: &str) -> bool {
-    let known = |call: Call| word == call.op.word() || word == call.name();
+    let known = |call: TracedCall| word == call.op.word() || word == call.name();
     let calls = |op| {
-        Place::ALL.iter().flat_map(move |&place| {
-            let of = move |pace, collective| Call { op, place, collective, pace };
+        PointerKind::ALL.iter().flat_map(move |&place| {
+            let of = move |pace, collective| TracedCall { op, place, collective, pace };
             Pace::ALL.iter().flat_map(move |&pace| [of(pace, false), of(pace, true)])
         })
     };
-    Op::ALL.iter().any(|&op| calls(op).any(known))
+    TracedOp::ALL.iter().any(|&op| calls(op).any(known))
 }
 
 /// A file as it is named, or the trace files of a directory; in a directory, what is no trace is passed over
@@ -178,7 +181,7 @@ impl Merged {
         let mut lines = Vec::new();
         let mut known = BTreeMap::new();
         for Source { path, reader, .. } in &self.sources {
-            let Header { actor, rank, job, .. } = reader.header();
+            let TraceHeader { actor, rank, job, .. } = reader.header();
             if let Some(other) = known.insert((job, actor, rank), path) {
                 let (one, other) = (other.display(), path.display());
                 lines.push(format!(
@@ -199,7 +202,7 @@ impl Merged {
         if !ranks.is_empty() && !ranks.contains(&rank) {
             return;
         }
-        let wanted = |event: &Event| {
+        let wanted = |event: &TraceEvent| {
             (!*errors || event.is_failed() || event.is_short())
                 && (ops.is_empty()
                     || ops.iter().any(|op| op == event.call.op.word() || *op == event.call.name()))
@@ -211,9 +214,9 @@ impl Merged {
 
 impl Iterator for Merged {
     /// An operation and the number of its source.
-    type Item = (usize, Event);
+    type Item = (usize, TraceEvent);
 
-    fn next(&mut self) -> Option<(usize, Event)> {
+    fn next(&mut self) -> Option<(usize, TraceEvent)> {
         let Reverse((_, index)) = self.queue.pop()?;
         let event = self.sources[index].head.take()?;
         self.advance(index);

@@ -3,7 +3,7 @@
 use super::{Error, Selection};
 use clap::Args;
 use pario_reports::text::printable;
-use pario_trace::{Event, Header, kind_word};
+use pario_trace::{TraceEvent, TraceHeader, kind_word};
 use serde_json::{Value, json};
 use std::io::{self, BufWriter, Write};
 
@@ -60,7 +60,7 @@ pub fn main(arguments: &Arguments) -> Result<(), Error> {
     Ok(())
 }
 
-fn line(header: &Header, event: &Event, began: u64) -> String {
+fn line(header: &TraceHeader, event: &TraceEvent, began: u64) -> String {
     let on_bytes = event.len > 0 || event.call.op.on_bytes();
     let bytes = match (on_bytes, event.is_short()) {
         (false, _) => "-".to_owned(),
@@ -83,7 +83,7 @@ fn line(header: &Header, event: &Event, began: u64) -> String {
 }
 
 /// What went wrong, with two spaces before it.
-fn wrong(event: &Event) -> String {
+fn wrong(event: &TraceEvent) -> String {
     let mut parts = Vec::new();
     parts.extend(event.kind.map(kind_word));
     if event.errno != 0 {
@@ -98,7 +98,7 @@ fn wrong(event: &Event) -> String {
     if parts.is_empty() { String::new() } else { format!("  {}", parts.join(", ")) }
 }
 
-fn object(header: &Header, event: &Event) -> Value {
+fn object(header: &TraceHeader, event: &TraceEvent) -> Value {
     json!({
         "actor": header.actor.word(),
         "rank": header.rank,

@@ -4,7 +4,7 @@ use super::select::{Merged, Source};
 use super::{Error, Selection};
 use clap::Args;
 use pario_reports::TraceSummary;
-use pario_trace::Header;
+use pario_trace::TraceHeader;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
@@ -39,7 +39,7 @@ pub fn write(selection: &Selection, json: bool, output: &mut impl Write) -> Resu
     let mut merged = selection.open()?;
     let mut summary = TraceSummary::default();
     while let Some((source, event)) = merged.next() {
-        let &Header { actor, rank, .. } = merged.sources[source].header();
+        let &TraceHeader { actor, rank, .. } = merged.sources[source].header();
         summary.add(actor, rank, &event);
     }
     let text = if json { format!("{:#}\n", object(&merged, &summary)) } else { summary.text() };

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use pario_conformance::partition::{NAME, TestPartition};
 use pario_conformance::{Hosts, Output, ProgramRun, Scratch, same_directory, scratch, target_dir};
-use pario_workloads::{Outcome, Report};
+use pario_workloads::{WorkloadOutcome, WorkloadReport};
 use serde_json::Value;
 
 use jobs::{CONTENDERS, Contender, Job, SHARED};
@@ -169,7 +169,7 @@ impl Bench<'_> {
 
 impl Measured {
     fn of(output: &Output, sent_bytes: u64, busy: f64) -> std::result::Result<Measured, String> {
-        let reports = Report::parse(&output.stdout).map_err(|e| format!("{e}: {output}"))?;
+        let reports = WorkloadReport::parse(&output.stdout).map_err(|e| format!("{e}: {output}"))?;
         match reports.as_slice() {
             [report] if report.verified == Some(true) => {
                 let io_s =
@@ -184,8 +184,8 @@ impl Measured {
 
 /// Seconds in calls of MPI-IO of the rank that has most of them. Ranks come together before they read or write, but who is
 /// early to open or to close waits for those that still check what they read: there the quickest counts for all.
-fn io_seconds(report: &Report) -> Option<f64> {
-    let of = |rank: &Outcome, calls: &[&str]| -> Option<f64> {
+fn io_seconds(report: &WorkloadReport) -> Option<f64> {
+    let of = |rank: &WorkloadOutcome, calls: &[&str]| -> Option<f64> {
         calls.iter().map(|call| rank.seconds.get(*call).copied()).sum()
     };
     let each =

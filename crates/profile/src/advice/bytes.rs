@@ -1,6 +1,6 @@
 //! Which bytes of a file are used more than once, and by whom.
 
-use crate::profile::{Access, Profile};
+use crate::profile::{Profile, ProfiledAccess};
 use crate::sweep::sweep;
 
 /// The bytes of a file by how often they are used.
@@ -30,7 +30,8 @@ pub fn overlaps(profile: &Profile) -> Vec<Overlap> {
             }
         }
     }
-    let mut reads: Vec<&Access> = profile.accesses.iter().filter(|access| !access.is_write()).collect();
+    let mut reads: Vec<&ProfiledAccess> =
+        profile.accesses.iter().filter(|access| !access.is_write()).collect();
     reads.sort_unstable_by_key(|access| (access.file(), access.process, access.offset));
     each_once(
         &reads,
@@ -47,7 +48,11 @@ pub fn overlaps(profile: &Profile) -> Vec<Overlap> {
 }
 
 /// The bytes of sorted accesses, those of one key each once.
-fn each_once(sorted: &[&Access], key: impl Fn(&Access) -> (u32, u32), mut add: impl FnMut(usize, u64)) {
+fn each_once(
+    sorted: &[&ProfiledAccess],
+    key: impl Fn(&ProfiledAccess) -> (u32, u32),
+    mut add: impl FnMut(usize, u64),
+) {
     let mut current = None;
     let mut done = 0;
     for access in sorted {
@@ -73,17 +78,17 @@ mod tests {
         fn bytes_are_counted_as_one_would_by_hand(
             rows in prop::collection::vec((0u32..3, 0u32..2, 0u64..40, 1u64..12, any::<bool>()), 1..30)
         ) {
-            let accesses: Vec<Access> = rows
+            let accesses: Vec<ProfiledAccess> = rows
                 .iter()
-                .map(|&(process, file, offset, len, write)| Access::new(process, file, offset, offset + len, write, 0))
+                .map(|&(process, file, offset, len, write)| ProfiledAccess::new(process, file, offset, offset + len, write, 0))
                 .collect();
-            let process = |label: u32| pario_placement::Process { label: label.to_string(), node: String::new() };
+            let process = |label: u32| pario_placement::PlannedProcess { label: label.to_string(), node: String::new() };
             let processes = (0..3).map(process).collect();
             let profile = Profile { processes, files: vec!["f".into(), "g".into()], accesses, idle: 0 };
             for (file, overlap) in overlaps(&profile).into_iter().enumerate() {
                 let mut wanted = Overlap::default();
                 for at in 0..60 {
-                    let here = |a: &&Access| a.file() as usize == file && a.offset <= at && at < a.end;
+                    let here = |a: &&ProfiledAccess| a.file() as usize == file && a.offset <= at && at < a.end;
                     let users: BTreeSet<u32> = profile.accesses.iter().filter(here).map(|a| a.process).collect();
                     let reads = || profile.accesses.iter().filter(here).filter(|a| !a.is_write());
                     wanted.used += u64::from(!users.is_empty());

@@ -9,8 +9,8 @@ mod numbers;
 mod rules;
 
 pub use bytes::{Overlap, overlaps};
-pub use numbers::{FileNumbers, Numbers, Tally, Way};
-pub use rules::{Hinted, Seen, advise};
+pub use numbers::{AccessTally, FileNumbers, Numbers, StrategyUse};
+pub use rules::{Hinted, ProfileFacts, advise};
 
 use std::fmt;
 

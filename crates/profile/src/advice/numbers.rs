@@ -1,8 +1,8 @@
 //! What each process did with each file, in numbers, counted as operations come.
 
-use crate::Who;
+use crate::ProcessIdentity;
 use crate::interned::Interned;
-use pario_trace::{Event, Op};
+use pario_trace::{TraceEvent, TracedOp};
 use std::sync::Arc;
 
 /// Accesses below this many bytes are small.
@@ -16,7 +16,7 @@ pub struct Numbers {
     labels: Interned,
     names: Interned,
     /// The processes, in the order in which they come.
-    pub processes: Vec<Who>,
+    pub processes: Vec<ProcessIdentity>,
     /// The files that were accessed or got a view, likewise.
     pub files: Vec<FileNumbers>,
 }
@@ -27,16 +27,16 @@ pub struct FileNumbers {
     /// Its name.
     pub name: Arc<str>,
     /// By the number of the process; shorter where the last ones did nothing.
-    pub tallies: Vec<Tally>,
+    pub tallies: Vec<AccessTally>,
 }
 
 /// What one process did with one file.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct AccessTally {
     /// Its reads.
-    pub reads: Way,
+    pub reads: StrategyUse,
     /// Its writes.
-    pub writes: Way,
+    pub writes: StrategyUse,
     /// Views that it set.
     pub views: u64,
     /// Independent accesses after the first.
@@ -50,7 +50,7 @@ pub struct Tally {
 
 /// Accesses of one direction.
 #[derive(Clone, Debug, Default)]
-pub struct Way {
+pub struct StrategyUse {
     /// Collective ones.
     pub collective: u64,
     /// Independent ones.
@@ -65,14 +65,14 @@ pub struct Way {
     pub took_ns: u64,
 }
 
-impl Way {
+impl StrategyUse {
     /// All of them.
     pub fn count(&self) -> u64 {
         self.collective + self.independent
     }
 
-    fn add(&mut self, other: &Way) {
-        let Way { collective, independent, bytes, small, misaligned, took_ns } = other;
+    fn add(&mut self, other: &StrategyUse) {
+        let StrategyUse { collective, independent, bytes, small, misaligned, took_ns } = other;
         self.collective += collective;
         self.independent += independent;
         self.bytes = self.bytes.saturating_add(*bytes);
@@ -82,15 +82,15 @@ impl Way {
     }
 }
 
-impl Tally {
+impl AccessTally {
     /// Bytes that moved.
     pub fn bytes(&self) -> u64 {
         self.reads.bytes.saturating_add(self.writes.bytes)
     }
 
-    fn access(&mut self, event: &Event) {
+    fn access(&mut self, event: &TraceEvent) {
         let collective = event.call.collective;
-        let way = if event.call.op == Op::Write { &mut self.writes } else { &mut self.reads };
+        let way = if event.call.op == TracedOp::Write { &mut self.writes } else { &mut self.reads };
         way.bytes = way.bytes.saturating_add(event.moved);
         way.took_ns = way.took_ns.saturating_add(event.took_ns);
         let extent = self.extent.get_or_insert((event.offset, event.end));
@@ -117,13 +117,14 @@ impl Tally {
 
 impl Numbers {
     /// Counts an operation.
-    pub fn add(&mut self, who: &Who, event: &Event) {
+    pub fn add(&mut self, who: &ProcessIdentity, event: &TraceEvent) {
         let process = self.labels.number(&who.label) as usize;
         if process == self.processes.len() {
             self.processes.push(who.clone());
         }
-        let is_access = matches!(event.call.op, Op::Read | Op::Write) && event.moved > 0;
-        let Some(name) = event.file.as_ref().filter(|_| is_access || event.call.op == Op::SetView) else {
+        let is_access = matches!(event.call.op, TracedOp::Read | TracedOp::Write) && event.moved > 0;
+        let Some(name) = event.file.as_ref().filter(|_| is_access || event.call.op == TracedOp::SetView)
+        else {
             return;
         };
         let file = self.names.number(name) as usize;
@@ -132,7 +133,7 @@ impl Numbers {
         }
         let tallies = &mut self.files[file].tallies;
         if tallies.len() <= process {
-            tallies.resize(process + 1, Tally::default());
+            tallies.resize(process + 1, AccessTally::default());
         }
         match is_access {
             true => tallies[process].access(event),
@@ -154,8 +155,8 @@ impl Numbers {
 
 impl FileNumbers {
     /// Reads and writes of all processes.
-    pub fn ways(&self) -> (Way, Way) {
-        let mut sums = (Way::default(), Way::default());
+    pub fn ways(&self) -> (StrategyUse, StrategyUse) {
+        let mut sums = (StrategyUse::default(), StrategyUse::default());
         for tally in &self.tallies {
             sums.0.add(&tally.reads);
             sums.1.add(&tally.writes);
@@ -164,7 +165,7 @@ impl FileNumbers {
     }
 
     /// A sum over all processes.
-    pub fn sum(&self, of: impl Fn(&Tally) -> u64) -> u64 {
+    pub fn sum(&self, of: impl Fn(&AccessTally) -> u64) -> u64 {
         self.tallies.iter().map(of).fold(0, u64::saturating_add)
     }
 

@@ -12,7 +12,7 @@ const MUCH: u64 = 1 << 20;
 
 /// All that rules look at.
 #[derive(Debug)]
-pub struct Seen<'a> {
+pub struct ProfileFacts<'a> {
     /// The counts.
     pub numbers: &'a Numbers,
     /// For each file of the profile its name and which of its bytes are used more than once.
@@ -39,7 +39,7 @@ pub struct Hinted {
 }
 
 /// All advice, the gravest first.
-pub fn advise(seen: &Seen) -> Vec<Advice> {
+pub fn advise(seen: &ProfileFacts) -> Vec<Advice> {
     let mut all = Vec::new();
     for file in &seen.numbers.files {
         let overlap =
@@ -204,7 +204,7 @@ fn view_churn(file: &FileNumbers) -> Option<Advice> {
     Some(about(file, Topic::ViewChurn, Severity::Low, evidence, texts))
 }
 
-fn aggregators(seen: &Seen, file: &FileNumbers) -> Option<Advice> {
+fn aggregators(seen: &ProfileFacts, file: &FileNumbers) -> Option<Advice> {
     let nodes: BTreeSet<&str> = seen.numbers.processes.iter().map(|who| &*who.node).collect();
     let (reads, writes) = file.ways();
     let (_, chosen) =

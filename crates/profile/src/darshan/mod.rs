@@ -46,8 +46,8 @@ pub use write::Log;
 
 use crate::interned::Interned;
 use crate::profile::MOST_ACCESSES;
-use crate::{Error, Who};
-use pario_trace::{Call, Event, Op, Pieces};
+use crate::{Error, ProcessIdentity};
+use pario_trace::{TraceEvent, TracedCall, TracedOp, TracedPieces};
 use std::io::{BufRead, Read, Seek};
 
 /// How versions of the format differ.
@@ -108,7 +108,7 @@ pub struct Accesses {
     /// Which files were accessed through MPI-IO.
     by_mpi: Vec<bool>,
     ranks: Interned,
-    who: Vec<Who>,
+    who: Vec<ProcessIdentity>,
     segments: std::vec::IntoIter<Segment>,
     complaints: Vec<&'static str>,
 }
@@ -155,7 +155,7 @@ impl Accesses {
     fn rank(&mut self, rank: &str, host: &str) -> u32 {
         let number = self.ranks.number(rank);
         if number as usize == self.who.len() {
-            self.who.push(Who { label: rank.into(), node: host.into() });
+            self.who.push(ProcessIdentity { label: rank.into(), node: host.into() });
         }
         number
     }
@@ -177,13 +177,13 @@ fn keep(segments: &mut Vec<Segment>, segment: Segment) -> Result<(), Error> {
 }
 
 impl Iterator for Accesses {
-    type Item = (Who, Event);
+    type Item = (ProcessIdentity, TraceEvent);
 
-    fn next(&mut self) -> Option<(Who, Event)> {
+    fn next(&mut self) -> Option<(ProcessIdentity, TraceEvent)> {
         let by_mpi = &self.by_mpi;
         let segment = self.segments.find(|segment| segment.mpi == by_mpi[segment.file as usize])?;
-        let event = Event {
-            call: Call::from(if segment.write { Op::Write } else { Op::Read }),
+        let event = TraceEvent {
+            call: TracedCall::from(if segment.write { TracedOp::Write } else { TracedOp::Read }),
             file: Some(self.files.strings()[segment.file as usize].clone()),
             offset: segment.offset,
             end: segment.offset + segment.len,
@@ -195,7 +195,7 @@ impl Iterator for Accesses {
             kind: None,
             class: 0,
             on_behalf_of: None,
-            pieces: Pieces::All,
+            pieces: TracedPieces::All,
         };
         Some((self.who[segment.rank as usize].clone(), event))
     }

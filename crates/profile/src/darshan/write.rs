@@ -7,8 +7,8 @@
 use super::zlib::{Stored, stored_size};
 use super::{ACCESS, MAGIC, OLD, RECORD, WITH_OFFSETS};
 use crate::interned::Interned;
-use crate::{Collector, Error, Who};
-use pario_trace::{Event, Op};
+use crate::{Collector, Error, ProcessIdentity};
+use pario_trace::{TraceEvent, TracedOp};
 use std::io::{self, Write};
 
 const JOB: usize = 4096;
@@ -37,12 +37,12 @@ pub struct Log {
 
 impl Log {
     /// Takes an operation; an access with gaps becomes as many as it has pieces.
-    pub fn add(&mut self, who: &Who, event: &Event) -> Result<(), Error> {
+    pub fn add(&mut self, who: &ProcessIdentity, event: &TraceEvent) -> Result<(), Error> {
         let rank = self.labels.number(&who.label);
         if rank as usize == self.hosts.len() {
             self.hosts.push(who.node.to_string());
         }
-        let is_access = matches!(event.call.op, Op::Read | Op::Write) && event.moved > 0;
+        let is_access = matches!(event.call.op, TracedOp::Read | TracedOp::Write) && event.moved > 0;
         let Some(name) = event.file.as_deref().filter(|_| is_access) else { return Ok(()) };
         let file = self.files.number(name);
         for (offset, end) in self.pieces.pieces(who, event)? {
@@ -50,7 +50,7 @@ impl Log {
                 return Err(Error::TooMany);
             }
             let (start_ns, end_ns, len) = (event.start_ns, event.end_ns(), end - offset);
-            let is_read = event.call.op == Op::Read;
+            let is_read = event.call.op == TracedOp::Read;
             self.segments.push(Segment { file, rank, is_read, offset, len, start_ns, end_ns });
         }
         Ok(())
@@ -159,15 +159,15 @@ fn line(text: &str) -> String {
 mod tests {
     use super::super::zlib::Unpacked;
     use super::*;
-    use pario_trace::{Call, Pieces};
+    use pario_trace::{TracedCall, TracedPieces};
     use std::io::Read;
 
     #[test]
     fn the_bytes_are_those_of_the_table() {
         let mut log = Log::default();
         let mut add = |rank: &str, op, offset: u64, start_ns: u64| {
-            let event = Event {
-                call: Call::from(op),
+            let event = TraceEvent {
+                call: TracedCall::from(op),
                 file: Some("/f".into()),
                 offset,
                 end: offset + 8,
@@ -179,13 +179,13 @@ mod tests {
                 kind: None,
                 class: 0,
                 on_behalf_of: None,
-                pieces: Pieces::All,
+                pieces: TracedPieces::All,
             };
-            log.add(&Who { label: rank.into(), node: "n1".into() }, &event).expect("taken");
+            log.add(&ProcessIdentity { label: rank.into(), node: "n1".into() }, &event).expect("taken");
         };
-        add("3", Op::Read, 100, 0);
-        add("3", Op::Write, 200, 1_000_000_000);
-        add("4", Op::Write, 300, 0);
+        add("3", TracedOp::Read, 100, 0);
+        add("3", TracedOp::Write, 200, 1_000_000_000);
+        add("4", TracedOp::Write, 300, 0);
         let mut bytes = Vec::new();
         log.write("./a\nb", &mut bytes).expect("memory takes it");
         let at =

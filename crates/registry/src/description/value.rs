@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+pub use pario_types::{format_size as spell_size, parse_size};
+
 /// A number of dirty blocks at which the flusher starts or rests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Water {
@@ -100,28 +102,6 @@ words! {
 /// Digits only: the standard parser would let a plus sign through.
 pub(super) fn whole(text: &str) -> Option<u64> {
     (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok()).flatten()
-}
-
-/// Reads a number of bytes; every suffix (k, kB, KiB and so on up to T, in any case) counts in steps of 1024.
-pub fn parse_size(text: &str) -> Option<u64> {
-    let (number, suffix) = split_number(text);
-    let suffix = suffix.to_ascii_lowercase();
-    let shift = match suffix.as_str() {
-        "" | "b" => 0,
-        "k" | "kb" | "kib" => 10,
-        "m" | "mb" | "mib" => 20,
-        "g" | "gb" | "gib" => 30,
-        "t" | "tb" | "tib" => 40,
-        _ => return None,
-    };
-    whole(number)?.checked_mul(1 << shift)
-}
-
-/// A number of bytes as [`parse_size`] reads it, as short as it gets: `64K`, `1536`.
-pub fn spell_size(bytes: u64) -> String {
-    let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
-    let unit = units.into_iter().find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift);
-    unit.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
 /// Reads a time: `500ms`, `30s` or plain `30`, `2m`, `1h`.

@@ -1,14 +1,14 @@
-//! The lane of one thread: where plain operations wait until they are written, without a lock.
+//! The buffer of one thread: where plain operations wait until they are written, without a lock.
 //!
 //! Nearly all programs do their accesses from one thread, the one that opens their first file. It makes the
-//! lane and alone puts operations in; whoever holds the lock of the recorder takes them out. Neither waits
+//! buffer and is the only one that adds operations; the thread that holds the lock of the recorder removes them. Neither waits
 //! for the other: the owner moves `head`, the holder `tail`.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::clock::Moment;
-use crate::plain::{Plain, What};
+use crate::plain::{PackedCall, PlainOperation};
 use crate::sys;
 
 /// How many operations wait at most; their memory stays in the processor's nearest cache.
@@ -16,40 +16,40 @@ const SLOTS: usize = 64;
 
 /// Operations of one thread, waiting.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub(crate) struct ThreadBuffer {
     owner: u64,
     head: AtomicU64,
     tail: AtomicU64,
-    /// The start of the first that came into the empty lane; the others count from it.
+    /// The start of the first that came into the empty buffer; the others count from it.
     first: AtomicU64,
     slots: Box<[[AtomicU64; 3]; SLOTS]>,
 }
 
-/// Whether the lane took it.
+/// Whether the thread buffer took it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Put {
+pub(crate) enum PutResult {
     /// It did; so many it has had before.
     Done(u64),
-    /// The lane has to be emptied first.
+    /// The buffer has to be emptied first.
     Full,
     /// It is of another thread, or too large in some way.
     Unfit,
 }
 
-impl Lane {
-    /// The lane of the calling thread.
-    pub fn new() -> Lane {
+impl ThreadBuffer {
+    /// The buffer of the calling thread.
+    pub fn new() -> ThreadBuffer {
         let slots = Box::new([const { [const { AtomicU64::new(0) }; 3] }; SLOTS]);
         let zero = || AtomicU64::new(0);
-        Lane { owner: sys::thread(), head: zero(), tail: zero(), first: zero(), slots }
+        ThreadBuffer { owner: sys::thread(), head: zero(), tail: zero(), first: zero(), slots }
     }
 
     /// Puts an operation in.
     #[inline]
-    pub fn put(&self, what: What, offset: u64, start: Moment, over: Moment) -> Put {
+    pub fn put(&self, what: PackedCall, offset: u64, start: Moment, over: Moment) -> PutResult {
         let took = over.0.wrapping_sub(start.0);
         if took > u64::from(u32::MAX) || sys::thread() != self.owner {
-            return Put::Unfit;
+            return PutResult::Unfit;
         }
         let (head, tail) = (self.head.load(Relaxed), self.tail.load(Acquire));
         if head == tail {
@@ -57,14 +57,14 @@ impl Lane {
         }
         let since = start.0.wrapping_sub(self.first.load(Relaxed));
         if head - tail == SLOTS as u64 || since > u64::from(u32::MAX) {
-            return Put::Full;
+            return PutResult::Full;
         }
         let slot = &self.slots[head as usize % SLOTS];
         slot[0].store(since << 32 | took, Relaxed);
         slot[1].store(offset, Relaxed);
         slot[2].store(what.0, Relaxed);
         self.head.store(head + 1, Release);
-        Put::Done(head)
+        PutResult::Done(head)
     }
 
     /// How many it has had.
@@ -79,14 +79,19 @@ impl Lane {
 
     /// Takes out all that are there; one thread at a time may do that.
     #[inline]
-    pub fn take(&self, mut each: impl FnMut(Plain)) {
+    pub fn take(&self, mut each: impl FnMut(PlainOperation)) {
         let (head, tail) = (self.head.load(Acquire), self.tail.load(Relaxed));
         let first = self.first.load(Relaxed);
         for at in tail..head {
             let [times, offset, what] = &self.slots[at as usize % SLOTS];
             let times = times.load(Relaxed);
             let (start, took) = (first.wrapping_add(times >> 32), times as u32);
-            each(Plain { start, took, offset: offset.load(Relaxed), what: What(what.load(Relaxed)) });
+            each(PlainOperation {
+                start,
+                took,
+                offset: offset.load(Relaxed),
+                what: PackedCall(what.load(Relaxed)),
+            });
         }
         self.tail.store(head, Release);
     }
@@ -98,61 +103,67 @@ mod tests {
 
     #[test]
     fn what_goes_in_comes_out_in_order() {
-        let lane = Lane::new();
+        let buffer = ThreadBuffer::new();
         let mut out = Vec::new();
         let mut put = 0;
         for round in 0..100u64 {
             for _ in 0..round * 13 % 700 {
                 let start = Moment(put * 100);
-                if lane.put(What(put), put * 7, start, Moment(start.0 + 5)) == Put::Full {
-                    lane.take(|plain| out.push(plain));
-                    assert_eq!(lane.put(What(put), put * 7, start, Moment(start.0 + 5)), Put::Done(put));
+                if buffer.put(PackedCall(put), put * 7, start, Moment(start.0 + 5)) == PutResult::Full {
+                    buffer.take(|plain| out.push(plain));
+                    assert_eq!(
+                        buffer.put(PackedCall(put), put * 7, start, Moment(start.0 + 5)),
+                        PutResult::Done(put)
+                    );
                 }
                 put += 1;
             }
-            lane.take(|plain| out.push(plain));
+            buffer.take(|plain| out.push(plain));
         }
         assert_eq!(out.len() as u64, put);
         for (number, plain) in (0u64..).zip(&out) {
-            let wanted = Plain { start: number * 100, took: 5, offset: number * 7, what: What(number) };
+            let wanted =
+                PlainOperation { start: number * 100, took: 5, offset: number * 7, what: PackedCall(number) };
             assert_eq!(*plain, wanted);
         }
     }
 
     #[test]
     fn times_that_do_not_fit_are_said() {
-        let lane = Lane::new();
+        let buffer = ThreadBuffer::new();
         let far = 1 << 32;
-        assert_eq!(lane.put(What(0), 0, Moment(5), Moment(5 + far)), Put::Unfit);
-        assert_eq!(lane.put(What(0), 0, Moment(7), Moment(4)), Put::Unfit);
-        assert_eq!(lane.put(What(0), 0, Moment(5), Moment(6)), Put::Done(0));
-        assert_eq!(lane.put(What(0), 0, Moment(5 + far), Moment(6 + far)), Put::Full);
-        assert_eq!(lane.put(What(0), 0, Moment(4), Moment(6)), Put::Full);
+        assert_eq!(buffer.put(PackedCall(0), 0, Moment(5), Moment(5 + far)), PutResult::Unfit);
+        assert_eq!(buffer.put(PackedCall(0), 0, Moment(7), Moment(4)), PutResult::Unfit);
+        assert_eq!(buffer.put(PackedCall(0), 0, Moment(5), Moment(6)), PutResult::Done(0));
+        assert_eq!(buffer.put(PackedCall(0), 0, Moment(5 + far), Moment(6 + far)), PutResult::Full);
+        assert_eq!(buffer.put(PackedCall(0), 0, Moment(4), Moment(6)), PutResult::Full);
         let other = std::thread::scope(|scope| {
-            scope.spawn(|| lane.put(What(0), 0, Moment(5), Moment(6))).join().expect("no panic")
+            scope.spawn(|| buffer.put(PackedCall(0), 0, Moment(5), Moment(6))).join().expect("no panic")
         });
-        assert_eq!(other, Put::Unfit);
-        lane.take(|_| ());
-        assert_eq!(lane.put(What(0), 0, Moment(5 + far), Moment(6 + far)), Put::Done(1));
+        assert_eq!(other, PutResult::Unfit);
+        buffer.take(|_| ());
+        assert_eq!(buffer.put(PackedCall(0), 0, Moment(5 + far), Moment(6 + far)), PutResult::Done(1));
     }
 
-    /// Somebody else empties the lane while its owner fills it.
+    /// Somebody else empties the thread buffer while its owner fills it.
     #[test]
     fn two_threads_lose_nothing() {
         const COUNT: u64 = 200_000;
-        let lane = Lane::new();
+        let buffer = ThreadBuffer::new();
         let out = std::thread::scope(|scope| {
             let taker = scope.spawn(|| {
                 let mut out = Vec::new();
                 while out.len() < COUNT as usize {
-                    lane.take(|plain| out.push(plain));
+                    buffer.take(|plain| out.push(plain));
                     std::thread::yield_now();
                 }
                 out
             });
             for number in 0..COUNT {
                 let start = number << 20;
-                while lane.put(What(number), number, Moment(start), Moment(start | 9)) == Put::Full {
+                while buffer.put(PackedCall(number), number, Moment(start), Moment(start | 9))
+                    == PutResult::Full
+                {
                     std::thread::yield_now();
                 }
             }
