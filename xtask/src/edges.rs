@@ -99,7 +99,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "fuse",
         ],
     ),
-    ("reference-model", &["types", "view"]),
+    ("reference-model", &["view"]),
     (
         "conformance",
         &["reference-model", "types", "view", "pario", "registry", "transport", "wire", "workloads"],

@@ -6,7 +6,7 @@
 //! in quotes, with quotes doubled. Empty lines and lines that start with `#` are passed over.
 
 use crate::interned::Interned;
-use crate::{Error, ProcessIdentity};
+use crate::{Error, TracedProcess};
 use pario_trace::{TraceEvent, TracedCall, TracedOp, TracedPieces};
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -29,7 +29,7 @@ pub struct Csv<R> {
     pending: bool,
     processes: Interned,
     files: Interned,
-    who: Vec<ProcessIdentity>,
+    who: Vec<TracedProcess>,
 }
 
 impl<R: BufRead> Csv<R> {
@@ -92,7 +92,7 @@ impl<R: BufRead> Csv<R> {
         }
     }
 
-    fn operation(&mut self) -> Result<(ProcessIdentity, TraceEvent), String> {
+    fn operation(&mut self) -> Result<(TracedProcess, TraceEvent), String> {
         let line = std::str::from_utf8(&self.line).map_err(|_| "it is not UTF-8".to_owned())?;
         let quoted = if line.contains('"') { fields(line)? } else { Vec::new() };
         let [process, file, offset, length, op, time] = match quoted.is_empty() {
@@ -117,7 +117,7 @@ impl<R: BufRead> Csv<R> {
         let process = self.processes.number(process) as usize;
         if process == self.who.len() {
             let label = self.processes.strings()[process].clone();
-            self.who.push(ProcessIdentity { label, node: "".into() });
+            self.who.push(TracedProcess { label, node: "".into() });
         }
         let event = TraceEvent {
             call: TracedCall::from(op),
@@ -157,9 +157,9 @@ impl<R: BufRead> Csv<R> {
 }
 
 impl<R: BufRead> Iterator for Csv<R> {
-    type Item = Result<(ProcessIdentity, TraceEvent), Error>;
+    type Item = Result<(TracedProcess, TraceEvent), Error>;
 
-    fn next(&mut self) -> Option<Result<(ProcessIdentity, TraceEvent), Error>> {
+    fn next(&mut self) -> Option<Result<(TracedProcess, TraceEvent), Error>> {
         if !std::mem::take(&mut self.pending) {
             match self.next_line() {
                 Ok(true) => (),
@@ -272,7 +272,7 @@ mod tests {
 
     fn read(text: &str) -> Result<Vec<Row>, Error> {
         let all: Result<Vec<_>, Error> = Csv::new(text.as_bytes())?.collect();
-        let tuple = |(who, event): (ProcessIdentity, TraceEvent)| {
+        let tuple = |(who, event): (TracedProcess, TraceEvent)| {
             let file = event.file.as_deref().unwrap_or_default().to_owned();
             (who.label.to_string(), file, event.offset, event.len, event.call.op, event.start_ns)
         };

@@ -24,4 +24,4 @@ pub mod sweep;
 
 pub use error::Error;
 pub use place::{Broadcast, Rule, make};
-pub use profile::{Collector, ProcessIdentity, Profile, ProfiledAccess};
+pub use profile::{Collector, Profile, ProfiledAccess, TracedProcess};

@@ -16,7 +16,7 @@ pub const MOST_ACCESSES: usize = 1 << 27;
 
 /// Who did an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ProcessIdentity {
+pub struct TracedProcess {
     /// The process: its rank, or what the profile calls it.
     pub label: Arc<str>,
     /// Where it ran; empty where that is not known.
@@ -89,7 +89,7 @@ impl Collector {
     }
 
     /// Takes an operation; what is no read or write is passed over.
-    pub fn add(&mut self, who: &ProcessIdentity, event: &TraceEvent) -> Result<(), Error> {
+    pub fn add(&mut self, who: &TracedProcess, event: &TraceEvent) -> Result<(), Error> {
         let write = match event.call.op {
             TracedOp::Write => true,
             TracedOp::Read => false,
@@ -115,7 +115,7 @@ impl Collector {
     }
 
     /// The contiguous ranges, first byte and one past the last, that a read or write moved.
-    pub fn pieces(&mut self, who: &ProcessIdentity, event: &TraceEvent) -> Result<PiecesOf, Error> {
+    pub fn pieces(&mut self, who: &TracedProcess, event: &TraceEvent) -> Result<PiecesOf, Error> {
         let file = || event.file.as_deref().unwrap_or("-").to_owned();
         match &event.pieces {
             TracedPieces::All => {

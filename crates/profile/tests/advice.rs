@@ -1,7 +1,7 @@
 //! A clean program gets no advice, and one with one fault gets that advice and no other.
 
 use pario_profile::advice::{Advice, Hinted, Numbers, ProfileFacts, Topic, advise, overlaps};
-use pario_profile::{Collector, ProcessIdentity};
+use pario_profile::{Collector, TracedProcess};
 use pario_trace::{Pace, PointerKind, TraceEvent, TracedCall, TracedOp, TracedPieces};
 
 const K: u64 = 1 << 10;
@@ -23,10 +23,8 @@ impl Program {
     }
 
     fn call(&mut self, rank: u32, op: TracedOp, collective: bool, offset: u64, len: u64) {
-        let who = ProcessIdentity {
-            label: rank.to_string().into(),
-            node: format!("n{}", rank % self.nodes).into(),
-        };
+        let who =
+            TracedProcess { label: rank.to_string().into(), node: format!("n{}", rank % self.nodes).into() };
         let event = TraceEvent {
             call: TracedCall { op, place: PointerKind::At, collective, pace: Pace::Blocking },
             file: Some("f".into()),

@@ -1,7 +1,7 @@
 //! Logs of Darshan: what is written is read, and so is what others write; what is not read is refused.
 
 use pario_profile::darshan::{Accesses, Foreign, Log};
-use pario_profile::{Error, ProcessIdentity};
+use pario_profile::{Error, TracedProcess};
 use pario_trace::{TraceEvent, TracedCall, TracedOp, TracedPieces};
 use proptest::prelude::*;
 use std::io::Cursor;
@@ -27,11 +27,11 @@ fn event(&(_, file, offset, len, write, start_ns, took_ns): &Row) -> TraceEvent 
     }
 }
 
-fn who(rank: u32) -> ProcessIdentity {
-    ProcessIdentity { label: rank.to_string().into(), node: format!("n{}", rank / 2).into() }
+fn who(rank: u32) -> TracedProcess {
+    TracedProcess { label: rank.to_string().into(), node: format!("n{}", rank / 2).into() }
 }
 
-fn read(bytes: &[u8]) -> Result<Vec<(ProcessIdentity, TraceEvent)>, Error> {
+fn read(bytes: &[u8]) -> Result<Vec<(TracedProcess, TraceEvent)>, Error> {
     Accesses::of_log(Cursor::new(bytes)).map(Iterator::collect)
 }
 
@@ -50,7 +50,7 @@ proptest! {
         log.write("./program", &mut bytes).expect("memory takes it");
         // Times count from the first operation on.
         let began = rows.iter().map(|row| row.5).min().unwrap_or(0);
-        let key = |(who, event): &(ProcessIdentity, TraceEvent)| {
+        let key = |(who, event): &(TracedProcess, TraceEvent)| {
             let file = event.file.as_deref().unwrap_or_default().to_owned();
             let place = (who.label.to_string(), file, event.call.op, event.start_ns);
             (place, event.offset, event.len, event.took_ns, who.node.to_string())

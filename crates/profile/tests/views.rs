@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use pario_profile::{Collector, Error, ProcessIdentity};
+use pario_profile::{Collector, Error, TracedProcess};
 use pario_reference_model::{FlatView, arb_file_type};
 use pario_trace::{TraceEvent, TracedCall, TracedOp, TracedPieces};
 use pario_view::Pattern;
 use proptest::prelude::*;
 
-fn who() -> ProcessIdentity {
-    ProcessIdentity { label: "0".into(), node: "".into() }
+fn who() -> TracedProcess {
+    TracedProcess { label: "0".into(), node: "".into() }
 }
 
 fn write(pieces: TracedPieces, len: u64, moved: u64) -> TraceEvent {

@@ -8,7 +8,7 @@
 //! processes, and the first thread of a process has the process's number. So a rank is process rank + 1, its first track
 //! has the same number, and all further tracks have unique numbers.
 
-use pario_profile::ProcessIdentity;
+use pario_profile::TracedProcess;
 use pario_trace::{Pace, TraceEvent, TracedOp};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -49,7 +49,7 @@ impl<W: Write> PerfettoTrace<W> {
     }
 
     /// Adds an operation. In the order of their ends they need the fewest tracks.
-    pub fn add(&mut self, who: &ProcessIdentity, event: &TraceEvent) -> io::Result<()> {
+    pub fn add(&mut self, who: &TracedProcess, event: &TraceEvent) -> io::Result<()> {
         if !self.ranks.contains_key(&who.label) {
             let rank = who.label.parse().ok().filter(|rank| *rank < FURTHER / 2);
             let number = 1 + rank.unwrap_or(FURTHER / 2 + self.ranks.len());

@@ -7,7 +7,7 @@ use crate::page::render;
 use crate::text::{count, duration, printable};
 use askama::Template;
 use pario_profile::advice::{Advice, Numbers, Severity};
-use pario_profile::{ProcessIdentity, Profile};
+use pario_profile::{Profile, TracedProcess};
 use pario_trace::{TraceEvent, TracedOp, size_word};
 use std::collections::HashMap;
 
@@ -52,7 +52,7 @@ impl Timeline {
     }
 
     /// Adds an operation.
-    pub fn add(&mut self, who: &ProcessIdentity, event: &TraceEvent) {
+    pub fn add(&mut self, who: &TracedProcess, event: &TraceEvent) {
         let Some(&row) = self.rows.get(&*who.label) else { return };
         let is_write = match event.call.op {
             TracedOp::Read => false,

@@ -4,7 +4,7 @@ use super::Error;
 use super::source::Source;
 use clap::{Args, ValueEnum};
 use pario_profile::darshan::Log;
-use pario_profile::{Collector, ProcessIdentity, csv};
+use pario_profile::{Collector, TracedProcess, csv};
 use pario_reports::PerfettoTrace;
 use pario_trace::{TraceEvent, TracedOp, TracedPieces, kind_word};
 use serde_json::json;
@@ -96,7 +96,7 @@ pub fn main(arguments: &Arguments) -> Result<(), Error> {
 /// An access as lines of a table, one per piece.
 fn lines(
     pieces: &mut Collector,
-    who: &ProcessIdentity,
+    who: &TracedProcess,
     event: &TraceEvent,
 ) -> Result<String, pario_profile::Error> {
     let mut text = String::new();
@@ -114,7 +114,7 @@ fn lines(
     Ok(text)
 }
 
-fn object(who: &ProcessIdentity, event: &TraceEvent) -> serde_json::Value {
+fn object(who: &TracedProcess, event: &TraceEvent) -> serde_json::Value {
     json!({
         "process": &*who.label,
         "node": &*who.node,

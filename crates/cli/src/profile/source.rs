@@ -10,7 +10,7 @@ use clap::Args;
 use pario_placement::PlacementPlan;
 use pario_profile::csv::Csv;
 use pario_profile::darshan::Accesses;
-use pario_profile::{Collector, ProcessIdentity, Profile};
+use pario_profile::{Collector, Profile, TracedProcess};
 use pario_trace::{Actor, TraceEvent, TraceHeader, TraceMode};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -75,7 +75,7 @@ impl Source {
     /// Hands out all operations of all processes.
     pub fn each(
         &self,
-        mut see: impl FnMut(&ProcessIdentity, &TraceEvent) -> Result<(), Error>,
+        mut see: impl FnMut(&TracedProcess, &TraceEvent) -> Result<(), Error>,
     ) -> Result<Facts, Error> {
         let failed = Error::profile(&self.path);
         match self.open()? {
@@ -100,7 +100,7 @@ impl Source {
     fn each_of(
         &self,
         accesses: Accesses,
-        mut see: impl FnMut(&ProcessIdentity, &TraceEvent) -> Result<(), Error>,
+        mut see: impl FnMut(&TracedProcess, &TraceEvent) -> Result<(), Error>,
     ) -> Result<Facts, Error> {
         let said = |what: &&str| format!("{}: {what}", self.path.display());
         let complaints = accesses.complaints().iter().map(said).collect();
@@ -112,7 +112,7 @@ impl Source {
 
     fn each_traced(
         &self,
-        mut see: impl FnMut(&ProcessIdentity, &TraceEvent) -> Result<(), Error>,
+        mut see: impl FnMut(&TracedProcess, &TraceEvent) -> Result<(), Error>,
     ) -> Result<Facts, Error> {
         let mut merged = Selection::of(&self.path, self.job.as_deref()).open()?;
         let mut who = Vec::new();
@@ -125,7 +125,7 @@ impl Source {
                     return Err(Error::LeftOut(source.path.clone(), LeftOut::Below(*min)));
                 }
             }
-            who.push(ProcessIdentity { label: rank.to_string().into(), node: Arc::from(host.as_str()) });
+            who.push(TracedProcess { label: rank.to_string().into(), node: Arc::from(host.as_str()) });
         }
         while let Some((source, event)) = merged.next() {
             // What agents and servers do for tasks is not done by the program a second time.

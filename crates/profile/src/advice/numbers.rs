@@ -1,6 +1,6 @@
 //! What each process did with each file, in numbers, counted as operations come.
 
-use crate::ProcessIdentity;
+use crate::TracedProcess;
 use crate::interned::Interned;
 use pario_trace::{TraceEvent, TracedOp};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct Numbers {
     labels: Interned,
     names: Interned,
     /// The processes, in the order in which they come.
-    pub processes: Vec<ProcessIdentity>,
+    pub processes: Vec<TracedProcess>,
     /// The files that were accessed or got a view, likewise.
     pub files: Vec<FileNumbers>,
 }
@@ -117,7 +117,7 @@ impl AccessTally {
 
 impl Numbers {
     /// Counts an operation.
-    pub fn add(&mut self, who: &ProcessIdentity, event: &TraceEvent) {
+    pub fn add(&mut self, who: &TracedProcess, event: &TraceEvent) {
         let process = self.labels.number(&who.label) as usize;
         if process == self.processes.len() {
             self.processes.push(who.clone());

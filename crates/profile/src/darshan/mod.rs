@@ -46,7 +46,7 @@ pub use write::Log;
 
 use crate::interned::Interned;
 use crate::profile::MOST_ACCESSES;
-use crate::{Error, ProcessIdentity};
+use crate::{Error, TracedProcess};
 use pario_trace::{TraceEvent, TracedCall, TracedOp, TracedPieces};
 use std::io::{BufRead, Read, Seek};
 
@@ -108,7 +108,7 @@ pub struct Accesses {
     /// Which files were accessed through MPI-IO.
     by_mpi: Vec<bool>,
     ranks: Interned,
-    who: Vec<ProcessIdentity>,
+    who: Vec<TracedProcess>,
     segments: std::vec::IntoIter<Segment>,
     complaints: Vec<&'static str>,
 }
@@ -155,7 +155,7 @@ impl Accesses {
     fn rank(&mut self, rank: &str, host: &str) -> u32 {
         let number = self.ranks.number(rank);
         if number as usize == self.who.len() {
-            self.who.push(ProcessIdentity { label: rank.into(), node: host.into() });
+            self.who.push(TracedProcess { label: rank.into(), node: host.into() });
         }
         number
     }
@@ -177,9 +177,9 @@ fn keep(segments: &mut Vec<Segment>, segment: Segment) -> Result<(), Error> {
 }
 
 impl Iterator for Accesses {
-    type Item = (ProcessIdentity, TraceEvent);
+    type Item = (TracedProcess, TraceEvent);
 
-    fn next(&mut self) -> Option<(ProcessIdentity, TraceEvent)> {
+    fn next(&mut self) -> Option<(TracedProcess, TraceEvent)> {
         let by_mpi = &self.by_mpi;
         let segment = self.segments.find(|segment| segment.mpi == by_mpi[segment.file as usize])?;
         let event = TraceEvent {

@@ -7,7 +7,7 @@
 use super::zlib::{Stored, stored_size};
 use super::{ACCESS, MAGIC, OLD, RECORD, WITH_OFFSETS};
 use crate::interned::Interned;
-use crate::{Collector, Error, ProcessIdentity};
+use crate::{Collector, Error, TracedProcess};
 use pario_trace::{TraceEvent, TracedOp};
 use std::io::{self, Write};
 
@@ -37,7 +37,7 @@ pub struct Log {
 
 impl Log {
     /// Takes an operation; an access with gaps becomes as many as it has pieces.
-    pub fn add(&mut self, who: &ProcessIdentity, event: &TraceEvent) -> Result<(), Error> {
+    pub fn add(&mut self, who: &TracedProcess, event: &TraceEvent) -> Result<(), Error> {
         let rank = self.labels.number(&who.label);
         if rank as usize == self.hosts.len() {
             self.hosts.push(who.node.to_string());
@@ -181,7 +181,7 @@ mod tests {
                 on_behalf_of: None,
                 pieces: TracedPieces::All,
             };
-            log.add(&ProcessIdentity { label: rank.into(), node: "n1".into() }, &event).expect("taken");
+            log.add(&TracedProcess { label: rank.into(), node: "n1".into() }, &event).expect("taken");
         };
         add("3", TracedOp::Read, 100, 0);
         add("3", TracedOp::Write, 200, 1_000_000_000);
