@@ -13,7 +13,7 @@ const CRATES: &[&str] =
 
 const MACROS: &[&str] = &["println!", "eprintln!", "print!", "eprint!", "dbg!"];
 
-/// What is wrong, in lines.
+/// The findings, one per line.
 pub fn check() -> Outcome<Vec<String>> {
     let mut complaints = Vec::new();
     for name in CRATES {

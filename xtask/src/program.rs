@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::place;
 
-/// What went wrong, as one line for the user.
+/// The error as one line for the user.
 #[derive(Debug)]
 pub struct Failure(String);
 

@@ -39,7 +39,7 @@ pub trait WorkloadRunner {
     fn finished(&mut self, done: usize, all: usize, series: &ContenderSeries);
 }
 
-/// What to compare.
+/// The workloads and contenders to compare.
 pub struct Comparison {
     /// The cases.
     pub cases: Vec<Case>,

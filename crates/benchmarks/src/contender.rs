@@ -40,7 +40,7 @@ pub enum Contender {
     },
 }
 
-/// What a run needs besides the contender.
+/// The inputs of a run besides the contender.
 #[derive(Clone, Copy, Debug)]
 pub struct RunSetting<'a> {
     /// The program `pario-workload`.

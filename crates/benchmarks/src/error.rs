@@ -1,4 +1,4 @@
-//! What can go wrong with measurements.
+//! Errors of measurements.
 
 use pario_io_models::quantity;
 use std::io;
@@ -46,7 +46,7 @@ pub enum Error {
     HostLost {
         /// The host.
         host: String,
-        /// What is known about it.
+        /// Its known properties.
         why: String,
     },
     /// A step failed on a host.
@@ -56,7 +56,7 @@ pub enum Error {
         step: String,
         /// The host.
         host: String,
-        /// What failed.
+        /// The operation that failed.
         what: String,
     },
     /// A trace in which nothing was read or written.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// How long to wait for the end of killed processes. One that hangs in the kernel takes longer.
 const KILL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the end of the run leaves to do: processes to end, directories to remove.
+/// Cleanup after the run: processes to end, directories to remove.
 #[derive(Default)]
 struct Remains {
     children: Vec<Child>,

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 /// How often an empty order is timed.
 const EMPTY_ORDERS: u64 = 5;
 
-/// What to run.
+/// The program to run.
 pub struct ModelRun<'a> {
     /// The models.
     pub grid: ModelGrid,

@@ -19,7 +19,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 /// The version of these messages.
 pub const MESSAGE_VERSION: u32 = 1;
 
-/// What does not change during a run.
+/// The constant settings of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct WorkerStart {
     /// See [`MESSAGE_VERSION`].
@@ -84,7 +84,7 @@ pub struct StepReport {
     pub begin_ns: u64,
     /// When the last process was done.
     pub end_ns: u64,
-    /// What failed.
+    /// The operation that failed.
     pub error: Option<String>,
 }
 

@@ -27,7 +27,7 @@ pub struct Adopted {
     pub foreign: bool,
 }
 
-/// What is gone of a pool whose file was truncated.
+/// The missing part of a pool whose file was truncated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostBlocks {
     /// Bytes that the file had left.

@@ -181,13 +181,13 @@ pub struct DirtySweep {
     left: VecDeque<(u32, FileId, u64)>,
 }
 
-/// What is next in a [`DirtySweep`].
+/// The next step of a [`DirtySweep`].
 #[derive(Debug)]
 pub enum SweepStep {
     /// Store these, in order of files and blocks.
     Flush(Vec<BlockFlush>),
-    /// What is left is being stored or truncated by other threads: ask again in a millisecond. If they fail, it comes
-    /// here.
+    /// Other threads store or truncate the remaining blocks: ask again in a millisecond. If they fail, the
+    /// blocks come here again.
     Wait,
     /// All is stored, but for what the caller had and failed to store.
     Done,

@@ -431,7 +431,7 @@ impl PoolInner {
     }
 }
 
-/// What a flushing thread waits on. It notices every event since it last waited.
+/// A flushing thread waits on this event counter. It notices every event since it last waited.
 #[derive(Debug)]
 pub struct FlushSignal {
     pool: Pool,

@@ -6,7 +6,7 @@ use pario_types::ErrorKind;
 #[derive(Debug, thiserror::Error)]
 #[error("{action} {target}: {cause}{}", advice(cause.kind()))]
 pub struct Error {
-    /// What was attempted, such as "cannot verify".
+    /// The attempted operation, such as "cannot verify".
     pub action: &'static str,
     /// The file or partition.
     pub target: String,
@@ -24,7 +24,7 @@ impl Error {
         move |cause| Error { action, target: target.to_string(), cause: Box::new(cause) }
     }
 
-    /// What a caller can act on.
+    /// The kind of the error, which a caller can act on.
     pub fn kind(&self) -> ErrorKind {
         self.cause.kind()
     }

@@ -1,4 +1,4 @@
-//! What can be wrong with a partition.
+//! Defects of a partition.
 
 use pario_layout::Layout;
 use pario_types::{FileId, ServerId};
@@ -15,13 +15,13 @@ pub struct CheckFinding {
     pub file: FileId,
     /// Its path, if it has one.
     pub path: Option<String>,
-    /// What is wrong.
+    /// The defect.
     pub inconsistency: Inconsistency,
     /// Whether it has been repaired.
     pub repaired: bool,
 }
 
-/// What is wrong with a file.
+/// A defect of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inconsistency {
     /// Blocks on a server whose checksums differ from their bytes.

@@ -18,7 +18,7 @@ const PAGE: u32 = 1000;
 /// Bytes that a server verifies per request.
 const VERIFY_BYTES: u64 = 16 << 20;
 
-/// What was checked, and what was found.
+/// The files that were checked, and the findings.
 #[derive(Debug, Default)]
 pub struct CheckReport {
     /// The number of files.
@@ -31,7 +31,7 @@ pub struct CheckReport {
     pub bytes: u64,
     /// What is wrong.
     pub findings: Vec<CheckFinding>,
-    /// What could not be checked or repaired.
+    /// The files that could not be checked or repaired.
     pub errors: Vec<Error>,
 }
 

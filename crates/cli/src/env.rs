@@ -76,7 +76,7 @@ pub const TRACE: &str = "PARIO_TRACE";
 pub const JOB: &str = "PARIO_JOB";
 
 impl Environment {
-    /// What it says about launching servers.
+    /// Its settings for launching servers.
     pub fn launch(&self) -> LaunchSettings {
         LaunchSettings {
             ssh: self.ssh.clone(),

@@ -34,7 +34,7 @@ pub enum FileKind {
     Other,
 }
 
-/// What a copy has to know about a file or directory.
+/// The attributes of a file or directory that a copy needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileInfo {
     /// Its type.

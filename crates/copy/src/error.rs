@@ -1,4 +1,4 @@
-//! What can go wrong with files of partitions, and with copies of files.
+//! Errors of files on partitions and of copies.
 
 use pario_types::ErrorKind;
 use std::io;
@@ -19,7 +19,7 @@ pub enum Error {
     /// A partition cannot have that name.
     #[error("{text:?}: {name:?} cannot be a partition's name ('pario list' names them)")]
     BadName {
-        /// What the user wrote.
+        /// The text that the user wrote.
         text: String,
         /// The name in it.
         name: String,
@@ -39,7 +39,7 @@ pub enum Error {
     /// An operation in a partition failed.
     #[error("{action} {path}: {cause}{}", advice(cause.kind()))]
     InPartition {
-        /// What was attempted, such as "cannot list".
+        /// The attempted operation, such as "cannot list".
         action: &'static str,
         /// The file or directory, as the user writes it.
         path: String,
@@ -50,7 +50,7 @@ pub enum Error {
     /// An operation on this host failed.
     #[error("{action} {}: {cause}{}", path.display(), advice(kind_of(cause)))]
     OnHost {
-        /// What was attempted.
+        /// The attempted operation.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
@@ -104,7 +104,7 @@ impl Error {
         move |cause| Error::OnHost { action, path: path.to_owned(), cause }
     }
 
-    /// What a caller can act on.
+    /// The kind of the error, which a caller can act on.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::NoHome

@@ -31,7 +31,7 @@ pub struct CopyTask {
     pub info: FileInfo,
 }
 
-/// What all threads of a copy share.
+/// State that all threads of a copy share.
 pub struct CopyContext<'a> {
     /// How files are copied.
     pub options: CopyOptions,
@@ -41,7 +41,7 @@ pub struct CopyContext<'a> {
     pub rate_limit: Option<RateLimit>,
     /// Bytes read from sources.
     pub moved: AtomicU64,
-    /// Who watches the copy.
+    /// The observer of the copy.
     pub observer: &'a dyn CopyObserver,
 }
 
@@ -54,7 +54,7 @@ impl CopyContext<'_> {
     }
 }
 
-/// What a thread does next with a file.
+/// The next step of a thread with a file.
 pub enum NextStep {
     /// Copy this range.
     Chunk(Range<u64>),
@@ -175,7 +175,7 @@ impl FileCopy {
         self.task.info.size > context.options.chunk
     }
 
-    /// What an idle thread does next.
+    /// The next step of an idle thread.
     pub fn next_step(&self, context: &CopyContext<'_>) -> NextStep {
         let size = self.task.info.size;
         let mut inner = self.lock();

@@ -12,7 +12,7 @@ use std::path::Path;
 /// A file or tree, and the path of its copy.
 #[derive(Clone)]
 pub struct CopyPair {
-    /// What to copy.
+    /// The files to copy.
     pub source: Endpoint,
     /// The path of the copy.
     pub target: Endpoint,

@@ -1,4 +1,4 @@
-//! What an interrupted copy leaves for the next attempt: which bytes of which version of the source are in which
+//! The record that an interrupted copy leaves for the next attempt: which bytes of which version of the source are in which
 //! file.
 //!
 //! It is a small JSON file beside the destination. A copy writes it about every second, after it has synced the bytes

@@ -36,7 +36,7 @@ pub struct CopyOutcome {
     pub stopped: bool,
 }
 
-/// What the worker threads share.
+/// State that the worker threads share.
 pub struct Workers<'a> {
     context: &'a CopyContext<'a>,
     shared: Mutex<Shared>,

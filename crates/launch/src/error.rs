@@ -1,4 +1,4 @@
-//! What can go wrong with launching servers.
+//! Errors of launching servers.
 
 use std::io;
 use std::process::Command;

@@ -89,7 +89,7 @@ impl From<pario_server::Error> for ServeFailure {
     }
 }
 
-/// What comes to a server's process from outside while it runs.
+/// External events of a running server's process.
 enum ServerEvent {
     Line(Vec<u8>),
     /// There are no more lines.

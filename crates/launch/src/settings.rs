@@ -1,9 +1,9 @@
-//! What a user may choose about launching servers.
+//! The user's settings for launching servers.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What a user may choose about launching servers.
+/// The user's settings for launching servers.
 #[derive(Clone, Debug, Default)]
 pub struct LaunchSettings {
     /// The program to use as `ssh`, with options.

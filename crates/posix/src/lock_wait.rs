@@ -36,7 +36,7 @@ impl Default for LockTimeout {
     }
 }
 
-/// What a lock is asked for with.
+/// The parameters of a lock request.
 #[derive(Clone)]
 pub(crate) struct LockTarget {
     pub sys: Arc<dyn Syscalls>,

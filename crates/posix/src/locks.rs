@@ -404,7 +404,7 @@ mod tests {
     /// How another start of this program is told to hold a lock.
     const HOLDS: &str = "PARIO_TEST_HOLDS_RANGE";
 
-    /// What that process does.
+    /// The work of that process.
     #[test]
     fn a_process_that_holds_a_range() {
         let Some(path) = std::env::var_os(HOLDS) else { return };

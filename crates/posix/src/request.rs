@@ -1,4 +1,4 @@
-//! What reads and writes have in common: checking a request, and moving one contiguous extent of the file to or from the
+//! Shared steps of reads and writes: checking a request, and moving one contiguous extent of the file to or from the
 //! program's memory, contiguous or not.
 
 use crate::error::{Error, FileOperation};

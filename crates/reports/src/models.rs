@@ -47,7 +47,7 @@ pub fn planned_models_table(grid: &ModelGrid) -> String {
     format!("{count} models in {cells} cells, each writes {size}\n{}", table.text(0))
 }
 
-/// What a reader of the pictures has to know. `planned` is the number of measurements of a complete run, if it is known.
+/// The notes for a reader of the pictures. `planned` is the number of measurements of a complete run, if it is known.
 pub fn measurement_notes(measurements: &[Measurement], planned: Option<usize>) -> Vec<String> {
     let Some(first) = measurements.first() else { return vec!["nothing was measured".to_owned()] };
     let (nodes, ppn) = first.most;

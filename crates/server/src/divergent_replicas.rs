@@ -61,7 +61,7 @@ impl DivergentReplicas {
         self.0.remove(&file);
     }
 
-    /// What is remembered, by file.
+    /// The recorded entries, by file.
     pub fn all(&self) -> impl Iterator<Item = (FileId, &DivergentExtents)> {
         self.0.iter().map(|(file, left)| (*file, left))
     }

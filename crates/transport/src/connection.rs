@@ -446,7 +446,7 @@ fn read_some(reader: &mut RecordReader, with: &DeadlineStream<'_>, space: &mut [
     }
 }
 
-/// What is not in records yet of a payload.
+/// The part of a payload that is not yet in records.
 struct UnsentPayload<'a> {
     slices: &'a [IoSlice<'a>],
     /// How many bytes of the first slice are done.

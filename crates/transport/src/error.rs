@@ -2,7 +2,7 @@
 
 use std::io;
 
-use pario_types::ErrorKind;
+use pario_types::{ErrorKind, Retry};
 
 /// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,11 +168,17 @@ impl Error {
         }
     }
 
-    /// Whether this process, or its host, has no descriptor left for a connection. Waiting for the server does not
-    /// help then.
-    pub fn lacks_descriptors(&self) -> bool {
-        let Error::System { cause, .. } = self else { return false };
-        matches!(cause.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+    /// Whether another attempt can help. It cannot if this process or its host has no descriptor left, because waiting
+    /// for the server does not change that.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Error::System { cause, .. }
+                if matches!(cause.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) =>
+            {
+                Retry::Never
+            }
+            _ => self.kind().retry(),
+        }
     }
 }
 

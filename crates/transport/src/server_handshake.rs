@@ -12,7 +12,7 @@ use pario_wire::{Nonce, Protection, RecordOpener, RecordSealer, Secret, Side, Tr
 use crate::error::Error;
 use crate::sys;
 
-/// What a server checks in a handshake.
+/// The values that a server checks in a handshake.
 #[derive(Clone, Debug)]
 pub struct HandshakeConfig {
     /// Its partition.

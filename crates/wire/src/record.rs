@@ -31,7 +31,7 @@ pub const TAG: usize = 16;
 /// go over its bytes several times, so it fits the second level of a processor's cache.
 pub const MAX_RECORD: usize = 128 << 10;
 
-/// What records protect the stream from.
+/// The protection that records give the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protection {
     /// Changes. Anybody on the path can read the stream.

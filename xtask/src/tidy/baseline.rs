@@ -15,7 +15,7 @@ use crate::program::{Failure, Outcome, at};
 pub struct Violation {
     /// Which violations the baseline counts together, e.g. a word; without spaces.
     pub key: String,
-    /// What is wrong and where, one line.
+    /// The defect and its place, in one line.
     pub message: String,
 }
 

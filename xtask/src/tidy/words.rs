@@ -38,7 +38,7 @@ const PRONOUNS: &[&str] = &["he", "him", "himself", "his"];
 
 const HEADLESS: &[&str] = &["Who", "Whoever", "Whom", "Whose"];
 
-/// What a file's text is made of.
+/// The parts of a file's text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     /// Comments are in it, and names.

@@ -87,7 +87,7 @@ fn strategy(text: &str) -> Result<String, String> {
     kind.parse(text).map(|_| text.to_owned()).ok_or_else(|| format!("has to be {}", kind.allowed()))
 }
 
-/// What Pario is compared with.
+/// The baselines of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum RivalWord {
     /// The MPI library's own MPI-IO, as it comes

@@ -1,4 +1,4 @@
-//! What can go wrong with `pario bench`.
+//! Errors of `pario bench`.
 
 use crate::run::{self, Family};
 use std::io;

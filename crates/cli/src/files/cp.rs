@@ -23,7 +23,7 @@ pub struct Arguments {
     /// Directories with all that is in them
     #[arg(short = 'r', short_alias = 'R', long)]
     recursive: bool,
-    /// What links to directories lead to as well, within directories
+    /// Follow symbolic links to directories within directories, too
     #[arg(short = 'L', long)]
     dereference: bool,
     /// Go on where an interrupted copy was, and leave files alone that have been copied
@@ -55,7 +55,7 @@ pub struct Arguments {
     stripe_count: Option<u16>,
     #[command(flatten)]
     placing: placing::Options,
-    /// What to copy, and then the name of the copy or the directory to put it into
+    /// The sources, followed by the name of the copy or the directory to put it into
     #[arg(value_name = "PATH", required = true, num_args = 2..)]
     paths: Vec<OsString>,
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with the commands on files and partitions.
+//! Errors of the commands on files and partitions.
 
 use pario_types::ErrorKind;
 use std::io;

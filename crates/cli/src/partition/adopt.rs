@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// What the user names on the command line.
+/// A name that the user gives on the command line.
 pub struct Named {
     /// The servers' directories, in any order.
     pub directories: Vec<Resource>,

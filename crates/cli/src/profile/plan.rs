@@ -100,7 +100,7 @@ enum Growth {
     LargerChunks,
 }
 
-/// What a plan is rescaled to.
+/// The target of rescaling a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rescaling {
     Factor(Ratio),

@@ -1,5 +1,5 @@
-//! What the client cache needs of a partition's servers. [`team_io`](super::team_io) implements it for real servers; tests
-//! simulate servers.
+//! The interface of the client cache to a partition's servers. [`team_io`](super::team_io) implements it for real
+//! servers; tests simulate servers.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};

@@ -282,7 +282,7 @@ impl ConnectionGuard<'_> {
         deadline: Instant,
     ) -> Result<()> {
         self.disconnect();
-        if error.kind().retry() == Retry::Never {
+        if error.retry() == Retry::Never {
             return Err(self.core.refused(self.server_connection.server, error));
         }
         if Instant::now() >= deadline {
@@ -291,7 +291,7 @@ impl ConnectionGuard<'_> {
         Ok(())
     }
 
-    /// What to do about an error on the connection: go on after connecting again, or fail.
+    /// Handles an error on the connection: connects again, or fails.
     pub fn reconnect_after(
         &mut self,
         error: pario_transport::Error,
@@ -374,7 +374,7 @@ impl ConnectionGuard<'_> {
                 Ok((connection, welcome, pool)) => {
                     return self.complete_connect(connection, &welcome, pool, deadline);
                 }
-                Err(error) if error.kind().retry() == Retry::Later && !error.lacks_descriptors() => {
+                Err(error) if error.retry() == Retry::Later => {
                     trouble = ConnectError::Retryable(Cause::Transport(error));
                 }
                 Err(error) => {

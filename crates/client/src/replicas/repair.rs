@@ -21,7 +21,7 @@ use crate::replicas::selection::to_lock;
 /// Bytes that are compared at once.
 const PIECE: u64 = 1 << 20;
 
-/// What differs with less than this between counts as one range: by chance some bytes are equal anywhere.
+/// Differing bytes with a smaller gap than this form one range: single bytes are often equal by chance.
 const NEAR: u64 = 4096;
 
 impl File {

@@ -23,7 +23,7 @@ const FROM_PEERS: u32 = 3;
 
 const MOST: u64 = 1 << 20;
 
-/// What a child does until it is killed.
+/// The work of a child until it is killed.
 fn child(told: &str) {
     let words: Vec<&str> = told.split(' ').collect();
     let [home, number, seed] = words[..] else { panic!("{CHILD}={told}") };

@@ -72,7 +72,7 @@ fn a_pool_of_another_boot_is_not_adopted_and_its_writers_are_told() {
     assert!(said.contains("before the machine was started again"), "{said}");
 }
 
-/// What `pario down` says, which has to fail.
+/// The message of `pario down`, which has to fail.
 #[track_caller]
 fn down_fails(site: &Site) -> String {
     let output = site.try_pario(&["down", "trial"]);
