@@ -30,8 +30,8 @@ fn full(arguments: &[String]) -> Outcome {
         return stages.finish();
     }
     tidy::cheap(&mut stages);
-    stages.stage("tests", || tests(arguments));
     stages.stage("doc tests", || program::run(program::cargo().args(["test", "--doc", "--workspace"])));
+    stages.stage("tests", || tests(arguments));
     stages.finish()
 }
 

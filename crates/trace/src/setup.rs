@@ -50,9 +50,9 @@ impl TraceSetup {
     /// Reads `errors|all[,min=OFFSET][,dir=DIR][,clock=system]`. Nothing, `0` and `off` ask for no trace.
     ///
     /// ```
-    /// let setup = pario_trace::Setup::parse("errors,min=64k,dir=/tmp/t").unwrap().unwrap();
+    /// let setup = pario_trace::TraceSetup::parse("errors,min=64k,dir=/tmp/t").unwrap().unwrap();
     /// assert_eq!(setup.min, 65536);
-    /// assert!(pario_trace::Setup::parse("everything").is_err());
+    /// assert!(pario_trace::TraceSetup::parse("everything").is_err());
     /// ```
     pub fn parse(text: &str) -> Result<Option<TraceSetup>, SettingError> {
         let mut parts = text.split(',').map(str::trim);
