@@ -3,7 +3,8 @@
 use crate::csv_text;
 use crate::table::{Align, TextTable};
 use pario_simulate::{
-    Held, Machine, Outcome, PartitionStrategy, Refused, Setup, Staged, Workload, run, run_partition,
+    ClaimResult, Error, Machine, Outcome, PartitionOutcome, PartitionStrategy, Setup, Workload, run,
+    run_partition,
 };
 use serde_json::{Map, Value, json};
 
@@ -19,12 +20,12 @@ pub(crate) enum SimulationResult {
     /// On a file system, with this lock protocol and this partitioning.
     FileSystem(&'static str, &'static str, Box<Outcome>),
     /// On a partition, with this strategy.
-    Partition(&'static str, Box<Staged>),
+    Partition(&'static str, Box<PartitionOutcome>),
 }
 
 impl SimulationPoint {
     /// Simulates a run on a file system.
-    pub fn file_system(setup: &Setup, work: &Workload) -> Result<SimulationPoint, Refused> {
+    pub fn file_system(setup: &Setup, work: &Workload) -> Result<SimulationPoint, Error> {
         let outcome = Box::new(run(setup, work)?);
         let result = SimulationResult::FileSystem(setup.protocol.word(), setup.method.name(), outcome);
         Ok(SimulationPoint {
@@ -41,7 +42,7 @@ impl SimulationPoint {
         strategy: PartitionStrategy,
         shared: bool,
         work: &Workload,
-    ) -> Result<SimulationPoint, Refused> {
+    ) -> Result<SimulationPoint, Error> {
         let staged = Box::new(run_partition(setup, strategy, shared, work)?);
         let result = SimulationResult::Partition(strategy.word(), staged);
         Ok(SimulationPoint {
@@ -123,8 +124,8 @@ impl SimulationPoint {
                 put("served_mib_s", json!(s.served_mib_s()));
                 put("stored_seconds", json!(s.stored.seconds()));
                 put("messages", json!(s.messages));
-                put("narrowest", json!(s.narrowest().0));
-                put("narrowest_share", json!(s.narrowest().1));
+                put("narrowest", json!(s.bottleneck().0));
+                put("narrowest_share", json!(s.bottleneck().1));
                 for (name, ns) in &s.used {
                     put(&format!("{}_busy_seconds", name.replace(' ', "_")), json!(*ns as f64 / 1e9));
                 }
@@ -197,7 +198,7 @@ fn partition_table(points: &[SimulationPoint]) -> String {
     let mut table = TextTable::with_head(&alignments, &head);
     for point in points {
         let SimulationResult::Partition(strategy, s) = &point.result else { continue };
-        let (name, share) = s.narrowest();
+        let (name, share) = s.bottleneck();
         table.row(vec![
             (*strategy).into(),
             point.op().into(),
@@ -244,7 +245,7 @@ pub fn machine_table() -> String {
 }
 
 /// Which conclusions hold on which machines, in words or as JSON.
-pub fn sensitivity_text(held: &[Held], json: bool) -> String {
+pub fn sensitivity_text(held: &[ClaimResult], json: bool) -> String {
     if json {
         let rows = held.iter().map(|held| {
             let fails = held.fails.iter().map(|(name, figures)| json!({"machine": name, "figures": figures}));
@@ -256,7 +257,7 @@ pub fn sensitivity_text(held: &[Held], json: bool) -> String {
         return format!("{:#}\n", Value::Array(rows.collect()));
     }
     let mut text = String::new();
-    for Held { claim, of, fails } in held {
+    for ClaimResult { claim, of, fails } in held {
         let word = if fails.is_empty() { "robust" } else { "depends" };
         text += &format!(
             "{word}: {} (holds on {} of {of} machines)\n  {}\n",

@@ -1,8 +1,8 @@
-//! What is to be learned from the simulation, as claims that can turn out false, and over which machines they hold.
+//! Conclusions from the simulation as claims that can turn out false, and the machines on which they hold.
 //!
-//! Each claim is looked at on 32 servers with one aggregator per node of four, so 128 ranks are as many aggregators as servers
-//! and 512 are four times as many: sizes at which all mechanisms are at work. [`sensitivity`] repeats that with each number of
-//! the machine made smaller and larger, and with other manners of callbacks and rounds.
+//! Each claim is checked on 32 servers with one aggregator per node of four processes. 128 ranks then have as many
+//! aggregators as servers, 512 ranks four times as many: all mechanisms are in effect at these sizes. [`sensitivity`]
+//! repeats the check with each number of the machine made smaller and larger, and with other kinds of callbacks and rounds.
 
 use pario_domain::PartitioningMethod::{self, Aligned, Even, GroupCyclic, StaticCyclic};
 
@@ -10,27 +10,27 @@ use crate::fs::run;
 use crate::setup::{Callback, Outcome, Protocol, Rounds, Setup};
 use crate::workload::{Size, Workload};
 
-/// Something to be learned.
+/// A conclusion that a simulation can confirm or refute.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim {
     /// A short name.
     pub name: &'static str,
-    /// In words.
+    /// The claim in words.
     pub text: &'static str,
     check: fn(&Setup) -> Finding,
 }
 
-/// Whether a claim holds on a machine.
+/// The result of checking a claim on one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Whether it does.
+    /// Whether the claim holds.
     pub holds: bool,
-    /// What it was judged by, MiB/s unless said otherwise.
+    /// The figures that decide it, in MiB/s unless they say otherwise.
     pub figures: String,
 }
 
 impl Claim {
-    /// Looks at a machine: its numbers, callbacks, rounds and seed; the rest of the setup does not matter.
+    /// Checks the claim on a machine: its numbers, callbacks, rounds and seed. The rest of the setup has no effect.
     pub fn check(&self, setup: &Setup) -> Finding {
         (self.check)(setup)
     }
@@ -87,7 +87,7 @@ pub const CLAIMS: &[Claim] = &[
 
 const SERVERS: u16 = 32;
 
-/// As many aggregators as servers, twice and four times as many.
+/// Numbers of ranks with as many aggregators as servers, twice and four times as many.
 const CROWDS: [u32; 3] = [128, 256, 512];
 
 fn outcome(
@@ -108,7 +108,7 @@ fn bandwidth(base: &Setup, protocol: Protocol, method: PartitioningMethod, ranks
     outcome(base, protocol, method, true, ranks, edge).bandwidth_mib_s()
 }
 
-/// The edge whose even parts begin at lock boundaries, and one whose do not.
+/// An edge at which even domains begin at lock boundaries, and one at which they do not.
 const EDGES: [u64; 2] = [128, 100];
 
 fn finding(holds: bool, figures: &[(&str, f64)]) -> Finding {
@@ -209,16 +209,16 @@ fn reads_alike(base: &Setup) -> Finding {
     reads(base, |row| row.iter().all(|&each| each >= 0.9 * row.iter().fold(0.0, |a: f64, b| a.max(*b))))
 }
 
-/// A machine that differs in one thing from the usual one.
+/// A machine that differs from the default one in one number.
 #[derive(Clone, Debug)]
 pub struct Variation {
-    /// In what it differs.
+    /// The difference.
     pub name: String,
-    /// What to run.
+    /// The setup to run.
     pub setup: Setup,
 }
 
-/// Numbers that are varied, and by what they are multiplied and divided.
+/// Numbers that are varied, and the factor by which each is multiplied and divided.
 const VARIED: &[(&str, u64)] = &[
     ("latency", 4),
     ("lock_time", 4),
@@ -239,7 +239,7 @@ const VARIED: &[(&str, u64)] = &[
     ("jitter", 3),
 ];
 
-/// The usual machine first, then those that differ from it in one thing.
+/// Returns the default machine first, then those that differ from it in one number.
 pub fn variations() -> Vec<Variation> {
     let usual = Setup::default();
     let mut all = vec![Variation { name: "the usual machine".into(), setup: usual.clone() }];
@@ -264,19 +264,19 @@ pub fn variations() -> Vec<Variation> {
     all
 }
 
-/// On which machines a claim holds and on which not.
+/// The result of checking a claim on many machines.
 #[derive(Clone, Debug)]
-pub struct Held {
+pub struct ClaimResult {
     /// The claim.
     pub claim: Claim,
-    /// How many machines it was looked at on.
+    /// The number of machines on which it was checked.
     pub of: usize,
-    /// Those on which it does not hold, with the figures.
+    /// The machines on which it does not hold, with the figures.
     pub fails: Vec<(String, String)>,
 }
 
-/// Looks at every claim on every machine; tells how far it is.
-pub fn sensitivity(mut progress: impl FnMut(usize, usize)) -> Vec<Held> {
+/// Checks every claim on every machine, and reports progress as (done, total).
+pub fn sensitivity(mut progress: impl FnMut(usize, usize)) -> Vec<ClaimResult> {
     let machines = variations();
     let total = machines.len() * CLAIMS.len();
     let mut done = 0;
@@ -291,7 +291,7 @@ pub fn sensitivity(mut progress: impl FnMut(usize, usize)) -> Vec<Held> {
             }
             done += 1;
         }
-        held.push(Held { claim: *claim, of: machines.len(), fails });
+        held.push(ClaimResult { claim: *claim, of: machines.len(), fails });
     }
     held
 }

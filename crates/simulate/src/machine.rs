@@ -1,9 +1,9 @@
-//! The pretended machine: every number that a simulation depends on, with its unit and what it stands for.
+//! The simulated machine: every number that a simulation depends on, with its unit and its meaning.
 //!
-//! The values are those of a cluster on which a node's file-system client (one process that writes) is the narrow place,
-//! and a server's storage, many disks with parity, takes in what a dozen clients give away as long as it is written in order.
-//! Absolute bandwidths follow these numbers and mean little; what is worth knowing is which orderings hold over a range of
-//! them ([`crate::sensitivity`]).
+//! The values describe a cluster whose bottleneck is a node's file-system client (one process that writes). A server's
+//! storage, many disks with parity, absorbs the writes of a dozen clients as long as they are sequential. Absolute
+//! bandwidths follow these numbers and mean little; the useful result is which orderings hold over a range of them
+//! ([`crate::sensitivity`]).
 
 macro_rules! machine {
     ($($(#[doc = $doc:literal])+ $name:ident = $value:literal $unit:literal,)+) => {
@@ -20,12 +20,12 @@ macro_rules! machine {
         }
 
         impl Machine {
-            /// Every number: its name, its unit, its default, and what it is.
+            /// Every number: its name, unit, default and meaning.
             pub const NUMBERS: &'static [Number] = &[
                 $(Number { name: stringify!($name), unit: $unit, value: $value, about: concat!($($doc),+) },)+
             ];
 
-            /// The number of that name.
+            /// Returns the number of that name.
             pub fn number(&mut self, name: &str) -> Option<&mut u64> {
                 match name {
                     $(stringify!($name) => Some(&mut self.$name),)+
@@ -36,23 +36,23 @@ macro_rules! machine {
     };
 }
 
-/// One number of a machine, for those who want to know or change it.
+/// One number of a machine, as the command line shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Number {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// What it counts.
+    /// Its unit.
     pub unit: &'static str,
-    /// What it is unless said otherwise.
+    /// Its default.
     pub value: u64,
-    /// What it stands for.
+    /// Its meaning.
     pub about: &'static str,
 }
 
 machine! {
     /// Processes of a node; one of them aggregates.
     processes_per_node = 4 "processes",
-    /// What a node's network link carries in each direction.
+    /// Rate of a node's network link in each direction.
     node_rate = 4_000_000_000 "B/s",
     /// From a message's last byte sent to its last byte received, between any two nodes.
     latency = 20_000 "ns",
@@ -60,39 +60,39 @@ machine! {
     message_time = 5_000 "ns",
     /// Processor time to find and place one contiguous piece when data is packed, and again when unpacked.
     piece_time = 300 "ns",
-    /// What one process copies.
+    /// Rate at which one process copies.
     copy_rate = 2_000_000_000 "B/s",
-    /// What a node's file-system client sends to servers, and what it receives.
+    /// Rate at which a node's file-system client sends to servers, and at which it receives.
     client_rate = 300_000_000 "B/s",
-    /// Dirty bytes that a file-system client keeps before writers wait.
+    /// Dirty bytes that a file-system client caches before writers wait.
     client_cache = 33_554_432 "B",
-    /// What a server's network link carries in each direction.
+    /// Rate of a server's network link in each direction.
     server_rate = 5_000_000_000 "B/s",
     /// Processor time of a server for a request to read or write.
     request_time = 20_000 "ns",
-    /// What a server's storage reads or writes when it does so in order.
+    /// Rate at which a server's storage reads or writes sequentially.
     storage_rate = 5_000_000_000 "B/s",
-    /// What it costs the storage to go on elsewhere than where it is: to position disks, and to bring parity up to date.
+    /// Time that storage needs for an access elsewhere: to position disks, and to update parity.
     seek_time = 2_000_000 "ns",
-    /// Bytes written that a partition's server takes in before its storage has them.
+    /// Written bytes that a partition's server accepts before its storage has them.
     server_buffer = 268_435_456 "B",
-    /// Requests among which a server's storage takes what lies next.
+    /// Requests from which a server's storage chooses the nearest.
     storage_queue = 32 "requests",
-    /// Bytes of a file that a server reads at a time, ahead of those who want them.
+    /// Bytes of a file that a server reads at a time, before clients request them.
     server_ahead = 8_388_608 "B",
-    /// Time of a server's lock manager, and of a holder that is asked to give way or told, for one message.
+    /// Time of a server's lock manager, and of a holder that receives a revocation or a grant, for one message.
     lock_time = 100_000 "ns",
-    /// Bytes that a client reads ahead after a read that does not follow the one before.
+    /// Bytes that a client reads ahead after a read that is not sequential.
     ahead_first = 16_384 "B",
-    /// The most that it reads ahead; the amount doubles with each read that follows the one before.
+    /// The most that a client reads ahead; the amount doubles with each sequential read.
     ahead_most = 1_048_576 "B",
-    /// By how many thousandths any of these times may turn out longer or shorter.
+    /// Thousandths by which any of these times may be longer or shorter.
     jitter = 100 "thousandths",
     /// Bytes of tier 1 at each aggregator of a partition.
     aggregator_cache = 268_435_456 "B",
     /// Time of the metadata server to open or create a file.
     open_time = 20_000 "ns",
-    /// Time of a server to accept a client: the connection, the proof of the secret.
+    /// Time of a server to accept a client: the connection and the proof of the secret.
     connect_time = 60_000 "ns",
     /// Time of a file system to let a process read the registry.
     registry_time = 100_000 "ns",

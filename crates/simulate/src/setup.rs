@@ -1,31 +1,32 @@
-//! What is to be simulated, and what came of it.
+//! The setup of a simulation and its outcome.
 
 use pario_domain::PartitioningMethod;
 use pario_locks::LockCounters;
 
-use crate::agenda::Time;
+use crate::event_queue::SimTime;
 use crate::machine::Machine;
 
-/// How a file system keeps its clients apart.
+/// The lock protocol of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// Each server has the locks of the stripes that it stores. A request that spans servers takes their locks in order,
-    /// and holds all of them till all its data has arrived.
+    /// and holds all of them until all its data has arrived.
     Server,
-    /// The first who asks gets a token for the whole file; whoever holds a token splits it for those who come
-    /// later. A request needs one token, however many servers it spans.
+    /// The first client that accesses a file gets a token for all of it; a holder splits its token for later clients. A
+    /// request needs one token, however many servers it spans.
     Token,
-    /// Leases of a partition, as Pario's servers and tier 1 have them, with each aggregator as a program of its own: those of
-    /// one program share their leases. Each server leases what it stores, for reading and writing alike; what is leased is
-    /// cached however many servers it spans; every access to a server passes its lock manager.
+    /// Leases of a partition, as Pario's servers and tier 1 have them, with each aggregator as a program of its own,
+    /// because the processes of one program share their leases. Each server leases the bytes that it stores, for reading
+    /// and writing alike; leased bytes are cached however many servers they span; every access to a server passes its lock
+    /// manager.
     Lease,
 }
 
 impl Protocol {
-    /// All.
+    /// All protocols.
     pub const ALL: [Protocol; 3] = [Protocol::Server, Protocol::Token, Protocol::Lease];
 
-    /// Its word on the command line and in results.
+    /// Its name on the command line and in results.
     pub fn word(self) -> &'static str {
         match self {
             Protocol::Server => "server",
@@ -35,55 +36,55 @@ impl Protocol {
     }
 }
 
-/// What a holder does when it is asked to give way.
+/// The reaction of a holder to a revocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callback {
-    /// It ends the operation that uses the lock, writes back all that is dirty under the lock, and gives up all of it: what
-    /// clients do whose locks cannot be split (Lustre). What it asks for meanwhile waits for that as well.
+    /// It ends the operation that uses the lock, writes back all dirty data under the lock, and releases the whole lock, as
+    /// clients do whose locks cannot be split (Lustre). Its own new requests wait for that as well.
     Whole,
-    /// It gives up at once what it does not use, and writes back what is dirty there and nothing else: what tokens
-    /// (GPFS) do.
+    /// It releases at once the part that it does not use, and writes back only the dirty data there, as token holders do
+    /// (GPFS).
     Part,
-    /// It gives up what is asked for, and on either side all, if it keeps no block there: what Pario's tier 1 does.
+    /// It releases the requested part, and each side of it on which it caches no block, as Pario's tier 1 does.
     Kept,
 }
 
-/// How aggregators get through the windows of a call.
+/// The synchronization of aggregators within a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounds {
-    /// All begin a round together, as two-phase I/O does that tells everybody the sizes of each round (ROMIO).
+    /// All begin a round together, as in two-phase I/O that exchanges the sizes of each round among all (ROMIO).
     Together,
-    /// Each goes on as soon as it can, as Pario's do.
+    /// Each continues as soon as it can, as in Pario.
     Free,
 }
 
-/// One run.
+/// The parameters of one run.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// How the file system locks.
+    /// The lock protocol.
     pub protocol: Protocol,
-    /// How a holder gives way; `None`: [`Callback::Whole`] with server locks, [`Callback::Part`] with tokens. Leases are always
-    /// given up as [`Callback::Kept`] says.
+    /// The reaction of holders; `None`: [`Callback::Whole`] with server locks, [`Callback::Part`] with tokens. Leases
+    /// always use [`Callback::Kept`].
     pub callback: Option<Callback>,
-    /// How regions are dealt out to aggregators.
+    /// The partitioning of regions into file domains.
     pub method: PartitioningMethod,
-    /// Whether the program writes, or reads what is there.
+    /// Whether the program writes or reads.
     pub write: bool,
-    /// How many servers a file is striped over.
+    /// The number of servers over which a file is striped.
     pub servers: u16,
     /// Bytes of a stripe, which is also the lock unit.
     pub stripe: u64,
     /// Bytes of an aggregator's buffer.
     pub buffer: u64,
-    /// How they get through their domains.
+    /// The synchronization of aggregators.
     pub rounds: Rounds,
-    /// How many aggregators; `None`: one on each node.
+    /// The number of aggregators; `None`: one on each node.
     pub aggregators: Option<u32>,
-    /// Whether the number of aggregators is brought to a factor or multiple of the number of servers.
+    /// Whether the number of aggregators is rounded to a factor or multiple of the number of servers.
     pub suit_servers: bool,
-    /// Chance.
+    /// The seed of the random jitter.
     pub seed: u64,
-    /// Everything else.
+    /// All other numbers.
     pub machine: Machine,
 }
 
@@ -107,7 +108,7 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// How holders give way.
+    /// The reaction of holders, with the default of the protocol.
     pub fn callback(&self) -> Callback {
         match (self.protocol, self.callback) {
             (Protocol::Lease, _) => Callback::Kept,
@@ -118,7 +119,7 @@ impl Setup {
     }
 }
 
-/// How many messages there were.
+/// Numbers of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Messages {
     /// Between ranks and aggregators.
@@ -130,38 +131,38 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// All of them.
+    /// The sum of all.
     pub fn all(&self) -> u64 {
         self.exchange + self.data + self.locks
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// How many ranks.
+    /// The number of ranks.
     pub ranks: u32,
-    /// How many of them aggregated.
+    /// The number of aggregators.
     pub aggregators: u32,
     /// Bytes that the ranks wrote or read.
     pub bytes: u64,
-    /// From the open to the close, which waits till the servers have everything.
-    pub time: Time,
-    /// The part of that time in which an aggregator was in the I/O phase, on average.
+    /// The time from the open to the close, which waits until the servers have everything.
+    pub time: SimTime,
+    /// The average part of that time in which an aggregator was in the I/O phase.
     pub io_share: f64,
     /// Lock traffic as the lock managers count it.
     pub locks: LockCounters,
-    /// Lock traffic as the clients saw it: requests that they sent, grants and revocations that they got.
+    /// Lock traffic as the clients count it: requests that they sent, grants and revocations that they received.
     pub seen: LockCounters,
     /// Messages.
     pub messages: Messages,
     /// Data requests at a server that came from another client than the one before, over all servers.
     pub interleaved: u64,
-    /// How often a server's storage had to go elsewhere, over all servers.
+    /// Accesses of a server's storage that were not sequential, over all servers.
     pub seeks: u64,
-    /// Bytes that were read ahead and never asked for.
+    /// Bytes that were read ahead and never used.
     pub wasted: u64,
-    /// How many events it took to find out.
+    /// The number of simulated events.
     pub events: u64,
 }
 

@@ -1,5 +1,4 @@
-//! Lock traffic three times: worked out by hand, as a lock manager counts it without any simulation, and as it comes out of the
-//! simulation.
+//! Lock traffic computed in three ways: by hand, by a lock manager without any simulation, and by the simulation.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +15,14 @@ const UNIT: u64 = 1024;
 const FILE_SYSTEMS: [Protocol; 2] = [Protocol::Server, Protocol::Token];
 
 /// A manager and clients whose operations never overlap in time: each access ends before the next begins.
-struct Plain {
+struct SerialClients {
     manager: LockManager<u32>,
     held: BTreeMap<u32, ClientLocks>,
 }
 
-impl Plain {
-    fn new() -> Plain {
-        Plain { manager: LockManager::new(UNIT), held: BTreeMap::new() }
+impl SerialClients {
+    fn new() -> SerialClients {
+        SerialClients { manager: LockManager::new(UNIT), held: BTreeMap::new() }
     }
 
     fn access(&mut self, client: u32, unit: u64, mode: LockMode) {
@@ -65,7 +64,7 @@ fn four(counters: LockCounters) -> [u64; 4] {
     [counters.requests, counters.grants, counters.conflicts, counters.revocations]
 }
 
-/// Two ranks on two nodes, both aggregators, deal `units` lock units out, on one server; a window is one unit, and both begin
+/// Two ranks on two nodes, both aggregators, access `units` lock units on one server; a window is one unit, and both begin
 /// their windows together.
 fn simulated(method: PartitioningMethod, protocol: Protocol, write: bool, units: u64) -> [u64; 4] {
     let machine = Machine { processes_per_node: 1, jitter: 0, ..Machine::default() };
@@ -91,58 +90,60 @@ fn simulated(method: PartitioningMethod, protocol: Protocol, write: bool, units:
 
 #[test]
 fn readers_ask_once_each() {
-    let mut plain = Plain::new();
-    (0..8).for_each(|unit| plain.access((unit % 2) as u32, unit, LockMode::Shared));
+    let mut serial = SerialClients::new();
+    (0..8).for_each(|unit| serial.access((unit % 2) as u32, unit, LockMode::Shared));
     for protocol in FILE_SYSTEMS {
         for method in PartitioningMethod::ALL {
             assert_eq!(simulated(method, protocol, false, 8), [2, 2, 0, 0], "{method:?}");
         }
     }
-    assert_eq!(plain.counted(), [2, 2, 0, 0]);
+    assert_eq!(serial.counted(), [2, 2, 0, 0]);
 }
 
-/// Client 0 has units 0 to 3, client 1 units 4 to 7. 0 asks: all of the file. 1 asks: 0 keeps unit 0. 0 asks for unit 1: 1 gives
-/// up what lies before unit 4. From then on both are at home.
+/// Client 0 has units 0 to 3, client 1 units 4 to 7. Client 0 gets a lock on all of the file. Client 1 requests unit 4:
+/// client 0 keeps unit 0. Client 0 requests unit 1: client 1 releases all units before 4. From then on each client has the
+/// locks that it needs.
 #[test]
-fn halves_settle_after_three_requests() {
-    let mut plain = Plain::new();
+fn contiguous_halves_need_three_requests() {
+    let mut serial = SerialClients::new();
     for step in 0..4 {
-        plain.access(0, step, LockMode::Exclusive);
-        plain.access(1, 4 + step, LockMode::Exclusive);
+        serial.access(0, step, LockMode::Exclusive);
+        serial.access(1, 4 + step, LockMode::Exclusive);
     }
-    assert_eq!(plain.counted(), [3, 3, 2, 2]);
+    assert_eq!(serial.counted(), [3, 3, 2, 2]);
     for protocol in FILE_SYSTEMS {
         assert_eq!(
             simulated(PartitioningMethod::Aligned, protocol, true, 8),
-            plain.counted(),
+            serial.counted(),
             "{protocol:?}"
         );
-        assert_eq!(simulated(PartitioningMethod::Even, protocol, true, 8), plain.counted(), "{protocol:?}");
+        assert_eq!(simulated(PartitioningMethod::Even, protocol, true, 8), serial.counted(), "{protocol:?}");
     }
 }
 
-/// Units in turn, both clients at the same time. 0 asks: all of the file. 1 asks for unit 1: 0 keeps unit 0. From then on client 1
-/// is at home in each round, and client 0, one unit behind, takes from it what lies before its latest.
+/// Alternating units, both clients at the same time. Client 0 gets a lock on all of the file. Client 1 requests unit 1:
+/// client 0 keeps unit 0. From then on client 1 has its lock in each round, and client 0, one unit behind, revokes what
+/// lies before client 1's latest unit.
 #[test]
-fn units_in_turn_cost_a_revocation_in_each_round() {
-    let mut plain = Plain::new();
-    plain.access(0, 0, LockMode::Exclusive);
-    plain.access(1, 1, LockMode::Exclusive);
+fn alternating_units_cost_a_revocation_in_each_round() {
+    let mut serial = SerialClients::new();
+    serial.access(0, 0, LockMode::Exclusive);
+    serial.access(1, 1, LockMode::Exclusive);
     for round in 1..4 {
-        plain.access(1, 2 * round + 1, LockMode::Exclusive);
-        plain.access(0, 2 * round, LockMode::Exclusive);
+        serial.access(1, 2 * round + 1, LockMode::Exclusive);
+        serial.access(0, 2 * round, LockMode::Exclusive);
     }
-    assert_eq!(plain.counted(), [5, 5, 4, 4]);
+    assert_eq!(serial.counted(), [5, 5, 4, 4]);
     for protocol in FILE_SYSTEMS {
         assert_eq!(
             simulated(PartitioningMethod::StaticCyclic, protocol, true, 8),
-            plain.counted(),
+            serial.counted(),
             "{protocol:?}"
         );
     }
 }
 
-/// As many servers as clients: each client has a server of its own and asks once, for ever.
+/// As many servers as clients: each client has a server of its own and requests one lock.
 #[test]
 fn a_server_for_each_client_means_one_request_each() {
     let machine = Machine { processes_per_node: 1, ..Machine::default() };

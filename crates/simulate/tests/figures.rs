@@ -1,5 +1,5 @@
-//! The orderings that file-domain partitionings are known for. They come from lock conflicts, callbacks that flush, and read-ahead
-//! in vain: no number of the machine knows of a method. What exactly is claimed stands in the module `claims`.
+//! The known orderings of file-domain partitionings. They follow from lock conflicts, callbacks that flush, and wasted
+//! read-ahead: no number of the machine depends on a method. The module `claims` has the exact claims.
 
 use pario_simulate::{CLAIMS, Callback, Protocol, Rounds, Setup, Size, Workload, run};
 use proptest::prelude::*;
@@ -10,7 +10,7 @@ fn holds(name: &str) {
     assert!(finding.holds, "{}: {}", claim.text, finding.figures);
 }
 
-/// One test for each claim, so that they run side by side.
+/// One test for each claim, so that they run in parallel.
 macro_rules! claims {
     ($($name:ident $claim:literal,)+) => {
         $(#[test] fn $name() { holds($claim); })+
@@ -76,7 +76,7 @@ fn any_setup() -> impl Strategy<Value = Setup> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
 
-    /// Whatever the sizes, it ends, and clients and lock managers agree on the lock traffic.
+    /// With any sizes the simulation ends, and clients and lock managers agree on the lock traffic.
     #[test]
     fn every_run_ends_and_both_sides_count_alike(
         setup in any_setup(),

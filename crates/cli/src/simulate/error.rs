@@ -1,16 +1,14 @@
 //! Why `pario simulate` could not do its work.
 
-use pario_simulate::{Machine, Refused};
+use pario_simulate::Machine;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
 #[derive(Debug)]
 pub enum Error {
-    /// There is no such workload.
-    Workload(pario_simulate::Error),
-    /// A run cannot be.
-    Refused(Refused),
+    /// The simulation cannot run this workload or this setup.
+    Simulation(pario_simulate::Error),
     /// The machine has no number of that name.
     UnknownNumber(String),
     /// The trace's directory could not be listed.
@@ -26,8 +24,7 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Workload(e) => e.fmt(f),
-            Error::Refused(e) => e.fmt(f),
+            Error::Simulation(e) => e.fmt(f),
             Error::UnknownNumber(name) => {
                 let near = Machine::NUMBERS
                     .iter()
@@ -47,12 +44,6 @@ impl fmt::Display for Error {
 
 impl From<pario_simulate::Error> for Error {
     fn from(e: pario_simulate::Error) -> Error {
-        Error::Workload(e)
-    }
-}
-
-impl From<Refused> for Error {
-    fn from(e: Refused) -> Error {
-        Error::Refused(e)
+        Error::Simulation(e)
     }
 }

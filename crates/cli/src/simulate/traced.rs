@@ -4,14 +4,14 @@
 //! bytes of a span an access had) is taken to be spread evenly.
 
 use super::error::Error;
-use pario_simulate::{Recorded, Span, Workload};
+use pario_simulate::{FileSpan, RecordedCalls, Workload};
 use pario_trace::{Actor, TracedOp, read};
 use pario_types::FileId;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The spans of each rank in one call.
-type Spans = BTreeMap<u32, Span>;
+type Spans = BTreeMap<u32, FileSpan>;
 
 /// The writes or reads of the traces in a directory, or of one file.
 pub fn workload(path: &str, write: bool) -> Result<Workload, Error> {
@@ -32,7 +32,7 @@ pub fn workload(path: &str, write: bool) -> Result<Workload, Error> {
                 continue;
             };
             let number = counted.entry(name.to_string()).or_default();
-            let span = Span { lo: event.offset, hi: event.end, len: event.moved };
+            let span = FileSpan { lo: event.offset, hi: event.end, len: event.moved };
             let (began, spans) =
                 files.entry(name.to_string()).or_default().entry(*number).or_insert((u64::MAX, Spans::new()));
             *began = event.start_ns.min(*began);
@@ -49,7 +49,7 @@ pub fn workload(path: &str, write: bool) -> Result<Workload, Error> {
         calls.extend(of_file.into_values().map(|(began, spans)| (began, FileId(file), spans)));
     }
     calls.sort_by_key(|call| call.0);
-    let mut recorded = Recorded::new(ranks);
+    let mut recorded = RecordedCalls::new(ranks);
     for (_, file, spans) in calls {
         recorded.call(file, spans);
     }

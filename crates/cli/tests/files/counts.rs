@@ -5,7 +5,7 @@
 use crate::site::Site;
 use pario_client::{OpenOptions, Options, Partition, TierFile, TierOptions};
 use pario_domain::PartitioningMethod;
-use pario_simulate::{Machine, Protocol, Recorded, Setup, Span, Workload, run};
+use pario_simulate::{FileSpan, Machine, Protocol, RecordedCalls, Setup, Workload, run};
 use pario_types::FileId;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -67,9 +67,9 @@ fn real(site: &Site, path: &str, accesses: &Accesses<'_>) -> Counts {
 
 /// By the simulation.
 fn simulated(servers: u16, accesses: &Accesses<'_>) -> Counts {
-    let mut recorded = Recorded::new(accesses.programs as u32);
+    let mut recorded = RecordedCalls::new(accesses.programs as u32);
     for unit in accesses.units {
-        let span = Span { lo: unit * STRIPE, hi: (unit + 1) * STRIPE, len: STRIPE };
+        let span = FileSpan { lo: unit * STRIPE, hi: (unit + 1) * STRIPE, len: STRIPE };
         recorded.call(FileId(1), [((unit % accesses.programs) as u32, span)]);
     }
     let work = Workload::recorded("accesses", recorded).expect("there are some");

@@ -1,21 +1,19 @@
 //! A file system with clients, servers and locks, under collective accesses of many ranks.
 //!
-//! Aggregators are the file system's clients. In a call each of them works off its domain in windows: exchange, then one
-//! request to the file system for each contiguous range of the window; reads the other way round. A call ends when all have
-//! ended; the file is closed when the servers have everything.
+//! Aggregators are the file system's clients. In a call each of them processes its domain in windows: it exchanges data
+//! with the ranks, then sends the file system one request for each contiguous range of the window; reads take the opposite
+//! order. A call ends when all aggregators have ended. The file is closed when the servers have everything.
 //!
-//! Domains, plans, striping, views and locks are those of Pario. What is pretended is what they meet: time,
-//! links, storage ([`server`]), a client's cache and read-ahead ([`operation`], [`reading`]) and the way of lock
-//! messages ([`locking`]). All of it happens in one [`Agenda`], so a run depends on its input and seed only.
+//! Domains, plans, striping, views and locks are those of Pario. Simulated are time, links, storage ([`server`]), a
+//! client's cache and read-ahead ([`operation`], [`reading`]) and lock messages ([`locking`]). All events are in one
+//! [`EventQueue`], so a run depends on its input and seed only.
 
 mod client;
-mod keeping;
+mod lease_cache;
 mod locking;
 mod operation;
 mod reading;
 mod server;
-
-use std::fmt;
 
 use pario_domain::{AggregatorRequest, ConfigList, FileDomains, PartitioningMethod, choose_aggregators};
 use pario_layout::Striping;
@@ -25,153 +23,137 @@ use pario_two_phase::{
     plan_access,
 };
 
-use crate::agenda::{Agenda, Time};
-use crate::chance::Chance;
+use crate::error::Error;
+use crate::event_queue::{EventQueue, SimTime};
+use crate::rng::Rng;
 use crate::setup::{Messages, Outcome, Protocol, Rounds, Setup};
 use crate::shuffle::Shuffle;
 use crate::workload::{Access, Workload};
 use client::Client;
-use locking::{Holder, Keeper, Word};
-use server::{Piece, Server, Wish};
+use locking::{Holder, LockMessage, ManagerNode};
+use server::{Piece, ReadRequest, Server};
 
-/// Why a run cannot be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// A number is 0 or too large.
-    Number(&'static str),
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refused::Number(what) => write!(f, "the {what} is 0 or too large"),
-        }
-    }
-}
-
-impl std::error::Error for Refused {}
-
-/// What happens. A client is named by its number among the aggregators.
+/// An event. A client is identified by its number among the aggregators.
 #[derive(Debug)]
 enum Event {
-    /// All ranks meet for the next call.
-    Meet,
+    /// All ranks start the next call.
+    StartCall,
     /// A client begins its next window.
     Window(u32),
-    /// It has the ranks' bytes, or they have theirs.
+    /// The client has the ranks' bytes, or the ranks have theirs.
     Exchanged(u32),
-    /// A lock message has arrived at a manager, and then: the manager has looked at it.
-    ToKeeper {
-        keeper: u32,
-        word: Word,
+    /// A lock message has arrived at a manager, and then: the manager has processed it.
+    LockMessageArrived {
+        manager: u32,
+        message: LockMessage,
     },
-    Kept {
-        keeper: u32,
-        word: Word,
+    LockMessageProcessed {
+        manager: u32,
+        message: LockMessage,
     },
-    /// A lock message has arrived at a client, and then: the client has looked at it.
-    ToHolder {
-        keeper: u32,
+    /// A lock message has arrived at a client, and then: the client has processed it.
+    LockActionArrived {
+        manager: u32,
         action: LockAction<Holder>,
     },
-    Told {
-        keeper: u32,
+    LockActionProcessed {
+        manager: u32,
         action: LockAction<Holder>,
     },
     /// A client's request is in its cache.
     Copied(u32),
     /// A piece has left a client.
-    Sent(Piece),
-    /// A piece has reached its server, and then: the server has looked at it.
-    Arrived(Piece),
-    Taken(Piece),
-    /// The client knows that its server has a piece.
-    Known(Piece),
-    /// A request to read has reached its server, and then: the server has looked at it.
-    Asked {
+    PieceSent(Piece),
+    /// A piece has arrived at its server, and then: the server has processed it.
+    PieceArrived(Piece),
+    PieceProcessed(Piece),
+    /// The client has the acknowledgement of a piece.
+    PieceAcknowledged(Piece),
+    /// A read request has arrived at its server, and then: the server has processed it.
+    ReadArrived {
         server: u16,
-        wish: Wish,
+        read: ReadRequest,
     },
-    Wanted {
+    ReadProcessed {
         server: u16,
-        wish: Wish,
+        read: ReadRequest,
     },
-    /// A server's storage has done what it did.
-    Stored(u16),
-    /// A client has what it asked for.
-    Received {
+    /// A server's storage has completed a job.
+    StorageDone(u16),
+    /// A client has the reply to a request.
+    ReadAnswered {
         client: u32,
         request: u64,
     },
 }
 
-/// A file system in use.
+/// The state of a simulated file system.
 struct Run<'a> {
     setup: &'a Setup,
     work: &'a Workload,
     striping: Striping,
     settings: TwoPhaseSettings,
     coverage: CoverageHash,
-    agenda: Agenda<Event>,
-    chance: Chance,
+    queue: EventQueue<Event>,
+    rng: Rng,
     shuffle: Shuffle<'a>,
     clients: Vec<Client>,
-    keepers: Vec<Keeper>,
+    managers: Vec<ManagerNode>,
     servers: Vec<Server>,
     /// The next call.
     call: u32,
     partition: FileDomains,
-    /// Whether there are bytes in the region that nobody writes.
+    /// Whether the region has bytes that no rank writes.
     holes: bool,
-    /// Clients that are not through with the call.
+    /// The number of clients that have not completed the call.
     busy: u32,
-    /// Those of them that wait for the next round.
+    /// The clients that wait for the next round.
     gathered: Vec<u32>,
-    /// Pieces and requests so far, for their numbers.
+    /// The number of pieces and requests so far; each has a number.
     numbered: u64,
     messages: Messages,
     seen: LockCounters,
-    /// Who wrote a part of a block last: the next one has to read it.
+    /// The client that wrote a part of a block last; another client has to read the block before it writes there.
     partial: std::collections::BTreeMap<(pario_types::FileId, u64), u32>,
-    /// When the last call, or the last piece at its server, was known to be done.
-    calls_done: Time,
-    done: Time,
+    /// The time at which the last call, and the last piece at its server, was complete.
+    calls_done: SimTime,
+    done: SimTime,
     events: u64,
 }
 
 /// Runs a workload on a file system.
-pub fn run(setup: &Setup, work: &Workload) -> Result<Outcome, Refused> {
+pub fn run(setup: &Setup, work: &Workload) -> Result<Outcome, Error> {
     let mut run = Run::new(setup, work)?;
-    run.agenda.put(Time(run.shuffle.meeting_ns()), Event::Meet);
-    while let Some(event) = run.agenda.next() {
+    run.queue.schedule(SimTime(run.shuffle.allgather_ns()), Event::StartCall);
+    while let Some(event) = run.queue.pop() {
         run.events += 1;
-        run.happen(event);
+        run.apply(event);
     }
     Ok(run.outcome())
 }
 
 impl<'a> Run<'a> {
-    fn new(setup: &'a Setup, work: &'a Workload) -> Result<Run<'a>, Refused> {
+    fn new(setup: &'a Setup, work: &'a Workload) -> Result<Run<'a>, Error> {
         let machine = &setup.machine;
         let count = setup.servers;
         let striping = Striping::new(setup.stripe, count, 0, count)
-            .map_err(|_| Refused::Number("number or size of stripes"))?;
+            .map_err(|_| Error::Number("number or size of stripes"))?;
         if setup.buffer == 0 {
-            return Err(Refused::Number("buffer of an aggregator"));
+            return Err(Error::Number("buffer of an aggregator"));
         }
         let per_node = u32::try_from(machine.processes_per_node).ok().filter(|n| *n > 0);
-        let per_node = per_node.ok_or(Refused::Number("number of processes per node"))?;
+        let per_node = per_node.ok_or(Error::Number("number of processes per node"))?;
         let node: Vec<u32> = (0..work.ranks()).map(|rank| rank / per_node).collect();
         let names: Vec<String> = (0..=node[node.len() - 1]).map(|n| format!("n{n}")).collect();
         let servers = setup.suit_servers.then_some(u32::from(count));
         let wanted =
             AggregatorRequest { cb_nodes: setup.aggregators, config: &ConfigList::default(), servers };
         let aggregators = choose_aggregators(&node, &names, &wanted);
-        let keepers = match setup.protocol {
+        let managers = match setup.protocol {
             Protocol::Server | Protocol::Lease => usize::from(count),
             Protocol::Token => 1,
         };
-        let client = |&rank: &u32| Client::new(rank, keepers, setup.stripe);
+        let client = |&rank: &u32| Client::new(rank, managers, setup.stripe);
         let settings = TwoPhaseSettings {
             strategy: TransferStrategy::TwoPhase,
             method: setup.method,
@@ -186,11 +168,11 @@ impl<'a> Run<'a> {
         Ok(Run {
             striping,
             coverage: CoverageHash::new(setup.seed),
-            agenda: Agenda::default(),
-            chance: Chance::new(setup.seed),
+            queue: EventQueue::default(),
+            rng: Rng::new(setup.seed),
             shuffle: Shuffle::new(work, machine),
             clients: settings.aggregators.iter().map(client).collect(),
-            keepers: (0..keepers).map(|_| Keeper::new(setup.stripe)).collect(),
+            managers: (0..managers).map(|_| ManagerNode::new(setup.stripe)).collect(),
             servers: (0..count).map(|_| Server::default()).collect(),
             call: 0,
             partition: FileDomains::new(PartitioningMethod::Even, 0..0, 1, 1, 1),
@@ -201,8 +183,8 @@ impl<'a> Run<'a> {
             messages: Messages::default(),
             seen: LockCounters::default(),
             partial: Default::default(),
-            calls_done: Time(0),
-            done: Time(0),
+            calls_done: SimTime(0),
+            done: SimTime(0),
             events: 0,
             setup,
             work,
@@ -210,44 +192,44 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn happen(&mut self, event: Event) {
+    fn apply(&mut self, event: Event) {
         match event {
-            Event::Meet => self.meet(),
+            Event::StartCall => self.start_call(),
             Event::Window(client) => self.window(client),
             Event::Exchanged(client) => self.exchanged(client),
-            Event::ToKeeper { keeper, word } => self.at_keeper(keeper, word),
-            Event::Kept { keeper, word } => self.kept(keeper, word),
-            Event::ToHolder { keeper, action } => self.at_holder(keeper, action),
-            Event::Told { keeper, action } => self.told(keeper, action),
+            Event::LockMessageArrived { manager, message } => self.queue_lock_message(manager, message),
+            Event::LockMessageProcessed { manager, message } => self.process_lock_message(manager, message),
+            Event::LockActionArrived { manager, action } => self.queue_lock_action(manager, action),
+            Event::LockActionProcessed { manager, action } => self.process_lock_action(manager, action),
             Event::Copied(client) => self.copied(client),
-            Event::Sent(piece) => self.sent(piece),
-            Event::Arrived(piece) => self.arrived(piece),
-            Event::Taken(piece) => self.taken(piece),
-            Event::Known(piece) => self.known(piece),
-            Event::Asked { server, wish } => self.asked(server, wish),
-            Event::Wanted { server, wish } => self.wanted(server, wish),
-            Event::Stored(server) => self.stored(server),
-            Event::Received { client, request } => self.received(client, request),
+            Event::PieceSent(piece) => self.piece_sent(piece),
+            Event::PieceArrived(piece) => self.piece_arrived(piece),
+            Event::PieceProcessed(piece) => self.piece_processed(piece),
+            Event::PieceAcknowledged(piece) => self.piece_acknowledged(piece),
+            Event::ReadArrived { server, read } => self.read_arrived(server, read),
+            Event::ReadProcessed { server, read } => self.read_processed(server, read),
+            Event::StorageDone(server) => self.storage_done(server),
+            Event::ReadAnswered { client, request } => self.read_answered(client, request),
         }
     }
 
-    /// A time that turns out a little longer or shorter.
-    fn about(&mut self, ns: u64) -> u64 {
-        self.chance.about(ns, self.setup.machine.jitter)
+    /// Returns a duration with random jitter.
+    fn jittered(&mut self, ns: u64) -> u64 {
+        self.rng.jitter(ns, self.setup.machine.jitter)
     }
 
     fn latency(&mut self) -> u64 {
-        self.about(self.setup.machine.latency)
+        self.jittered(self.setup.machine.latency)
     }
 
-    fn number(&mut self) -> u64 {
+    fn next_number(&mut self) -> u64 {
         self.numbered += 1;
         self.numbered
     }
 
-    /// The ranks bring their summaries and plan; whoever has a domain begins.
-    fn meet(&mut self) {
-        let now = self.agenda.now();
+    /// The ranks exchange their summaries and plan; each client with a domain begins.
+    fn start_call(&mut self) {
+        let now = self.queue.now();
         while self.call < self.work.calls() {
             let summaries: Vec<AccessSummary> =
                 (0..self.work.ranks()).map(|rank| self.access_summary(rank)).collect();
@@ -275,7 +257,7 @@ impl<'a> Run<'a> {
             if !domain.is_empty() {
                 self.busy += 1;
                 self.clients[number as usize].begin_call(domain.windows(self.setup.buffer));
-                self.agenda.put(now, Event::Window(number));
+                self.queue.schedule(now, Event::Window(number));
             }
         }
     }
@@ -295,15 +277,15 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A client begins its next window, or is through with the call.
+    /// Starts a client's next window, or completes its part in the call.
     fn window(&mut self, number: u32) {
-        let now = self.agenda.now();
+        let now = self.queue.now();
         let client = &mut self.clients[number as usize];
         if client.round == client.rounds {
             self.busy -= 1;
             if self.busy == 0 {
                 self.call += 1;
-                self.agenda.put(now + self.shuffle.meeting_ns(), Event::Meet);
+                self.queue.schedule(now + self.shuffle.allgather_ns(), Event::StartCall);
             }
             return;
         }
@@ -317,43 +299,43 @@ impl<'a> Run<'a> {
     }
 
     fn exchange(&mut self, number: u32) {
-        let now = self.agenda.now();
+        let now = self.queue.now();
         let client = &mut self.clients[number as usize];
         let (done, any) =
             self.shuffle.exchange(now, self.call, client.rank, &client.ranges, self.setup.write);
         if !any {
-            // Nobody has bytes here.
+            // No rank has bytes here.
             client.ranges.clear();
         }
         client.exchanging_ns += done.since(now);
-        self.agenda.put(done, Event::Exchanged(number));
+        self.queue.schedule(done, Event::Exchanged(number));
     }
 
     fn exchanged(&mut self, number: u32) {
-        self.clients[number as usize].began = self.agenda.now();
+        self.clients[number as usize].began = self.queue.now();
         match self.setup.write {
             true => self.next_request(number),
             false => self.round_done(number),
         }
     }
 
-    /// A client is through with a window.
+    /// A client has completed a window.
     fn round_done(&mut self, number: u32) {
         if self.setup.rounds == Rounds::Free {
             return self.window(number);
         }
         self.gathered.push(number);
         if self.gathered.len() == self.busy as usize {
-            let at = self.agenda.now() + self.shuffle.meeting_ns() / 2;
+            let at = self.queue.now() + self.shuffle.allgather_ns() / 2;
             for client in std::mem::take(&mut self.gathered) {
-                self.agenda.put(at, Event::Window(client));
+                self.queue.schedule(at, Event::Window(client));
             }
         }
     }
 
-    /// The file system gets the next range of the window, if there is one.
+    /// Sends the file system the next range of the window, if there is one.
     fn next_request(&mut self, number: u32) {
-        let now = self.agenda.now();
+        let now = self.queue.now();
         let client = &mut self.clients[number as usize];
         match client.ranges.get(client.next).cloned() {
             Some(range) => {
@@ -377,7 +359,7 @@ impl<'a> Run<'a> {
         let io: u64 = self.clients.iter().map(|client| client.io_ns + closing).sum();
         let whole = end.0.max(1) as f64 * self.clients.len() as f64;
         let mut locks = LockCounters::default();
-        for counted in self.keepers.iter().map(|keeper| keeper.manager.counters()) {
+        for counted in self.managers.iter().map(|manager| manager.locks.counters()) {
             locks.requests += counted.requests;
             locks.grants += counted.grants;
             locks.conflicts += counted.conflicts;

@@ -1,18 +1,18 @@
-//! One request of a client: locks, then data, then the locks' end.
+//! One request of a client: it takes locks, moves data, and releases the locks.
 //!
-//! A write that has one lock goes to the client's cache, and from there to the servers in the background. A write that has
-//! locks of several servers is sent at once and holds all of them till all its data has arrived: only so do others see
-//! all of it or nothing. A client that caches whole blocks (tokens) reads a block before it writes a part of
-//! it, if another client wrote there before; a range with holes is read before it is written by everybody. A read asks each
-//! server as soon as it has that server's lock.
+//! A write that needs one lock goes to the client's cache, and from there to the servers in the background. A write that
+//! needs locks of several servers is sent at once and holds all of them until all its data has arrived, so that other
+//! clients see all of it or nothing. A client that caches whole blocks (tokens) reads a block before it writes a part of
+//! it, if another client wrote to that block before. Every client reads a range with holes before it writes it. A read asks
+//! each server as soon as it has that server's lock.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::client::{Operation, Then};
+use super::client::{NextStep, Operation};
 use super::server::Piece;
 use super::{Event, Run};
-use crate::link::span;
+use crate::link::transfer_ns;
 use crate::setup::Protocol;
 
 impl Run<'_> {
@@ -21,7 +21,7 @@ impl Run<'_> {
         let locks = self.locks_for(&range);
         let (mut unread, mut waits) = (Vec::new(), BTreeSet::new());
         if !self.setup.write {
-            let (missing, coming) = self.clients[number as usize].ahead.claim(&range);
+            let (missing, coming) = self.clients[number as usize].ahead.lookup(&range);
             unread.extend(missing.into_iter().flat_map(|part| self.striping.pieces(part)));
             waits.extend(coming);
         }
@@ -34,13 +34,13 @@ impl Run<'_> {
             taken: Vec::new(),
             unread,
             waits,
-            then: Then::End,
+            then: NextStep::End,
         };
         self.clients[number as usize].operation = Some(operation);
         self.lock(number);
     }
 
-    /// It has its locks.
+    /// The operation has its locks.
     pub fn locked(&mut self, number: u32) {
         if !self.setup.write {
             return self.read_ahead(number);
@@ -52,19 +52,19 @@ impl Run<'_> {
             false => self.parts_of_others(number, range),
         };
         let operation = self.clients[number as usize].operation.as_mut().expect("it is under way");
-        operation.then = Then::Copy;
+        operation.then = NextStep::Copy;
         if before.is_empty() {
-            return self.go_on(number);
+            return self.resume(number);
         }
         for part in before {
             let pieces: Vec<_> = self.striping.pieces(part).collect();
-            let requests: Vec<u64> = pieces.into_iter().map(|piece| self.ask(number, piece)).collect();
+            let requests: Vec<u64> = pieces.into_iter().map(|piece| self.send_read(number, piece)).collect();
             let operation = self.clients[number as usize].operation.as_mut().expect("it is under way");
             operation.waits.extend(requests);
         }
     }
 
-    /// The blocks of which this range is a part only and another client wrote another part.
+    /// Returns the blocks that this range covers in part, if another client wrote another part.
     fn parts_of_others(&mut self, number: u32, range: Range<u64>) -> Vec<Range<u64>> {
         if self.setup.protocol != Protocol::Token {
             return Vec::new();
@@ -78,16 +78,16 @@ impl Run<'_> {
         blocks.into_iter().map(|block| block * unit..(block + 1) * unit).collect()
     }
 
-    /// It waits for nothing any more.
-    pub fn go_on(&mut self, number: u32) {
+    /// The operation waits for nothing any more.
+    pub fn resume(&mut self, number: u32) {
         let client = &mut self.clients[number as usize];
         let operation = client.operation.as_ref().expect("it is under way");
         let len = operation.range.end - operation.range.start;
-        if operation.then == Then::End {
+        if operation.then == NextStep::End {
             return self.end(number);
         }
         if operation.locks.len() > 1 && self.setup.protocol == Protocol::Server {
-            return self.send_through(number);
+            return self.write_through(number);
         }
         if client.dirty_bytes > 0 && client.dirty_bytes + len > self.setup.machine.client_cache {
             client.wants_room = true;
@@ -95,46 +95,46 @@ impl Run<'_> {
         }
         client.wants_room = false;
         let rank = client.rank;
-        let ns = self.about(span(len, self.setup.machine.copy_rate));
-        let done = self.shuffle.copying(rank).take(self.agenda.now(), ns).1;
-        self.agenda.put(done, Event::Copied(number));
+        let ns = self.jittered(transfer_ns(len, self.setup.machine.copy_rate));
+        let done = self.shuffle.copying(rank).take(self.queue.now(), ns).1;
+        self.queue.schedule(done, Event::Copied(number));
     }
 
-    /// Its bytes are in the cache: it ends, and they follow in the background.
+    /// The bytes are in the cache: the operation ends, and they are sent in the background.
     pub fn copied(&mut self, number: u32) {
         for piece in self.pieces(number) {
             let client = &mut self.clients[number as usize];
-            client.dirty.insert(piece.number, (piece.keeper, piece.file, piece.extent()));
+            client.dirty.insert(piece.number, (piece.manager, piece.file, piece.extent()));
             client.dirty_bytes += piece.len;
-            self.keep(number, piece.keeper, piece.file, piece.place);
+            self.cache_block(number, piece.manager, piece.file, piece.place);
             self.clients[number as usize].sending.push_back(piece);
         }
         self.send(number);
         self.end(number);
     }
 
-    /// Its bytes go to their servers, and it waits for that.
-    fn send_through(&mut self, number: u32) {
+    /// Sends the bytes to their servers; the operation waits for that.
+    fn write_through(&mut self, number: u32) {
         let pieces = self.pieces(number);
         let client = &mut self.clients[number as usize];
         let operation = client.operation.as_mut().expect("it is under way");
-        operation.then = Then::End;
+        operation.then = NextStep::End;
         operation.waits = pieces.iter().map(|piece| piece.number).collect();
         client.sending.extend(pieces);
         self.send(number);
     }
 
-    /// The operation's bytes, stripe by stripe.
+    /// Returns the operation's bytes, stripe by stripe.
     fn pieces(&mut self, number: u32) -> Vec<Piece> {
         let operation = self.clients[number as usize].operation.as_ref().expect("it is under way");
         let (file, range) = (operation.file, operation.range.clone());
         let token = self.setup.protocol == Protocol::Token;
         let found = self.striping.pieces(range).collect::<Vec<_>>();
         let piece = |found: pario_layout::StripePiece| Piece {
-            number: self.number(),
+            number: self.next_number(),
             client: number,
             server: found.server.0,
-            keeper: if token { 0 } else { u32::from(found.server.0) },
+            manager: if token { 0 } else { u32::from(found.server.0) },
             file,
             local: found.local,
             place: if token { found.offset.0 } else { found.local },
@@ -143,7 +143,7 @@ impl Run<'_> {
         found.into_iter().map(piece).collect()
     }
 
-    /// The client sends what is next, if it does not send already.
+    /// Sends the client's next piece, unless it sends one already.
     fn send(&mut self, number: u32) {
         let client = &mut self.clients[number as usize];
         if client.is_sending {
@@ -153,48 +153,48 @@ impl Run<'_> {
         client.is_sending = true;
         let rank = client.rank;
         let machine = &self.setup.machine;
-        let now = self.agenda.now();
-        let (begin, _) = self.shuffle.outward(rank).take(now, span(piece.len, machine.node_rate));
-        let ns = self.about(span(piece.len, machine.client_rate));
+        let now = self.queue.now();
+        let (begin, _) = self.shuffle.outward(rank).take(now, transfer_ns(piece.len, machine.node_rate));
+        let ns = self.jittered(transfer_ns(piece.len, machine.client_rate));
         self.messages.data += 1;
-        self.agenda.put(begin + ns, Event::Sent(piece));
+        self.queue.schedule(begin + ns, Event::PieceSent(piece));
     }
 
-    /// A piece has left; it may have to wait for others on its server's link.
-    pub fn sent(&mut self, piece: Piece) {
+    /// A piece has left its client; it may have to wait on its server's link.
+    pub fn piece_sent(&mut self, piece: Piece) {
         let (server, number) = (usize::from(piece.server), piece.client);
-        // The link is slower or faster than the client: its last byte cannot come before the client's last.
-        let carried = span(piece.len, self.setup.machine.server_rate);
-        let last = self.agenda.now() + self.latency();
-        let ready = crate::agenda::Time(last.0.saturating_sub(carried));
+        // The link may be slower or faster than the client: its last byte cannot arrive before the client's last.
+        let carried = transfer_ns(piece.len, self.setup.machine.server_rate);
+        let last = self.queue.now() + self.latency();
+        let ready = crate::event_queue::SimTime(last.0.saturating_sub(carried));
         let arrives = self.servers[server].inward.take(ready, carried).1;
-        self.agenda.put(arrives.max(last), Event::Arrived(piece));
+        self.queue.schedule(arrives.max(last), Event::PieceArrived(piece));
         self.clients[number as usize].is_sending = false;
         self.send(number);
     }
 
-    /// The client knows that a piece is at its server.
-    pub fn known(&mut self, piece: Piece) {
-        let now = self.agenda.now();
+    /// The client receives the acknowledgement of a piece.
+    pub fn piece_acknowledged(&mut self, piece: Piece) {
+        let now = self.queue.now();
         self.done = self.done.max(now);
         let client = &mut self.clients[piece.client as usize];
         if client.dirty.remove(&piece.number).is_some() {
             client.dirty_bytes -= piece.len;
-            self.cleaned(piece.client, piece.number);
+            self.piece_cleaned(piece.client, piece.number);
             if self.clients[piece.client as usize].wants_room {
-                self.go_on(piece.client);
+                self.resume(piece.client);
             }
         } else {
-            self.answered(piece.client, piece.number);
+            self.complete_wait(piece.client, piece.number);
         }
     }
 
-    /// The operation has one thing less to wait for.
-    pub fn answered(&mut self, number: u32, what: u64) {
+    /// The operation waits for one thing less.
+    pub fn complete_wait(&mut self, number: u32, what: u64) {
         let Some(operation) = &mut self.clients[number as usize].operation else { return };
         let locked = operation.taken.len() == operation.locks.len();
         if operation.waits.remove(&what) && operation.waits.is_empty() && locked {
-            self.go_on(number);
+            self.resume(number);
         }
     }
 

@@ -1,8 +1,8 @@
-//! A server: its link, its processor, and storage that takes what lies next.
+//! A server: its link, its processor, and storage that takes the nearest request.
 //!
-//! A write is acknowledged when it is on storage: servers of these file systems keep nothing that they could lose. Reads come
-//! out of a server's memory: it reads a large part of a file at a time and begins with the next part when somebody wants the
-//! one before. What others write in between is read as it is and not kept.
+//! A server acknowledges a write when it is on storage, because servers of these file systems have no volatile write cache.
+//! Reads come from a server's memory: it reads a large part of a file at a time, and starts with the next part when a
+//! client requests the part before. While the program writes, reads go to storage and are not cached.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,7 +10,7 @@ use pario_locks::LockExtent;
 use pario_types::FileId;
 
 use super::{Event, Run};
-use crate::link::{Link, span};
+use crate::link::{Link, transfer_ns};
 
 /// Bytes of one stripe on their way from a client to a server.
 #[derive(Clone, Debug)]
@@ -18,8 +18,8 @@ pub struct Piece {
     pub number: u64,
     pub client: u32,
     pub server: u16,
-    /// Which manager has the lock on it, and where it is for that manager.
-    pub keeper: u32,
+    /// The manager whose lock covers it, and its offset for that manager.
+    pub manager: u32,
     pub file: FileId,
     pub local: u64,
     pub place: u64,
@@ -27,7 +27,7 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// What it covers, for its lock manager.
+    /// Returns its extent, for its lock manager.
     pub fn extent(&self) -> LockExtent {
         LockExtent::new(self.place, self.place + self.len).expect("a piece has bytes")
     }
@@ -35,7 +35,7 @@ impl Piece {
 
 /// Bytes of one stripe that a client wants to read.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish {
+pub struct ReadRequest {
     pub client: u32,
     pub request: u64,
     pub file: FileId,
@@ -43,30 +43,30 @@ pub struct Wish {
     pub len: u64,
 }
 
-/// Something for a server's storage to do.
+/// A job of a server's storage.
 #[derive(Debug)]
 struct Job {
     file: FileId,
     local: u64,
     len: u64,
-    what: What,
+    kind: JobKind,
 }
 
 #[derive(Debug)]
-enum What {
+enum JobKind {
     Write(Piece),
-    /// For this client and no other.
-    Read(Wish),
-    /// For whoever wants this part of the file.
+    /// A read for this client alone.
+    Read(ReadRequest),
+    /// A part of the file, for all clients.
     Load(u64),
 }
 
 /// A part of a file at a server.
 #[derive(Debug)]
-enum Part {
-    /// It is being read; these wait for it.
-    Coming(Vec<Wish>),
-    Here,
+enum FilePart {
+    /// Storage is reading it; these requests wait for it.
+    Loading(Vec<ReadRequest>),
+    Loaded,
 }
 
 #[derive(Debug, Default)]
@@ -74,28 +74,28 @@ pub struct Server {
     pub inward: Link,
     outward: Link,
     core: Link,
-    /// What storage chooses from, by place; and what comes after.
+    /// The jobs from which storage chooses, by offset, and the jobs behind them.
     near: BTreeMap<(FileId, u64, u64), Job>,
     later: VecDeque<Job>,
     queued: u64,
     current: Option<Job>,
-    /// Where it is.
+    /// The position of the storage.
     head: (FileId, u64),
-    parts: BTreeMap<(FileId, u64), Part>,
+    parts: BTreeMap<(FileId, u64), FilePart>,
     latest_client: Option<u32>,
     pub interleaved: u64,
     pub seeks: u64,
 }
 
 impl Server {
-    fn meets(&mut self, client: u32) {
+    fn count_interleaving(&mut self, client: u32) {
         if self.latest_client.replace(client).is_some_and(|latest| latest != client) {
             self.interleaved += 1;
         }
     }
 
-    /// What lies next to where storage is, upwards and then from the beginning.
-    fn pick(&mut self, depth: u64) -> Option<Job> {
+    /// Returns the next job at or above the position of the storage, or else the lowest.
+    fn next_job(&mut self, depth: u64) -> Option<Job> {
         while (self.near.len() as u64) < depth.max(1)
             && let Some(job) = self.later.pop_front()
         {
@@ -111,118 +111,119 @@ impl Server {
 
 impl Run<'_> {
     /// A piece has arrived.
-    pub fn arrived(&mut self, piece: Piece) {
-        let ns = self.about(self.setup.machine.request_time);
-        let done = self.servers[usize::from(piece.server)].core.take(self.agenda.now(), ns).1;
-        self.agenda.put(done, Event::Taken(piece));
+    pub fn piece_arrived(&mut self, piece: Piece) {
+        let ns = self.jittered(self.setup.machine.request_time);
+        let done = self.servers[usize::from(piece.server)].core.take(self.queue.now(), ns).1;
+        self.queue.schedule(done, Event::PieceProcessed(piece));
     }
 
-    /// The server has looked at a piece: it goes to storage.
-    pub fn taken(&mut self, piece: Piece) {
+    /// The server has processed a piece: it goes to storage.
+    pub fn piece_processed(&mut self, piece: Piece) {
         let server = piece.server;
-        self.servers[usize::from(server)].meets(piece.client);
+        self.servers[usize::from(server)].count_interleaving(piece.client);
         let (file, local, len) = (piece.file, piece.local, piece.len);
-        self.pass(piece.client, server, file, local, len);
-        self.store(server, Job { file, local, len, what: What::Write(piece) });
+        self.access_under_lease(piece.client, server, file, local, len);
+        self.store(server, Job { file, local, len, kind: JobKind::Write(piece) });
     }
 
-    /// A request to read has arrived.
-    pub fn asked(&mut self, server: u16, wish: Wish) {
-        let ns = self.about(self.setup.machine.request_time);
+    /// A read request has arrived.
+    pub fn read_arrived(&mut self, server: u16, read: ReadRequest) {
+        let ns = self.jittered(self.setup.machine.request_time);
         let host = &mut self.servers[usize::from(server)];
-        host.meets(wish.client);
-        let done = host.core.take(self.agenda.now(), ns).1;
-        self.agenda.put(done, Event::Wanted { server, wish });
+        host.count_interleaving(read.client);
+        let done = host.core.take(self.queue.now(), ns).1;
+        self.queue.schedule(done, Event::ReadProcessed { server, read });
     }
 
-    /// The server has looked at a request to read.
-    pub fn wanted(&mut self, server: u16, wish: Wish) {
-        let Wish { file, local, len, .. } = wish;
-        self.pass(wish.client, server, file, local, len);
+    /// The server has processed a read request.
+    pub fn read_processed(&mut self, server: u16, read: ReadRequest) {
+        let ReadRequest { file, local, len, .. } = read;
+        self.access_under_lease(read.client, server, file, local, len);
         if self.setup.write {
-            return self.store(server, Job { file, local, len, what: What::Read(wish) });
+            return self.store(server, Job { file, local, len, kind: JobKind::Read(read) });
         }
         let part = local / self.part_bytes();
         self.load(server, file, part);
         self.load(server, file, part + 1);
         match self.servers[usize::from(server)].parts.get_mut(&(file, part)) {
-            Some(Part::Coming(wishes)) => wishes.push(wish),
-            _ => self.deliver(server, &wish),
+            Some(FilePart::Loading(reads)) => reads.push(read),
+            _ => self.send_reply(server, &read),
         }
     }
 
-    /// What a server reads at a time: whole stripes.
+    /// The number of bytes that a server reads at a time: whole stripes.
     fn part_bytes(&self) -> u64 {
         let stripe = self.setup.stripe;
         (self.setup.machine.server_ahead / stripe).max(1) * stripe
     }
 
-    /// Begins to read a part of a file, if it is one and it is not there.
+    /// Starts to read a part of a file, if the file is that long and the part is not in memory.
     fn load(&mut self, server: u16, file: FileId, part: u64) {
         let len = self.part_bytes();
         let end = self.striping.local_end(pario_types::ServerId(server), self.work.size(self.call));
         let local = part * len;
         let parts = &mut self.servers[usize::from(server)].parts;
         if local < end && !parts.contains_key(&(file, part)) {
-            parts.insert((file, part), Part::Coming(Vec::new()));
+            parts.insert((file, part), FilePart::Loading(Vec::new()));
             let len = len.min(end - local);
-            self.store(server, Job { file, local, len, what: What::Load(part) });
+            self.store(server, Job { file, local, len, kind: JobKind::Load(part) });
         }
     }
 
-    /// Sends a client what it wants.
-    fn deliver(&mut self, server: u16, wish: &Wish) {
-        let (machine, now) = (&self.setup.machine, self.agenda.now());
+    /// Sends a client the bytes that it requested.
+    fn send_reply(&mut self, server: u16, read: &ReadRequest) {
+        let (machine, now) = (&self.setup.machine, self.queue.now());
         let host = &mut self.servers[usize::from(server)];
-        let carried = host.outward.take(now, span(wish.len, machine.server_rate)).1;
-        let inlet = &mut self.clients[wish.client as usize].inlet;
-        let taken = inlet.take(now, span(wish.len, machine.client_rate)).1;
+        let carried = host.outward.take(now, transfer_ns(read.len, machine.server_rate)).1;
+        let inlet = &mut self.clients[read.client as usize].inlet;
+        let taken = inlet.take(now, transfer_ns(read.len, machine.client_rate)).1;
         self.messages.data += 1;
         let at = carried.max(taken) + self.latency();
-        self.agenda.put(at, Event::Received { client: wish.client, request: wish.request });
+        self.queue.schedule(at, Event::ReadAnswered { client: read.client, request: read.request });
     }
 
-    /// Storage has one more thing to do.
+    /// Adds a job for storage.
     fn store(&mut self, server: u16, job: Job) {
         self.servers[usize::from(server)].later.push_back(job);
-        self.work_on(server);
+        self.start_job(server);
     }
 
-    fn work_on(&mut self, server: u16) {
+    fn start_job(&mut self, server: u16) {
         let machine = &self.setup.machine;
         let host = &mut self.servers[usize::from(server)];
         if host.current.is_some() {
             return;
         }
-        let Some(job) = host.pick(machine.storage_queue) else { return };
-        let mut ns = span(job.len, machine.storage_rate);
+        let Some(job) = host.next_job(machine.storage_queue) else { return };
+        let mut ns = transfer_ns(job.len, machine.storage_rate);
         if host.head != (job.file, job.local) {
             host.seeks += 1;
             ns += machine.seek_time;
         }
         host.head = (job.file, job.local + job.len);
         host.current = Some(job);
-        let ns = self.about(ns);
-        self.agenda.put(self.agenda.now() + ns, Event::Stored(server));
+        let ns = self.jittered(ns);
+        self.queue.schedule(self.queue.now() + ns, Event::StorageDone(server));
     }
 
-    /// Storage has done what it did: who waits for that is told.
-    pub fn stored(&mut self, server: u16) {
+    /// Storage has completed a job: the server answers the requests that waited for it.
+    pub fn storage_done(&mut self, server: u16) {
         let host = &mut self.servers[usize::from(server)];
         let job = host.current.take().expect("it worked on something");
-        match job.what {
-            What::Write(piece) => {
+        match job.kind {
+            JobKind::Write(piece) => {
                 self.messages.data += 1;
-                let at = self.agenda.now() + self.latency();
-                self.agenda.put(at, Event::Known(piece));
+                let at = self.queue.now() + self.latency();
+                self.queue.schedule(at, Event::PieceAcknowledged(piece));
             }
-            What::Read(wish) => self.deliver(server, &wish),
-            What::Load(part) => {
-                if let Some(Part::Coming(wishes)) = host.parts.insert((job.file, part), Part::Here) {
-                    wishes.iter().for_each(|wish| self.deliver(server, wish));
+            JobKind::Read(read) => self.send_reply(server, &read),
+            JobKind::Load(part) => {
+                if let Some(FilePart::Loading(reads)) = host.parts.insert((job.file, part), FilePart::Loaded)
+                {
+                    reads.iter().for_each(|read| self.send_reply(server, read));
                 }
             }
         }
-        self.work_on(server);
+        self.start_job(server);
     }
 }

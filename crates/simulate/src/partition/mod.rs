@@ -1,14 +1,15 @@
-//! A partition under programs of any size: its strategies, and what saturates first.
+//! A simulated partition: its strategies, and what saturates first.
 //!
-//! Every process reads the registry, opens the file at the metadata server and connects to every server, as Pario's processes
-//! do. Then, call by call:
+//! Every process reads the registry, opens the file at the metadata server and connects to every server, as Pario's
+//! processes do. Then, for each call:
 //!
-//! - *server-directed*: a rank sends each server its bytes of that server, contiguously; the server puts the pieces in place.
-//! - *client-directed*: a rank sends each aggregator its bytes of that aggregator's blocks (block b belongs to aggregator
-//!   b mod n) and is done; aggregators send whole blocks to the servers meanwhile, and the close waits for them.
-//! - *two-phase*: the same exchange in windows, and a window is with the servers before the next begins.
+//! - *server-directed*: a rank sends each server the bytes for that server, contiguously; the server puts the pieces in
+//!   place.
+//! - *client-directed*: a rank sends each aggregator the bytes of that aggregator's blocks (block b belongs to aggregator b
+//!   mod n) and is done; meanwhile aggregators send whole blocks to the servers, and the close waits for them.
+//! - *two-phase*: the same exchange in windows; the servers have a window before the next begins.
 //!
-//! Reads go the other way, and nothing of them is behind the program's back.
+//! Reads take the opposite order, and a call returns when all of them are done.
 
 mod traffic;
 
@@ -18,15 +19,15 @@ use pario_domain::{AggregatorRequest, ConfigList, FileDomains, PartitioningMetho
 use pario_layout::Striping;
 use pario_types::{Offset, Pos, Strategy};
 
-use crate::agenda::Time;
-use crate::fs::Refused;
+use crate::error::Error;
+use crate::event_queue::SimTime;
 use crate::link::Link;
 use crate::setup::Setup;
 use crate::shuffle::Shuffle;
 use crate::workload::{Access, Workload};
 use traffic::{Message, Traffic};
 
-/// Where small pieces are merged.
+/// The place where small pieces are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartitionStrategy {
     /// At the servers.
@@ -42,7 +43,7 @@ impl PartitionStrategy {
     pub const ALL: [PartitionStrategy; 3] =
         [PartitionStrategy::ServerDirected, PartitionStrategy::ClientDirected, PartitionStrategy::TwoPhase];
 
-    /// Its word on the command line and in results.
+    /// Its name on the command line and in results.
     pub fn word(self) -> &'static str {
         match self {
             PartitionStrategy::ServerDirected => Strategy::ServerDirected.name(),
@@ -52,42 +53,42 @@ impl PartitionStrategy {
     }
 }
 
-/// What came of a run on a partition.
+/// The result of a run on a partition.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Staged {
-    /// How many ranks.
+pub struct PartitionOutcome {
+    /// The number of ranks.
     pub ranks: u32,
-    /// How many of them aggregated.
+    /// The number of aggregators.
     pub aggregators: u32,
     /// Bytes that the ranks wrote or read.
     pub bytes: u64,
-    /// When every process had found the partition, was connected, and had opened the file.
-    pub opened: Time,
-    /// When the last call returned.
-    pub returned: Time,
-    /// When the servers had everything.
-    pub served: Time,
-    /// When their storage had everything that was written.
-    pub stored: Time,
-    /// Messages with data.
+    /// The time at which every process had found the partition, was connected, and had opened the file.
+    pub opened: SimTime,
+    /// The time at which the last call returned.
+    pub returned: SimTime,
+    /// The time at which the servers had everything.
+    pub served: SimTime,
+    /// The time at which their storage had everything that was written.
+    pub stored: SimTime,
+    /// The number of messages with data.
     pub messages: u64,
-    /// How long the busiest of each sort was in use.
+    /// For each kind of resource, the time for which the busiest was in use.
     pub used: Vec<(&'static str, u64)>,
 }
 
-impl Staged {
+impl PartitionOutcome {
     /// Bytes per second between open and the last return, in MiB.
     pub fn bandwidth_mib_s(&self) -> f64 {
         self.bytes as f64 / (self.returned.since(self.opened).max(1) as f64 / 1e9) / f64::from(1 << 20)
     }
 
-    /// Bytes per second till the servers have everything, in MiB.
+    /// Bytes per second until the servers have everything, in MiB.
     pub fn served_mib_s(&self) -> f64 {
         self.bytes as f64 / (self.served.since(self.opened).max(1) as f64 / 1e9) / f64::from(1 << 20)
     }
 
-    /// What was in use for the largest part of the time from start to end, and for how large a part.
-    pub fn narrowest(&self) -> (&'static str, f64) {
+    /// Returns the resource that was in use for the largest part of the time from start to end, and that part.
+    pub fn bottleneck(&self) -> (&'static str, f64) {
         let most = self.used.iter().max_by_key(|used| used.1).expect("there are some");
         (most.0, most.1 as f64 / self.served.0.max(1) as f64)
     }
@@ -99,14 +100,14 @@ pub fn run(
     strategy: PartitionStrategy,
     shared: bool,
     work: &Workload,
-) -> Result<Staged, Refused> {
+) -> Result<PartitionOutcome, Error> {
     let machine = &setup.machine;
     let count = setup.servers;
     let striping = Striping::new(setup.stripe, count, 0, count)
-        .map_err(|_| Refused::Number("number or size of stripes"))?;
+        .map_err(|_| Error::Number("number or size of stripes"))?;
     let per_node = machine.processes_per_node;
     if setup.buffer == 0 || per_node == 0 {
-        return Err(Refused::Number("buffer of an aggregator or number of processes per node"));
+        return Err(Error::Number("buffer of an aggregator or number of processes per node"));
     }
     let (opened, mut used) = opening(setup, work.ranks());
     let mut shuffle = Shuffle::new(work, machine);
@@ -123,7 +124,7 @@ pub fn run(
     used.push(("processor of an aggregator", processed));
     used.extend(traffic.used());
     let messages = traffic.messages + shuffle.messages;
-    Ok(Staged {
+    Ok(PartitionOutcome {
         ranks: work.ranks(),
         aggregators,
         bytes: work.bytes(),
@@ -136,14 +137,14 @@ pub fn run(
     })
 }
 
-/// When all have opened the file, and how long what they share was in use for that.
-fn opening(setup: &Setup, ranks: u32) -> (Time, Vec<(&'static str, u64)>) {
+/// Returns the time at which all have opened the file, and how long each shared resource was in use.
+fn opening(setup: &Setup, ranks: u32) -> (SimTime, Vec<(&'static str, u64)>) {
     let machine = &setup.machine;
     let (mut registry, mut server, mut metadata) = (Link::default(), Link::default(), Link::default());
-    let mut opened = Time(0);
+    let mut opened = SimTime(0);
     for _ in 0..ranks {
-        let found = registry.take(Time(0), machine.registry_time).1;
-        // All servers alike: one stands for all.
+        let found = registry.take(SimTime(0), machine.registry_time).1;
+        // All servers do the same: one represents all.
         let connected = server.take(found, machine.connect_time).1;
         opened = metadata.take(connected, machine.open_time).1;
     }
@@ -157,17 +158,17 @@ struct Run<'a, 'b> {
     striping: Striping,
     shuffle: &'b mut Shuffle<'a>,
     traffic: &'b mut Traffic<'a>,
-    /// How long each aggregator was at it.
+    /// The time that each aggregator spent copying.
     processed_ns: Vec<u64>,
 }
 
 impl Run<'_, '_> {
-    /// When the calls have returned, and when the servers have everything.
-    fn server_directed(&mut self, opened: Time) -> (Time, Time) {
+    /// Returns the time at which the calls have returned, and the time at which the servers have everything.
+    fn server_directed(&mut self, opened: SimTime) -> (SimTime, SimTime) {
         let per_node = self.setup.machine.processes_per_node;
         let mut now = opened;
         for call in 0..self.work.calls() {
-            let begin = vec![now + self.shuffle.meeting_ns(); self.work.ranks() as usize];
+            let begin = vec![now + self.shuffle.allgather_ns(); self.work.ranks() as usize];
             let (work, striping) = (self.work, self.striping);
             let done = self.traffic.deliver(
                 &begin,
@@ -179,9 +180,9 @@ impl Run<'_, '_> {
         (now, now)
     }
 
-    /// The same with aggregators in between, in windows of `buffer` bytes. With `cached`, that is the size of a cache: a window
-    /// goes to the servers while the next one comes, as far as there is room for both.
-    fn aggregated(&mut self, opened: Time, buffer: u64, cached: bool) -> ((Time, Time), u32) {
+    /// The same with aggregators in between, in windows of `buffer` bytes. With `cached`, `buffer` is the size of a cache:
+    /// a window goes to the servers while the next one is filled, as far as the cache has space for both.
+    fn aggregated(&mut self, opened: SimTime, buffer: u64, cached: bool) -> ((SimTime, SimTime), u32) {
         let per_node = self.setup.machine.processes_per_node as u32;
         let node: Vec<u32> = (0..self.work.ranks()).map(|rank| rank / per_node).collect();
         let names: Vec<String> = Vec::new();
@@ -192,7 +193,7 @@ impl Run<'_, '_> {
         };
         let aggregators = choose_aggregators(&node, &names, &wanted);
         self.processed_ns = vec![0; aggregators.len()];
-        // Two-phase writes what suits the servers, reads what suits read-ahead; a cache has its blocks where they are.
+        // Two-phase writes are partitioned for the servers and reads for read-ahead; a cache has fixed blocks.
         let method = match (cached, self.setup.write) {
             (true, _) => PartitioningMethod::StaticCyclic,
             (false, true) => PartitioningMethod::GroupCyclic,
@@ -200,10 +201,11 @@ impl Run<'_, '_> {
         };
         let number = aggregators.len() as u32;
         let (mut now, mut served) = (opened, opened);
-        // Windows on their way from the caches: when they are with the servers, and their bytes at the fullest aggregator.
-        let mut leaving: VecDeque<(Time, u64)> = VecDeque::new();
+        // Windows that leave the caches: the time at which the servers have them, and their bytes at the fullest
+        // aggregator.
+        let mut leaving: VecDeque<(SimTime, u64)> = VecDeque::new();
         for call in 0..self.work.calls() {
-            now = now + self.shuffle.meeting_ns();
+            now = now + self.shuffle.allgather_ns();
             let (unit, servers) = (self.setup.stripe, u32::from(self.setup.servers));
             let partition = FileDomains::new(method, self.region(call), number, unit, servers);
             let rounds = (0..number).map(|a| partition.domain(a).windows(buffer)).max().unwrap_or(0);
@@ -228,15 +230,16 @@ impl Run<'_, '_> {
         ((now, served), number)
     }
 
-    /// One window of each aggregator: when they have it or have dealt it out, and when that and the servers' part is done.
+    /// Moves one window of each aggregator. Returns the time at which the exchange is done, and the time at which the
+    /// servers are done as well.
     fn round(
         &mut self,
-        now: Time,
+        now: SimTime,
         call: u32,
         partition: &FileDomains,
         aggregators: &[u32],
         (round, buffer): (u64, u64),
-    ) -> (Time, Time) {
+    ) -> (SimTime, SimTime) {
         let per_node = self.setup.machine.processes_per_node;
         let striping = self.striping;
         let window = |a: u32| partition.domain(a).window(round, buffer).extents().collect::<Vec<_>>();
@@ -250,10 +253,10 @@ impl Run<'_, '_> {
         let place = |a: u32| (u64::from(aggregators[a as usize]) / per_node) as usize;
         let numbers = || 0..aggregators.len() as u32;
         if self.setup.write {
-            let exchanged: Vec<Time> =
+            let exchanged: Vec<SimTime> =
                 numbers().map(|a| self.exchange(now, call, aggregators, a, &window(a))).collect();
             let with_servers = self.traffic.deliver(&exchanged, place, list);
-            let last = |times: Vec<Time>| times.into_iter().max().unwrap_or(now);
+            let last = |times: Vec<SimTime>| times.into_iter().max().unwrap_or(now);
             (last(exchanged), last(with_servers))
         } else {
             let begin = vec![now; aggregators.len()];
@@ -266,12 +269,12 @@ impl Run<'_, '_> {
 
     fn exchange(
         &mut self,
-        now: Time,
+        now: SimTime,
         call: u32,
         aggregators: &[u32],
         a: u32,
         ranges: &[std::ops::Range<u64>],
-    ) -> Time {
+    ) -> SimTime {
         let rank = aggregators[a as usize];
         let before = self.shuffle.copying(rank).used_ns();
         let (done, _) = self.shuffle.exchange(now, call, rank, ranges, self.setup.write);
@@ -280,7 +283,7 @@ impl Run<'_, '_> {
         done
     }
 
-    /// From the first byte of a call to behind its last.
+    /// Returns the region of a call, from its first byte to its last.
     fn region(&self, call: u32) -> std::ops::Range<u64> {
         let bounds = |rank| match self.work.access(rank, call) {
             Access::View { view, at, len } => view.bounds(at, len).map(|(lo, hi)| (lo.0, hi.0)),
@@ -292,7 +295,7 @@ impl Run<'_, '_> {
     }
 }
 
-/// What a rank has for each server, beginning with another one than its neighbour.
+/// Returns a rank's messages, one for each server, starting with another server than its neighbour.
 fn shares(access: &Access, striping: Striping, rank: u32) -> Vec<Message> {
     let mut messages = Vec::new();
     let piece = access.piece();
@@ -323,7 +326,7 @@ fn shares(access: &Access, striping: Striping, rank: u32) -> Vec<Message> {
     merged(messages, rank)
 }
 
-/// One message for each server, in the order of servers, beginning somewhere.
+/// Merges messages to one for each server, in the order of servers, starting at a server that depends on `turn`.
 fn merged(mut messages: Vec<Message>, turn: u32) -> Vec<Message> {
     messages.sort_by_key(|message| message.server);
     messages.dedup_by(|next, kept| {
@@ -381,8 +384,8 @@ mod tests {
             let staged = run(&setup, strategy, false, &work).expect("runs");
             let storage =
                 staged.used.iter().find(|used| used.0 == "storage of a server").expect("it has some").1;
-            // Four servers, a quarter each.
-            let quarter = crate::link::span(work.bytes() / 4, setup.machine.storage_rate);
+            // Four servers store a quarter each.
+            let quarter = crate::link::transfer_ns(work.bytes() / 4, setup.machine.storage_rate);
             assert!(storage.abs_diff(quarter) * 20 < quarter, "{strategy:?}: {storage} and {quarter}");
             assert!(staged.opened < staged.returned && staged.returned <= staged.served);
         }
@@ -401,8 +404,9 @@ mod tests {
         // An aggregator gets 4 MiB in each call.
         let [all, half, none] = [32, 16, 2].map(|mib: u64| of(mib << 20));
         assert!(all.returned < half.returned && half.returned < none.returned);
-        // What has not left is what the cache holds.
-        let rest = |staged: &Staged| staged.served.since(staged.returned) as f64 / staged.served.0 as f64;
+        // The cache holds what the servers do not have yet.
+        let rest =
+            |staged: &PartitionOutcome| staged.served.since(staged.returned) as f64 / staged.served.0 as f64;
         assert!(rest(&all) > 0.9 && (0.3..0.7).contains(&rest(&half)) && rest(&none) < 0.1);
     }
 
@@ -418,6 +422,6 @@ mod tests {
             cached.served > cached.returned && cached.bandwidth_mib_s() > 2.0 * two_phase.bandwidth_mib_s()
         );
         assert_eq!(two_phase.served, two_phase.returned);
-        assert_eq!(two_phase.narrowest().0, "storage of a server");
+        assert_eq!(two_phase.bottleneck().0, "storage of a server");
     }
 }

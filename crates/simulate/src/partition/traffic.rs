@@ -1,24 +1,24 @@
-//! Many who send to, or read from, a partition's servers: links, processors, storage.
+//! Traffic between many sources and a partition's servers: links, processors, storage.
 //!
-//! Everyone sends its messages one after the other, as fast as its node's link takes them. A server's link and processor
-//! take them as they come; its cache answers at once as long as its storage is not too far behind.
+//! Each source sends its messages one after the other, at the rate of its node's link. A server's link and processor take
+//! them in order of arrival. Its cache answers at once as long as its storage is not too far behind.
 
-use crate::agenda::{Agenda, Time};
-use crate::link::{Link, span};
+use crate::event_queue::{EventQueue, SimTime};
+use crate::link::{Link, transfer_ns};
 use crate::machine::Machine;
 
 /// Data of one source for one server: contiguous in the message, in pieces on the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Which server.
+    /// The server.
     pub server: u16,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: u64,
-    /// In how many pieces they lie there.
+    /// The number of pieces on the server.
     pub pieces: u64,
 }
 
-/// Nodes and servers.
+/// The links, processors and storage of nodes and servers.
 #[derive(Debug)]
 pub struct Traffic<'a> {
     machine: &'a Machine,
@@ -29,24 +29,24 @@ pub struct Traffic<'a> {
     servers: Vec<[Link; 2]>,
     cores: Vec<Link>,
     storage: Vec<Link>,
-    /// Messages so far.
+    /// The number of messages so far.
     pub messages: u64,
 }
 
 #[derive(Debug)]
 enum Event {
-    /// A source has its next message to send.
+    /// A source sends its next message.
     Next(u32),
-    /// A message is at its server.
-    There(u32, Message),
+    /// A message has arrived at its server.
+    Arrived(u32, Message),
 }
 
-/// Which way a link is used.
+/// The direction in which a link is used.
 const OUT: usize = 0;
 const IN: usize = 1;
 
 impl<'a> Traffic<'a> {
-    /// Between so many nodes and servers.
+    /// Creates the links of so many nodes and servers.
     pub fn new(machine: &'a Machine, nodes: usize, servers: u16, shared: bool, write: bool) -> Traffic<'a> {
         let servers = usize::from(servers);
         let both = [Link::default(); 2];
@@ -62,22 +62,22 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// Lets sources begin at their times; source i runs on node `node(i)` and has the messages `list(i)`. When the last message
-    /// of each was answered.
+    /// Lets sources begin at their times; source i runs on node `node(i)` and has the messages `list(i)`. Returns for each
+    /// source the time at which its last message was answered.
     pub fn deliver(
         &mut self,
-        begin: &[Time],
+        begin: &[SimTime],
         node: impl Fn(u32) -> usize,
         mut list: impl FnMut(u32) -> Vec<Message>,
-    ) -> Vec<Time> {
-        let mut agenda = Agenda::default();
+    ) -> Vec<SimTime> {
+        let mut queue = EventQueue::default();
         for (source, &at) in (0..).zip(begin) {
-            agenda.put(at, Event::Next(source));
+            queue.schedule(at, Event::Next(source));
         }
         let mut lists: Vec<Option<std::vec::IntoIter<Message>>> = begin.iter().map(|_| None).collect();
         let mut done = begin.to_vec();
-        while let Some(event) = agenda.next() {
-            let now = agenda.now();
+        while let Some(event) = queue.pop() {
+            let now = queue.now();
             match event {
                 Event::Next(source) => {
                     let place = &mut lists[source as usize];
@@ -86,11 +86,11 @@ impl<'a> Traffic<'a> {
                         continue;
                     };
                     self.messages += 1;
-                    let left = self.leave(now, node(source), &message);
-                    agenda.put(left, Event::Next(source));
-                    agenda.put(left + self.machine.latency, Event::There(source, message));
+                    let sent = self.send(now, node(source), &message);
+                    queue.schedule(sent, Event::Next(source));
+                    queue.schedule(sent + self.machine.latency, Event::Arrived(source, message));
                 }
-                Event::There(source, message) => {
+                Event::Arrived(source, message) => {
                     let answered = self.serve(now, node(source), &message);
                     done[source as usize] = done[source as usize].max(answered);
                 }
@@ -99,38 +99,38 @@ impl<'a> Traffic<'a> {
         done
     }
 
-    /// When a source can send its next message.
-    fn leave(&mut self, now: Time, node: usize, message: &Message) -> Time {
+    /// Returns the time at which a source can send its next message.
+    fn send(&mut self, now: SimTime, node: usize, message: &Message) -> SimTime {
         let machine = self.machine;
         let same = self.shared && node == usize::from(message.server);
         let ns = if !self.write {
             machine.message_time
         } else if same {
-            span(message.bytes, machine.copy_rate)
+            transfer_ns(message.bytes, machine.copy_rate)
         } else {
-            span(message.bytes, machine.node_rate)
+            transfer_ns(message.bytes, machine.node_rate)
         };
         if same { now + ns } else { self.nodes[node][OUT].take(now, ns).1 }
     }
 
-    /// When the source knows that the server has its data, or has the server's.
-    fn serve(&mut self, now: Time, node: usize, message: &Message) -> Time {
+    /// Returns the time at which the source has the acknowledgement of its data, or the data that it reads.
+    fn serve(&mut self, now: SimTime, node: usize, message: &Message) -> SimTime {
         let (machine, server) = (self.machine, usize::from(message.server));
         let same = self.shared && node == server;
-        let carried = if same { 0 } else { span(message.bytes, machine.server_rate) };
+        let carried = if same { 0 } else { transfer_ns(message.bytes, machine.server_rate) };
         let way = if self.write { IN } else { OUT };
         let link = if self.shared { &mut self.nodes[server][way] } else { &mut self.servers[server][way] };
         let handling = machine.request_time
             + message.pieces * machine.piece_time
-            + span(message.bytes, machine.copy_rate);
-        let stored = span(message.bytes, machine.storage_rate);
+            + transfer_ns(message.bytes, machine.copy_rate);
+        let stored = transfer_ns(message.bytes, machine.storage_rate);
         if self.write {
             let arrived = link.take(now, carried).1;
             let handled = self.cores[server].take(arrived, handling).1;
             let (_, kept) = self.storage[server].take(handled, stored);
-            // The cache takes no more than its size beyond what storage has.
-            let ahead = span(machine.server_buffer, machine.storage_rate);
-            handled.max(Time(kept.0.saturating_sub(ahead))) + machine.latency
+            // The cache is ahead of the storage by no more than its size.
+            let ahead = transfer_ns(machine.server_buffer, machine.storage_rate);
+            handled.max(SimTime(kept.0.saturating_sub(ahead))) + machine.latency
         } else {
             let read = self.storage[server].take(now, stored).1;
             let handled = self.cores[server].take(read, handling).1;
@@ -138,13 +138,13 @@ impl<'a> Traffic<'a> {
             let taken = if same {
                 sent
             } else {
-                self.nodes[node][IN].take(sent, span(message.bytes, machine.node_rate)).1
+                self.nodes[node][IN].take(sent, transfer_ns(message.bytes, machine.node_rate)).1
             };
             taken + machine.latency
         }
     }
 
-    /// How long the busiest of each sort was in use, with its name.
+    /// Returns for each kind of resource the time for which the busiest was in use.
     pub fn used(&self) -> Vec<(&'static str, u64)> {
         let most = |links: &mut dyn Iterator<Item = &Link>| links.map(Link::used_ns).max().unwrap_or(0);
         vec![
@@ -155,9 +155,9 @@ impl<'a> Traffic<'a> {
         ]
     }
 
-    /// When storage has everything.
-    pub fn stored(&self) -> Time {
-        self.storage.iter().map(Link::free).max().unwrap_or(Time(0))
+    /// Returns the time at which storage has everything.
+    pub fn stored(&self) -> SimTime {
+        self.storage.iter().map(Link::free).max().unwrap_or(SimTime(0))
     }
 }
 
@@ -171,11 +171,13 @@ mod tests {
         for write in [true, false] {
             let mut traffic = Traffic::new(&machine, 1, 1, false, write);
             let message = Message { server: 0, bytes: 1 << 20, pieces: 3 };
-            let done = traffic.deliver(&[Time(7)], |_| 0, |_| vec![message]);
-            let handling = machine.request_time + 3 * machine.piece_time + span(1 << 20, machine.copy_rate);
-            let links = span(1 << 20, machine.node_rate) + span(1 << 20, machine.server_rate);
-            let asked = if write { 0 } else { machine.message_time + span(1 << 20, machine.storage_rate) };
-            assert_eq!(done, [Time(7 + asked + links + handling + 2 * machine.latency)], "{write}");
+            let done = traffic.deliver(&[SimTime(7)], |_| 0, |_| vec![message]);
+            let handling =
+                machine.request_time + 3 * machine.piece_time + transfer_ns(1 << 20, machine.copy_rate);
+            let links = transfer_ns(1 << 20, machine.node_rate) + transfer_ns(1 << 20, machine.server_rate);
+            let asked =
+                if write { 0 } else { machine.message_time + transfer_ns(1 << 20, machine.storage_rate) };
+            assert_eq!(done, [SimTime(7 + asked + links + handling + 2 * machine.latency)], "{write}");
             assert_eq!(traffic.messages, 1);
         }
     }
@@ -185,8 +187,8 @@ mod tests {
         let machine = Machine { server_buffer: 1 << 20, storage_rate: 1_000_000, ..Machine::default() };
         let mut traffic = Traffic::new(&machine, 1, 1, false, true);
         let message = Message { server: 0, bytes: 1 << 20, pieces: 1 };
-        let done = traffic.deliver(&[Time(0)], |_| 0, |_| vec![message; 4]);
-        // Four MiB at 1 MB/s, of which one need not be there yet.
+        let done = traffic.deliver(&[SimTime(0)], |_| 0, |_| vec![message; 4]);
+        // Four MiB at 1 MB/s; the last MiB may still be in the cache.
         assert!(done[0].seconds() > 3.1 && done[0].seconds() < 3.2, "{done:?}");
         assert!(traffic.stored().seconds() > 4.1);
     }

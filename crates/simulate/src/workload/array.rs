@@ -1,13 +1,13 @@
-//! Arrays dealt out to ranks block by block, and which ranks a range of such an array belongs to.
+//! Arrays distributed to ranks block by block, and the ranks to which a range of such an array belongs.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use pario_view::{Datatype, Order, Pattern, Shape};
 
-use super::Error;
+use crate::error::Error;
 
-/// Elements of an array, at most; so bytes and ranks stay far from the ends of their types.
+/// The largest number of elements of an array, so that bytes and ranks stay far from the limits of their types.
 const MOST: u64 = 1 << 52;
 
 /// An array of up to four dimensions, the slowest first, in which each rank has a box.
@@ -18,7 +18,7 @@ pub struct Grid {
     sizes: [u64; 4],
     /// Ranks in each dimension.
     ranks: [u64; 4],
-    /// From one rank's box to the next.
+    /// The distance from one rank's box to the next.
     step: [u64; 4],
     /// The length of a rank's box; longer than the step where boxes overlap.
     block: [u64; 4],
@@ -73,7 +73,7 @@ impl Grid {
         native(&subarray(self.sizes, self.block, starts, self.element))
     }
 
-    /// The ranks whose boxes a range of bytes touches, in order; some more may be among them.
+    /// Adds the ranks whose boxes a range of bytes touches, in order; some more may be among them.
     pub fn ranks_in(&self, range: &Range<u64>, ranks: &mut Vec<u32>) {
         let Some(touched) = touched(self.sizes, self.element, range) else { return };
         let [a, b, c, d] = [0, 1, 2, 3].map(|d| {
@@ -92,7 +92,7 @@ impl Grid {
     }
 }
 
-/// A cube cut into q³ cells, of which each of q² ranks has one in each of q slices, along a diagonal.
+/// A cube cut into q³ cells; each of q² ranks has one cell in each of q slices, along a diagonal.
 #[derive(Clone, Debug)]
 pub struct Slices {
     element: u64,
@@ -134,7 +134,7 @@ impl Slices {
         native(&Datatype { lb: 0, extent, shape: Shape::Struct { fields: cells.collect() } })
     }
 
-    /// The ranks whose cells a range of bytes touches, in order; some more may be among them.
+    /// Adds the ranks whose cells a range of bytes touches, in order; some more may be among them.
     pub fn ranks_in(&self, range: &Range<u64>, ranks: &mut Vec<u32>) {
         let sizes = [1, self.edge, self.edge, self.edge];
         let Some(touched) = touched(sizes, self.element, range) else { return };
@@ -147,7 +147,7 @@ impl Slices {
         ranks.dedup();
     }
 
-    /// Where a cell begins; the first ones are longer by one where the edge does not divide.
+    /// Returns where a cell begins. The first cells are longer by one where the edge is no multiple of their number.
     fn start(&self, cell: u64) -> u64 {
         cell * (self.edge / self.q) + cell.min(self.edge % self.q)
     }
@@ -200,7 +200,7 @@ fn touched(sizes: [u64; 4], element: u64, range: &Range<u64>) -> Option<[(u64, u
     Some([0, 1, 2, 3].map(|d| if d <= same { (first[d], last[d]) } else { (0, sizes[d] - 1) }))
 }
 
-/// Three factors of a number that are as near to each other as can be, the largest first.
+/// Returns three factors of a number that are as near to each other as possible, the largest first.
 fn three(n: u32) -> [u64; 3] {
     let n = u64::from(n);
     let mut best = [n, 1, 1];
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_without_sense_are_refused() {
+    fn impossible_sizes_are_refused() {
         assert!(Grid::blocks(8, 0, 1, 4).is_err() && Grid::blocks(8, 1 << 30, 1, 4).is_err());
         assert!(Slices::new(16, 3, 40).is_err() && Slices::new(15, 30, 40).is_err());
         assert!(Grid::tiles(8, 0, 0, 3).is_err());

@@ -1,8 +1,8 @@
-//! What the ranks of a program ask for, call by call: compact views and never a list of pieces.
+//! The accesses of a program's ranks, call by call, as compact views instead of lists of pieces.
 //!
-//! A workload knows for each rank and call a view and a range of it, and for each range of the file a short
-//! list of ranks that may have bytes in it. How many bytes those are is then a question to the view, so memory does not
-//! grow with the number of pieces, and time only with the number of (rank, window) pairs that touch.
+//! A workload knows for each rank and call a view and a range of it, and for each range of the file a short list of ranks
+//! that may have bytes in it. The view gives the number of bytes. So memory does not grow with the number of pieces, and
+//! time only with the number of (rank, window) pairs that overlap.
 
 mod array;
 mod recorded;
@@ -13,27 +13,29 @@ use std::sync::OnceLock;
 use pario_types::{FileId, Offset, Pos};
 use pario_view::View;
 
-pub use array::{Grid, Slices};
-pub use recorded::{Recorded, Span};
+use crate::error::Error;
 
-/// What one rank asks for in one call.
+pub use array::{Grid, Slices};
+pub use recorded::{FileSpan, RecordedCalls};
+
+/// The access of one rank in one call.
 #[derive(Clone, Debug)]
 pub enum Access<'a> {
     /// A range of a view.
     View {
         /// The view.
         view: &'a View,
-        /// Where in it.
+        /// The position in the view.
         at: Pos,
-        /// How many bytes.
+        /// The number of bytes.
         len: u64,
     },
-    /// So many bytes, spread evenly over a span of the file: all that a trace tells.
-    Spread(Span),
+    /// Bytes spread evenly over a span of the file: a trace records no more.
+    Spread(FileSpan),
 }
 
 impl Access<'_> {
-    /// How many bytes.
+    /// The number of bytes.
     pub fn len(&self) -> u64 {
         match self {
             Access::View { len, .. } => *len,
@@ -69,84 +71,42 @@ impl Access<'_> {
 /// A program's accesses to its files.
 #[derive(Debug)]
 pub struct Workload {
-    /// As it is called on the command line.
+    /// The name on the command line.
     pub name: String,
     ranks: u32,
     calls: u32,
     shape: Shape,
-    /// Views as they are first asked for: by kind, then rank.
+    /// Views, created when they are first used: by kind, then rank.
     views: Vec<OnceLock<View>>,
 }
 
 #[derive(Debug)]
 enum Shape {
-    /// Arrays in turn, each dealt out to all ranks.
+    /// Arrays in turn, each distributed to all ranks.
     Arrays(Vec<Grid>),
     /// Block-tridiagonal: as many slices as the square root of the ranks.
     Slices(Slices),
     /// Each rank's own contiguous part, of a size that depends on the rank.
     Parts { block: u64 },
-    /// As recorded.
-    Recorded(Recorded),
+    /// Accesses from a trace.
+    Recorded(RecordedCalls),
 }
 
-/// Why there is no such workload.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Error {
-    /// No workload is called so.
-    Unknown(String),
-    /// It needs a square number of ranks.
-    NotSquare(u32),
-    /// A number is 0 or too large.
-    Number(&'static str),
-    /// The recorded operations have no collective access in this direction.
-    NothingRecorded,
-    /// The recorded operations are of so many ranks.
-    Ranks {
-        /// Of how many they are.
-        recorded: u32,
-        /// For how many they were asked.
-        asked: u32,
-    },
-}
-
-impl std::fmt::Display for Error {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Error::Unknown(name) => {
-                write!(f, "no workload is called {name:?}; there are: {}", Workload::NAMES.join(", "))
-            }
-            Error::NotSquare(ranks) => {
-                write!(f, "bt needs a square number of processes, and {ranks} is none; try 64,100,256")
-            }
-            Error::Number(what) => write!(f, "the {what} is 0 or too large"),
-            Error::NothingRecorded => {
-                write!(f, "the trace has no collective access in this direction; was it PARIO_TRACE=all?")
-            }
-            Error::Ranks { recorded, asked } => {
-                write!(f, "the trace is of {recorded} processes and cannot be run with {asked}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Error {}
-
-/// The sizes of a workload; 0 means its usual one.
+/// The sizes of a workload; 0 selects the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// The edge of the block that each rank has (coll_perf, s3d, flash), of the whole array (bt), of a
-    /// tile, or the KiB of each rank (contiguous).
+    /// The edge of each rank's block (coll_perf, s3d, flash), of the whole array (bt), of a tile, or the KiB of each rank
+    /// (contiguous).
     pub edge: u64,
-    /// How many collective calls.
+    /// The number of collective calls.
     pub calls: u32,
 }
 
 impl Workload {
-    /// Those that are built in.
+    /// The names of the built-in workloads.
     pub const NAMES: &'static [&'static str] = &["coll_perf", "bt", "flash", "s3d", "tile", "contiguous"];
 
-    /// A workload that is built in, on so many ranks.
+    /// Creates a built-in workload on so many ranks.
     pub fn named(name: &str, ranks: u32, size: Size) -> Result<Workload, Error> {
         if ranks == 0 {
             return Err(Error::Number("number of processes"));
@@ -182,8 +142,8 @@ impl Workload {
         Ok(Workload { name: name.to_owned(), ranks, calls, shape, views })
     }
 
-    /// What a trace tells.
-    pub fn recorded(name: &str, recorded: Recorded) -> Result<Workload, Error> {
+    /// Creates a workload from a trace.
+    pub fn recorded(name: &str, recorded: RecordedCalls) -> Result<Workload, Error> {
         let (ranks, calls) = (recorded.ranks(), recorded.calls());
         if ranks == 0 || calls == 0 {
             return Err(Error::NothingRecorded);
@@ -197,17 +157,17 @@ impl Workload {
         })
     }
 
-    /// How many ranks.
+    /// The number of ranks.
     pub fn ranks(&self) -> u32 {
         self.ranks
     }
 
-    /// How many collective calls.
+    /// The number of collective calls.
     pub fn calls(&self) -> u32 {
         self.calls
     }
 
-    /// The file of a call: those of a checkpoint share one, everything else has one file.
+    /// Returns the file of a call: the calls of a checkpoint share one file, all others use one file.
     pub fn file(&self, call: u32) -> FileId {
         match &self.shape {
             Shape::Arrays(arrays) if arrays.len() > 1 => FileId(1 + u64::from(call) / arrays.len() as u64),
@@ -216,10 +176,10 @@ impl Workload {
         }
     }
 
-    /// What a rank asks for in a call.
+    /// Returns the access of a rank in a call.
     pub fn access(&self, rank: u32, call: u32) -> Access<'_> {
         match &self.shape {
-            Shape::Recorded(recorded) => Access::Spread(recorded.span(rank, call)),
+            Shape::Recorded(recorded) => Access::Spread(recorded.transfer_ns(rank, call)),
             Shape::Arrays(arrays) => {
                 let kind = call as usize % arrays.len();
                 let view = self.view(kind, rank, || {
@@ -246,8 +206,8 @@ impl Workload {
         }
     }
 
-    /// Puts the ranks that may have bytes in a range of the file in this call into `ranks`, in order, each
-    /// once; none that has is left out.
+    /// Puts the ranks that may have bytes in a range of the file in this call into `ranks`, in order, each once. Every rank
+    /// with bytes there is among them.
     pub fn ranks_in(&self, call: u32, range: &Range<u64>, ranks: &mut Vec<u32>) {
         ranks.clear();
         match &self.shape {
@@ -281,7 +241,7 @@ impl Workload {
         }
     }
 
-    /// The size of a call's file when all is written.
+    /// Returns the final size of a call's file.
     pub fn size(&self, call: u32) -> u64 {
         let times = u64::from(self.calls);
         match &self.shape {
@@ -312,13 +272,13 @@ impl Workload {
     }
 }
 
-/// The blocks of the ranks before this one, of which rank r has 80 + r mod 3.
+/// Returns the number of blocks of the ranks before this one; rank r has 80 + r mod 3.
 fn parts_before(rank: u32) -> u64 {
     let (threes, rest) = (u64::from(rank / 3), u64::from(rank % 3));
     threes * 243 + rest * 80 + u64::from(rest == 2)
 }
 
-/// A range as seen from `base`, as far as it lies in `len` bytes from there.
+/// Returns a range relative to `base`, clipped to `len` bytes from there.
 fn within(range: &Range<u64>, base: u64, len: u64) -> Range<u64> {
     range.start.saturating_sub(base).min(len)..range.end.saturating_sub(base).min(len)
 }
@@ -342,7 +302,7 @@ mod tests {
         })
     }
 
-    /// Every byte of the view, one after the other.
+    /// Returns the offset of every byte of the access.
     fn offsets(access: &Access) -> Vec<u64> {
         match access {
             Access::View { view, at, len } => {
@@ -356,7 +316,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(60))]
 
         #[test]
-        fn who_has_bytes_in_a_range_is_found(work in any_workload(), from in 0.0..1.0f64, part in 0.0..0.3f64) {
+        fn ranks_with_bytes_in_a_range_are_found(work in any_workload(), from in 0.0..1.0f64, part in 0.0..0.3f64) {
             let call = 3;
             let all: Vec<Vec<u64>> = (0..work.ranks()).map(|r| offsets(&work.access(r, call))).collect();
             let (lo, hi) = (all.iter().flatten().min().unwrap(), all.iter().flatten().max().unwrap() + 1);
@@ -377,7 +337,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(12))]
 
         #[test]
-        fn ranks_cover_what_follows_what_was_before(work in any_workload()) {
+        fn calls_cover_the_file_without_gaps(work in any_workload()) {
             let tiles = work.name == "tile";
             let mut seen = std::collections::BTreeMap::new();
             for call in 0..work.calls() {
@@ -409,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_said() {
+    fn impossible_workloads_are_refused() {
         let refused = |name, ranks| Workload::named(name, ranks, Size::default()).expect_err("refused");
         assert_eq!(refused("bt", 63), Error::NotSquare(63));
         assert_eq!(refused("btio", 64), Error::Unknown("btio".into()));

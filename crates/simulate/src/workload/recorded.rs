@@ -1,25 +1,25 @@
-//! Accesses as a trace has them: for each call and rank a span of the file and a number of bytes in it.
+//! Accesses from a trace: for each call and rank a span of the file and a number of bytes in it.
 //!
-//! A trace does not say which bytes of its span an access had. They are taken to be spread evenly, which gives each
-//! window its share; the lengths of the pieces are not known and cost nothing.
+//! A trace does not record which bytes of its span an access had. The simulation spreads them evenly, which gives each
+//! window its share. The lengths of the pieces are unknown and cost nothing.
 
 use std::ops::Range;
 
 use pario_types::FileId;
 
-/// So many bytes, somewhere in a span of the file.
+/// A number of bytes somewhere in a span of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
+pub struct FileSpan {
     /// The first byte.
     pub lo: u64,
-    /// Behind the last byte.
+    /// The offset behind the last byte.
     pub hi: u64,
-    /// How many bytes, at most as many as the span has.
+    /// The number of bytes, at most the length of the span.
     pub len: u64,
 }
 
-impl Span {
-    /// Its bytes below an offset.
+impl FileSpan {
+    /// Returns the number of its bytes below an offset.
     pub fn below(&self, offset: u64) -> u64 {
         let (reach, all) =
             (offset.clamp(self.lo, self.hi.max(self.lo)) - self.lo, self.hi.saturating_sub(self.lo));
@@ -27,9 +27,9 @@ impl Span {
     }
 }
 
-/// Collective calls as they were recorded.
+/// The collective calls of a trace.
 #[derive(Clone, Debug, Default)]
-pub struct Recorded {
+pub struct RecordedCalls {
     ranks: u32,
     calls: Vec<Call>,
 }
@@ -37,25 +37,25 @@ pub struct Recorded {
 #[derive(Clone, Debug)]
 struct Call {
     file: FileId,
-    /// Of each rank, in order.
-    spans: Vec<Span>,
-    /// Ranks with bytes, by where their spans begin; with each, the furthest end up to there.
+    /// The span of each rank, in order.
+    spans: Vec<FileSpan>,
+    /// Ranks with bytes, ordered by the start of their spans; with each, the largest end of all spans up to it.
     by_place: Vec<(u64, u64, u32)>,
 }
 
-impl Recorded {
-    /// Calls of `ranks` ranks.
-    pub fn new(ranks: u32) -> Recorded {
-        Recorded { ranks, calls: Vec::new() }
+impl RecordedCalls {
+    /// Creates a trace of `ranks` ranks without calls.
+    pub fn new(ranks: u32) -> RecordedCalls {
+        RecordedCalls { ranks, calls: Vec::new() }
     }
 
-    /// One more call, with what each rank asked for; ranks that are not named had nothing.
-    pub fn call(&mut self, file: FileId, asked: impl IntoIterator<Item = (u32, Span)>) {
-        let mut spans = vec![Span::default(); self.ranks as usize];
+    /// Adds a call with the span of each rank; ranks that are not listed have no bytes.
+    pub fn call(&mut self, file: FileId, asked: impl IntoIterator<Item = (u32, FileSpan)>) {
+        let mut spans = vec![FileSpan::default(); self.ranks as usize];
         for (rank, span) in asked {
             let hi = span.hi.max(span.lo);
             if let Some(place) = spans.get_mut(rank as usize) {
-                *place = Span { hi, len: span.len.min(hi - span.lo), ..span };
+                *place = FileSpan { hi, len: span.len.min(hi - span.lo), ..span };
             }
         }
         let mut by_place: Vec<(u64, u64, u32)> =
@@ -71,12 +71,12 @@ impl Recorded {
         }
     }
 
-    /// How many ranks.
+    /// The number of ranks.
     pub fn ranks(&self) -> u32 {
         self.ranks
     }
 
-    /// How many calls with bytes.
+    /// The number of calls with bytes.
     pub fn calls(&self) -> u32 {
         self.calls.len() as u32
     }
@@ -86,19 +86,19 @@ impl Recorded {
         self.calls[call as usize].file
     }
 
-    /// The end of a call's file, as far as any call goes.
+    /// Returns the end of a call's file, over all calls.
     pub fn size(&self, call: u32) -> u64 {
         let file = self.file(call);
         let calls = self.calls.iter().filter(|call| call.file == file);
         calls.filter_map(|call| call.by_place.last()).map(|last| last.1).max().unwrap_or(0)
     }
 
-    /// What a rank asked for.
-    pub fn span(&self, rank: u32, call: u32) -> Span {
+    /// Returns the span of a rank.
+    pub fn transfer_ns(&self, rank: u32, call: u32) -> FileSpan {
         self.calls[call as usize].spans[rank as usize]
     }
 
-    /// The ranks with spans in a range, in order.
+    /// Adds the ranks with spans in a range, in order.
     pub fn ranks_in(&self, call: u32, range: &Range<u64>, ranks: &mut Vec<u32>) {
         let call = &self.calls[call as usize];
         let upto = call.by_place.partition_point(|entry| entry.0 < range.end);
@@ -120,15 +120,15 @@ mod tests {
             from in 0u64..120,
             len in 1u64..30,
         ) {
-            let mut recorded = Recorded::new(spans.len() as u32);
-            let asked = (0..).zip(&spans).map(|(rank, &(lo, length, len))| (rank, Span { lo, hi: lo + length, len }));
+            let mut recorded = RecordedCalls::new(spans.len() as u32);
+            let asked = (0..).zip(&spans).map(|(rank, &(lo, length, len))| (rank, FileSpan { lo, hi: lo + length, len }));
             recorded.call(FileId(4), asked);
             prop_assume!(recorded.calls() == 1);
             let range = from..from + len;
             let mut found = Vec::new();
             recorded.ranks_in(0, &range, &mut found);
             for rank in 0..recorded.ranks() {
-                let span = recorded.span(rank, 0);
+                let span = recorded.transfer_ns(rank, 0);
                 let bytes = span.below(range.end) - span.below(range.start);
                 prop_assert!(bytes == 0 || found.contains(&rank));
                 prop_assert_eq!((span.below(0), span.below(1000)), (0, span.len));
