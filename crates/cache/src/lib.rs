@@ -36,8 +36,6 @@ mod adopt;
 mod advance;
 mod directory;
 mod error;
-#[cfg(test)]
-mod explore;
 mod flush;
 mod geometry;
 mod inspect;
@@ -47,13 +45,11 @@ mod mapping;
 mod memory;
 mod pin;
 mod pool;
-#[cfg(test)]
-mod races;
 mod room;
-#[cfg(test)]
-mod room_races;
 mod state;
 mod table;
+#[cfg(test)]
+mod tests;
 mod truncation;
 
 pub use adopt::{Adopted, LostBlocks};

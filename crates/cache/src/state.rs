@@ -121,5 +121,5 @@ impl SharedWord<'_> {
 #[inline]
 fn point() {
     #[cfg(test)]
-    crate::explore::point();
+    crate::tests::explore::point();
 }

@@ -4,10 +4,10 @@
 //! The store of these tests is a number of blocks that it has room for. A reservation takes one of them, a flush uses a
 //! reservation up, and one without a reservation fails once there is no room.
 
-use crate::explore::every_order;
 use crate::geometry::{Geometry, PoolIdentity};
 use crate::mapping::PoolMapping;
 use crate::pool::{Lookup, Pool};
+use crate::tests::explore::every_order;
 use crate::{LedgerId, SlotRef};
 use pario_types::{FileId, PartitionId, ServerId};
 use std::path::PathBuf;

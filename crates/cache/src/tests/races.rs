@@ -1,11 +1,11 @@
 //! Clients against the server, in every order of their steps; and the server killed at every step.
 
 use crate::error::PinError;
-use crate::explore::{every_order, point};
 use crate::geometry::{Geometry, PoolIdentity};
 use crate::mapping::PoolMapping;
 use crate::pin::Pin;
 use crate::pool::{Lookup, Pool};
+use crate::tests::explore::{every_order, point};
 use crate::{LedgerId, SlotRef};
 use pario_types::{FileId, PartitionId, ServerId, TruncationId};
 use std::path::PathBuf;
@@ -463,7 +463,7 @@ const DIE: &str = "PARIO_CACHE_TEST_DIE";
 /// The child of the next test: it ends itself at a given step.
 fn run_as_child(told: &str) {
     let (step, at) = told.split_once(' ').expect("a step and a path");
-    crate::explore::die_at(step.parse().unwrap());
+    crate::tests::explore::die_at(step.parse().unwrap());
     script(std::path::Path::new(at));
 }
 
