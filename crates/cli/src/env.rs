@@ -2,6 +2,7 @@
 
 use pario_copy::Connections;
 use pario_launch::LaunchSettings;
+use pario_launch::mpi_program::{OVERSUBSCRIBE, SearchPaths};
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,10 +10,8 @@ use std::time::Duration;
 /// What `pario` wants to know of its environment.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
-    /// `PATH`: where programs and launchers are.
-    pub path: Vec<PathBuf>,
-    /// `LD_LIBRARY_PATH`: where the loader looks for libraries first.
-    pub library_path: Vec<PathBuf>,
+    /// `PATH` and `LD_LIBRARY_PATH`: where programs, launchers and libraries are.
+    pub search: SearchPaths,
     /// `LD_PRELOAD`, if set to something.
     pub preload: Option<OsString>,
     /// `PARIO_LIB`: the libpario.so to use.
@@ -47,13 +46,6 @@ pub struct Environment {
     /// Whether the user has said how Open MPI is to treat more ranks than cores.
     pub says_oversubscribe: bool,
 }
-
-/// Open MPI's variable to allow more ranks than cores: up to version 4, and from version 5 on.
-pub const OVERSUBSCRIBE: [(&str, &str); 2] =
-    [("OMPI_MCA_rmaps_base_oversubscribe", "1"), ("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")];
-
-/// Open MPI's variables to let root run it.
-pub const AS_ROOT: [&str; 2] = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
 
 /// Tells the library in the ranks to report its counters at the end.
 pub const STATS: &str = "PARIO_STATS";
@@ -112,8 +104,10 @@ impl Environment {
             names.filter(|n| (n.starts_with("PARIO_") && n != "PARIO_LIB") || n == "ROMIO_HINTS").collect();
         for_ranks.sort();
         Environment {
-            path: split(get("PATH").as_deref()),
-            library_path: split(get("LD_LIBRARY_PATH").as_deref()),
+            search: SearchPaths {
+                programs: split(get("PATH").as_deref()),
+                libraries: split(get("LD_LIBRARY_PATH").as_deref()),
+            },
             preload: get("LD_PRELOAD"),
             pario_lib: get("PARIO_LIB").map(PathBuf::from),
             for_ranks,

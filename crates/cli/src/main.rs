@@ -5,7 +5,6 @@
 #![deny(unsafe_code)]
 
 mod bench;
-mod elf;
 mod env;
 mod files;
 mod hints;

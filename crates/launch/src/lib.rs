@@ -1,4 +1,4 @@
-//! Launching and supervising the servers of a partition.
+//! Launching and supervising the servers of a partition, and launching MPI programs ([`mpi_program`]).
 //!
 //! A server is started on its node by a launcher ([`launcher`]: a process of this host, `ssh`, `srun` or `mpiexec`), which runs
 //! `pario serve` there ([`serve`]). The starting side ([`start`]) and the server exchange lines of JSON ([`message`]) over the
@@ -15,6 +15,7 @@ pub mod host;
 pub mod launcher;
 pub mod message;
 mod method;
+pub mod mpi_program;
 pub mod pools;
 mod process;
 pub mod reach;

@@ -2,13 +2,14 @@
 
 use super::{Error, program};
 use crate::env::Environment;
-use crate::run::{Family, cores, family_of};
+use crate::run::FamilyArgument;
 use crate::signal;
 use clap::{Args, ValueEnum};
 use pario_benchmarks::{
     Case, Comparison, ComparisonResults, Contender, ContenderSeries, PHASES, ParioStorage, Rival, RunSetting,
     WorkloadRunner, contenders, parse_cases,
 };
+use pario_launch::mpi_program::{MpiFamily, ProgramMpi, available_cores};
 use pario_reports::{comparison_page, comparison_text, text};
 use pario_workloads::WorkloadReport;
 use std::fs::{self, File};
@@ -46,7 +47,7 @@ pub struct Arguments {
     repeat: NonZeroU32,
     /// The MPI library
     #[arg(long, value_enum, value_name = "FAMILY")]
-    mpi: Option<Family>,
+    mpi: Option<FamilyArgument>,
     /// The compiler for the workloads, instead of the mpicc in PATH
     #[arg(long, value_name = "PATH")]
     mpicc: Option<PathBuf>,
@@ -132,16 +133,16 @@ impl StorageWord {
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
     let ranks: Vec<u32> = match &arguments.ranks[..] {
-        [] => vec![cores::available()],
+        [] => vec![available_cores()],
         some => some.iter().map(|n| n.get()).collect(),
     };
     let cases = parse_cases(&arguments.workload, &ranks)?;
-    let program = program::find(arguments.mpi, arguments.mpicc.as_deref(), env)?;
+    let program = program::find(arguments.mpi.map(Into::into), arguments.mpicc.as_deref(), env)?;
     let rivals: Vec<Rival> = arguments.against.iter().map(RivalWord::value).collect();
     let storages: Vec<ParioStorage> = arguments.on.iter().map(StorageWord::value).collect();
     let of_open_mpi = rivals.iter().find(|rival| matches!(rival, Rival::Romio | Rival::Ompio));
     if let Some(rival) = of_open_mpi
-        && family_of(&program, env)? != Family::OpenMpi
+        && ProgramMpi::of(&program, &env.search)?.family != MpiFamily::OpenMpi
     {
         return Err(Error::OnlyOpenMpi(Contender::Rival(*rival).to_string()));
     }
@@ -153,7 +154,7 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
         rounds: arguments.repeat.get() as usize,
     };
     let machine = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default().trim().to_owned();
-    let results = ComparisonResults::new(machine, cores::available(), arguments.options.clone());
+    let results = ComparisonResults::new(machine, available_cores(), arguments.options.clone());
     let mut runner = Runner { arguments, program: &program, scratch: &scratch };
     let measured = comparison.measure(results, &mut runner);
     scratch.remove()?;

@@ -1,6 +1,6 @@
 //! Errors of `pario bench`.
 
-use crate::run::{self, Family};
+use pario_launch::mpi_program::{MpiFamily, ProgramError};
 use std::io;
 use std::path::PathBuf;
 
@@ -25,16 +25,16 @@ pub enum Error {
         /// The compiler.
         mpicc: PathBuf,
         /// The library that the user asked for.
-        wanted: Family,
+        wanted: MpiFamily,
         /// The library of the compiler.
-        found: Family,
+        found: MpiFamily,
     },
     /// A rival that only Open MPI has.
     #[error("--against {0} needs Open MPI; add --mpi openmpi")]
     OnlyOpenMpi(String),
     /// The built program cannot be run.
-    #[error("{0}")]
-    Program(run::Error),
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     /// A run could not be started.
     #[error("a run cannot be started: {0}")]
     Start(#[source] io::Error),
@@ -53,11 +53,5 @@ impl Error {
     /// 2: there is no result.
     pub fn exit_code(&self) -> u8 {
         2
-    }
-}
-
-impl From<run::Error> for Error {
-    fn from(error: run::Error) -> Error {
-        Error::Program(error)
     }
 }

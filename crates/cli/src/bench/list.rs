@@ -2,7 +2,7 @@
 
 use super::{Error, program};
 use crate::env::Environment;
-use crate::run::Family;
+use crate::run::FamilyArgument;
 use clap::Args;
 use pario_reports::{Align, TextTable};
 use pario_workloads::WORKLOADS;
@@ -18,7 +18,7 @@ pub struct Arguments {}
 pub struct BuildArguments {
     /// Build it for this MPI library
     #[arg(long, value_enum, value_name = "FAMILY")]
-    mpi: Option<Family>,
+    mpi: Option<FamilyArgument>,
     /// The compiler to build it with
     #[arg(long, value_name = "PATH")]
     mpicc: Option<PathBuf>,
@@ -40,6 +40,6 @@ pub fn main(_: &Arguments) -> Result<(), Error> {
 
 /// Builds the program and prints its path.
 pub fn build(arguments: &BuildArguments, env: &Environment) -> Result<(), Error> {
-    let program = program::find(arguments.mpi, arguments.mpicc.as_deref(), env)?;
+    let program = program::find(arguments.mpi.map(Into::into), arguments.mpicc.as_deref(), env)?;
     writeln!(std::io::stdout(), "{}", program.display()).map_err(Error::Output)
 }

@@ -1,31 +1,24 @@
 //! `pario run`: starts an MPI program under its own launcher with Pario's MPI-IO in front of the MPI library's.
 //!
-//! Which MPI the program uses is read from its file (`detect`), the launcher that belongs to it is looked up
-//! (`launcher`), and both with the preload make a command line (`plan`), which is printed or run. The run may have a
-//! partition (`partition`), which is there and filled before it and emptied after it (`session`).
+//! `pario_launch::mpi_program` finds out which MPI the program uses and which launcher belongs to it. Both with the preload
+//! make a command line (`plan`), which is printed or run. The run may have a partition (`partition`), which is there and filled before it and emptied after it (`session`).
 
-pub mod cores;
-mod detect;
 mod error;
-mod launcher;
-mod libraries;
 mod partition;
 mod plan;
-mod program;
 mod session;
 
 use crate::env::Environment;
 use crate::signal;
 use clap::{Args, ValueEnum};
 pub use error::Error;
+use pario_launch::mpi_program::MpiFamily;
 pub use plan::{Variable, fresh};
-pub use program::in_path;
 pub use session::End;
 use std::ffi::OsString;
-use std::fmt;
 use std::io::Write;
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Run an MPI program with Pario's MPI-IO, unchanged.
@@ -40,7 +33,7 @@ pub struct Arguments {
     ranks: Option<NonZeroU32>,
     /// The program's MPI, if it cannot be found out or is to be overruled
     #[arg(long, value_enum, value_name = "FAMILY")]
-    mpi: Option<Family>,
+    mpi: Option<FamilyArgument>,
     /// Leave Pario out: the same run with the MPI library's own MPI-IO
     #[arg(long)]
     host_io: bool,
@@ -121,14 +114,23 @@ same signal. If nothing was started: 127 program or launcher not found, 126
 program or launcher cannot be run, 125 other trouble, 2 wrong arguments. 125 as
 well if results could not be copied out, or the partition not be removed.";
 
-/// The two families of MPI libraries, by binary interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Family {
+/// The two families of MPI libraries, as an argument.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum FamilyArgument {
     /// MPICH and what shares its binary interface: Intel MPI, MVAPICH, Cray MPICH
     Mpich,
     /// Open MPI and what descends from it: Spectrum MPI, HPC-X
     #[value(name = "openmpi")]
     OpenMpi,
+}
+
+impl From<FamilyArgument> for MpiFamily {
+    fn from(family: FamilyArgument) -> MpiFamily {
+        match family {
+            FamilyArgument::Mpich => MpiFamily::Mpich,
+            FamilyArgument::OpenMpi => MpiFamily::OpenMpi,
+        }
+    }
 }
 
 impl Arguments {
@@ -170,20 +172,8 @@ pub fn carry_out(arguments: &Arguments, extra: &[Variable], env: &Environment) -
     if let Some(job) = &plan.job {
         return session::run(&plan, job, env, arguments.verbose).map(Some);
     }
-    let ended = signal::supervise(&mut plan.command());
-    ended.map(|status| Some(End::Status(status))).map_err(|e| Error::Start(plan.launcher().to_owned(), e))
-}
-
-/// The family of the MPI library that a program uses.
-pub fn family_of(program: &Path, env: &Environment) -> Result<Family, Error> {
-    detect::mpi_of(program, env).map(|mpi| mpi.family)
-}
-
-impl fmt::Display for Family {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Family::Mpich => "MPICH",
-            Family::OpenMpi => "Open MPI",
-        })
-    }
+    let ended = signal::supervise(&mut plan.command.command());
+    ended
+        .map(|status| Some(End::Status(status)))
+        .map_err(|e| Error::Start(plan.command.launcher().to_owned(), e))
 }

@@ -99,12 +99,12 @@ fn program(plan: &Plan, job: &Job, env: &Environment, verbose: bool) -> Result<E
         return Ok(End::Signal(signal));
     }
     let mounted = mount_for(job, env, verbose);
-    let ended = signal::supervise(&mut plan.command());
+    let ended = signal::supervise(&mut plan.command.command());
     if let Some(Err(error)) = mounted.map(Attached::unmount) {
         // The results count more.
         eprintln!("pario: {error}");
     }
-    ended.map(End::Status).map_err(|e| Error::Start(plan.launcher().to_owned(), e))
+    ended.map(End::Status).map_err(|e| Error::Start(plan.command.launcher().to_owned(), e))
 }
 
 /// Mounts the partition for the program. MPI-IO does without, so it is no error if that does not work.

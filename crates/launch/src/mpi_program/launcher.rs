@@ -4,27 +4,25 @@
 //! directories of `PATH`, in order. A name with the family in it (`mpiexec.mpich`) is trusted; a plain
 //! `mpiexec` is asked for its version.
 
-use super::detect::Mpi;
-use super::program::{in_path, is_executable};
-use super::{Error, Family};
-use crate::env::Environment;
+use super::executable::is_executable;
+use super::{MpiFamily, ProgramError, ProgramMpi, SearchPaths};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A launcher and how it wants to be spoken to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Launcher {
+pub struct MpiLauncher {
     /// Its file, or just its name where `PATH` leads to it: Open MPI's launcher takes a call by full path as an
     /// order to use the installation there, which is right only for one that `PATH` does not lead to.
     pub path: PathBuf,
     /// Its dialect.
-    pub dialect: Dialect,
+    pub dialect: LauncherDialect,
 }
 
 /// How a launcher takes the environment of the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
+pub enum LauncherDialect {
     /// MPICH's Hydra and its kin: `-genv NAME VALUE`.
     Hydra,
     /// Open MPI's: `-x NAME=VALUE`.
@@ -33,32 +31,33 @@ pub enum Dialect {
     Other,
 }
 
-impl Launcher {
+impl MpiLauncher {
     /// The launcher for programs of `family` whose library is `mpi`; `named` is the user's choice.
     pub fn find(
-        family: Family,
-        mpi: Option<&Mpi>,
+        family: MpiFamily,
+        mpi: Option<&ProgramMpi>,
         named: Option<&Path>,
-        env: &Environment,
-    ) -> Result<Launcher, Error> {
+        search: &SearchPaths,
+    ) -> Result<MpiLauncher, ProgramError> {
         match named {
-            Some(name) => named_launcher(family, name, env),
+            Some(name) => named_launcher(family, name, search),
             None => {
                 let beside = mpi.and_then(|m| m.file.as_deref()).into_iter().flat_map(bins_beside);
-                let mut dirs = beside.chain(env.path.iter().cloned());
-                let found =
-                    dirs.find_map(|dir| in_directory(family, &dir)).ok_or(Error::NoLauncher(family))?;
-                Ok(Launcher { path: shortest(found.path, env), ..found })
+                let mut dirs = beside.chain(search.programs.iter().cloned());
+                let found = dirs
+                    .find_map(|dir| in_directory(family, &dir))
+                    .ok_or(ProgramError::NoLauncher(family))?;
+                Ok(MpiLauncher { path: shortest(found.path, search), ..found })
             }
         }
     }
 
     /// The launcher that a program is, if it is one of MPICH's or Open MPI's.
-    pub fn is(program: &Path) -> Option<Launcher> {
+    pub fn of_program(program: &Path) -> Option<MpiLauncher> {
         let name = program.file_name()?.to_str()?;
         let known = ["mpiexec", "mpirun", "orterun", "prterun"].iter().any(|known| name.starts_with(known));
-        let dialect = if known { ask(program) } else { Dialect::Other };
-        (dialect != Dialect::Other).then(|| Launcher { path: program.to_owned(), dialect })
+        let dialect = if known { ask(program) } else { LauncherDialect::Other };
+        (dialect != LauncherDialect::Other).then(|| MpiLauncher { path: program.to_owned(), dialect })
     }
 
     /// The arguments that start `program` on `ranks` ranks, or on as many as the user says to the launcher, with these
@@ -78,13 +77,13 @@ impl Launcher {
             pair
         };
         match self.dialect {
-            Dialect::Hydra => {
+            LauncherDialect::Hydra => {
                 for (name, value) in set {
                     arguments.extend(["-genv".into(), name.into(), value.clone()]);
                 }
                 arguments.extend_from_slice(extra);
             }
-            Dialect::OpenMpi => {
+            LauncherDialect::OpenMpi => {
                 for (name, value) in set {
                     arguments.extend(["-x".into(), joined(name, value)]);
                 }
@@ -94,7 +93,7 @@ impl Launcher {
                 }
                 arguments.extend_from_slice(extra);
             }
-            Dialect::Other => {
+            LauncherDialect::Other => {
                 arguments.extend_from_slice(extra);
                 if !set.is_empty() {
                     arguments.push("env".into());
@@ -106,17 +105,17 @@ impl Launcher {
     }
 }
 
-fn named_launcher(family: Family, name: &Path, env: &Environment) -> Result<Launcher, Error> {
-    let missing = || Error::NamedLauncher(name.to_owned());
+fn named_launcher(family: MpiFamily, name: &Path, search: &SearchPaths) -> Result<MpiLauncher, ProgramError> {
+    let missing = || ProgramError::NamedLauncher(name.to_owned());
     let is_path = name.as_os_str().as_encoded_bytes().contains(&b'/');
-    let path = if is_path { Some(name.to_owned()) } else { in_path(name.as_os_str(), env) };
+    let path = if is_path { Some(name.to_owned()) } else { search.find_program(name.as_os_str()) };
     let path = path.filter(|p| is_executable(p)).ok_or_else(missing)?;
     let dialect = ask(&path);
     match (family, dialect) {
-        (Family::Mpich, Dialect::OpenMpi) | (Family::OpenMpi, Dialect::Hydra) => {
-            Err(Error::WrongLauncher(path, family))
+        (MpiFamily::Mpich, LauncherDialect::OpenMpi) | (MpiFamily::OpenMpi, LauncherDialect::Hydra) => {
+            Err(ProgramError::WrongLauncher(path, family))
         }
-        _ => Ok(Launcher { path, dialect }),
+        _ => Ok(MpiLauncher { path, dialect }),
     }
 }
 
@@ -135,42 +134,42 @@ fn bins_beside(library: &Path) -> Vec<PathBuf> {
     bins
 }
 
-fn in_directory(family: Family, dir: &Path) -> Option<Launcher> {
+fn in_directory(family: MpiFamily, dir: &Path) -> Option<MpiLauncher> {
     let (names, dialect) = match family {
-        Family::Mpich => (["mpiexec.mpich", "mpiexec.hydra"], Dialect::Hydra),
-        Family::OpenMpi => (["mpiexec.openmpi", "orterun"], Dialect::OpenMpi),
+        MpiFamily::Mpich => (["mpiexec.mpich", "mpiexec.hydra"], LauncherDialect::Hydra),
+        MpiFamily::OpenMpi => (["mpiexec.openmpi", "orterun"], LauncherDialect::OpenMpi),
     };
     let by_name = names.iter().map(|name| dir.join(name)).find(|path| is_executable(path));
     let by_version = || {
         let plain = ["mpiexec", "mpirun"].map(|name| dir.join(name));
         plain.into_iter().find(|path| is_executable(path) && ask(path) == dialect)
     };
-    by_name.or_else(by_version).map(|path| Launcher { path, dialect })
+    by_name.or_else(by_version).map(|path| MpiLauncher { path, dialect })
 }
 
 /// The bare name of a launcher that `PATH` leads to, else its path.
-fn shortest(path: PathBuf, env: &Environment) -> PathBuf {
+fn shortest(path: PathBuf, search: &SearchPaths) -> PathBuf {
     let Some(name) = path.file_name() else { return path };
-    let by_name = in_path(name, env).and_then(|found| found.canonicalize().ok());
+    let by_name = search.find_program(name).and_then(|found| found.canonicalize().ok());
     if by_name.is_some() && by_name == path.canonicalize().ok() { name.into() } else { path }
 }
 
 /// Asks a launcher for its version to learn its dialect.
-fn ask(path: &Path) -> Dialect {
+fn ask(path: &Path) -> LauncherDialect {
     let answer = Command::new(path).arg("--version").stdin(Stdio::null()).output();
-    answer.map_or(Dialect::Other, |output| {
+    answer.map_or(LauncherDialect::Other, |output| {
         dialect_of(&(String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr)))
     })
 }
 
-fn dialect_of(version: &str) -> Dialect {
+fn dialect_of(version: &str) -> LauncherDialect {
     let says = |words: &[&str]| words.iter().any(|w| version.contains(w));
     if says(&["HYDRA", "Intel(R) MPI"]) {
-        Dialect::Hydra
+        LauncherDialect::Hydra
     } else if says(&["Open MPI", "OpenRTE", "Open RTE", "PRRTE", "Spectrum MPI"]) {
-        Dialect::OpenMpi
+        LauncherDialect::OpenMpi
     } else {
-        Dialect::Other
+        LauncherDialect::Other
     }
 }
 
@@ -178,8 +177,8 @@ fn dialect_of(version: &str) -> Dialect {
 mod tests {
     use super::*;
 
-    fn arguments(dialect: Dialect) -> Vec<OsString> {
-        let launcher = Launcher { path: "x".into(), dialect };
+    fn arguments(dialect: LauncherDialect) -> Vec<OsString> {
+        let launcher = MpiLauncher { path: "x".into(), dialect };
         let pass_on = ["PARIO_HINTS".to_owned(), "PARIO_STATS".to_owned()];
         launcher.arguments(
             Some(3),
@@ -192,19 +191,22 @@ mod tests {
     #[test]
     fn each_dialect_sets_variables_its_way() {
         let hydra = ["-n", "3", "-genv", "LD_PRELOAD", "/p", "-genv", "PARIO_STATS", "1", "-v"];
-        assert_eq!(arguments(Dialect::Hydra), hydra);
+        assert_eq!(arguments(LauncherDialect::Hydra), hydra);
         let open = ["-n", "3", "-x", "LD_PRELOAD=/p", "-x", "PARIO_STATS=1", "-x", "PARIO_HINTS", "-v"];
-        assert_eq!(arguments(Dialect::OpenMpi), open);
-        assert_eq!(arguments(Dialect::Other), ["-n", "3", "-v", "env", "LD_PRELOAD=/p", "PARIO_STATS=1"]);
+        assert_eq!(arguments(LauncherDialect::OpenMpi), open);
+        assert_eq!(
+            arguments(LauncherDialect::Other),
+            ["-n", "3", "-v", "env", "LD_PRELOAD=/p", "PARIO_STATS=1"]
+        );
     }
 
     #[test]
     fn versions_tell_the_dialect() {
-        assert_eq!(dialect_of("HYDRA build details:\n  Version: 4.0.2"), Dialect::Hydra);
-        assert_eq!(dialect_of("Intel(R) MPI Library for Linux* OS, Version 2021.9"), Dialect::Hydra);
-        assert_eq!(dialect_of("mpiexec.openmpi (OpenRTE) 4.1.4"), Dialect::OpenMpi);
-        assert_eq!(dialect_of("mpirun (Open MPI) 5.0.3"), Dialect::OpenMpi);
-        assert_eq!(dialect_of("slurm 23.11.4"), Dialect::Other);
+        assert_eq!(dialect_of("HYDRA build details:\n  Version: 4.0.2"), LauncherDialect::Hydra);
+        assert_eq!(dialect_of("Intel(R) MPI Library for Linux* OS, Version 2021.9"), LauncherDialect::Hydra);
+        assert_eq!(dialect_of("mpiexec.openmpi (OpenRTE) 4.1.4"), LauncherDialect::OpenMpi);
+        assert_eq!(dialect_of("mpirun (Open MPI) 5.0.3"), LauncherDialect::OpenMpi);
+        assert_eq!(dialect_of("slurm 23.11.4"), LauncherDialect::Other);
     }
 
     #[test]

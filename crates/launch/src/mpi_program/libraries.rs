@@ -4,13 +4,13 @@
 //! The system's directories come from `/etc/ld.so.conf` rather than from the loader's cache, a binary file
 //! whose format is the C library's own business.
 
-use crate::elf::{self, Elf};
+use super::elf::{self, Elf};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 /// Where this system's libraries are.
 #[derive(Clone, Debug)]
-pub struct Libraries {
+pub struct LibrarySearch {
     first: Vec<PathBuf>,
     system: Vec<PathBuf>,
 }
@@ -24,15 +24,15 @@ pub struct Object {
     rpath: Vec<PathBuf>,
 }
 
-impl Libraries {
+impl LibrarySearch {
     /// The directories of `LD_LIBRARY_PATH`, and the system's.
-    pub fn new(library_path: &[PathBuf]) -> Libraries {
+    pub fn new(library_path: &[PathBuf]) -> LibrarySearch {
         let mut system = Vec::new();
         configured(Path::new("/etc/ld.so.conf"), 0, &mut system);
         let arch = std::env::consts::ARCH;
         system.extend(["/lib64", "/usr/lib64", "/lib", "/usr/lib"].map(PathBuf::from));
         system.extend(["/lib", "/usr/lib"].map(|lib| Path::new(lib).join(format!("{arch}-linux-gnu"))));
-        Libraries { first: library_path.to_vec(), system }
+        LibrarySearch { first: library_path.to_vec(), system }
     }
 
     /// The file of the library `name` that `by` needs, with what it says.
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_c_library_is_found_and_nonsense_is_not() {
-        let libraries = Libraries::new(&[]);
+        let libraries = LibrarySearch::new(&[]);
         let object = Object::new(Path::new("/"), &Elf::default(), None);
         let (path, _, elf) = libraries.find("libc.so.6", &object).expect("the C library");
         assert!(path.is_absolute() && !elf.needed.is_empty());

@@ -5,13 +5,12 @@
 //! starts at the extension module that mpi4py would load; the interpreter is asked where that is, without
 //! importing it.
 
-use super::error::Unclear;
-use super::libraries::{Libraries, Object};
-use super::{Error, Family, program};
-use crate::elf::{self, Elf};
-use crate::env::Environment;
+use super::elf::{self, Elf};
+use super::libraries::{LibrarySearch, Object};
+use super::{Executable, MpiFamily, ProgramError, SearchPaths, UnclearMpi};
 use std::collections::{HashSet, VecDeque};
 use std::ffi::OsStr;
+use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -19,9 +18,9 @@ use std::process::{Command, Stdio};
 
 /// The MPI a program uses.
 #[derive(Debug)]
-pub struct Mpi {
+pub struct ProgramMpi {
     /// Its family.
-    pub family: Family,
+    pub family: MpiFamily,
     /// The library's name, as the object that needs it calls it.
     pub library: String,
     /// Its file, if it was found.
@@ -35,33 +34,48 @@ const OPEN_MPI_SYMBOL: &str = "ompi_mpi_comm_world";
 /// More libraries than this no program has.
 const MOST_LIBRARIES: usize = 2000;
 
-/// Finds out which MPI the program in `file` uses.
-pub fn mpi_of(file: &Path, env: &Environment) -> Result<Mpi, Error> {
-    let unclear = |why| Error::Undetermined(file.to_owned(), why);
-    if is_python(file.file_name()) {
-        return ask_python(file, env).map_err(unclear);
-    }
-    let opened = File::open(file).map_err(|e| Error::Unreadable(file.to_owned(), e))?;
-    match elf::read(&opened) {
-        Ok(elf) if is_static(&elf) => Err(Error::Static(file.to_owned())),
-        Ok(elf) => walk(file, elf, env).ok_or_else(|| unclear(Unclear::NoMpi)),
-        Err(elf::Error::Io(e)) => Err(Error::Unreadable(file.to_owned(), e)),
-        Err(elf::Error::NotElf) => match interpreter(&opened) {
-            Some(words) => match python_of(&words, env) {
-                Some(python) => ask_python(&python, env).map_err(unclear),
-                None => Err(unclear(Unclear::Script)),
+impl ProgramMpi {
+    /// The MPI that the program in `file` uses.
+    pub fn of(file: &Path, search: &SearchPaths) -> Result<ProgramMpi, ProgramError> {
+        let unclear = |why| ProgramError::Undetermined(file.to_owned(), why);
+        if is_python(file.file_name()) {
+            return ask_python(file, search).map_err(unclear);
+        }
+        let opened = File::open(file).map_err(|e| ProgramError::Unreadable(file.to_owned(), e))?;
+        match elf::read(&opened) {
+            Ok(elf) if is_static(&elf) => Err(ProgramError::Static(file.to_owned())),
+            Ok(elf) => walk(file, elf, search).ok_or_else(|| unclear(UnclearMpi::NoMpi)),
+            Err(elf::Error::Io(e)) => Err(ProgramError::Unreadable(file.to_owned(), e)),
+            Err(elf::Error::NotElf) => match interpreter(&opened) {
+                Some(words) => match python_of(&words, search) {
+                    Some(python) => ask_python(&python, search).map_err(unclear),
+                    None => Err(unclear(UnclearMpi::Script)),
+                },
+                None => {
+                    Err(unclear(UnclearMpi::Unusable("it is neither an ELF program nor a script".to_owned())))
+                }
             },
-            None => Err(unclear(Unclear::Strange("it is neither an ELF program nor a script".to_owned()))),
-        },
-        Err(e) => Err(unclear(Unclear::Strange(format!("it is {e}")))),
+            Err(e) => Err(unclear(UnclearMpi::Unusable(format!("it is {e}")))),
+        }
+    }
+}
+
+impl fmt::Display for ProgramMpi {
+    /// The family, the library, where it is, and which libraries need it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ProgramMpi { family, library, file, via } = self;
+        let file = file.as_ref().map_or("not found".to_owned(), |file| file.display().to_string());
+        write!(f, "{family} ({library}: {file}")?;
+        via.iter().skip(1).try_for_each(|object| write!(f, ", needed by {}", object.display()))?;
+        f.write_str(")")
     }
 }
 
 /// Whether nothing can be preloaded into the program in `file`, because no loader runs for it.
-pub fn refuse_static(file: &Path) -> Result<(), Error> {
-    let opened = File::open(file).map_err(|e| Error::Unreadable(file.to_owned(), e))?;
+pub fn refuse_static(file: &Path) -> Result<(), ProgramError> {
+    let opened = File::open(file).map_err(|e| ProgramError::Unreadable(file.to_owned(), e))?;
     match elf::read(&opened) {
-        Ok(elf) if is_static(&elf) => Err(Error::Static(file.to_owned())),
+        Ok(elf) if is_static(&elf) => Err(ProgramError::Static(file.to_owned())),
         _ => Ok(()),
     }
 }
@@ -71,8 +85,8 @@ fn is_static(elf: &Elf) -> bool {
 }
 
 /// Walks the libraries of the object in `file`, breadth first, to an MPI library.
-fn walk(file: &Path, elf: Elf, env: &Environment) -> Option<Mpi> {
-    let libraries = Libraries::new(&env.library_path);
+fn walk(file: &Path, elf: Elf, search: &SearchPaths) -> Option<ProgramMpi> {
+    let libraries = LibrarySearch::new(&search.libraries);
     let mut seen = HashSet::new();
     let mut queue = VecDeque::from([(vec![file.to_owned()], Object::new(file, &elf, None), elf.needed)]);
     while let Some((via, object, needed)) = queue.pop_front() {
@@ -83,7 +97,7 @@ fn walk(file: &Path, elf: Elf, env: &Environment) -> Option<Mpi> {
             let found = libraries.find(&library, &object);
             let looked_into = found.as_ref().map(|(_, file, elf)| elf.mentions(file, OPEN_MPI_SYMBOL));
             if let Some(family) = family_of(&library, looked_into) {
-                return Some(Mpi { family, library, file: found.map(|(path, ..)| path), via });
+                return Some(ProgramMpi { family, library, file: found.map(|(path, ..)| path), via });
             }
             if let Some((path, _, elf)) = found {
                 let below = Object::new(&path, &elf, Some(&object));
@@ -95,7 +109,7 @@ fn walk(file: &Path, elf: Elf, env: &Environment) -> Option<Mpi> {
 }
 
 /// The family of a library by its name and, if its file was found, by whether Open MPI's symbol is in it.
-fn family_of(library: &str, has_open_mpi_symbol: Option<bool>) -> Option<Family> {
+fn family_of(library: &str, has_open_mpi_symbol: Option<bool>) -> Option<MpiFamily> {
     // MPICH's own names, its Fortran and C++ libraries, and Cray's builds of it.
     const MPICH: [&str; 9] = [
         "libmpich.so",
@@ -114,15 +128,15 @@ fn family_of(library: &str, has_open_mpi_symbol: Option<bool>) -> Option<Family>
     let name = library.rsplit('/').next().unwrap_or(library);
     let is_any = |names: &[&str]| names.iter().any(|n| name.starts_with(n));
     if is_any(&MPICH) {
-        Some(Family::Mpich)
+        Some(MpiFamily::Mpich)
     } else if is_any(&OPEN_MPI) {
-        Some(Family::OpenMpi)
+        Some(MpiFamily::OpenMpi)
     } else if name == "libmpi.so" || name.starts_with("libmpi.so.") {
         match has_open_mpi_symbol {
-            Some(true) => Some(Family::OpenMpi),
-            Some(false) => Some(Family::Mpich),
-            None if name == "libmpi.so.12" => Some(Family::Mpich),
-            None => Some(Family::OpenMpi),
+            Some(true) => Some(MpiFamily::OpenMpi),
+            Some(false) => Some(MpiFamily::Mpich),
+            None if name == "libmpi.so.12" => Some(MpiFamily::Mpich),
+            None => Some(MpiFamily::OpenMpi),
         }
     } else {
         None
@@ -138,7 +152,7 @@ fn interpreter(file: &File) -> Option<Vec<String>> {
 }
 
 /// The Python that runs a script with these words in its first line.
-fn python_of(words: &[String], env: &Environment) -> Option<PathBuf> {
+fn python_of(words: &[String], search: &SearchPaths) -> Option<PathBuf> {
     let (first, rest) = words.split_first()?;
     let first = Path::new(first);
     if is_python(first.file_name()) {
@@ -148,7 +162,9 @@ fn python_of(words: &[String], env: &Environment) -> Option<PathBuf> {
         return None;
     }
     let name = rest.iter().find(|w| !w.starts_with('-') && !w.contains('='))?;
-    is_python(Path::new(name).file_name()).then(|| program::find(OsStr::new(name), env).ok())?.map(|p| p.file)
+    is_python(Path::new(name).file_name())
+        .then(|| Executable::find(OsStr::new(name), search).ok())?
+        .map(|p| p.file)
 }
 
 /// `python`, `python3`, `python3.11` and the like, also PyPy.
@@ -166,8 +182,8 @@ try: spec = importlib.util.find_spec('mpi4py.MPI')
 except ModuleNotFoundError: spec = None
 sys.stdout.write('mpi4py at ' + spec.origin if spec and spec.origin else 'no mpi4py')";
 
-fn ask_python(python: &Path, env: &Environment) -> Result<Mpi, Unclear> {
-    let failed = |why: String| Unclear::Python(python.to_owned(), why);
+fn ask_python(python: &Path, search: &SearchPaths) -> Result<ProgramMpi, UnclearMpi> {
+    let failed = |why: String| UnclearMpi::Python(python.to_owned(), why);
     let mut command = Command::new(python);
     command.args(["-c", WHERE_IS_MPI4PY]).stdin(Stdio::null());
     let output = command.output().map_err(|e| failed(e.to_string()))?;
@@ -177,12 +193,12 @@ fn ask_python(python: &Path, env: &Environment) -> Result<Mpi, Unclear> {
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let Some((_, module)) = text.split_once("mpi4py at ") else {
-        return Err(Unclear::NoMpi4py(python.to_owned()));
+        return Err(UnclearMpi::NoMpi4py(python.to_owned()));
     };
     let module = Path::new(module);
     let opened = File::open(module).map_err(|e| failed(format!("{}: {e}", module.display())))?;
     let elf = elf::read(&opened).map_err(|e| failed(format!("{}: {e}", module.display())))?;
-    walk(module, elf, env).ok_or(Unclear::NoMpi)
+    walk(module, elf, search).ok_or(UnclearMpi::NoMpi)
 }
 
 #[cfg(test)]
@@ -191,7 +207,7 @@ mod tests {
 
     #[test]
     fn libraries_are_known_by_name_and_symbol() {
-        use Family::{Mpich, OpenMpi};
+        use MpiFamily::{Mpich, OpenMpi};
         for (name, symbol, family) in [
             ("libmpich.so.12", None, Some(Mpich)),
             ("libmpi.so.12", None, Some(Mpich)),
@@ -223,10 +239,10 @@ mod tests {
     #[test]
     fn the_python_of_a_script_is_in_its_first_line() {
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let env = Environment::default();
-        assert_eq!(python_of(&words("/opt/bin/python3 -u"), &env), Some("/opt/bin/python3".into()));
-        assert_eq!(python_of(&words("/bin/sh"), &env), None);
-        assert_eq!(python_of(&words("/usr/bin/env perl"), &env), None);
-        assert_eq!(python_of(&[], &env), None);
+        let search = SearchPaths::default();
+        assert_eq!(python_of(&words("/opt/bin/python3 -u"), &search), Some("/opt/bin/python3".into()));
+        assert_eq!(python_of(&words("/bin/sh"), &search), None);
+        assert_eq!(python_of(&words("/usr/bin/env perl"), &search), None);
+        assert_eq!(python_of(&[], &search), None);
     }
 }
