@@ -160,12 +160,21 @@ impl SimulatedServers {
         state.files.entry(FILE).or_default().resize(size as usize, 0);
     }
 
-    /// Lets others go on without a team's processes: what they still have at a server is not taken any more.
+    /// Revokes what a team's processes have leased at a server, without their knowledge.
     pub fn cut_off(&self, team: u128, server: ServerId) {
+        self.state().cut_off(team, server);
+        self.changed.notify_all();
+    }
+
+    /// The same, and another program writes before the team can attach its mailboxes again.
+    pub fn cut_off_and_write(&self, team: u128, server: ServerId, at: u64, bytes: &[u8]) {
         let mut state = self.state();
-        let is_one = |owner: &Owner| owner.team == team && owner.server == server;
-        let owners: Vec<Owner> = state.mailboxes.iter().map(|one| one.owner).filter(is_one).collect();
-        owners.into_iter().for_each(|owner| state.remove_mailbox(owner));
+        state.cut_off(team, server);
+        for share in self.striping.shares(at..at + bytes.len() as u64) {
+            let is_leased = state.recall(None, share.server, FILE, &(share.at..share.at + share.len));
+            assert!(!is_leased, "the write would have to wait for a recall");
+        }
+        state.put(FILE, at, bytes);
         self.changed.notify_all();
     }
 
@@ -290,6 +299,12 @@ impl SimulatedState {
                 mailboxes.iter().any(|one| one.owner.team == *team && one.owner.server == *server)
             });
         }
+    }
+
+    fn cut_off(&mut self, team: u128, server: ServerId) {
+        let is_one = |owner: &Owner| owner.team == team && owner.server == server;
+        let owners: Vec<Owner> = self.mailboxes.iter().map(|one| one.owner).filter(is_one).collect();
+        owners.into_iter().for_each(|owner| self.remove_mailbox(owner));
     }
 
     pub fn is_away(&self, team: u128, server: ServerId) -> bool {
@@ -481,15 +496,15 @@ impl Mailbox for Slot {
 
     fn recalls(&mut self) -> Result<MailboxReply> {
         let mut state = self.world.state();
+        let mut is_over = false;
         loop {
+            // The connection may also have ended while this thread waited for the lock after its time was over.
             let mine = self.mine(&mut state)?;
-            if !mine.letters.is_empty() {
+            if is_over || !mine.letters.is_empty() {
                 let letters = std::mem::take(&mut mine.letters);
                 return Ok(state.heard(letters));
             }
-            if self.world.changed.wait_for(&mut state, Duration::from_millis(50)).timed_out() {
-                return Ok(state.heard(Vec::new()));
-            }
+            is_over = self.world.changed.wait_for(&mut state, Duration::from_millis(50)).timed_out();
         }
     }
 
