@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pario_types::{ErrorKind, FileId, ServerId};
-use pario_wire::message::{Failure, STALE};
+use pario_wire::message::{ESTALE, Failure};
 
 /// Results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -244,7 +244,7 @@ impl Error {
     /// The server that refuses what a process wants that was cut off there.
     pub(crate) fn cut_off_at(&self) -> Option<ServerId> {
         match self {
-            Error::Server { server, failure } if failure.errno == STALE => Some(*server),
+            Error::Server { server, failure } if failure.errno == ESTALE => Some(*server),
             _ => None,
         }
     }

@@ -236,7 +236,7 @@ impl File {
         let (core, file) = (&self.0.core, self.0.file);
         let server = self.0.server_connection(0).server;
         let at = range.start;
-        let range = message::Range { at, len: range.end.saturating_sub(at) };
+        let range = message::ByteRange { at, len: range.end.saturating_sub(at) };
         let request = Request::Lock { file, range, exclusive };
         core.begin_locking(file)?;
         let mut lock = Lock { core: Arc::clone(core), server, file, lock: None, in_turn: true };
@@ -252,7 +252,7 @@ impl File {
     pub fn try_lock(&self, range: Range<u64>, exclusive: bool) -> Result<Option<Lock>> {
         let server = self.0.server_connection(0).server;
         let (at, len) = (range.start, range.end.saturating_sub(range.start));
-        let range = message::Range { at, len };
+        let range = message::ByteRange { at, len };
         let request = Request::TryLock { file: self.0.file, ranges: vec![range], exclusive };
         match self.0.core.call(server, &request) {
             Ok(Reply::Locked { lock }) => {

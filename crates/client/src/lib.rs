@@ -37,5 +37,5 @@ pub use pario_transport::{Address, is_forked, watch_forks};
 pub use pario_types::{ErrorKind, FileId, Offset, PartitionId, Pos, ServerId};
 pub use pario_wire::Secret;
 pub use pario_wire::greeting::Role;
-pub use pario_wire::message::{Inode, Part, Room, Status};
+pub use pario_wire::message::{Inode, LocalPart, ServerStatus, StorageSpace};
 pub use partition::Partition;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use pario_types::{FileId, PartitionId, ServerId};
-use pario_wire::message::{Inode, Part, Room, Status};
+use pario_wire::message::{Inode, LocalPart, ServerStatus, StorageSpace};
 use pario_wire::{Reply, Request};
 
 use crate::client_cache::Tier1;
@@ -98,10 +98,10 @@ impl Partition {
         self.core.tier1.get_or_init(Tier1::new)
     }
 
-    /// Room on the storage of all servers together.
-    pub fn statfs(&self) -> Result<Room> {
+    /// The space on the storage of all servers together.
+    pub fn statfs(&self) -> Result<StorageSpace> {
         let rooms = self.rooms()?;
-        Ok(rooms.iter().fold(Room::default(), |sum, room| Room {
+        Ok(rooms.iter().fold(StorageSpace::default(), |sum, room| StorageSpace {
             total: sum.total.saturating_add(room.total),
             free: sum.free.saturating_add(room.free),
             used: sum.used.saturating_add(room.used),
@@ -109,19 +109,19 @@ impl Partition {
         }))
     }
 
-    /// Room on the storage of each server. Several on one storage each tell all of its room.
-    pub fn rooms(&self) -> Result<Vec<Room>> {
-        let requests: Vec<_> = self.servers().map(|server| (server, Request::Room)).collect();
+    /// The space on the storage of each server. Servers that share a file system each report all of its space.
+    pub fn rooms(&self) -> Result<Vec<StorageSpace>> {
+        let requests: Vec<_> = self.servers().map(|server| (server, Request::StorageSpace)).collect();
         let replies = self.core.call_all(&requests)?;
         let room = |(server, reply)| match reply {
-            Reply::Room(room) => Ok(room),
-            other => Err(unexpected(server, &Request::Room, &other)),
+            Reply::StorageSpace(room) => Ok(room),
+            other => Err(unexpected(server, &Request::StorageSpace, &other)),
         };
         self.servers().zip(replies).map(room).collect()
     }
 
     /// What a server tells of itself.
-    pub fn status(&self, server: ServerId) -> Result<Status> {
+    pub fn status(&self, server: ServerId) -> Result<ServerStatus> {
         self.ask(server, &Request::Status, |reply| match reply {
             Reply::Status(status) => Ok(*status),
             other => Err(Box::new(other)),
@@ -154,7 +154,7 @@ impl Partition {
         from: u64,
         most: u64,
     ) -> Result<(Vec<u64>, Option<u64>)> {
-        self.ask(server, &Request::Verify { file, from, most }, |reply| match reply {
+        self.ask(server, &Request::VerifyBlocks { file, from, most }, |reply| match reply {
             Reply::Verified { damaged, next } => Ok((damaged, next)),
             other => Err(Box::new(other)),
         })
@@ -170,11 +170,11 @@ impl Partition {
 
     /// Takes blocks as they are stored for right.
     pub fn accept(&self, server: ServerId, file: FileId, blocks: Vec<u64>) -> Result<()> {
-        self.ask(server, &Request::Accept { file, blocks }, done)
+        self.ask(server, &Request::AcceptBlocks { file, blocks }, done)
     }
 
     /// Parts of files on a server, in order of the files' numbers; and whether there are more.
-    pub fn list_parts(&self, server: ServerId, after: FileId, most: u32) -> Result<(Vec<Part>, bool)> {
+    pub fn list_parts(&self, server: ServerId, after: FileId, most: u32) -> Result<(Vec<LocalPart>, bool)> {
         self.ask(server, &Request::ListParts { after, most }, |reply| match reply {
             Reply::Parts { parts, more } => Ok((parts, more)),
             other => Err(Box::new(other)),
@@ -183,7 +183,7 @@ impl Partition {
 
     /// Removes parts of files from a server: those of which nobody knows any more.
     pub fn remove_parts(&self, server: ServerId, files: Vec<FileId>) -> Result<()> {
-        self.ask(server, &Request::Remove { files }, done)
+        self.ask(server, &Request::RemoveParts { files }, done)
     }
 
     /// Files and directories in order of their numbers; and whether there are more.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use fuser::{Errno, FileAttr, OpenAccMode, OpenFlags};
-use pario_client::{ErrorKind, File, Metadata, OpenOptions, Partition, Room};
+use pario_client::{ErrorKind, File, Metadata, OpenOptions, Partition, StorageSpace};
 use parking_lot::Mutex;
 
 use crate::attributes::{Owner, attributes};
@@ -274,7 +274,7 @@ impl Files {
         self.listings.lock().remove(&handle);
     }
 
-    pub fn room(&self) -> Result<Room> {
+    pub fn room(&self) -> Result<StorageSpace> {
         self.partition.statfs().map_err(errors)
     }
 

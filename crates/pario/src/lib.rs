@@ -140,7 +140,7 @@ pub use pario_client::{Address, Resolve, Secret, Target};
 pub use pario_client::{FileId, Layout, Offset, PartitionId, PlacementMap, Pos, ServerId, Striping};
 
 #[doc(inline)]
-pub use pario_client::{Room, Status};
+pub use pario_client::{ServerStatus, StorageSpace};
 
 #[doc(inline)]
 pub use pario_view::View;

@@ -7,7 +7,10 @@ use pario_cache::{LEDGER_WORDS, LedgerId, PoolTruncation};
 use pario_layout::units;
 use pario_locks::LockExtent;
 use pario_types::{ClientId, FileId, RequestId};
-use pario_wire::message::{self, ByteSelection, Intent, Reply, Request, Status};
+use pario_wire::message::{
+    self, AcquireIntent, ByteSelection, NamespaceCounters, PoolStatus, Reply, Request, ServerStatus,
+    TrafficCounters,
+};
 
 use crate::core::Core;
 use crate::divergent_replicas::DivergentExtents;
@@ -139,14 +142,14 @@ impl Task {
                 }
             }
             Request::Truncate { file, end, .. } => (*file, Touched::Cut(*end)),
-            Request::Remove { files } => match files.get(self.removed) {
+            Request::RemoveParts { files } => match files.get(self.removed) {
                 Some(file) => (*file, Touched::Cut(0)),
                 None => return Ok(true),
             },
             _ => return Ok(true),
         };
         let changes = match &self.request {
-            Request::Acquire { intent, .. } => *intent != Intent::Read,
+            Request::Acquire { intent, .. } => *intent != AcquireIntent::Read,
             request => matches!(request, Request::Write { .. }),
         };
         let passage = self.passage.insert(core.leases.enter(known(file)?, &touched, changes, who)?);
@@ -291,7 +294,7 @@ impl Task {
                 counter.add(self.moved as u64);
                 if reads { Reply::Data { end: tier.end(file)? } } else { Reply::Done }
             }
-            Request::View { hash, .. } => {
+            Request::PutView { hash, .. } => {
                 core.views.put(*hash, payload.bytes())?;
                 Reply::Done
             }
@@ -345,7 +348,7 @@ impl Task {
                 tier.store.arrange(known(*file)?, &blocks)?;
                 Reply::Done
             }
-            Request::Remove { files } => {
+            Request::RemoveParts { files } => {
                 if let Some(file) = files.get(self.removed) {
                     if !tier.remove(known(*file)?, &mut self.truncation)? {
                         return Ok(Verdict::Later);
@@ -365,10 +368,11 @@ impl Task {
                 let most = (*most).clamp(1, 10_000) as usize;
                 let parts = tier.store.list(*after, most)?;
                 let more = parts.len() == most;
-                let parts = parts.into_iter().map(|part| message::Part { file: part.file, end: part.end });
+                let parts =
+                    parts.into_iter().map(|part| message::LocalPart { file: part.file, end: part.end });
                 Reply::Parts { parts: parts.collect(), more }
             }
-            Request::Verify { file, from, most } => {
+            Request::VerifyBlocks { file, from, most } => {
                 // What is still in the pool would be judged by what it replaces.
                 let syncing = self.syncing.get_or_insert_with(|| tier.start_sync(*file));
                 match tier.sync(syncing, counters)? {
@@ -380,7 +384,7 @@ impl Task {
                 counters.damaged.add(found.damaged.len() as u64);
                 Reply::Verified { damaged: found.damaged, next: found.next }
             }
-            Request::Accept { file, blocks } => {
+            Request::AcceptBlocks { file, blocks } => {
                 tier.store.accept(known(*file)?, blocks)?;
                 Reply::Done
             }
@@ -400,7 +404,7 @@ impl Task {
                 core.locks.unlock(who.client, *lock)?;
                 Reply::Done
             }
-            Request::Join { team, mailbox } => {
+            Request::JoinTeam { team, mailbox } => {
                 core.leases.join(Team(*team), *mailbox, who)?;
                 Reply::Done
             }
@@ -415,7 +419,7 @@ impl Task {
                     None => return Ok(Verdict::Later),
                 }
             }
-            Request::Recalls { team, anew, wait_ms } => {
+            Request::PollRecalls { team, anew, wait_ms } => {
                 let Some(recalls) = core.leases.recalls(Team(*team), *anew, who)? else {
                     return Ok(Verdict::Later);
                 };
@@ -432,11 +436,11 @@ impl Task {
                 core.leases.yielded(*number, *gone, who)?;
                 Reply::Done
             }
-            Request::Leave => {
+            Request::CloseMailbox => {
                 core.leases.leave(who)?;
                 Reply::Done
             }
-            Request::Release { team, file } => {
+            Request::ReleaseLeases { team, file } => {
                 core.leases.release(Team(*team), known(*file)?);
                 Reply::Done
             }
@@ -447,34 +451,34 @@ impl Task {
                     taken: if who.direct { tier.prefetch(who.client, file, ranges) } else { 0 },
                 }
             }
-            Request::Forget { file, ranges } => {
+            Request::CancelPrefetch { file, ranges } => {
                 tier.prefetches.forget(who.client, *file, ranges);
                 Reply::Done
             }
             Request::TryLock { file, ranges, exclusive } => {
                 Reply::Locked { lock: core.locks.attempt(who.client, known(*file)?, ranges, *exclusive)? }
             }
-            Request::Tear { lock } => {
+            Request::MarkDivergent { lock } => {
                 core.locks.tear(who.client, *lock)?;
                 Reply::Done
             }
-            Request::Torn { file } => {
+            Request::ListDivergent { file } => {
                 let DivergentExtents { extents, clients } = core.locks.torn(known(*file)?);
-                let range = |extent: &LockExtent| message::Range {
+                let range = |extent: &LockExtent| message::ByteRange {
                     at: extent.start(),
                     len: extent.end() - extent.start(),
                 };
-                Reply::Torn { ranges: extents.iter().map(range).collect(), clients }
+                Reply::Divergent { ranges: extents.iter().map(range).collect(), clients }
             }
             // Who asks is at work, and cannot be sent away.
-            Request::Expel { client } if *client == who.client => Reply::Done,
-            Request::Expel { client } => match core.try_expel(*client) {
+            Request::Disconnect { client } if *client == who.client => Reply::Done,
+            Request::Disconnect { client } => match core.try_expel(*client) {
                 true => Reply::Done,
                 false => return Ok(Verdict::Later),
             },
             Request::Ping if core.peers.are_known() => Reply::Done,
             Request::Ping => return Err(Error::Starting),
-            Request::Room => Reply::Room(core.room()?),
+            Request::StorageSpace => Reply::StorageSpace(core.storage_space()?),
             Request::Status => Reply::Status(Box::new(core.status()?)),
             Request::Shutdown => {
                 let asked = self.asked.get_or_insert_with(|| core.ending.ask());
@@ -509,28 +513,53 @@ fn known(file: FileId) -> Result<FileId> {
 const _: () = assert!(BATCH <= LEDGER_WORDS as usize);
 
 impl Core {
-    pub fn room(&self) -> Result<message::Room> {
+    pub fn storage_space(&self) -> Result<message::StorageSpace> {
         let room = self.tier.store.room()?;
-        Ok(message::Room { total: room.total, free: room.free, used: room.used, parts: room.parts })
+        Ok(message::StorageSpace { total: room.total, free: room.free, used: room.used, parts: room.parts })
     }
 
-    pub fn status(&self) -> Result<Status> {
-        let (c, pool) = (&self.counters, self.tier.pool.counters());
-        let geometry = self.tier.pool.geometry();
-        let (high_water, low_water) = self.tier.pool.watermarks();
-        let (sessions, local_sessions) = self.count_sessions();
+    pub fn status(&self) -> Result<ServerStatus> {
         let names = self.names.as_ref().map(|names| names.counts()).unwrap_or_default();
-        Ok(Status {
+        let troubles = self.names.as_ref().and_then(Names::trouble).into_iter().chain(self.leases.trouble());
+        Ok(ServerStatus {
             pid: std::process::id(),
-            started: c.started,
+            started: self.counters.started,
+            traffic: self.traffic(),
+            pool: self.pool_status(),
+            storage: self.counters.storage(),
+            prefetches: self.tier.prefetches.counts(),
+            names: NamespaceCounters {
+                files: names.files,
+                directories: names.directories,
+                open_files: names.open_files,
+            },
+            leases: self.leases.status(),
+            range_locks: self.locks.status(),
+            space: self.storage_space()?,
+            last_errors: troubles.chain(self.counters.last_errors()).collect(),
+        })
+    }
+
+    fn traffic(&self) -> TrafficCounters {
+        let counters = &self.counters;
+        let (sessions, local_sessions) = self.count_sessions();
+        TrafficCounters {
             sessions,
             local_sessions,
-            requests: c.requests.get(),
-            forwarded: c.forwarded.get(),
-            refused: c.refused.get(),
-            errors: c.errors.get(),
-            read_bytes: c.read_bytes.get(),
-            written_bytes: c.written_bytes.get(),
+            requests: counters.requests.get(),
+            forwarded: counters.forwarded.get(),
+            refused: counters.refused.get(),
+            errors: counters.errors.get(),
+            read_bytes: counters.read_bytes.get(),
+            written_bytes: counters.written_bytes.get(),
+        }
+    }
+
+    fn pool_status(&self) -> PoolStatus {
+        let pool = self.tier.pool.counters();
+        let geometry = self.tier.pool.geometry();
+        let (high_water, low_water) = self.tier.pool.watermarks();
+        PoolStatus {
             block: geometry.block,
             slots: geometry.slots,
             valid_slots: pool.valid,
@@ -541,27 +570,6 @@ impl Core {
             hits: pool.hits,
             misses: pool.misses,
             evictions: pool.evictions,
-            flushed_blocks: c.flushed_blocks.get(),
-            flush_errors: c.flush_errors.get(),
-            filled_blocks: c.filled_blocks.get(),
-            store_read_bytes: c.store_read_bytes.get(),
-            store_written_bytes: c.store_written_bytes.get(),
-            damaged: c.damaged.get(),
-            prefetches: self.tier.prefetches.counts(),
-            files: names.files,
-            directories: names.directories,
-            open_files: names.open_files,
-            leases: self.leases.status(),
-            range_locks: self.locks.status(),
-            room: self.room()?,
-            last_errors: self
-                .names
-                .as_ref()
-                .and_then(Names::trouble)
-                .into_iter()
-                .chain(self.leases.trouble())
-                .chain(c.last_errors())
-                .collect(),
-        })
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use pario_types::{ErrorKind, ServerId};
-use pario_wire::message::{Failure, STALE};
+use pario_wire::message::{ESTALE, Failure};
 
 /// A failed request, or a server that cannot start.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl Error {
     fn errno(&self) -> i32 {
         match self {
             Error::Names(e) => e.errno(),
-            Error::LeaseLost => STALE,
+            Error::LeaseLost => ESTALE,
             Error::Store(e) => e.errno(),
             Error::NoRoom { kind: ErrorKind::Quota, .. } => libc::EDQUOT,
             Error::NoRoom { .. } => libc::ENOSPC,

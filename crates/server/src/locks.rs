@@ -3,7 +3,7 @@
 //! Each lock is a holder of its own to the lock manager, so that two accesses of one client exclude each other like
 //! those of two. A client's locks end with its connection.
 //!
-//! Those of copies ([`OF_COPIES`]) are taken by who writes them. If one ends without that this is said to be done, the bytes
+//! Those of copies ([`REPLICA_LOCK_BIT`]) are taken by who writes them. If one ends without that this is said to be done, the bytes
 //! are [`DivergentReplicas`].
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use pario_locks::{
     Grant, LockAction, LockCounters, LockExtent, LockManager, LockMode, LockRequest, LockTicket,
 };
 use pario_types::{ClientId, FileId};
-use pario_wire::message::{MOST_LOCKED, OF_COPIES, Range, RangeLocks};
+use pario_wire::message::{ByteRange, MAX_LOCK_RANGES, REPLICA_LOCK_BIT, RangeLockCounters};
 
 use crate::core::lock;
 use crate::divergence_log::{DivergenceLog, ReplicaWrite};
@@ -47,7 +47,7 @@ impl Locks {
     }
 
     /// Asks for a lock; its number, by which to see whether it is granted.
-    pub fn request(&self, client: ClientId, file: FileId, range: Range, exclusive: bool) -> Result<u64> {
+    pub fn request(&self, client: ClientId, file: FileId, range: ByteRange, exclusive: bool) -> Result<u64> {
         let extent = extent(&range)?;
         let mut inner = lock(&self.0);
         let number = inner.number(client, file);
@@ -59,10 +59,16 @@ impl Locks {
     }
 
     /// Asks for one lock on several ranges, if all of them can be had at once.
-    pub fn attempt(&self, client: ClientId, file: FileId, ranges: &[Range], exclusive: bool) -> Result<u64> {
+    pub fn attempt(
+        &self,
+        client: ClientId,
+        file: FileId,
+        ranges: &[ByteRange],
+        exclusive: bool,
+    ) -> Result<u64> {
         let extents: Vec<LockExtent> = ranges.iter().map(extent).collect::<Result<_>>()?;
         let is_apart = extents.is_sorted_by(|a, b| a.end() <= b.start());
-        if !(1..=MOST_LOCKED).contains(&extents.len()) || !is_apart {
+        if !(1..=MAX_LOCK_RANGES).contains(&extents.len()) || !is_apart {
             return Err(Error::BadRequest("ranges"));
         }
         let mut inner = lock(&self.0);
@@ -76,7 +82,7 @@ impl Locks {
                 }
             }
         }
-        if exclusive && file.0 & OF_COPIES != 0 {
+        if exclusive && file.0 & REPLICA_LOCK_BIT != 0 {
             // Before the client may write any of the replicas.
             let write = ReplicaWrite { file, client, extents: extents.clone() };
             if let Err(error) = inner.log.begin(number, write) {
@@ -124,7 +130,7 @@ impl Locks {
 
     /// A file is removed.
     pub fn removed(&self, file: FileId) {
-        let file = FileId(file.0 | OF_COPIES);
+        let file = FileId(file.0 | REPLICA_LOCK_BIT);
         let mut inner = lock(&self.0);
         if inner.torn.of(file) != DivergentExtents::default() {
             inner.torn.forget(file);
@@ -148,9 +154,9 @@ impl Locks {
         lock(&self.0).end(number);
     }
 
-    pub fn status(&self) -> RangeLocks {
+    pub fn status(&self) -> RangeLockCounters {
         let LockCounters { requests, grants, conflicts, waits, .. } = lock(&self.0).manager.counters();
-        RangeLocks { requests, grants, conflicts, waits }
+        RangeLockCounters { requests, grants, conflicts, waits }
     }
 
     /// A client's connection has ended.
@@ -166,7 +172,7 @@ impl Locks {
     }
 }
 
-fn extent(range: &Range) -> Result<LockExtent> {
+fn extent(range: &ByteRange) -> Result<LockExtent> {
     let end = range.at.checked_add(range.len);
     end.and_then(|end| LockExtent::new(range.at, end)).ok_or(Error::BadRequest("ranges"))
 }

@@ -180,7 +180,7 @@ impl Names {
                 space.end_truncate(*file, *truncation, by)?;
                 Reply::Done
             }
-            Request::Sized { file, size, seen } => {
+            Request::ReportSize { file, size, seen } => {
                 space.sized(*file, *size, *seen, by.now)?;
                 Reply::Done
             }
@@ -345,7 +345,7 @@ impl Inner {
 
 fn remove_parts(core: &Core, links: &mut Links, file: FileId, layout: &Layout) -> Result<()> {
     for server in layout.holders() {
-        ask(core, links, server, Request::Remove { files: vec![file] })?;
+        ask(core, links, server, Request::RemoveParts { files: vec![file] })?;
     }
     Ok(())
 }

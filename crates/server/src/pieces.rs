@@ -6,7 +6,7 @@ use std::vec::IntoIter;
 
 use pario_layout::{StripedPieces, StripedView};
 use pario_types::ServerId;
-use pario_wire::message::{ByteSelection, Range};
+use pario_wire::message::{ByteRange, ByteSelection};
 
 use crate::error::{Error, Result};
 use crate::views::Views;
@@ -14,21 +14,21 @@ use crate::views::Views;
 pub(crate) struct Pieces {
     source: Source,
     /// The piece at hand, and what is left of it.
-    next: Option<Range>,
+    next: Option<ByteRange>,
     /// If most blocks up to here hold pieces: the end of the last piece.
     dense_to: u64,
     /// From the first byte to the last, if a view says which.
-    span: Option<Range>,
+    span: Option<ByteRange>,
 }
 
 enum Source {
-    Listed(IntoIter<Range>),
+    Listed(IntoIter<ByteRange>),
     Seen(Box<StripedPieces<Arc<StripedView>>>),
 }
 
 impl Pieces {
     /// Those of a list.
-    pub fn listed(ranges: Vec<Range>) -> Pieces {
+    pub fn listed(ranges: Vec<ByteRange>) -> Pieces {
         Pieces { source: Source::Listed(ranges.into_iter()), next: None, dense_to: 0, span: None }
     }
 
@@ -52,23 +52,23 @@ impl Pieces {
                 let dense = density.piece + density.gap <= block as f64;
                 let source = Source::Seen(Box::new(StripedPieces::new(seen, place, positions)));
                 let std::ops::Range { start, end } = extent.local;
-                let span = Some(Range { at: start, len: end - start });
+                let span = Some(ByteRange { at: start, len: end - start });
                 Ok(Some(Pieces { source, next: None, dense_to: if dense { end } else { 0 }, span }))
             }
         }
     }
 
     /// Where the bytes of a view lie, with what lies between.
-    pub fn span(&self) -> Vec<Range> {
+    pub fn span(&self) -> Vec<ByteRange> {
         self.span.into_iter().collect()
     }
 
     /// What comes next.
-    pub fn peek(&mut self) -> Option<Range> {
+    pub fn peek(&mut self) -> Option<ByteRange> {
         while self.next.is_none_or(|next| next.len == 0) {
             self.next = match &mut self.source {
                 Source::Listed(ranges) => ranges.next(),
-                Source::Seen(pieces) => pieces.next().map(|(at, len)| Range { at, len }),
+                Source::Seen(pieces) => pieces.next().map(|(at, len)| ByteRange { at, len }),
             };
             self.next?;
         }
@@ -90,7 +90,7 @@ impl Pieces {
 }
 
 /// That ranges lie within the largest file.
-pub(crate) fn check(ranges: &[Range]) -> Result<()> {
-    let fits = |range: &Range| range.at.checked_add(range.len).is_some_and(|end| end <= i64::MAX as u64);
+pub(crate) fn check(ranges: &[ByteRange]) -> Result<()> {
+    let fits = |range: &ByteRange| range.at.checked_add(range.len).is_some_and(|end| end <= i64::MAX as u64);
     if ranges.iter().all(fits) { Ok(()) } else { Err(Error::BadRequest("ranges")) }
 }

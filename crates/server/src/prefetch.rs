@@ -12,7 +12,7 @@ use std::sync::{Condvar, Mutex};
 
 use pario_cache::{Lookup, Pin};
 use pario_types::{ClientId, FileId};
-use pario_wire::message::{self, Range};
+use pario_wire::message::{self, ByteRange};
 
 use crate::core::lock;
 use crate::status::{Count, Counters};
@@ -44,7 +44,7 @@ struct Inner {
 struct Kept {
     number: u64,
     file: FileId,
-    range: Range,
+    range: ByteRange,
     /// Its blocks that the client has not come for, pinned once they are loaded.
     blocks: BTreeMap<u64, Option<Pin>>,
 }
@@ -72,7 +72,7 @@ impl Share {
 }
 
 impl Prefetches {
-    fn take(&self, client: ClientId, file: FileId, ranges: &[Range], block: u64, share: Share) -> u32 {
+    fn take(&self, client: ClientId, file: FileId, ranges: &[ByteRange], block: u64, share: Share) -> u32 {
         let mut inner = lock(&self.inner);
         let mine: usize = inner.ranges.get(&client).into_iter().flatten().map(|kept| kept.blocks.len()).sum();
         let all = u64::from(self.blocks.load(Ordering::Relaxed));
@@ -103,7 +103,7 @@ impl Prefetches {
     }
 
     /// These ranges are not wanted any more, as far as they are kept.
-    pub fn forget(&self, client: ClientId, file: FileId, ranges: &[Range]) {
+    pub fn forget(&self, client: ClientId, file: FileId, ranges: &[ByteRange]) {
         if self.is_empty() {
             return;
         }
@@ -166,8 +166,8 @@ impl Prefetches {
         ready
     }
 
-    pub fn counts(&self) -> message::Prefetches {
-        message::Prefetches {
+    pub fn counts(&self) -> message::PrefetchCounters {
+        message::PrefetchCounters {
             taken: self.taken.get(),
             refused: self.refused.get(),
             released: self.released.get(),
@@ -233,7 +233,7 @@ impl Inner {
 }
 
 /// The blocks that a range touches.
-fn covered(range: &Range, block: u64) -> ops::Range<u64> {
+fn covered(range: &ByteRange, block: u64) -> ops::Range<u64> {
     match range.len {
         0 => 0..0,
         len => range.at / block..(range.at + len - 1) / block + 1,
@@ -242,13 +242,13 @@ fn covered(range: &Range, block: u64) -> ops::Range<u64> {
 
 impl Tier {
     /// Takes ranges of a local part to be loaded; how many of them, from the first on.
-    pub fn prefetch(&self, client: ClientId, file: FileId, ranges: &[Range]) -> u32 {
+    pub fn prefetch(&self, client: ClientId, file: FileId, ranges: &[ByteRange]) -> u32 {
         let geometry = self.pool.geometry();
         self.prefetches.take(client, file, ranges, geometry.block.into(), Share::of(geometry.slots))
     }
 
     /// A client comes for ranges of a local part.
-    pub fn meet(&self, client: ClientId, file: FileId, ranges: &[Range]) -> Vec<Pin> {
+    pub fn meet(&self, client: ClientId, file: FileId, ranges: &[ByteRange]) -> Vec<Pin> {
         let block = self.pool.geometry().block.into();
         self.prefetches.meet(client, file, ranges.iter().map(|range| covered(range, block)))
     }
@@ -340,14 +340,14 @@ mod tests {
             }
         }
 
-        fn counts(&self) -> message::Prefetches {
+        fn counts(&self) -> message::PrefetchCounters {
             self.tier.prefetches.counts()
         }
 
         fn read(&self, client: ClientId, block: u64) -> crate::error::Result<u8> {
             let mut out = [0; 1];
             let _ready = self.tier.meet(client, FILE, &[range(block..block + 1)]);
-            let mut pieces = Pieces::listed(vec![Range { at: block * BLOCK, len: 1 }]);
+            let mut pieces = Pieces::listed(vec![ByteRange { at: block * BLOCK, len: 1 }]);
             // The prefetcher may be at it.
             loop {
                 let to = Bytes::Out(&mut out);
@@ -365,14 +365,17 @@ mod tests {
         }
     }
 
-    fn range(blocks: ops::Range<u64>) -> Range {
-        Range { at: blocks.start * BLOCK, len: (blocks.end - blocks.start) * BLOCK }
+    fn range(blocks: ops::Range<u64>) -> ByteRange {
+        ByteRange { at: blocks.start * BLOCK, len: (blocks.end - blocks.start) * BLOCK }
     }
 
     #[test]
     fn what_is_ready_needs_no_store_and_is_let_go_when_it_is_read() {
         let site = Site::new("ready", 100, 2);
-        assert_eq!(site.tier.prefetch(ONE, FILE, &[range(3..6), Range { at: 50 * BLOCK + 7, len: 2 }]), 2);
+        assert_eq!(
+            site.tier.prefetch(ONE, FILE, &[range(3..6), ByteRange { at: 50 * BLOCK + 7, len: 2 }]),
+            2
+        );
         assert_eq!(site.counts().kept_blocks, 4);
         site.load();
         // One read of the store each, and no more are possible.
@@ -390,7 +393,7 @@ mod tests {
     #[test]
     fn past_the_shares_of_client_and_server_ranges_are_refused() {
         let site = Site::new("limits", 100, u64::MAX);
-        let eights: Vec<Range> = (0..4).map(|i| range(8 * i..8 * i + 8)).collect();
+        let eights: Vec<ByteRange> = (0..4).map(|i| range(8 * i..8 * i + 8)).collect();
         // A quarter of 64 blocks is for all, half of that for one.
         assert_eq!(site.tier.prefetch(ONE, FILE, &eights), 1);
         assert_eq!(site.tier.prefetch(ONE, FILE, &[range(70..71)]), 0);

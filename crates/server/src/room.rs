@@ -295,7 +295,7 @@ mod tests {
     use pario_cache::{Geometry, Pool, PoolIdentity};
     use pario_store::{FaultyStore, MemoryStore, Store, StoreCall};
     use pario_types::{PartitionId, ServerId};
-    use pario_wire::message::Range;
+    use pario_wire::message::ByteRange;
 
     const BLOCK: u64 = 4096;
     const SLOTS: u32 = 16;
@@ -322,7 +322,7 @@ mod tests {
         /// Writes all of a block.
         fn write(&self, block: u64) -> Result<()> {
             let bytes = [(block as u8).wrapping_add(1); BLOCK as usize];
-            let mut pieces = Pieces::listed(vec![Range { at: block * BLOCK, len: BLOCK }]);
+            let mut pieces = Pieces::listed(vec![ByteRange { at: block * BLOCK, len: BLOCK }]);
             let moved = self.tier.transfer(FILE, &mut pieces, Bytes::In(&bytes), &mut 0, &self.counters)?;
             assert_eq!(moved, Moved::All, "nobody is in the way");
             Ok(())
@@ -401,7 +401,7 @@ mod tests {
         assert!(told.len() == 1 && told[0].contains("No space left"), "{told:?}");
         // What is stored can be read all the same.
         let mut out = [9; 8];
-        let mut pieces = Pieces::listed(vec![Range { at: 500 * BLOCK, len: 8 }]);
+        let mut pieces = Pieces::listed(vec![ByteRange { at: 500 * BLOCK, len: 8 }]);
         let read = site.tier.transfer(FILE, &mut pieces, Bytes::Out(&mut out), &mut 0, &site.counters);
         assert_eq!((read.unwrap(), out), (Moved::All, [0; 8]));
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use pario_types::{ClientId, RequestId};
-use pario_wire::message::Change;
+use pario_wire::message::CounterChange;
 
 use crate::core::lock;
 use crate::error::{Error, Result};
@@ -34,18 +34,18 @@ struct Tally {
 
 impl SharedCounters {
     /// Changes a number; what it was before.
-    pub fn change(&self, client: ClientId, id: RequestId, key: u128, change: Change) -> Result<u64> {
+    pub fn change(&self, client: ClientId, id: RequestId, key: u128, change: CounterChange) -> Result<u64> {
         let mut inner = lock(&self.0);
         let Inner { known, users } = &mut *inner;
         let many = known.len() >= MOST;
         let tally = match (known.get_mut(&key), change) {
             (Some(tally), _) => tally,
-            (None, Change::Set(_)) if many => return Err(Error::TooMany("shared numbers")),
-            (None, Change::Set(_)) => {
+            (None, CounterChange::Set(_)) if many => return Err(Error::TooMany("shared numbers")),
+            (None, CounterChange::Set(_)) => {
                 known.entry(key).or_insert(Tally { value: 0, owner: client, last: HashMap::new() })
             }
-            (None, Change::Drop) => return Ok(0),
-            (None, Change::Add(_)) => return Err(Error::NoCounter),
+            (None, CounterChange::Drop) => return Ok(0),
+            (None, CounterChange::Add(_)) => return Err(Error::NoCounter),
         };
         match tally.last.get(&client) {
             Some((done, before)) if *done == id => return Ok(*before),
@@ -54,9 +54,9 @@ impl SharedCounters {
         }
         let before = tally.value;
         match change {
-            Change::Set(value) => tally.value = value,
-            Change::Add(more) => tally.value = before.wrapping_add_signed(more),
-            Change::Drop => {
+            CounterChange::Set(value) => tally.value = value,
+            CounterChange::Add(more) => tally.value = before.wrapping_add_signed(more),
+            CounterChange::Drop => {
                 inner.forget(|found, _| found == key);
                 return Ok(before);
             }
@@ -85,7 +85,12 @@ mod tests {
     const OWNER: ClientId = ClientId(1);
     const OTHER: ClientId = ClientId(2);
 
-    fn change(shared_counters: &SharedCounters, client: ClientId, id: u64, change: Change) -> Option<u64> {
+    fn change(
+        shared_counters: &SharedCounters,
+        client: ClientId,
+        id: u64,
+        change: CounterChange,
+    ) -> Option<u64> {
         match shared_counters.change(client, RequestId(id), 7, change) {
             Ok(before) => Some(before),
             Err(Error::NoCounter) => None,
@@ -96,38 +101,38 @@ mod tests {
     #[test]
     fn a_change_is_done_once() {
         let shared_counters = SharedCounters::default();
-        assert_eq!(change(&shared_counters, OTHER, 1, Change::Add(5)), None);
-        assert_eq!(change(&shared_counters, OWNER, 1, Change::Set(10)), Some(0));
-        assert_eq!(change(&shared_counters, OTHER, 2, Change::Add(5)), Some(10));
-        assert_eq!(change(&shared_counters, OTHER, 2, Change::Add(5)), Some(10), "the same request");
-        assert_eq!(change(&shared_counters, OTHER, 3, Change::Add(-6)), Some(15));
-        assert_eq!(change(&shared_counters, OWNER, 2, Change::Add(0)), Some(9));
-        assert_eq!(change(&shared_counters, OTHER, 4, Change::Drop), Some(9));
-        assert_eq!(change(&shared_counters, OTHER, 4, Change::Drop), Some(0));
+        assert_eq!(change(&shared_counters, OTHER, 1, CounterChange::Add(5)), None);
+        assert_eq!(change(&shared_counters, OWNER, 1, CounterChange::Set(10)), Some(0));
+        assert_eq!(change(&shared_counters, OTHER, 2, CounterChange::Add(5)), Some(10));
+        assert_eq!(change(&shared_counters, OTHER, 2, CounterChange::Add(5)), Some(10), "the same request");
+        assert_eq!(change(&shared_counters, OTHER, 3, CounterChange::Add(-6)), Some(15));
+        assert_eq!(change(&shared_counters, OWNER, 2, CounterChange::Add(0)), Some(9));
+        assert_eq!(change(&shared_counters, OTHER, 4, CounterChange::Drop), Some(9));
+        assert_eq!(change(&shared_counters, OTHER, 4, CounterChange::Drop), Some(0));
         assert_eq!(lock(&shared_counters.0).users, 0);
     }
 
     #[test]
     fn it_goes_with_who_set_it_first() {
         let shared_counters = SharedCounters::default();
-        change(&shared_counters, OWNER, 1, Change::Set(1));
-        change(&shared_counters, OTHER, 1, Change::Set(2));
+        change(&shared_counters, OWNER, 1, CounterChange::Set(1));
+        change(&shared_counters, OTHER, 1, CounterChange::Set(2));
         shared_counters.left(OTHER);
-        assert_eq!(change(&shared_counters, OTHER, 2, Change::Add(0)), Some(2));
+        assert_eq!(change(&shared_counters, OTHER, 2, CounterChange::Add(0)), Some(2));
         shared_counters.left(OWNER);
-        assert_eq!(change(&shared_counters, OTHER, 3, Change::Add(0)), None);
+        assert_eq!(change(&shared_counters, OTHER, 3, CounterChange::Add(0)), None);
     }
 
     #[test]
     fn there_is_an_end_to_them() {
         let shared_counters = SharedCounters::default();
         for key in 0..MOST as u128 {
-            shared_counters.change(OWNER, RequestId(1), key, Change::Set(1)).expect("room");
+            shared_counters.change(OWNER, RequestId(1), key, CounterChange::Set(1)).expect("room");
         }
-        let refused = shared_counters.change(OWNER, RequestId(1), u128::MAX, Change::Set(1));
+        let refused = shared_counters.change(OWNER, RequestId(1), u128::MAX, CounterChange::Set(1));
         assert!(matches!(refused, Err(Error::TooMany(_))));
         shared_counters.left(OWNER);
         assert_eq!(lock(&shared_counters.0).users, 0);
-        assert_eq!(change(&shared_counters, OWNER, 2, Change::Set(1)), Some(0));
+        assert_eq!(change(&shared_counters, OWNER, 2, CounterChange::Set(1)), Some(0));
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use pario_types::{ErrorKind, Stamp};
+use pario_wire::message::StorageCounters;
 
 use crate::room::is_full;
 
@@ -113,6 +114,18 @@ impl Counters {
             self.damaged.add(1);
         }
         self.remember_failure(error.kind(), error.to_string());
+    }
+
+    /// The transfers between the pool and the store.
+    pub fn storage(&self) -> StorageCounters {
+        StorageCounters {
+            flushed_blocks: self.flushed_blocks.get(),
+            flush_errors: self.flush_errors.get(),
+            filled_blocks: self.filled_blocks.get(),
+            read_bytes: self.store_read_bytes.get(),
+            written_bytes: self.store_written_bytes.get(),
+            damaged: self.damaged.get(),
+        }
     }
 
     pub fn last_errors(&self) -> Vec<String> {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use pario_cache::{LedgerId, Lookup, Pin, PinError, Pool, SlotFill, SlotRef};
 use pario_store::Store;
 use pario_types::FileId;
-use pario_wire::message::{Intent, Run, Slot};
+use pario_wire::message::{AcquireIntent, BlockRange, BlockSlot};
 
 use crate::error::{Error, Result};
 use crate::pieces::Pieces;
@@ -245,11 +245,11 @@ impl Tier {
     pub fn acquire(
         &self,
         file: FileId,
-        intent: Intent,
-        runs: &[Run],
+        intent: AcquireIntent,
+        runs: &[BlockRange],
         ledger: LedgerId,
         counters: &Counters,
-    ) -> Result<Vec<Slot>> {
+    ) -> Result<Vec<BlockSlot>> {
         let mut slots = Vec::new();
         for run in runs {
             let mut block = run.first;
@@ -261,14 +261,14 @@ impl Tier {
                 }
                 match self.pool.get(file, block) {
                     Lookup::Hit(pin) => {
-                        if intent != Intent::Read {
+                        if intent != AcquireIntent::Read {
                             match self.assure(&pin, end, &mut reserved, counters) {
                                 Err(_) if !slots.is_empty() => return Ok(slots),
                                 assured => assured?,
                             }
                         }
                         let found = pin.slot_ref();
-                        slots.push(Slot {
+                        slots.push(BlockSlot {
                             block,
                             slot: found.slot,
                             generation: found.generation,
@@ -276,12 +276,12 @@ impl Tier {
                         });
                         block += 1;
                     }
-                    Lookup::Fill(fill) if intent == Intent::Overwrite => {
+                    Lookup::Fill(fill) if intent == AcquireIntent::Overwrite => {
                         let lent = match self.assure_new(file, block..end, &mut reserved, counters) {
                             Err(_) if !slots.is_empty() => return Ok(slots),
                             is_reserved => fill.lend(ledger, is_reserved?),
                         };
-                        slots.push(Slot {
+                        slots.push(BlockSlot {
                             block,
                             slot: lent.slot,
                             generation: lent.generation,
@@ -310,9 +310,9 @@ impl Tier {
     pub fn acquire_ahead(
         &self,
         file: FileId,
-        intent: Intent,
+        intent: AcquireIntent,
         ahead: u16,
-        slots: &mut Vec<Slot>,
+        slots: &mut Vec<BlockSlot>,
         counters: &Counters,
     ) {
         let Some(next) = slots.last().map(|slot| slot.block + 1) else { return };
@@ -320,7 +320,7 @@ impl Tier {
         let (stored, end) = (stored.div_ceil(self.block), end.div_ceil(self.block));
         let room = BATCH.saturating_sub(slots.len()).min(self.pool.geometry().slots as usize / 16) as u64;
         let upto = match intent {
-            Intent::Read => {
+            AcquireIntent::Read => {
                 let last = next - 1;
                 let Ok(together) = self.store.contiguous_blocks(file, last, u64::from(ahead) + 1) else {
                     return;
@@ -328,10 +328,10 @@ impl Tier {
                 end.min(last + together)
             }
             // Room that is scarce is not set aside for what may never be written.
-            Intent::Modify | Intent::Overwrite if next >= stored && self.has_plenty() => {
+            AcquireIntent::Modify | AcquireIntent::Overwrite if next >= stored && self.has_plenty() => {
                 i64::MAX as u64 / self.block
             }
-            Intent::Modify | Intent::Overwrite => next,
+            AcquireIntent::Modify | AcquireIntent::Overwrite => next,
         };
         let run = next..upto.min(next + u64::from(ahead).min(room)).max(next);
         for block in run.clone() {
@@ -347,12 +347,12 @@ impl Tier {
                 Lookup::Busy | Lookup::Full => return,
             };
             let found = pin.slot_ref();
-            slots.push(Slot { block, slot: found.slot, generation: found.generation, pending: false });
+            slots.push(BlockSlot { block, slot: found.slot, generation: found.generation, pending: false });
         }
     }
 
     /// Tells everybody where blocks are: nobody has leased any of the file.
-    pub fn announce(&self, file: FileId, slots: &[Slot]) {
+    pub fn announce(&self, file: FileId, slots: &[BlockSlot]) {
         for slot in slots {
             let place = SlotRef { slot: slot.slot, generation: slot.generation };
             self.pool.announce(file, slot.block, place);
@@ -373,7 +373,7 @@ impl Tier {
     }
 
     /// Where a run of blocks ends, if there can be such blocks.
-    fn check_run(&self, run: &Run) -> Result<u64> {
+    fn check_run(&self, run: &BlockRange) -> Result<u64> {
         let end = run.first.checked_add(u64::from(run.count));
         end.filter(|end| *end <= i64::MAX as u64 / self.block).ok_or(Error::BadRequest("blocks"))
     }

@@ -109,7 +109,7 @@ mod tests {
     use pario_medium::{InjectedFault, SimulatedMedium};
     use pario_store::FileStore;
     use pario_types::{PartitionId, ServerId};
-    use pario_wire::message::Range;
+    use pario_wire::message::ByteRange;
 
     use super::*;
     use crate::pieces::Pieces;
@@ -168,7 +168,7 @@ mod tests {
         }
 
         fn transfer(&self, at: u64, len: u64, bytes: Bytes<'_>) {
-            let mut pieces = Pieces::listed(vec![Range { at, len }]);
+            let mut pieces = Pieces::listed(vec![ByteRange { at, len }]);
             let moved = self.tier.transfer(FILE, &mut pieces, bytes, &mut 0, &self.counters);
             assert_eq!(moved.unwrap(), Moved::All, "nobody is in the way");
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use common::{BLOCK, Client, Scratch, config, deadline, start};
 use pario_server::Server;
 use pario_types::{FileId, RequestId, ServerId};
-use pario_wire::message::{ByteSelection, Range};
+use pario_wire::message::{ByteRange, ByteSelection};
 use pario_wire::{Envelope, Reply, Request};
 
 const MARK: u8 = 0xa7;
@@ -60,7 +60,7 @@ fn a_second_shutdown_waits_for_the_outcome_of_the_first() {
 
 /// Whether the write was acknowledged; the server may end before it answers.
 fn try_write(client: &mut Client, file: FileId, bytes: &[u8]) -> bool {
-    let range = Range { at: 0, len: bytes.len() as u64 };
+    let range = ByteRange { at: 0, len: bytes.len() as u64 };
     let request = Request::Write { file, what: ByteSelection::Ranges(vec![range]) };
     let envelope = Envelope::new(ServerId(0), RequestId(7));
     let reply = client.connection.call(envelope, &request, &[IoSlice::new(bytes)], &mut [], deadline());

@@ -7,7 +7,7 @@ use pario_server::Server;
 use pario_transport::{Address, Connection, SocketOptions};
 use pario_types::{RequestId, ServerId};
 use pario_wire::greeting::Hello;
-use pario_wire::message::Change;
+use pario_wire::message::CounterChange;
 use pario_wire::{Envelope, Reply, Request, Secret};
 
 /// Requests that wait on each connection.
@@ -28,10 +28,10 @@ fn places(name: &str, fair: bool) -> Vec<u64> {
     let server = server.unwrap();
     let address = server.started().unix.clone();
     let mut all: Vec<_> = (0..9).map(|n| connect(&address, n + 1, 1 + n as u64 / 8)).collect();
-    let set = Request::Counter { key: 5, change: Change::Set(0) };
+    let set = Request::Counter { key: 5, change: CounterChange::Set(0) };
     all[0].call(Envelope::new(ServerId(0), RequestId(1)), &set, &[], &mut [], deadline()).unwrap();
     // The answer says how many came before.
-    let request = Request::Counter { key: 5, change: Change::Add(1) };
+    let request = Request::Counter { key: 5, change: CounterChange::Add(1) };
     let worker = server.hold();
     for connection in &mut all {
         for id in 2..DEPTH + 2 {

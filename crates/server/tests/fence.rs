@@ -10,13 +10,13 @@ use common::{BLOCK, Client, Scratch, config, start};
 use pario_server::Server;
 use pario_transport::Address;
 use pario_types::{ClientId, FileId};
-use pario_wire::message::{Intent, Range, Run, STALE};
+use pario_wire::message::{AcquireIntent, BlockRange, ByteRange, ESTALE};
 use pario_wire::{Reply, Request};
 
 const FILE: FileId = FileId(99);
 const UNIT: u64 = BLOCK as u64;
 const TEAM: u128 = 1;
-const ALL: Range = Range { at: 0, len: i64::MAX as u64 };
+const ALL: ByteRange = ByteRange { at: 0, len: i64::MAX as u64 };
 
 /// A process of the team, which keeps what it writes: how its mailbox's connection and another one are made.
 struct Process<'a> {
@@ -32,7 +32,7 @@ impl Process<'_> {
     /// A connection by which it stores.
     fn data(&self) -> Client {
         let mut data = Client::connect(self.address, 0, 1, self.number + 1);
-        let join = Request::Join { team: TEAM, mailbox: ClientId(self.number) };
+        let join = Request::JoinTeam { team: TEAM, mailbox: ClientId(self.number) };
         assert_eq!(data.ask(&join), Reply::Done);
         data
     }
@@ -48,7 +48,7 @@ impl Process<'_> {
 
 /// How many recalls there are; none if it is refused.
 fn poll(mailbox: &mut Client, anew: bool, wait_ms: u32) -> Option<usize> {
-    match mailbox.ask(&Request::Recalls { team: TEAM, anew, wait_ms }) {
+    match mailbox.ask(&Request::PollRecalls { team: TEAM, anew, wait_ms }) {
         Reply::Recalled { recalls, .. } => Some(recalls.len()),
         reply => {
             assert!(is_refused(&reply), "{reply:?}");
@@ -58,23 +58,23 @@ fn poll(mailbox: &mut Client, anew: bool, wait_ms: u32) -> Option<usize> {
 }
 
 fn lease(block: u64) -> Request {
-    Request::Lease { team: TEAM, file: FILE, ranges: vec![Range { at: block * UNIT, len: UNIT }] }
+    Request::Lease { team: TEAM, file: FILE, ranges: vec![ByteRange { at: block * UNIT, len: UNIT }] }
 }
 
 fn is_refused(reply: &Reply) -> bool {
-    matches!(reply, Reply::Failed(failure) if failure.errno == STALE)
+    matches!(reply, Reply::Failed(failure) if failure.errno == ESTALE)
 }
 
 /// Nothing that the process changes is taken, until it says that it has nothing.
 fn is_cut_off(process: &Process<'_>, other: &mut Client) {
     let (mut mailbox, mut data) = (process.mailbox(), process.data());
     let seen = other.read(0, FILE, 0, 4).0;
-    let blocks = vec![Run { first: 0, count: 1 }];
+    let blocks = vec![BlockRange { first: 0, count: 1 }];
     let acquire = |intent| Request::Acquire { file: FILE, intent, blocks: blocks.clone(), ahead: 0 };
     for again in [false, true] {
         assert!(is_refused(&data.write(0, FILE, 0, b"late")), "before it has asked, and after that: {again}");
-        assert!(is_refused(&data.ask(&acquire(Intent::Modify))));
-        assert!(matches!(data.ask(&acquire(Intent::Read)), Reply::Slots(_)));
+        assert!(is_refused(&data.ask(&acquire(AcquireIntent::Modify))));
+        assert!(matches!(data.ask(&acquire(AcquireIntent::Read)), Reply::Slots(_)));
         assert_eq!(poll(&mut mailbox, false, 0), None);
     }
     assert_eq!(other.read(0, FILE, 0, 4).0, seen);
@@ -88,7 +88,7 @@ fn is_heard(process: &Process<'_>, mailbox: &mut Client, data: &mut Client, othe
     assert_eq!(data.write(0, FILE, 0, b"kept"), Reply::Done);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| other.read(0, FILE, 0, 4).0);
-        let poll = Request::Recalls { team: TEAM, anew: false, wait_ms: 10_000 };
+        let poll = Request::PollRecalls { team: TEAM, anew: false, wait_ms: 10_000 };
         let Reply::Recalled { recalls, .. } = mailbox.ask(&poll) else { panic!("{}", process.number) };
         assert_eq!(data.write(0, FILE, 0, b"last"), Reply::Done);
         let gone = Request::Yield { number: recalls[0].number, gone: recalls[0].range };
@@ -148,7 +148,7 @@ fn what_was_told_by_a_broken_connection_is_told_again() {
         let reader = scope.spawn(|| other.read(0, FILE, 0, 4).0);
         assert_eq!(poll(&mut mailbox, false, 10_000), Some(1));
         let mut next = process.mailbox();
-        let poll = Request::Recalls { team: TEAM, anew: false, wait_ms: 10_000 };
+        let poll = Request::PollRecalls { team: TEAM, anew: false, wait_ms: 10_000 };
         let Reply::Recalled { recalls, .. } = next.ask(&poll) else { panic!() };
         // It has been replaced, so its end is nobody's.
         drop(mailbox);

@@ -12,15 +12,17 @@ use pario_cache::{PinError, SlotRef};
 use pario_server::Server;
 use pario_transport::Address;
 use pario_types::{ClientId, ErrorKind, FileId, RequestId, ServerId, TruncationId};
-use pario_wire::message::{ByteSelection, Intent, Leases, Range, Recall, Run, STALE};
+use pario_wire::message::{
+    AcquireIntent, BlockRange, ByteRange, ByteSelection, ESTALE, LeaseCounters, LeaseRecall,
+};
 use pario_wire::{Envelope, Reply, Request};
 
 const FILE: FileId = FileId(99);
 const UNIT: u64 = BLOCK as u64;
-const ALL: Range = Range { at: 0, len: i64::MAX as u64 };
+const ALL: ByteRange = ByteRange { at: 0, len: i64::MAX as u64 };
 
-fn blocks(first: u64, count: u64) -> Range {
-    Range { at: first * UNIT, len: count * UNIT }
+fn blocks(first: u64, count: u64) -> ByteRange {
+    ByteRange { at: first * UNIT, len: count * UNIT }
 }
 
 /// A process of a team: a mailbox, and a client that has joined.
@@ -34,18 +36,18 @@ impl Process {
     fn new(address: &Address, team: u128, number: u128) -> Process {
         let mut mailbox = Client::connect(address, 0, 1, number);
         let mut data = Client::connect(address, 0, 1, number + 1);
-        assert!(nobody_wants(&mailbox.ask(&Request::Recalls { team, anew: true, wait_ms: 0 })));
-        assert_eq!(data.ask(&Request::Join { team, mailbox: ClientId(number) }), Reply::Done);
+        assert!(nobody_wants(&mailbox.ask(&Request::PollRecalls { team, anew: true, wait_ms: 0 })));
+        assert_eq!(data.ask(&Request::JoinTeam { team, mailbox: ClientId(number) }), Reply::Done);
         Process { team, mailbox, data }
     }
 
-    fn lease(&mut self, ranges: &[Range]) -> Reply {
+    fn lease(&mut self, ranges: &[ByteRange]) -> Reply {
         self.data.ask(&Request::Lease { team: self.team, file: FILE, ranges: ranges.to_vec() })
     }
 
     /// The next recalls, which come.
-    fn recalls(&mut self) -> Vec<Recall> {
-        let poll = Request::Recalls { team: self.team, anew: false, wait_ms: 10_000 };
+    fn recalls(&mut self) -> Vec<LeaseRecall> {
+        let poll = Request::PollRecalls { team: self.team, anew: false, wait_ms: 10_000 };
         for _ in 0..3 {
             match self.mailbox.ask(&poll) {
                 Reply::Recalled { recalls, .. } if recalls.is_empty() => {}
@@ -56,15 +58,15 @@ impl Process {
         panic!("nobody wants anything")
     }
 
-    fn give_up(&mut self, number: u64, gone: Range) -> Reply {
+    fn give_up(&mut self, number: u64, gone: ByteRange) -> Reply {
         self.mailbox.ask(&Request::Yield { number, gone })
     }
 
     /// One recall, of this, which is given up.
-    fn gives_up(&mut self, range: Range) {
+    fn gives_up(&mut self, range: ByteRange) {
         let recalls = self.recalls();
         let number = recalls[0].number;
-        assert_eq!(recalls, [Recall { number, file: FILE, range }]);
+        assert_eq!(recalls, [LeaseRecall { number, file: FILE, range }]);
         assert_eq!(self.give_up(number, range), Reply::Done);
     }
 }
@@ -73,7 +75,7 @@ fn nobody_wants(polled: &Reply) -> bool {
     matches!(polled, Reply::Recalled { recalls, .. } if recalls.is_empty())
 }
 
-fn counted(client: &mut Client) -> Leases {
+fn counted(client: &mut Client) -> LeaseCounters {
     match client.ask(&Request::Status) {
         Reply::Status(status) => status.leases,
         other => panic!("{other:?}"),
@@ -104,15 +106,15 @@ fn others_see_what_a_team_has_kept_to_itself() {
         let [recall] = one.recalls()[..] else { panic!("one is wanted") };
         assert_eq!((recall.file, recall.range), (FILE, blocks(1, 1)));
         assert_eq!(one.data.write(0, FILE, UNIT, b"TWO"), Reply::Done, "past the one who waits");
-        let too_little = Range { at: UNIT, len: UNIT - 1 };
+        let too_little = ByteRange { at: UNIT, len: UNIT - 1 };
         assert_eq!(kind(&one.give_up(recall.number, too_little)), Some(ErrorKind::Arg));
-        let beyond = Range { at: UNIT, len: ALL.len - UNIT };
+        let beyond = ByteRange { at: UNIT, len: ALL.len - UNIT };
         assert_eq!(one.give_up(recall.number, beyond), Reply::Done);
         assert_eq!(one.give_up(recall.number, beyond), Reply::Done, "it is over");
         assert_eq!(reader.join().unwrap(), b"WOaaa");
     });
     // The team has kept block 0; another gets the rest.
-    let rest = Range { at: UNIT, len: ALL.len - UNIT };
+    let rest = ByteRange { at: UNIT, len: ALL.len - UNIT };
     assert_eq!(two.lease(&[blocks(3, 2), blocks(7, 1)]), Reply::Leased { extents: vec![rest] });
     assert_eq!(one.lease(&[blocks(0, 1)]), Reply::Leased { extents: vec![blocks(0, 1)] });
     std::thread::scope(|scope| {
@@ -124,7 +126,7 @@ fn others_see_what_a_team_has_kept_to_itself() {
     assert_eq!((leases.teams, leases.mailboxes, leases.revocations, leases.cut_off), (2, 2, 2, 0));
     assert!(leases.requests == leases.grants && leases.conflicts >= 2 && leases.waits >= 2, "{leases:?}");
     // Given up unasked, nobody is asked.
-    assert_eq!(two.mailbox.ask(&Request::Release { team: 2, file: FILE }), Reply::Done);
+    assert_eq!(two.mailbox.ask(&Request::ReleaseLeases { team: 2, file: FILE }), Reply::Done);
     assert_eq!(other.read(0, FILE, 0, 1).0, b"a");
     assert_eq!(counted(&mut other).revocations, 2);
     server.shut_down().unwrap();
@@ -139,8 +141,8 @@ fn who_knew_where_a_block_was_has_to_ask_after_a_lease() {
     mapped.write(0, FILE, 0, b"before");
     let acquire = |ahead| Request::Acquire {
         file: FILE,
-        intent: Intent::Modify,
-        blocks: vec![Run { first: 0, count: 1 }],
+        intent: AcquireIntent::Modify,
+        blocks: vec![BlockRange { first: 0, count: 1 }],
         ahead,
     };
     let place = |reply: &Reply| match reply {
@@ -193,7 +195,7 @@ fn nobody_waits_for_a_mailbox_that_has_ended() {
         stays.gives_up(blocks(0, 1));
         // While it waits for recalls: nothing but the end of the connection tells.
         goes.recalls();
-        let poll = Request::Recalls { team: 1, anew: false, wait_ms: 10_000 };
+        let poll = Request::PollRecalls { team: 1, anew: false, wait_ms: 10_000 };
         let envelope = Envelope::new(ServerId(0), RequestId(1000));
         goes.mailbox.connection.send(envelope, &poll, &[], deadline()).unwrap();
         drop(goes);
@@ -202,9 +204,9 @@ fn nobody_waits_for_a_mailbox_that_has_ended() {
     let leases = counted(&mut other);
     assert_eq!((leases.teams, leases.mailboxes), (1, 1));
     // With the last one the team's leases go, also those that nobody has recalled.
-    let rest = Range { at: UNIT, len: ALL.len - UNIT };
+    let rest = ByteRange { at: UNIT, len: ALL.len - UNIT };
     assert_eq!(stays.lease(&[blocks(5, 1)]), Reply::Leased { extents: vec![rest] });
-    assert_eq!(stays.mailbox.ask(&Request::Leave), Reply::Done);
+    assert_eq!(stays.mailbox.ask(&Request::CloseMailbox), Reply::Done);
     assert_eq!(counted(&mut other).teams, 0);
     assert_eq!(other.write(0, FILE, 5 * UNIT, b"free"), Reply::Done);
     let again = Request::Lease { team: 1, file: FILE, ranges: vec![blocks(0, 1)] };
@@ -224,8 +226,8 @@ fn who_does_not_give_up_in_time_is_cut_off() {
     let mut other = Client::connect(address, 0, 1, 30);
     assert_eq!(late.lease(&[blocks(0, 1)]), Reply::Leased { extents: vec![ALL] });
     assert_eq!(late.data.write(0, FILE, 0, b"in time"), Reply::Done);
-    let blocks = vec![Run { first: 0, count: 1 }];
-    let acquire = Request::Acquire { file: FILE, intent: Intent::Modify, blocks, ahead: 0 };
+    let blocks = vec![BlockRange { first: 0, count: 1 }];
+    let acquire = Request::Acquire { file: FILE, intent: AcquireIntent::Modify, blocks, ahead: 0 };
     let Reply::Slots(slots) = late.data.ask(&acquire) else { panic!() };
     let known = SlotRef { slot: slots[0].slot, generation: slots[0].generation };
     let pool = late.data.pool.take().unwrap();
@@ -238,7 +240,7 @@ fn who_does_not_give_up_in_time_is_cut_off() {
     };
     std::thread::scope(|scope| {
         let write = scope.spawn(|| other.write(0, FILE, 0, b"at last"));
-        let poll = Request::Recalls { team: 1, anew: false, wait_ms: 10_000 };
+        let poll = Request::PollRecalls { team: 1, anew: false, wait_ms: 10_000 };
         while nobody_wants(&late.mailbox.ask(&poll)) {}
         while pool.pin(known, FILE, 0).is_ok() {
             assert!(std::time::Instant::now() < deadline());
@@ -255,13 +257,13 @@ fn who_does_not_give_up_in_time_is_cut_off() {
     // It changes nothing any more, in whatever way, but may read.
     assert_eq!(pool.pin(known, FILE, 0).unwrap_err(), PinError::Stale);
     late.data = Client::connect(address, 0, 1, 11);
-    assert_eq!(late.data.ask(&Request::Join { team: 1, mailbox: ClientId(10) }), Reply::Done);
-    let is_refused = |reply: Reply| matches!(reply, Reply::Failed(failure) if failure.errno == STALE);
+    assert_eq!(late.data.ask(&Request::JoinTeam { team: 1, mailbox: ClientId(10) }), Reply::Done);
+    let is_refused = |reply: Reply| matches!(reply, Reply::Failed(failure) if failure.errno == ESTALE);
     assert!(is_refused(late.data.write(0, FILE, 0, b"too late")));
     assert!(is_refused(late.data.ask(&acquire)));
     assert_eq!(late.data.read(0, FILE, 0, 7).0, b"at last");
     late.mailbox = Client::connect(address, 0, 1, 10);
-    let poll = |anew| Request::Recalls { team: 1, anew, wait_ms: 0 };
+    let poll = |anew| Request::PollRecalls { team: 1, anew, wait_ms: 0 };
     assert!(is_refused(late.mailbox.ask(&poll(false))));
     assert!(is_refused(late.data.write(0, FILE, 0, b"too late")));
     // Until it has given up what it had.
@@ -279,12 +281,12 @@ fn cutting_and_removing_recall_also_from_ones_own_team() {
     let server = start(&dir.0, 0, 1, 32);
     let mut one = Process::new(&server.started().unix, 1, 10);
     let mut own = Client::connect(&server.started().unix, 0, 1, 30);
-    assert_eq!(own.ask(&Request::Join { team: 1, mailbox: ClientId(10) }), Reply::Done);
+    assert_eq!(own.ask(&Request::JoinTeam { team: 1, mailbox: ClientId(10) }), Reply::Done);
     own.write(0, FILE, 0, &[7; 10_000]);
-    let from = |block: u64| Range { at: block * UNIT, len: ALL.len - block * UNIT };
+    let from = |block: u64| ByteRange { at: block * UNIT, len: ALL.len - block * UNIT };
     let requests = [
         (Request::Truncate { file: FILE, end: 5000, truncation: TruncationId(0) }, from(1)),
-        (Request::Remove { files: vec![FileId(98), FILE, FileId(97)] }, from(0)),
+        (Request::RemoveParts { files: vec![FileId(98), FILE, FileId(97)] }, from(0)),
     ];
     for (request, range) in requests {
         assert_eq!(one.lease(&[blocks(0, 3)]), Reply::Leased { extents: vec![ALL] });
@@ -307,14 +309,14 @@ fn through_another_server_one_is_the_same_client() {
     let servers = start_all(&dir.0, 2, 32);
     let (here, there) = (&servers[1].started().unix, &servers[0].started().unix);
     let mut mailbox = Client::connect(here, 1, 2, 10);
-    let poll = Request::Recalls { team: 1, anew: true, wait_ms: 0 };
+    let poll = Request::PollRecalls { team: 1, anew: true, wait_ms: 0 };
     assert!(nobody_wants(&mailbox.ask(&poll)));
     let mut away = Client::connect(there, 0, 2, 20);
     let mut ask = |request: &Request, out: &[u8]| away.exchange(ServerId(1), request, out, &mut []);
-    assert_eq!(ask(&Request::Join { team: 1, mailbox: ClientId(10) }, &[]), Reply::Done);
+    assert_eq!(ask(&Request::JoinTeam { team: 1, mailbox: ClientId(10) }, &[]), Reply::Done);
     let lease = Request::Lease { team: 1, file: FILE, ranges: vec![blocks(0, 1)] };
     assert_eq!(ask(&lease, &[]), Reply::Leased { extents: vec![ALL] });
-    let write = Request::Write { file: FILE, what: ByteSelection::Ranges(vec![Range { at: 0, len: 4 }]) };
+    let write = Request::Write { file: FILE, what: ByteSelection::Ranges(vec![ByteRange { at: 0, len: 4 }]) };
     assert_eq!(ask(&write, b"mine"), Reply::Done);
     assert!(nobody_wants(&mailbox.ask(&poll)), "its own team's");
     assert_eq!(kind(&ask(&poll, &[])), Some(ErrorKind::Arg), "nobody would hear of its end");
@@ -368,12 +370,12 @@ impl Caching {
     /// Answers recalls until it is over.
     fn serve(&self, mailbox: &mut Client, staging: &mut Client, over: &AtomicBool) {
         while !over.load(Ordering::Relaxed) {
-            let poll = Request::Recalls { team: self.team, anew: false, wait_ms: 100 };
+            let poll = Request::PollRecalls { team: self.team, anew: false, wait_ms: 100 };
             let Reply::Recalled { recalls, .. } = mailbox.ask(&poll) else { panic!() };
             for recall in recalls {
                 let mut cache = self.cache.lock().unwrap();
                 cache.yields += 1;
-                let Range { at, len } = recall.range;
+                let ByteRange { at, len } = recall.range;
                 for block in (0..COUNTERS).filter(|block| (at..at + len).contains(&(block * UNIT))) {
                     if let Some(counter) = cache.counters.remove(&block) {
                         let reply = staging.write(0, FILE, block * UNIT, &counter.to_le_bytes());
@@ -397,7 +399,7 @@ fn no_addition_is_lost_between_two_caches() {
     let connect = |number: u128| Client::connect(&address, 0, 1, number);
     let joined = |number: u128, team: u128| {
         let mut client = connect(number);
-        assert_eq!(client.ask(&Request::Join { team, mailbox: ClientId(team * 10) }), Reply::Done);
+        assert_eq!(client.ask(&Request::JoinTeam { team, mailbox: ClientId(team * 10) }), Reply::Done);
         client
     };
     let over = AtomicBool::new(false);
@@ -406,7 +408,7 @@ fn no_addition_is_lost_between_two_caches() {
         for team in [1u128, 2] {
             let (mut mailbox, mut staging) = (connect(team * 10), joined(team * 10 + 1, team));
             assert!(matches!(
-                mailbox.ask(&Request::Recalls { team, anew: true, wait_ms: 0 }),
+                mailbox.ask(&Request::PollRecalls { team, anew: true, wait_ms: 0 }),
                 Reply::Recalled { .. }
             ));
             let data = Mutex::new(joined(team * 10 + 2, team));

@@ -4,21 +4,21 @@ mod common;
 
 use common::{Client, Scratch, deadline, start};
 use pario_types::{ClientId, ErrorKind, FileId, RequestId, ServerId};
-use pario_wire::message::{Failure, OF_COPIES, Range};
+use pario_wire::message::{ByteRange, Failure, REPLICA_LOCK_BIT};
 use pario_wire::{Envelope, Reply, Request};
 use std::time::Instant;
 
 const FILE: FileId = FileId(99);
-const COPIES: FileId = FileId(99 | OF_COPIES);
+const COPIES: FileId = FileId(99 | REPLICA_LOCK_BIT);
 
 #[test]
 fn a_lock_is_tried_for_without_waiting() {
     let dir = Scratch::new("trylock");
     let server = start(&dir.0, 0, 1, 16);
     let [mut one, mut two] = [1, 2].map(|id| Client::connect(&server.started().unix, 0, 1, id));
-    let all = Range { at: 0, len: i64::MAX as u64 };
+    let all = ByteRange { at: 0, len: i64::MAX as u64 };
     let shared = Request::TryLock { file: FILE, ranges: vec![all], exclusive: false };
-    let alone = Request::TryLock { file: FILE, ranges: vec![Range { at: 7, len: 1 }], exclusive: true };
+    let alone = Request::TryLock { file: FILE, ranges: vec![ByteRange { at: 7, len: 1 }], exclusive: true };
     let number = |reply: Reply| match reply {
         Reply::Locked { lock } => lock,
         other => panic!("{other:?}"),
@@ -45,7 +45,7 @@ fn a_lock_on_several_ranges_is_had_as_a_whole_or_not_at_all() {
     let server = start(&dir.0, 0, 1, 16);
     let [mut one, mut two] = [1, 2].map(|id| Client::connect(&server.started().unix, 0, 1, id));
     let lock = |ranges: &[(u64, u64)]| {
-        let ranges = ranges.iter().map(|(at, len)| Range { at: *at, len: *len }).collect();
+        let ranges = ranges.iter().map(|(at, len)| ByteRange { at: *at, len: *len }).collect();
         Request::TryLock { file: FILE, ranges, exclusive: true }
     };
     let kind = |reply: Reply| match reply {
@@ -72,7 +72,7 @@ fn a_lock_on_several_ranges_is_had_as_a_whole_or_not_at_all() {
 }
 
 fn lock_of(client: &mut Client, file: FileId, ranges: &[(u64, u64)], exclusive: bool) -> u64 {
-    let ranges = ranges.iter().map(|(at, len)| Range { at: *at, len: *len }).collect();
+    let ranges = ranges.iter().map(|(at, len)| ByteRange { at: *at, len: *len }).collect();
     match client.ask(&Request::TryLock { file, ranges, exclusive }) {
         Reply::Locked { lock } => lock,
         other => panic!("{other:?}"),
@@ -80,8 +80,8 @@ fn lock_of(client: &mut Client, file: FileId, ranges: &[(u64, u64)], exclusive: 
 }
 
 fn torn(client: &mut Client, file: FileId) -> (Vec<(u64, u64)>, Vec<u128>) {
-    match client.ask(&Request::Torn { file }) {
-        Reply::Torn { ranges, clients } => {
+    match client.ask(&Request::ListDivergent { file }) {
+        Reply::Divergent { ranges, clients } => {
             let ranges = ranges.iter().map(|range| (range.at, range.len)).collect();
             (ranges, clients.iter().map(|client| client.0).collect())
         }
@@ -103,9 +103,9 @@ fn copies_are_torn_until_all_of_them_are_written() {
         lock_of(&mut connect(id), file, &[(0, 10)], exclusive);
     }
     let lock = lock_of(&mut one, COPIES, &[(0, 10), (40, 10), (80, 10)], true);
-    assert!(matches!(two.ask(&Request::Tear { lock }), Reply::Failed(_)), "it is another's");
+    assert!(matches!(two.ask(&Request::MarkDivergent { lock }), Reply::Failed(_)), "it is another's");
     assert_eq!(torn(&mut two, COPIES), nothing);
-    assert_eq!(one.ask(&Request::Tear { lock }), Reply::Done);
+    assert_eq!(one.ask(&Request::MarkDivergent { lock }), Reply::Done);
     assert_eq!(torn(&mut two, COPIES), (vec![(0, 10), (40, 10), (80, 10)], vec![1]));
     assert_eq!(torn(&mut two, FILE), nothing);
     // A client that goes.
@@ -122,7 +122,7 @@ fn copies_are_torn_until_all_of_them_are_written() {
     assert_eq!(torn(&mut one, COPIES), all, "nothing is mended yet");
     assert_eq!(two.ask(&Request::Unlock { lock }), Reply::Done);
     assert_eq!(torn(&mut one, COPIES).0, [(5, 5), (80, 5), (86, 4)]);
-    assert_eq!(one.ask(&Request::Remove { files: vec![FILE] }), Reply::Done);
+    assert_eq!(one.ask(&Request::RemoveParts { files: vec![FILE] }), Reply::Done);
     assert_eq!(torn(&mut one, COPIES), nothing, "there is no such file any more");
     server.shut_down().unwrap();
 }
@@ -135,11 +135,11 @@ fn who_is_sent_away_writes_nothing_more() {
     let [mut one, mut two] = [1, 2].map(|id| Client::connect(&server.started().unix, 0, 1, id));
     assert_eq!(two.write(0, FILE, 0, &[1; 100]), Reply::Done);
     for nobody in [7, 1] {
-        let away = Request::Expel { client: ClientId(nobody) };
+        let away = Request::Disconnect { client: ClientId(nobody) };
         assert_eq!(one.ask(&away), Reply::Done, "somebody unknown, and oneself, who stays");
     }
     let lock = lock_of(&mut two, COPIES, &[(0, 100)], true);
-    assert_eq!(one.ask(&Request::Expel { client: ClientId(2) }), Reply::Done);
+    assert_eq!(one.ask(&Request::Disconnect { client: ClientId(2) }), Reply::Done);
     assert_eq!(torn(&mut one, COPIES), (vec![(0, 100)], vec![2]), "it had something locked");
     let envelope = Envelope::new(ServerId(0), RequestId(1000));
     let answer = two.connection.call(envelope, &Request::Ping, &[], &mut [], deadline());

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use common::{BLOCK, Client, Scratch, start};
 use pario_types::{ErrorKind, FileId, TruncationId};
-use pario_wire::message::{Intent, Range, Run};
+use pario_wire::message::{AcquireIntent, BlockRange, ByteRange};
 use pario_wire::{Reply, Request};
 
 const FILE: FileId = FileId(0x199);
@@ -14,7 +14,7 @@ const SIZE: u64 = BLOCK as u64;
 
 fn arrange(client: &mut Client, blocks: &[std::ops::Range<u64>]) -> Reply {
     let range =
-        |run: &std::ops::Range<u64>| Range { at: run.start * SIZE, len: (run.end - run.start) * SIZE };
+        |run: &std::ops::Range<u64>| ByteRange { at: run.start * SIZE, len: (run.end - run.start) * SIZE };
     client.ask(&Request::Arrange { file: FILE, ranges: blocks.iter().map(range).collect() })
 }
 
@@ -49,8 +49,8 @@ fn who_follows_the_order_reads_storage_from_front_to_back() {
     let mut got = Vec::new();
     for block in in_order.iter().copied() {
         if !got.contains(&block) {
-            let blocks = vec![Run { first: block, count: 1 }];
-            let request = Request::Acquire { file: FILE, intent: Intent::Read, blocks, ahead: 5 };
+            let blocks = vec![BlockRange { first: block, count: 1 }];
+            let request = Request::Acquire { file: FILE, intent: AcquireIntent::Read, blocks, ahead: 5 };
             let Reply::Slots(slots) = client.ask(&request) else { panic!() };
             got.extend(slots.iter().map(|slot| slot.block));
         }
@@ -65,8 +65,8 @@ fn an_order_comes_too_late_or_makes_no_sense() {
     let dir = Scratch::new("late");
     let server = start(&dir.0, 0, 1, 32);
     let mut client = Client::connect(&server.started().unix, 0, 1, 1);
-    let overlapping = vec![Range { at: 0, len: 3 * SIZE }, Range { at: SIZE, len: 5 * SIZE }];
-    let beyond = vec![Range { at: 0, len: 1 }, Range { at: i64::MAX as u64 - 10, len: 10 }];
+    let overlapping = vec![ByteRange { at: 0, len: 3 * SIZE }, ByteRange { at: SIZE, len: 5 * SIZE }];
+    let beyond = vec![ByteRange { at: 0, len: 1 }, ByteRange { at: i64::MAX as u64 - 10, len: 10 }];
     for ranges in [overlapping, beyond] {
         let Reply::Failed(failure) = client.ask(&Request::Arrange { file: FILE, ranges }) else { panic!() };
         assert_eq!(failure.kind, ErrorKind::Arg);
@@ -92,7 +92,7 @@ fn an_order_comes_too_late_or_makes_no_sense() {
     assert_eq!(client.ask(&Request::Sync { file: FILE, durable: true }), Reply::Done);
     assert_eq!(stored(&dir), Some(vec![3, 4, 1, 2]));
     assert_eq!(client.read(0, FILE, 0, bytes.len()), (bytes, 4 * SIZE));
-    assert_eq!(client.ask(&Request::Remove { files: vec![FILE] }), Reply::Done);
+    assert_eq!(client.ask(&Request::RemoveParts { files: vec![FILE] }), Reply::Done);
     assert_eq!(stored(&dir), None);
     server.shut_down().unwrap();
 }

@@ -4,23 +4,23 @@ mod common;
 
 use common::{BLOCK, Client, Scratch, deadline, start, start_all};
 use pario_types::{FileId, ServerId};
-use pario_wire::message::{Prefetches, Range, Status};
+use pario_wire::message::{ByteRange, PrefetchCounters, ServerStatus};
 use pario_wire::{Reply, Request};
 
 const FILE: FileId = FileId(99);
 
-fn status(client: &mut Client) -> Status {
+fn status(client: &mut Client) -> ServerStatus {
     match client.ask(&Request::Status) {
         Reply::Status(status) => *status,
         other => panic!("{other:?}"),
     }
 }
 
-fn blocks(blocks: std::ops::Range<u64>) -> Range {
-    Range { at: blocks.start * u64::from(BLOCK), len: (blocks.end - blocks.start) * u64::from(BLOCK) }
+fn blocks(blocks: std::ops::Range<u64>) -> ByteRange {
+    ByteRange { at: blocks.start * u64::from(BLOCK), len: (blocks.end - blocks.start) * u64::from(BLOCK) }
 }
 
-fn prefetch(client: &mut Client, ranges: &[Range]) -> u32 {
+fn prefetch(client: &mut Client, ranges: &[ByteRange]) -> u32 {
     match client.ask(&Request::Prefetch { file: FILE, ranges: ranges.to_vec() }) {
         Reply::Prefetched { taken } => taken,
         other => panic!("{other:?}"),
@@ -28,7 +28,7 @@ fn prefetch(client: &mut Client, ranges: &[Range]) -> u32 {
 }
 
 /// Asks until the server says so.
-fn until(client: &mut Client, so: impl Fn(&Prefetches) -> bool) -> Status {
+fn until(client: &mut Client, so: impl Fn(&PrefetchCounters) -> bool) -> ServerStatus {
     loop {
         let status = status(client);
         if so(&status.prefetches) {
@@ -54,20 +54,21 @@ fn what_was_prefetched_is_read_without_the_store() {
     assert_eq!(prefetch(&mut near, &[blocks(10..14), blocks(90..94), blocks(20..21)]), 2);
     assert_eq!(prefetch(&mut far, &[blocks(50..52)]), 1);
     let loaded = until(&mut near, |prefetches| prefetches.loaded_blocks == 10);
-    assert_eq!(loaded.store_read_bytes, 10 * u64::from(BLOCK));
+    assert_eq!(loaded.storage.read_bytes, 10 * u64::from(BLOCK));
     for (client, range) in [(&mut near, blocks(10..14)), (&mut far, blocks(50..52))] {
         let (at, len) = (range.at as usize, range.len as usize);
         assert_eq!(client.read(0, FILE, range.at, len).0, bytes[at..at + len]);
     }
     let after = status(&mut far);
-    assert_eq!(after.store_read_bytes, loaded.store_read_bytes);
+    assert_eq!(after.storage.read_bytes, loaded.storage.read_bytes);
     let expected =
-        Prefetches { taken: 3, refused: 1, released: 2, loaded_blocks: 10, hits: 6, kept_blocks: 4 };
+        PrefetchCounters { taken: 3, refused: 1, released: 2, loaded_blocks: 10, hits: 6, kept_blocks: 4 };
     assert_eq!(after.prefetches, expected);
     // Forgotten, and what makes no sense is no matter.
-    let forget = Request::Forget { file: FILE, ranges: vec![blocks(90..94), blocks(1..2), blocks(90..94)] };
+    let forget =
+        Request::CancelPrefetch { file: FILE, ranges: vec![blocks(90..94), blocks(1..2), blocks(90..94)] };
     assert_eq!(near.ask(&forget), Reply::Done);
-    assert_eq!((status(&mut near).prefetches.released, status(&mut near).pinned_slots), (3, 0));
+    assert_eq!((status(&mut near).prefetches.released, status(&mut near).pool.pinned_slots), (3, 0));
     server.shut_down().unwrap();
 }
 

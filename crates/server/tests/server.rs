@@ -10,7 +10,7 @@ use pario_cache::SlotRef;
 use pario_transport::{Address, Connection, SocketOptions};
 use pario_types::{ErrorKind, FileId, TruncationId};
 use pario_wire::greeting::Role;
-use pario_wire::message::{ByteSelection, Intent, Range, Run, Status};
+use pario_wire::message::{AcquireIntent, BlockRange, ByteRange, ByteSelection, ServerStatus};
 use pario_wire::{Reply, Request, Secret};
 
 const FILE: FileId = FileId(99);
@@ -19,7 +19,7 @@ fn pattern(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed)).collect()
 }
 
-fn status(client: &mut Client) -> Status {
+fn status(client: &mut Client) -> ServerStatus {
     match client.ask(&Request::Status) {
         Reply::Status(status) => *status,
         other => panic!("{other:?}"),
@@ -49,8 +49,9 @@ fn a_client_of_this_host_writes_into_the_pool_itself() {
     let dir = Scratch::new("pool");
     let server = start(&dir.0, 0, 1, 32);
     let mut client = Client::connect(&server.started().unix, 0, 1, 1);
-    let runs = vec![Run { first: 0, count: 2 }];
-    let request = Request::Acquire { file: FILE, intent: Intent::Overwrite, blocks: runs.clone(), ahead: 0 };
+    let runs = vec![BlockRange { first: 0, count: 2 }];
+    let request =
+        Request::Acquire { file: FILE, intent: AcquireIntent::Overwrite, blocks: runs.clone(), ahead: 0 };
     let Reply::Slots(slots) = client.ask(&request) else { panic!() };
     assert!(slots.len() == 2 && slots.iter().all(|slot| slot.pending));
     let bytes = pattern(2 * BLOCK as usize, 7);
@@ -90,7 +91,7 @@ fn a_successor_finds_what_was_only_in_the_pool() {
     let server = start(&dir.0, 0, 1, 64);
     let mut client = Client::connect(&server.started().unix, 0, 1, 1);
     assert_eq!(client.read(0, FILE, 0, bytes.len()).0, bytes);
-    assert_eq!(status(&mut client).slots, 64);
+    assert_eq!(status(&mut client).pool.slots, 64);
     server.shut_down().unwrap();
 }
 
@@ -137,7 +138,7 @@ fn files_are_cut_and_removed() {
     );
     let (read, end) = client.read(0, FILE, 0, 9000);
     assert_eq!((&read[..5000], &read[5000..], end), (&bytes[..5000], &[0; 4000][..], 9000));
-    assert_eq!(client.ask(&Request::Remove { files: vec![FILE] }), Reply::Done);
+    assert_eq!(client.ask(&Request::RemoveParts { files: vec![FILE] }), Reply::Done);
     assert_eq!(client.ask(&Request::End { file: FILE }), Reply::End { end: 0 });
     server.shut_down().unwrap();
 }
@@ -159,7 +160,7 @@ fn the_wrong_door_leads_to_the_right_server() {
     let request = Request::Lookup { path: "/here".into() };
     let through = client.exchange(pario_types::ServerId(0), &request, &[], &mut []);
     assert!(matches!(through, Reply::Attributes(found) if found.file == opened.file), "{through:?}");
-    assert_eq!(status(&mut client).forwarded, 3);
+    assert_eq!(status(&mut client).traffic.forwarded, 3);
     for server in servers {
         server.shut_down().unwrap();
     }
@@ -219,7 +220,7 @@ fn strangers_are_refused_and_nobody_else_notices() {
     }
     assert_eq!(client.read(0, FILE, 0, 4).0, b"mine");
     // Who finds by the server's proof that the secret is another goes by itself.
-    assert!(status(&mut client).refused >= 5);
+    assert!(status(&mut client).traffic.refused >= 5);
     server.shut_down().unwrap();
 }
 
@@ -228,10 +229,10 @@ fn requests_that_make_no_sense_fail_alone() {
     let dir = Scratch::new("nonsense");
     let server = start(&dir.0, 0, 1, 32);
     let mut client = Client::connect(&server.started().tcp.clone().unwrap(), 0, 1, 1);
-    let blocks = vec![Run { first: u64::MAX / 4096, count: 5 }];
+    let blocks = vec![BlockRange { first: u64::MAX / 4096, count: 5 }];
     let requests = [
         Request::End { file: FileId(0) },
-        Request::Acquire { file: FILE, intent: Intent::Read, blocks, ahead: 0 },
+        Request::Acquire { file: FILE, intent: AcquireIntent::Read, blocks, ahead: 0 },
         Request::Truncate { file: FILE, end: u64::MAX, truncation: TruncationId(0) },
         Request::Lookup { path: "not/absolute".into() },
         Request::Close { file: FileId(12345), wrote: None },
@@ -251,8 +252,8 @@ fn a_client_that_goes_leaves_its_slots_and_files() {
     for round in 0..40 {
         let mut leaves = Client::connect(&server.started().unix, 0, 1, 100 + round);
         let file = leaves.create("/shared").file;
-        let blocks = vec![Run { first: 0, count: 16 }];
-        let _ = leaves.ask(&Request::Acquire { file, intent: Intent::Overwrite, blocks, ahead: 3 });
+        let blocks = vec![BlockRange { first: 0, count: 16 }];
+        let _ = leaves.ask(&Request::Acquire { file, intent: AcquireIntent::Overwrite, blocks, ahead: 3 });
         drop(leaves);
     }
     let bytes = pattern(16 * BLOCK as usize, 1);
@@ -327,14 +328,14 @@ fn large_reads_are_whole_also_for_slow_readers() {
         let mut reader = Client::connect(door, 0, 1, number);
         let asked = [(0u64, 1_500_000u64), (1, 1_400_001), (70_000, 65_536), (4095, 1_000_000)];
         for (id, (at, len)) in (1..).zip(asked) {
-            let what = ByteSelection::Ranges(vec![Range { at, len }]);
+            let what = ByteSelection::Ranges(vec![ByteRange { at, len }]);
             let request = Request::Read { file: FILE, what };
             let envelope = pario_wire::Envelope::new(pario_types::ServerId(0), pario_types::RequestId(id));
             reader.connection.send(envelope, &request, &[], deadline()).unwrap();
         }
         // Nobody reads for a while, and the pool is free for others all the same.
         let soon = deadline();
-        while status(&mut writer).pinned_slots > 0 {
+        while status(&mut writer).pool.pinned_slots > 0 {
             assert!(std::time::Instant::now() < soon, "blocks stay pinned");
         }
         for (at, len) in asked {

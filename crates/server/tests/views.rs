@@ -5,7 +5,7 @@ mod common;
 use common::{Client, Scratch, deadline, start, start_all};
 use pario_layout::{StripedView, Striping};
 use pario_types::{ErrorKind, FileId, ServerId};
-use pario_wire::message::{ByteSelection, Change};
+use pario_wire::message::{ByteSelection, CounterChange};
 use pario_wire::{Reply, Request};
 
 const FILE: FileId = FileId(99);
@@ -33,7 +33,7 @@ fn accesses_through_a_view_go_where_the_ranges_would() {
     let striping = Striping::new(100, 2, 1, 2).unwrap();
     let seen = seen(&striping);
     let (hash, bytes) = (seen.hash(), seen.to_bytes());
-    let tell = Request::View { hash, len: bytes.len() as u64 };
+    let tell = Request::PutView { hash, len: bytes.len() as u64 };
     for (number, server) in (0..).zip(&servers) {
         let place = striping.place(ServerId(number)).unwrap();
         let here = ServerId(number);
@@ -45,7 +45,7 @@ fn accesses_through_a_view_go_where_the_ranges_would() {
         let data = pattern(extent.bytes as usize, number as u8);
         let write = Request::Write { file: FILE, what: named(extent.bytes) };
         assert_eq!(client.exchange(here, &write, &data, &mut []), Reply::NoView);
-        let wrong = Request::View { hash: hash + 1, len: bytes.len() as u64 };
+        let wrong = Request::PutView { hash: hash + 1, len: bytes.len() as u64 };
         assert!(matches!(client.exchange(here, &wrong, &bytes, &mut []), Reply::Failed(_)));
         assert_eq!(client.exchange(here, &tell, &bytes, &mut []), Reply::Done);
         assert_eq!(client.exchange(here, &write, &data, &mut []), Reply::Done);
@@ -83,20 +83,20 @@ fn shared_numbers_go_with_who_set_them() {
     let door = server.started().tcp.clone().unwrap();
     let (mut owner, mut other) = (Client::connect(&door, 0, 1, 1), Client::connect(&door, 0, 1, 2));
     let ask = |client: &mut Client, change| client.ask(&Request::Counter { key: 9, change });
-    assert!(matches!(ask(&mut other, Change::Add(1)), Reply::Failed(_)));
-    assert_eq!(ask(&mut owner, Change::Set(100)), Reply::Counted { before: 0 });
-    assert_eq!(ask(&mut other, Change::Add(20)), Reply::Counted { before: 100 });
-    assert_eq!(ask(&mut owner, Change::Add(0)), Reply::Counted { before: 120 });
+    assert!(matches!(ask(&mut other, CounterChange::Add(1)), Reply::Failed(_)));
+    assert_eq!(ask(&mut owner, CounterChange::Set(100)), Reply::Counted { before: 0 });
+    assert_eq!(ask(&mut other, CounterChange::Add(20)), Reply::Counted { before: 100 });
+    assert_eq!(ask(&mut owner, CounterChange::Add(0)), Reply::Counted { before: 120 });
     drop(owner);
     let soon = deadline();
     let lost = loop {
-        match ask(&mut other, Change::Add(0)) {
+        match ask(&mut other, CounterChange::Add(0)) {
             Reply::Failed(failure) => break failure,
             _ => assert!(std::time::Instant::now() < soon, "it outlives its owner"),
         }
     };
     assert!(lost.text.contains("shared file pointer was lost"), "{}", lost.text);
-    assert_eq!(ask(&mut other, Change::Set(3)), Reply::Counted { before: 0 });
-    assert_eq!(ask(&mut other, Change::Drop), Reply::Counted { before: 3 });
+    assert_eq!(ask(&mut other, CounterChange::Set(3)), Reply::Counted { before: 0 });
+    assert_eq!(ask(&mut other, CounterChange::Drop), Reply::Counted { before: 3 });
     server.shut_down().unwrap();
 }

@@ -10,7 +10,7 @@ use common::{BLOCK, Client, Scratch, config, deadline, hello, start};
 use pario_server::{Config, Server};
 use pario_transport::{Address, Connection, RecordReader, Stream};
 use pario_types::{ClientId, ErrorKind, FileId, RequestId, ServerId};
-use pario_wire::message::{ByteSelection, Range};
+use pario_wire::message::{ByteRange, ByteSelection};
 use pario_wire::{Envelope, RecordSealer, Reply, Request, Secret, encode_reply, encode_request};
 use proptest::prelude::*;
 
@@ -44,7 +44,7 @@ impl Raw {
     }
 
     /// The bytes of a write and where its payload begins.
-    fn frame(id: u64, ranges: &[Range], payload: &[u8]) -> (Vec<u8>, usize) {
+    fn frame(id: u64, ranges: &[ByteRange], payload: &[u8]) -> (Vec<u8>, usize) {
         let mut bytes = Vec::new();
         let request = Request::Write { file: FILE, what: ByteSelection::Ranges(ranges.to_vec()) };
         encode_request(&mut bytes, Envelope::new(ServerId(0), RequestId(id)), &request).unwrap();
@@ -84,7 +84,7 @@ proptest! {
         let mut other = Client::connect(&server.started().unix, 0, 1, 2);
         let mut model = Vec::new();
         for (id, (ranges, cuts)) in (1..).zip(writes) {
-            let ranges: Vec<Range> = ranges.iter().map(|(at, len)| Range { at: *at, len: *len }).collect();
+            let ranges: Vec<ByteRange> = ranges.iter().map(|(at, len)| ByteRange { at: *at, len: *len }).collect();
             let payload = pattern(ranges.iter().map(|range| range.len as usize).sum(), id as u8 * 9);
             let mut rest = &payload[..];
             for range in &ranges {
@@ -121,7 +121,7 @@ fn half_a_write_is_half_written_and_keeps_nothing() {
     let mut other = Client::connect(&server.started().unix, 0, 1, 2);
     assert_eq!(other.write(0, FILE, 0, &[OLD; LEN + 300]), Reply::Done);
     let payload = pattern(LEN, 3);
-    let (frame, head) = Raw::frame(1, &[Range { at: 100, len: LEN as u64 }], &payload);
+    let (frame, head) = Raw::frame(1, &[ByteRange { at: 100, len: LEN as u64 }], &payload);
     let mut raw = Raw::connect(&server, 1);
     let records = raw.sealer.records(&frame);
     raw.stream.write_all(&records[..head + LEN / 2]).unwrap();
@@ -132,17 +132,17 @@ fn half_a_write_is_half_written_and_keeps_nothing() {
     // It stays. A team gets its lease, and has not to give it back.
     let mut mailbox = Client::connect(&server.started().unix, 0, 1, 3);
     assert!(matches!(
-        mailbox.ask(&Request::Recalls { team: 7, anew: true, wait_ms: 0 }),
+        mailbox.ask(&Request::PollRecalls { team: 7, anew: true, wait_ms: 0 }),
         Reply::Recalled { .. }
     ));
     let mut member = Client::connect(&server.started().unix, 0, 1, 4);
-    assert_eq!(member.ask(&Request::Join { team: 7, mailbox: ClientId(3) }), Reply::Done);
-    let ranges = vec![Range { at: 0, len: BLOCK.into() }];
+    assert_eq!(member.ask(&Request::JoinTeam { team: 7, mailbox: ClientId(3) }), Reply::Done);
+    let ranges = vec![ByteRange { at: 0, len: BLOCK.into() }];
     let lease = member.ask(&Request::Lease { team: 7, file: FILE, ranges });
     assert!(matches!(lease, Reply::Leased { .. }), "{lease:?}");
-    assert_eq!(member.ask(&Request::Release { team: 7, file: FILE }), Reply::Done);
+    assert_eq!(member.ask(&Request::ReleaseLeases { team: 7, file: FILE }), Reply::Done);
     while let Reply::Status(status) = other.ask(&Request::Status)
-        && status.pinned_slots > 0
+        && status.pool.pinned_slots > 0
     {
         assert!(Instant::now() < soon, "blocks stay pinned");
     }

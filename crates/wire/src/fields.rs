@@ -7,13 +7,13 @@ use pario_types::{ErrorKind, FileId, Stamp};
 use crate::codec::{Field, Reader, numbered, records};
 use crate::error::Error;
 use crate::message::{
-    Attributes, ByteSelection, Change, CloseReport, CreateMode, DirectoryEntry, Failure, FileSize, Inode,
-    InodeKind, Intent, LayoutRequest, Leases, OpenAccess, OpenFileEntry, Part, Prefetches, Range, RangeLocks,
-    Recall, Room, Run, Slot, Status,
+    AcquireIntent, Attributes, BlockRange, BlockSlot, ByteRange, ByteSelection, CloseReport, CounterChange,
+    CreateMode, DirectoryEntry, Failure, FileSize, Inode, InodeKind, LayoutRequest, LeaseRecall, LocalPart,
+    OpenAccess, OpenFileEntry,
 };
 
 numbered! {
-    Intent { 1 => Read, 2 => Modify, 3 => Overwrite }
+    AcquireIntent { 1 => Read, 2 => Modify, 3 => Overwrite }
     OpenAccess { 1 => Read, 2 => Write, 3 => Both }
     CreateMode { 1 => Never, 2 => Missing, 3 => Exclusive }
     InodeKind { 1 => File, 2 => Directory }
@@ -51,9 +51,9 @@ numbered! {
 }
 
 records! {
-    Slot { block: u64, slot: u32, generation: u32, pending: bool }
-    Part { file: FileId, end: u64 }
-    Recall { number: u64, file: FileId, range: Range }
+    BlockSlot { block: u64, slot: u32, generation: u32, pending: bool }
+    LocalPart { file: FileId, end: u64 }
+    LeaseRecall { number: u64, file: FileId, range: ByteRange }
     OpenFileEntry { file: FileId, access: OpenAccess }
     Failure { kind: ErrorKind, errno: i32, text: String }
     PlacementMapId { hash: u128, len: u32 }
@@ -76,58 +76,9 @@ records! {
     }
     DirectoryEntry { name: String, attributes: Attributes }
     Inode { parent: FileId, name: String, attributes: Attributes }
-    Room { total: u64, free: u64, used: u64, parts: u64 }
-    Leases {
-        teams: u32,
-        mailboxes: u32,
-        requests: u64,
-        grants: u64,
-        conflicts: u64,
-        revocations: u64,
-        waits: u64,
-        cut_off: u64,
-    }
-    RangeLocks { requests: u64, grants: u64, conflicts: u64, waits: u64 }
-    Prefetches { taken: u64, refused: u64, released: u64, loaded_blocks: u64, hits: u64, kept_blocks: u32 }
-    Status {
-        pid: u32,
-        started: Stamp,
-        sessions: u32,
-        local_sessions: u32,
-        requests: u64,
-        forwarded: u64,
-        refused: u64,
-        errors: u64,
-        read_bytes: u64,
-        written_bytes: u64,
-        block: u32,
-        slots: u32,
-        valid_slots: u32,
-        dirty_slots: u32,
-        pinned_slots: u32,
-        high_water: u32,
-        low_water: u32,
-        hits: u64,
-        misses: u64,
-        evictions: u64,
-        flushed_blocks: u64,
-        flush_errors: u64,
-        filled_blocks: u64,
-        store_read_bytes: u64,
-        store_written_bytes: u64,
-        damaged: u64,
-        prefetches: Prefetches,
-        files: u64,
-        directories: u64,
-        open_files: u64,
-        leases: Leases,
-        range_locks: RangeLocks,
-        room: Room,
-        last_errors: Vec<String>,
-    }
 }
 
-impl Field for Run {
+impl Field for BlockRange {
     const LEAST: usize = 12;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -136,15 +87,15 @@ impl Field for Run {
     }
 
     fn take(from: &mut Reader<'_>) -> Result<Self, Error> {
-        let run = Run { first: Field::take(from)?, count: Field::take(from)? };
+        let run = BlockRange { first: Field::take(from)?, count: Field::take(from)? };
         match run.first.checked_add(u64::from(run.count)) {
             Some(_) => Ok(run),
-            None => Err(Error::BadField("Run")),
+            None => Err(Error::BadField("BlockRange")),
         }
     }
 }
 
-impl Field for Range {
+impl Field for ByteRange {
     const LEAST: usize = 16;
 
     fn put(&self, out: &mut Vec<u8>) {
@@ -153,10 +104,10 @@ impl Field for Range {
     }
 
     fn take(from: &mut Reader<'_>) -> Result<Self, Error> {
-        let range = Range { at: Field::take(from)?, len: Field::take(from)? };
+        let range = ByteRange { at: Field::take(from)?, len: Field::take(from)? };
         match range.at.checked_add(range.len) {
             Some(end) if end <= i64::MAX as u64 => Ok(range),
-            _ => Err(Error::BadField("Range")),
+            _ => Err(Error::BadField("ByteRange")),
         }
     }
 }
@@ -183,7 +134,7 @@ impl Field for ByteSelection {
             1 => Field::take(from).map(ByteSelection::Ranges),
             2 => {
                 let view = Field::take(from)?;
-                let Range { at, len } = Field::take(from)?;
+                let ByteRange { at, len } = Field::take(from)?;
                 match u64::take(from)? {
                     bytes if bytes <= len => Ok(ByteSelection::View { view, at, len, bytes }),
                     _ => Err(Error::BadField("ByteSelection")),
@@ -194,29 +145,29 @@ impl Field for ByteSelection {
     }
 }
 
-impl Field for Change {
+impl Field for CounterChange {
     const LEAST: usize = 1;
 
     fn put(&self, out: &mut Vec<u8>) {
         match self {
-            Change::Set(value) => {
+            CounterChange::Set(value) => {
                 1u8.put(out);
                 value.put(out);
             }
-            Change::Add(more) => {
+            CounterChange::Add(more) => {
                 2u8.put(out);
                 more.put(out);
             }
-            Change::Drop => 3u8.put(out),
+            CounterChange::Drop => 3u8.put(out),
         }
     }
 
     fn take(from: &mut Reader<'_>) -> Result<Self, Error> {
         match u8::take(from)? {
-            1 => Field::take(from).map(Change::Set),
-            2 => Field::take(from).map(Change::Add),
-            3 => Ok(Change::Drop),
-            _ => Err(Error::BadField("Change")),
+            1 => Field::take(from).map(CounterChange::Set),
+            2 => Field::take(from).map(CounterChange::Add),
+            3 => Ok(CounterChange::Drop),
+            _ => Err(Error::BadField("CounterChange")),
         }
     }
 }

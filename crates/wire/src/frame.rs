@@ -200,7 +200,7 @@ fn limit(what: &'static str, length: u64, limit: u32) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{ByteSelection, Range};
+    use crate::message::{ByteRange, ByteSelection};
     use pario_types::FileId;
 
     const TO: Envelope = Envelope { server: ServerId(3), id: RequestId(9), origin: None };
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(refused, Err(Error::TooLarge { what: "body", length, limit: MAX_BODY.into() }));
         assert_eq!(bytes, [1, 2, 3]);
 
-        let ranges = vec![Range { at: 0, len: u64::from(MAX_PAYLOAD) }, Range { at: 0, len: 1 }];
+        let ranges = vec![ByteRange { at: 0, len: u64::from(MAX_PAYLOAD) }, ByteRange { at: 0, len: 1 }];
         for request in [
             Request::Read { file: FileId(1), what: ByteSelection::Ranges(ranges.clone()) },
             Request::Write { file: FileId(1), what: ByteSelection::Ranges(ranges) },
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_payload_of_another_length_than_the_request_says_is_refused() {
-        let what = ByteSelection::Ranges(vec![Range { at: 5, len: 7 }]);
+        let what = ByteSelection::Ranges(vec![ByteRange { at: 5, len: 7 }]);
         let write = Request::Write { file: FileId(1), what };
         let bytes = encoded(&write);
         let (mut head, body) = split(&bytes);
@@ -267,9 +267,9 @@ mod tests {
     fn a_forwarded_request_says_who_asked() {
         let envelope = Envelope { origin: Some(ClientId(77)), ..TO };
         let mut bytes = Vec::new();
-        encode_request(&mut bytes, envelope, &Request::Room).expect("small");
+        encode_request(&mut bytes, envelope, &Request::StorageSpace).expect("small");
         let (head, body) = split(&bytes);
         assert!(head.forwarded);
-        assert_eq!(head.request(body), Ok((envelope, Request::Room)));
+        assert_eq!(head.request(body), Ok((envelope, Request::StorageSpace)));
     }
 }

@@ -96,7 +96,7 @@ mod tests {
                 let envelope = Envelope::new(ServerId(0), id);
                 let request = match n % 3 {
                     0 => Request::Ping,
-                    _ => Request::Remove { files: (0..n as u64).map(FileId).collect() },
+                    _ => Request::RemoveParts { files: (0..n as u64).map(FileId).collect() },
                 };
                 encode_request(&mut bytes, envelope, &request).expect("small");
                 sent.push((envelope, request));

@@ -10,272 +10,277 @@ pub use pario_metadata::{
 };
 use pario_types::{ClientId, ErrorKind, FileId, Stamp, TruncationId};
 
-/// `ESTALE`, in the failure of a process that has lost its leases because it did not give them up in time.
-pub const STALE: i32 = 116;
+pub use crate::status::{
+    LeaseCounters, NamespaceCounters, PoolStatus, PrefetchCounters, RangeLockCounters, ServerStatus,
+    StorageCounters, StorageSpace, TrafficCounters,
+};
 
-/// Numbers of files are counted up from 1: with this bit they stand for the copies of the file's bytes, whose locks have
-/// nothing to do with those that programs take on it.
-pub const OF_COPIES: u64 = 1 << 63;
+/// The error number in the failure of a process that has lost its leases because it did not give them up in time.
+pub const ESTALE: i32 = 116;
 
-/// Most ranges that one lock covers.
-pub const MOST_LOCKED: usize = 1024;
+/// File ids are counted up from 1 and never have this bit. An id with this bit names the replicas of the file's bytes: writers of
+/// replicas lock it, independently of the locks that programs take on the file.
+pub const REPLICA_LOCK_BIT: u64 = 1 << 63;
 
-/// What a client asks of a server. Where a request says `path`, it is absolute within the partition.
+/// The largest number of ranges that one lock covers.
+pub const MAX_LOCK_RANGES: usize = 1024;
+
+/// A request of a client to a server. Every `path` is absolute within the partition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     // Data: any server, about its own part of a file.
-    /// Slots of the shared pool that hold these blocks, for a client that has mapped it; and of up to `ahead` blocks
-    /// after them that it will want next, if they cost little.
-    Acquire { file: FileId, intent: Intent, blocks: Vec<Run>, ahead: u16 },
-    /// Bytes of the local part, as payload of the reply in this order; zeros beyond the local end.
+    /// Asks for the slots of the shared pool that hold these blocks, for a client that has mapped the pool; and for those of up to
+    /// `ahead` blocks after them that the client will use next, if they cost little.
+    Acquire { file: FileId, intent: AcquireIntent, blocks: Vec<BlockRange>, ahead: u16 },
+    /// Reads bytes of the local part. The payload of the reply has them in this order, with zeros beyond the local end.
     Read { file: FileId, what: ByteSelection },
-    /// The payload goes to these bytes of the local part in this order.
+    /// Writes the payload to these bytes of the local part, in this order.
     Write { file: FileId, what: ByteSelection },
-    /// How far the file's local part reaches.
+    /// Asks for the end of the local part.
     End { file: FileId },
-    /// The local part ends here from now on: what lies beyond is gone, what is missing is zeros. Does nothing if this
-    /// truncation of the file, or a later one, was applied or fenced here before.
+    /// Truncates or extends the local part to this end. The request does nothing if the server has applied or fenced this truncation
+    /// of the file, or a later one, before.
     Truncate { file: FileId, end: u64, truncation: TruncationId },
-    /// From now on this truncation of the file, and every earlier one, does nothing here. Only the metadata server asks for
-    /// this: it abandons a truncation so.
+    /// Fences this truncation of the file and every earlier one: from now on they do nothing on this server. Only the metadata server
+    /// sends this, to abandon a truncation.
     Fence { file: FileId, truncation: TruncationId },
-    /// Dirty blocks of the file go to storage; if `durable` to the medium. 0: of all files.
+    /// Writes dirty blocks of the file to storage, and to the medium if `durable`. File 0 means all files.
     Sync { file: FileId, durable: bool },
-    /// The local parts of these files are no longer needed.
-    Remove { files: Vec<FileId> },
-    /// The local parts on this server after the given file, in order of their ids.
+    /// Removes the local parts of these files.
+    RemoveParts { files: Vec<FileId> },
+    /// Lists the local parts on this server after the given file, in order of their ids.
     ListParts { after: FileId, most: u32 },
     /// Compares stored blocks with their checksums, from this block on; at most this many blocks.
-    Verify { file: FileId, from: u64, most: u64 },
-    /// Takes the blocks as they are stored for right: writes their checksums anew.
-    Accept { file: FileId, blocks: Vec<u64> },
-    /// Keeps others from these bytes of the file (not of the local part) until `Unlock`, or until the client's
-    /// connection ends; waits until they are free.
-    Lock { file: FileId, range: Range, exclusive: bool },
+    VerifyBlocks { file: FileId, from: u64, most: u64 },
+    /// Accepts the blocks as they are stored: computes their checksums anew.
+    AcceptBlocks { file: FileId, blocks: Vec<u64> },
+    /// Locks these bytes of the file (not of the local part) until `Unlock`, or until the client's connection ends. The request waits
+    /// until they are free.
+    Lock { file: FileId, range: ByteRange, exclusive: bool },
     /// Ends a lock.
     Unlock { lock: u64 },
 
-    /// Bytes of the local part will first be used in the order of these ranges, no two of which overlap: blocks that hold
-    /// some shall lie in storage as they are first used. Only a part that has nothing in storage is laid out so.
-    Arrange { file: FileId, ranges: Vec<Range> },
+    /// Announces that bytes of the local part will first be used in the order of these ranges, no two of which overlap. The store lays
+    /// out blocks in that order, but only those of a part that has nothing in storage yet.
+    Arrange { file: FileId, ranges: Vec<ByteRange> },
 
-    // Leases: a team is all processes of one program that keep one set of files in their memory together.
-    /// This client belongs to the team: its `Read`, `Write`, `Acquire` do not recall what the team has leased. Recalls come
-    /// to the mailbox of another client of the same process: as long as that one is not known here, because it was cut off
-    /// or the server lost sight of it, `Write` and every `Acquire` but to read are refused (`errno` is [`STALE`]).
-    Join { team: u128, mailbox: ClientId },
-    /// The team may keep these local ranges to itself until they are recalled; waits until others have given them up.
-    /// What a mailbox yields after this was sent it does not have, whatever the reply says. Refused while the team has no
-    /// mailbox here.
-    Lease { team: u128, file: FileId, ranges: Vec<Range> },
-    /// Makes this connection one of the team's mailboxes, and joins it. Answered as soon as there are recalls that this
-    /// mailbox has not been told, or with none after this time (at most 10 s). If the connection ends the leases stay, and
-    /// the same client goes on with its mailbox by another one; unless others wanted them meanwhile, or the server has lost
-    /// sight of it: then it is refused (`errno` is [`STALE`]), until it says `anew`, which means that its process has
-    /// nothing that it had leased here. So does the first one of a client.
-    Recalls { team: u128, anew: bool, wait_ms: u32 },
-    /// This mailbox's process has stored, through a client that has joined, and forgotten everything in `gone`, which
-    /// contains the recalled range. When all mailboxes of the team have done so, what they all name may go to others.
-    Yield { number: u64, gone: Range },
-    /// This mailbox ends: its process has nothing. With its last mailbox a team loses its leases.
-    Leave,
-    /// The team gives up all of the file here.
-    Release { team: u128, file: FileId },
-    /// The payload, of `len` bytes, is the view that has this hash (see `pario_layout::StripedView`): accesses may name it.
-    View { hash: u128, len: u64 },
-    /// Changes a shared number. It belongs to the client that sets it first, and ends with that client's connection.
-    Counter { key: u128, change: Change },
+    // Leases: a team consists of all processes of one program that cache files together.
+    /// Adds this client to the team: its `Read`, `Write` and `Acquire` do not recall leases of the team. Recalls go to the mailbox of
+    /// another client of the same process. While the server does not know that mailbox, because it was cut off or the server lost its
+    /// record of it, the server refuses `Write` and every `Acquire` that is not for reading (`errno` is [`ESTALE`]).
+    JoinTeam { team: u128, mailbox: ClientId },
+    /// Leases these local ranges to the team until they are recalled. The request waits until other teams have given them up. The
+    /// process does not have what its mailbox yields after this was sent, whatever the reply says. The server refuses the request while
+    /// the team has no mailbox here.
+    Lease { team: u128, file: FileId, ranges: Vec<ByteRange> },
+    /// Makes this connection one of the team's mailboxes, and joins the team. The server replies as soon as there are recalls that this
+    /// mailbox has not received, or with none after this time (at most 10 s). If the connection ends, the leases stay, and the same
+    /// client can resume its mailbox on another connection, unless other clients needed the leased bytes meanwhile or the server lost
+    /// its record of the mailbox. Then the server refuses the request (`errno` is [`ESTALE`]) until the client sends `anew`, which means
+    /// that its process has dropped everything it had leased here. The first request of a client also has `anew`.
+    PollRecalls { team: u128, anew: bool, wait_ms: u32 },
+    /// Reports that this mailbox's process has stored, through a client that has joined, and dropped everything in `gone`, which contains
+    /// the recalled range. When all mailboxes of the team have done so, the server gives to others what they all named.
+    Yield { number: u64, gone: ByteRange },
+    /// Closes this mailbox: its process caches nothing. With its last mailbox a team loses its leases.
+    CloseMailbox,
+    /// Gives up all leases of the team on the file here.
+    ReleaseLeases { team: u128, file: FileId },
+    /// Stores the view in the payload, of `len` bytes, under its hash (see `pario_layout::StripedView`). Accesses may then name it.
+    PutView { hash: u128, len: u64 },
+    /// Changes a shared counter. It belongs to the client that sets it first, and ends with that client's connection.
+    Counter { key: u128, change: CounterChange },
 
     // Prefetching, and a lock without waiting.
-    /// Gets these local ranges into the cache and keeps them there until the client reads them, `Forget`s them or
-    /// goes. Each is taken as a whole or refused; after the first that is refused none is taken.
-    Prefetch { file: FileId, ranges: Vec<Range> },
-    /// These ranges, as they were in a `Prefetch`, need not be kept. Those that are not kept any more do not count.
-    Forget { file: FileId, ranges: Vec<Range> },
-    /// As `Lock`, but fails at once if it would have to wait; one lock for several ranges of the file, which are in order and
-    /// do not overlap, at most [`MOST_LOCKED`].
-    TryLock { file: FileId, ranges: Vec<Range>, exclusive: bool },
+    /// Loads these local ranges into the pool and holds them there until the client reads them, cancels them or disconnects. The server
+    /// takes each range as a whole or refuses it; after the first refused one it takes none.
+    Prefetch { file: FileId, ranges: Vec<ByteRange> },
+    /// Releases these ranges, each as it was in a `Prefetch`. The server ignores those that it no longer holds.
+    CancelPrefetch { file: FileId, ranges: Vec<ByteRange> },
+    /// As `Lock`, but fails at once if it would have to wait. One lock covers several ranges of the file, which are in order and do not
+    /// overlap, at most [`MAX_LOCK_RANGES`].
+    TryLock { file: FileId, ranges: Vec<ByteRange>, exclusive: bool },
 
-    // About copies of which the writer went before it had written all. Their locks are those of files with [`OF_COPIES`].
+    // Replicas that a client left divergent. Their locks are on file ids with [`REPLICA_LOCK_BIT`].
     /// As `Unlock`, from a client that could not write all replicas of the bytes that it locked.
-    Tear { lock: u64 },
-    /// Bytes of the file of which copies may differ.
-    Torn { file: FileId },
-    /// Nothing that the client has sent before is done any more; its connection ends.
-    Expel { client: ClientId },
+    MarkDivergent { lock: u64 },
+    /// Asks for the bytes of the file whose replicas may differ.
+    ListDivergent { file: FileId },
+    /// Ends the client's connection: the server executes nothing more that the client has sent before.
+    Disconnect { client: ClientId },
 
-    // About the server itself.
-    /// Nothing; that the server answers.
+    // The server itself.
+    /// Asks whether the server answers.
     Ping,
-    /// Room on its storage.
-    Room,
-    /// Load, cache, errors.
+    /// Asks for the space on the server's storage.
+    StorageSpace,
+    /// Asks for load, pool and errors.
     Status,
-    /// Finish what is under way, write everything to storage, and end.
+    /// Finishes what is under way, writes everything to storage, and ends the server.
     Shutdown,
 
     // Name space: the metadata server.
-    /// Attributes of what is at this path.
+    /// Asks for the attributes of a file or directory.
     Lookup { path: String },
     /// Opens, or creates and opens. A client that names a table has put it there first.
     Open { path: String, access: OpenAccess, create: CreateMode, mode: u32, layout_request: LayoutRequest },
-    /// One of this client's opens of the file is over. What a writer knows of size and time comes along.
+    /// Ends one of this client's opens of the file. A writer reports what it knows of size and time.
     Close { file: FileId, wrote: Option<CloseReport> },
-    /// After connecting again: these files are open here, once each per entry, and no others.
+    /// After reconnecting: this client has exactly these files open, once for each entry.
     Reopen { files: Vec<OpenFileEntry> },
-    /// Makes a directory; with `parents` those missing above it, too, and an existing one is no error.
+    /// Makes a directory. With `parents` it also makes missing parents, and an existing directory is no error.
     MakeDirectory { path: String, mode: u32, parents: bool },
     /// Removes an empty directory.
     RemoveDirectory { path: String },
     /// Removes a file's name. Clients that have it open can use it until they close it.
     Unlink { path: String },
-    /// Gives a file or directory another name; replaces a file, or an empty directory by a directory.
+    /// Renames a file or directory; replaces a file, or an empty directory by a directory.
     Rename { from: String, to: String, replace: bool },
-    /// Entries of a directory in order of their names, after the given one ("" from the start).
+    /// Lists entries of a directory in order of their names, after the given one ("" from the start).
     ReadDirectory { path: String, after: String, most: u32 },
     /// Changes mode or times.
     SetAttributes { path: String, mode: Option<u32>, accessed: Option<Stamp>, modified: Option<Stamp> },
-    /// The client, which has the file open for writing, is about to truncate (or extend) it to this size on all its servers.
+    /// Announces that the client, which has the file open for writing, is about to truncate (or extend) it to this size on all its
+    /// servers.
     BeginTruncate { file: FileId, size: u64 },
-    /// It has done so. An error if the metadata server has resolved the truncation meanwhile.
+    /// Reports that the truncation is complete. This fails if the metadata server has resolved the truncation meanwhile.
     EndTruncate { file: FileId, truncation: TruncationId },
-    /// The client could not do so (0: it does not know whether it has begun). When this is answered, no server applies any
-    /// of it any more.
+    /// Abandons a truncation that the client could not complete (0: the client does not know whether it has begun). After the reply no
+    /// server applies any of it.
     AbortTruncate { file: FileId, truncation: TruncationId },
-    /// The size that a client found by asking all servers, where the metadata server was not sure; `seen` is
-    /// the change count that came with the attributes.
-    Sized { file: FileId, size: u64, seen: u64 },
-    /// Files and directories in order of their ids, after the given one: for checking.
+    /// Reports the size that a client found by asking all servers, where the metadata server was not sure. `seen` is the change count
+    /// that came with the attributes.
+    ReportSize { file: FileId, size: u64, seen: u64 },
+    /// Lists files and directories in order of their ids, after the given one, for a check of the partition.
     ListInodes { after: FileId, most: u32 },
-    /// The payload is the table of this id (see `pario_layout::PlacementMap`), by which files may be placed. It is kept as long as
-    /// there are such files; without any it may be forgotten, and an `Open` that names it is answered with `NoTable`.
+    /// Stores the table of this id (see `pario_layout::PlacementMap`) from the payload; files may then be placed by it. The server
+    /// keeps it as long as such files exist. Otherwise it may drop it, and replies `NoTable` to an `Open` that names it.
     PutTable { table: PlacementMapId },
-    /// That table, as payload of the reply.
+    /// Asks for that table, as payload of the reply.
     GetTable { table: PlacementMapId },
 }
 
-/// What a server answers.
+/// A server's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Done, nothing to add.
+    /// The request succeeded; there is nothing to add.
     Done,
-    /// It did not work.
+    /// The request failed.
     Failed(Failure),
-    /// To `Acquire`: where the blocks are, in the order asked for, as far as there was room: at least one; after all of
-    /// them perhaps some that follow.
-    Slots(Vec<Slot>),
+    /// To `Acquire`: where the blocks are, in the order of the request. At least one, and as many as the pool has space for; after all
+    /// of them perhaps some that follow.
+    Slots(Vec<BlockSlot>),
     /// To `Read`: the payload follows; `end` is the local end. To `GetTable`: the payload follows; `end` is its length.
     Data { end: u64 },
     /// To `End`.
     End { end: u64 },
     /// To `ListParts`.
-    Parts { parts: Vec<Part>, more: bool },
-    /// To `Verify`: the damaged blocks, and where to go on; `None` at the end.
+    Parts { parts: Vec<LocalPart>, more: bool },
+    /// To `VerifyBlocks`: the damaged blocks, and where to continue; `None` at the end.
     Verified { damaged: Vec<u64>, next: Option<u64> },
-    /// To `Prefetch`: how many ranges are taken, from the first on. They may not be in the cache yet.
+    /// To `Prefetch`: how many ranges the server has taken, from the first on. They may not be in the pool yet.
     Prefetched { taken: u32 },
     /// To `Lock` and `TryLock`.
     Locked { lock: u64 },
-    /// To `Torn`: ranges that a crashed or failed client had locked and that no client has written completely since; and those
+    /// To `ListDivergent`: ranges that a crashed or failed client had locked and that no client has written completely since; and those
     /// clients.
-    Torn { ranges: Vec<Range>, clients: Vec<ClientId> },
-    /// To `Lease`: what the team has around the ranges; at least those, perhaps far more.
-    Leased { extents: Vec<Range> },
-    /// To `Recalls`. What the team has otherwise is good for that long from when it was asked: before that, nobody else gets
-    /// at it unless the mailbox yields it or ends.
-    Recalled { recalls: Vec<Recall>, good_ms: u32 },
-    /// To `Read` and `Write`: the server does not know the view; nothing was done.
+    Divergent { ranges: Vec<ByteRange>, clients: Vec<ClientId> },
+    /// To `Lease`: the extents that the team has around the ranges; at least the ranges, perhaps far more.
+    Leased { extents: Vec<ByteRange> },
+    /// To `PollRecalls`. All other leases of the team stay valid for `good_ms` from when the request was sent: during that time no other
+    /// client accesses these bytes unless the mailbox yields them or ends.
+    Recalled { recalls: Vec<LeaseRecall>, good_ms: u32 },
+    /// To `Read` and `Write`: the server does not know the view and has done nothing.
     NoView,
-    /// To `Open`: the table that it names is not there; nothing was done.
+    /// To `Open`: the server does not have the table that it names and has done nothing.
     NoTable,
-    /// To `Counter`: what the number was before.
+    /// To `Counter`: the value before the change.
     Counted { before: u64 },
-    /// To `Room`.
-    Room(Room),
+    /// To `StorageSpace`.
+    StorageSpace(StorageSpace),
     /// To `Status`.
-    Status(Box<Status>),
+    Status(Box<ServerStatus>),
     /// To `Lookup`, `MakeDirectory`, `SetAttributes`.
     Attributes(Attributes),
     /// To `BeginTruncate`.
     Truncation { truncation: TruncationId },
     /// To `Open`.
     Opened { attributes: Attributes, created: bool },
-    /// To `Reopen`: the files that are no longer there.
+    /// To `Reopen`: the files that no longer exist.
     Reopened { gone: Vec<FileId> },
     /// To `ReadDirectory`.
     Entries { entries: Vec<DirectoryEntry>, more: bool },
-    /// To `ListInodes`: with each its parent directory and its name there (parent 0: open but without name).
+    /// To `ListInodes`: each with its parent directory and its name there (parent 0: open but without name).
     Inodes { inodes: Vec<Inode>, more: bool },
 }
 
-/// What a client wants blocks for.
+/// What a client acquires blocks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Intent {
+pub enum AcquireIntent {
     /// To read them.
     Read,
-    /// To write parts of them: they come filled.
+    /// To write parts of them: the server fills them first.
     Modify,
-    /// To write all of each: they need not be filled.
+    /// To write all of each: the server need not fill them.
     Overwrite,
 }
 
 /// Consecutive blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct BlockRange {
     pub first: u64,
     pub count: u32,
 }
 
 /// Consecutive bytes of a local part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub struct ByteRange {
     pub at: u64,
     pub len: u64,
 }
 
-/// Another client wants bytes that a team has leased.
+/// The recall of bytes that a team has leased and another client needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Recall {
-    /// To be named in [`Request::Yield`].
+pub struct LeaseRecall {
+    /// The number that [`Request::Yield`] refers to.
     pub number: u64,
     pub file: FileId,
-    pub range: Range,
+    pub range: ByteRange,
 }
 
 /// Which bytes of a local part, and in which order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ByteSelection {
-    /// These.
-    Ranges(Vec<Range>),
-    /// Those of the `len` bytes of a view from position `at` on that the server holds: so many `bytes`, in the order of
-    /// the view.
+    /// These ranges.
+    Ranges(Vec<ByteRange>),
+    /// Of the `len` bytes of a view from position `at` on, those that the server holds: so many `bytes`, in the order of the view.
     View { view: u128, at: u64, len: u64, bytes: u64 },
 }
 
-/// What becomes of a shared number.
+/// A change of a shared counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// It is this, also if it was not there: then it was 0 before.
+pub enum CounterChange {
+    /// Sets the counter, and creates it if it does not exist: then its value before is 0.
     Set(u64),
-    /// So much more, or less, modulo 2^64.
+    /// Adds to the counter, modulo 2^64.
     Add(i64),
-    /// It is not needed any more.
+    /// Removes the counter.
     Drop,
 }
 
 /// Where in the pool a block is, as long as the slot's generation is this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
+pub struct BlockSlot {
     pub block: u64,
     pub slot: u32,
     pub generation: u32,
-    /// The client fills all of it and then publishes it (only with [`Intent::Overwrite`]).
+    /// The client fills all of it and then publishes it (only with [`AcquireIntent::Overwrite`]).
     pub pending: bool,
 }
 
 /// A server's part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct LocalPart {
     pub file: FileId,
     pub end: u64,
 }
@@ -284,9 +289,9 @@ pub struct Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub kind: ErrorKind,
-    /// The system's number behind it, 0 if there is none.
+    /// The system's error number, 0 if there is none.
     pub errno: i32,
-    /// What and where, in one line.
+    /// What failed and where, in one line.
     pub text: String,
 }
 
@@ -295,98 +300,4 @@ pub struct Failure {
 pub struct OpenFileEntry {
     pub file: FileId,
     pub access: OpenAccess,
-}
-
-/// Room on a server's storage, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Room {
-    pub total: u64,
-    pub free: u64,
-    /// By this server's parts of files.
-    pub used: u64,
-    pub parts: u64,
-}
-
-/// Leases at a server and their traffic: requests for leases, and accesses to files that have some.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Leases {
-    pub teams: u32,
-    pub mailboxes: u32,
-    pub requests: u64,
-    pub grants: u64,
-    /// Leases that stood in the way of a request when it came.
-    pub conflicts: u64,
-    pub revocations: u64,
-    /// Requests that had to wait.
-    pub waits: u64,
-    /// Mailboxes that did not yield in time.
-    pub cut_off: u64,
-}
-
-/// The traffic that byte-range locks cause, which atomic accesses take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RangeLocks {
-    pub requests: u64,
-    pub grants: u64,
-    /// Locks that stood in the way of a request when it came.
-    pub conflicts: u64,
-    /// Requests that had to wait.
-    pub waits: u64,
-}
-
-/// Ranges that clients wanted to have ready.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Prefetches {
-    pub taken: u64,
-    pub refused: u64,
-    /// Of those taken: read, forgotten, or their client has gone.
-    pub released: u64,
-    /// Blocks that were brought into the cache for them.
-    pub loaded_blocks: u64,
-    /// Blocks that were ready when their client came for them.
-    pub hits: u64,
-    /// Blocks that are being kept now, or will be.
-    pub kept_blocks: u32,
-}
-
-/// What a server tells of itself. Counters count from its start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Status {
-    pub pid: u32,
-    pub started: Stamp,
-    pub sessions: u32,
-    /// Of them, those that have mapped the pool.
-    pub local_sessions: u32,
-    pub requests: u64,
-    pub forwarded: u64,
-    pub refused: u64,
-    pub errors: u64,
-    pub read_bytes: u64,
-    pub written_bytes: u64,
-    pub block: u32,
-    pub slots: u32,
-    pub valid_slots: u32,
-    pub dirty_slots: u32,
-    pub pinned_slots: u32,
-    pub high_water: u32,
-    pub low_water: u32,
-    pub hits: u64,
-    pub misses: u64,
-    pub evictions: u64,
-    pub flushed_blocks: u64,
-    pub flush_errors: u64,
-    pub filled_blocks: u64,
-    pub store_read_bytes: u64,
-    pub store_written_bytes: u64,
-    pub damaged: u64,
-    pub prefetches: Prefetches,
-    /// Of the name space; 0 elsewhere.
-    pub files: u64,
-    pub directories: u64,
-    pub open_files: u64,
-    pub leases: Leases,
-    pub range_locks: RangeLocks,
-    pub room: Room,
-    /// What went wrong last, newest first.
-    pub last_errors: Vec<String>,
 }

@@ -11,15 +11,15 @@ macro_rules! messages {
         $($number:literal => $variant:ident $({ $($field:ident),+ })? $(($inner:ident))?,)+
     }) => {
         impl $name {
-            /// Number and name of every one.
+            /// The number and name of every variant.
             pub const KINDS: &[(u16, &str)] = &[$(($number, stringify!($variant))),+];
 
-            /// Its number in frames.
+            /// The number of this message in frames.
             pub fn kind(&self) -> u16 {
                 match self { $($name::$variant { .. } => $number),+ }
             }
 
-            /// What it is called.
+            /// The name of this message.
             pub fn name(&self) -> &'static str {
                 match self { $($name::$variant { .. } => stringify!($variant)),+ }
             }
@@ -58,32 +58,32 @@ messages! { Request decode_request {
     4 => End { file },
     5 => Truncate { file, end, truncation },
     6 => Sync { file, durable },
-    7 => Remove { files },
+    7 => RemoveParts { files },
     8 => ListParts { after, most },
-    9 => Verify { file, from, most },
-    10 => Accept { file, blocks },
+    9 => VerifyBlocks { file, from, most },
+    10 => AcceptBlocks { file, blocks },
     11 => Lock { file, range, exclusive },
     12 => Unlock { lock },
-    13 => Join { team, mailbox },
+    13 => JoinTeam { team, mailbox },
     14 => Lease { team, file, ranges },
-    15 => Recalls { team, anew, wait_ms },
+    15 => PollRecalls { team, anew, wait_ms },
     16 => Yield { number, gone },
-    17 => Release { team, file },
-    18 => Leave,
+    17 => ReleaseLeases { team, file },
+    18 => CloseMailbox,
     19 => Arrange { file, ranges },
     20 => Fence { file, truncation },
     32 => Ping,
-    33 => Room,
+    33 => StorageSpace,
     34 => Status,
     35 => Shutdown,
-    40 => View { hash, len },
+    40 => PutView { hash, len },
     41 => Counter { key, change },
     50 => Prefetch { file, ranges },
-    51 => Forget { file, ranges },
+    51 => CancelPrefetch { file, ranges },
     52 => TryLock { file, ranges, exclusive },
-    53 => Tear { lock },
-    54 => Torn { file },
-    55 => Expel { client },
+    53 => MarkDivergent { lock },
+    54 => ListDivergent { file },
+    55 => Disconnect { client },
     64 => Lookup { path },
     65 => Open { path, access, create, mode, layout_request },
     66 => Close { file, wrote },
@@ -96,7 +96,7 @@ messages! { Request decode_request {
     73 => SetAttributes { path, mode, accessed, modified },
     74 => BeginTruncate { file, size },
     75 => EndTruncate { file, truncation },
-    76 => Sized { file, size, seen },
+    76 => ReportSize { file, size, seen },
     77 => ListInodes { after, most },
     78 => PutTable { table },
     79 => GetTable { table },
@@ -114,12 +114,12 @@ messages! { Reply decode_reply {
     11 => Locked { lock },
     14 => Leased { extents },
     15 => Recalled { recalls, good_ms },
-    33 => Room(room),
+    33 => StorageSpace(space),
     34 => Status(status),
     40 => NoView,
     41 => Counted { before },
     50 => Prefetched { taken },
-    54 => Torn { ranges, clients },
+    54 => Divergent { ranges, clients },
     64 => Attributes(attributes),
     65 => Opened { attributes, created },
     67 => Reopened { gone },
@@ -130,7 +130,7 @@ messages! { Reply decode_reply {
 }}
 
 impl ByteSelection {
-    /// Of how many bytes it is.
+    /// The number of selected bytes.
     pub fn bytes(&self) -> u64 {
         match self {
             ByteSelection::Ranges(ranges) => {
@@ -142,17 +142,17 @@ impl ByteSelection {
 }
 
 impl Request {
-    /// Bytes of payload that go with it.
+    /// Bytes of payload in the request.
     pub fn payload(&self) -> u64 {
         match self {
             Request::Write { what, .. } => what.bytes(),
-            Request::View { len, .. } => *len,
+            Request::PutView { len, .. } => *len,
             Request::PutTable { table } => u64::from(table.len),
             _ => 0,
         }
     }
 
-    /// Bytes of payload that come with the reply, unless it is [`Reply::Failed`].
+    /// Bytes of payload in the reply, unless it is [`Reply::Failed`].
     pub fn reply_payload(&self) -> u64 {
         match self {
             Request::Read { what, .. } => what.bytes(),
@@ -161,7 +161,7 @@ impl Request {
         }
     }
 
-    /// That neither payload is too large.
+    /// Checks that neither payload is too large.
     pub(crate) fn check_payloads(&self) -> Result<(), Error> {
         let sizes = [("payload", self.payload()), ("reply's payload", self.reply_payload())];
         match sizes.into_iter().find(|(_, length)| *length > u64::from(MAX_PAYLOAD)) {
@@ -176,9 +176,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_names_are_each_other_s() {
+    fn numbers_are_unique_and_match_names() {
         for kinds in [Request::KINDS, Reply::KINDS] {
-            assert!(kinds.is_sorted_by(|a, b| a.0 < b.0), "a number stands for two");
+            assert!(kinds.is_sorted_by(|a, b| a.0 < b.0), "a number is used twice");
         }
         assert_eq!((Request::Ping.kind(), Request::Ping.name()), (32, "Ping"));
         assert_eq!(decode_request(32, &[]), Ok(Request::Ping));

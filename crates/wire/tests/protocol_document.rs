@@ -3,7 +3,7 @@
 use pario_layout::Striping;
 use pario_types::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp};
 use pario_wire::greeting::{Greeting, Hello, Role, Welcome};
-use pario_wire::message::{Attributes, ByteSelection, FileSize, InodeKind, Range, Recall};
+use pario_wire::message::{Attributes, ByteRange, ByteSelection, FileSize, InodeKind, LeaseRecall};
 use pario_wire::{
     Envelope, HEAD, Nonce, Protection, Reply, Request, Secret, Side, Transcript, encode_reply, encode_request,
 };
@@ -25,7 +25,7 @@ fn assert_documented(what: &str, bytes: &[u8]) {
 fn the_frames_are_as_shown() {
     let to = Envelope::new(ServerId(2), RequestId(5));
     let mut request = Vec::new();
-    let what = ByteSelection::Ranges(vec![Range { at: 65536, len: 3 }]);
+    let what = ByteSelection::Ranges(vec![ByteRange { at: 65536, len: 3 }]);
     let write = Request::Write { file: FileId(0x1234), what };
     encode_request(&mut request, to, &write).unwrap();
     request.extend_from_slice(b"abc");
@@ -42,7 +42,7 @@ fn the_frames_are_as_shown() {
 
     let to = Envelope::new(ServerId(0), RequestId(6));
     let mut request = Vec::new();
-    let ranges = vec![Range { at: 0, len: 4096 }, Range { at: 65536, len: 100 }];
+    let ranges = vec![ByteRange { at: 0, len: 4096 }, ByteRange { at: 65536, len: 100 }];
     encode_request(&mut request, to, &Request::Prefetch { file: FileId(0x1234), ranges }).unwrap();
     assert_documented("the prefetch", &request);
     let mut reply = Vec::new();
@@ -72,7 +72,7 @@ fn the_frames_are_as_shown() {
 #[test]
 fn the_leases_are_as_shown() {
     let to = Envelope::new(ServerId(2), RequestId(5));
-    let range = Range { at: 65536, len: 131_072 };
+    let range = ByteRange { at: 65536, len: 131_072 };
     let body = |request: &Request| {
         let mut bytes = Vec::new();
         encode_request(&mut bytes, to, request).unwrap();
@@ -80,11 +80,11 @@ fn the_leases_are_as_shown() {
     };
     let (team, file) = (0xc0de, FileId(0x1234));
     assert_documented("the lease", &body(&Request::Lease { team, file, ranges: vec![range] }));
-    assert_documented("the poll", &body(&Request::Recalls { team, anew: false, wait_ms: 5000 }));
-    let gone = Range { at: 65536, len: i64::MAX as u64 - 65536 };
+    assert_documented("the poll", &body(&Request::PollRecalls { team, anew: false, wait_ms: 5000 }));
+    let gone = ByteRange { at: 65536, len: i64::MAX as u64 - 65536 };
     assert_documented("the yield", &body(&Request::Yield { number: 7, gone }));
     let mut reply = Vec::new();
-    let recalls = vec![Recall { number: 7, file, range }];
+    let recalls = vec![LeaseRecall { number: 7, file, range }];
     encode_reply(&mut reply, to, &Reply::Recalled { recalls, good_ms: 20_000 }, 0).unwrap();
     assert_documented("the recall", &reply[HEAD..]);
 }

@@ -4,7 +4,7 @@ use super::error::Error;
 use super::print;
 use crate::env::Environment;
 use clap::{ArgAction, Args};
-use pario_client::Room;
+use pario_client::StorageSpace;
 use pario_registry::Entry;
 use pario_reports::text;
 use pario_reports::{Align, TextTable};
@@ -78,12 +78,12 @@ fn host(entry: &Entry, server: usize) -> &str {
     entry.host_of(ServerId(server as u16)).unwrap_or("-")
 }
 
-fn table(entry: &Entry, rooms: &[Room], human: bool) -> String {
+fn table(entry: &Entry, rooms: &[StorageSpace], human: bool) -> String {
     let sides =
         [Align::Right, Align::Left, Align::Right, Align::Right, Align::Right, Align::Right, Align::Right];
     let head = ["SERVER", "HOST", "TOTAL", "USED", "FREE", "FULL", "PARTS"];
     let mut table = TextTable::with_head(&sides, &head);
-    let mut row = |server: String, host: &str, room: &Room| {
+    let mut row = |server: String, host: &str, room: &StorageSpace| {
         table.row(vec![
             server,
             host.to_owned(),
@@ -106,8 +106,8 @@ fn table(entry: &Entry, rooms: &[Room], human: bool) -> String {
     text
 }
 
-fn sum(rooms: &[Room]) -> Room {
-    rooms.iter().fold(Room::default(), |sum, room| Room {
+fn sum(rooms: &[StorageSpace]) -> StorageSpace {
+    rooms.iter().fold(StorageSpace::default(), |sum, room| StorageSpace {
         total: sum.total.saturating_add(room.total),
         free: sum.free.saturating_add(room.free),
         used: sum.used.saturating_add(room.used),
@@ -115,12 +115,12 @@ fn sum(rooms: &[Room]) -> Room {
     })
 }
 
-fn in_json(entry: &Entry, rooms: &[Room]) -> Value {
-    let object = |room: &Room| {
-        let Room { total, used, free, parts } = room;
+fn in_json(entry: &Entry, rooms: &[StorageSpace]) -> Value {
+    let object = |room: &StorageSpace| {
+        let StorageSpace { total, used, free, parts } = room;
         json!({ "total": total, "used": used, "free": free, "parts": parts })
     };
-    let server = |(server, room): (usize, &Room)| {
+    let server = |(server, room): (usize, &StorageSpace)| {
         let mut value = object(room);
         value["server"] = json!(server);
         value["host"] = json!(host(entry, server));
@@ -136,9 +136,9 @@ mod tests {
 
     #[test]
     fn rooms_add_up() {
-        let room = Room { total: 10, free: 4, used: 3, parts: 2 };
-        assert_eq!(sum(&[room, room]), Room { total: 20, free: 8, used: 6, parts: 4 });
-        let most = Room { total: u64::MAX, ..room };
+        let room = StorageSpace { total: 10, free: 4, used: 3, parts: 2 };
+        assert_eq!(sum(&[room, room]), StorageSpace { total: 20, free: 8, used: 6, parts: 4 });
+        let most = StorageSpace { total: u64::MAX, ..room };
         assert_eq!(sum(&[most, room]).total, u64::MAX);
     }
 }

@@ -116,7 +116,7 @@ impl ServerIo for TeamIo {
     }
 
     fn lease(&self, server: ServerId, range: Range<u64>) -> Result<Vec<Range<u64>>> {
-        let ranges = vec![message::Range { at: range.start, len: range.end - range.start }];
+        let ranges = vec![message::ByteRange { at: range.start, len: range.end - range.start }];
         let request = Request::Lease { team: self.team.team, file: self.file.id(), ranges };
         match self.file.open().core.call(server, &request)? {
             Reply::Leased { extents } => Ok(extents.iter().map(local).collect()),
@@ -139,11 +139,11 @@ struct ServerMailbox {
 
 impl ServerMailbox {
     fn poll(&self, anew: bool, wait: Duration) -> Result<MailboxReply> {
-        let request = Request::Recalls { team: self.team.team, anew, wait_ms: wait.as_millis() as u32 };
+        let request = Request::PollRecalls { team: self.team.team, anew, wait_ms: wait.as_millis() as u32 };
         let asked = Instant::now();
         match self.ask(&request, wait)? {
             Reply::Recalled { recalls, good_ms } => {
-                let each = |one: message::Recall| Recall {
+                let each = |one: message::LeaseRecall| Recall {
                     number: one.number,
                     file: one.file,
                     range: local(&one.range),
@@ -190,7 +190,7 @@ impl Mailbox for ServerMailbox {
     }
 
     fn give_up(&mut self, number: u64, gone: Range<u64>) -> Result<()> {
-        let gone = message::Range { at: gone.start, len: gone.end - gone.start };
+        let gone = message::ByteRange { at: gone.start, len: gone.end - gone.start };
         let request = Request::Yield { number, gone };
         match self.ask(&request, Duration::ZERO)? {
             Reply::Done => Ok(()),
@@ -205,13 +205,13 @@ impl Drop for ServerMailbox {
         let Ok(mut guard) = self.team.recalls.acquire(self.server, deadline) else { return };
         if guard.is_connected() {
             // If the request is lost, the server notices when another client wants the range.
-            let sent = guard.send(self.team.recalls.next_request(), &Request::Leave, &[], deadline);
+            let sent = guard.send(self.team.recalls.next_request(), &Request::CloseMailbox, &[], deadline);
             let _ = sent.and_then(|()| guard.receive(&mut [], deadline));
         }
         guard.disconnect();
     }
 }
 
-fn local(range: &message::Range) -> Range<u64> {
+fn local(range: &message::ByteRange) -> Range<u64> {
     range.at..range.at.saturating_add(range.len)
 }

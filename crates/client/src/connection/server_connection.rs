@@ -452,7 +452,7 @@ impl ConnectionGuard<'_> {
         Membership { team, mailbox }: Membership,
         deadline: Instant,
     ) -> std::result::Result<(), ConnectError> {
-        let (server, request) = (self.server_connection.server, Request::Join { team, mailbox });
+        let (server, request) = (self.server_connection.server, Request::JoinTeam { team, mailbox });
         let envelope = Envelope::new(server, self.core.next_request());
         match connection.call(envelope, &request, &[], &mut [], deadline) {
             Ok(Reply::Done) => Ok(()),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use pario_cache::{BlockGuard, SlotRef};
 use pario_types::FileId;
 use pario_wire::Request;
-use pario_wire::message::{Intent, Run, Slot};
+use pario_wire::message::{AcquireIntent, BlockRange, BlockSlot};
 
 use crate::connection::mapped_pool::MappedPool;
 use crate::io::memory::Access;
@@ -70,20 +70,20 @@ impl MappedIo {
     /// What to ask the server next, and for which groups.
     pub fn next_request(&mut self, access: &Access<'_, '_>) -> Option<(Request, Vec<usize>)> {
         let (queue, intent) = match (self.whole.is_empty(), access.memory.is_read()) {
-            (false, _) => (&mut self.whole, Intent::Overwrite),
-            (true, true) => (&mut self.parts, Intent::Read),
-            (true, false) => (&mut self.parts, Intent::Modify),
+            (false, _) => (&mut self.whole, AcquireIntent::Overwrite),
+            (true, true) => (&mut self.parts, AcquireIntent::Read),
+            (true, false) => (&mut self.parts, AcquireIntent::Modify),
         };
         let asked: Vec<usize> = queue.drain(..queue.len().min(ASKED)).collect();
         if asked.is_empty() {
             return None;
         }
-        let mut blocks: Vec<Run> = Vec::new();
+        let mut blocks: Vec<BlockRange> = Vec::new();
         for index in &asked {
             let block = self.groups[*index].block;
             match blocks.last_mut() {
                 Some(run) if run.first + u64::from(run.count) == block => run.count += 1,
-                _ => blocks.push(Run { first: block, count: 1 }),
+                _ => blocks.push(BlockRange { first: block, count: 1 }),
             }
         }
         let ahead = access.ahead;
@@ -95,7 +95,7 @@ impl MappedIo {
         &mut self,
         local: Option<&MappedPool>,
         asked: &[usize],
-        slots: &[Slot],
+        slots: &[BlockSlot],
         access: &mut Access<'_, '_>,
     ) -> Option<()> {
         let blocks = asked.iter().map(|index| self.groups[*index].block);
@@ -142,7 +142,7 @@ impl MappedIo {
         &self,
         local: &MappedPool,
         index: usize,
-        slot: &Slot,
+        slot: &BlockSlot,
         access: &mut Access<'_, '_>,
     ) -> GroupOutcome {
         let place = SlotRef { slot: slot.slot, generation: slot.generation };

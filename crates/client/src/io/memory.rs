@@ -4,7 +4,7 @@ use std::io::{IoSlice, IoSliceMut};
 
 use pario_layout::Layout;
 use pario_types::ServerId;
-use pario_wire::message::{ByteSelection, Range};
+use pario_wire::message::{ByteRange, ByteSelection};
 
 use crate::io::named_view::NamedView;
 use crate::io::plan::{Chunk, PlannedTransfer, ReplicaChoice, SegmentPosition, clip, leading, plan};
@@ -200,12 +200,12 @@ pub(crate) fn split<'a>(mut rest: &'a mut [u8], chunks: &[Chunk]) -> Vec<IoSlice
 }
 
 /// Where chunks lie in the local part; those that follow each other as one.
-fn ranges(chunks: &[Chunk]) -> Vec<Range> {
-    let mut ranges: Vec<Range> = Vec::new();
+fn ranges(chunks: &[Chunk]) -> Vec<ByteRange> {
+    let mut ranges: Vec<ByteRange> = Vec::new();
     for chunk in chunks {
         match ranges.last_mut() {
             Some(last) if last.at + last.len == chunk.local => last.len += chunk.len as u64,
-            _ => ranges.push(Range { at: chunk.local, len: chunk.len as u64 }),
+            _ => ranges.push(ByteRange { at: chunk.local, len: chunk.len as u64 }),
         }
     }
     ranges

@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use pario_layout::{ExtentLocation, Layout};
-use pario_wire::message::MOST_LOCKED;
+use pario_wire::message::MAX_LOCK_RANGES;
 
 /// Most chunks that are planned at once, and most bytes: what an access costs in memory besides the user's
 /// own.
@@ -85,7 +85,7 @@ pub(crate) fn plan(
     while let Some((offset, len)) = segments(place.segment) {
         let end = ceiling.saturating_sub(offset).min(len as u64);
         while (place.at as u64) < end {
-            if count >= MOST_CHUNKS || bytes == MOST_BYTES || copied.len() == MOST_LOCKED {
+            if count >= MOST_CHUNKS || bytes == MOST_BYTES || copied.len() == MAX_LOCK_RANGES {
                 return PlannedTransfer { shares, copied, next: place };
             }
             let most = (end - place.at as u64).min(MOST_BYTES - bytes);

@@ -20,7 +20,7 @@ use crate::metadata::open_file::OpenFile;
 const MOST_RANGES: usize = 4096;
 
 /// A server, and its part of ranges: of which, and where.
-type Share = (ServerId, Vec<(usize, message::Range)>);
+type Share = (ServerId, Vec<(usize, message::ByteRange)>);
 
 impl File {
     /// Has the servers bring ranges of the file into their caches and keep them there until they are read or
@@ -103,7 +103,9 @@ impl OpenFile {
             if !self.layout.has_replicas() {
                 for part in self.layout.shares(range.clone()) {
                     let place = self.layout.place(part.server).expect("a holder");
-                    shares[usize::from(place)].1.push((index, message::Range { at: part.at, len: part.len }));
+                    shares[usize::from(place)]
+                        .1
+                        .push((index, message::ByteRange { at: part.at, len: part.len }));
                 }
                 continue;
             }
@@ -115,7 +117,7 @@ impl OpenFile {
                 let (place, len) = (place.expect("one is picked"), len as u64);
                 match shares[usize::from(place)].1.last_mut() {
                     Some((last, part)) if *last == index && part.at + part.len == local => part.len += len,
-                    _ => shares[usize::from(place)].1.push((index, message::Range { at: local, len })),
+                    _ => shares[usize::from(place)].1.push((index, message::ByteRange { at: local, len })),
                 }
                 at += len;
             }
@@ -124,14 +126,14 @@ impl OpenFile {
         shares
     }
 
-    fn prefetch_request(&self, share: &[(usize, message::Range)]) -> Request {
+    fn prefetch_request(&self, share: &[(usize, message::ByteRange)]) -> Request {
         Request::Prefetch { file: self.file, ranges: share.iter().map(|(_, range)| *range).collect() }
     }
 
     fn tell_to_forget(&self, shares: Vec<Share>) -> Result<()> {
         let sent_views = shares.into_iter().filter(|(_, share)| !share.is_empty()).map(|(server, share)| {
             let ranges = share.into_iter().map(|(_, range)| range).collect();
-            (server, Request::Forget { file: self.file, ranges })
+            (server, Request::CancelPrefetch { file: self.file, ranges })
         });
         let requests: Vec<_> = sent_views.collect();
         match requests.is_empty() {

@@ -41,10 +41,10 @@ impl File {
     /// Whether each server has the room that the file takes there more if it grows.
     fn check_room(&self, old: u64, size: u64) -> Result<()> {
         let open = self.open();
-        let requests: Vec<_> = open.layout.holders().map(|server| (server, Request::Room)).collect();
+        let requests: Vec<_> = open.layout.holders().map(|server| (server, Request::StorageSpace)).collect();
         let replies = open.core.call_all(&requests)?;
         for ((server, request), reply) in requests.iter().zip(replies) {
-            let Reply::Room(room) = reply else { return Err(unexpected(*server, request, &reply)) };
+            let Reply::StorageSpace(room) = reply else { return Err(unexpected(*server, request, &reply)) };
             let more = open.layout.local_end(*server, size) - open.layout.local_end(*server, old);
             if more > room.free {
                 let text = format!(

@@ -161,7 +161,7 @@ impl<'a> ServerPipeline<'a> {
             && self.guard.needs_view(viewed.hash())
         {
             let bytes = viewed.view_bytes();
-            let request = Request::View { hash: viewed.hash(), len: bytes.len() as u64 };
+            let request = Request::PutView { hash: viewed.hash(), len: bytes.len() as u64 };
             return Some(PendingRequest { request, content: RequestContent::View(bytes) });
         }
         let mut chunks = self.take_chunks();

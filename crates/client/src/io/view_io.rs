@@ -15,7 +15,7 @@ use pario_cache::SlotRef;
 use pario_layout::StripedView;
 use pario_types::{Offset, Pos, ServerId};
 use pario_view::View;
-use pario_wire::message::{Intent, Run};
+use pario_wire::message::{AcquireIntent, BlockRange};
 use pario_wire::{Reply, Request};
 
 use crate::client_core::{succeeded, unexpected};
@@ -281,15 +281,15 @@ impl File {
     /// Learns where blocks of one server are.
     fn ask(&self, place: u16, write: bool, spans: &[BlockSpan]) -> Result<()> {
         let open = self.open();
-        let mut blocks: Vec<Run> = Vec::new();
+        let mut blocks: Vec<BlockRange> = Vec::new();
         for span in spans {
             match blocks.last_mut() {
                 Some(run) if run.first + u64::from(run.count) == span.block => run.count += 1,
                 Some(run) if run.first + u64::from(run.count) > span.block => {}
-                _ => blocks.push(Run { first: span.block, count: 1 }),
+                _ => blocks.push(BlockRange { first: span.block, count: 1 }),
             }
         }
-        let intent = if write { Intent::Modify } else { Intent::Read };
+        let intent = if write { AcquireIntent::Modify } else { AcquireIntent::Read };
         let ahead = if write { open.ahead_of_growth(spans.len()) } else { 0 };
         let request = Request::Acquire { file: open.file, intent, blocks, ahead };
         let since = Instant::now();

@@ -251,7 +251,7 @@ fn resolve(core: &ClientCore, attributes: Attributes) -> Result<Metadata> {
             let layout = core.layout(attributes.striping, attributes.table)?;
             let size = ask_size(core, file, &layout)?;
             // Of use to others only: that this did not work, or came too late, is nothing to this one.
-            let _ = core.call_metadata(&Request::Sized { file, size, seen });
+            let _ = core.call_metadata(&Request::ReportSize { file, size, seen });
             size
         }
     };

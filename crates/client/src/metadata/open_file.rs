@@ -122,7 +122,8 @@ impl OpenFile {
     /// advice: who cannot be told at once keeps them as usual.
     pub fn arrange(&self) {
         for (server, ranges) in self.layout.orders() {
-            let range = |range: Range<u64>| message::Range { at: range.start, len: range.end - range.start };
+            let range =
+                |range: Range<u64>| message::ByteRange { at: range.start, len: range.end - range.start };
             let ranges = ranges.into_iter().map(range).collect();
             let _ = self.core.call_at_once(server, &Request::Arrange { file: self.file, ranges });
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pario_types::ServerId;
-use pario_wire::message::Change;
+use pario_wire::message::CounterChange;
 use pario_wire::{Reply, Request};
 
 use crate::client_core::{ClientCore, unexpected};
@@ -25,20 +25,20 @@ impl Counter {
 
     /// Makes it this; what it was before, 0 if it was not there.
     pub fn set(&self, value: u64) -> Result<u64> {
-        self.change(Change::Set(value))
+        self.change(CounterChange::Set(value))
     }
 
     /// Makes it so much more, modulo 2^64; what it was before.
     pub fn add(&self, more: u64) -> Result<u64> {
-        self.change(Change::Add(more.cast_signed()))
+        self.change(CounterChange::Add(more.cast_signed()))
     }
 
     /// Ends it; it is no error if it is not there.
     pub fn remove(&self) -> Result<()> {
-        self.change(Change::Drop).map(|_| ())
+        self.change(CounterChange::Drop).map(|_| ())
     }
 
-    fn change(&self, change: Change) -> Result<u64> {
+    fn change(&self, change: CounterChange) -> Result<u64> {
         let request = Request::Counter { key: self.key, change };
         match self.core.call(self.server, &request)? {
             Reply::Counted { before } => Ok(before),

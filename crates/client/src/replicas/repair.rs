@@ -75,9 +75,9 @@ impl OpenFile {
         }
     }
 
-    fn query_divergent(&self) -> Option<(Vec<message::Range>, Vec<ClientId>)> {
-        match self.ask_at_once(0, &Request::Torn { file: self.replica_lock_file() })? {
-            Reply::Torn { ranges, clients } => Some((ranges, clients)),
+    fn query_divergent(&self) -> Option<(Vec<message::ByteRange>, Vec<ClientId>)> {
+        match self.ask_at_once(0, &Request::ListDivergent { file: self.replica_lock_file() })? {
+            Reply::Divergent { ranges, clients } => Some((ranges, clients)),
             _ => None,
         }
     }
@@ -85,12 +85,12 @@ impl OpenFile {
     /// Requests of crashed clients must not be applied after the repair.
     fn expel(&self, clients: &[ClientId]) -> Result<()> {
         clients.iter().try_for_each(|client| {
-            let expel = |server| (server, Request::Expel { client: *client });
+            let expel = |server| (server, Request::Disconnect { client: *client });
             self.core.call_all(&self.layout.holders().map(expel).collect::<Vec<_>>()).map(drop)
         })
     }
 
-    fn repair_range(&self, range: &message::Range) -> Result<()> {
+    fn repair_range(&self, range: &message::ByteRange) -> Result<()> {
         let (mut at, end) = (range.at, range.at + range.len);
         while at < end {
             let piece = at..end.min(at + PIECE);
@@ -181,6 +181,9 @@ impl OpenFile {
     }
 
     fn replica_range(&self, place: u16, offset: u64, len: usize) -> ByteSelection {
-        ByteSelection::Ranges(vec![message::Range { at: self.layout.local(place, offset), len: len as u64 }])
+        ByteSelection::Ranges(vec![message::ByteRange {
+            at: self.layout.local(place, offset),
+            len: len as u64,
+        }])
     }
 }

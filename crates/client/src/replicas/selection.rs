@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use pario_layout::ExtentLocation;
 use pario_types::{ErrorKind, FileId, ServerId};
-use pario_wire::message::{self, OF_COPIES};
+use pario_wire::message::{self, REPLICA_LOCK_BIT};
 use pario_wire::{Reply, Request};
 
 use crate::client_core::unexpected;
@@ -147,7 +147,7 @@ impl OpenFile {
 
     /// Keeps writers of copies from ranges that are in order and apart, also those who only look if it is for `writing`;
     /// waits for them.
-    pub fn lock_replicas(&self, ranges: &[message::Range], writing: bool) -> Result<ReplicaLock> {
+    pub fn lock_replicas(&self, ranges: &[message::ByteRange], writing: bool) -> Result<ReplicaLock> {
         let server = self.layout.server(0);
         let begun = Instant::now();
         let deadline = begun + self.core.options.deadline;
@@ -173,7 +173,7 @@ impl OpenFile {
     /// `equal`: all copies of what was locked are.
     pub fn unlock_replicas(&self, lock: ReplicaLock, equal: bool) -> Result<bool> {
         let ReplicaLock { server, lock } = lock;
-        let request = if equal { Request::Unlock { lock } } else { Request::Tear { lock } };
+        let request = if equal { Request::Unlock { lock } } else { Request::MarkDivergent { lock } };
         match self.core.call(server, &request) {
             Ok(_) => Ok(true),
             Err(Error::Server { .. }) => Ok(false),
@@ -183,12 +183,12 @@ impl OpenFile {
 
     /// The id under which replicas of the file are locked.
     pub fn replica_lock_file(&self) -> FileId {
-        FileId(self.file.0 | OF_COPIES)
+        FileId(self.file.0 | REPLICA_LOCK_BIT)
     }
 }
 
 /// The ranges to lock for writing these bytes: exactly those, sorted and disjoint.
-pub(crate) fn to_lock(mut written: Vec<Range<u64>>) -> Vec<message::Range> {
+pub(crate) fn to_lock(mut written: Vec<Range<u64>>) -> Vec<message::ByteRange> {
     written.retain(|range| !range.is_empty());
     written.sort_unstable_by_key(|range| range.start);
     written.dedup_by(|next, before| {
@@ -200,7 +200,7 @@ pub(crate) fn to_lock(mut written: Vec<Range<u64>>) -> Vec<message::Range> {
     });
     written
         .into_iter()
-        .map(|range| message::Range { at: range.start, len: range.end - range.start })
+        .map(|range| message::ByteRange { at: range.start, len: range.end - range.start })
         .collect()
 }
 

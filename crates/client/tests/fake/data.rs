@@ -9,7 +9,9 @@ use std::time::Duration;
 use pario_cache::{BlockFlush, Geometry, LedgerId, Lookup, Pool, PoolIdentity, PoolTruncation, SweepStep};
 use pario_layout::StripedView;
 use pario_types::{ErrorKind, FileId, ServerId};
-use pario_wire::message::{ByteSelection, Failure, Intent, Range, Room, Run, Slot};
+use pario_wire::message::{
+    AcquireIntent, BlockRange, BlockSlot, ByteRange, ByteSelection, Failure, StorageSpace,
+};
 use pario_wire::{Reply, Request};
 
 use super::PARTITION;
@@ -25,7 +27,7 @@ pub struct Data {
     /// The view that is remembered, and for how many accesses.
     view: Mutex<Option<(StripedView, u32)>>,
     /// What it was asked to prefetch and took, and how many ranges it takes.
-    pub kept: Mutex<Vec<Range>>,
+    pub kept: Mutex<Vec<ByteRange>>,
     pub most_kept: AtomicUsize,
     locked: AtomicBool,
 }
@@ -92,7 +94,7 @@ impl Data {
                     Reply::Done
                 }
             },
-            Request::View { hash, .. } => {
+            Request::PutView { hash, .. } => {
                 let seen = StripedView::from_bytes(payload).expect("a view");
                 assert_eq!(seen.hash(), *hash);
                 *self.view.lock().unwrap() = Some((seen, 3));
@@ -126,7 +128,7 @@ impl Data {
                 kept.extend_from_slice(&ranges[..taken]);
                 Reply::Prefetched { taken: taken as u32 }
             }
-            Request::Forget { ranges, .. } => {
+            Request::CancelPrefetch { ranges, .. } => {
                 let mut kept = self.kept.lock().unwrap();
                 for range in ranges {
                     let index = kept.iter().position(|one| one == range).expect("forgets what is kept");
@@ -144,13 +146,15 @@ impl Data {
                 Reply::Done
             }
             Request::Ping => Reply::Done,
-            Request::Room => Reply::Room(Room { total: 100, free: 60, used: 40, parts: 1 }),
+            Request::StorageSpace => {
+                Reply::StorageSpace(StorageSpace { total: 100, free: 60, used: 40, parts: 1 })
+            }
             _ => return None,
         })
     }
 
     /// Where the bytes are; `None` if the view is not the one that is remembered, and that not for long.
-    fn ranges(&self, what: &ByteSelection) -> Option<Vec<Range>> {
+    fn ranges(&self, what: &ByteSelection) -> Option<Vec<ByteRange>> {
         let (view, at, len, bytes) = match what {
             ByteSelection::Ranges(ranges) => return Some(ranges.clone()),
             ByteSelection::View { view, at, len, bytes } => (*view, *at, *len, *bytes),
@@ -161,10 +165,10 @@ impl Data {
         let place = seen.striping().place(self.identity.server).expect("a holder");
         let extent = seen.extent(place, at..at + len).expect("not too much");
         assert_eq!(extent.bytes, bytes, "client and server count alike");
-        Some(seen.pieces(place, at..at + len).map(|(at, len)| Range { at, len }).collect())
+        Some(seen.pieces(place, at..at + len).map(|(at, len)| ByteRange { at, len }).collect())
     }
 
-    fn each(&self, ranges: &[Range], mut act: impl FnMut(u64, usize, usize)) {
+    fn each(&self, ranges: &[ByteRange], mut act: impl FnMut(u64, usize, usize)) {
         let mut done = 0;
         for range in ranges {
             act(range.at, done, done + range.len as usize);
@@ -234,7 +238,13 @@ impl Data {
         }
     }
 
-    fn acquire(&self, file: FileId, intent: Intent, runs: &[Run], ledger: LedgerId) -> Vec<Slot> {
+    fn acquire(
+        &self,
+        file: FileId,
+        intent: AcquireIntent,
+        runs: &[BlockRange],
+        ledger: LedgerId,
+    ) -> Vec<BlockSlot> {
         let pool = self.pool().expect("a pool");
         let mut slots = Vec::new();
         for block in runs.iter().flat_map(|run| (0..u64::from(run.count)).map(|i| run.first + i)) {
@@ -247,7 +257,7 @@ impl Data {
             }
             let (place, pending) = match found {
                 Lookup::Hit(pin) => (pin.slot_ref(), false),
-                Lookup::Fill(fill) if intent == Intent::Overwrite => (fill.lend(ledger, false), true),
+                Lookup::Fill(fill) if intent == AcquireIntent::Overwrite => (fill.lend(ledger, false), true),
                 Lookup::Fill(fill) => {
                     drop(fill);
                     match self.get(&pool, file, block) {
@@ -257,7 +267,7 @@ impl Data {
                 }
                 Lookup::Busy | Lookup::Full => break,
             };
-            slots.push(Slot { block, slot: place.slot, generation: place.generation, pending });
+            slots.push(BlockSlot { block, slot: place.slot, generation: place.generation, pending });
         }
         slots
     }

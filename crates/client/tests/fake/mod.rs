@@ -21,7 +21,7 @@ use pario_transport::{
 };
 use pario_types::{ClientId, PartitionId, ServerId};
 use pario_wire::greeting::Welcome;
-use pario_wire::message::Range;
+use pario_wire::message::ByteRange;
 use pario_wire::{Envelope, FrameDecoder, RecordSealer, Reply, Request, Secret, encode_reply};
 
 use data::Data;
@@ -128,7 +128,7 @@ impl Fake {
     }
 
     /// What each server keeps for clients.
-    pub fn kept(&self) -> Vec<Vec<Range>> {
+    pub fn kept(&self) -> Vec<Vec<ByteRange>> {
         self.shared.data.iter().map(|data| data.kept.lock().unwrap().clone()).collect()
     }
 

@@ -204,7 +204,7 @@ impl Names {
                     _ => failed(ErrorKind::Io, "no such truncation"),
                 }
             }
-            Request::Sized { file, size, seen: 1 } => {
+            Request::ReportSize { file, size, seen: 1 } => {
                 let sized = self.paths.values_mut().filter(|one| one.file == *file);
                 sized.for_each(|one| one.size = FileSize::Known(*size));
                 Reply::Done

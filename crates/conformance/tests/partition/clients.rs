@@ -104,9 +104,10 @@ fn killed_clients_leave_nothing() {
             let mut status = client.status(server).expect("the server answers");
             soon("no pins, sessions or open files of the dead", || {
                 status = client.status(server).expect("the server answers");
-                let is_over =
-                    status.pinned_slots == 0 && status.open_files == 0 && status.local_sessions <= 1;
-                is_over && status.sessions <= most
+                let is_over = status.pool.pinned_slots == 0
+                    && status.names.open_files == 0
+                    && status.traffic.local_sessions <= 1;
+                is_over && status.traffic.sessions <= most
             });
         }
         fill_the_pools(&site, &client);
@@ -151,9 +152,9 @@ fn a_killed_client_of_this_host_keeps_nothing_open() {
     let client = site.client();
     for number in 0..5 {
         let mut child = start(&site, number, 3);
-        soon("it has a file open", || client.status(ServerId(0)).expect("it answers").open_files > 0);
+        soon("it has a file open", || client.status(ServerId(0)).expect("it answers").names.open_files > 0);
         child.kill().expect("it runs");
         child.wait().expect("it can be waited for");
-        soon("it has none", || client.status(ServerId(0)).expect("it answers").open_files == 0);
+        soon("it has none", || client.status(ServerId(0)).expect("it answers").names.open_files == 0);
     }
 }

@@ -219,13 +219,13 @@ fn a_table_is_asked_for_by_those_who_do_not_know_it() {
     let watcher = site.client();
     let requests_of = |told: Option<Vec<u8>>| {
         let client = site.client();
-        let before = watcher.status(ServerId(0)).expect("it is up").requests;
+        let before = watcher.status(ServerId(0)).expect("it is up").traffic.requests;
         assert!(!client.knows_table(table.id()));
         told.into_iter().for_each(|bytes| client.tell_table(bytes));
         let file = client.open("/file", OpenOptions::new().read(true)).expect("it is there");
         assert!(client.knows_table(table.id()) && file.layout().table() == Some(&table));
         file.close().expect("nothing was written");
-        watcher.status(ServerId(0)).expect("it is up").requests - before
+        watcher.status(ServerId(0)).expect("it is up").traffic.requests - before
     };
     let asking = requests_of(None);
     assert_eq!(requests_of(Some(table.to_bytes())), asking - 1);

@@ -92,7 +92,7 @@ fn writers_are_killed(dice: &mut Dice, times: u32, then: impl Fn(&Site)) {
     file.write_at(&vec![0; SIZE as usize], 0).expect("there is room");
     // A client that has it open already does not repair it.
     let before = [0, 1, 2].map(|home| open(&client, home));
-    let sessions = |server| client.status(ServerId(server)).expect("it is up").sessions;
+    let sessions = |server| client.status(ServerId(server)).expect("it is up").traffic.sessions;
     let alone = [0, 1, 2].map(sessions);
     let mut torn = 0;
     for _ in 0..MOST_ROUNDS {

@@ -53,8 +53,8 @@ fn a_full_disk_is_the_writers_error_until_there_is_room() {
     assert_eq!(fill(&late, &other), Some(ErrorKind::NoSpace), "it is as full as before");
     expect_bytes(&early, &before);
     let status = client.status(ServerId(1)).expect("it answers");
-    assert!(status.errors > 0 && status.last_errors[0].contains("No space left"), "{status:?}");
-    assert_eq!(status.flush_errors, 0, "the store is not asked for what it has no room for");
+    assert!(status.traffic.errors > 0 && status.last_errors[0].contains("No space left"), "{status:?}");
+    assert_eq!(status.storage.flush_errors, 0, "the store is not asked for what it has no room for");
     // Files that lie elsewhere are not concerned.
     let mut options = OpenOptions::new();
     let options = options.read(true).write(true).create(true).stripe_count(1).first_server(0);
@@ -280,7 +280,7 @@ fn damage_is_found_and_stays_where_it_is() {
     }
     let client = site.client();
     let status = client.status(ServerId(1)).expect("it answers");
-    assert!(status.damaged > 0 && !status.last_errors.is_empty(), "{status:?}");
+    assert!(status.storage.damaged > 0 && !status.last_errors.is_empty(), "{status:?}");
     let found = client.verify(ServerId(1), id, 0, 1000).expect("it can be looked at");
     assert_eq!(found, (vec![1], None));
     // A write of the whole block repairs it.

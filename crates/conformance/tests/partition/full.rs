@@ -161,16 +161,17 @@ fn room_that_others_take_is_an_error_of_the_sync_until_it_is_back() {
     let outcome = late.sync().map_err(|error| error.kind());
     let is_stored = outcome.is_ok();
     assert!(is_stored || outcome == Err(ErrorKind::NoSpace), "{outcome:?}");
-    let (begun, before) = (Instant::now(), client.status(ServerId(0)).expect("it answers").flush_errors);
+    let (begun, before) =
+        (Instant::now(), client.status(ServerId(0)).expect("it answers").storage.flush_errors);
     let other = open(&client, "/other");
     for i in 0..300 {
         let written = other.write_at(&accepted[..BLOCK], i * BLOCK as u64);
         assert_eq!(written.map_err(|error| error.kind()), Err(ErrorKind::NoSpace));
     }
     let status = client.status(ServerId(0)).expect("it answers");
-    let (tries, most) = (status.flush_errors - before, 100.0 + 50.0 * begun.elapsed().as_secs_f64());
+    let (tries, most) = (status.storage.flush_errors - before, 100.0 + 50.0 * begun.elapsed().as_secs_f64());
     assert!((tries as f64) < most, "the store was tried {tries} times");
-    assert!(status.errors >= 300 && status.last_errors[0].contains("No space left"), "{status:?}");
+    assert!(status.traffic.errors >= 300 && status.last_errors[0].contains("No space left"), "{status:?}");
     let lines = said(&site.home().join("logs/trial.0.log"));
     assert!((1..10).contains(&lines), "{lines} lines in the log");
     let mut back = vec![0; synced.len()];

@@ -145,7 +145,7 @@ fn a_log_that_cannot_be_written_is_no_reason_to_stop() {
         let mut intruder =
             UnixStream::connect(run_directory(&site.entry()).join("0/socket")).expect("it listens");
         intruder.write_all(&[round as u8; 64]).expect("it takes it");
-        soon("it is refused", || client.status(ServerId(0)).expect("it answers").refused >= round);
+        soon("it is refused", || client.status(ServerId(0)).expect("it answers").traffic.refused >= round);
     }
     assert_eq!((site.process(ServerId(0)), threads(server)), (Some(server), before));
     site.expect_there("/file", &bytes);

@@ -22,7 +22,7 @@ fn idle_servers_use_no_time() {
         file.write_at(&Dice::new(1).bytes(3_000_000), 0).expect("there is room");
     }
     for server in site.servers() {
-        soon("everything is stored", || clients[0].status(server).expect("it answers").dirty_slots == 0);
+        soon("everything is stored", || clients[0].status(server).expect("it answers").pool.dirty_slots == 0);
     }
     let processes = site.processes();
     assert_eq!(processes.len(), 6);
@@ -74,6 +74,6 @@ fn memory_is_bounded_under_a_storm_of_writes() {
         // Slots and ledgers come on top of the blocks.
         assert!(shared <= cache * 5 / 4 / 1024, "a server used {shared} KiB of shared memory");
     }
-    let stored: u64 = site.servers().map(|s| site.client().status(s).expect("it answers").room.used).sum();
+    let stored: u64 = site.servers().map(|s| site.client().status(s).expect("it answers").space.used).sum();
     assert!(stored >= 4 * each as u64, "{stored} bytes are stored");
 }

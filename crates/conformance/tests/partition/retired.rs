@@ -67,7 +67,7 @@ fn a_process_that_writes(way: &str) {
 /// Stops that process at a moment when it has a block pinned.
 fn stop_in_a_copy(site: &Site, process: ProcessHandle, dice: &mut Dice) {
     let client = site.client();
-    let pinned = || client.status(ServerId(0)).expect("it answers").pinned_slots;
+    let pinned = || client.status(ServerId(0)).expect("it answers").pool.pinned_slots;
     loop {
         std::thread::sleep(Duration::from_micros(dice.below(5000)));
         process.stop();
@@ -105,7 +105,7 @@ fn a_write_survives(way: &str, dice: &mut Dice, between: impl FnOnce(&Site)) {
     });
     let (child, end) = start(&site, way);
     let process = ProcessHandle(child.id());
-    while site.client().status(ServerId(0)).expect("it answers").dirty_slots == 0 {
+    while site.client().status(ServerId(0)).expect("it answers").pool.dirty_slots == 0 {
         std::thread::yield_now();
     }
     stop_in_a_copy(&site, process, dice);

@@ -178,5 +178,5 @@ fn another_size_of_cache_is_taken_at_the_next_start() {
     site.succeed(&["up", "trial", "--set", "cache=1M"]);
     site.expect_there("/file", &bytes);
     let status = site.client().status(pario_types::ServerId(0)).expect("it answers");
-    assert_eq!(u64::from(status.slots) * u64::from(status.block), 1 << 20);
+    assert_eq!(u64::from(status.pool.slots) * u64::from(status.pool.block), 1 << 20);
 }

@@ -129,7 +129,7 @@ fn tampering_on_the_path_never_changes_what_is_read_or_stored() {
             let until = Instant::now() + Duration::from_secs(4);
             let honest = site.client();
             // Some attacks look like a broken connection; at least one must be seen for what it is.
-            let is_found_out = || honest.status(SERVER).expect("it answers").refused > 0;
+            let is_found_out = || honest.status(SERVER).expect("it answers").traffic.refused > 0;
             while Instant::now() < until || attacks.load(Ordering::Relaxed) < 20 || !is_found_out() {
                 let len = dice.pick(&[10, 5000, 100_000, 400_000]);
                 let at = dice.index(model.len() - len);

@@ -12,8 +12,8 @@ use pario_transport::{Address, Connection, SocketOptions};
 use pario_types::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
 use pario_wire::greeting::{Greeting, Hello, Prefix, Role, VERSION};
 use pario_wire::message::{
-    ByteSelection, Change, CloseReport, CreateMode, Intent, LayoutRequest, OpenAccess, OpenFileEntry,
-    PlacementMapId, Range, Run,
+    AcquireIntent, BlockRange, ByteRange, ByteSelection, CloseReport, CounterChange, CreateMode,
+    LayoutRequest, OpenAccess, OpenFileEntry, PlacementMapId,
 };
 use pario_wire::{Envelope, HEAD, Nonce, RecordSealer, Request, Secret, Side, Transcript, encode_request};
 
@@ -95,7 +95,7 @@ fn while_clients_work(site: &Site, disturb: impl FnOnce()) {
 fn unauthenticated_connections_are_refused_and_counted() {
     let site = Site::up(Shape::new(2));
     let client = site.client();
-    let refused = || client.status(SERVER).expect("it answers").refused;
+    let refused = || client.status(SERVER).expect("it answers").traffic.refused;
     let process = site.process(SERVER);
     while_clients_work(&site, || {
         let deadline = || Instant::now() + Duration::from_secs(5);
@@ -181,7 +181,7 @@ fn the_slow_are_sent_away() {
     });
     mute.iter_mut().for_each(assert_closed);
     let status = site.client().status(SERVER).expect("it answers");
-    assert!(status.refused >= 200, "{}", status.refused);
+    assert!(status.traffic.refused >= 200, "{}", status.traffic.refused);
 }
 
 /// A request of any kind, with small and with absurd numbers.
@@ -192,8 +192,8 @@ fn request(dice: &mut Dice) -> Request {
     let table = PlacementMapId { hash: number(dice).into(), len: dice.below(300) as u32 };
     match dice.below(27) {
         0 => {
-            let intent = dice.pick(&[Intent::Read, Intent::Modify, Intent::Overwrite]);
-            let blocks = vec![Run { first: number(dice), count: number(dice) as u32 }];
+            let intent = dice.pick(&[AcquireIntent::Read, AcquireIntent::Modify, AcquireIntent::Overwrite]);
+            let blocks = vec![BlockRange { first: number(dice), count: number(dice) as u32 }];
             Request::Acquire { file, intent, blocks, ahead: dice.next() as u16 }
         }
         1 | 2 => Request::Read { file, what: ByteSelection::Ranges(ranges(dice)) },
@@ -205,9 +205,9 @@ fn request(dice: &mut Dice) -> Request {
             Request::Truncate { file: FileId(100), end: number(dice), truncation: TruncationId(number(dice)) }
         }
         7 => Request::Sync { file, durable: dice.one_in(2) },
-        8 => Request::Remove { files: vec![FileId(100 + dice.below(3))] },
+        8 => Request::RemoveParts { files: vec![FileId(100 + dice.below(3))] },
         9 => Request::ListParts { after: file, most: number(dice) as u32 },
-        10 => Request::Verify { file, from: number(dice), most: number(dice) },
+        10 => Request::VerifyBlocks { file, from: number(dice), most: number(dice) },
         11 => Request::Lookup { path },
         12 => {
             let (access, create) = (OpenAccess::Both, dice.pick(&[CreateMode::Never, CreateMode::Exclusive]));
@@ -232,9 +232,9 @@ fn request(dice: &mut Dice) -> Request {
                 ByteSelection::View { view: 7, at: number(dice) >> 2, len: number(dice) >> 2, bytes: 0 };
             Request::Read { file, what }
         }
-        20 => Request::View { hash: 7, len: dice.below(300) },
-        21 => Request::Counter { key: u128::from(dice.next()), change: Change::Set(number(dice)) },
-        22 => Request::Counter { key: 7, change: Change::Add(dice.next() as i64) },
+        20 => Request::PutView { hash: 7, len: dice.below(300) },
+        21 => Request::Counter { key: u128::from(dice.next()), change: CounterChange::Set(number(dice)) },
+        22 => Request::Counter { key: 7, change: CounterChange::Add(dice.next() as i64) },
         23 => Request::PutTable { table },
         24 => Request::GetTable { table },
         25 => Request::Arrange { file: FileId(100 + dice.below(3)), ranges: ranges(dice) },
@@ -242,9 +242,9 @@ fn request(dice: &mut Dice) -> Request {
     }
 }
 
-fn ranges(dice: &mut Dice) -> Vec<Range> {
+fn ranges(dice: &mut Dice) -> Vec<ByteRange> {
     let at = |dice: &mut Dice| dice.next() >> dice.pick(&[1, 40, 50]);
-    (0..dice.below(4)).map(|_| Range { at: at(dice), len: dice.below(100_000) }).collect()
+    (0..dice.below(4)).map(|_| ByteRange { at: at(dice), len: dice.below(100_000) }).collect()
 }
 
 /// Greets with what is said to be the secret, without a look at what the server says, on a plain socket; what makes
@@ -323,10 +323,10 @@ fn nothing_that_is_said_ends_a_server() {
         soon("nothing is pinned, and nobody else is there", || {
             site.servers().into_iter().all(|server| {
                 let status = client.status(server).expect("it answers");
-                status.pinned_slots == 0 && status.local_sessions <= 1
+                status.pool.pinned_slots == 0 && status.traffic.local_sessions <= 1
             })
         });
-        assert!(client.status(SERVER).expect("it answers").refused > 0);
+        assert!(client.status(SERVER).expect("it answers").traffic.refused > 0);
         // What was written to files that never were, where no storage could hold it.
         for server in site.servers() {
             client.remove_parts(server, (100..103).map(FileId).collect()).expect("nobody uses them");

@@ -7,7 +7,7 @@ use super::site::{Shape, Site};
 
 /// Requests that all servers together have got.
 fn requests(site: &Site, client: &Partition) -> u64 {
-    site.servers().map(|server| client.status(server).expect("it answers").requests).sum()
+    site.servers().map(|server| client.status(server).expect("it answers").traffic.requests).sum()
 }
 
 fn open(client: &Partition) -> File {

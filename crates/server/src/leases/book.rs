@@ -21,7 +21,7 @@ use pario_locks::{
     LockRequest, LockTicket,
 };
 use pario_types::{ClientId, FileId};
-use pario_wire::message::Leases;
+use pario_wire::message::LeaseCounters;
 
 use super::clients::Clients;
 use super::mailboxes::{Mailboxes, Place};
@@ -303,9 +303,9 @@ impl Book {
         self.unlock_all(team, file);
     }
 
-    pub fn status(&self) -> Leases {
+    pub fn status(&self) -> LeaseCounters {
         let LockCounters { requests, grants, conflicts, revocations, waits } = self.manager.counters();
-        Leases {
+        LeaseCounters {
             teams: self.teams.len() as u32,
             mailboxes: self.mailboxes.here() as u32,
             requests,

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use pario_cache::{Pool, SlotInvalidation};
 use pario_locks::{LockExtent, LockId};
 use pario_types::{ClientId, FileId};
-use pario_wire::message::{self, Range, Recall};
+use pario_wire::message::{self, ByteRange, LeaseRecall};
 
 use crate::apply::RequestOrigin;
 use crate::core::lock;
@@ -149,7 +149,7 @@ impl Leases {
         self: &Arc<Self>,
         team: Team,
         file: FileId,
-        ranges: &[Range],
+        ranges: &[ByteRange],
         who: &RequestOrigin,
     ) -> Leasing {
         let extents = Touched::Ranges(ranges).extents(self.unit);
@@ -162,13 +162,13 @@ impl Leases {
     }
 
     /// Recalls for the asker's mailbox, which is made if it is not there. `None`: it cannot be yet.
-    pub fn recalls(&self, team: Team, anew: bool, who: &RequestOrigin) -> Result<Option<Vec<Recall>>> {
+    pub fn recalls(&self, team: Team, anew: bool, who: &RequestOrigin) -> Result<Option<Vec<LeaseRecall>>> {
         let mut book = self.book();
         if !book.add_mailbox(mailbox(who)?, who.client, team, anew)? {
             return Ok(None);
         }
         let recalls = book.next_recalls(who.session).into_iter();
-        let each = |(number, file, extent)| Recall { number, file, range: range(extent) };
+        let each = |(number, file, extent)| LeaseRecall { number, file, range: range(extent) };
         Ok(Some(recalls.map(each).collect()))
     }
 
@@ -178,7 +178,7 @@ impl Leases {
         Ok(())
     }
 
-    pub fn yielded(&self, number: u64, gone: Range, who: &RequestOrigin) -> Result<()> {
+    pub fn yielded(&self, number: u64, gone: ByteRange, who: &RequestOrigin) -> Result<()> {
         let end = gone.at.checked_add(gone.len).ok_or(Error::BadRequest("ranges"))?;
         let end = if end >= LAST { u64::MAX } else { end };
         let gone = LockExtent::new(gone.at, end).ok_or(Error::BadRequest("ranges"))?;
@@ -235,7 +235,7 @@ impl Leases {
         pool.invalidate(file, extent.start() / self.unit..extent.end().div_ceil(self.unit))
     }
 
-    pub fn status(&self) -> message::Leases {
+    pub fn status(&self) -> message::LeaseCounters {
         self.book().status()
     }
 
@@ -299,8 +299,8 @@ impl Drop for Opened<'_> {
 
 /// What an access touches.
 pub(crate) enum Touched<'a> {
-    Ranges(&'a [Range]),
-    Blocks(&'a [message::Run]),
+    Ranges(&'a [ByteRange]),
+    Blocks(&'a [message::BlockRange]),
     /// Everything from here on is about to go, also for the team that has it.
     Cut(u64),
 }
@@ -349,9 +349,9 @@ impl Touched<'_> {
     }
 }
 
-fn range(extent: LockExtent) -> Range {
+fn range(extent: LockExtent) -> ByteRange {
     let (start, end) = (extent.start().min(LAST), extent.end().min(LAST));
-    Range { at: start, len: end - start }
+    ByteRange { at: start, len: end - start }
 }
 
 /// An access to data, from when it asks until it is over.
@@ -407,7 +407,7 @@ struct Forgetting {
 
 impl Leasing {
     /// What the team has around what it asked for, once it has that.
-    pub fn step(&mut self, pool: &Pool) -> Result<Option<Vec<Range>>> {
+    pub fn step(&mut self, pool: &Pool) -> Result<Option<Vec<ByteRange>>> {
         loop {
             let step = self.leases.book().lease(&mut self.ask)?;
             match step {

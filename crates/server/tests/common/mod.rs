@@ -12,7 +12,7 @@ use pario_server::{Config, Server};
 use pario_transport::{Address, Connection, SocketOptions};
 use pario_types::{ClientId, FileId, PartitionId, RequestId, ServerId};
 use pario_wire::greeting::{Hello, Role};
-use pario_wire::message::{Attributes, ByteSelection, CreateMode, LayoutRequest, OpenAccess, Range};
+use pario_wire::message::{Attributes, ByteRange, ByteSelection, CreateMode, LayoutRequest, OpenAccess};
 use pario_wire::{Envelope, Reply, Request, Secret};
 
 pub const PARTITION: PartitionId = PartitionId(7);
@@ -154,8 +154,10 @@ impl Client {
     }
 
     pub fn write(&mut self, server: u16, file: FileId, at: u64, bytes: &[u8]) -> Reply {
-        let request =
-            Request::Write { file, what: ByteSelection::Ranges(vec![Range { at, len: bytes.len() as u64 }]) };
+        let request = Request::Write {
+            file,
+            what: ByteSelection::Ranges(vec![ByteRange { at, len: bytes.len() as u64 }]),
+        };
         self.exchange(ServerId(server), &request, bytes, &mut [])
     }
 
@@ -163,7 +165,7 @@ impl Client {
     pub fn read(&mut self, server: u16, file: FileId, at: u64, len: usize) -> (Vec<u8>, u64) {
         let mut bytes = vec![0xee; len];
         let request =
-            Request::Read { file, what: ByteSelection::Ranges(vec![Range { at, len: len as u64 }]) };
+            Request::Read { file, what: ByteSelection::Ranges(vec![ByteRange { at, len: len as u64 }]) };
         match self.exchange(ServerId(server), &request, &[], &mut bytes) {
             Reply::Data { end } => (bytes, end),
             other => panic!("{other:?}"),

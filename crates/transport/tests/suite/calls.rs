@@ -4,7 +4,7 @@ use std::io::{IoSlice, IoSliceMut};
 
 use pario_transport::{Connection, Error, MOST_OUTSTANDING, SocketOptions, Stream};
 use pario_types::{ClientId, ErrorKind, FileId, RequestId};
-use pario_wire::message::{ByteSelection, Range};
+use pario_wire::message::{ByteRange, ByteSelection};
 use pario_wire::{Envelope, Reply, Request};
 use proptest::prelude::*;
 
@@ -21,11 +21,17 @@ fn pattern(seed: usize, len: usize) -> Vec<u8> {
 }
 
 fn read(at: usize, len: usize) -> Request {
-    Request::Read { file: FILE, what: ByteSelection::Ranges(vec![Range { at: at as u64, len: len as u64 }]) }
+    Request::Read {
+        file: FILE,
+        what: ByteSelection::Ranges(vec![ByteRange { at: at as u64, len: len as u64 }]),
+    }
 }
 
 fn write(at: usize, len: usize) -> Request {
-    Request::Write { file: FILE, what: ByteSelection::Ranges(vec![Range { at: at as u64, len: len as u64 }]) }
+    Request::Write {
+        file: FILE,
+        what: ByteSelection::Ranges(vec![ByteRange { at: at as u64, len: len as u64 }]),
+    }
 }
 
 #[test]
@@ -33,7 +39,7 @@ fn payloads_go_both_ways() {
     on_all(Server::serve_memory, |_, mut connection| {
         let data = pattern(0, 5000);
         // Two ranges from three slices, one of them empty.
-        let ranges = vec![Range { at: 100, len: 3000 }, Range { at: 6000, len: 2000 }];
+        let ranges = vec![ByteRange { at: 100, len: 3000 }, ByteRange { at: 6000, len: 2000 }];
         let slices = [&data[..10], &[], &data[10..]].map(IoSlice::new);
         let request = Request::Write { file: FILE, what: ByteSelection::Ranges(ranges.clone()) };
         let reply = connection.call(envelope(1), &request, &slices, &mut [], soon()).unwrap();

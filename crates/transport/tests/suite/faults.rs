@@ -5,7 +5,7 @@ use std::sync::mpsc;
 
 use pario_transport::{Connection, Error};
 use pario_types::{ErrorKind, FileId, RequestId};
-use pario_wire::message::{ByteSelection, Range};
+use pario_wire::message::{ByteRange, ByteSelection};
 use pario_wire::{Envelope, HEAD, Reply, Request, TAG};
 
 use crate::support::{Medium, Server, at_once, envelope, hello, on_all, reply_bytes, secret, soon};
@@ -14,11 +14,14 @@ const LEN: usize = 1000;
 const LARGE: usize = 8 << 20;
 
 fn read() -> Request {
-    Request::Read { file: FileId(1), what: ByteSelection::Ranges(vec![Range { at: 0, len: LEN as u64 }]) }
+    Request::Read { file: FileId(1), what: ByteSelection::Ranges(vec![ByteRange { at: 0, len: LEN as u64 }]) }
 }
 
 fn write_large() -> Request {
-    Request::Write { file: FileId(1), what: ByteSelection::Ranges(vec![Range { at: 0, len: LARGE as u64 }]) }
+    Request::Write {
+        file: FileId(1),
+        what: ByteSelection::Ranges(vec![ByteRange { at: 0, len: LARGE as u64 }]),
+    }
 }
 
 /// Reads once; the error, after which the connection must be dead.

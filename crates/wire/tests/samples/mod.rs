@@ -5,9 +5,10 @@ use pario_types::{ClientId, ErrorKind, FileId, PartitionId, RequestId, ServerId,
 use pario_wire::Envelope;
 use pario_wire::greeting::{Greeting, HandshakeRefusal, Hello, Prefix, Role, Welcome};
 use pario_wire::message::{
-    Attributes, ByteSelection, Change, CloseReport, CreateMode, DirectoryEntry, Failure, FileSize, Inode,
-    InodeKind, Intent, LayoutRequest, Leases, OpenAccess, OpenFileEntry, Part, Prefetches, Range, RangeLocks,
-    Recall, Reply, Request, Room, Run, Slot, Status,
+    AcquireIntent, Attributes, BlockRange, BlockSlot, ByteRange, ByteSelection, CloseReport, CounterChange,
+    CreateMode, DirectoryEntry, Failure, FileSize, Inode, InodeKind, LayoutRequest, LeaseCounters,
+    LeaseRecall, LocalPart, NamespaceCounters, OpenAccess, OpenFileEntry, PoolStatus, PrefetchCounters,
+    RangeLockCounters, Reply, Request, ServerStatus, StorageCounters, StorageSpace, TrafficCounters,
 };
 use pario_wire::{Nonce, Protection, Secret, Transcript};
 
@@ -80,8 +81,8 @@ impl Dice {
         Stamp(self.next() as i64 >> self.below(64))
     }
 
-    fn range(&mut self, most: u64) -> Range {
-        Range { at: self.number() >> 2, len: self.below(most) }
+    fn range(&mut self, most: u64) -> ByteRange {
+        ByteRange { at: self.number() >> 2, len: self.below(most) }
     }
 
     fn what(&mut self) -> ByteSelection {
@@ -97,8 +98,8 @@ impl Dice {
         }
     }
 
-    fn run(&mut self) -> Run {
-        Run { first: self.number() >> 1, count: self.small() }
+    fn block_range(&mut self) -> BlockRange {
+        BlockRange { first: self.number() >> 1, count: self.small() }
     }
 
     fn table(&mut self) -> PlacementMapId {
@@ -129,12 +130,12 @@ impl Dice {
         }
     }
 
-    fn room(&mut self) -> Room {
-        Room { total: self.number(), free: self.number(), used: self.number(), parts: self.number() }
+    fn space(&mut self) -> StorageSpace {
+        StorageSpace { total: self.number(), free: self.number(), used: self.number(), parts: self.number() }
     }
 
-    fn leases(&mut self) -> Leases {
-        Leases {
+    fn leases(&mut self) -> LeaseCounters {
+        LeaseCounters {
             teams: self.small(),
             mailboxes: self.small(),
             requests: self.number(),
@@ -146,8 +147,8 @@ impl Dice {
         }
     }
 
-    fn range_locks(&mut self) -> RangeLocks {
-        RangeLocks {
+    fn range_locks(&mut self) -> RangeLockCounters {
+        RangeLockCounters {
             requests: self.number(),
             grants: self.number(),
             conflicts: self.number(),
@@ -155,18 +156,51 @@ impl Dice {
         }
     }
 
-    fn status(&mut self) -> Status {
-        Status {
+    fn status(&mut self) -> ServerStatus {
+        ServerStatus {
             pid: self.small(),
             started: self.stamp(),
-            sessions: self.small(),
-            local_sessions: self.small(),
-            requests: self.number(),
-            forwarded: self.number(),
-            refused: self.number(),
-            errors: self.number(),
-            read_bytes: self.number(),
-            written_bytes: self.number(),
+            traffic: TrafficCounters {
+                sessions: self.small(),
+                local_sessions: self.small(),
+                requests: self.number(),
+                forwarded: self.number(),
+                refused: self.number(),
+                errors: self.number(),
+                read_bytes: self.number(),
+                written_bytes: self.number(),
+            },
+            pool: self.pool(),
+            storage: StorageCounters {
+                flushed_blocks: self.number(),
+                flush_errors: self.number(),
+                filled_blocks: self.number(),
+                read_bytes: self.number(),
+                written_bytes: self.number(),
+                damaged: self.number(),
+            },
+            prefetches: PrefetchCounters {
+                taken: self.number(),
+                refused: self.number(),
+                released: self.number(),
+                loaded_blocks: self.number(),
+                hits: self.number(),
+                kept_blocks: self.small(),
+            },
+            names: NamespaceCounters {
+                files: self.number(),
+                directories: self.number(),
+                open_files: self.number(),
+            },
+            leases: self.leases(),
+            range_locks: self.range_locks(),
+            space: self.space(),
+            last_errors: self.list(Dice::text),
+        }
+    }
+
+    fn pool(&mut self) -> PoolStatus {
+        PoolStatus {
             block: self.small(),
             slots: self.small(),
             valid_slots: self.small(),
@@ -177,27 +211,6 @@ impl Dice {
             hits: self.number(),
             misses: self.number(),
             evictions: self.number(),
-            flushed_blocks: self.number(),
-            flush_errors: self.number(),
-            filled_blocks: self.number(),
-            store_read_bytes: self.number(),
-            store_written_bytes: self.number(),
-            damaged: self.number(),
-            prefetches: Prefetches {
-                taken: self.number(),
-                refused: self.number(),
-                released: self.number(),
-                loaded_blocks: self.number(),
-                hits: self.number(),
-                kept_blocks: self.small(),
-            },
-            files: self.number(),
-            directories: self.number(),
-            open_files: self.number(),
-            leases: self.leases(),
-            range_locks: self.range_locks(),
-            room: self.room(),
-            last_errors: self.list(Dice::text),
         }
     }
 
@@ -214,8 +227,8 @@ impl Dice {
         match kind {
             1 => Request::Acquire {
                 file: self.file(),
-                intent: self.pick(&[Intent::Read, Intent::Modify, Intent::Overwrite]),
-                blocks: self.list(Dice::run),
+                intent: self.pick(&[AcquireIntent::Read, AcquireIntent::Modify, AcquireIntent::Overwrite]),
+                blocks: self.list(Dice::block_range),
                 ahead: self.small() as u16,
             },
             2 => Request::Read { file: self.file(), what: self.what() },
@@ -226,41 +239,45 @@ impl Dice {
                 Request::Truncate { file, end, truncation: self.truncation() }
             }
             6 => Request::Sync { file: self.file(), durable: self.coin() },
-            7 => Request::Remove { files: self.list(Dice::file) },
+            7 => Request::RemoveParts { files: self.list(Dice::file) },
             8 => Request::ListParts { after: self.file(), most: self.small() },
-            9 => Request::Verify { file: self.file(), from: self.number(), most: self.number() },
-            10 => Request::Accept { file: self.file(), blocks: self.list(Dice::number) },
+            9 => Request::VerifyBlocks { file: self.file(), from: self.number(), most: self.number() },
+            10 => Request::AcceptBlocks { file: self.file(), blocks: self.list(Dice::number) },
             11 => Request::Lock { file: self.file(), range: self.range(1 << 40), exclusive: self.coin() },
             12 => Request::Unlock { lock: self.number() },
-            13 => Request::Join { team: self.wide(), mailbox: ClientId(self.wide()) },
+            13 => Request::JoinTeam { team: self.wide(), mailbox: ClientId(self.wide()) },
             14 => {
                 let ranges = self.list(|d| d.range(1 << 40));
                 Request::Lease { team: self.wide(), file: self.file(), ranges }
             }
-            15 => Request::Recalls { team: self.wide(), anew: self.coin(), wait_ms: self.small() },
+            15 => Request::PollRecalls { team: self.wide(), anew: self.coin(), wait_ms: self.small() },
             16 => Request::Yield { number: self.number(), gone: self.range(1 << 60) },
-            17 => Request::Release { team: self.wide(), file: self.file() },
-            18 => Request::Leave,
+            17 => Request::ReleaseLeases { team: self.wide(), file: self.file() },
+            18 => Request::CloseMailbox,
             19 => Request::Arrange { file: self.file(), ranges: self.list(|d| d.range(1 << 40)) },
             20 => Request::Fence { file: self.file(), truncation: self.truncation() },
             32 => Request::Ping,
-            33 => Request::Room,
+            33 => Request::StorageSpace,
             34 => Request::Status,
             35 => Request::Shutdown,
-            40 => Request::View { hash: self.wide(), len: self.below(8 << 20) },
+            40 => Request::PutView { hash: self.wide(), len: self.below(8 << 20) },
             41 => {
-                let changes = [Change::Set(self.number()), Change::Add(self.next() as i64), Change::Drop];
+                let changes = [
+                    CounterChange::Set(self.number()),
+                    CounterChange::Add(self.next() as i64),
+                    CounterChange::Drop,
+                ];
                 Request::Counter { key: self.wide(), change: self.pick(&changes) }
             }
             50 => Request::Prefetch { file: self.file(), ranges: self.list(|d| d.range(1 << 40)) },
-            51 => Request::Forget { file: self.file(), ranges: self.list(|d| d.range(1 << 40)) },
+            51 => Request::CancelPrefetch { file: self.file(), ranges: self.list(|d| d.range(1 << 40)) },
             52 => {
                 let ranges = self.list(|d| d.range(1 << 40));
                 Request::TryLock { file: self.file(), ranges, exclusive: self.coin() }
             }
-            53 => Request::Tear { lock: self.number() },
-            54 => Request::Torn { file: self.file() },
-            55 => Request::Expel { client: ClientId(self.number().into()) },
+            53 => Request::MarkDivergent { lock: self.number() },
+            54 => Request::ListDivergent { file: self.file() },
+            55 => Request::Disconnect { client: ClientId(self.number().into()) },
             64 => Request::Lookup { path: self.text() },
             65 => Request::Open {
                 path: self.text(),
@@ -294,7 +311,7 @@ impl Dice {
             },
             74 => Request::BeginTruncate { file: self.file(), size: self.number() },
             75 => Request::EndTruncate { file: self.file(), truncation: self.truncation() },
-            76 => Request::Sized { file: self.file(), size: self.number(), seen: self.number() },
+            76 => Request::ReportSize { file: self.file(), size: self.number(), seen: self.number() },
             77 => Request::ListInodes { after: self.file(), most: self.small() },
             78 => Request::PutTable { table: self.table() },
             79 => Request::GetTable { table: self.table() },
@@ -312,7 +329,7 @@ impl Dice {
                 errno: self.next() as i32,
                 text: self.text(),
             }),
-            3 => Reply::Slots(self.list(|d| Slot {
+            3 => Reply::Slots(self.list(|d| BlockSlot {
                 block: d.number(),
                 slot: d.small(),
                 generation: d.small(),
@@ -321,22 +338,25 @@ impl Dice {
             4 => Reply::Data { end: self.number() },
             5 => Reply::End { end: self.number() },
             6 => {
-                let parts = self.list(|d| Part { file: d.file(), end: d.number() });
+                let parts = self.list(|d| LocalPart { file: d.file(), end: d.number() });
                 Reply::Parts { parts, more: self.coin() }
             }
             7 => Reply::Verified { damaged: self.list(Dice::number), next: self.maybe(Dice::number) },
             11 => Reply::Locked { lock: self.number() },
             54 => {
                 let ranges = self.list(|d| d.range(1 << 40));
-                Reply::Torn { ranges, clients: self.list(|d| ClientId(d.number().into())) }
+                Reply::Divergent { ranges, clients: self.list(|d| ClientId(d.number().into())) }
             }
             14 => Reply::Leased { extents: self.list(|d| d.range(1 << 60)) },
             15 => {
-                let recall =
-                    |d: &mut Dice| Recall { number: d.number(), file: d.file(), range: d.range(1 << 40) };
+                let recall = |d: &mut Dice| LeaseRecall {
+                    number: d.number(),
+                    file: d.file(),
+                    range: d.range(1 << 40),
+                };
                 Reply::Recalled { recalls: self.list(recall), good_ms: self.small() }
             }
-            33 => Reply::Room(self.room()),
+            33 => Reply::StorageSpace(self.space()),
             34 => Reply::Status(Box::new(self.status())),
             40 => Reply::NoView,
             41 => Reply::Counted { before: self.number() },

@@ -6,7 +6,7 @@ use pario_launch::reach::{ServerIdentity, call, connect};
 use pario_registry::{Entry, Registry};
 use pario_transport::Address;
 use pario_types::ServerId;
-use pario_wire::message::Status;
+use pario_wire::message::ServerStatus;
 use pario_wire::{Reply, Request};
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ pub enum State {
     /// It should be running, and does not answer.
     Silent(String),
     /// It answers.
-    Answers(Box<Status>),
+    Answers(Box<ServerStatus>),
 }
 
 /// A partition and its servers, by number.
@@ -93,7 +93,7 @@ fn ask_at(
     server: ServerId,
     address: &Address,
     deadline: Instant,
-) -> Result<Box<Status>, String> {
+) -> Result<Box<ServerStatus>, String> {
     let servers = target.servers.len() as u16;
     let whom = ServerIdentity { partition: target.partition, server, servers };
     let connection = connect(&whom, address, &target.secret, deadline)?;

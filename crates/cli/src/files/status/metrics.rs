@@ -2,7 +2,7 @@
 //! any scraper that runs a command.
 
 use super::ask::{Picture, State};
-use pario_wire::message::Status;
+use pario_wire::message::ServerStatus;
 use std::fmt::Write;
 
 /// Something that is measured.
@@ -10,7 +10,7 @@ struct Metric {
     name: &'static str,
     kind: &'static str,
     help: &'static str,
-    value: fn(&Status) -> u64,
+    value: fn(&ServerStatus) -> u64,
 }
 
 macro_rules! metrics {
@@ -20,30 +20,30 @@ macro_rules! metrics {
 }
 
 const OF_EACH: &[Metric] = metrics! {
-    "sessions" gauge "Connections to the server." = |s| s.sessions.into();
-    "local_sessions" gauge "Connections that have mapped the server's cache." = |s| s.local_sessions.into();
-    "requests_total" counter "Requests since the server's start." = |s| s.requests;
-    "forwarded_total" counter "Requests that were passed on to another server." = |s| s.forwarded;
-    "refused_total" counter "Connections that were not let in." = |s| s.refused;
-    "errors_total" counter "Requests that failed." = |s| s.errors;
-    "read_bytes_total" counter "Bytes sent to clients." = |s| s.read_bytes;
-    "written_bytes_total" counter "Bytes received from clients." = |s| s.written_bytes;
-    "cache_block_bytes" gauge "Bytes of a block of the cache." = |s| s.block.into();
-    "cache_blocks" gauge "Blocks that the cache has room for." = |s| s.slots.into();
-    "cache_valid_blocks" gauge "Blocks in the cache." = |s| s.valid_slots.into();
-    "cache_dirty_blocks" gauge "Blocks that are not yet in storage." = |s| s.dirty_slots.into();
-    "cache_pinned_blocks" gauge "Blocks that clients are using." = |s| s.pinned_slots.into();
-    "cache_high_water_blocks" gauge "Dirty blocks at which storing them begins." = |s| s.high_water.into();
-    "cache_low_water_blocks" gauge "Dirty blocks at which storing them rests." = |s| s.low_water.into();
-    "cache_hits_total" counter "Blocks that were asked for and in the cache." = |s| s.hits;
-    "cache_misses_total" counter "Blocks that were asked for and not in the cache." = |s| s.misses;
-    "cache_evictions_total" counter "Blocks that had to make room for others." = |s| s.evictions;
-    "flushed_blocks_total" counter "Dirty blocks that were written to storage." = |s| s.flushed_blocks;
-    "flush_errors_total" counter "Dirty blocks that could not be written to storage." = |s| s.flush_errors;
-    "filled_blocks_total" counter "Blocks that were read from storage." = |s| s.filled_blocks;
-    "store_read_bytes_total" counter "Bytes read from storage." = |s| s.store_read_bytes;
-    "store_written_bytes_total" counter "Bytes written to storage." = |s| s.store_written_bytes;
-    "damaged_blocks_total" counter "Blocks whose checksum was wrong when read." = |s| s.damaged;
+    "sessions" gauge "Connections to the server." = |s| s.traffic.sessions.into();
+    "local_sessions" gauge "Connections that have mapped the server's cache." = |s| s.traffic.local_sessions.into();
+    "requests_total" counter "Requests since the server's start." = |s| s.traffic.requests;
+    "forwarded_total" counter "Requests that were passed on to another server." = |s| s.traffic.forwarded;
+    "refused_total" counter "Connections that were not let in." = |s| s.traffic.refused;
+    "errors_total" counter "Requests that failed." = |s| s.traffic.errors;
+    "read_bytes_total" counter "Bytes sent to clients." = |s| s.traffic.read_bytes;
+    "written_bytes_total" counter "Bytes received from clients." = |s| s.traffic.written_bytes;
+    "cache_block_bytes" gauge "Bytes of a block of the cache." = |s| s.pool.block.into();
+    "cache_blocks" gauge "Blocks that the cache has room for." = |s| s.pool.slots.into();
+    "cache_valid_blocks" gauge "Blocks in the cache." = |s| s.pool.valid_slots.into();
+    "cache_dirty_blocks" gauge "Blocks that are not yet in storage." = |s| s.pool.dirty_slots.into();
+    "cache_pinned_blocks" gauge "Blocks that clients are using." = |s| s.pool.pinned_slots.into();
+    "cache_high_water_blocks" gauge "Dirty blocks at which storing them begins." = |s| s.pool.high_water.into();
+    "cache_low_water_blocks" gauge "Dirty blocks at which storing them rests." = |s| s.pool.low_water.into();
+    "cache_hits_total" counter "Blocks that were asked for and in the cache." = |s| s.pool.hits;
+    "cache_misses_total" counter "Blocks that were asked for and not in the cache." = |s| s.pool.misses;
+    "cache_evictions_total" counter "Blocks that had to make room for others." = |s| s.pool.evictions;
+    "flushed_blocks_total" counter "Dirty blocks that were written to storage." = |s| s.storage.flushed_blocks;
+    "flush_errors_total" counter "Dirty blocks that could not be written to storage." = |s| s.storage.flush_errors;
+    "filled_blocks_total" counter "Blocks that were read from storage." = |s| s.storage.filled_blocks;
+    "store_read_bytes_total" counter "Bytes read from storage." = |s| s.storage.read_bytes;
+    "store_written_bytes_total" counter "Bytes written to storage." = |s| s.storage.written_bytes;
+    "damaged_blocks_total" counter "Blocks whose checksum was wrong when read." = |s| s.storage.damaged;
     "lease_teams" gauge "Programs that keep files of the server in their own memory." = |s| s.leases.teams.into();
     "lease_mailboxes" gauge "Processes of such programs." = |s| s.leases.mailboxes.into();
     "lease_requests_total" counter "Requests for leases, and for what was leased." = |s| s.leases.requests;
@@ -63,17 +63,17 @@ const OF_EACH: &[Metric] = metrics! {
         |s| s.prefetches.loaded_blocks;
     "prefetch_hits_total" counter "Blocks that were ready when their client came." = |s| s.prefetches.hits;
     "prefetch_kept_blocks" gauge "Blocks that are kept ready." = |s| s.prefetches.kept_blocks.into();
-    "storage_size_bytes" gauge "Size of the file system of the server's directory." = |s| s.room.total;
-    "storage_free_bytes" gauge "Room on that file system." = |s| s.room.free;
-    "storage_used_bytes" gauge "Bytes that the partition's files take there." = |s| s.room.used;
-    "storage_parts" gauge "Files of which the server holds stripes." = |s| s.room.parts;
+    "storage_size_bytes" gauge "Size of the file system of the server's directory." = |s| s.space.total;
+    "storage_free_bytes" gauge "Room on that file system." = |s| s.space.free;
+    "storage_used_bytes" gauge "Bytes that the partition's files take there." = |s| s.space.used;
+    "storage_parts" gauge "Files of which the server holds stripes." = |s| s.space.parts;
 };
 
 /// Only the metadata server knows these.
 const OF_NAMES: &[Metric] = metrics! {
-    "files" gauge "Files of the partition." = |s| s.files;
-    "directories" gauge "Directories of the partition." = |s| s.directories;
-    "open_files" gauge "Files that clients have open." = |s| s.open_files;
+    "files" gauge "Files of the partition." = |s| s.names.files;
+    "directories" gauge "Directories of the partition." = |s| s.names.directories;
+    "open_files" gauge "Files that clients have open." = |s| s.names.open_files;
 };
 
 /// All partitions' servers as samples, one family after the other.

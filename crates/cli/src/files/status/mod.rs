@@ -121,28 +121,29 @@ mod tests {
     use super::ask::{Picture, State};
     use pario_registry::{Description, Entry, Running};
     use pario_types::{PartitionId, ServerId, Stamp};
-    use pario_wire::message::{Prefetches, Status};
+    use pario_wire::message::{
+        NamespaceCounters, PoolStatus, PrefetchCounters, ServerStatus, StorageCounters, TrafficCounters,
+    };
 
     /// A server that has done something.
-    pub fn status() -> Status {
-        Status {
+    pub fn status() -> ServerStatus {
+        ServerStatus {
             pid: 77,
             started: Stamp(1_700_000_000_000_000_000),
-            sessions: 4,
-            requests: 1000,
-            errors: 1,
-            block: 65536,
-            slots: 102,
-            valid_slots: 51,
-            dirty_slots: 10,
-            high_water: 41,
-            hits: 75,
-            misses: 25,
-            flushed_blocks: 32,
-            files: 12,
-            directories: 3,
-            open_files: 2,
-            prefetches: Prefetches {
+            traffic: TrafficCounters { sessions: 4, requests: 1000, errors: 1, ..Default::default() },
+            pool: PoolStatus {
+                block: 65536,
+                slots: 102,
+                valid_slots: 51,
+                dirty_slots: 10,
+                high_water: 41,
+                hits: 75,
+                misses: 25,
+                ..Default::default()
+            },
+            storage: StorageCounters { flushed_blocks: 32, ..Default::default() },
+            names: NamespaceCounters { files: 12, directories: 3, open_files: 2 },
+            prefetches: PrefetchCounters {
                 taken: 9,
                 refused: 4,
                 released: 8,
@@ -151,7 +152,7 @@ mod tests {
                 kept_blocks: 2,
             },
             last_errors: vec!["/data is full".to_owned()],
-            ..Status::default()
+            ..ServerStatus::default()
         }
     }
 

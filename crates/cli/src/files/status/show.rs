@@ -5,7 +5,7 @@ use pario_registry::{Entry, Running};
 use pario_reports::text::{count, percent, printable, short_size, span};
 use pario_reports::{Align, TextTable};
 use pario_types::{ServerId, Stamp};
-use pario_wire::message::{Leases, Prefetches, Status};
+use pario_wire::message::{LeaseCounters, PrefetchCounters, ServerStatus};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,12 +22,12 @@ pub struct Before(BTreeMap<(u128, usize), (Stamp, u64, Duration)>);
 
 impl Before {
     /// Requests per second since the last look; `None` the first time, and after a restart.
-    fn rate(&mut self, key: (u128, usize), status: &Status, at: Duration) -> Option<f64> {
-        let before = self.0.insert(key, (status.started, status.requests, at));
+    fn rate(&mut self, key: (u128, usize), status: &ServerStatus, at: Duration) -> Option<f64> {
+        let before = self.0.insert(key, (status.started, status.traffic.requests, at));
         let (started, requests, earlier) = before?;
         let passed = at.checked_sub(earlier)?.as_secs_f64();
-        let same = started == status.started && status.requests >= requests && passed > 0.0;
-        same.then(|| (status.requests - requests) as f64 / passed)
+        let same = started == status.started && status.traffic.requests >= requests && passed > 0.0;
+        same.then(|| (status.traffic.requests - requests) as f64 / passed)
     }
 }
 
@@ -44,8 +44,9 @@ pub fn table(picture: &Picture, before: &mut Before, at: Duration, now: Stamp) -
     };
     let metadata = usize::from(structure.metadata.0);
     if let Some(State::Answers(status)) = picture.servers.get(metadata) {
-        let (files, directories) = (count(status.files, "file"), count(status.directories, "directory"));
-        text += &format!(", {files}, {directories}, {} open", status.open_files);
+        let (files, directories) =
+            (count(status.names.files, "file"), count(status.names.directories, "directory"));
+        text += &format!(", {files}, {directories}, {} open", status.names.open_files);
     }
     text.push('\n');
     if entry.running.is_empty() {
@@ -97,8 +98,8 @@ fn listening(entry: &Entry) -> String {
 }
 
 /// A line on what clients wanted to have ready, if they ever did.
-fn prefetches(server: usize, seen: &Prefetches) -> String {
-    let Prefetches { taken, refused, released, loaded_blocks, hits, .. } = *seen;
+fn prefetches(server: usize, seen: &PrefetchCounters) -> String {
+    let PrefetchCounters { taken, refused, released, loaded_blocks, hits, .. } = *seen;
     if taken == 0 && refused == 0 {
         return String::new();
     }
@@ -110,26 +111,35 @@ fn prefetches(server: usize, seen: &Prefetches) -> String {
     )
 }
 
-fn numbers(status: &Status, rate: Option<f64>, now: Stamp) -> Vec<String> {
+fn numbers(status: &ServerStatus, rate: Option<f64>, now: Stamp) -> Vec<String> {
     let up = Duration::from_nanos(now.0.saturating_sub(status.started.0).max(0) as u64);
-    let (block, slots) = (u64::from(status.block), u64::from(status.slots));
+    let (block, slots) = (u64::from(status.pool.block), u64::from(status.pool.slots));
     let share = |blocks: u32| percent(blocks.into(), slots);
     vec![
         "up".to_owned(),
         status.pid.to_string(),
         span(up),
-        status.sessions.to_string(),
-        rate.map_or_else(|| short_count(status.requests), |rate| format!("{}/s", short_count(rate as u64))),
-        format!("{} {}", short_size(slots.saturating_mul(block)), share(status.valid_slots)),
-        format!("{}/{}", share(status.dirty_slots).trim_end_matches('%'), share(status.high_water)),
-        percent(status.hits, status.hits.saturating_add(status.misses)),
-        short_size(status.flushed_blocks.saturating_mul(block)),
-        short_count(status.errors.saturating_add(status.flush_errors).saturating_add(status.damaged)),
+        status.traffic.sessions.to_string(),
+        rate.map_or_else(
+            || short_count(status.traffic.requests),
+            |rate| format!("{}/s", short_count(rate as u64)),
+        ),
+        format!("{} {}", short_size(slots.saturating_mul(block)), share(status.pool.valid_slots)),
+        format!("{}/{}", share(status.pool.dirty_slots).trim_end_matches('%'), share(status.pool.high_water)),
+        percent(status.pool.hits, status.pool.hits.saturating_add(status.pool.misses)),
+        short_size(status.storage.flushed_blocks.saturating_mul(block)),
+        short_count(
+            status
+                .traffic
+                .errors
+                .saturating_add(status.storage.flush_errors)
+                .saturating_add(status.storage.damaged),
+        ),
     ]
 }
 
 /// Who keeps blocks of the server's files in memory, and what that costs the others.
-fn leases(leases: &Leases) -> String {
+fn leases(leases: &LeaseCounters) -> String {
     format!(
         "{} caching in {}, {} recalled",
         count(leases.teams.into(), "program"),
@@ -187,32 +197,32 @@ pub fn object(picture: &Picture) -> Value {
     })
 }
 
-fn status_object(status: &Status) -> Value {
+fn status_object(status: &ServerStatus) -> Value {
     json!({
         "pid": status.pid,
         "started_ns": status.started.0,
-        "sessions": status.sessions,
-        "local_sessions": status.local_sessions,
-        "requests": status.requests,
-        "forwarded": status.forwarded,
-        "refused": status.refused,
-        "errors": status.errors,
-        "read_bytes": status.read_bytes,
-        "written_bytes": status.written_bytes,
+        "sessions": status.traffic.sessions,
+        "local_sessions": status.traffic.local_sessions,
+        "requests": status.traffic.requests,
+        "forwarded": status.traffic.forwarded,
+        "refused": status.traffic.refused,
+        "errors": status.traffic.errors,
+        "read_bytes": status.traffic.read_bytes,
+        "written_bytes": status.traffic.written_bytes,
         "cache": {
-            "block_bytes": status.block,
-            "blocks": status.slots,
-            "valid_blocks": status.valid_slots,
-            "dirty_blocks": status.dirty_slots,
-            "pinned_blocks": status.pinned_slots,
-            "high_water_blocks": status.high_water,
-            "low_water_blocks": status.low_water,
-            "hits": status.hits,
-            "misses": status.misses,
-            "evictions": status.evictions,
-            "flushed_blocks": status.flushed_blocks,
-            "flush_errors": status.flush_errors,
-            "filled_blocks": status.filled_blocks,
+            "block_bytes": status.pool.block,
+            "blocks": status.pool.slots,
+            "valid_blocks": status.pool.valid_slots,
+            "dirty_blocks": status.pool.dirty_slots,
+            "pinned_blocks": status.pool.pinned_slots,
+            "high_water_blocks": status.pool.high_water,
+            "low_water_blocks": status.pool.low_water,
+            "hits": status.pool.hits,
+            "misses": status.pool.misses,
+            "evictions": status.pool.evictions,
+            "flushed_blocks": status.storage.flushed_blocks,
+            "flush_errors": status.storage.flush_errors,
+            "filled_blocks": status.storage.filled_blocks,
         },
         "prefetch": {
             "taken": status.prefetches.taken,
@@ -223,13 +233,13 @@ fn status_object(status: &Status) -> Value {
             "kept_blocks": status.prefetches.kept_blocks,
         },
         "store": {
-            "read_bytes": status.store_read_bytes,
-            "written_bytes": status.store_written_bytes,
-            "damaged_blocks": status.damaged,
-            "total_bytes": status.room.total,
-            "free_bytes": status.room.free,
-            "used_bytes": status.room.used,
-            "parts": status.room.parts,
+            "read_bytes": status.storage.read_bytes,
+            "written_bytes": status.storage.written_bytes,
+            "damaged_blocks": status.storage.damaged,
+            "total_bytes": status.space.total,
+            "free_bytes": status.space.free,
+            "used_bytes": status.space.used,
+            "parts": status.space.parts,
         },
         "leases": {
             "teams": status.leases.teams,
@@ -247,9 +257,9 @@ fn status_object(status: &Status) -> Value {
             "conflicts": status.range_locks.conflicts,
             "waits": status.range_locks.waits,
         },
-        "files": status.files,
-        "directories": status.directories,
-        "open_files": status.open_files,
+        "files": status.names.files,
+        "directories": status.names.directories,
+        "open_files": status.names.open_files,
         "last_errors": status.last_errors,
     })
 }
@@ -258,19 +268,26 @@ fn status_object(status: &Status) -> Value {
 mod tests {
     use super::super::tests::{picture, status};
     use super::*;
+    use pario_wire::message::{PoolStatus, StorageCounters, TrafficCounters};
 
     #[test]
     fn a_table_fits_100_columns() {
-        let huge = Status {
+        let huge = ServerStatus {
             pid: 4_194_304,
-            sessions: 9_999,
-            requests: u64::MAX,
-            flushed_blocks: u64::MAX,
-            errors: u64::MAX,
-            slots: u32::MAX,
-            valid_slots: u32::MAX,
-            dirty_slots: u32::MAX,
-            high_water: u32::MAX,
+            traffic: TrafficCounters {
+                sessions: 9_999,
+                requests: u64::MAX,
+                errors: u64::MAX,
+                ..status().traffic
+            },
+            pool: PoolStatus {
+                slots: u32::MAX,
+                valid_slots: u32::MAX,
+                dirty_slots: u32::MAX,
+                high_water: u32::MAX,
+                ..status().pool
+            },
+            storage: StorageCounters { flushed_blocks: u64::MAX, ..status().storage },
             ..status()
         };
         let states = vec![State::Answers(Box::new(huge)), State::Silent("no".into()), State::Stopped];
@@ -301,7 +318,7 @@ mod tests {
             "server 0 prefetched 9 ranges (refused 4, released 8), loaded 20 blocks, hits 16"
         );
         assert_eq!(lines[5], "server 0: /data is full");
-        assert_eq!(prefetches(0, &Prefetches::default()), "");
+        assert_eq!(prefetches(0, &PrefetchCounters::default()), "");
     }
 
     #[test]
@@ -309,7 +326,7 @@ mod tests {
         let (mut before, mut status) = (Before::default(), status());
         let key = (1, 0);
         assert_eq!(before.rate(key, &status, Duration::ZERO), None);
-        status.requests += 500;
+        status.traffic.requests += 500;
         assert_eq!(before.rate(key, &status, Duration::from_secs(2)), Some(250.0));
         // Another process counts anew.
         status.started = Stamp(status.started.0 + 1);

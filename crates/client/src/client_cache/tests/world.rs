@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pario_layout::Striping;
 use pario_types::{ErrorKind, FileId, ServerId};
-use pario_wire::message::{Failure, STALE};
+use pario_wire::message::{ESTALE, Failure};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::super::ranges::Ranges;
@@ -328,7 +328,7 @@ struct SimulatedIo {
 }
 
 fn cut_off(server: ServerId) -> Error {
-    Error::Server { server, failure: Failure { kind: ErrorKind::Io, errno: STALE, text: "cut off".into() } }
+    Error::Server { server, failure: Failure { kind: ErrorKind::Io, errno: ESTALE, text: "cut off".into() } }
 }
 
 fn failed(kind: ErrorKind, text: &str) -> Error {
