@@ -472,7 +472,7 @@ fn run_child(step: u32, at: &std::path::Path) -> (Vec<String>, bool) {
     let output = std::process::Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "races::a_server_killed_at_any_step_leaves_all_that_was_written",
+            "tests::races::a_server_killed_at_any_step_leaves_all_that_was_written",
             "--nocapture",
             "--test-threads=1",
         ])
