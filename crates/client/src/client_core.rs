@@ -18,6 +18,7 @@ use crate::error::{Cause, Error, Result};
 use crate::io::server_pipeline::REPLACEABLE_SHARE;
 use crate::metadata::table_cache::TableCache;
 use crate::metadata::truncate::FailedTruncations;
+use crate::metadata::unsynced::AbandonedWrites;
 
 /// How a partition is used.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +77,8 @@ pub(crate) struct ClientCore {
     unlocked: Condvar,
     pub tables: TableCache,
     pub failed_truncations: FailedTruncations,
+    /// Writes of handles that were dropped without a close.
+    pub abandoned: AbandonedWrites,
     /// Made when it is first used.
     pub tier1: OnceLock<Tier1>,
 }
@@ -118,6 +121,7 @@ impl ClientCore {
             unlocked: Condvar::new(),
             tables: TableCache::default(),
             failed_truncations: FailedTruncations::default(),
+            abandoned: AbandonedWrites::default(),
             tier1: OnceLock::new(),
         })
     }

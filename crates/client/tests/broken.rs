@@ -222,3 +222,38 @@ fn a_lost_cache_is_told_of_once() {
     file.read_exact_at(&mut bytes, 0).expect("read");
     assert_eq!(bytes, [2; 3000]);
 }
+
+#[test]
+fn a_close_covers_what_a_dropped_handle_of_the_process_wrote() {
+    let fake = Fake::start(Setup { slots: 64, ..SETUP });
+    let partition = fake.connect();
+    let dropped = partition.open("/file", &writing()).expect("opened");
+    dropped.write_at(&[1; 3000], 0).expect("written");
+    drop(dropped);
+    // It writes to server 0 alone, but its close also makes server 1 store what the dropped handle wrote.
+    let file = partition.open("/file", &writing()).expect("opened");
+    file.write_at(&[2; 10], 0).expect("written");
+    file.close().expect("stored");
+    fake.lose_cache(ServerId(1));
+    let mut bytes = [0; 1000];
+    let file = partition.open("/file", &writing()).expect("opened");
+    file.read_exact_at(&mut bytes, 1000).expect("read");
+    assert_eq!(bytes, [1; 1000]);
+    file.sync().expect("nothing was lost");
+}
+
+#[test]
+fn the_loss_of_what_a_dropped_handle_wrote_is_told_by_the_next_sync_of_the_process() {
+    let fake = Fake::start(Setup { slots: 64, ..SETUP });
+    let partition = fake.connect();
+    let (dropped, file) = (
+        partition.open("/file", &writing()).expect("opened"),
+        partition.open("/file", &writing()).expect("opened"),
+    );
+    dropped.write_at(&[1; 3000], 0).expect("written");
+    drop(dropped);
+    fake.lose_cache(ServerId(1));
+    let error = file.sync().expect_err("it was not stored");
+    assert!(matches!(error, Error::CacheLost { server: ServerId(1), .. }), "{error}");
+    file.sync().expect("it was told once");
+}

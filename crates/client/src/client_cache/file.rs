@@ -404,9 +404,9 @@ impl State {
 
 impl Drop for TierFile {
     fn drop(&mut self) {
-        if !self.is_closed {
-            // A drop cannot report an error.
-            let _ = self.finish(false);
+        if !self.is_closed && self.finish(false).is_err() {
+            // A drop cannot report an error, but a sync or close afterwards can.
+            self.servers.report_loss();
         }
     }
 }

@@ -28,6 +28,9 @@ pub(crate) trait ServerIo: Send + Sync {
     /// Writes as one of the team.
     fn write(&self, segments: &[(u64, &[u8])]) -> Result<()>;
 
+    /// Bytes that the program wrote are lost, and no call has said so: the next sync or close of the file does.
+    fn report_loss(&self);
+
     /// As far as the servers know.
     fn size(&self) -> Result<u64>;
 

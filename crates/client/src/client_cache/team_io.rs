@@ -103,6 +103,10 @@ impl ServerIo for TeamIo {
         outcome
     }
 
+    fn report_loss(&self) {
+        self.file.open().report_loss();
+    }
+
     fn size(&self) -> Result<u64> {
         self.read.len()
     }

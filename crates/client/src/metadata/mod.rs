@@ -7,3 +7,4 @@ pub(crate) mod open_options;
 pub(crate) mod shared_counter;
 pub(crate) mod table_cache;
 pub(crate) mod truncate;
+pub(crate) mod unsynced;

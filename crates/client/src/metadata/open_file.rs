@@ -20,6 +20,7 @@ use crate::connection::server_connection::ServerConnection;
 use crate::error::{Error, Result};
 use crate::metadata::attributes::time;
 use crate::metadata::truncate::PAUSE;
+use crate::metadata::unsynced::{UnsyncedWrites, WriteRecord};
 
 /// How long a file that is dropped without being closed may wait for the metadata server.
 const DROPPED: Duration = Duration::from_secs(1);
@@ -38,9 +39,7 @@ pub(crate) struct OpenFile {
     pub file: FileId,
     pub layout: Layout,
     access: OpenAccess,
-    /// For each holder: 0 if nothing was written since the last sync, else its losses at the first write plus
-    /// 1.
-    unsynced: Box<[AtomicU64]>,
+    unsynced: UnsyncedWrites,
     /// When it was last written to from here; 0: never.
     modified: AtomicI64,
     /// Where the last access ended.
@@ -140,7 +139,7 @@ impl OpenFile {
             file,
             layout: attributes.striping.into(),
             access,
-            unsynced: Box::default(),
+            unsynced: UnsyncedWrites::default(),
             modified: AtomicI64::new(0),
             next: AtomicU64::new(0),
             asked: AtomicU32::new(0),
@@ -154,7 +153,7 @@ impl OpenFile {
     }
 
     fn with_layout(mut self, layout: Layout) -> OpenFile {
-        self.unsynced = (0..layout.count()).map(|_| AtomicU64::new(0)).collect();
+        self.unsynced = UnsyncedWrites::new(layout.count());
         self.layout = layout;
         self
     }
@@ -166,7 +165,7 @@ impl OpenFile {
             file: of.file,
             layout: of.layout.clone(),
             access: OpenAccess::Both,
-            unsynced: of.unsynced.iter().map(|_| AtomicU64::new(0)).collect(),
+            unsynced: UnsyncedWrites::new(of.layout.count()),
             modified: AtomicI64::new(0),
             next: AtomicU64::new(0),
             asked: AtomicU32::new(0),
@@ -291,10 +290,7 @@ impl OpenFile {
 
     #[inline]
     fn note(&self, mark: &WriteMark) {
-        let unsynced = &self.unsynced[usize::from(mark.place)];
-        if unsynced.load(Ordering::Relaxed) == 0 {
-            let _ = unsynced.compare_exchange(0, mark.losses + 1, Ordering::Relaxed, Ordering::Relaxed);
-        }
+        self.unsynced.note(mark.place, WriteRecord::at(mark.losses));
     }
 
     /// The size.
@@ -333,12 +329,14 @@ impl OpenFile {
     /// those that were written to from here.
     pub fn sync(&self, durable: bool) -> Result<()> {
         self.core.settle_truncation(self.file)?;
+        let _in_progress = self.unsynced.begin_sync();
         let (mut requests, mut before) = (Vec::new(), Vec::new());
-        for (server, unsynced) in self.layout.holders().zip(&self.unsynced) {
-            let written = unsynced.swap(0, Ordering::Relaxed);
-            if written > 0 || durable {
+        self.take_over_abandoned();
+        for (server, place) in self.layout.holders().zip(0..) {
+            let written = self.unsynced.take(place);
+            if written.is_set() || durable {
                 requests.push((server, Request::Sync { file: self.file, durable }));
-                before.push((server, written, unsynced));
+                before.push((server, place, written));
             }
         }
         let names = self.core.metadata;
@@ -348,18 +346,30 @@ impl OpenFile {
         }
         let outcome = self.core.call_all(&requests);
         if outcome.is_err() {
-            for (_, written, unsynced) in &before {
-                let _ = unsynced.compare_exchange(0, *written, Ordering::Relaxed, Ordering::Relaxed);
-            }
+            before.iter().for_each(|(_, place, written)| self.unsynced.add(*place, *written));
         }
         outcome?;
         self.core.check_not_gone(self.file)?;
-        let is_lost = |server: ServerId, written: u64| {
-            written > 0 && written - 1 != self.core.connections[usize::from(server.0)].losses()
-        };
-        match before.iter().find(|(server, written, _)| is_lost(*server, *written)) {
+        let losses = |server: ServerId| self.core.connections[usize::from(server.0)].losses();
+        match before.iter().find(|(server, _, written)| written.is_lost(losses(*server))) {
             Some((server, ..)) => Err(Error::CacheLost { server: *server, file: self.file }),
             None => Ok(()),
+        }
+    }
+
+    /// Writes of handles that were dropped without a close count as writes of this one.
+    fn take_over_abandoned(&self) {
+        for (server, record) in self.core.abandoned.take(self.file) {
+            if let Some(place) = self.layout.place(server) {
+                self.unsynced.add(place, record);
+            }
+        }
+    }
+
+    /// Bytes that were written through this handle are lost: the next sync or close of the file by this process fails.
+    pub fn report_loss(&self) {
+        if self.layout.count() > 0 {
+            self.unsynced.add(0, WriteRecord::lost());
         }
     }
 
@@ -389,11 +399,19 @@ impl OpenFile {
 }
 
 impl Drop for OpenFile {
-    /// Without waiting for anybody's storage. If the metadata server does not answer at once its connection
+    /// Does not wait for storage: the next sync or close of the file by this process covers the writes. If the metadata server does not answer at once its connection
     /// is given up: with the next one it hears what is open.
     fn drop(&mut self) {
         if self.is_closed {
             return;
+        }
+        let records =
+            self.layout.holders().zip(0..).map(|(server, place)| (server, self.unsynced.take(place)));
+        let records: Vec<_> = records.collect();
+        if !self.core.abandoned.add(self.file, records.iter().copied()) {
+            records.iter().zip(0..).for_each(|((_, record), place)| self.unsynced.add(place, *record));
+            // A drop cannot report an error.
+            let _ = self.sync(false);
         }
         self.forget_all();
         let deadline = Instant::now() + DROPPED;

@@ -224,6 +224,20 @@ fn what_cannot_be_stored_is_kept_and_told_of() {
     assert_eq!(shared.lock().used, 0);
 }
 
+#[test]
+fn a_drop_that_cannot_stage_reports_the_loss_to_the_file() {
+    let (world, _shared, file) = one(4);
+    file.write_at(&[1; 100], 0).expect("written");
+    drop(file);
+    assert_eq!(world.state().reported_losses, 0);
+    assert_eq!(world.read(0, 100), [1; 100]);
+    let (world, _shared, file) = one(4);
+    file.write_at(&[1; 100], 0).expect("written");
+    world.set(|state| state.broken = true);
+    drop(file);
+    assert_eq!(world.state().reported_losses, 1);
+}
+
 /// Who cannot store what is recalled gives it up all the same, and says so. The rest is kept.
 #[test]
 fn nobody_waits_for_what_cannot_be_stored() {

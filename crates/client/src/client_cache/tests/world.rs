@@ -45,6 +45,8 @@ pub struct SimulatedState {
     pub late_leases: bool,
     /// Writes fail.
     pub broken: bool,
+    /// How often a loss was reported that no call had returned.
+    pub reported_losses: u32,
     /// Mailboxes cannot be attached.
     pub mute: bool,
     /// They can, but not now.
@@ -394,6 +396,10 @@ impl ServerIo for SimulatedIo {
         state.writes += 1;
         self.world.changed.notify_all();
         Ok(())
+    }
+
+    fn report_loss(&self) {
+        self.world.state().reported_losses += 1;
     }
 
     fn size(&self) -> Result<u64> {
