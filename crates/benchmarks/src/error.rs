@@ -1,6 +1,6 @@
 //! Errors of measurements.
 
-use pario_io_models::quantity;
+use pario_types::spell_size;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -29,7 +29,7 @@ pub enum Error {
     #[error(transparent)]
     Files(#[from] pario_copy::Error),
     /// Not enough space for a model's files.
-    #[error("{target} has {} free, and each model writes {}: take a smaller --size or another --dir", quantity(*free), quantity(*size))]
+    #[error("{target} has {} free, and each model writes {}: take a smaller --size or another --dir", spell_size(*free), spell_size(*size))]
     NoSpace {
         /// The directory.
         target: String,

@@ -16,6 +16,7 @@ mod run;
 #[allow(unsafe_code)]
 mod signal;
 mod simulate;
+mod size_argument;
 mod trace;
 
 use clap::{Parser, Subcommand};

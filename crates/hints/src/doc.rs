@@ -1,8 +1,9 @@
 //! The page `docs/HINTS.md`, generated from the table.
 
-use crate::hint_type::{HintType, format_size};
+use crate::hint_type::HintType;
 use crate::sources::{SYSTEM_HINT_FILE, VARIABLES};
 use crate::table::{HintEntry, HintFamily, HintStatus, table};
+use pario_types::spell_size;
 use std::fmt::Write;
 
 const WIDTH: usize = 100;
@@ -97,7 +98,7 @@ impl HintEntry {
     pub fn default_text(&self) -> Option<String> {
         let spelled = self.kind.format(self.default?);
         Some(match (self.kind, spelled.parse()) {
-            (HintType::Size { .. }, Ok(bytes)) => format_size(bytes),
+            (HintType::Size { .. }, Ok(bytes)) => spell_size(bytes),
             _ => spelled,
         })
     }

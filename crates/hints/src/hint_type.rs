@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use pario_types::{Toggle, parse_size};
+use pario_types::{Toggle, parse_size, spell_size};
 
 /// The longest text value: MPICH's limit on info values, without the final zero byte.
 const MAX_TEXT: usize = 1023;
@@ -164,7 +164,7 @@ impl HintType {
             HintType::OnOff => "enable or disable".to_owned(),
             HintType::Toggle => "enable, disable or automatic".to_owned(),
             HintType::Size { min, max } => {
-                format!("a size from {} to {}, such as 64k, 16M or 1GiB", format_size(min), format_size(max))
+                format!("a size from {} to {}, such as 64k, 16M or 1GiB", spell_size(min), spell_size(max))
             }
             HintType::Count { min, max } => format!("a whole number from {min} to {max}"),
             HintType::Mode => "octal permission bits from 0 to 7777, such as 0644".to_owned(),
@@ -262,17 +262,6 @@ fn parse_mode(text: &str) -> Option<u32> {
     let digits = text.strip_prefix("0o").unwrap_or(text);
     let plain = !digits.is_empty() && digits.bytes().all(|b| (b'0'..=b'7').contains(&b));
     plain.then(|| u32::from_str_radix(digits, 8).ok()).flatten().filter(|&bits| bits <= 0o7777)
-}
-
-/// A size for display, in the largest unit that divides it.
-pub(crate) fn format_size(bytes: u64) -> String {
-    const UNITS: [(u32, &str); 4] = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
-    for (shift, unit) in UNITS {
-        if bytes > 0 && bytes.trailing_zeros() >= shift {
-            return format!("{} {unit}", bytes >> shift);
-        }
-    }
-    format!("{bytes} byte{}", if bytes == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]
@@ -376,7 +365,5 @@ mod tests {
             HintType::Size { min: 1, max: 4 << 30 }.allowed(),
             "a size from 1 byte to 4 GiB, such as 64k, 16M or 1GiB"
         );
-        assert_eq!(format_size(0), "0 bytes");
-        assert_eq!(format_size(1536), "1536 bytes");
     }
 }

@@ -5,7 +5,7 @@
 //! wants to know what was written.
 
 use crate::model::Model;
-use crate::text::quantity;
+use pario_types::spell_size;
 use std::fmt;
 
 /// The most nodes and the most processes per node.
@@ -117,8 +117,8 @@ impl fmt::Display for GridError {
                 write!(
                     f,
                     "{} do not make whole stripes of {} for each of {procs} processes: ",
-                    quantity(size),
-                    quantity(stripe)
+                    spell_size(size),
+                    spell_size(stripe)
                 )?;
                 let Ok(unit) = u64::try_from(unit) else { return f.write_str("the stripe is too large") };
                 if unit == 0 {
@@ -126,10 +126,10 @@ impl fmt::Display for GridError {
                 }
                 let below = size / unit * unit;
                 if below > 0 {
-                    write!(f, "take {}, ", quantity(below))?;
+                    write!(f, "take {}, ", spell_size(below))?;
                 }
                 match below.checked_add(unit) {
-                    Some(above) => write!(f, "take {} or a smaller stripe", quantity(above)),
+                    Some(above) => write!(f, "take {} or a smaller stripe", spell_size(above)),
                     None => f.write_str("or a smaller stripe"),
                 }
             }

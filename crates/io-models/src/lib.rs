@@ -28,4 +28,4 @@ pub use mark::{Gap, Mark};
 pub use measure::{Measurement, Metric, ModelOp, Series};
 pub use model::{Bin, Model, ProcessShare, Spot};
 pub use reduce::{Reducer, median};
-pub use text::{power, quantity, rate};
+pub use text::{power, rate};

@@ -1,17 +1,5 @@
 //! Numbers for people.
 
-/// A number of bytes: exact, with a unit where it is a multiple of one.
-pub fn quantity(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes;
-    let mut unit = 0;
-    while value > 0 && value.is_multiple_of(1024) && unit + 1 < UNITS.len() {
-        value /= 1024;
-        unit += 1;
-    }
-    format!("{value} {}", UNITS[unit])
-}
-
 /// Three digits and a decimal prefix: `1.23 G`.
 pub fn rate(value: f64) -> String {
     const PREFIXES: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];
@@ -59,7 +47,6 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        assert_eq!([quantity(0), quantity(1536), quantity(32 << 20)], ["0 B", "1536 B", "32 MiB"]);
         assert_eq!([1.0, 12.34, 999.6, 1.234e9].map(rate), ["1.00", "12.3", "1.00 k", "1.23 G"]);
         assert_eq!([power(3.0), power(2.5)], ["8", "5.7"]);
     }

@@ -66,7 +66,7 @@ fn what_cannot_be_is_refused_with_a_way_out() {
     let uneven = |size, stripe| ModelGrid::new(2, 2, size, stripe).expect_err("uneven").to_string();
     assert_eq!(
         uneven(1000000, 65536),
-        "1000000 B do not make whole stripes of 64 KiB for each of 4 processes: take 768 KiB, take 1 MiB or a \
+        "1000000 bytes do not make whole stripes of 64 KiB for each of 4 processes: take 768 KiB, take 1 MiB or a \
          smaller stripe"
     );
     for (size, stripe) in [(0, 65536), (65536, 0), (u64::MAX, 65536), (1, u64::MAX)] {

@@ -1,12 +1,14 @@
-//! Errors of launching servers.
+//! Errors of launching and stopping servers.
 
+use crate::adoption::AdoptionError;
+use crate::unsettled::UnsettledServer;
 use std::io;
 use std::process::Command;
 use std::time::Duration;
 
 use pario_types::ServerId;
 
-/// Why servers were not launched.
+/// The reason why servers were not launched or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The registry.
@@ -35,9 +37,49 @@ pub enum Error {
         #[source]
         why: LaunchFailure,
     },
+    /// A partition whose servers are on "this host" was created on another.
+    #[error(
+        "partition {name} has servers on the host where it was created, {created}, and this is {here}: start it there"
+    )]
+    OtherHost {
+        /// The partition.
+        name: String,
+        /// Where it was created.
+        created: String,
+        /// Where this is.
+        here: String,
+    },
+    /// Servers could not be stopped, or left something that could not be stored.
+    #[error("partition {name} is not down{}", unsettled.iter().map(|one| format!("\n  {one}")).collect::<String>())]
+    NotDown {
+        /// The partition.
+        name: String,
+        /// Which servers, and why.
+        unsettled: Vec<UnsettledServer>,
+    },
+    /// A partition could not be registered again from its directories.
+    #[error(transparent)]
+    Adoption(#[from] Box<AdoptionError>),
+}
+
+impl From<AdoptionError> for Error {
+    fn from(error: AdoptionError) -> Error {
+        Error::Adoption(Box::new(error))
+    }
 }
 
 impl Error {
+    /// The same after all servers were stopped by force: none of them runs any more.
+    pub fn stopped_by_force(self) -> Error {
+        match self {
+            Error::NotDown { name, unsettled } => {
+                let unsettled = unsettled.into_iter().map(UnsettledServer::stopped_by_force).collect();
+                Error::NotDown { name, unsettled }
+            }
+            other => other,
+        }
+    }
+
     /// For `map_err` on running a launcher.
     pub fn launcher(command: &Command) -> impl FnOnce(io::Error) -> Error {
         let program = command.get_program().to_string_lossy().into_owned();

@@ -25,8 +25,7 @@ mod secret;
 mod sys;
 
 pub use description::{
-    Description, Key, Launcher, Listen, Resource, Scheduling, Settings, Structure, Water, keys, parse_size,
-    spell_size,
+    Description, Key, Launcher, Listen, Resource, Scheduling, Settings, Structure, Water, keys,
 };
 pub use entry::{Entry, Running};
 pub use error::{DescriptionError, Error, UnsafePath};

@@ -3,7 +3,7 @@
 use crate::text::{count, duration, printable};
 use pario_placement::{Chunk, Placement, PlacementPlan, PlannedFile};
 use pario_profile::{Profile, Rule};
-use pario_trace::size_word;
+use pario_types::round_size;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
@@ -39,9 +39,9 @@ pub fn write_chunk_explanation(
     writeln!(
         output,
         "use: {} read, {} written, of which {} still go between nodes",
-        size_word(chunk.read),
-        size_word(chunk.written),
-        size_word(chunk.moved)
+        round_size(chunk.read),
+        round_size(chunk.written),
+        round_size(chunk.moved)
     )?;
     match profile {
         None => {
@@ -62,9 +62,9 @@ pub fn write_chunk_explanation(
                     "  {:16} {:>9} {:>12} {:>9} {:>12} {first:>12}",
                     printable(&profile.processes[process as usize].label),
                     seen.reads,
-                    size_word(seen.read),
+                    round_size(seen.read),
                     seen.writes,
-                    size_word(seen.written),
+                    round_size(seen.written),
                 )?;
             }
         }

@@ -13,6 +13,9 @@ mod csv_text;
 mod distribution;
 mod models;
 mod page;
+mod partition_list;
+mod partition_metrics;
+mod partition_status;
 mod perfetto;
 mod plan_summary;
 mod profile_page;
@@ -30,6 +33,9 @@ pub use distribution::Distribution;
 pub use models::{
     measurement_notes, measurements_object, measurements_text, planned_model, planned_models_table,
 };
+pub use partition_list::{orphaned_pool_text, partition_list_json, partition_list_text};
+pub use partition_metrics::partition_metrics;
+pub use partition_status::{RequestRates, partition_status_json, partition_status_text};
 pub use perfetto::PerfettoTrace;
 pub use plan_summary::{write_plan_json, write_plan_summary};
 pub use profile_page::{Timeline, profile_page};

@@ -1,7 +1,8 @@
 //! Measurements of I/O models: words for the terminal, notes for the pictures, JSON for programs.
 
 use crate::table::{Align, TextTable};
-use pario_io_models::{Bin, Board, Measurement, Metric, Model, ModelGrid, Reducer, power, quantity, rate};
+use pario_io_models::{Bin, Board, Measurement, Metric, Model, ModelGrid, Reducer, power, rate};
+use pario_types::spell_size;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -38,12 +39,12 @@ pub fn planned_models_table(grid: &ModelGrid) -> String {
             model.files(),
         ];
         let mut row: Vec<String> = numbers.map(|number| number.to_string()).into();
-        row.push(quantity(grid.size() / u64::from(model.procs())));
+        row.push(spell_size(grid.size() / u64::from(model.procs())));
         row.push(model.common_name().unwrap_or_default().to_owned());
         table.row(row);
     }
     let bins: BTreeSet<Bin> = models.iter().map(|model| model.bin()).collect();
-    let (count, cells, size) = (models.len(), bins.len(), quantity(grid.size()));
+    let (count, cells, size) = (models.len(), bins.len(), spell_size(grid.size()));
     format!("{count} models in {cells} cells, each writes {size}\n{}", table.text(0))
 }
 
@@ -54,7 +55,7 @@ pub fn measurement_notes(measurements: &[Measurement], planned: Option<usize>) -
     let runs = measurements.iter().map(|one| one.repetition).max().unwrap_or(1);
     let mut notes = vec![format!(
         "{} by up to {nodes} nodes x {ppn} processes; {}; {}",
-        quantity(first.size),
+        spell_size(first.size),
         match first.real_nodes {
             true => "each node is a host",
             false => "nodes are virtual: groups of processes of one host",

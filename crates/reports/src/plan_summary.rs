@@ -2,7 +2,7 @@
 
 use crate::text::{count, printable};
 use pario_placement::{Chunk, ChunkHolder, Placement, PlacementPlan, ProcessId, StorageShare, Summary};
-use pario_trace::size_word;
+use pario_types::round_size;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
@@ -60,7 +60,7 @@ pub fn write_plan_summary(plan: &PlacementPlan, idle: u64, output: &mut impl Wri
 }
 
 fn row(output: &mut impl Write, name: &str, share: &StorageShare) -> io::Result<()> {
-    let bytes = |bytes: u64| if bytes == 0 { "-".to_owned() } else { size_word(bytes) };
+    let bytes = |bytes: u64| if bytes == 0 { "-".to_owned() } else { round_size(bytes) };
     let StorageShare { local, duplicate, broadcast, central } = *share;
     let [local, duplicate, broadcast, central] = [local, duplicate, broadcast, central].map(bytes);
     writeln!(output, "  {name:16} {local:>12} {duplicate:>12} {broadcast:>12} {central:>12}")
@@ -164,5 +164,5 @@ fn chunk_object(plan: &PlacementPlan, number: usize, file: &str, chunk: &Chunk) 
 }
 
 fn wide(bytes: u128) -> String {
-    size_word(u64::try_from(bytes).unwrap_or(u64::MAX))
+    round_size(u64::try_from(bytes).unwrap_or(u64::MAX))
 }

@@ -8,7 +8,8 @@ use crate::text::{count, duration, printable};
 use askama::Template;
 use pario_profile::advice::{Advice, Numbers, Severity};
 use pario_profile::{Profile, TracedProcess};
-use pario_trace::{TraceEvent, TracedOp, size_word};
+use pario_trace::{TraceEvent, TracedOp};
+use pario_types::round_size;
 use std::collections::HashMap;
 
 /// The cells of a row.
@@ -115,8 +116,8 @@ fn file_heat_map(profile: &Profile, file: usize) -> Option<String> {
         let name = &profile.processes[first].label;
         let share = |all: u64| all as f64 / most as f64;
         let title = |number: usize, read: u64, written: u64| {
-            let at = size_word(number as u64 * cell);
-            format!("rank {name} from {at}: {} read, {} written", size_word(read), size_word(written))
+            let at = round_size(number as u64 * cell);
+            format!("rank {name} from {at}: {} read, {} written", round_size(read), round_size(written))
         };
         heat_row(row, name, cells, share, title)
     });
@@ -281,9 +282,9 @@ fn file_rows(numbers: &Numbers) -> Vec<FileRow> {
             name: printable(&file.name),
             users: file.users().to_string(),
             reads: reads.count(),
-            read: size_word(reads.bytes),
+            read: round_size(reads.bytes),
             writes: writes.count(),
-            written: size_word(writes.bytes),
+            written: round_size(writes.bytes),
             collective: reads.collective + writes.collective,
         }
     };

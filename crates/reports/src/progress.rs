@@ -3,9 +3,10 @@
 //! On a terminal `indicatif` redraws one line. Elsewhere, if the user asks for it, a thread prints a new line every
 //! few seconds; `indicatif` draws on terminals only.
 
-use crate::text::{short_size, span};
+use crate::text::span;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use pario_types::Progress;
+use pario_types::short_size;
 use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

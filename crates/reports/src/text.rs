@@ -2,32 +2,13 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use pario_types::short_size;
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
 
 /// A number of bytes: all digits, or if `human` two or three of them and a unit.
 pub fn size(bytes: u64, human: bool) -> String {
     if human { short_size(bytes) } else { bytes.to_string() }
-}
-
-/// A number of bytes in two or three digits and a unit, in steps of 1024: `999`, `1.0K`, `64K`, `1.5G`.
-pub fn short_size(bytes: u64) -> String {
-    const UNITS: [&str; 7] = ["", "K", "M", "G", "T", "P", "E"];
-    let mut unit = (63 - (bytes | 1).leading_zeros() as usize) / 10;
-    loop {
-        let value = bytes as f64 / (1u128 << (10 * unit)) as f64;
-        if unit == 0 {
-            return bytes.to_string();
-        }
-        if value < 9.95 {
-            return format!("{value:.1}{}", UNITS[unit]);
-        }
-        // What rounds up to 1024 is one of the next unit.
-        if value.round() < 1024.0 || unit + 1 == UNITS.len() {
-            return format!("{value:.0}{}", UNITS[unit]);
-        }
-        unit += 1;
-    }
 }
 
 /// A part of a whole, in percent; `-` if the whole is 0.

@@ -2,7 +2,8 @@
 
 use crate::distribution::Distribution;
 use crate::text::{duration, printable, ranks};
-use pario_trace::{Actor, TraceEvent, kind_word, size_word};
+use pario_trace::{Actor, TraceEvent, kind_word};
+use pario_types::round_size;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -124,7 +125,7 @@ fn text(files: &BTreeMap<String, BTreeMap<String, Calls>>, span: u64) -> String 
 fn row(text: &mut String, name: &str, calls: &Calls) {
     let bytes = match calls.sizes.count {
         0 => "-".to_owned(),
-        _ => size_word(u64::try_from(calls.moved).unwrap_or(u64::MAX)),
+        _ => round_size(u64::try_from(calls.moved).unwrap_or(u64::MAX)),
     };
     let [mean, median, max] = [calls.took.mean(), calls.took.median(), calls.took.max].map(duration);
     let (count, wrong) = (calls.took.count, calls.wrong());
@@ -133,7 +134,7 @@ fn row(text: &mut String, name: &str, calls: &Calls) {
     let most = powers.iter().map(|&(_, count)| count).max().unwrap_or(1);
     for (power, count) in powers {
         let bar = "█".repeat(((count * BAR).div_ceil(most)) as usize);
-        let _ = writeln!(text, "    {:>10}  {bar} {count}", size_word(power));
+        let _ = writeln!(text, "    {:>10}  {bar} {count}", round_size(power));
     }
     for (what, (count, on)) in &calls.errors {
         let plural = if on.len() == 1 { "" } else { "s" };

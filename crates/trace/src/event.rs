@@ -360,21 +360,6 @@ pub fn kind_word(kind: ErrorKind) -> String {
     word
 }
 
-/// Bytes for people: a number and a unit.
-pub fn size_word(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    if bytes < 1024 {
-        return format!("{bytes} B");
-    }
-    let (mut value, mut unit) = (bytes as f64 / 1024.0, 0);
-    // 1023.95 would be rounded to 1024.0.
-    while value >= 1023.95 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    format!("{value:.1} {}", UNITS[unit])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -402,12 +387,6 @@ mod tests {
             }
         }
         assert_eq!(TracedOp::from_code(200), TracedOp::Other);
-    }
-
-    #[test]
-    fn sizes_have_units() {
-        let sizes = [0, 1023, 1024, 1_048_575, 1 << 20, 3 << 39, u64::MAX].map(size_word);
-        assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "1.0 MiB", "1.0 MiB", "1.5 TiB", "16384.0 PiB"]);
     }
 
     #[test]

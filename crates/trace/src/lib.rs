@@ -31,7 +31,6 @@ pub use clock::{ClockSource, Moment};
 pub use counters::{ProcessCounter, ProcessCounters, counters};
 pub use event::{
     Actor, InView, Pace, PointerKind, Record, TraceEvent, TracedCall, TracedOp, TracedPieces, kind_word,
-    size_word,
 };
 pub use format::TraceHeader;
 pub use reader::{TraceEnding, TraceReadError, TraceReader, read};

@@ -5,10 +5,10 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use crate::event::size_word;
 use crate::json;
 use crate::setup::SettingError;
 use crate::stats::{Decisions, FileTotals, StrategyChoice};
+use pario_types::round_size;
 
 /// What was done to a file between open and close, by all its ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,7 +121,7 @@ impl fmt::Display for FileReport {
             sum.pieces,
             most.rounds,
             sum.messages,
-            size_word(sum.message_bytes),
+            round_size(sum.message_bytes),
             sum.host_calls,
         )?;
         if sum.server_requests + sum.staged_bytes > 0 {
@@ -129,8 +129,8 @@ impl fmt::Display for FileReport {
                 f,
                 "pario:   requests to servers {} ({}), staged in the background {}, called back {} times",
                 sum.server_requests,
-                size_word(sum.server_bytes),
-                size_word(sum.staged_bytes),
+                round_size(sum.server_bytes),
+                round_size(sum.staged_bytes),
                 sum.recalls,
             )?;
         }
@@ -148,7 +148,7 @@ impl fmt::Display for FileReport {
             "pario:   read-modify-writes {}, lock requests {}, windows {} per node, errors {}",
             sum.rmw,
             sum.lock_requests,
-            size_word(sum.window_bytes),
+            round_size(sum.window_bytes),
             sum.errors,
         )
     }
@@ -164,7 +164,11 @@ fn direction(
     if collective + independent == 0 {
         return writeln!(f, "pario:   {word}: none");
     }
-    writeln!(f, "pario:   {word}: {collective} collective, {independent} independent, {}", size_word(bytes))?;
+    writeln!(
+        f,
+        "pario:   {word}: {collective} collective, {independent} independent, {}",
+        round_size(bytes)
+    )?;
     for (choice, count) in made {
         write!(f, "pario:     {count} × {}", choice.strategy)?;
         if !choice.partitioning.is_empty() {

@@ -18,7 +18,7 @@ pub use hash::{digest, fnv1a};
 pub use ids::{ClientId, FileId, PartitionId, RequestId, ServerId, Stamp, TruncationId};
 pub use progress::Progress;
 pub use secret::Secret;
-pub use size::{format_size, parse_size};
+pub use size::{format_size, parse_size, round_size, short_size, spell_size};
 pub use strategy::{PartitioningMethod, Strategy};
 pub use tuning::{AccessTuning, PrefetchLimits, Toggle};
 

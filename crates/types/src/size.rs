@@ -29,6 +29,52 @@ pub fn format_size(bytes: u64) -> String {
     unit.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
 }
 
+/// The exact number of bytes in the largest unit that divides it, for sentences: `4 MiB`, `1536 bytes`.
+pub fn spell_size(bytes: u64) -> String {
+    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let unit = units.into_iter().find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift);
+    match unit {
+        Some((shift, unit)) => format!("{} {unit}", bytes >> shift),
+        None if bytes == 1 => "1 byte".to_owned(),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+/// A rounded number of bytes, for sentences: `999 B`, `1.5 MiB`.
+pub fn round_size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let (mut value, mut unit) = (bytes as f64 / 1024.0, 0);
+    // 1023.95 would be rounded to 1024.0.
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// A rounded number of bytes in at most four characters, for columns: `999`, `1.0K`, `64K`, `1.5G`.
+pub fn short_size(bytes: u64) -> String {
+    const UNITS: [&str; 7] = ["", "K", "M", "G", "T", "P", "E"];
+    let mut unit = (63 - (bytes | 1).leading_zeros() as usize) / 10;
+    loop {
+        let value = bytes as f64 / (1u128 << (10 * unit)) as f64;
+        if unit == 0 {
+            return bytes.to_string();
+        }
+        if value < 9.95 {
+            return format!("{value:.1}{}", UNITS[unit]);
+        }
+        // What rounds up to 1024 is one of the next unit.
+        if value.round() < 1024.0 || unit + 1 == UNITS.len() {
+            return format!("{value:.0}{}", UNITS[unit]);
+        }
+        unit += 1;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,5 +94,13 @@ mod tests {
         {
             assert_eq!(parse_size(bad), None, "{bad}");
         }
+    }
+
+    #[test]
+    fn sizes_in_sentences_have_units() {
+        let sizes = [0, 1023, 1024, 1_048_575, 1 << 20, 3 << 39, u64::MAX].map(round_size);
+        assert_eq!(sizes, ["0 B", "1023 B", "1.0 KiB", "1.0 MiB", "1.0 MiB", "1.5 TiB", "16384.0 PiB"]);
+        let sizes = [0, 1, 1536, 4 << 30].map(spell_size);
+        assert_eq!(sizes, ["0 bytes", "1 byte", "1536 bytes", "4 GiB"]);
     }
 }

@@ -6,6 +6,7 @@ use crate::env::Environment;
 use clap::Args;
 use pario_check::{CheckFinding, CheckReport, Inconsistency, inspect};
 use pario_reports::{ProgressDisplay, text};
+use pario_types::short_size;
 use serde_json::{Value, json};
 use std::ops::Range;
 use std::process::ExitCode;
@@ -85,7 +86,7 @@ fn summary(name: &str, servers: u64, report: &CheckReport) -> String {
         "partition {name}: {} and {} checked, {} of bytes in {} on {}\n",
         text::count(report.files, "file"),
         text::count(report.directories, "directory"),
-        text::short_size(report.bytes),
+        short_size(report.bytes),
         text::count(report.parts, "part"),
         text::count(servers, "server"),
     );

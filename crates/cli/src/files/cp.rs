@@ -5,11 +5,11 @@ use super::placing;
 use super::print;
 use super::tally::failures;
 use crate::env::Environment;
+use crate::size_argument::size;
 use clap::Args;
 use pario_copy::{CopyObserver, CopyOptions, CopyOutcome, CopyPair, Endpoint, pairs};
-use pario_registry::parse_size;
 use pario_reports::{ProgressDisplay, text};
-use pario_types::Progress;
+use pario_types::{Progress, short_size};
 use serde_json::json;
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
@@ -79,14 +79,10 @@ Examples:
 
 Exit code: 0 all copied, 1 something could not be, 2 wrong arguments.";
 
-fn size(text: &str) -> Result<u64, String> {
-    parse_size(text).filter(|size| *size > 0).ok_or_else(|| "not a size; examples: 65536, 64K, 4M".to_owned())
-}
-
 fn chunk(text: &str) -> Result<u64, String> {
     let range = (64 << 10)..=(1 << 30);
-    size(text)?;
-    parse_size(text).filter(|size| range.contains(size)).ok_or_else(|| "allowed are 64K to 1G".to_owned())
+    let size = size(text)?;
+    if range.contains(&size) { Ok(size) } else { Err("allowed are 64K to 1G".to_owned()) }
 }
 
 /// Runs the subcommand.
@@ -199,8 +195,8 @@ pub fn report(transfer: &Transfer, reporting: Reporting) -> Result<bool, Error> 
             0 => String::new(),
             count => format!(", {} copied before", text::count(count, "file")),
         };
-        let (bytes, seconds) = (text::short_size(outcome.bytes), took.as_secs_f64());
-        let rate = text::short_size((outcome.moved_bytes as f64 / seconds.max(1e-3)) as u64);
+        let (bytes, seconds) = (short_size(outcome.bytes), took.as_secs_f64());
+        let rate = short_size((outcome.moved_bytes as f64 / seconds.max(1e-3)) as u64);
         eprintln!("copied {copied}, {bytes} in {seconds:.1} s ({rate}/s){unchanged}");
     }
     if outcome.stopped {

@@ -8,10 +8,10 @@ use clap::Args;
 use pario_client::Metadata;
 use pario_copy::PartitionPath;
 use pario_layout::{Layout, PlacementMap, Striping};
-use pario_registry::{Entry, spell_size};
+use pario_registry::Entry;
 use pario_reports::text;
 use pario_reports::{Align, TextTable};
-use pario_types::ServerId;
+use pario_types::{ServerId, format_size, short_size};
 use serde_json::{Value, json};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -130,7 +130,7 @@ fn describe(path: &PartitionPath, metadata: &Metadata, layout: Option<&Layout>, 
     row("id", metadata.id().to_string());
     match metadata.is_dir() {
         true => row("entries", metadata.entries().to_string()),
-        false => row("size", format!("{}  ({})", metadata.len(), text::short_size(metadata.len()))),
+        false => row("size", format!("{}  ({})", metadata.len(), short_size(metadata.len()))),
     }
     row("open", format!("{} times", metadata.opens()));
     row("accessed", text::exact_local_time(metadata.accessed()));
@@ -145,7 +145,7 @@ fn describe(path: &PartitionPath, metadata: &Metadata, layout: Option<&Layout>, 
         row("layout", format!("placed by a plan in {}", text::count(extents as u64, "extent")));
         row("local", format!("{local} bytes, each on one server"));
         row("copied", format!("{copied} bytes, each on several servers"));
-        let over = format!("stripes of {} over {}", spell_size(striping.stripe()), striping.count());
+        let over = format!("stripes of {} over {}", format_size(striping.stripe()), striping.count());
         row("central", format!("{central} bytes in {over} of {} servers", striping.servers()));
         let order = if is_ordered { "of first use, in storage" } else { "of the file" };
         row("order", order.to_owned());
@@ -158,7 +158,7 @@ fn describe(path: &PartitionPath, metadata: &Metadata, layout: Option<&Layout>, 
         return table.text(0) + &servers.text(2);
     }
     let (stripe, count, of) = (striping.stripe(), striping.count(), striping.servers());
-    row("layout", format!("stripes of {} over {count} of {of} servers", spell_size(stripe)));
+    row("layout", format!("stripes of {} over {count} of {of} servers", format_size(stripe)));
     let sides = [Align::Right, Align::Left, Align::Right, Align::Right, Align::Right];
     let mut servers = TextTable::with_head(&sides, &["SERVER", "HOST", "FIRST AT", "THEN EVERY", "BYTES"]);
     for share in shares(striping, metadata.len()) {

@@ -7,6 +7,7 @@ pub mod worker;
 
 use crate::env::Environment;
 use crate::signal;
+use crate::size_argument::size;
 use clap::{ArgGroup, Args};
 use error::Error;
 use launch::WorkerLauncher;
@@ -134,11 +135,6 @@ Creating and opening files is timed apart (open_seconds). Without --fsync much o
 as partial.
 
 Exit code: 0 done, 1 something failed or data was wrong, 2 wrong arguments, 130 interrupted.";
-
-fn size(text: &str) -> Result<u64, String> {
-    let size = pario_registry::parse_size(text).filter(|size| *size > 0);
-    size.ok_or_else(|| "not a size; examples: 65536, 64K, 32M".to_owned())
-}
 
 /// Each process has memory for two of them.
 fn transfer(text: &str) -> Result<u64, String> {

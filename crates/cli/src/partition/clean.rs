@@ -1,13 +1,14 @@
 //! `pario clean`: the pools on this host of partitions that no registry knows.
 
-use super::error::{Error, amount};
-use super::list::{Found, orphan};
+use super::error::Error;
 use super::print;
 use crate::env::Environment;
 use clap::Args;
-use pario_launch::host;
 use pario_launch::pools::{HostPool, PoolState, survey, sweep};
 use pario_launch::task::ServerInstance;
+use pario_launch::{FoundPool, host};
+use pario_reports::orphaned_pool_text;
+use pario_types::round_size;
 use std::process::ExitCode;
 
 /// Remove what servers of partitions that no registry knows have left in the memory of this host.
@@ -43,23 +44,23 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
     };
     let (mut text, mut left) = (String::new(), false);
     for pool in survey(&base)?.into_iter().filter(wanted) {
-        let owner = pool.owner.clone();
-        let found = Found { host: host::name(), pool };
+        let found = FoundPool { host: host::name(), pool };
         if !arguments.discard {
-            text +=
-                &orphan(&found, owner.as_ref().map(|owner| (owner.name.as_str(), owner.servers.join(" "))));
+            text += &orphaned_pool_text(&found);
             left = true;
             continue;
         }
-        let HostPool { partition, server, ref state, .. } = found.pool;
+        let HostPool { partition, server, owner, state, .. } = found.pool;
         let name = owner.map_or_else(|| partition.to_string(), |owner| owner.name);
         match (ServerInstance { run_base: env.run_base.clone(), partition, server }.discard(), state) {
             (Ok(None), _) | (Ok(_), PoolState::Unreadable { .. }) => {
                 text += &format!("removed a pool of {name} that nobody can read\n")
             }
             (Ok(Some(bytes)), _) => {
-                text +=
-                    &format!("removed the pool of server {server} of {name}: {} are lost\n", amount(bytes));
+                text += &format!(
+                    "removed the pool of server {server} of {name}: {} are lost\n",
+                    round_size(bytes)
+                );
             }
             (Err(why), _) => {
                 text += &format!("the pool of server {server} of {name} is not removed: {why}\n");

@@ -1,7 +1,6 @@
 //! Partitions: `pario up`, `down`, `list` and `clean`, and `pario serve`, which is what runs on the servers' nodes. The crate
 //! `launch` starts and supervises the servers; here are the commands' arguments and what they print.
 
-mod adopt;
 pub mod clean;
 pub mod down;
 mod error;

@@ -1,24 +1,16 @@
 //! `pario up`: creates a partition if need be, and starts the servers of it that do not run.
-//!
-//! It holds the partition's lock all the while: of several commands that run at once, one starts the servers and the others find
-//! them running.
 
-use super::adopt::{Named, adopt};
-use super::error::{Adoption, Error};
+use super::error::Error;
 use super::{print, registry, seconds};
 use crate::env::Environment;
 use clap::Args;
-use pario_launch::pools::sweep;
-use pario_launch::start::Starter;
-use pario_launch::{NodeLauncher, host, reach};
-use pario_registry::{Description, Entry, Registry, Resource, Secret};
-use pario_types::ServerId;
+use pario_launch::{AdoptionError, AdoptionRequest, StartedPartition, bring_up, bring_up_adopted};
+use pario_registry::{Description, Entry, Registry, Resource};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::thread::ScopedJoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Start the servers of a partition; create it first if it is new.
 #[derive(Args)]
@@ -71,9 +63,6 @@ Environment:
   PARIO_SSH, PARIO_SRUN, PARIO_MPIEXEC
                  the programs that start servers on other nodes, with options";
 
-/// Whether something answers at a server's address shows at once, or the node is gone.
-const ANSWER: Duration = Duration::from_secs(5);
-
 /// Runs the subcommand.
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
     let deadline = Duration::from_secs(arguments.timeout);
@@ -83,14 +72,14 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
         return Ok(ExitCode::SUCCESS);
     }
     let registry = registry(env)?;
-    let Up { entry, started, note } = match (&arguments.adopt, &arguments.partition) {
+    let StartedPartition { entry, started, note } = match (&arguments.adopt, &arguments.partition) {
         (None, partition) => {
             let partition = partition.as_deref().expect("required without the other two");
-            bring_up(&registry, describe(&registry, partition, &arguments.set)?, deadline, env)?
+            bring_up(&registry, describe(&registry, partition, &arguments.set)?, deadline, &env.launch())?
         }
         (Some(directories), file) => {
-            let named = named(directories, file.as_deref(), &arguments.set)?;
-            adopted(&registry, &named, deadline, env)?
+            let request = adoption_request(directories, file.as_deref(), &arguments.set)?;
+            bring_up_adopted(&registry, &request, deadline, &env.launch())?
         }
     };
     let word = if started == 0 { "is already up" } else { "is up" };
@@ -105,30 +94,24 @@ pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error>
 }
 
 /// The directories and the description to adopt.
-fn named(directories: &[String], file: Option<&Path>, set: &[String]) -> Result<Named, Error> {
+fn adoption_request(
+    directories: &[String],
+    file: Option<&Path>,
+    set: &[String],
+) -> Result<AdoptionRequest, Error> {
     let description = match file {
-        Some(file) => Some(Description::read(file).map_err(|error| Error::File(file.to_owned(), error))?),
+        Some(file) => Some(Description::read(file).map_err(Error::file(file))?),
         None => None,
     };
-    let parse = |text: &String| Resource::parse(text).ok_or_else(|| Adoption::Place(text.clone()));
+    let parse = |text: &String| {
+        Resource::parse(text).ok_or_else(|| pario_launch::Error::from(AdoptionError::Place(text.clone())))
+    };
     let mut all: Vec<Resource> = directories.iter().map(parse).collect::<Result<_, _>>()?;
     if let Some(description) = description.as_ref().filter(|_| all.is_empty()) {
         all.clone_from(&description.structure().servers);
     }
     let set = set.iter().map(|text| assignment(text)).collect::<Result<_, _>>()?;
-    Ok(Named { directories: all, description, set })
-}
-
-/// Registers a partition again and starts it. If it does not start, it is not registered either.
-fn adopted(registry: &Registry, named: &Named, deadline: Duration, env: &Environment) -> Result<Up, Error> {
-    let entry = adopt(registry, named, Instant::now() + deadline, env)?;
-    bring_up(registry, entry.description.clone(), deadline, env).inspect_err(|_| {
-        let nothing_runs = |entry: &Entry| entry.running.is_empty() && entry.abandoned.is_empty();
-        if registry.get(entry.name()).is_ok_and(|entry| nothing_runs(&entry)) {
-            // The first error is reported; a partition that stays registered does no harm.
-            let _ = registry.lock_partition(entry.name(), deadline).and_then(|lock| registry.remove(lock));
-        }
-    })
+    Ok(AdoptionRequest { directories: all, description, set })
 }
 
 /// A key and a value.
@@ -137,61 +120,18 @@ fn assignment(text: &str) -> Result<(String, String), Error> {
     Ok((key.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// A partition that is up.
-struct Up {
-    entry: Entry,
-    /// How many servers were started for that.
-    started: usize,
-    /// Notes for the user.
-    note: String,
-}
-
 /// Starts the servers of a partition that exists, if they do not run.
 pub fn known(name: &str, deadline: Duration, env: &Environment) -> Result<(), Error> {
     let registry = registry(env)?;
     let description = registry.get(name)?.description;
-    bring_up(&registry, description, deadline, env).map(|_| ())
+    bring_up(&registry, description, deadline, &env.launch())?;
+    Ok(())
 }
 
 /// Creates a partition and starts its servers.
 pub fn new(description: Description, deadline: Duration, env: &Environment) -> Result<(), Error> {
-    bring_up(&registry(env)?, description, deadline, env).map(|_| ())
-}
-
-/// Starts the servers of a partition that do not run; creates it if it is new.
-fn bring_up(
-    registry: &Registry,
-    description: Description,
-    deadline: Duration,
-    env: &Environment,
-) -> Result<Up, Error> {
-    let settings = env.launch();
-    sweep(&settings.run_base());
-    let lock = registry.lock_partition(description.name(), deadline)?;
-    let entry = entry(registry, &description)?;
-    let dead = dead(&entry, &registry.secret(entry.id)?);
-    // Servers of one partition have the same settings: those of the first to run.
-    let all = dead.len() == entry.description.structure().servers.len();
-    let mut note = String::new();
-    if entry.description.settings() != description.settings() && !all {
-        note += "changed settings count from the next start of all its servers on\n";
-    }
-    let entry = match dead.len() {
-        0 => entry,
-        _ => {
-            let entry = registry.update(lock.name(), |entry| {
-                if all {
-                    entry.description = description;
-                }
-            })?;
-            let launcher = NodeLauncher::new(entry.description.settings().launcher, &settings);
-            let starter = Starter { registry, launcher: &launcher, settings: &settings };
-            let (entry, notes) = starter.start(entry, &dead, Instant::now() + deadline)?;
-            note += &notes;
-            entry
-        }
-    };
-    Ok(Up { entry, started: dead.len(), note })
+    bring_up(&registry(env)?, description, deadline, &env.launch())?;
+    Ok(())
 }
 
 /// The description that the user means: of a partition that exists, or in a file.
@@ -203,7 +143,7 @@ fn describe(registry: &Registry, partition: &Path, set: &[String]) -> Result<Des
             return Err(pario_registry::Error::NoPartition(name).into());
         }
         Some(Err(pario_registry::Error::NoPartition(_))) | None => {
-            Description::read(partition).map_err(|error| Error::File(partition.to_owned(), error))?
+            Description::read(partition).map_err(Error::file(partition))?
         }
         Some(Err(error)) => return Err(error.into()),
     };
@@ -212,46 +152,6 @@ fn describe(registry: &Registry, partition: &Path, set: &[String]) -> Result<Des
         description = description.with(&key, &value)?;
     }
     Ok(description)
-}
-
-/// The partition's entry, new if there was none; what is fixed has to be as it was.
-fn entry(registry: &Registry, description: &Description) -> Result<Entry, Error> {
-    let here = host::name();
-    let entry = match registry.get(description.name()) {
-        Err(pario_registry::Error::NoPartition(_)) => return Ok(registry.create(description, &here)?),
-        other => other?,
-    };
-    if !entry.made && entry.running.is_empty() {
-        // It never came up, perhaps because of a mistake in its description.
-        return Ok(registry.update(description.name(), |entry| {
-            entry.description = description.clone();
-            entry.host = here;
-        })?);
-    }
-    entry.description.check_same_structure(description)?;
-    let has_local = description.structure().servers.iter().any(|resource| resource.node.is_none());
-    if has_local && !host::is_here(&entry.host) {
-        let name = entry.name().to_owned();
-        return Err(Error::OtherHost { name, created: entry.host, here });
-    }
-    Ok(entry)
-}
-
-/// The servers that do not run. All are tried at once: each of a node that is gone takes its time.
-fn dead(entry: &Entry, secret: &Secret) -> Vec<ServerId> {
-    let servers = entry.description.structure().servers.len();
-    let all = (0..servers).map(|index| ServerId(u16::try_from(index).expect("checked by the description")));
-    std::thread::scope(|scope| {
-        let asked: Vec<_> = all
-            .map(|server| (server, entry.running.get(&server)))
-            .map(|(server, running)| {
-                let serves = |r| scope.spawn(move || reach::serves(entry, server, r, secret, ANSWER));
-                (server, running.map(serves))
-            })
-            .collect();
-        let answers = |thread: ScopedJoinHandle<'_, bool>| thread.join().expect("it does not panic");
-        asked.into_iter().filter_map(|(server, one)| (!one.is_some_and(answers)).then_some(server)).collect()
-    })
 }
 
 fn report(entry: &Entry, word: &str, started: usize, as_json: bool) -> String {

@@ -10,7 +10,8 @@ use crate::trace::select::Selection;
 use crate::trace::summary;
 use clap::Args;
 use pario_reports::text::duration;
-use pario_trace::{Actor, DEFAULT_DIR, size_word};
+use pario_trace::{Actor, DEFAULT_DIR};
+use pario_types::round_size;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -92,7 +93,7 @@ fn report(dir: &Path, job: &str, took_ns: u64) -> Result<(), Error> {
         output,
         "\npario: trace in {}: {}, {} of {ranks} ranks used MPI-IO",
         dir.display(),
-        size_word(bytes),
+        round_size(bytes),
         traced.len()
     )?;
     let cost = merged.sources.iter().filter_map(|source| {

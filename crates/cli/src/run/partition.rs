@@ -7,10 +7,12 @@
 use super::Error;
 use crate::env::{Environment, HOME, MOUNT, PARTITION};
 use crate::files::placing;
+use crate::size_argument::size;
 use clap::{ArgGroup, Args};
 use pario_copy::GlobPattern;
 use pario_launch::run_base;
-use pario_registry::{Description, Resource, parse_size};
+use pario_registry::{Description, Resource};
+use pario_types::format_size;
 use std::ffi::OsString;
 use std::io;
 use std::num::NonZeroU16;
@@ -59,10 +61,6 @@ pub struct Options {
     /// By which plan its new files are placed.
     #[command(flatten)]
     pub placing: placing::Options,
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    parse_size(text).filter(|size| *size > 0).ok_or_else(|| "not a size; examples: 65536, 64K, 4M".to_owned())
 }
 
 /// A run's partition: decided, but nothing done yet.
@@ -197,8 +195,8 @@ impl Job {
                      stripes of {}",
                     dir.display(),
                     if count == 1 { "" } else { "s" },
-                    pario_registry::spell_size(description.settings().cache),
-                    pario_registry::spell_size(structure.stripe_size),
+                    format_size(description.settings().cache),
+                    format_size(structure.stripe_size),
                 )
             }
         }];

@@ -12,8 +12,9 @@ use super::partition::{Job, Place, Results};
 use super::plan::Plan;
 use crate::env::Environment;
 use crate::mount::{self, Attached};
-use crate::partition::{self, down, up};
+use crate::partition::{self, up};
 use crate::{files, signal};
+use pario_launch::StopOptions;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
@@ -144,15 +145,18 @@ fn copy_out(job: &Job, status: ExitStatus, env: &Environment) -> Result<(), Erro
 /// the same, and it is kept.
 fn take_down(job: &Job, env: &Environment) -> Result<(), Error> {
     let Place::OnDemand { dir, .. } = &job.place else { return Ok(()) };
-    let down = |options| match partition::registry(env)?.get(&job.name) {
-        // It did not get so far.
-        Err(pario_registry::Error::NoPartition(_)) => Ok(()),
-        entry => entry
-            .map_err(partition::Error::from)
-            .and_then(|_| down::take_down(&job.name, options, PATIENCE, env).map(|_| ())),
+    let down = |options| -> Result<(), partition::Error> {
+        let registry = partition::registry(env)?;
+        match registry.get(&job.name) {
+            // It did not get so far.
+            Err(pario_registry::Error::NoPartition(_)) => return Ok(()),
+            entry => entry?,
+        };
+        pario_launch::take_down(&registry, &job.name, options, PATIENCE, &env.launch())?;
+        Ok(())
     };
-    down(down::Options { forget: true, ..down::Options::default() }).map_err(|cause| {
-        let cause = match down(down::Options { force: true, ..down::Options::default() }) {
+    down(StopOptions { forget: true, ..StopOptions::default() }).map_err(|cause| {
+        let cause = match down(StopOptions { force: true, ..StopOptions::default() }) {
             Ok(()) => cause.stopped_by_force(),
             Err(also) => {
                 eprintln!("pario: {also}");

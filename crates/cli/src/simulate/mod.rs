@@ -3,10 +3,10 @@
 mod error;
 mod traced;
 
+use crate::size_argument::size;
 use clap::{Args, ValueEnum};
 use error::Error;
 use pario_domain::PartitioningMethod;
-use pario_registry::parse_size;
 use pario_reports::{
     SimulationPoint, machine_table, sensitivity_text, simulation_csv, simulation_json, simulation_page,
     simulation_svg, simulation_table,
@@ -321,12 +321,6 @@ fn method(word: &str) -> Result<PartitioningMethod, String> {
         let words: Vec<&str> = PartitioningMethod::ALL.iter().map(|method| method.name()).collect();
         format!("there are: {}", words.join(", "))
     })
-}
-
-fn size(text: &str) -> Result<u64, String> {
-    parse_size(text)
-        .filter(|size| *size > 0)
-        .ok_or_else(|| "not a size; examples: 65536, 512k, 4M".to_owned())
 }
 
 fn setting(text: &str) -> Result<(String, u64), String> {

@@ -2,7 +2,7 @@
 
 use super::numbers::{BLOCK, SMALL};
 use super::{Advice, FileNumbers, Numbers, Overlap, Severity, Topic};
-use pario_trace::size_word;
+use pario_types::round_size;
 use std::collections::BTreeSet;
 
 /// So few accesses are not worth a word.
@@ -81,7 +81,7 @@ fn small(file: &FileNumbers) -> Option<Advice> {
     let evidence = format!(
         "{small} of {all} independent accesses ({:.0} %) are smaller than {}",
         percent(small, all),
-        size_word(SMALL)
+        round_size(SMALL)
     );
     let texts = [
         "gather data into larger buffers before it is written, read larger parts, or use collective calls",
@@ -102,7 +102,7 @@ fn misaligned(file: &FileNumbers) -> Option<Advice> {
     let evidence = format!(
         "{misaligned} of {large} large independent accesses ({:.0} %) begin within a block of {}",
         percent(misaligned, large),
-        size_word(BLOCK)
+        round_size(BLOCK)
     );
     let texts = [
         "begin each process's part at a multiple of the stripe or block size (HDF5: H5Pset_alignment; PnetCDF: \
@@ -134,8 +134,8 @@ fn redundant(file: &FileNumbers, overlap: &Overlap) -> Option<Advice> {
     if again >= MUCH && again >= overlap.read_once_each {
         let evidence = format!(
             "processes read {} of it, but only {} are different bytes of each",
-            size_word(overlap.read),
-            size_word(overlap.read_once_each)
+            round_size(overlap.read),
+            round_size(overlap.read_once_each)
         );
         let texts = [
             "keep in memory what is read again",
@@ -151,7 +151,7 @@ fn redundant(file: &FileNumbers, overlap: &Overlap) -> Option<Advice> {
     let evidence = format!(
         "{} processes read the same {} each by itself, {copies} times on average",
         file.users(),
-        size_word(overlap.read_once)
+        round_size(overlap.read_once)
     );
     let texts = [
         "read it on one process and broadcast it, or read it with a collective call; 'pario plan' duplicates it",
@@ -179,7 +179,7 @@ fn independent(file: &FileNumbers, overlap: &Overlap) -> Option<Advice> {
         "{} processes take turns in the file with {alone} independent accesses of {} on average, and {together} \
          collective ones",
         extents.len(),
-        size_word(bytes / alone)
+        round_size(bytes / alone)
     );
     let texts = [
         "use the collective calls (write_all instead of write, H5FD_MPIO_COLLECTIVE, ncmpi_put_vara_*_all), with a view \
@@ -234,9 +234,9 @@ fn imbalanced(numbers: &Numbers) -> Option<Advice> {
     let who = bytes.iter().position(|&bytes| bytes == most).map_or("-", |at| &*numbers.processes[at].label);
     let evidence = format!(
         "process {who} moves {}, {:.1} times the mean of {} of all {} processes",
-        size_word(most),
+        round_size(most),
         most as f64 / mean.max(1) as f64,
-        size_word(mean),
+        round_size(mean),
         bytes.len()
     );
     let severity = if most / 4 >= mean { Severity::High } else { Severity::Medium };

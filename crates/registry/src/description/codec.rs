@@ -7,10 +7,11 @@ use serde::de::Error as _;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::Description;
 use super::draft::{Draft, Setting};
 use super::keys::{Spelling, keys};
-use super::{Description, spell_size};
 use crate::error::DescriptionError;
+use pario_types::format_size;
 
 /// As a partition file in TOML, with every key.
 impl fmt::Display for Description {
@@ -52,7 +53,7 @@ fn in_toml(value: &Spelling) -> String {
     let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
     match value {
         Spelling::Text(text) => quoted(text),
-        Spelling::Size(size) => quoted(&spell_size(*size)),
+        Spelling::Size(size) => quoted(&format_size(*size)),
         Spelling::Number(number) => number.to_string(),
         Spelling::Switch(on) => on.to_string(),
         Spelling::List(all) => {

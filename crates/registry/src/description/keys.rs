@@ -8,7 +8,8 @@ use pario_types::Strategy;
 use super::draft::Draft;
 use super::listen::Listen;
 use super::resource::Resource;
-use super::value::{Launcher, Scheduling, Water, parse_size, parse_time, spell_size, spell_time, whole};
+use super::value::{Launcher, Scheduling, Water, parse_time, spell_time, whole};
+use pario_types::{format_size, parse_size};
 
 /// A key of partition files.
 #[derive(Debug)]
@@ -363,8 +364,8 @@ impl Key {
             Kind::Size { least, most, power, .. } => format!(
                 "{} from {} to {}, such as 64k or 16M",
                 if *power { "a power of two" } else { "a size" },
-                spell_size(*least),
-                spell_size(*most)
+                format_size(*least),
+                format_size(*most)
             ),
             Kind::Number { least, most, .. } => format!("a whole number from {least} to {most}"),
             Kind::Switch { .. } => "true or false".to_owned(),
@@ -388,7 +389,7 @@ impl fmt::Display for Spelling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Spelling::Text(text) => f.write_str(text),
-            Spelling::Size(size) => f.write_str(&spell_size(*size)),
+            Spelling::Size(size) => f.write_str(&format_size(*size)),
             Spelling::Number(number) => number.fmt(f),
             Spelling::Switch(on) => on.fmt(f),
             Spelling::List(all) => f.write_str(&all.join(" ")),

@@ -24,7 +24,7 @@ pub(crate) use keys::is_name;
 pub use keys::{Key, keys};
 pub use listen::Listen;
 pub use resource::Resource;
-pub use value::{Launcher, Scheduling, Water, parse_size, spell_size};
+pub use value::{Launcher, Scheduling, Water};
 
 /// A partition file, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,8 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-pub use pario_types::{format_size as spell_size, parse_size};
-
 /// A number of dirty blocks at which the flusher starts or rests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Water {
@@ -137,6 +135,7 @@ fn split_number(text: &str) -> (&str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pario_types::{format_size, parse_size};
     use proptest::prelude::*;
 
     #[test]
@@ -175,7 +174,7 @@ mod tests {
         #[test]
         fn what_is_written_reads_back(bytes: u64, shift in 0u32..64, ms in 0u64..10_000_000) {
             let bytes = bytes << shift;
-            prop_assert_eq!(parse_size(&spell_size(bytes)), Some(bytes));
+            prop_assert_eq!(parse_size(&format_size(bytes)), Some(bytes));
             let time = Duration::from_millis(ms);
             prop_assert_eq!(parse_time(&spell_time(time)), Some(time));
         }

@@ -1,10 +1,10 @@
 //! The state of partitions in tables for people and in JSON for programs.
 
-use super::ask::{Picture, State};
+use crate::text::{count, percent, printable, span};
+use crate::{Align, TextTable};
+use pario_launch::{PartitionStatus, ServerCondition};
 use pario_registry::{Entry, Running};
-use pario_reports::text::{count, percent, printable, short_size, span};
-use pario_reports::{Align, TextTable};
-use pario_types::{ServerId, Stamp};
+use pario_types::{ServerId, Stamp, short_size};
 use pario_wire::message::{LeaseCounters, PrefetchCounters, ServerStatus};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -18,9 +18,9 @@ const ERRORS: usize = 3;
 
 /// The requests of each server when it was last looked at, for rates.
 #[derive(Default)]
-pub struct Before(BTreeMap<(u128, usize), (Stamp, u64, Duration)>);
+pub struct RequestRates(BTreeMap<(u128, usize), (Stamp, u64, Duration)>);
 
-impl Before {
+impl RequestRates {
     /// Requests per second since the last look; `None` the first time, and after a restart.
     fn rate(&mut self, key: (u128, usize), status: &ServerStatus, at: Duration) -> Option<f64> {
         let before = self.0.insert(key, (status.started, status.traffic.requests, at));
@@ -32,18 +32,23 @@ impl Before {
 }
 
 /// A partition as people want to see it. `at` is the time since the first look.
-pub fn table(picture: &Picture, before: &mut Before, at: Duration, now: Stamp) -> String {
-    let entry = &picture.entry;
+pub fn partition_status_text(
+    partition: &PartitionStatus,
+    rates: &mut RequestRates,
+    at: Duration,
+    now: Stamp,
+) -> String {
+    let entry = &partition.entry;
     let structure = entry.description.structure();
-    let total = picture.servers.len();
-    let answering = picture.answering();
+    let total = partition.servers.len();
+    let answering = partition.answering();
     let mut text = format!("partition {}: ", entry.name());
     text += &match entry.running.len() {
         0 => "down".to_owned(),
         _ => format!("{answering} of {total} servers up"),
     };
     let metadata = usize::from(structure.metadata.0);
-    if let Some(State::Answers(status)) = picture.servers.get(metadata) {
+    if let Some(ServerCondition::Answers(status)) = partition.servers.get(metadata) {
         let (files, directories) =
             (count(status.names.files, "file"), count(status.names.directories, "directory"));
         text += &format!(", {files}, {directories}, {} open", status.names.open_files);
@@ -58,13 +63,13 @@ pub fn table(picture: &Picture, before: &mut Before, at: Duration, now: Stamp) -
         ["SRV", "HOST", "STATE", "PID", "UPTIME", "SESS", "REQ", "CACHE", "DIRTY", "HITS", "FLUSH", "ERR"];
     let mut rows = TextTable::with_head(&sides, &head);
     let mut notes = String::new();
-    for (server, state) in picture.servers.iter().enumerate() {
+    for (server, state) in partition.servers.iter().enumerate() {
         let name = if server == metadata { format!("{server}*") } else { format!("{server} ") };
         let host = cut(entry.host_of(ServerId(server as u16)).unwrap_or("-"), HOST);
         let mut cells = vec![name, host];
         match state {
-            State::Answers(status) => {
-                let rate = before.rate((entry.id.0, server), status, at);
+            ServerCondition::Answers(status) => {
+                let rate = rates.rate((entry.id.0, server), status, at);
                 cells.extend(numbers(status, rate, now));
                 if status.leases.teams > 0 {
                     notes += &format!("  server {server}: {}\n", leases(&status.leases));
@@ -74,11 +79,11 @@ pub fn table(picture: &Picture, before: &mut Before, at: Duration, now: Stamp) -
                     notes += &format!("  server {server}: {}\n", printable(error));
                 }
             }
-            State::Silent(why) => {
+            ServerCondition::Silent(why) => {
                 notes += &format!("  server {server} does not answer: {why}\n");
                 cells.push("silent".to_owned());
             }
-            State::Stopped => cells.push("down".to_owned()),
+            ServerCondition::Stopped => cells.push("down".to_owned()),
         }
         cells.resize(sides.len(), "-".to_owned());
         rows.row(cells);
@@ -171,20 +176,20 @@ fn cut(text: &str, most: usize) -> String {
 }
 
 /// A partition as programs want to see it.
-pub fn object(picture: &Picture) -> Value {
-    let entry = &picture.entry;
-    let servers = picture.servers.iter().enumerate().map(|(server, state)| {
+pub fn partition_status_json(partition: &PartitionStatus) -> Value {
+    let entry = &partition.entry;
+    let servers = partition.servers.iter().enumerate().map(|(server, state)| {
         let mut value = match state {
-            State::Answers(status) => status_object(status),
-            State::Silent(why) => json!({ "why": why }),
-            State::Stopped => json!({}),
+            ServerCondition::Answers(status) => status_object(status),
+            ServerCondition::Silent(why) => json!({ "why": why }),
+            ServerCondition::Stopped => json!({}),
         };
         value["server"] = json!(server);
         value["host"] = json!(entry.host_of(ServerId(server as u16)));
         value["state"] = json!(match state {
-            State::Answers(_) => "answers",
-            State::Silent(_) => "silent",
-            State::Stopped => "stopped",
+            ServerCondition::Answers(_) => "answers",
+            ServerCondition::Silent(_) => "silent",
+            ServerCondition::Stopped => "stopped",
         });
         value
     });
@@ -266,8 +271,8 @@ fn status_object(status: &ServerStatus) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{picture, status};
     use super::*;
+    use crate::partition_status::fixtures::{partition, status};
     use pario_wire::message::{PoolStatus, StorageCounters, TrafficCounters};
 
     #[test]
@@ -290,13 +295,17 @@ mod tests {
             storage: StorageCounters { flushed_blocks: u64::MAX, ..status().storage },
             ..status()
         };
-        let states = vec![State::Answers(Box::new(huge)), State::Silent("no".into()), State::Stopped];
-        let mut pictured = picture("one", states);
-        pictured.entry.host = "a-node-with-a-long-name.cluster.example".to_owned();
+        let states = vec![
+            ServerCondition::Answers(Box::new(huge)),
+            ServerCondition::Silent("no".into()),
+            ServerCondition::Stopped,
+        ];
+        let mut shown = partition("one", states);
+        shown.entry.host = "a-node-with-a-long-name.cluster.example".to_owned();
         let now = Stamp(status().started.0 + 999 * 86_400_000_000_000);
-        let mut before = Before::default();
+        let mut before = RequestRates::default();
         before.0.insert((7, 0), (status().started, 0, Duration::ZERO));
-        let text = table(&pictured, &mut before, Duration::from_secs(1), now);
+        let text = partition_status_text(&shown, &mut before, Duration::from_secs(1), now);
         for line in text.lines() {
             assert!(line.chars().count() <= 100, "{}: {line}", line.chars().count());
         }
@@ -305,9 +314,9 @@ mod tests {
 
     #[test]
     fn a_table_says_what_matters() {
-        let pictured = picture("one", vec![State::Answers(Box::new(status()))]);
+        let shown = partition("one", vec![ServerCondition::Answers(Box::new(status()))]);
         let now = Stamp(status().started.0 + 65_000_000_000);
-        let text = table(&pictured, &mut Before::default(), Duration::ZERO, now);
+        let text = partition_status_text(&shown, &mut RequestRates::default(), Duration::ZERO, now);
         let lines: Vec<String> =
             text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(lines[0], "partition one: 1 of 1 servers up, 12 files, 3 directories, 2 open");
@@ -323,7 +332,7 @@ mod tests {
 
     #[test]
     fn rates_are_those_between_two_looks() {
-        let (mut before, mut status) = (Before::default(), status());
+        let (mut before, mut status) = (RequestRates::default(), status());
         let key = (1, 0);
         assert_eq!(before.rate(key, &status, Duration::ZERO), None);
         status.traffic.requests += 500;
@@ -337,5 +346,73 @@ mod tests {
     fn counts_are_short() {
         let counts = [0, 9_999, 10_000, 999_999, 1_000_000, u64::MAX].map(short_count);
         assert_eq!(counts, ["0", "9999", "10k", "999k", "1M", "18E"]);
+    }
+}
+
+/// A server and a partition for tests.
+#[cfg(test)]
+pub(crate) mod fixtures {
+    use pario_launch::{PartitionStatus, ServerCondition};
+    use pario_registry::{Description, Entry, Running};
+    use pario_types::{PartitionId, ServerId, Stamp};
+    use pario_wire::message::{
+        NamespaceCounters, PoolStatus, PrefetchCounters, ServerStatus, StorageCounters, TrafficCounters,
+    };
+
+    /// A server that has done something.
+    pub fn status() -> ServerStatus {
+        ServerStatus {
+            pid: 77,
+            started: Stamp(1_700_000_000_000_000_000),
+            traffic: TrafficCounters { sessions: 4, requests: 1000, errors: 1, ..Default::default() },
+            pool: PoolStatus {
+                block: 65536,
+                slots: 102,
+                valid_slots: 51,
+                dirty_slots: 10,
+                high_water: 41,
+                hits: 75,
+                misses: 25,
+                ..Default::default()
+            },
+            storage: StorageCounters { flushed_blocks: 32, ..Default::default() },
+            names: NamespaceCounters { files: 12, directories: 3, open_files: 2 },
+            prefetches: PrefetchCounters {
+                taken: 9,
+                refused: 4,
+                released: 8,
+                loaded_blocks: 20,
+                hits: 16,
+                kept_blocks: 2,
+            },
+            last_errors: vec!["/data is full".to_owned()],
+            ..ServerStatus::default()
+        }
+    }
+
+    /// A partition whose servers are in these states.
+    pub fn partition(name: &str, servers: Vec<ServerCondition>) -> PartitionStatus {
+        let line = |server: usize| format!("ahpfs_server = /data{server}\n");
+        let lines: String = (0..servers.len()).map(line).collect();
+        let description = Description::parse(&lines, Some(name)).expect("a description");
+        let running = Running {
+            host: "here".to_owned(),
+            pid: 1,
+            unix: "/run/s".to_owned(),
+            tcp: None,
+            started: Stamp(0),
+        };
+        let running = (0..servers.len() as u16).map(|server| (ServerId(server), running.clone())).collect();
+        let entry = Entry {
+            id: PartitionId(7),
+            description,
+            host: "here".to_owned(),
+            created: Stamp(0),
+            made: true,
+            generation: 0,
+            running,
+            abandoned: Default::default(),
+        };
+        PartitionStatus { entry, servers }
     }
 }

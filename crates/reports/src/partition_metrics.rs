@@ -1,7 +1,10 @@
-//! The same in the text format of Prometheus, version 0.0.4, for its node exporter's textfile collector or
+//! The state of partitions in the text format of Prometheus, version 0.0.4, for its node exporter's textfile collector or
 //! any scraper that runs a command.
+//!
+//! The crate prometheus-client would write another format (OpenMetrics) and needs a registry of counters that live in the
+//! process; here every value comes from a server at the moment of the call, so a table of names and fields is all there is.
 
-use super::ask::{Picture, State};
+use pario_launch::{PartitionStatus, ServerCondition};
 use pario_wire::message::ServerStatus;
 use std::fmt::Write;
 
@@ -77,24 +80,24 @@ const OF_NAMES: &[Metric] = metrics! {
 };
 
 /// All partitions' servers as samples, one family after the other.
-pub fn metrics(pictures: &[Picture]) -> String {
+pub fn partition_metrics(partitions: &[PartitionStatus]) -> String {
     let mut text = String::new();
     head(&mut text, "pario_up", "gauge", "Whether the server answers.");
-    for_each(pictures, |labels, state, _| {
-        let up = u8::from(matches!(state, State::Answers(_)));
+    for_each(partitions, |labels, state, _| {
+        let up = u8::from(matches!(state, ServerCondition::Answers(_)));
         let _ = writeln!(text, "pario_up{labels} {up}");
     });
     head(&mut text, "pario_start_time_seconds", "gauge", "When the server was started, since 1970.");
-    for_each(pictures, |labels, state, _| {
-        if let State::Answers(status) = state {
+    for_each(partitions, |labels, state, _| {
+        if let ServerCondition::Answers(status) = state {
             let _ = writeln!(text, "pario_start_time_seconds{labels} {}", status.started.0 as f64 / 1e9);
         }
     });
     for (family, of_names) in [(OF_EACH, false), (OF_NAMES, true)] {
         for metric in family {
             head(&mut text, metric.name, metric.kind, metric.help);
-            for_each(pictures, |labels, state, keeps_names| {
-                if let State::Answers(status) = state
+            for_each(partitions, |labels, state, keeps_names| {
+                if let ServerCondition::Answers(status) = state
                     && (keeps_names || !of_names)
                 {
                     let _ = writeln!(text, "{}{labels} {}", metric.name, (metric.value)(status));
@@ -110,12 +113,12 @@ fn head(text: &mut String, name: &str, kind: &str, help: &str) {
 }
 
 /// Each server with its labels, and whether it keeps the names.
-fn for_each(pictures: &[Picture], mut act: impl FnMut(&str, &State, bool)) {
-    for picture in pictures {
-        let metadata = usize::from(picture.entry.description.structure().metadata.0);
-        let partition = escaped(picture.entry.name());
-        for (server, state) in picture.servers.iter().enumerate() {
-            let labels = format!("{{partition=\"{partition}\",server=\"{server}\"}}");
+fn for_each(partitions: &[PartitionStatus], mut act: impl FnMut(&str, &ServerCondition, bool)) {
+    for partition in partitions {
+        let metadata = usize::from(partition.entry.description.structure().metadata.0);
+        let name = escaped(partition.entry.name());
+        for (server, state) in partition.servers.iter().enumerate() {
+            let labels = format!("{{partition=\"{name}\",server=\"{server}\"}}");
             act(&labels, state, server == metadata);
         }
     }
@@ -128,8 +131,8 @@ fn escaped(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{picture, status};
     use super::*;
+    use crate::partition_status::fixtures::{partition, status};
     use std::collections::{BTreeMap, BTreeSet};
 
     fn is_name(text: &str) -> bool {
@@ -152,9 +155,15 @@ mod tests {
 
     #[test]
     fn the_text_is_in_the_format_of_prometheus() {
-        let states = vec![State::Answers(Box::new(status())), State::Silent("no".into()), State::Stopped];
-        let text =
-            metrics(&[picture("one", states), picture("two", vec![State::Answers(Box::new(status()))])]);
+        let states = vec![
+            ServerCondition::Answers(Box::new(status())),
+            ServerCondition::Silent("no".into()),
+            ServerCondition::Stopped,
+        ];
+        let text = partition_metrics(&[
+            partition("one", states),
+            partition("two", vec![ServerCondition::Answers(Box::new(status()))]),
+        ]);
         assert!(text.ends_with('\n') && !text.contains("\n\n"));
         let (mut families, mut samples) = (BTreeMap::new(), BTreeSet::new());
         let mut lines = text.lines().peekable();

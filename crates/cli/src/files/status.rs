@@ -1,15 +1,12 @@
 //! `pario status`: how the servers of partitions are.
 
-mod ask;
-mod metrics;
-mod show;
-
 use super::error::Error;
 use super::print_more;
 use crate::env::Environment;
-use ask::Picture;
 use clap::Args;
 use pario_copy::Connections;
+use pario_launch::PartitionStatus;
+use pario_reports::{RequestRates, partition_metrics, partition_status_json, partition_status_text};
 use pario_types::Stamp;
 use serde_json::Value;
 use std::io::IsTerminal;
@@ -65,37 +62,42 @@ NAME is down, 2 wrong arguments.";
 pub fn main(arguments: &Arguments, env: &Environment) -> Result<ExitCode, Error> {
     let connections = env.metadata_connections();
     let since = Instant::now();
-    let mut before = show::Before::default();
+    let mut rates = RequestRates::default();
     loop {
-        let pictures = look(arguments, &connections)?;
+        let statuses = look(arguments, &connections)?;
         let text = if arguments.metrics {
-            metrics::metrics(&pictures)
+            partition_metrics(&statuses)
         } else if arguments.json {
-            let all: Value = pictures.iter().map(show::object).collect();
+            let all: Value = statuses.iter().map(partition_status_json).collect();
             if arguments.watch.is_some() { format!("{all}\n") } else { format!("{all:#}\n") }
         } else {
-            page(arguments, &pictures, &mut before, since.elapsed())
+            page(arguments, &statuses, &mut rates, since.elapsed())
         };
         match (print_more(&text)?, arguments.watch) {
             (true, Some(seconds)) => std::thread::sleep(Duration::from_secs(seconds)),
-            _ => return Ok(verdict(arguments, &pictures)),
+            _ => return Ok(verdict(arguments, &statuses)),
         }
     }
 }
 
-fn look(arguments: &Arguments, connections: &Connections) -> Result<Vec<Picture>, Error> {
+fn look(arguments: &Arguments, connections: &Connections) -> Result<Vec<PartitionStatus>, Error> {
     let registry = connections.registry()?;
     let entries = match &arguments.name {
         Some(name) => vec![registry.get(name)?],
         None => registry.list()?,
     };
     let patience = Duration::from_secs(arguments.timeout);
-    Ok(entries.into_iter().map(|entry| Picture::take(&registry, entry, patience)).collect())
+    Ok(entries.into_iter().map(|entry| PartitionStatus::ask(&registry, entry, patience)).collect())
 }
 
-fn page(arguments: &Arguments, pictures: &[Picture], before: &mut show::Before, at: Duration) -> String {
+fn page(
+    arguments: &Arguments,
+    statuses: &[PartitionStatus],
+    rates: &mut RequestRates,
+    at: Duration,
+) -> String {
     let tables: Vec<String> =
-        pictures.iter().map(|picture| show::table(picture, before, at, Stamp::now())).collect();
+        statuses.iter().map(|status| partition_status_text(status, rates, at, Stamp::now())).collect();
     let text = match tables.is_empty() {
         true => "no partitions ('pario up FILE' creates one)\n".to_owned(),
         false => tables.join("\n"),
@@ -108,77 +110,11 @@ fn page(arguments: &Arguments, pictures: &[Picture], before: &mut show::Before, 
     }
 }
 
-fn verdict(arguments: &Arguments, pictures: &[Picture]) -> ExitCode {
-    let wanted = |picture: &Picture| arguments.name.is_none() || picture.answering() == picture.servers.len();
-    match pictures.iter().all(|picture| !picture.has_silent() && wanted(picture)) {
+fn verdict(arguments: &Arguments, statuses: &[PartitionStatus]) -> ExitCode {
+    let wanted =
+        |status: &PartitionStatus| arguments.name.is_none() || status.answering() == status.servers.len();
+    match statuses.iter().all(|status| !status.has_silent() && wanted(status)) {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::ask::{Picture, State};
-    use pario_registry::{Description, Entry, Running};
-    use pario_types::{PartitionId, ServerId, Stamp};
-    use pario_wire::message::{
-        NamespaceCounters, PoolStatus, PrefetchCounters, ServerStatus, StorageCounters, TrafficCounters,
-    };
-
-    /// A server that has done something.
-    pub fn status() -> ServerStatus {
-        ServerStatus {
-            pid: 77,
-            started: Stamp(1_700_000_000_000_000_000),
-            traffic: TrafficCounters { sessions: 4, requests: 1000, errors: 1, ..Default::default() },
-            pool: PoolStatus {
-                block: 65536,
-                slots: 102,
-                valid_slots: 51,
-                dirty_slots: 10,
-                high_water: 41,
-                hits: 75,
-                misses: 25,
-                ..Default::default()
-            },
-            storage: StorageCounters { flushed_blocks: 32, ..Default::default() },
-            names: NamespaceCounters { files: 12, directories: 3, open_files: 2 },
-            prefetches: PrefetchCounters {
-                taken: 9,
-                refused: 4,
-                released: 8,
-                loaded_blocks: 20,
-                hits: 16,
-                kept_blocks: 2,
-            },
-            last_errors: vec!["/data is full".to_owned()],
-            ..ServerStatus::default()
-        }
-    }
-
-    /// A partition whose servers are in these states.
-    pub fn picture(name: &str, servers: Vec<State>) -> Picture {
-        let line = |server: usize| format!("ahpfs_server = /data{server}\n");
-        let lines: String = (0..servers.len()).map(line).collect();
-        let description = Description::parse(&lines, Some(name)).expect("a description");
-        let running = Running {
-            host: "here".to_owned(),
-            pid: 1,
-            unix: "/run/s".to_owned(),
-            tcp: None,
-            started: Stamp(0),
-        };
-        let running = (0..servers.len() as u16).map(|server| (ServerId(server), running.clone())).collect();
-        let entry = Entry {
-            id: PartitionId(7),
-            description,
-            host: "here".to_owned(),
-            created: Stamp(0),
-            made: true,
-            generation: 0,
-            running,
-            abandoned: Default::default(),
-        };
-        Picture { entry, servers }
     }
 }

@@ -1,19 +1,19 @@
-//! `pario up --adopt`: registers a partition again from its servers' directories, each of which says which partition and
-//! which server it is of.
+//! Adoption of a partition: registers it again from its servers' directories, each of which says which partition and which
+//! server it is of.
 
-use super::error::{Adoption, Error};
-use crate::env::Environment;
-use pario_launch::message::HostMessage;
-use pario_launch::task::{self, DirectoryContents, HostTask};
-use pario_launch::{NodeLauncher, host};
+use crate::error::Error;
+use crate::message::HostMessage;
+use crate::settings::LaunchSettings;
+use crate::task::{self, DirectoryContents, HostTask};
+use crate::{NodeLauncher, host};
 use pario_registry::{Description, Entry, Launcher, Manifest, Registry, Resource, Structure};
 use pario_types::ServerId;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// A name that the user gives on the command line.
-pub struct Named {
+/// The partition to adopt, as the user describes it.
+pub struct AdoptionRequest {
     /// The servers' directories, in any order.
     pub directories: Vec<Resource>,
     /// A description that says how servers are to run, and what the partition is called.
@@ -22,23 +22,78 @@ pub struct Named {
     pub set: Vec<(String, String)>,
 }
 
+/// The reason why directories do not make a partition.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AdoptionError {
+    /// There is no directory.
+    #[error("--adopt needs the directories of a partition's servers, or its partition file")]
+    None,
+    /// A text that names no directory.
+    #[error("--adopt {0:?}: write node:/dir, or /dir for this host")]
+    Place(String),
+    /// A node could not be asked.
+    #[error("node {0} does not say what its directories hold: {1}")]
+    Node(String, String),
+    /// A directory that holds no data of a server.
+    #[error("{0} cannot be adopted: {1}")]
+    Nothing(Resource, String),
+    /// A directory that a server uses.
+    #[error("{0} is in use by a running server: stop its partition first ('pario down')")]
+    InUse(Resource),
+    /// A directory of another partition than the first.
+    #[error(
+        "{place} is of another partition ({name}) than the first directory ({expected}): name the directories of one \
+         partition"
+    )]
+    Foreign {
+        /// The directory.
+        place: Resource,
+        /// The partition it is of.
+        name: String,
+        /// The partition that the first one is of.
+        expected: String,
+    },
+    /// Two directories of one server.
+    #[error("{1} and {2} both are of server {0}: name the one that was used last")]
+    Twice(ServerId, Resource, Resource),
+    /// No directory of a server.
+    #[error("the directory of server {server} of partition {name} is missing; it was {place}: name it, too")]
+    Missing {
+        /// The partition.
+        name: String,
+        /// The server.
+        server: ServerId,
+        /// Where its directory was.
+        place: Resource,
+    },
+}
+
 /// Registers the partition whose servers' directories these are.
-pub fn adopt(registry: &Registry, named: &Named, until: Instant, env: &Environment) -> Result<Entry, Error> {
-    let found = look(named, until, env)?;
+pub fn adopt(
+    registry: &Registry,
+    request: &AdoptionRequest,
+    until: Instant,
+    settings: &LaunchSettings,
+) -> Result<Entry, Error> {
+    let found = look(request, until, settings)?;
     let (manifest, servers) = together(&found)?;
-    let description = describe(named, &manifest.description, servers)?;
+    let description = describe(request, &manifest.description, servers)?;
     Ok(registry.adopt(manifest.id, &description, &host::name())?)
 }
 
 /// Reads what the directories say.
-fn look(named: &Named, until: Instant, env: &Environment) -> Result<Vec<(Resource, Manifest)>, Error> {
-    let launcher = match &named.description {
+fn look(
+    request: &AdoptionRequest,
+    until: Instant,
+    settings: &LaunchSettings,
+) -> Result<Vec<(Resource, Manifest)>, Error> {
+    let launcher = match &request.description {
         Some(description) => description.settings().launcher,
         None => Launcher::Auto,
     };
-    let launcher = NodeLauncher::new(launcher, &env.launch());
+    let launcher = NodeLauncher::new(launcher, settings);
     let mut by_node: BTreeMap<Option<&String>, Vec<&Resource>> = BTreeMap::new();
-    for resource in &named.directories {
+    for resource in &request.directories {
         by_node.entry(resource.node.as_ref()).or_default().push(resource);
     }
     let mut found = Vec::new();
@@ -52,17 +107,19 @@ fn look(named: &Named, until: Instant, env: &Environment) -> Result<Vec<(Resourc
                     directories
                 }
                 Ok(_) => {
-                    return Err(Adoption::Node(node.clone(), "it has another version of pario".into()).into());
+                    return Err(
+                        AdoptionError::Node(node.clone(), "it has another version of pario".into()).into()
+                    );
                 }
-                Err(why) => return Err(Adoption::Node(node.clone(), why).into()),
+                Err(why) => return Err(AdoptionError::Node(node.clone(), why).into()),
             },
         };
         for (resource, described) in resources.into_iter().zip(described) {
             match described {
                 DirectoryContents::Data { manifest } => found.push((resource.clone(), *manifest)),
-                DirectoryContents::InUse => return Err(Adoption::InUse(resource.clone()).into()),
+                DirectoryContents::InUse => return Err(AdoptionError::InUse(resource.clone()).into()),
                 DirectoryContents::Nothing { why } => {
-                    return Err(Adoption::Nothing(resource.clone(), why).into());
+                    return Err(AdoptionError::Nothing(resource.clone(), why).into());
                 }
             }
         }
@@ -71,13 +128,13 @@ fn look(named: &Named, until: Instant, env: &Environment) -> Result<Vec<(Resourc
 }
 
 /// Puts the directories of one partition in the order of its servers: each has to be there once.
-fn together(found: &[(Resource, Manifest)]) -> Result<(&Manifest, Vec<Resource>), Adoption> {
-    let (_, manifest) = found.first().ok_or(Adoption::None)?;
+fn together(found: &[(Resource, Manifest)]) -> Result<(&Manifest, Vec<Resource>), AdoptionError> {
+    let (_, manifest) = found.first().ok_or(AdoptionError::None)?;
     let structure = manifest.description.structure();
     let mut servers: Vec<Option<&Resource>> = vec![None; structure.servers.len()];
     for (resource, other) in found {
         if other.id != manifest.id || other.description.structure().servers.len() != servers.len() {
-            return Err(Adoption::Foreign {
+            return Err(AdoptionError::Foreign {
                 place: resource.clone(),
                 name: other.description.name().to_owned(),
                 expected: manifest.description.name().to_owned(),
@@ -85,10 +142,10 @@ fn together(found: &[(Resource, Manifest)]) -> Result<(&Manifest, Vec<Resource>)
         }
         let place = &mut servers[usize::from(other.server.0)];
         if let Some(before) = place.replace(resource) {
-            return Err(Adoption::Twice(other.server, before.clone(), resource.clone()));
+            return Err(AdoptionError::Twice(other.server, before.clone(), resource.clone()));
         }
     }
-    let missing = |index: usize| Adoption::Missing {
+    let missing = |index: usize| AdoptionError::Missing {
         name: structure.name.clone(),
         server: ServerId(index as u16),
         place: structure.servers[index].clone(),
@@ -99,9 +156,13 @@ fn together(found: &[(Resource, Manifest)]) -> Result<(&Manifest, Vec<Resource>)
 }
 
 /// The description under which it is registered: what is fixed comes from the directories, all else as the user says.
-fn describe(named: &Named, found: &Description, servers: Vec<Resource>) -> Result<Description, Error> {
+fn describe(
+    request: &AdoptionRequest,
+    found: &Description,
+    servers: Vec<Resource>,
+) -> Result<Description, Error> {
     let structure = Structure { servers, ..found.structure().clone() };
-    let mut description = match &named.description {
+    let mut description = match &request.description {
         None => Description::new(structure, found.settings().clone())?,
         Some(asked) => {
             let structure = Structure { name: asked.name().to_owned(), ..structure };
@@ -113,7 +174,7 @@ fn describe(named: &Named, found: &Description, servers: Vec<Resource>) -> Resul
             fixed
         }
     };
-    for (key, value) in &named.set {
+    for (key, value) in &request.set {
         description = description.with(key, value)?;
     }
     Ok(description)

@@ -1,0 +1,121 @@
+//! Brings partitions up: creates one if need be, and starts the servers of it that do not run.
+//!
+//! It holds the partition's lock all the while: of several commands that run at once, one starts the servers and the others find
+//! them running.
+
+use crate::adoption::{AdoptionRequest, adopt};
+use crate::error::Error;
+use crate::pools::sweep;
+use crate::settings::LaunchSettings;
+use crate::start::Starter;
+use crate::{NodeLauncher, host, reach};
+use pario_registry::{Description, Entry, Registry, Secret};
+use pario_types::ServerId;
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
+
+/// Whether something answers at a server's address shows at once, or the node is gone.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// A partition that is up.
+#[derive(Debug)]
+pub struct StartedPartition {
+    /// Its entry in the registry.
+    pub entry: Entry,
+    /// How many servers were started for that.
+    pub started: usize,
+    /// Notes for the user.
+    pub note: String,
+}
+
+/// Starts the servers of a partition that do not run; creates it if it is new.
+pub fn bring_up(
+    registry: &Registry,
+    description: Description,
+    deadline: Duration,
+    settings: &LaunchSettings,
+) -> Result<StartedPartition, Error> {
+    sweep(&settings.run_base());
+    let lock = registry.lock_partition(description.name(), deadline)?;
+    let entry = entry(registry, &description)?;
+    let dead = dead(&entry, &registry.secret(entry.id)?);
+    // Servers of one partition have the same settings: those of the first to run.
+    let all = dead.len() == entry.description.structure().servers.len();
+    let mut note = String::new();
+    if entry.description.settings() != description.settings() && !all {
+        note += "changed settings count from the next start of all its servers on\n";
+    }
+    let entry = match dead.len() {
+        0 => entry,
+        _ => {
+            let entry = registry.update(lock.name(), |entry| {
+                if all {
+                    entry.description = description;
+                }
+            })?;
+            let launcher = NodeLauncher::new(entry.description.settings().launcher, settings);
+            let starter = Starter { registry, launcher: &launcher, settings };
+            let (entry, notes) = starter.start(entry, &dead, Instant::now() + deadline)?;
+            note += &notes;
+            entry
+        }
+    };
+    Ok(StartedPartition { entry, started: dead.len(), note })
+}
+
+/// The partition's entry, new if there was none; what is fixed has to be as it was.
+fn entry(registry: &Registry, description: &Description) -> Result<Entry, Error> {
+    let here = host::name();
+    let entry = match registry.get(description.name()) {
+        Err(pario_registry::Error::NoPartition(_)) => return Ok(registry.create(description, &here)?),
+        other => other?,
+    };
+    if !entry.made && entry.running.is_empty() {
+        // It never came up, perhaps because of a mistake in its description.
+        return Ok(registry.update(description.name(), |entry| {
+            entry.description = description.clone();
+            entry.host = here;
+        })?);
+    }
+    entry.description.check_same_structure(description)?;
+    let has_local = description.structure().servers.iter().any(|resource| resource.node.is_none());
+    if has_local && !host::is_here(&entry.host) {
+        let name = entry.name().to_owned();
+        return Err(Error::OtherHost { name, created: entry.host, here });
+    }
+    Ok(entry)
+}
+
+/// The servers that do not run. All are tried at once: each of a node that is gone takes its time.
+fn dead(entry: &Entry, secret: &Secret) -> Vec<ServerId> {
+    let servers = entry.description.structure().servers.len();
+    let all = (0..servers).map(|index| ServerId(u16::try_from(index).expect("checked by the description")));
+    std::thread::scope(|scope| {
+        let asked: Vec<_> = all
+            .map(|server| (server, entry.running.get(&server)))
+            .map(|(server, running)| {
+                let serves = |r| scope.spawn(move || reach::serves(entry, server, r, secret, ANSWER));
+                (server, running.map(serves))
+            })
+            .collect();
+        let answers = |thread: ScopedJoinHandle<'_, bool>| thread.join().expect("it does not panic");
+        asked.into_iter().filter_map(|(server, one)| (!one.is_some_and(answers)).then_some(server)).collect()
+    })
+}
+
+/// Registers a partition again and starts it. If it does not start, it is not registered either.
+pub fn bring_up_adopted(
+    registry: &Registry,
+    request: &AdoptionRequest,
+    deadline: Duration,
+    settings: &LaunchSettings,
+) -> Result<StartedPartition, Error> {
+    let entry = adopt(registry, request, Instant::now() + deadline, settings)?;
+    bring_up(registry, entry.description.clone(), deadline, settings).inspect_err(|_| {
+        let nothing_runs = |entry: &Entry| entry.running.is_empty() && entry.abandoned.is_empty();
+        if registry.get(entry.name()).is_ok_and(|entry| nothing_runs(&entry)) {
+            // The first error is reported; a partition that stays registered does no harm.
+            let _ = registry.lock_partition(entry.name(), deadline).and_then(|lock| registry.remove(lock));
+        }
+    })
+}
