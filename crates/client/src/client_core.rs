@@ -20,17 +20,16 @@ use crate::metadata::table_cache::TableCache;
 use crate::metadata::truncate::FailedTruncations;
 use crate::metadata::unsynced::AbandonedWrites;
 
-/// How a partition is used.
+/// The options of a partition.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// A request that is not answered within this time fails. A broken connection is made anew within it.
+    /// A request without a reply within this time fails. A broken connection is reestablished within it.
     pub deadline: Duration,
-    /// The same for requests that write everything to storage, as long as the server shows that it lives.
+    /// The same for requests that write everything to storage, as long as the server answers greetings.
     pub flush_deadline: Duration,
-    /// A program that uses files, or a command that looks at the partition. Only the first gets at the
-    /// servers' caches.
+    /// A program that uses files, or a command that inspects the partition. Only the first can map the servers' caches.
     pub role: Role,
-    /// The number of the program that this is a process of; one of its own if there is none. Servers serve programs in
+    /// The id of the program to which this process belongs; an id of its own if there is none. Servers serve programs in
     /// turn, however many processes they have.
     pub program: Option<u64>,
     /// Reaches servers of this host as if they were on others, if they listen for those.
@@ -53,7 +52,7 @@ impl Default for Options {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Membership {
     pub team: u128,
-    /// The client of this process that hears of recalls.
+    /// The client of this process that receives recalls.
     pub mailbox: ClientId,
 }
 
@@ -68,23 +67,23 @@ pub(crate) struct ClientCore {
     resolver: Arc<dyn Resolve>,
     target: Mutex<Target>,
     requests: AtomicU64,
-    /// Files that the metadata server has to keep for us: from the answer to an open to that to its close.
+    /// Files that the metadata server has to keep open for this client: from the reply to an open to that to its close.
     opens: Mutex<BTreeMap<FileId, Vec<OpenAccess>>>,
-    /// Of them those that it did not keep.
+    /// Of them those that it did not keep open.
     gone: Mutex<BTreeSet<FileId>>,
-    /// Files of which some thread has locked a range, or waits for that.
+    /// Files of which a thread has locked a range, or waits for that.
     locking: Mutex<BTreeSet<FileId>>,
     unlocked: Condvar,
     pub tables: TableCache,
     pub failed_truncations: FailedTruncations,
     /// Writes of handles that were dropped without a close.
     pub abandoned: AbandonedWrites,
-    /// Made when it is first used.
+    /// Created at its first use.
     pub tier1: OnceLock<Tier1>,
 }
 
 impl ClientCore {
-    /// `target` is where the resolver says that it is now.
+    /// `target` is the present result of the resolver.
     pub fn new(resolver: Arc<dyn Resolve>, target: Target, options: Options) -> Result<ClientCore> {
         target.check()?;
         ClientCore::of(resolver, target, options, None)
@@ -138,7 +137,7 @@ impl ClientCore {
         RequestId(self.requests.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Looks up where the servers are now: whether this one is elsewhere than was believed.
+    /// Looks up the present addresses of the servers. Returns whether this server has moved.
     pub fn look_up(&self, server: ServerId) -> Result<bool> {
         // The resolver may be unavailable for a moment as well.
         let Ok(found) = self.resolver.resolve() else { return Ok(false) };
@@ -161,12 +160,12 @@ impl ClientCore {
             .ok_or_else(|| Error::Target(format!("partition {} has no server {server}", self.name)))
     }
 
-    /// Waits for a server's connection.
+    /// Acquires a server's connection.
     pub fn acquire(&self, server: ServerId, deadline: Instant) -> Result<ConnectionGuard<'_>> {
         self.server_connection(server)?.acquire(self, deadline)
     }
 
-    /// Asks a server. An answer that says that it did not work is an error.
+    /// Sends a server a request. A reply with an error is an error.
     pub fn call(&self, server: ServerId, request: &Request) -> Result<Reply> {
         let since = Instant::now();
         let deadline = since + self.patience(request);
@@ -174,7 +173,7 @@ impl ClientCore {
         succeeded(server, guard.call(self.next_request(), request, since, deadline)?)
     }
 
-    /// The same for what comes or is answered with bytes.
+    /// The same for a request or reply with a payload.
     pub fn call_with(
         &self,
         server: ServerId,
@@ -188,7 +187,7 @@ impl ClientCore {
         succeeded(server, guard.call_with(self.next_request(), request, payload, into, since, deadline)?)
     }
 
-    /// Asks a server that can be done without: one that is away is not waited for.
+    /// Sends a request to a server that is not essential: it does not wait for one that is down.
     pub fn call_at_once(&self, server: ServerId, request: &Request) -> Result<Reply> {
         let since = Instant::now();
         let deadline = since + self.options.deadline / REPLACEABLE_SHARE;
@@ -197,13 +196,13 @@ impl ClientCore {
         succeeded(server, guard.call(self.next_request(), request, since, deadline)?)
     }
 
-    /// Asks the metadata server.
+    /// Sends the metadata server a request.
     pub fn call_metadata(&self, request: &Request) -> Result<Reply> {
         self.call(self.metadata, request)
     }
 
-    /// Asks the metadata server something that changes what is open, and does `then` before anybody else can
-    /// tell it what that is.
+    /// Sends the metadata server a request that changes the open files, and does `then` before another thread can report
+    /// them to it.
     pub fn call_about_opens<T>(&self, request: &Request, then: impl FnOnce(Result<Reply>) -> T) -> T {
         let since = Instant::now();
         let deadline = since + self.options.deadline;
@@ -216,7 +215,7 @@ impl ClientCore {
         }
     }
 
-    /// Asks several servers at the same time, each once; the answers in the same order.
+    /// Sends several servers a request at the same time, each once; returns the replies in the same order.
     pub fn call_all(&self, requests: &[(ServerId, Request)]) -> Result<Vec<Reply>> {
         let since = Instant::now();
         let patience = requests.iter().map(|(_, request)| self.patience(request)).max();
@@ -230,7 +229,7 @@ impl ClientCore {
             waiting.push((index, self.acquire(requests[index].0, deadline)?, self.next_request()));
         }
         let mut replies: Vec<Option<Result<Reply>>> = requests.iter().map(|_| None).collect();
-        // Those whose connection breaks meanwhile are asked again, with the same number, once all others have answered.
+        // A request whose connection breaks meanwhile is repeated, with the same id, once all others are answered.
         while !waiting.is_empty() {
             let mut guard: Vec<&mut ConnectionGuard<'_>> =
                 waiting.iter_mut().map(|(_, guard, _)| guard).collect();
@@ -291,7 +290,7 @@ impl ClientCore {
         self.opens.lock().entry(file).or_default().push(access);
     }
 
-    /// And once less.
+    /// The file is open once less.
     pub fn closed(&self, file: FileId, access: OpenAccess) {
         let mut opens = self.opens.lock();
         let Some(all) = opens.get_mut(&file) else { return };
@@ -304,7 +303,7 @@ impl ClientCore {
         }
     }
 
-    /// Every open of a file here.
+    /// Returns every open of a file here.
     pub fn open_files(&self) -> Vec<message::OpenFileEntry> {
         let opens = self.opens.lock();
         let each = |(file, all): (&FileId, &Vec<OpenAccess>)| {
@@ -314,7 +313,7 @@ impl ClientCore {
         opens.iter().flat_map(each).collect()
     }
 
-    /// The metadata server has lost sight of these: they had no name any more, and it believed us gone.
+    /// The metadata server has dropped these files: they had no name any more, and it took this client for gone.
     pub fn mark_gone(&self, files: &[FileId]) {
         self.gone.lock().extend(files);
     }
@@ -332,7 +331,7 @@ impl ClientCore {
     }
 }
 
-/// Turns the answer that it did not work into an error.
+/// Turns a reply with an error into an error.
 pub(crate) fn succeeded(server: ServerId, reply: Reply) -> Result<Reply> {
     match reply {
         Reply::Failed(failure) => Err(Error::Server { server, failure }),
@@ -340,7 +339,7 @@ pub(crate) fn succeeded(server: ServerId, reply: Reply) -> Result<Reply> {
     }
 }
 
-/// The error for an answer of the wrong sort.
+/// The error for a reply of the wrong kind.
 pub(crate) fn unexpected(server: ServerId, request: &Request, reply: &Reply) -> Error {
     Error::Unexpected { server, asked: request.name(), answered: reply.name() }
 }
@@ -357,8 +356,8 @@ mod tests {
 
     use super::*;
 
-    /// Servers that hang up on everybody: all of them are tried in turn until the one deadline is over, and not one
-    /// after the other, each for its own.
+    /// Servers that close every connection: all of them are tried in turn until the one deadline is over, and not one after
+    /// the other, each for its own.
     #[test]
     fn servers_that_cannot_be_reached_are_waited_for_at_the_same_time() {
         let (sent_views, attempts) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! Errors of using a partition.
+//! Errors of the client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use pario_wire::message::{ESTALE, Failure};
 /// Results of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Why something did not work. Shown, it is one line: what, where, and what to do where that is known.
+/// A failed operation. Shown, it is one line: what failed, where, and the remedy if there is one.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A server did not do it.
+    /// A server refused a request.
     #[error("server {server}: {}", failure.text)]
     Server {
-        /// Which.
+        /// The server.
         server: ServerId,
-        /// What it said.
+        /// Its reply.
         failure: Failure,
     },
     /// This process was forked by the one that uses the partition.
@@ -25,7 +25,7 @@ pub enum Error {
         "this process was forked by the one that uses the partition: execute another program, or open the partition there"
     )]
     Forked,
-    /// A server was not to be reached, or did not answer in time.
+    /// A server was unreachable, or did not answer in time.
     #[error(
         "server {server} of partition {partition} did not answer within {:.1} s: {cause}; see `pario status {partition}`",
         waited.as_secs_f64()
@@ -33,42 +33,42 @@ pub enum Error {
     Unreachable {
         /// The partition.
         partition: String,
-        /// Which of its servers.
+        /// The server.
         server: ServerId,
-        /// How long it was tried.
+        /// The time of the attempts.
         waited: Duration,
-        /// What went wrong last.
+        /// The last error.
         #[source]
         cause: Cause,
     },
-    /// A server does not let this program in, or is not the one it should be.
+    /// A server refuses this program, or is not the expected one.
     #[error("server {server} of partition {partition}: {cause}")]
     Refused {
         /// The partition.
         partition: String,
-        /// Which of its servers.
+        /// The server.
         server: ServerId,
-        /// Why.
+        /// The reason.
         #[source]
         cause: pario_transport::Error,
     },
-    /// A server answered something that is no answer to what it was asked.
+    /// A server sent a reply that does not fit the request.
     #[error("server {server} answered {asked} with {answered}; is it of the same version?")]
     Unexpected {
-        /// Which.
+        /// The server.
         server: ServerId,
-        /// What it was asked.
+        /// The request.
         asked: &'static str,
-        /// What it answered.
+        /// The reply.
         answered: &'static str,
     },
-    /// A server came back without the blocks that it had not yet stored.
+    /// A server has restarted without the blocks that it had not yet stored.
     #[error(
         "server {server} was restarted and its cache was lost: what was written to file {file} since its last sync may be missing; \
          write it again"
     )]
     CacheLost {
-        /// Which.
+        /// The server.
         server: ServerId,
         /// The file, of which this program had written to that server.
         file: FileId,
@@ -81,33 +81,33 @@ pub enum Error {
     TruncationPending {
         /// The file.
         file: FileId,
-        /// Why it cannot be known.
+        /// The reason.
         #[source]
         cause: Box<Error>,
     },
-    /// The file was removed, and its bytes with it, while the metadata server did not hear of this program.
+    /// The file was removed, and its bytes with it, while the metadata server had no connection to this program.
     #[error(
         "file {0} had no name any more and was removed while the connection was broken: its bytes are lost"
     )]
     Gone(FileId),
-    /// The registry could not tell where the partition is.
+    /// The registry has no addresses of the partition.
     #[error("{0}")]
     Registry(#[from] pario_registry::Error),
-    /// The registry, or whoever said where the servers are, said something impossible.
+    /// The registry, or another resolver, returned an impossible result.
     #[error("{0}")]
     Target(String),
-    /// Options that make no sense together.
+    /// Options that contradict each other.
     #[error("the file cannot be opened that way: {0}")]
     Options(&'static str),
-    /// A file that is not open for what it was asked.
+    /// A file that is not open for this access.
     #[error("the file is not open for {0}")]
     NotOpenFor(&'static str),
     /// An access beyond the largest offset, 2^63 - 1.
     #[error("{len} bytes at offset {offset} reach beyond the largest file (2^63 - 1 bytes)")]
     TooFar {
-        /// Where it would have begun.
+        /// The offset.
         offset: u64,
-        /// How many bytes.
+        /// The number of bytes.
         len: u64,
     },
     /// A view whose bytes lie before the file's beginning or beyond the largest offset.
@@ -115,29 +115,29 @@ pub enum Error {
     View {
         /// The position in the view.
         position: u64,
-        /// How many bytes.
+        /// The number of bytes.
         len: u64,
     },
     /// The file ended before the memory was full.
     #[error("{wanted} bytes were wanted at offset {offset}, and the file ends after {found}")]
     Short {
-        /// Where the file was to be read.
+        /// The offset of the read.
         offset: u64,
-        /// How many bytes.
+        /// The number of bytes requested.
         wanted: usize,
-        /// How many there were.
+        /// The number of bytes read.
         found: usize,
     },
-    /// What was written to a file in tier 1 could not be stored, and is still in memory.
+    /// Bytes written to a file in tier 1 could not be stored, and are still in memory.
     #[error("what was written to file {file} is not stored yet: {cause}; flush it again")]
     Unstaged {
         /// The file.
         file: FileId,
-        /// Why.
+        /// The reason.
         #[source]
         cause: Arc<Error>,
     },
-    /// Servers did not say in time that bytes of a file in tier 1 are still nobody else's.
+    /// Servers did not confirm the leases of a file in tier 1 in time.
     #[error(
         "no server said within {:.1} s that what is kept of file {file} is as it was; see `pario status`",
         waited.as_secs_f64()
@@ -145,10 +145,10 @@ pub enum Error {
     Silent {
         /// The file.
         file: FileId,
-        /// How long it was waited for.
+        /// The time waited.
         waited: Duration,
     },
-    /// What was written to a file in tier 1 is lost: others wanted the bytes, and it was not stored in time.
+    /// Bytes written to a file in tier 1 are lost: other clients requested them, and they were not stored in time.
     #[error(
         "this process did not store in time what others wanted of file {file}, and server {server} let them go on: what it had \
          written there since its last sync is lost; write it again"
@@ -156,7 +156,7 @@ pub enum Error {
     LeaseLost {
         /// The file.
         file: FileId,
-        /// The server that let the others go on.
+        /// The server that let the others continue.
         server: ServerId,
     },
     /// Tier 1 had no memory for a block, because nothing could be stored in time.
@@ -168,10 +168,10 @@ pub enum Error {
     NoRoom {
         /// The file.
         file: FileId,
-        /// How long it was waited for.
+        /// The time waited.
         waited: Duration,
     },
-    /// Others did not leave bytes of a file alone.
+    /// Other clients requested bytes of a file all the time.
     #[error(
         "others did not leave bytes of file {file} alone within {:.1} s; try again, or have fewer processes write the same bytes",
         waited.as_secs_f64()
@@ -179,21 +179,21 @@ pub enum Error {
     Contended {
         /// The file.
         file: FileId,
-        /// How long it was tried.
+        /// The time of the attempts.
         waited: Duration,
     },
     /// A thread of tier 1 could not be started.
     #[error("a thread for tier 1 could not be started: {0}")]
     Thread(#[source] std::io::Error),
-    /// No random number for a client's name was to be had.
+    /// No random number for a client id was available.
     #[error("the system has no random numbers: {0}")]
     Random(#[source] std::io::Error),
 }
 
-/// Why a server was not to be reached.
+/// The reason why a server was unreachable.
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
-    /// Nobody says where it is.
+    /// No address of it is known.
     #[error("it is not running")]
     NoAddress,
     /// It has a local socket, but not on this host, and listens on no network address.
@@ -205,19 +205,19 @@ pub enum Cause {
         /// The partition.
         partition: String,
     },
-    /// The connection did not come about, or broke.
+    /// The connection failed, or broke.
     #[error("{0}")]
     Transport(#[source] pario_transport::Error),
-    /// Another thread of this program was using the connection all the time.
+    /// Another thread of this program used the connection all the time.
     #[error("other requests of this program were in its way")]
     Taken,
-    /// The server let nobody in for the moment, such as one that is about to end.
+    /// The server refused all connections for the moment, for instance because it is about to end.
     #[error("{}", .0.text)]
     Server(Failure),
 }
 
 impl Error {
-    /// What a caller can act on.
+    /// The kind, on which a caller can act.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Server { failure, .. } => failure.kind,
@@ -241,7 +241,7 @@ impl Error {
 }
 
 impl Error {
-    /// The server that refuses what a process wants that was cut off there.
+    /// The server that refuses requests of a process that it has disconnected.
     pub(crate) fn cut_off_at(&self) -> Option<ServerId> {
         match self {
             Error::Server { server, failure } if failure.errno == ESTALE => Some(*server),
@@ -249,7 +249,7 @@ impl Error {
         }
     }
 
-    /// The system's number behind it, 0 if there is none.
+    /// The system's error number behind it, 0 if there is none.
     pub fn errno(&self) -> i32 {
         match self {
             Error::Server { failure, .. } => failure.errno,

@@ -17,13 +17,12 @@ use crate::io::plan::{ReplicaChoice, first_piece};
 use crate::io::transfer::transfer;
 use crate::metadata::open_file::OpenFile;
 
-/// Pieces of a view that are accessed together.
+/// The number of pieces of a view that are accessed together.
 const BATCH: usize = 1024;
 
 /// An open file. Clones are the same open file, and threads may use one at the same time.
 ///
-/// Every access says where in the file it is; there is no position. What one thread has written, every other
-/// thread and program reads from then on.
+/// Every access has its own offset; there is no file position. All threads and programs see a write from its return on.
 #[derive(Clone)]
 pub struct File(Arc<OpenFile>);
 
@@ -36,17 +35,17 @@ impl File {
         &self.0
     }
 
-    /// Its number in the partition, which no other file ever has.
+    /// Its id in the partition, which is never reused.
     pub fn id(&self) -> FileId {
         self.0.file
     }
 
-    /// Where its bytes are.
+    /// Its layout.
     pub fn layout(&self) -> &Layout {
         &self.0.layout
     }
 
-    /// How it, or what its table leaves out, is striped over servers.
+    /// Its striping, or that of its unplaced bytes.
     pub fn striping(&self) -> Striping {
         *self.0.layout.striping()
     }
@@ -57,14 +56,14 @@ impl File {
         self.0.layout.holders().all(|server| target.is_local(server, far))
     }
 
-    /// Lets accesses that concern several servers begin with the one at this place among the file's, counted round:
-    /// programs that access a file together give different numbers, such as their ranks.
+    /// Lets accesses to several servers begin with the one at this place among the file's servers, modulo their number:
+    /// programs that access a file together set different numbers, such as their ranks.
     pub fn set_start(&self, number: u32) {
         self.0.set_start(number);
     }
 
-    /// Of bytes that several servers keep, this one's copy is read, if it has one; told before the first access. Otherwise it
-    /// is that of a server on this host.
+    /// Of bytes that several servers hold, this server's replica is read, if it has one; set before the first access. The
+    /// default is a server on this host.
     pub fn set_home(&self, server: ServerId) {
         self.0.set_home(server);
     }
@@ -94,7 +93,7 @@ impl File {
         }
     }
 
-    /// Writes all of `bytes` at an offset. The file grows as needed; what is skipped reads as zeros.
+    /// Writes all of `bytes` at an offset. The file grows as needed; a gap reads as zeros.
     pub fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         self.0.writes()?;
         check(offset, bytes.len())?;
@@ -114,8 +113,8 @@ impl File {
         moved.map(|_| ())
     }
 
-    /// Reads several segments, each an offset and memory. Counts the bytes in the order of the segments up to
-    /// the first that lies beyond the end of the file; memory of bytes beyond is left alone.
+    /// Reads several segments, each an offset and memory. Counts the bytes in the order of the segments up to the first
+    /// that lies beyond the end of the file; the memory of bytes beyond is not changed.
     pub fn read_vectored_at(&self, segments: &mut [(u64, &mut [u8])]) -> Result<usize> {
         self.0.reads()?;
         segments.iter().try_for_each(|(offset, bytes)| check(*offset, bytes.len()))?;
@@ -133,8 +132,7 @@ impl File {
         }
     }
 
-    /// Writes several segments, each an offset and bytes. They should not overlap: which one wins is not
-    /// defined.
+    /// Writes several segments, each an offset and bytes. They should not overlap: the result is then undefined.
     pub fn write_vectored_at(&self, segments: &[(u64, &[u8])]) -> Result<()> {
         self.0.writes()?;
         segments.iter().try_for_each(|(offset, bytes)| check(*offset, bytes.len()))?;
@@ -145,8 +143,8 @@ impl File {
         moved.map(|_| ())
     }
 
-    /// Reads the bytes that a view shows from a position on: as many as there are before the first that lies
-    /// beyond the end of the file.
+    /// Reads the bytes that a view selects from a position on: as many as there are before the first that lies beyond the
+    /// end of the file.
     pub fn read_view(&self, view: &View, position: Pos, bytes: &mut [u8]) -> Result<usize> {
         self.0.reads()?;
         check_view(view, position, bytes.len())?;
@@ -184,7 +182,7 @@ impl File {
         }
     }
 
-    /// Writes bytes where a view shows them, from a position on.
+    /// Writes bytes through a view, from a position on.
     pub fn write_view(&self, view: &View, position: Pos, bytes: &[u8]) -> Result<()> {
         self.0.writes()?;
         check_view(view, position, bytes.len())?;
@@ -200,7 +198,7 @@ impl File {
         }
     }
 
-    /// If an access through the view is better made by naming it, and to all servers.
+    /// Whether an access through the view is better sent by name, and to all servers.
     fn to_name(&self, view: &View, len: usize) -> Result<Option<(StripedView, Vec<bool>)>> {
         if !is_worth_naming(view, len as u64) || self.0.layout.table().is_some() {
             return Ok(None);
@@ -230,8 +228,8 @@ impl File {
         }
     }
 
-    /// Keeps other clients, and other accesses of this one, from a range while the lock is held; waits for it. Only
-    /// those are kept out that lock, too.
+    /// Locks a range against other clients, and other accesses of this one, while the lock is held; waits for it. It
+    /// excludes only accesses that lock as well.
     pub fn lock(&self, range: Range<u64>, exclusive: bool) -> Result<Lock> {
         let (core, file) = (&self.0.core, self.0.file);
         let server = self.0.server_connection(0).server;
@@ -247,8 +245,8 @@ impl File {
         Ok(lock)
     }
 
-    /// The same if it can be had at once; `None` if others hold a part of the range. Other locks of this program are
-    /// others, too.
+    /// The same if the lock is free; `None` if others hold a part of the range. Other locks of this program count as
+    /// others.
     pub fn try_lock(&self, range: Range<u64>, exclusive: bool) -> Result<Option<Lock>> {
         let server = self.0.server_connection(0).server;
         let (at, len) = (range.start, range.end.saturating_sub(range.start));
@@ -265,43 +263,41 @@ impl File {
         }
     }
 
-    /// How long the file is now.
+    /// Returns the present length of the file.
     #[expect(clippy::len_without_is_empty, reason = "a file is no collection, and asking costs messages")]
     pub fn len(&self) -> Result<u64> {
         self.0.ask_size()
     }
 
-    /// The same by asking all its servers, whatever the metadata server knows: for checking.
+    /// The same, computed from all its servers, whatever the metadata server knows: for a check.
     pub fn held_len(&self) -> Result<u64> {
         self.0.ask_holders()
     }
 
-    /// When it was last written to through this handle; others hear of it when that is closed.
+    /// The time of the last write through this handle; other clients see it when the handle is closed.
     pub fn modified(&self) -> Option<SystemTime> {
         self.0.modified()
     }
 
-    /// Makes it that long: what lies beyond is gone, what is added reads as zeros.
+    /// Sets the length: bytes beyond it are removed, added bytes read as zeros.
     pub fn set_len(&self, size: u64) -> Result<()> {
         self.0.writes()?;
         check(size, 0)?;
         self.0.set_len(size)
     }
 
-    /// Makes everything that was written to the file, by whomever, survive a loss of power.
+    /// Makes all writes to the file, of any client, survive a loss of power.
     pub fn sync(&self) -> Result<()> {
         self.0.sync(true)
     }
 
-    /// Has the servers store what was written through this handle, so that it survives the end of any
-    /// process.
+    /// Makes the servers store the writes through this handle, so that they survive the end of any process.
     pub fn flush(&self) -> Result<()> {
         self.0.sync(false)
     }
 
-    /// Flushes and closes, and says if anything that was written could not be stored. As long as there are
-    /// clones it flushes; the last one closes. A file that is dropped is closed, too, but nobody hears of
-    /// errors.
+    /// Flushes and closes, and fails if any written bytes could not be stored. As long as there are clones it flushes; the
+    /// last one closes. A dropped file is closed, too, but without a report of errors.
     pub fn close(self) -> Result<()> {
         match Arc::try_unwrap(self.0) {
             Ok(open) => open.close(),
@@ -309,7 +305,7 @@ impl File {
         }
     }
 
-    /// Reads what lies in mapped pools, up to the first byte that does not.
+    /// Reads from mapped pools, up to the first byte that is not in one.
     #[inline]
     fn read_hits(&self, bytes: &mut [u8], offset: u64) -> usize {
         let mut done = 0;
@@ -333,7 +329,7 @@ impl File {
         done
     }
 
-    /// Writes to what lies in mapped pools, up to the first byte that does not.
+    /// Writes to mapped pools, up to the first byte that is not in one.
     #[inline]
     fn write_hits(&self, bytes: &[u8], offset: u64) -> usize {
         let mut done = 0;
@@ -355,20 +351,20 @@ impl File {
     }
 }
 
-/// A range of a file that others are kept from.
+/// A locked range of a file.
 #[must_use = "the lock ends when it is dropped"]
 pub struct Lock {
     core: Arc<ClientCore>,
     server: ServerId,
     file: FileId,
-    /// Its number, while it is held.
+    /// Its id, while it is held.
     lock: Option<u64>,
-    /// Whether other threads of this program that lock the file wait until it is gone.
+    /// Whether other threads of this program that lock the file wait until it is released.
     in_turn: bool,
 }
 
 impl Lock {
-    /// Gives it up; an error if it was lost meanwhile, and others may have had the range.
+    /// Releases the lock; fails if it was lost meanwhile, so that others may have had the range.
     pub fn unlock(mut self) -> Result<()> {
         self.release()
     }
@@ -397,7 +393,7 @@ impl std::fmt::Debug for File {
     }
 }
 
-/// That an access stays within the largest file.
+/// Checks that an access stays within the largest file.
 pub(crate) fn check(offset: u64, len: usize) -> Result<()> {
     match offset.checked_add(len as u64) {
         Some(end) if end <= i64::MAX as u64 => Ok(()),
@@ -405,7 +401,7 @@ pub(crate) fn check(offset: u64, len: usize) -> Result<()> {
     }
 }
 
-/// The same through a view, which also has to show that many bytes.
+/// The same through a view, which also must select that many bytes.
 pub(crate) fn check_view(view: &View, position: Pos, len: usize) -> Result<()> {
     let len = len as u64;
     let sound =

@@ -1,4 +1,4 @@
-//! How a program uses the files of a partition.
+//! The client of a partition: it opens, reads and writes the partition's files.
 //!
 //! - A [`Partition`] knows its servers (`connection`). This process has one connection to each server, which it makes at the first
 //!   use and again when it breaks. It repeats requests without a reply, and servers apply each request once.

@@ -14,15 +14,15 @@ use crate::connection::target::{ByName, Resolve, Target};
 use crate::error::Result;
 use crate::metadata::shared_counter::Counter;
 
-/// A partition. Clones share their connections, and threads may use one at the same time. Servers are
-/// connected to when they are first needed, and again whenever a connection breaks.
+/// A partition. Clones share their connections, and threads may use one at the same time. The client connects to a server
+/// at its first use, and again whenever the connection breaks.
 #[derive(Clone)]
 pub struct Partition {
     pub(crate) core: Arc<ClientCore>,
 }
 
 impl Partition {
-    /// The partition of that name in a registry, the directory of which is given.
+    /// Opens the partition of that name in a registry, whose directory is given.
     pub fn open_by_name(registry: &Path, name: &str, options: Options) -> Result<Partition> {
         Partition::connect(ByName { registry: registry.to_owned(), name: name.to_owned() }, options)
     }
@@ -35,12 +35,12 @@ impl Partition {
         Partition::at(by_name, target, options)
     }
 
-    /// The partition whose servers are at these places, and stay there.
+    /// Opens the partition whose servers have these addresses, which do not change.
     pub fn connect_to(target: Target, options: Options) -> Result<Partition> {
         Partition::connect(target, options)
     }
 
-    /// The partition that `resolver` tells of.
+    /// Opens the partition that `resolver` looks up.
     pub fn connect(resolver: impl Resolve + 'static, options: Options) -> Result<Partition> {
         let target = resolver.resolve()?;
         Partition::at(resolver, target, options)
@@ -54,12 +54,12 @@ impl Partition {
         Ok(Partition { core })
     }
 
-    /// What it is called.
+    /// Its name.
     pub fn name(&self) -> &str {
         &self.core.name
     }
 
-    /// Its number, which no other partition ever has.
+    /// Its id, which no other partition ever has.
     pub fn id(&self) -> PartitionId {
         self.core.target().partition
     }
@@ -69,7 +69,7 @@ impl Partition {
         self.core.servers()
     }
 
-    /// Which of them keeps the names.
+    /// The server with the name space.
     pub fn metadata_server(&self) -> ServerId {
         self.core.metadata
     }
@@ -88,12 +88,12 @@ impl Partition {
             .is_some_and(|server_connection| server_connection.pool().is_some())
     }
 
-    /// Whether processes may keep blocks of its files in their own memory: `tier1` in its description.
+    /// Whether processes may cache blocks of its files in their own memory: `tier1` in its description.
     pub fn allows_tier1(&self) -> bool {
         self.core.target().tier1
     }
 
-    /// The blocks of its files that this process keeps in its own memory.
+    /// The cache of its files in this process's own memory.
     pub fn tier1(&self) -> &Tier1 {
         self.core.tier1.get_or_init(Tier1::new)
     }
@@ -120,7 +120,7 @@ impl Partition {
         self.servers().zip(replies).map(room).collect()
     }
 
-    /// What a server tells of itself.
+    /// Returns the status that a server reports.
     pub fn status(&self, server: ServerId) -> Result<ServerStatus> {
         self.ask(server, &Request::Status, |reply| match reply {
             Reply::Status(status) => Ok(*status),
@@ -128,25 +128,25 @@ impl Partition {
         })
     }
 
-    /// That a server answers.
+    /// Checks that a server answers.
     pub fn ping(&self, server: ServerId) -> Result<()> {
         self.ask(server, &Request::Ping, done)
     }
 
-    /// Has all servers store everything on their media.
+    /// Makes all servers store everything on their media.
     pub fn sync(&self) -> Result<()> {
         let all = Request::Sync { file: FileId(0), durable: true };
         let requests: Vec<_> = self.servers().map(|server| (server, all.clone())).collect();
         self.core.call_all(&requests).map(|_| ())
     }
 
-    /// Has a server store everything and end.
+    /// Makes a server store everything and end.
     pub fn shutdown(&self, server: ServerId) -> Result<()> {
         self.ask(server, &Request::Shutdown, done)
     }
 
-    /// Compares stored blocks of a file on a server with their checksums, from a block on: those that are
-    /// damaged, and where to go on.
+    /// Compares stored blocks of a file on a server with their checksums, from a block on. Returns the damaged ones, and
+    /// the block at which to continue.
     pub fn verify(
         &self,
         server: ServerId,
@@ -160,7 +160,7 @@ impl Partition {
         })
     }
 
-    /// Where a server's part of a file ends; an error if the part is lost.
+    /// Returns the end of a server's part of a file; fails if the part is lost.
     pub fn part_end(&self, server: ServerId, file: FileId) -> Result<u64> {
         self.ask(server, &Request::End { file }, |reply| match reply {
             Reply::End { end } => Ok(end),
@@ -168,12 +168,12 @@ impl Partition {
         })
     }
 
-    /// Takes blocks as they are stored for right.
+    /// Accepts blocks as they are stored.
     pub fn accept(&self, server: ServerId, file: FileId, blocks: Vec<u64>) -> Result<()> {
         self.ask(server, &Request::AcceptBlocks { file, blocks }, done)
     }
 
-    /// Parts of files on a server, in order of the files' numbers; and whether there are more.
+    /// Returns parts of files on a server, in order of the files' ids, and whether there are more.
     pub fn list_parts(&self, server: ServerId, after: FileId, most: u32) -> Result<(Vec<LocalPart>, bool)> {
         self.ask(server, &Request::ListParts { after, most }, |reply| match reply {
             Reply::Parts { parts, more } => Ok((parts, more)),
@@ -181,12 +181,12 @@ impl Partition {
         })
     }
 
-    /// Removes parts of files from a server: those of which nobody knows any more.
+    /// Removes parts of files from a server: those that no name refers to any more.
     pub fn remove_parts(&self, server: ServerId, files: Vec<FileId>) -> Result<()> {
         self.ask(server, &Request::RemoveParts { files }, done)
     }
 
-    /// Files and directories in order of their numbers; and whether there are more.
+    /// Returns files and directories in order of their ids, and whether there are more.
     pub fn list_inodes(&self, after: FileId, most: u32) -> Result<(Vec<Inode>, bool)> {
         self.ask(self.core.metadata, &Request::ListInodes { after, most }, |reply| match reply {
             Reply::Inodes { inodes, more } => Ok((inodes, more)),
@@ -194,12 +194,12 @@ impl Partition {
         })
     }
 
-    /// A number that programs share, at one of the servers: such as the first of a file.
+    /// Returns a counter that programs share, at one of the servers, such as the first of a file.
     pub fn counter(&self, server: ServerId, key: u128) -> Counter {
         Counter::new(&self.core, server, key)
     }
 
-    /// Asks, and takes out of the reply what it should hold.
+    /// Sends a request, and extracts the expected reply.
     fn ask<T>(
         &self,
         server: ServerId,

@@ -1,4 +1,4 @@
-//! Connections that break, servers that are silent, gone, elsewhere or somebody else's.
+//! Connections that break, servers that are silent, gone, at another address or of another partition.
 
 mod fake;
 
@@ -28,7 +28,7 @@ fn hasty() -> Options {
     }
 }
 
-/// Each of these would fail if it were done twice.
+/// Each of these requests would fail if it were done twice.
 #[test]
 fn nothing_is_done_twice() {
     let fake = Fake::start(SETUP);
@@ -48,13 +48,13 @@ fn nothing_is_done_twice() {
     assert_eq!(fake.opens(), 0);
 }
 
-/// Whoever asks servers for the end of the file gives up their turns and takes them again.
+/// A request for the end of the file releases the connections and acquires them again.
 #[test]
 fn threads_that_begin_with_different_servers_do_not_wait_for_each_other() {
     let fake = Fake::start(Setup { servers: 3, ..SETUP });
     let partition = fake.connect();
     let file = partition.open("/file", &writing()).expect("opened");
-    // The other servers have nothing of it, and cannot say that it reaches so far.
+    // The other servers have nothing of it, and do not know that it reaches so far.
     file.write_at(&[7; 1000], 90_000).expect("written");
     std::thread::scope(|scope| {
         for start in 0..3 {
@@ -162,7 +162,7 @@ fn who_has_no_business_there_is_refused_at_once() {
     }
 }
 
-/// A server that was restarted listens elsewhere.
+/// A restarted server listens at another address.
 #[test]
 fn a_server_that_moved_is_found_again() {
     let first = Fake::start(Setup { tcp: &[0, 1], ..SETUP });
@@ -181,7 +181,7 @@ fn a_server_that_moved_is_found_again() {
     let second = Fake::start(Setup { tcp: &[0, 1], ..SETUP });
     *target.lock().unwrap() = second.target();
     drop(first);
-    // What it held is gone with it; that it is open is not.
+    // The content of its pool is lost; the open file is not.
     file.write_at(&[2; 3000], 0).expect("written");
     assert_eq!(file.len().expect("asked"), 3000);
     assert!(partition.metadata("/file").is_err());

@@ -11,7 +11,7 @@ use pario_view::{Datatype, Pattern, Shape, View};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-/// Where accesses go: some blocks of each server, and beyond.
+/// The range of the accesses: some blocks of each server, and beyond.
 const REACH: u64 = 60_000;
 
 #[derive(Clone, Debug)]
@@ -177,7 +177,7 @@ impl Pair {
             }
             Act::WriteMany(segments) => {
                 let mut last = 0;
-                // In order and apart from each other: which of two wins is not defined.
+                // In order and disjoint: overlapping writes have an undefined result.
                 let mut segments = segments.clone();
                 segments.sort_unstable();
                 segments.retain(|(at, len)| {
@@ -306,7 +306,7 @@ fn through_pools_and_over_tcp_with_connections_that_break() {
     check(Setup { servers: 3, stripe: 1000, slots: 32, tcp: &[0, 2] }, 12, 30);
 }
 
-/// So much that every server gets several messages, of which some are on their way when it forgets the view.
+/// Enough that every server gets several messages, of which some are under way when it drops the view.
 #[test]
 fn much_through_a_view() {
     let fake = Fake::start(Setup { servers: 2, stripe: 65536, slots: 0, tcp: &[0, 1] });

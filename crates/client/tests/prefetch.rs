@@ -1,4 +1,4 @@
-//! Prefetching through several servers of which each has its own limit, against a list.
+//! Prefetching from several servers, each with its own limit, against a list.
 
 #![allow(clippy::single_range_in_vec_init, reason = "lists of ranges that happen to have one")]
 
@@ -45,7 +45,7 @@ fn kept(fake: &Fake) -> Vec<Vec<(u64, u64)>> {
         .collect()
 }
 
-/// Prefetches, or forgets some of what was taken.
+/// Prefetches, or forgets some of the accepted ranges.
 #[derive(Clone, Debug)]
 enum Act {
     Prefetch(Vec<Range<u64>>),
@@ -75,7 +75,7 @@ proptest! {
         for act in acts {
             match act {
                 Act::Prefetch(ranges) => {
-                    // As many as all servers have room for.
+                    // As many as all servers have space for.
                     let fits = |count: &usize| {
                         let all: Vec<_> = taken.iter().chain(&ranges[..*count]).cloned().collect();
                         local(&file, &all).iter().zip(&most).all(|(kept, most)| kept.len() <= *most)
@@ -99,7 +99,7 @@ proptest! {
             expected.iter_mut().for_each(|ranges| ranges.sort_unstable());
             prop_assert_eq!(kept(&fake), expected);
         }
-        // A file that is closed, or dropped, keeps nothing.
+        // A file that is closed, or dropped, keeps no ranges.
         if close { file.close().unwrap() } else { drop(file) }
         prop_assert_eq!(kept(&fake), vec![Vec::new(); 3]);
     }

@@ -33,7 +33,7 @@ fn a_partition_is_found_by_its_name_when_it_is_up() {
                 let running = Running {
                     host: "here".into(),
                     pid: std::process::id(),
-                    // Of another host: there is no such socket here.
+                    // A socket of another host: it does not exist here.
                     unix: "/nowhere/at/all".into(),
                     tcp: Some(format!("{host}:{port}")),
                     started: Stamp::now(),

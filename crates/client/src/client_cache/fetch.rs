@@ -11,10 +11,10 @@ use super::server_io::ServerIo;
 use super::state::{Key, State};
 use crate::error::Result;
 
-/// Most bytes that are fetched at once; at least one block.
+/// The largest number of bytes that are fetched at once; at least one block.
 const BYTES: u64 = 4 << 20;
 
-/// A block on its way here.
+/// A block that is being fetched.
 struct FetchingBlock {
     index: u64,
     serial: u64,
@@ -22,7 +22,7 @@ struct FetchingBlock {
 }
 
 impl Shared {
-    /// Fetches the first blocks of ranges, which are in order, of which something is missing, as far as they are leased.
+    /// Fetches the first blocks of ranges, which are in order, that are not complete, as far as they are leased.
     pub(super) fn fetch(
         &self,
         key: Key,
@@ -56,7 +56,7 @@ impl Shared {
 }
 
 impl State {
-    /// Which blocks to fetch: as many as there is memory for.
+    /// Returns the blocks to fetch: as many as there is memory for.
     fn choose(
         &mut self,
         key: Key,
@@ -99,7 +99,7 @@ impl State {
         coming
     }
 
-    /// A block has arrived, of which `reach` bytes lie within the file; or it did not come.
+    /// A block has arrived, of which `reach` bytes lie within the file; or the fetch failed.
     fn arrive(&mut self, key: Key, coming: FetchingBlock, reach: Option<u64>) {
         let place = (key, coming.index);
         let Some(file) = self.files.get(&key) else { return self.give_back(coming.bytes) };

@@ -11,12 +11,12 @@ use super::{Guard, Shared};
 use crate::error::{Error, Result};
 use crate::file::check;
 
-/// A block that others took away so often before it could be used is accessed at the servers.
+/// A block that was recalled this often before it could be used is accessed at the servers.
 const TRIES: u32 = 8;
 
-/// A file whose blocks are kept in this process. Threads may use it at the same time.
+/// A file whose blocks are cached in this process. Threads may use it at the same time.
 ///
-/// The caller promises that no other process of the team uses the blocks that it uses here.
+/// The caller guarantees that no other process of the team uses the blocks that it uses here.
 pub struct TierFile {
     shared: Arc<Shared>,
     key: Key,
@@ -31,13 +31,13 @@ struct Piece {
     within: Range<u64>,
 }
 
-/// Bytes to be written to a block, and where in it.
+/// Bytes to write to a block, and their offset in it.
 type Part<'a> = (Range<u64>, &'a [u8]);
 
 /// An access of one block.
 struct Visit {
     index: u64,
-    /// From the first byte that is still to be accessed to the last.
+    /// The range of the bytes that are still to be accessed.
     ahead: Range<u64>,
     since: Instant,
     tries: u32,
@@ -58,7 +58,7 @@ impl TierFile {
         self.write_vectored_at(&[(offset, bytes)])
     }
 
-    /// Writes several segments, each an offset and bytes; quick if they are in order.
+    /// Writes several segments, each an offset and bytes; fast if they are in order.
     pub fn write_vectored_at(&self, segments: &[(u64, &[u8])]) -> Result<()> {
         self.servers.may_access(true)?;
         segments.iter().try_for_each(|(offset, bytes)| check(*offset, bytes.len()))?;
@@ -78,8 +78,8 @@ impl TierFile {
         if parts.is_empty() { Ok(()) } else { self.write_block(index, &parts, end) }
     }
 
-    /// Reads, first what is here; the rest is fetched in whole blocks and kept. As many bytes as there are before
-    /// the file's end: the furthest that the servers know of or that was written here.
+    /// Reads, first from the cache; the rest is fetched in whole blocks and cached. Returns the number of bytes before the
+    /// file's end: the furthest that the servers know of or that was written here.
     pub fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<usize> {
         self.read_vectored_at(&mut [(offset, bytes)])
     }
@@ -109,7 +109,7 @@ impl TierFile {
         if is_within {
             return Ok(ranges.iter().map(|range| (range.end - range.start) as usize).sum());
         }
-        // In this order: what is staged meanwhile the servers know.
+        // The order matters: bytes that are staged meanwhile are known to the servers.
         let here = self.shared.lock().file(self.key).dirty_end();
         let size = self.servers.size()?.max(here);
         let mut leading = 0;
@@ -122,31 +122,31 @@ impl TierFile {
         Ok(leading as usize)
     }
 
-    /// Leases the blocks of a range. Until the result is dropped no recall takes them away.
+    /// Leases the blocks of a range. No recall takes them until the result is dropped.
     pub fn hold(&self, range: Range<u64>) -> Result<Hold> {
         check(range.start, range.end.saturating_sub(range.start) as usize)?;
         self.shared.hold(self.key, &self.servers, &range)
     }
 
-    /// Waits until the servers have all that was written, not necessarily on disk. What could not be staged before
-    /// is tried again; the error is that of the first failure since. Blocks and leases stay.
+    /// Waits until the servers have all written bytes, not necessarily on disk. Bytes that could not be staged before are
+    /// tried again; the error is that of the first failure since. Blocks and leases stay.
     pub fn flush(&self) -> Result<()> {
         self.shared.flush(self.key, self.patience())
     }
 
-    /// The furthest end of what was written here since it was opened; 0 if nothing was.
+    /// The furthest end of the bytes written here since it was opened; 0 if there are none.
     pub fn end(&self) -> u64 {
         self.shared.lock().file(self.key).end
     }
 
-    /// How many bytes of it went to servers since it was opened, and how often it was recalled.
+    /// The number of bytes staged since it was opened, and of recalls.
     pub fn staged_and_recalled(&self) -> (u64, u64) {
         let mut state = self.shared.lock();
         let file = state.file(self.key);
         (file.staged, file.recalled)
     }
 
-    /// Forgets what lies beyond a size, also if it was never staged. The caller sets the size at the servers.
+    /// Drops the bytes beyond a size, also if they were never staged. The caller sets the size at the servers.
     pub fn cut(&self, size: u64) {
         let mut state = self.shared.lock();
         let beyond: Vec<u64> = loop {
@@ -174,8 +174,8 @@ impl TierFile {
         self.shared.changed.notify_all();
     }
 
-    /// Flushes and closes. With `retain` clean blocks stay for a later use by the same team, as long as there is
-    /// room and nobody wants them. If the flush fails, what was not stored is lost.
+    /// Flushes and closes. With `retain` clean blocks stay for a later use by the same team, as long as there is memory and
+    /// no other client requests them. If the flush fails, unstored bytes are lost.
     pub fn close(mut self, retain: bool) -> Result<()> {
         self.finish(retain)
     }
@@ -207,7 +207,7 @@ impl TierFile {
         })
     }
 
-    /// How long to wait for the staging thread: it hears of a server's deadline first, and knows why.
+    /// The time to wait for the staging thread: it sees a server's deadline first, and has the reason.
     fn patience(&self) -> Duration {
         self.servers.deadline() * 4
     }
@@ -217,13 +217,13 @@ impl TierFile {
         Visit { index: piece.index, ahead, since: Instant::now(), tries: 0 }
     }
 
-    /// Whether there is something of a block, or will be.
+    /// Whether the cache has bytes of a block, or will have.
     fn is_here(&self, index: u64) -> bool {
         self.shared.lock().file(self.key).blocks.contains_key(&index)
     }
 
-    /// Reads bytes of blocks that are not here from the servers' caches, which are as near as this one would be: nothing
-    /// is gained by a copy, nor by a lease. Whether all of them certainly lie within the file.
+    /// Reads bytes of uncached blocks from the servers' caches, which are in memory of this host, too: neither a copy nor a
+    /// lease would gain anything. Returns whether all of them certainly lie within the file.
     fn read_past(&self, mut segments: Vec<(u64, &mut [u8])>) -> Result<bool> {
         let (Some(first), Some(last)) = (segments.first(), segments.last()) else { return Ok(true) };
         let (span, wanted) =
@@ -231,7 +231,7 @@ impl TierFile {
         self.shared.lock().counters.direct += segments.len() as u64;
         let mut left = self.servers.read(&mut segments)?;
         if left < wanted {
-            // Others may keep what lies beyond the end that the servers know of, until somebody wants all of it.
+            // Other clients may cache bytes beyond the end that the servers know of, until a client requests all of it.
             self.shared.lease(self.key, &self.servers, &span)?;
             left = self.servers.read(&mut segments)?;
         }
@@ -283,7 +283,7 @@ impl TierFile {
                 }
             };
             if let Some(memory) = memory {
-                // The lock may have been let go.
+                // The lock may have been released meanwhile.
                 let file = state.file(self.key);
                 let is_leased = file.has_lease(file.range_of(index));
                 let has_bytes = file.blocks.get(&index).is_some_and(|block| block.bytes.is_some());
@@ -313,7 +313,7 @@ impl TierFile {
         Ok(())
     }
 
-    /// Whether all of the piece certainly lies within the file.
+    /// Returns whether all of the piece certainly lies within the file.
     fn read_piece(&self, piece: &Piece, bytes: &mut [u8], all: &[Range<u64>]) -> Result<bool> {
         let place = (self.key, piece.index);
         let end = all.last().map_or(0, |last| last.end);
@@ -352,8 +352,8 @@ impl TierFile {
         }
     }
 
-    /// Makes sure that the block is leased, while the lock is held. `None`: others want it all the time, and nothing
-    /// of it is here, so that it is better accessed at the servers.
+    /// Makes sure that the block is leased, while the lock is held. `None`: others request it all the time, and none of it
+    /// is cached, so that it is better accessed at the servers.
     fn leased<'a>(&'a self, mut state: Guard<'a>, visit: &mut Visit) -> Result<Option<Guard<'a>>> {
         loop {
             let file = state.file(self.key);

@@ -21,7 +21,7 @@ use super::{Guard, Shared};
 use crate::error::{Error, Result};
 
 impl Shared {
-    /// Asks for leases of all blocks of a range. Some may be lost again by the time it returns.
+    /// Requests leases of all blocks of a range. Some may be lost again by the time it returns.
     pub(super) fn lease(
         self: &Arc<Shared>,
         key: Key,
@@ -84,8 +84,8 @@ impl Shared {
         }
     }
 
-    /// Keeps a range, once it is leased, until the hold is dropped. TeamIo are taken in the order of their
-    /// numbers, so that no two programs wait for each other.
+    /// Protects a range, once it is leased, from recalls until the hold is dropped. Leases are taken in the order of the
+    /// servers' numbers, so that no two programs wait for each other.
     pub(super) fn hold(
         self: &Arc<Shared>,
         key: Key,
@@ -119,7 +119,7 @@ impl Shared {
         Ok(hold)
     }
 
-    /// Somebody else wants a range. `false`: the mailbox is of no use any more.
+    /// Another client requests a range. `false`: the mailbox is not needed any more.
     pub(super) fn recall(
         &self,
         team: u128,
@@ -142,10 +142,10 @@ impl Shared {
             }
         };
         let (mut state, failed) = self.leave(state, key, server, gone.clone());
-        // A server that was not to be reached will ask again.
+        // A server that was unreachable will ask again.
         let is_ready = failed != Some(ErrorKind::Unreachable);
         if is_ready && failed.is_some() {
-            // Nobody waits for what cannot be stored.
+            // No client waits for bytes that cannot be stored.
             state.lose_dirty(key, server, &gone);
         }
         drop(state);
@@ -157,7 +157,7 @@ impl Shared {
         succeeded
     }
 
-    /// Takes a range of a server out; why some of it could not be stored.
+    /// Removes a range of a server; returns the reason why some of it could not be stored.
     fn leave<'a>(
         &'a self,
         mut state: Guard<'a>,
@@ -178,7 +178,7 @@ impl Shared {
 }
 
 impl super::state::State {
-    /// What was written to blocks in a server's range is lost.
+    /// The bytes written to blocks in a server's range are lost.
     pub fn lose_dirty(&mut self, key: Key, server: ServerId, local: &Range<u64>) {
         let Some(file) = self.files.get(&key) else { return };
         for index in file.blocks_at(server, local) {
@@ -188,7 +188,7 @@ impl super::state::State {
         }
     }
 
-    /// What was written to a block is lost.
+    /// The bytes written to a block are lost.
     pub fn lose(&mut self, place: Place, server: ServerId) {
         self.discard(place);
         if let Some(file) = self.files.get_mut(&place.0) {
@@ -204,7 +204,7 @@ impl super::state::State {
 }
 
 impl CachedFile {
-    /// A server's range made larger to what it has of whole blocks.
+    /// Returns a server's range extended to its part of whole blocks.
     fn cover(&self, server: ServerId, local: &Range<u64>) -> Range<u64> {
         let all = self.striping.local_end(server, FURTHEST);
         let share = |at: u64| {
@@ -222,7 +222,7 @@ impl CachedFile {
         held.flat_map(|one| self.share(server, &one.range)).any(|share| overlap(&share, local))
     }
 
-    /// More of a server's local part than has to go: on either side all, if nothing there is used.
+    /// Returns a larger range of a server's local part to release: on either side all, if nothing there is used.
     fn widen(&self, server: ServerId, gone: Range<u64>) -> Range<u64> {
         let holds = self.holds.iter().filter_map(|one| self.share(server, &one.range));
         let blocks = self.blocks.keys().filter_map(|index| self.share(server, &self.range_of(*index)));
@@ -241,7 +241,7 @@ impl CachedFile {
     }
 }
 
-/// A range of a file that no recall takes away while this is there: recalls wait.
+/// A range of a file that no recall takes while this value exists: recalls wait.
 #[must_use = "the hold ends when it is dropped"]
 pub struct Hold {
     shared: Arc<Shared>,

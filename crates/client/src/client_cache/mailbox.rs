@@ -17,11 +17,11 @@ use super::server_io::{Mailbox, MailboxReply, ServerIo};
 use super::state::{CachedFile, FURTHEST, Key, MailboxState, State};
 use crate::error::{Error, Result};
 
-/// Between attempts to attach a mailbox again.
+/// The pause between attempts to attach a mailbox again.
 const AGAIN: Duration = Duration::from_millis(500);
 
 impl Shared {
-    /// Makes sure of a mailbox: its number.
+    /// Makes sure that the mailbox exists; returns its number.
     pub(super) fn mailbox(
         self: &Arc<Shared>,
         key: Key,
@@ -70,7 +70,7 @@ impl Shared {
         self.work.notify_one();
     }
 
-    /// The server was heard, and says that what was leased is so.
+    /// The server has answered and confirms the leases.
     fn heard(&self, team: u128, server: ServerId, number: u64, good_until: Instant) {
         let mut state = self.lock();
         state.mailboxes.insert((team, server), MailboxState::Up { number, good_until });
@@ -82,7 +82,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// The server is not to be heard.
+    /// The server does not answer.
     fn suspend_leases(&self, team: u128, server: ServerId) {
         let mut state = self.lock();
         state.mailboxes.insert((team, server), MailboxState::Away);
@@ -93,7 +93,7 @@ impl Shared {
         }
     }
 
-    /// Takes everything out that a team has at a server; `lost`: also what is dirty, because others have got at it.
+    /// Removes all blocks that a team has at a server; `lost`: also dirty bytes, because other clients have had access.
     fn forget(&self, team: u128, server: ServerId, lost: bool) {
         let mut state = self.lock();
         state.drop_leases(team, server);
@@ -112,7 +112,7 @@ impl Shared {
         self.work.notify_one();
     }
 
-    /// Whether the mailbox is of use; it is taken down if not.
+    /// Whether the mailbox is still used; it is detached if not.
     fn is_needed(&self, team: u128, server: ServerId) -> bool {
         let mut state = self.lock();
         let is_needed = state.holds_files_of(team);
@@ -123,7 +123,7 @@ impl Shared {
     }
 }
 
-/// A mailbox's thread: as long as it is of use.
+/// A mailbox's thread, which runs as long as the mailbox is used.
 fn run(shared: &Weak<Shared>, team: u128, server: ServerId, mut mailbox: Box<dyn Mailbox>) {
     let mut number = None;
     loop {
@@ -165,7 +165,7 @@ fn run(shared: &Weak<Shared>, team: u128, server: ServerId, mut mailbox: Box<dyn
     }
 }
 
-/// Attaches a mailbox, for the first time or again; and whether it is as if for the first time. `None`: nobody needs it any
+/// Attaches a mailbox, for the first time or again; returns whether it has no earlier leases. `None`: it is not needed any
 /// more.
 fn attach(
     shared: &Weak<Shared>,
@@ -183,7 +183,7 @@ fn attach(
 }
 
 impl State {
-    /// Whether a team keeps something that lies at a server, or is about to.
+    /// Whether a team caches blocks at a server, or is about to.
     fn keeps(&self, team: u128, server: ServerId) -> bool {
         let keeps = |file: &CachedFile| {
             let leases = [file.leases.get(&server), file.suspended.get(&server)];
@@ -193,8 +193,8 @@ impl State {
         self.files_of(team).any(|(_, file)| keeps(file))
     }
 
-    /// A server says that others have got at what the team's process keeps there, of which its mailbox is about to hear, or
-    /// it is not to be reached: nothing is done under the old leases any more.
+    /// A server reports that other clients have had access to blocks of the team's process, of which its mailbox is about
+    /// to be told, or it is unreachable: the old leases are no longer used.
     pub fn drop_leases(&mut self, team: u128, server: ServerId) {
         for (_, file) in self.files_of_mut(team) {
             file.leases.remove(&server);
@@ -207,7 +207,7 @@ impl State {
         }
     }
 
-    /// Whether nobody else can have got at a block that is leased.
+    /// Whether no other client can have had access to a leased block.
     pub fn is_good(&self, key: Key, index: u64) -> bool {
         let (file, now) = (&self.files[&key], Instant::now());
         let is_good = |server| match self.mailboxes.get(&(key.0, server)) {

@@ -10,7 +10,7 @@ use super::{Guard, Shared};
 use crate::error::{Error, Result};
 
 impl Shared {
-    /// Memory for a block of this size. The lock may be let go meanwhile.
+    /// Returns memory for a block of this size. The lock may be released meanwhile.
     pub(super) fn allocate<'a>(
         &'a self,
         mut state: Guard<'a>,
@@ -22,7 +22,7 @@ impl Shared {
             return Ok((state, memory));
         }
         let since = Instant::now();
-        // What could not be staged may be by now.
+        // Blocks that could not be staged before may be by now.
         state.files.values_mut().for_each(|file| file.paused = false);
         state.memory_waiters += 1;
         self.work.notify_one();
@@ -46,7 +46,7 @@ impl Shared {
 }
 
 impl State {
-    /// Memory for a block, if there is some or a clean block can go.
+    /// Returns memory for a block, if there is some or a clean block can be evicted.
     pub fn try_allocate(&mut self, size: u64) -> Option<Vec<u8>> {
         loop {
             if self.used + size <= self.limits.bytes {
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    /// Gives up clean blocks, if there is less memory than before.
+    /// Evicts clean blocks, if the budget has become smaller.
     pub fn shrink(&mut self) {
         while self.used > self.limits.bytes
             && let Some(place) = self.least_used()
@@ -72,12 +72,12 @@ impl State {
         }
     }
 
-    /// Memory that is not needed after all.
+    /// Returns memory that is not needed after all.
     pub fn give_back(&mut self, memory: Vec<u8>) {
         self.used -= memory.len() as u64;
     }
 
-    /// Why something could not be staged, if that was so.
+    /// The reason why a block could not be staged, if there is one.
     fn failure(&self) -> Option<Error> {
         let failed = |((_, file), kept): (&Key, &CachedFile)| {
             Some(Error::Unstaged { file: *file, cause: Arc::clone(kept.error.as_ref()?) })
@@ -85,7 +85,7 @@ impl State {
         self.files.iter().find_map(failed)
     }
 
-    /// The same, if it goes for all there is in memory.
+    /// The same, if it concerns all blocks in memory.
     fn stuck(&self) -> Option<Error> {
         let mut used = self.files.values().filter(|file| !file.blocks.is_empty());
         if used.all(|file| file.paused) { self.failure() } else { None }

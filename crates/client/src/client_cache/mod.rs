@@ -41,8 +41,8 @@ use team_io::{TeamConnections, TeamIo};
 pub use file::TierFile;
 pub use lease::Hold;
 
-/// How tier 1 is used. Memory, watermarks and the time to settle are those of the process: of memory the most that
-/// any open file asked for counts, of the others what the last one said.
+/// The options of tier 1. Memory, watermarks and the staging delay are those of the process: of memory the maximum over all
+/// open files is used, of the others the last setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TierOptions {
     /// Memory for blocks of all files: 64 MiB. At least two blocks.
@@ -53,7 +53,7 @@ pub struct TierOptions {
     pub high: u8,
     /// And ends at this one: 25.
     pub low: u8,
-    /// A dirty block that was not modified for so long is staged in any case: 20 ms.
+    /// A dirty block that was not modified for this time is staged in any case: 20 ms.
     pub settle: Duration,
 }
 
@@ -63,15 +63,15 @@ impl Default for TierOptions {
     }
 }
 
-/// What has happened in tier 1 of a process.
+/// Counters of tier 1 of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TierCounters {
-    /// Pieces of blocks that were accessed and were there (or, to be written, had memory).
+    /// Pieces of blocks that were accessed and cached (or, to be written, had memory).
     pub hits: u64,
-    /// Those that were not.
+    /// Pieces that were not cached.
     pub misses: u64,
-    /// Pieces that were accessed at the servers, because others wanted the block all the time; or read there, because the
-    /// servers' caches are as near as this one.
+    /// Pieces that were accessed at the servers, because others requested the block all the time; or read there, because
+    /// the servers' caches are in memory of this host.
     pub direct: u64,
     /// Blocks written to servers.
     pub staged_blocks: u64,
@@ -85,7 +85,7 @@ pub struct TierCounters {
     pub recalls: u64,
     /// Nanoseconds in which writers waited for memory.
     pub waited_ns: u64,
-    /// Most memory that blocks ever took.
+    /// The peak memory of blocks.
     pub peak_bytes: u64,
 }
 
@@ -97,9 +97,9 @@ pub struct Tier1 {
 
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// Told when anything changed that somebody may wait for.
+    /// Notified when anything changed for which a thread may wait.
     changed: Condvar,
-    /// Told when there may be something to stage.
+    /// Notified when there may be blocks to stage.
     work: Condvar,
 }
 
@@ -110,8 +110,7 @@ impl Tier1 {
         Tier1 { shared: Shared::new(), teams: Mutex::default() }
     }
 
-    /// Opens a file, which has to stay open here until the end of the result, in tier 1 of this process as a member
-    /// of a team.
+    /// Opens a file, which has to stay open until the result is dropped, in tier 1 of this process as a member of a team.
     pub fn open(&self, file: &File, team: u128, options: &TierOptions) -> Result<TierFile> {
         if file.layout().table().is_some() {
             return Err(Error::Options("a file that a plan places is not kept in tier 1"));
@@ -134,14 +133,14 @@ impl Tier1 {
         self.shared.open((team, file.id()), Arc::new(TeamIo::new(file, members)), options)
     }
 
-    /// The team under which blocks of a file stayed after it was closed.
+    /// The team whose blocks of a file stayed after it was closed.
     pub fn retained(&self, file: FileId) -> Option<u128> {
         let state = self.shared.lock();
         let mut found = state.files.iter().filter(|((_, id), kept)| *id == file && kept.servers.is_none());
         found.next().map(|((team, _), _)| *team)
     }
 
-    /// What has happened so far.
+    /// The counters so far.
     pub fn counters(&self) -> TierCounters {
         self.shared.lock().counters
     }
@@ -215,14 +214,14 @@ impl Shared {
         self.state.lock()
     }
 
-    /// Waits for a change, or that long.
+    /// Waits for a change, or for that time.
     fn wait<'a>(&'a self, state: Guard<'a>, most: Duration) -> Guard<'a> {
         let mut state = state;
         self.changed.wait_for(&mut state, most);
         state
     }
 
-    /// Waits for a change that comes: who is under way to a server comes back.
+    /// Waits for a change that is certain: a thread that waits for a server returns.
     fn wait_for_ever<'a>(&'a self, state: Guard<'a>) -> Guard<'a> {
         let mut state = state;
         self.changed.wait(&mut state);

@@ -12,7 +12,7 @@ impl Ranges {
         ranges
     }
 
-    /// How many ranges it takes.
+    /// The memory of so many ranges.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -25,7 +25,7 @@ impl Ranges {
         self.0.iter().cloned()
     }
 
-    /// From the first byte to the last.
+    /// The range from the first byte to the last.
     pub fn span(&self) -> Option<Range<u64>> {
         Some(self.0.first()?.start..self.0.last()?.end)
     }
@@ -35,7 +35,7 @@ impl Ranges {
             || self.0[self.first_beyond(range.start)..].first().is_some_and(|found| covers(found, range))
     }
 
-    /// Whether some range overlaps or touches this one, so that it would not become one more.
+    /// Whether a range overlaps or touches this one, so that it would not add another range.
     pub fn meets(&self, range: &Range<u64>) -> bool {
         let from = self.0.partition_point(|one| one.end < range.start);
         range.is_empty() || self.0.get(from).is_some_and(|one| one.start <= range.end)
@@ -45,7 +45,7 @@ impl Ranges {
         if range.is_empty() {
             return;
         }
-        // All that overlap or touch become one.
+        // All ranges that overlap or touch become one.
         let from = self.0.partition_point(|one| one.end < range.start);
         let to = self.0.partition_point(|one| one.start <= range.end);
         let merged = match self.0[from..to] {

@@ -13,25 +13,25 @@ use crate::error::Result;
 pub(crate) trait ServerIo: Send + Sync {
     fn striping(&self) -> Striping;
 
-    /// How long anything may be waited for.
+    /// The deadline of any wait.
     fn deadline(&self) -> Duration;
 
-    /// An error if the file is not open for that.
+    /// Fails if the file is not open for this access.
     fn may_access(&self, write: bool) -> Result<()>;
 
-    /// Whether the servers' caches are memory of this host, too.
+    /// Whether the servers' caches are in memory of this host, too.
     fn is_local(&self) -> bool;
 
-    /// Reads as one of the team, whose leases are not recalled by that.
+    /// Reads as a member of the team; its leases are not recalled.
     fn read(&self, segments: &mut [(u64, &mut [u8])]) -> Result<usize>;
 
-    /// Writes as one of the team.
+    /// Writes as a member of the team.
     fn write(&self, segments: &[(u64, &[u8])]) -> Result<()>;
 
     /// Bytes that the program wrote are lost, and no call has said so: the next sync or close of the file does.
     fn report_loss(&self);
 
-    /// As far as the servers know.
+    /// The size, as far as the servers know.
     fn size(&self) -> Result<u64>;
 
     /// Reads like any other client: leases on the range are recalled first.
@@ -39,36 +39,37 @@ pub(crate) trait ServerIo: Send + Sync {
 
     fn write_direct(&self, segments: &[(u64, &[u8])]) -> Result<()>;
 
-    /// Waits until the team may keep this range to itself: the extents that it got, which hold the range.
+    /// Waits for a lease of this range for the team: returns the granted extents, which include the range.
     fn lease(&self, server: ServerId, range: Range<u64>) -> Result<Vec<Range<u64>>>;
 
-    /// What makes this process hear of recalls at a server, once it is [attached](Mailbox::attach) there. Without that there
-    /// are no leases.
+    /// Returns the mailbox through which this process receives recalls of a server, once it is [attached](Mailbox::attach)
+    /// there. Without it there are no leases.
     fn mailbox(&self, server: ServerId) -> Box<dyn Mailbox>;
 }
 
 /// Receives a server's recalls. A process that drops it has no leases there any more.
 pub(crate) trait Mailbox: Send {
-    /// Connects, at first and after an error. The team's leases are as they were, unless the server has let others go on
-    /// without this process: then it is refused, until it comes `anew`, which means that it keeps nothing there.
+    /// Connects, at first and after an error. The team's leases are as before, unless the server has let other clients
+    /// continue without this process: then it refuses, until the process attaches `anew`, which means that it caches
+    /// nothing there.
     fn attach(&mut self, anew: bool) -> Result<MailboxReply>;
 
-    /// Waits for recalls, some seconds at most: then there are none.
+    /// Waits for recalls, for some seconds at most; then returns none.
     fn recalls(&mut self) -> Result<MailboxReply>;
 
-    /// This process keeps nothing of `gone` any more, which holds the recalled range.
+    /// Reports that this process caches nothing of `gone` any more, which includes the recalled range.
     fn give_up(&mut self, number: u64, gone: Range<u64>) -> Result<()>;
 }
 
-/// What a server says to a mailbox.
+/// A message of a server to a mailbox.
 #[derive(Debug)]
 pub(crate) struct MailboxReply {
     pub recalls: Vec<Recall>,
-    /// Until then all other leases of the team are good.
+    /// The time until which all other leases of the team are valid.
     pub good_until: Instant,
 }
 
-/// Another client wants this range of a server's local part.
+/// Another client requests this range of a server's local part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Recall {
     pub number: u64,

@@ -16,11 +16,11 @@ use super::state::{Block, CachedFile, Key, State, most_ranges};
 use super::{Guard, Shared};
 use crate::error::{Error, Result};
 
-/// Most blocks and bytes that are staged at once; at least one block.
+/// The largest number of blocks and bytes that are staged at once; at least one block.
 const BLOCKS: usize = 64;
 const BYTES: u64 = 4 << 20;
 
-/// Blocks on their way.
+/// Blocks that are being staged.
 pub(super) struct Load {
     key: Key,
     servers: Arc<dyn ServerIo>,
@@ -34,10 +34,10 @@ struct Part {
     dirty: Ranges,
 }
 
-/// What the staging thread does next.
+/// The next step of the staging thread.
 enum Next {
     Stage(Load),
-    /// Nothing before that time.
+    /// Nothing to do before that time.
     At(Instant),
     Sleep,
 }
@@ -58,7 +58,7 @@ pub(super) fn run(shared: &Shared) {
 }
 
 impl Shared {
-    /// Stages blocks, and keeps the error of the file if that fails. What was refused has arrived, too.
+    /// Stages blocks, and records the error of the file if that fails. Refused bytes have arrived, too.
     fn stage<'a>(&'a self, state: Guard<'a>, load: Load) -> (Guard<'a>, Option<ErrorKind>) {
         drop(state);
         let outcome = load.run_io();
@@ -69,7 +69,7 @@ impl Shared {
         (state, failed)
     }
 
-    /// Stages a block at once, for whoever cannot go on before.
+    /// Stages a block at once, for a thread that waits for it.
     pub(super) fn stage_block<'a>(&'a self, mut state: Guard<'a>, key: Key, index: u64) -> Result<Guard<'a>> {
         let load = state.load(key, std::iter::once(index));
         state = self.stage(state, load).0;
@@ -114,8 +114,8 @@ impl Shared {
         }
     }
 
-    /// Stages what is dirty of these blocks, and takes all of them out. If that fails they stay, with only what
-    /// is dirty.
+    /// Stages the dirty bytes of these blocks, and removes all of the blocks. If that fails they stay, with only their
+    /// dirty bytes.
     pub(super) fn empty<'a>(
         &'a self,
         mut state: Guard<'a>,
@@ -138,7 +138,7 @@ impl Shared {
         (state, failed)
     }
 
-    /// Waits until none of these blocks is on its way.
+    /// Waits until none of these blocks is being staged.
     pub(super) fn landed<'a>(&'a self, mut state: Guard<'a>, key: Key, blocks: &[u64]) -> Guard<'a> {
         loop {
             let on_its_way =
@@ -153,7 +153,7 @@ impl Shared {
 }
 
 impl State {
-    /// Takes blocks out; those that are dirty stay, with nothing else.
+    /// Removes blocks; dirty ones stay, with only their dirty bytes.
     pub fn take_out(&mut self, key: Key, blocks: &[u64]) {
         for index in blocks {
             let place = (key, *index);
@@ -201,7 +201,7 @@ impl State {
         }
     }
 
-    /// Sends off the dirty bytes of some of these blocks, from the first on.
+    /// Sends the dirty bytes of some of these blocks, from the first on.
     fn load(&mut self, key: Key, indices: impl Iterator<Item = u64>) -> Load {
         let most = BYTES.min(self.limits.bytes / 4);
         let file: &mut CachedFile = self.file(key);
@@ -251,7 +251,7 @@ impl State {
             }
         }
         let file = self.file(key);
-        // What was refused is gone; the rest can be staged.
+        // Refused bytes are lost; the rest can be staged.
         file.paused = outcome.is_err() && refused.is_none();
         if let Err(error) = outcome
             && refused.is_none()
@@ -275,7 +275,7 @@ impl Load {
 }
 
 impl Block {
-    /// Forgets what the servers have, too.
+    /// Drops the bytes that the servers have, too.
     fn keep_dirty(&mut self) {
         self.valid = self.dirty.clone();
         self.reach = self.dirty.span().map_or(0, |span| span.end);

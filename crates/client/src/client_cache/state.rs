@@ -15,10 +15,10 @@ use super::server_io::ServerIo;
 use super::{TierCounters, TierOptions};
 use crate::error::Error;
 
-/// The furthest byte that there can be.
+/// The largest end of a file.
 pub(crate) const FURTHEST: u64 = i64::MAX as u64;
 
-/// Most separate dirty ranges of a block of this size: what is kept about a block is little beside its bytes.
+/// The largest number of separate dirty ranges of a block of this size, so that their memory is small beside its bytes.
 pub(crate) fn most_ranges(block: u64) -> usize {
     (block / 256).max(64) as usize
 }
@@ -33,23 +33,23 @@ pub(crate) struct State {
     pub limits: TierOptions,
     pub files: BTreeMap<Key, CachedFile>,
     pub mailboxes: BTreeMap<(u128, ServerId), MailboxState>,
-    /// What is being given up, also of files that are not here.
+    /// Ranges that are being released, also of files that are not cached.
     pub giving_up: Vec<(Key, ServerId, Range<u64>)>,
-    /// Blocks that have bytes and none to be staged, the least recently used first.
+    /// Blocks that have bytes and none to stage, the least recently used first.
     clean: BTreeMap<u64, Place>,
-    /// Blocks with bytes to be staged, the least recently modified first.
+    /// Blocks with bytes to stage, the least recently modified first.
     dirty: BTreeMap<u64, Place>,
-    /// Bytes of memory that blocks have, or that are promised to somebody.
+    /// Bytes of memory that blocks have, or that are reserved for a thread.
     pub used: u64,
-    /// Of those, bytes of blocks that are to be staged.
+    /// Of those, bytes of blocks that have to be staged.
     pub dirty_bytes: u64,
-    /// Counts uses and modifications, and names entries.
+    /// Counts uses and modifications, and identifies entries.
     clock: u64,
-    /// How many wait for memory.
+    /// The number of threads that wait for memory.
     pub memory_waiters: u32,
-    /// From the high watermark to the low one.
+    /// Staging runs from the high watermark to the low one.
     pub draining: bool,
-    /// Whether there is a staging thread.
+    /// Whether the staging thread runs.
     pub has_staging_thread: bool,
     /// The partition is not used any more.
     pub over: bool,
@@ -58,30 +58,31 @@ pub(crate) struct State {
 
 /// A file in tier 1.
 pub(crate) struct CachedFile {
-    /// `None` while nobody has it open: then nothing is to be staged.
+    /// `None` while the file is not open here: then nothing has to be staged.
     pub servers: Option<Arc<dyn ServerIo>>,
     pub striping: Striping,
     /// Bytes of a block.
     pub block: u64,
     pub blocks: BTreeMap<u64, Block>,
-    /// What the team may keep to itself, as far as this process knows.
+    /// The leases of the team, as far as this process knows.
     pub leases: BTreeMap<ServerId, Ranges>,
-    /// The same at servers that are not to be heard just now: it may be so, or not.
+    /// The leases at servers that are silent just now: they may still be valid, or not.
     pub suspended: BTreeMap<ServerId, Ranges>,
-    /// Leases that are being asked for, with what was given up meanwhile.
+    /// Lease requests under way, with the ranges that were released meanwhile.
     pub pending_leases: Vec<PendingLease>,
     pub holds: Vec<HeldRange>,
-    /// Why staging failed first since the last flush.
+    /// The first staging error since the last flush.
     pub error: Option<Arc<Error>>,
-    /// A server that did not take bytes of the file before others got at them: those are lost, and nobody was told.
+    /// A server that did not accept bytes of the file before other clients accessed them: these bytes are lost, and no
+    /// error has been reported yet.
     pub lost: Option<ServerId>,
-    /// After that it is not tried again until somebody asks for it.
+    /// After that, staging is not retried until a thread requests it.
     pub paused: bool,
-    /// How many wait until nothing is dirty.
+    /// The number of threads that wait until nothing is dirty.
     pub flushing: u32,
     /// The furthest byte written since it was opened.
     pub end: u64,
-    /// Bytes that were staged since then, and recalls.
+    /// The number of bytes that were staged since then, and of recalls.
     pub staged: u64,
     pub recalled: u64,
 }
@@ -92,7 +93,7 @@ pub(crate) struct PendingLease {
     pub left: Ranges,
 }
 
-/// A range of a file that is not to be taken away at these servers.
+/// A range of a file that must not be recalled at these servers.
 pub(crate) struct HeldRange {
     pub number: u64,
     pub range: Range<u64>,
@@ -101,10 +102,10 @@ pub(crate) struct HeldRange {
 
 /// A mailbox at a server.
 pub(crate) enum MailboxState {
-    /// It is being attached, or taken down.
+    /// It is being attached, or detached.
     Away,
-    /// What is leased is so until then, and longer if the server is heard again. The number changes with all that was
-    /// leased.
+    /// Leases are valid until then, and longer if the server answers again. The number changes whenever all leases are
+    /// lost.
     Up {
         number: u64,
         good_until: Instant,
@@ -115,21 +116,21 @@ pub(crate) enum MailboxState {
 pub(crate) struct Block {
     /// `None` as long as the first bytes are being fetched. Shared only while they are being staged.
     pub bytes: Option<Arc<Vec<u8>>>,
-    /// Which bytes are as the file has them.
+    /// The ranges that are valid.
     pub valid: Ranges,
-    /// Which of those the servers do not have yet.
+    /// The valid ranges that the servers do not have yet.
     pub dirty: Ranges,
-    /// How many of its bytes certainly lie within the file.
+    /// The number of its bytes that certainly lie within the file.
     pub reach: u64,
-    /// Its dirty bytes are on their way: none may be changed.
+    /// Whether its dirty bytes are being staged: none may be changed.
     pub staging: bool,
-    /// How many fetches are under way, which it has to wait for here.
+    /// The number of fetches under way for which this block has to stay.
     pub pins: u32,
-    /// When it was last modified.
+    /// The time of the last modification.
     pub modified: Instant,
-    /// Its place among the clean or dirty ones.
+    /// Its position among the clean or dirty blocks.
     tick: u64,
-    /// Tells it from an earlier entry of the same block.
+    /// Distinguishes it from an earlier entry of the same block.
     pub serial: u64,
 }
 
@@ -158,7 +159,7 @@ impl State {
         self.clock
     }
 
-    /// That much of the memory.
+    /// That percentage of the memory.
     pub fn percent(&self, percent: u8) -> u64 {
         (u128::from(self.limits.bytes) * u128::from(percent) / 100) as u64
     }
@@ -171,7 +172,7 @@ impl State {
         self.files.get_mut(&key)?.blocks.get_mut(&index)
     }
 
-    /// The block's entry, an empty one if there is none.
+    /// Returns the block's entry, or adds an empty one.
     pub fn entry(&mut self, (key, index): Place) -> &mut Block {
         let serial = self.tick();
         self.file(key).blocks.entry(index).or_insert_with(|| Block {
@@ -187,7 +188,7 @@ impl State {
         })
     }
 
-    /// Changes a block, which has bytes afterwards, and puts it in order: as the last one if it was used or
+    /// Changes a block, which has bytes afterwards, and updates its position: it becomes the last one if it was used or
     /// modified.
     pub fn change(&mut self, place: Place, is_last: bool, change: impl FnOnce(&mut Block)) {
         let fresh = self.tick();
@@ -213,7 +214,7 @@ impl State {
             self.dirty_bytes + if is_dirty { size } else { 0 } - if was_dirty { size } else { 0 };
     }
 
-    /// Takes a block out: its memory, if it had any, which still counts as used.
+    /// Removes a block. Returns its memory, if it had any, which still counts as used.
     pub fn take(&mut self, place: Place) -> Option<Vec<u8>> {
         let (key, index) = place;
         let file = self.files.get_mut(&key)?;
@@ -232,7 +233,7 @@ impl State {
         Some(Arc::into_inner(bytes).expect("who staged it has let go"))
     }
 
-    /// Takes a file out that nobody has open and of which nothing is left.
+    /// Removes a file that is not open and has no blocks left.
     pub fn drop_if_unused(&mut self, key: Key) {
         let is_unused = |file: &CachedFile| file.servers.is_none() && file.blocks.is_empty();
         if self.files.get(&key).is_some_and(is_unused) {
@@ -240,14 +241,14 @@ impl State {
         }
     }
 
-    /// Takes a block out and frees its memory.
+    /// Removes a block and frees its memory.
     pub fn discard(&mut self, place: Place) {
         if let Some(bytes) = self.take(place) {
             self.used -= bytes.len() as u64;
         }
     }
 
-    /// Takes a file out with all its blocks.
+    /// Removes a file with all its blocks.
     pub fn forget(&mut self, key: Key) {
         let Some(file) = self.files.get(&key) else { return };
         let indices: Vec<u64> = file.blocks.keys().copied().collect();
@@ -255,7 +256,7 @@ impl State {
         self.files.remove(&key);
     }
 
-    /// The clean block that was not used for the longest time, and that nobody waits for.
+    /// Returns the least recently used clean block for which no thread waits.
     pub fn least_used(&mut self) -> Option<Place> {
         let places = self.clean.values();
         let free = |place: &&Place| {
@@ -274,7 +275,7 @@ impl State {
         self.dirty.values().map(each)
     }
 
-    /// Makes the entry another one, for which no fetch waits.
+    /// Turns the entry into a new one, for which no fetch waits.
     pub fn renew(&mut self, place: Place) {
         let serial = self.tick();
         if let Some(block) = self.block(place) {
@@ -282,13 +283,13 @@ impl State {
         }
     }
 
-    /// What of a file is being given up at a server just now.
+    /// Returns the ranges of a file that are being released at a server just now.
     pub fn giving_up(&self, key: Key, server: ServerId) -> impl Iterator<Item = &Range<u64>> {
         let here = move |one: &&(Key, ServerId, Range<u64>)| one.0 == key && one.1 == server;
         self.giving_up.iter().filter(here).map(|(_, _, gone)| gone)
     }
 
-    /// Whether somebody is under way with a file's blocks.
+    /// Whether a thread is fetching or staging a file's blocks.
     pub fn is_busy(&self, key: Key) -> bool {
         let is_staging = |file: &CachedFile| file.blocks.values().any(|block| block.staging);
         self.giving_up.iter().any(|one| one.0 == key) || self.files.get(&key).is_some_and(is_staging)
@@ -333,7 +334,7 @@ impl CachedFile {
         index * self.block..(index + 1) * self.block
     }
 
-    /// The range made larger to whole blocks.
+    /// Returns the range extended to whole blocks.
     pub fn whole(&self, range: &Range<u64>) -> Range<u64> {
         let start = range.start / self.block * self.block;
         start..range.end.div_ceil(self.block).saturating_mul(self.block)
@@ -347,14 +348,14 @@ impl CachedFile {
         shares
     }
 
-    /// Whether this process may keep a range, which is of whole blocks, at a server.
+    /// Whether this process may cache a range, which consists of whole blocks, at a server.
     pub fn has_share(&self, server: ServerId, local: &Range<u64>) -> bool {
         self.leases.get(&server).is_some_and(|held| held.contains(local))
     }
 
     /// The same for all servers.
     pub fn has_lease(&self, range: Range<u64>) -> bool {
-        // Most often a block lies on one server, and needs no list.
+        // A block usually lies on one server, and needs no list.
         let mut shares = self.striping.shares(range);
         shares.all(|share| self.has_share(share.server, &(share.at..share.at + share.len)))
     }
@@ -380,7 +381,7 @@ impl CachedFile {
         self.blocks.range(indices).map(|(index, _)| *index).filter(is_there).collect()
     }
 
-    /// The end of what only this process knows.
+    /// The end of the bytes that only this process has.
     pub fn dirty_end(&self) -> u64 {
         let end = |(index, block): (&u64, &Block)| Some(index * self.block + block.dirty.span()?.end);
         self.blocks.iter().rev().find_map(end).unwrap_or(0)
@@ -392,7 +393,7 @@ impl CachedFile {
 }
 
 impl Block {
-    /// Puts bytes in, which are newer than what the servers have.
+    /// Adds bytes that are newer than those of the servers.
     pub fn write(&mut self, within: Range<u64>, bytes: &[u8]) {
         let mine = self.bytes.as_mut().and_then(Arc::get_mut).expect("memory that nobody else has");
         mine[within.start as usize..within.end as usize].copy_from_slice(bytes);
@@ -402,14 +403,14 @@ impl Block {
         self.modified = Instant::now();
     }
 
-    /// Whether it can be written here only after what is dirty was staged. Nothing is ever staged that was not written,
-    /// so ranges are never taken together over what lies between them.
+    /// Whether dirty bytes have to be staged before a write to this range. Only written bytes are ever staged, so ranges
+    /// are never merged across a gap.
     pub fn is_too_scattered(&self, within: &Range<u64>, most: usize) -> bool {
         self.dirty.len() >= most && !self.dirty.meets(within)
     }
 
-    /// Puts what the servers have under what is newer; `reach` bytes of it lie within the file. Gives back the
-    /// memory that is not needed.
+    /// Adds the servers' bytes below newer ones; `reach` bytes of it lie within the file. Returns the memory that is not
+    /// needed.
     pub fn merge(&mut self, fetched: Vec<u8>, reach: u64) -> Option<Vec<u8>> {
         let all = 0..fetched.len() as u64;
         self.reach = self.reach.max(reach);
@@ -428,7 +429,7 @@ impl Block {
         Some(fetched)
     }
 
-    /// What lies from here on is gone.
+    /// Drops the bytes from here on.
     pub fn cut(&mut self, within: u64) {
         let beyond = within..u64::MAX;
         self.valid.remove(&beyond);

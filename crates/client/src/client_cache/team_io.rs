@@ -21,10 +21,10 @@ use crate::error::{Cause, Result};
 use crate::file::File;
 use crate::metadata::open_file::OpenFile;
 
-/// How long a server is asked to wait for a recall.
+/// The time for which a server is asked to wait for a recall.
 const POLL: Duration = Duration::from_secs(10);
 
-/// How long the end of a mailbox may take.
+/// The time limit for the end of a mailbox.
 const DETACH_DEADLINE: Duration = Duration::from_secs(1);
 
 /// A team's connections.
@@ -37,7 +37,7 @@ pub(crate) struct TeamConnections {
 
 impl TeamConnections {
     pub fn new(core: &ClientCore, team: u128) -> Result<TeamConnections> {
-        // It never moves data, and so needs no place in the servers' pools.
+        // It never moves data, and so needs no mapped pools.
         let recalls = Arc::new(core.sibling(Role::Tool, None)?);
         let membership = Membership { team, mailbox: recalls.client };
         let reading = Arc::new(core.sibling(core.options.role, Some(membership))?);
@@ -48,9 +48,9 @@ impl TeamConnections {
 
 /// A file at its servers.
 pub(crate) struct TeamIo {
-    /// As the program has it open.
+    /// As opened by the program.
     file: File,
-    /// The same by the team's connections.
+    /// The same file on the team's connections.
     read: File,
     staged: File,
     is_local: bool,
@@ -94,7 +94,7 @@ impl ServerIo for TeamIo {
                 places[usize::from(self.striping().place(share.server).expect("a holder"))] = true;
             }
         }
-        // For whoever syncs or closes the program's file it is as if it had written.
+        // A sync or close of the program's file treats these bytes as its own writes.
         let written = (0..).zip(places).filter_map(|(place, written)| written.then_some(place));
         let marks: Vec<_> = written.map(|place| open.begin_write(place)).collect();
         let outcome = self.staged.write_vectored_at(segments);
@@ -136,7 +136,7 @@ impl ServerIo for TeamIo {
 /// A connection that is a mailbox. Only [`attach`](Mailbox::attach) reconnects it: a process that loses it does not know
 /// whether it still has its leases.
 struct ServerMailbox {
-    /// With it the team stays the same, as long as blocks are kept that it left here.
+    /// It keeps the team's identity as long as the cache has blocks that the team left here.
     team: Arc<TeamConnections>,
     server: ServerId,
 }
@@ -159,7 +159,7 @@ impl ServerMailbox {
         }
     }
 
-    /// Asks on the connection that there is, or not at all.
+    /// Sends a request on the existing connection, or not at all.
     fn ask(&self, request: &Request, wait: Duration) -> Result<Reply> {
         let since = Instant::now();
         let deadline = since + wait + self.team.recalls.options.deadline;
@@ -208,7 +208,7 @@ impl Drop for ServerMailbox {
         let deadline = Instant::now() + DETACH_DEADLINE;
         let Ok(mut guard) = self.team.recalls.acquire(self.server, deadline) else { return };
         if guard.is_connected() {
-            // If the request is lost, the server notices when another client wants the range.
+            // If the request is lost, the server notices when another client requests the range.
             let sent = guard.send(self.team.recalls.next_request(), &Request::CloseMailbox, &[], deadline);
             let _ = sent.and_then(|()| guard.receive(&mut [], deadline));
         }

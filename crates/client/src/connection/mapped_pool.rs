@@ -1,4 +1,4 @@
-//! A server's pool in this process: the mapped memory, and hints where in it blocks were last found.
+//! A server's pool in this process: the mapped memory, and hints on the slots in which blocks were last found.
 
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pario_cache::{BlockGuard, LedgerId, PendingFill, PoolMapping, SlotRef, hash};
 use pario_types::FileId;
 
-/// Most places that are remembered.
+/// The largest number of remembered slots.
 const MOST_HINTS: usize = 1 << 20;
 
 pub(crate) struct MappedPool {
     mapped: PoolMapping,
     block: u64,
-    /// Whether the pool's own directory counts.
+    /// Whether the pool's own directory is used.
     looks_up: bool,
-    /// Where this process has last seen blocks, by their hash: what the pool's own directory says is what everybody may
-    /// know, and not what is leased to our team.
+    /// The slots in which this process last found blocks, by their hash. The pool's own directory lists only blocks that
+    /// all clients may use, and not those leased to this client's team.
     hints: Box<[AtomicU64]>,
 }
 
@@ -25,7 +25,7 @@ impl MappedPool {
         let mapped = PoolMapping::open(pool, LedgerId(ledger))?;
         let geometry = mapped.geometry();
         let count = (geometry.slots as usize * 2).next_power_of_two().min(MOST_HINTS);
-        // So much memory that a process may not have it; messages do as well.
+        // The hints take more memory than a process may have; messages are used instead.
         let mut hints = Vec::new();
         hints.try_reserve_exact(count).map_err(|_| pario_cache::Error::Map(ErrorKind::OutOfMemory.into()))?;
         hints.resize_with(count, AtomicU64::default);
@@ -38,7 +38,7 @@ impl MappedPool {
         self.block
     }
 
-    /// Pins a block where it was last seen, if it is still there.
+    /// Pins a block in the slot in which it was last found, if it is still there.
     #[inline]
     pub fn find(&self, file: FileId, block: u64) -> Option<BlockGuard<'_>> {
         let known = SlotRef::from_hint(self.hint(file, block).load(Ordering::Relaxed));
@@ -47,7 +47,7 @@ impl MappedPool {
         found.or_else(|| self.pin(look_up()?, file, block))
     }
 
-    /// Reads bytes of a local part as long as their blocks are where they were, and within the local part.
+    /// Reads bytes of a local part as long as their blocks are in the remembered slots, and within the local part.
     #[inline]
     pub fn read_hits(&self, file: FileId, at: u64, bytes: &mut [u8]) -> usize {
         let mut done = 0;
@@ -64,7 +64,7 @@ impl MappedPool {
         done
     }
 
-    /// Writes bytes of a local part as long as their blocks are where they were, and stay there.
+    /// Writes bytes of a local part as long as their blocks are in the remembered slots, and stay there.
     #[inline]
     pub fn write_hits(&self, file: FileId, at: u64, bytes: &[u8]) -> usize {
         let mut done = 0;
@@ -79,21 +79,21 @@ impl MappedPool {
         done
     }
 
-    /// The block of a byte, where in it, and how many of `len` bytes are in it.
+    /// Returns the block of a byte, the offset in it, and the number of `len` bytes that are in it.
     #[inline]
     fn within(&self, at: u64, len: usize) -> (u64, u32, usize) {
         let within = at % self.block;
         (at / self.block, within as u32, (self.block - within).min(len as u64) as usize)
     }
 
-    /// Pins a block where the server says it is, and remembers that.
+    /// Pins a block in the slot that the server named, and remembers the slot.
     pub fn pin(&self, place: SlotRef, file: FileId, block: u64) -> Option<BlockGuard<'_>> {
         let guard = self.mapped.pin(place, file, block).ok()?;
         self.remember(place, file, block);
         Some(guard)
     }
 
-    /// Takes a block that the server lent to be filled.
+    /// Takes a block that the server lent to this client to fill.
     pub fn claim(&self, place: SlotRef, file: FileId, block: u64) -> Option<PendingFill<'_>> {
         self.mapped.claim(place, file, block).ok()
     }

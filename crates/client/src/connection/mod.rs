@@ -1,4 +1,4 @@
-//! How a client reaches the servers of a partition.
+//! The connections of a client to the servers of a partition.
 
 pub(crate) mod mapped_pool;
 pub(crate) mod server_connection;

@@ -1,4 +1,4 @@
-//! One server as this process sees it: a connection that its threads share, and the server's pool if it is mapped.
+//! One server from the view of this process: a connection that its threads share, and the server's pool if it is mapped.
 //!
 //! A thread acquires the connection, sends and receives, and reconnects when the connection breaks. Hits in the pool do not need
 //! the connection. A thread acquires the connections of several servers in the order of their numbers.
@@ -21,42 +21,42 @@ use crate::connection::mapped_pool::MappedPool;
 use crate::connection::target::Target;
 use crate::error::{Cause, Error, Result};
 
-/// Between attempts to connect.
+/// The pause between attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// How long other replicas are used instead of a server that could not be reached.
+/// The time for which other replicas are used instead of a server that could not be reached.
 const DOWN: Duration = Duration::from_secs(3);
 
-/// One attempt to connect takes no longer than this: the server may be elsewhere by then.
+/// The time limit of one attempt to connect: the server may have moved by then.
 const ATTEMPT: Duration = Duration::from_secs(5);
 
-/// While a request takes long the server is asked for a sign of life this often in the time of an ordinary one.
+/// The number of greetings to the server, per time of an ordinary request, while a request takes long.
 const SIGNS_OF_LIFE: u32 = 3;
 
-/// A host that has not been heard of for the time of a request is taken to be gone, but not before this.
+/// A host that was silent for the time of a request is taken to be gone, but not before this.
 const LEAST_SILENCE: Duration = Duration::from_secs(1);
 
 thread_local! {
     static REQUEST_COUNTS: Cell<RequestCounts> = const { Cell::new(RequestCounts { requests: 0, bytes: 0 }) };
 }
 
-/// Requests that were sent to servers.
+/// Counters of requests to servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestCounts {
     /// Requests.
     pub requests: u64,
-    /// Bytes of data that went with them and with their answers.
+    /// Bytes of payload of the requests and their replies.
     pub bytes: u64,
 }
 
 impl RequestCounts {
-    /// By this thread, since it began.
+    /// The counters of this thread since its start.
     pub fn by_this_thread() -> RequestCounts {
         REQUEST_COUNTS.get()
     }
 
-    /// Since an earlier moment.
+    /// The difference since an earlier value.
     pub fn since(self, earlier: RequestCounts) -> RequestCounts {
         RequestCounts { requests: self.requests - earlier.requests, bytes: self.bytes - earlier.bytes }
     }
@@ -67,7 +67,7 @@ impl RequestCounts {
     }
 }
 
-/// Most views that are remembered as sent.
+/// The largest number of views that are remembered as sent.
 const MOST_SENT_VIEWS: usize = 1024;
 
 /// A server.
@@ -76,21 +76,21 @@ pub(crate) struct ServerConnection {
     turn: Mutex<Option<ConnectionState>>,
     given_back: Condvar,
     pool: RwLock<Option<MappedPool>>,
-    /// How often the server came back without what its pool had held.
+    /// The number of times that the server restarted without the content of its pool.
     losses: AtomicU64,
-    /// Whether it was ever reached, so that it is known whether it has a pool for us.
+    /// Whether it was ever reached, so that it is known whether it has a pool for this client.
     reached: AtomicBool,
-    /// Until when other replicas are used instead, where there are some.
+    /// The time until which other replicas are used instead, where there are some.
     down: Mutex<Option<Instant>>,
 }
 
-/// The connection, and what is known about the server. A [`ConnectionGuard`] takes it.
+/// The connection, and the state of the server. A [`ConnectionGuard`] takes it.
 #[derive(Default)]
 struct ConnectionState {
     connection: Option<Connection>,
-    /// Our ledger in the pool, also of an earlier connection.
+    /// This client's ledger in the pool, also of an earlier connection.
     ledger: Option<u32>,
-    /// The number of the server's cache, if it was ever reached.
+    /// The id of the server's cache, if it was ever reached.
     cache: Option<u64>,
     /// Hashes of views that were sent on this connection.
     sent_views: BTreeSet<u128>,
@@ -103,16 +103,16 @@ pub(crate) struct ConnectionGuard<'a> {
     state: ConnectionState,
 }
 
-/// Why an attempt failed.
+/// The reason why an attempt failed.
 enum ConnectError {
-    /// It may work in a moment.
+    /// A later attempt may succeed.
     Retryable(Cause),
-    /// It will not, unless the server is elsewhere.
+    /// It will fail again, unless the server has moved.
     Permanent(Error),
 }
 
 impl ConnectError {
-    /// A server that is about to end refuses everybody for a moment; its successor does not.
+    /// A server that is about to end refuses all connections for a moment; its successor does not.
     fn of(server: ServerId, failure: Failure) -> ConnectError {
         match failure.kind.retry() {
             Retry::Never => ConnectError::Permanent(Error::Server { server, failure }),
@@ -143,7 +143,7 @@ impl ServerConnection {
         self.reached.load(Ordering::Relaxed)
     }
 
-    /// It could not be asked just now.
+    /// The server did not answer just now.
     pub fn mark_down(&self) {
         *self.down.lock() = Some(Instant::now() + DOWN);
     }
@@ -177,15 +177,15 @@ impl ServerConnection {
         }
     }
 
-    /// Waits until nobody copies, and puts another pool, or none, in place of the one that is there. Until then
-    /// that one serves hits: if the server was killed its successor takes the pool over as it is.
+    /// Waits until no thread copies, and replaces the pool by another one, or none. Until then the old pool serves hits: if
+    /// the server was killed, its successor takes the pool over as it is.
     fn set_pool(&self, local: Option<MappedPool>) {
         *self.pool.write() = local;
     }
 }
 
 impl ConnectionGuard<'_> {
-    /// Sends a request, on a connection that is there.
+    /// Sends a request on the existing connection.
     pub fn send(
         &mut self,
         id: RequestId,
@@ -199,7 +199,7 @@ impl ConnectionGuard<'_> {
         connection.send(envelope, request, payload, deadline)
     }
 
-    /// Receives the reply to the first request that was sent and not answered.
+    /// Receives the reply to the first unanswered request.
     pub fn receive(
         &mut self,
         into: &mut [IoSliceMut<'_>],
@@ -210,8 +210,8 @@ impl ConnectionGuard<'_> {
         connection.receive(into, deadline).map(|(_, reply)| reply)
     }
 
-    /// The same for a request that may take long: it is waited for as long as the server greets others. One that does not
-    /// is stopped or hangs, and waiting for it would be in vain.
+    /// The same for a request that may take long: it waits as long as the server answers greetings of other connections. A
+    /// server that does not is stopped or hangs, and the wait would be useless.
     pub fn receive_late(&mut self, deadline: Instant) -> std::result::Result<Reply, pario_transport::Error> {
         let pause = self.core.options.deadline / SIGNS_OF_LIFE;
         let connection = self.state.connection.as_ref().expect("connected before receiving");
@@ -221,13 +221,13 @@ impl ConnectionGuard<'_> {
         self.receive(&mut [], deadline)
     }
 
-    /// An error if the server does not answer a greeting in time. Any answer will do.
+    /// Fails if the server does not answer a greeting in time. Any reply is sufficient.
     fn ask_for_sign_of_life(&self) -> std::result::Result<(), pario_transport::Error> {
         let target = self.core.target();
-        // Without a name to ask by nothing can be said against the server.
+        // Without an id for the greeting the check is not possible.
         let Ok(client) = pario_transport::fresh_client() else { return Ok(()) };
         let ours = self.hello(&target);
-        // A client of its own: the server must not take the greeting for a new connection of this one.
+        // The greeting uses a client id of its own: the server must not take it for a new connection of this client.
         let hello = Hello { client, program: client.0 as u64, role: Role::Tool, resume_ledger: None, ..ours };
         let deadline = Instant::now() + ATTEMPT;
         let mut outcome = Ok(());
@@ -240,7 +240,7 @@ impl ConnectionGuard<'_> {
         outcome
     }
 
-    /// The same where it depends on the reply which memory its payload goes to.
+    /// The same where the memory of the payload depends on the reply.
     pub fn receive_into<'m>(
         &mut self,
         room: impl FnOnce(&Reply) -> Vec<IoSliceMut<'m>>,
@@ -258,12 +258,12 @@ impl ConnectionGuard<'_> {
         self.state.sent_views.insert(hash)
     }
 
-    /// The server has forgotten views.
+    /// The server has dropped views.
     pub fn forget_views(&mut self) {
         self.state.sent_views.clear();
     }
 
-    /// Gives up the connection, with all that was asked on it.
+    /// Closes the connection, with all its requests.
     pub fn disconnect(&mut self) {
         self.state.connection = None;
         self.state.sent_views.clear();
@@ -274,7 +274,7 @@ impl ConnectionGuard<'_> {
         self.state.connection.as_ref().is_some_and(|connection| !connection.is_dead())
     }
 
-    /// After an error on the connection: gives it up; an error if there is no use in another one.
+    /// After an error on the connection: closes it; fails if another connection would not help.
     pub fn end_connection(
         &mut self,
         error: pario_transport::Error,
@@ -302,12 +302,12 @@ impl ConnectionGuard<'_> {
         self.connect(since, deadline)
     }
 
-    /// Makes sure of a connection.
+    /// Makes sure that there is a connection.
     pub fn connect(&mut self, since: Instant, deadline: Instant) -> Result<()> {
         connect_all(&mut [self], since, deadline).pop().expect("one outcome for each")
     }
 
-    /// Tries once to get a connection, if there is none; what to do if that fails.
+    /// Tries once to connect, if there is no connection; returns what to do if that fails.
     fn try_connect(&mut self, since: Instant, deadline: Instant) -> Result<bool> {
         if self.is_connected() {
             return Ok(true);
@@ -330,7 +330,7 @@ impl ConnectionGuard<'_> {
         Ok(false)
     }
 
-    /// The same without waiting for a server that is away.
+    /// The same without waiting for a server that is down.
     pub fn connect_at_once(&mut self, since: Instant, deadline: Instant) -> Result<()> {
         for again in [true, false] {
             if self.is_connected() {
@@ -349,7 +349,7 @@ impl ConnectionGuard<'_> {
         Err(self.core.unreachable(self.server_connection.server, since, Cause::NoAddress))
     }
 
-    /// How this client greets the server.
+    /// The greeting of this client to the server.
     fn hello(&self, target: &Target) -> Hello {
         Hello {
             partition: target.partition,
@@ -407,8 +407,8 @@ impl ConnectionGuard<'_> {
         if let Some(team) = self.core.team {
             self.join(&mut connection, team, deadline)?;
         }
-        // Without a pool, and should it not be possible to map it, messages do as well.
-        // What a team stores late a server has to be able to refuse, so it asks where blocks are.
+        // Without a pool, or if it cannot be mapped, messages are used. A server must be able to refuse late writes of a
+        // team, so a team asks for the location of blocks.
         let looks_up = self.core.team.is_none();
         let open = |(pool, ledger)| MappedPool::open(pool, ledger, looks_up).ok();
         let local = pool.zip(welcome.ledger).and_then(open);
@@ -424,7 +424,7 @@ impl ConnectionGuard<'_> {
         Ok(())
     }
 
-    /// Tells the metadata server what is open here, which it may believe to be more or less.
+    /// Reports the open files to the metadata server, whose list may differ.
     fn reopen(
         &self,
         connection: &mut Connection,
@@ -445,7 +445,7 @@ impl ConnectionGuard<'_> {
         }
     }
 
-    /// Tells the server whose member this client is.
+    /// Reports to the server the team of this client.
     fn join(
         &self,
         connection: &mut Connection,
@@ -462,7 +462,7 @@ impl ConnectionGuard<'_> {
         }
     }
 
-    /// Asks, and asks again on a new connection with the same id if this one breaks.
+    /// Sends a request, and again on a new connection with the same id if this one breaks.
     pub fn call(
         &mut self,
         id: RequestId,
@@ -473,7 +473,7 @@ impl ConnectionGuard<'_> {
         self.call_with(id, request, &[], &mut [], since, deadline)
     }
 
-    /// The same with a payload, and room for that of the reply.
+    /// The same with a payload, and memory for that of the reply.
     pub fn call_with(
         &mut self,
         id: RequestId,
@@ -494,8 +494,8 @@ impl ConnectionGuard<'_> {
     }
 }
 
-/// Makes sure of a connection to each of these servers, trying them in turn. However many are not to be reached, and
-/// however long the request may take, that is found out in the time of one request. One outcome for each.
+/// Makes sure that there is a connection to each of these servers, trying them in turn. However many are unreachable, and
+/// however long the request may take, this takes at most the time of one request. Returns one outcome for each.
 pub(crate) fn connect_all(
     guard: &mut [&mut ConnectionGuard<'_>],
     since: Instant,
@@ -523,7 +523,7 @@ pub(crate) fn connect_all(
 
 impl Drop for ConnectionGuard<'_> {
     fn drop(&mut self) {
-        // Nobody waits for these replies any more.
+        // No thread waits for these replies any more.
         if self.state.connection.as_ref().is_some_and(|connection| connection.outstanding() > 0) {
             self.disconnect();
         }

@@ -1,4 +1,4 @@
-//! The addresses of a partition's servers, and where they are looked up.
+//! The addresses of a partition's servers, and the lookup of these addresses.
 
 use std::path::{Path, PathBuf};
 
@@ -9,27 +9,27 @@ use pario_wire::Secret;
 
 use crate::error::{Cause, Error, Result};
 
-/// A partition and where its servers are.
+/// A partition and the addresses of its servers.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// What it is called, for messages to the user.
+    /// Its name, for messages to the user.
     pub name: String,
-    /// Which it is.
+    /// Its id.
     pub partition: PartitionId,
-    /// What lets clients in.
+    /// The secret of its clients.
     pub secret: Secret,
-    /// The addresses of each server, by its number, in the order in which to try them: a Unix socket, which
-    /// counts only if its directory exists on this host, before TCP. None: the server is not running.
+    /// The addresses of each server, by its number, in the order in which to try them: a Unix socket, which is used only if
+    /// its directory exists on this host, before TCP. None: the server is not running.
     pub servers: Vec<Vec<Address>>,
-    /// The server that keeps the name space.
+    /// The server with the name space.
     pub metadata: ServerId,
-    /// Whether processes may keep blocks of its files in their own memory.
+    /// Whether processes may cache blocks of its files in their own memory.
     pub tier1: bool,
 }
 
-/// Says where a partition is: at first, and again when a server is not to be reached where it was.
+/// Looks up a partition: at first, and again when a server is unreachable at its address.
 pub trait Resolve: Send + Sync {
-    /// Where it is now.
+    /// Returns its present addresses.
     fn resolve(&self) -> Result<Target>;
 }
 
@@ -39,7 +39,7 @@ impl<F: Fn() -> Result<Target> + Send + Sync> Resolve for F {
     }
 }
 
-/// A place that does not change.
+/// Addresses that do not change.
 impl Resolve for Target {
     fn resolve(&self) -> Result<Target> {
         Ok(self.clone())
@@ -53,7 +53,7 @@ pub(crate) struct ByName {
 }
 
 impl ByName {
-    /// All that the registry knows of it.
+    /// Returns the registry's record of it.
     pub fn look(&self) -> Result<(Entry, Target)> {
         let registry = Registry::existing(&self.registry)?;
         let entry = registry.get(&self.name)?;
@@ -70,7 +70,7 @@ impl Resolve for ByName {
 }
 
 impl Target {
-    /// What a registry knows of a partition.
+    /// The registry's record of a partition.
     pub fn of_entry(entry: &Entry, secret: Secret) -> Result<Target> {
         let structure = entry.description.structure();
         let count = u16::try_from(structure.servers.len())
@@ -103,7 +103,7 @@ impl Target {
         matches!(self.candidates(server, far).first(), Some(Address::Unix(_)))
     }
 
-    /// Why a server cannot be reached of which this host has no usable address.
+    /// The reason why a server without a usable address on this host cannot be reached.
     pub(crate) fn why_unusable(&self, server: ServerId) -> Cause {
         match self.servers.get(usize::from(server.0)).is_some_and(|known| !known.is_empty()) {
             true => Cause::LocalOnly { partition: self.name.clone() },
@@ -111,7 +111,7 @@ impl Target {
         }
     }
 
-    /// The addresses to try for a server, in this order. `far`: only as other hosts do, if it listens for those.
+    /// The addresses to try for a server, in this order. `far`: only those for other hosts, if there are any.
     pub(crate) fn candidates(&self, server: ServerId, far: bool) -> Vec<Address> {
         let known = self.servers.get(usize::from(server.0)).map_or(&[][..], Vec::as_slice);
         let mut usable: Vec<Address> = known.iter().filter(|address| usable(address)).cloned().collect();
@@ -125,7 +125,7 @@ impl Target {
 
 fn usable(address: &Address) -> bool {
     match address {
-        // A server that is just being started again has the directory, and no socket for a moment.
+        // A server that is being restarted has the directory, and no socket for a moment.
         Address::Unix(path) => path.parent().is_some_and(Path::exists),
         Address::Tcp(..) => true,
     }

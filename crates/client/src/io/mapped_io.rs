@@ -11,10 +11,10 @@ use crate::connection::mapped_pool::MappedPool;
 use crate::io::memory::Access;
 use crate::io::plan::{Chunk, Group, group};
 
-/// Most blocks that are asked for at once.
+/// The largest number of blocks in one request.
 const ASKED: usize = 64;
 
-/// A block that was gone again this often before it could be pinned is accessed by messages.
+/// A block that was evicted this often before it could be pinned is accessed by messages.
 const TRIES: u8 = 8;
 
 /// The blocks of an access at one server.
@@ -23,27 +23,27 @@ pub(crate) struct MappedIo {
     block: u64,
     chunks: Vec<Chunk>,
     groups: Vec<Group>,
-    /// How often each group's block was gone when it was to be pinned.
+    /// The number of times that each group's block was evicted before it could be pinned.
     tries: Vec<u8>,
     /// Groups that are not done: those that write all of their block, and the others.
     whole: VecDeque<usize>,
     parts: VecDeque<usize>,
-    /// Groups that are better accessed by messages.
+    /// Groups that have to be accessed by messages.
     fallback: Vec<usize>,
 }
 
-/// What became of a group.
+/// The result of an attempt to move a group.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum GroupOutcome {
     Moved,
     /// Its bytes may lie beyond the end of the file.
     NeedsSize,
-    /// Its block is not where it was.
+    /// Its block is no longer in its slot.
     Gone,
 }
 
 impl MappedIo {
-    /// Moves what is in the pool at once.
+    /// Moves the bytes that are in the pool at once.
     pub fn start(
         local: &MappedPool,
         file: FileId,
@@ -67,7 +67,7 @@ impl MappedIo {
         mapped
     }
 
-    /// What to ask the server next, and for which groups.
+    /// Returns the next request to the server, and its groups.
     pub fn next_request(&mut self, access: &Access<'_, '_>) -> Option<(Request, Vec<usize>)> {
         let (queue, intent) = match (self.whole.is_empty(), access.memory.is_read()) {
             (false, _) => (&mut self.whole, AcquireIntent::Overwrite),
@@ -90,7 +90,7 @@ impl MappedIo {
         Some((Request::Acquire { file: self.file, intent, blocks, ahead }, asked))
     }
 
-    /// Moves the blocks that the server told of. `None`: the answer is not one to what was asked.
+    /// Moves the blocks that the server's reply names. `None`: the reply does not fit the request.
     pub fn answered(
         &mut self,
         local: Option<&MappedPool>,
@@ -131,7 +131,7 @@ impl MappedIo {
         Some(())
     }
 
-    /// These groups, and all that are left, go by messages.
+    /// Moves these groups, and all remaining ones, to messages.
     pub fn give_up(&mut self, asked: &[usize]) {
         self.fallback.extend_from_slice(asked);
         self.fallback.extend(self.whole.drain(..));
@@ -197,7 +197,7 @@ impl MappedIo {
         }
     }
 
-    /// The chunks of groups that are not done, besides those asked for just now.
+    /// The chunks of unfinished groups, except those just requested.
     pub fn remaining(&self, asked: &[usize]) -> Vec<Chunk> {
         let groups = self.whole.iter().chain(&self.parts).chain(&self.fallback).chain(asked);
         groups.flat_map(|index| self.chunks[self.groups[*index].chunks.clone()].iter().copied()).collect()

@@ -12,28 +12,28 @@ use crate::io::plan::{Chunk, PlannedTransfer, ReplicaChoice, SegmentPosition, cl
 /// An access under way.
 pub(crate) struct Access<'a, 'b> {
     pub memory: Memory<'a, 'b>,
-    /// The file's size, if the servers were asked for it: what lies at or beyond is left out, and what lies
-    /// below counts even where a server's local part ends before it.
+    /// The file's size, if the servers were asked for it: bytes at or beyond it are left out, and bytes below it count even
+    /// where a server's local part ends before them.
     pub ceiling: Option<u64>,
     /// Some bytes may lie beyond the file's end: the servers have to be asked.
     pub needs_size: bool,
-    /// Blocks of each server that will be wanted next.
+    /// Blocks of each server that will be used next.
     pub ahead: u16,
 }
 
 impl Access<'_, '_> {
-    /// Whether what was read of a chunk may lie beyond the end of the file: the server's local part ends at `end`.
+    /// Whether the bytes read of a chunk may lie beyond the end of the file: the server's local part ends at `end`.
     pub fn may_be_beyond_end(&self, chunk: &Chunk, end: u64) -> bool {
         self.ceiling.is_none() && self.memory.is_read() && self.memory.local_end(chunk) > end
     }
 }
 
 pub(crate) enum Memory<'a, 'b> {
-    /// To be filled from the file.
+    /// Memory to fill from the file.
     Read(&'a mut [(u64, &'b mut [u8])]),
-    /// To be written to the file.
+    /// Memory to write to the file.
     Write(&'a [(u64, &'b [u8])]),
-    /// What a view shows, one way or the other, by messages that name the view.
+    /// The bytes of a view, in either direction, by messages that name the view.
     NamedView(NamedView<'a>),
 }
 
@@ -77,12 +77,12 @@ impl Memory<'_, '_> {
         }
     }
 
-    /// Where in the file a chunk begins.
+    /// Returns the file offset of a chunk.
     pub fn offset_of(&self, chunk: &Chunk) -> u64 {
         self.segment(chunk.segment).map_or(0, |(offset, _)| offset) + chunk.at as u64
     }
 
-    /// Leaves out of chunks what lies at or beyond an offset of the file.
+    /// Removes from chunks the bytes at or beyond an offset of the file.
     pub fn clip(&self, chunks: &mut Vec<Chunk>, ceiling: u64) {
         match self {
             Memory::NamedView(viewed) => viewed.clip(chunks, ceiling),
@@ -90,7 +90,7 @@ impl Memory<'_, '_> {
         }
     }
 
-    /// How many leading bytes of the access lie below the file's size.
+    /// The number of leading bytes of the access below the file's size.
     pub fn leading(&self, size: u64) -> usize {
         match self {
             Memory::NamedView(viewed) => viewed.leading(size) as usize,
@@ -98,7 +98,7 @@ impl Memory<'_, '_> {
         }
     }
 
-    /// Where a chunk ends in its server's local part.
+    /// Returns the end of a chunk in its server's local part.
     pub fn local_end(&self, chunk: &Chunk) -> u64 {
         match self {
             Memory::NamedView(viewed) => viewed.local_end(chunk),
@@ -106,7 +106,7 @@ impl Memory<'_, '_> {
         }
     }
 
-    /// How a message names chunks; `None` if it cannot name so many.
+    /// Returns the form in which a message names chunks; `None` if it cannot name so many.
     pub fn what(&self, server: ServerId, chunks: &[Chunk]) -> Option<ByteSelection> {
         match self {
             Memory::NamedView(viewed) => viewed.what(server, chunks),
@@ -114,7 +114,7 @@ impl Memory<'_, '_> {
         }
     }
 
-    /// What a chunk writes; nothing if this is a read.
+    /// Returns the bytes that a chunk writes; nothing if this is a read.
     pub fn source(&self, chunk: &Chunk) -> &[u8] {
         match self {
             Memory::Write(segments) => &segments[chunk.segment].1[chunk.at..chunk.at + chunk.len],
@@ -122,7 +122,7 @@ impl Memory<'_, '_> {
         }
     }
 
-    /// Where a chunk is read to; nothing if this is a write.
+    /// Returns the memory to which a chunk is read; nothing if this is a write.
     pub fn room(&mut self, chunk: &Chunk) -> &mut [u8] {
         match self {
             Memory::Read(segments) => &mut segments[chunk.segment].1[chunk.at..chunk.at + chunk.len],
@@ -130,7 +130,7 @@ impl Memory<'_, '_> {
         }
     }
 
-    /// What chunks write, as a payload.
+    /// Returns the bytes that chunks write, as a payload.
     pub fn gather(&mut self, chunks: &[Chunk]) -> Vec<IoSlice<'_>> {
         match self {
             Memory::Read(_) => Vec::new(),
@@ -139,8 +139,8 @@ impl Memory<'_, '_> {
         }
     }
 
-    /// Where chunks, which are in the order of memory, are read to, as room for a payload; those that lie beyond the end of
-    /// the file are put aside.
+    /// Returns the memory to which chunks, which are in the order of memory, are read, as the destination of a payload;
+    /// those beyond the end of the file go to a buffer that is dropped.
     pub fn scatter<'s>(
         &'s mut self,
         chunks: &[Chunk],
@@ -148,7 +148,7 @@ impl Memory<'_, '_> {
         aside: &'s mut Vec<u8>,
     ) -> Vec<IoSliceMut<'s>> {
         let mut slices = self.places(chunks);
-        // Else all of it is in memory of our own.
+        // Otherwise all of it is in a buffer of our own.
         if slices.len() == chunks.len() {
             let lengths =
                 chunks.iter().zip(beyond).filter(|(_, beyond)| **beyond).map(|(chunk, _)| chunk.len);
@@ -178,7 +178,7 @@ impl Memory<'_, '_> {
         slices
     }
 
-    /// The payload for chunks has come.
+    /// The payload for chunks has arrived.
     pub fn unpack_received(&mut self, chunks: &[Chunk], beyond: &[bool]) {
         if let Memory::NamedView(viewed) = self {
             viewed.unpack_received(chunks, beyond);
@@ -199,7 +199,7 @@ pub(crate) fn split<'a>(mut rest: &'a mut [u8], chunks: &[Chunk]) -> Vec<IoSlice
     slices
 }
 
-/// Where chunks lie in the local part; those that follow each other as one.
+/// Returns the local ranges of chunks; adjacent ones are merged.
 fn ranges(chunks: &[Chunk]) -> Vec<ByteRange> {
     let mut ranges: Vec<ByteRange> = Vec::new();
     for chunk in chunks {

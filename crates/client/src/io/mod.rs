@@ -1,7 +1,7 @@
 //! Reading and writing. An access takes one of four routes:
 //!
 //! - a *hit*: all bytes are in mapped pools, and are copied there and then (`file.rs`);
-//! - *mapped I/O* ([`mapped_io`]): the server says where missing blocks are in its mapped pool;
+//! - *mapped I/O* ([`mapped_io`]): the server names the slots of missing blocks in its mapped pool;
 //! - *messages* ([`server_pipeline`]): the bytes travel with requests and replies;
 //! - *view I/O* ([`view_io`]): an access through a view copies pieces directly between the program's memory and mapped pools; for
 //!   servers on other hosts it sends messages that name the view ([`named_view`]).

@@ -1,5 +1,5 @@
 //! An access through a view by messages that name the view: a server gets positions and contiguous bytes, and computes
-//! where they belong.
+//! their offsets.
 //!
 //! The access is a stream: the bytes of the view from a position on. A [`Chunk`] is a part of that stream that lies on one
 //! server in one stripe; its offset in the local part does not matter here.
@@ -15,33 +15,33 @@ use pario_wire::message::ByteSelection;
 use crate::io::memory::split;
 use crate::io::plan::{Chunk, MOST_BYTES, MOST_CHUNKS, PlannedTransfer, SegmentPosition};
 
-/// A view whose pieces are longer on average is as well off with lists of ranges.
+/// Views with longer pieces on average use lists of ranges, which are as good.
 const SMALL_PIECE: f64 = 4096.0;
 
-/// So few pieces are as well listed: the view might be used this once.
+/// So few pieces use a list of ranges: the view might be used only once.
 const FEW_PIECES: f64 = 64.0;
 
-/// A view that takes more memory is not worth to be sent.
+/// A view that takes more memory is not sent.
 const MOST_MEMORY: usize = 256 << 10;
 
-/// Chunks that are shorter on average are collected in one piece of memory.
+/// Chunks that are shorter on average are collected in one buffer.
 const DIRECT: usize = 4096;
 
 pub(crate) struct NamedView<'a> {
     seen: StripedView,
     hash: u128,
-    /// The stream's first byte in the view, and how many there are.
+    /// The position of the stream's first byte in the view, and the number of bytes.
     at: u64,
     len: u64,
     data: UserData<'a>,
-    /// Which of the file's holders take part.
+    /// The holders of the file that take part.
     places: Vec<bool>,
     scratch: Vec<u8>,
 }
 
 /// The program's memory, as a stream.
 pub(crate) enum UserData<'a> {
-    /// From a byte of its data on; whether it is written to the file.
+    /// The offset in its data, and whether it is written to the file.
     User {
         buffer: &'a UserBuffer,
         from: u64,
@@ -79,7 +79,7 @@ impl<'a> NamedView<'a> {
         self.seen.to_bytes()
     }
 
-    /// How many leading bytes of the stream lie in a file of this size.
+    /// The number of leading bytes of the stream that lie in a file of this size.
     pub fn leading(&self, size: u64) -> u64 {
         self.seen.view().visible_prefix(Pos(self.at), self.len, size)
     }
@@ -95,7 +95,7 @@ impl<'a> NamedView<'a> {
             {
                 for share in self.seen.shares(place, self.at + start..self.at + end) {
                     if chunks.len() == MOST_CHUNKS {
-                        // No further than this for the others, either.
+                        // The others stop here, too.
                         end = share.at - self.at;
                         break;
                     }
@@ -113,20 +113,20 @@ impl<'a> NamedView<'a> {
         }
     }
 
-    /// Leaves out what lies at or beyond an offset of the file.
+    /// Removes the bytes at or beyond an offset of the file.
     pub fn clip(&self, chunks: &mut Vec<Chunk>, ceiling: u64) {
         cut(chunks, self.leading(ceiling));
     }
 
-    /// Where a chunk ends in its server's local part.
+    /// Returns the end of a chunk in its server's local part.
     pub fn local_end(&self, chunk: &Chunk) -> u64 {
         let last = self.at + (chunk.at + chunk.len) as u64 - 1;
         let offset = self.seen.view().select(Pos(last)).expect("checked against the view");
         self.seen.striping().piece(offset).local + 1
     }
 
-    /// How a message names chunks, which are in order; `None` if it cannot name all of them: between them are bytes of the
-    /// server that are not meant, or too much else. One alone can always be named.
+    /// Returns the form in which a message names chunks, which are in order; `None` if it cannot name all of them: between
+    /// them are other bytes of the server, or too much else. A single chunk can always be named.
     pub fn what(&self, server: ServerId, chunks: &[Chunk]) -> Option<ByteSelection> {
         let (first, last) = (chunks.first()?, chunks.last()?);
         let (at, end) = (self.at + first.at as u64, self.at + (last.at + last.len) as u64);
@@ -143,7 +143,7 @@ impl<'a> NamedView<'a> {
         })
     }
 
-    /// What chunks write, as a payload.
+    /// Returns the bytes that chunks write, as a payload.
     pub fn gather(&mut self, chunks: &[Chunk]) -> Vec<IoSlice<'_>> {
         if let UserData::Write(bytes) = &self.data
             && are_long(chunks)
@@ -164,7 +164,8 @@ impl<'a> NamedView<'a> {
         vec![IoSlice::new(room)]
     }
 
-    /// Where chunks are read to, as room for a payload; [`unpack_received`](NamedView::unpack_received) once it is there.
+    /// Returns the memory to which chunks are read, as the destination of a payload;
+    /// [`unpack_received`](NamedView::unpack_received) follows once it is there.
     pub fn scatter(&mut self, chunks: &[Chunk]) -> Vec<IoSliceMut<'_>> {
         match &mut self.data {
             UserData::Read(bytes) if are_long(chunks) => split(bytes, chunks),
@@ -175,7 +176,7 @@ impl<'a> NamedView<'a> {
         }
     }
 
-    /// The payload for chunks has come; of those beyond the end of the file nothing is wanted.
+    /// The payload for chunks has arrived; bytes beyond the end of the file are dropped.
     pub fn unpack_received(&mut self, chunks: &[Chunk], beyond: &[bool]) {
         let mut done = 0;
         for (chunk, beyond) in chunks.iter().zip(beyond) {
@@ -196,7 +197,7 @@ impl<'a> NamedView<'a> {
     }
 }
 
-/// Leaves out what lies at or beyond a place of the stream.
+/// Removes the bytes at or beyond a position of the stream.
 fn cut(chunks: &mut Vec<Chunk>, end: u64) {
     chunks.retain_mut(|chunk| {
         chunk.len = chunk.len.min(usize::try_from(end.saturating_sub(chunk.at as u64)).unwrap_or(usize::MAX));

@@ -1,5 +1,4 @@
-//! Divides an access among servers: which bytes of the program's memory belong to which local offset of which server. Pure
-//! arithmetic.
+//! Divides an access among servers: the mapping of the program's memory to local offsets of servers. Pure arithmetic.
 //!
 //! An access is a list of *segments*: an offset in the file and memory of some length. It is divided into *chunks*: bytes that are
 //! contiguous in memory, in the file and in one server's local part. For a server whose pool is mapped, chunks are divided at
@@ -10,7 +9,7 @@ use std::ops::Range;
 use pario_layout::{ExtentLocation, Layout};
 use pario_wire::message::MAX_LOCK_RANGES;
 
-/// Most chunks that are planned at once, and most bytes: what an access costs in memory besides the user's
+/// The largest number of chunks and bytes that are planned at once; this bounds the memory of an access besides the user's
 /// own.
 pub(crate) const MOST_CHUNKS: usize = 16 << 10;
 pub(crate) const MOST_BYTES: u64 = 64 << 20;
@@ -18,12 +17,12 @@ pub(crate) const MOST_BYTES: u64 = 64 << 20;
 /// Bytes that lie together in memory and in a server's local part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
-    /// Of which segment.
+    /// The index of its segment.
     pub segment: usize,
-    /// Where in its memory.
+    /// The offset in the segment's memory.
     pub at: usize,
     pub len: usize,
-    /// Where in the server's local part.
+    /// The offset in the server's local part.
     pub local: u64,
 }
 
@@ -32,7 +31,7 @@ impl Chunk {
         self.local + self.len as u64
     }
 
-    /// The first `len` bytes, which become shorter by that.
+    /// Splits off the first `len` bytes.
     pub fn take_front(&mut self, len: usize) -> Chunk {
         let front = Chunk { len, ..*self };
         self.at += len;
@@ -42,19 +41,19 @@ impl Chunk {
     }
 }
 
-/// A place in a list of segments.
+/// A position in a list of segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SegmentPosition {
     pub segment: usize,
     pub at: usize,
 }
 
-/// Which servers take part in an access to bytes that several have.
+/// The servers that take part in an access to replicated bytes.
 #[derive(Clone, Copy)]
 pub(crate) enum ReplicaChoice<'a> {
-    /// All: they are written.
+    /// All, for a write.
     All,
-    /// Of each set the one at this place: they are read.
+    /// Of each set the one at this place, for a read.
     One(&'a dyn Fn(u16) -> u16),
 }
 
@@ -63,9 +62,9 @@ pub(crate) enum ReplicaChoice<'a> {
 pub(crate) struct PlannedTransfer {
     /// By the place of their server among the file's holders.
     pub shares: Vec<Vec<Chunk>>,
-    /// Where in the file those are that are written to several servers, in the order of the access.
+    /// The file ranges that are written to several servers, in the order of the access.
     pub copied: Vec<Range<u64>>,
-    /// Where they end.
+    /// Their end.
     pub next: SegmentPosition,
 }
 
@@ -119,7 +118,7 @@ pub(crate) fn plan(
     PlannedTransfer { shares, copied, next: place }
 }
 
-/// Leaves out of chunks what lies at or beyond an offset of the file. `offset_of` is that of a segment.
+/// Removes from chunks the bytes at or beyond an offset of the file. `offset_of` is that of a segment.
 pub(crate) fn clip(chunks: &mut Vec<Chunk>, ceiling: u64, offset_of: impl Fn(usize) -> u64) {
     chunks.retain_mut(|chunk| {
         let start = offset_of(chunk.segment) + chunk.at as u64;
@@ -128,7 +127,7 @@ pub(crate) fn clip(chunks: &mut Vec<Chunk>, ceiling: u64, offset_of: impl Fn(usi
     });
 }
 
-/// How many leading bytes of an access lie below the file's size.
+/// The number of leading bytes of an access below the file's size.
 pub(crate) fn leading(segments: impl Iterator<Item = (u64, usize)>, size: u64) -> usize {
     let mut sum = 0;
     for (offset, len) in segments {
@@ -141,21 +140,21 @@ pub(crate) fn leading(segments: impl Iterator<Item = (u64, usize)>, size: u64) -
     sum
 }
 
-/// Chunks of one block that follow each other in an access.
+/// Consecutive chunks of one block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Group {
     pub block: u64,
-    /// Which chunks.
+    /// The indexes of the chunks.
     pub chunks: Range<usize>,
-    /// They are all of the block, each byte once and in order.
+    /// Whether they cover the whole block, each byte once and in order.
     pub whole: bool,
 }
 
-/// Cuts chunks at blocks.
+/// Divides chunks at block boundaries.
 pub(crate) fn group(chunks: &[Chunk], block: u64) -> (Vec<Chunk>, Vec<Group>) {
     let mut cut = Vec::with_capacity(chunks.len());
     let mut groups: Vec<Group> = Vec::new();
-    // How far the last group covers its block without a gap; `None` once there was one.
+    // The end of the last group's gapless part of its block; `None` once there was a gap.
     let mut covered: Option<u64> = None;
     for chunk in chunks {
         let mut rest = *chunk;
@@ -179,8 +178,8 @@ pub(crate) fn group(chunks: &[Chunk], block: u64) -> (Vec<Chunk>, Vec<Group>) {
     (cut, groups)
 }
 
-/// Where an access at one offset goes first: the place of the server if it is one alone, the local offset there and how many
-/// bytes stay together.
+/// Returns the first part of an access at one offset: the place of the server if there is only one, the local offset there
+/// and the number of contiguous bytes.
 #[inline]
 pub(crate) fn first_piece(
     layout: &Layout,
@@ -215,23 +214,23 @@ mod tests {
 
     fn any_layout() -> impl Strategy<Value = Layout> {
         let extents = |servers| {
-            let keepers = prop::collection::vec((0..servers).prop_map(ServerId), 0..4);
-            prop::collection::vec((1u64..60, keepers), 0..8)
+            let holders = prop::collection::vec((0..servers).prop_map(ServerId), 0..4);
+            prop::collection::vec((1u64..60, holders), 0..8)
         };
         (1u64..40, 1u16..6).prop_flat_map(move |(stripe, servers)| {
             (1..=servers, 0..servers, extents(servers)).prop_map(move |(count, first, extents)| {
                 let striping = Striping::new(stripe, count, first, servers).expect("sound");
                 let mut at = 0;
-                let table = PlacementMap::new(extents.into_iter().map(|(len, keepers)| {
+                let table = PlacementMap::new(extents.into_iter().map(|(len, holders)| {
                     at += len;
-                    (at - len..at, keepers)
+                    (at - len..at, holders)
                 }));
                 Layout::placed(striping, table.expect("in order")).expect("servers that are there")
             })
         })
     }
 
-    /// Where a byte is: all copies of it, or the one that is read.
+    /// Returns the location of a byte: all replicas of it, or the one that is read.
     fn places(layout: &Layout, copies: ReplicaChoice<'_>, byte: u64) -> Vec<(ServerId, u64)> {
         let at = match (layout.extent_at(byte, 1).at, copies) {
             (ExtentLocation::One { place, .. }, _) => vec![place],
@@ -249,7 +248,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every byte below the ceiling is planned once, where the layout says; once for each copy if it is written.
+        /// Every byte below the ceiling is planned once, where the layout says; once for each replica if it is written.
         #[test]
         fn chunks_are_the_bytes_one_by_one(
             layout in any_layout(), segments in any_segments(), ceiling in 0u64..700, write: bool,

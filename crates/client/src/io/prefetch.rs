@@ -1,8 +1,8 @@
-//! Prefetch requests: which ranges will be read soon, and which no longer.
+//! Prefetch requests: the ranges that will be read soon, and those that will not any more.
 //!
-//! A range of the file is one range at each server that holds bytes of it. It counts as accepted if all of these servers accept it;
-//! if one refuses it, the others are told to forget it. An open file knows its prefetched ranges and gives them up when it is
-//! closed.
+//! A range of the file is one range at each server that holds bytes of it. It counts as accepted if all of these servers
+//! accept it; if one refuses it, the others are told to drop it. An open file knows its prefetched ranges and drops them
+//! when it is closed.
 
 use std::ops::Range;
 
@@ -16,17 +16,17 @@ use crate::file::{File, check};
 use crate::io::plan::{ReplicaChoice, first_piece};
 use crate::metadata::open_file::OpenFile;
 
-/// Ranges that are told at once; servers would refuse far fewer.
+/// The largest number of ranges in one request; servers refuse far fewer.
 const MOST_RANGES: usize = 4096;
 
-/// A server, and its part of ranges: of which, and where.
+/// A server, and its part of ranges: the index of the range, and the local range.
 type Share = (ServerId, Vec<(usize, message::ByteRange)>);
 
 impl File {
-    /// Has the servers bring ranges of the file into their caches and keep them there until they are read or
-    /// [forgotten](File::forget). Returns how many ranges are taken, from the first on; there is little room, so others
-    /// may be taken when those are done with. It does not wait for storage, and what cannot be brought is told to who
-    /// reads it.
+    /// Makes the servers read ranges of the file into their caches and keep them there until they are read or
+    /// [forgotten](File::forget). Returns the number of accepted ranges, from the first on; there is little space, so
+    /// others may be accepted when those are done. It does not wait for storage, and a later read reports bytes that could
+    /// not be read.
     pub fn prefetch(&self, ranges: &[Range<u64>]) -> Result<usize> {
         let open = self.open();
         open.reads()?;
@@ -47,7 +47,7 @@ impl File {
             all = all.min(share.get(taken).map_or(ranges.len(), |(index, _)| *index));
             taken_of.push(taken);
         }
-        // What is of no use because another server refused it.
+        // The ranges that are useless because another server refused them.
         let shares = shares.into_iter().zip(taken_of).map(|((server, mut share), taken)| {
             share.truncate(taken);
             share.retain(|(index, _)| *index >= all);
@@ -58,8 +58,8 @@ impl File {
         Ok(all)
     }
 
-    /// Whether all blocks of a range are where they were last seen, in caches that are mapped here: then reading it needs
-    /// no message, and prefetching it is of no use.
+    /// Whether all blocks of a range are in their remembered slots, in mapped caches: then reading it needs no message, and
+    /// prefetching it is useless.
     pub fn is_at_hand(&self, range: Range<u64>) -> bool {
         let open = self.open();
         open.shares(&[range]).iter().all(|(server, parts)| {
@@ -73,8 +73,7 @@ impl File {
         })
     }
 
-    /// Ranges that were taken need not be kept any more. Each as it was given, and once for each time; others do not
-    /// count.
+    /// Drops accepted ranges, each as it was given, and once for each time; others are ignored.
     pub fn forget(&self, ranges: &[Range<u64>]) -> Result<()> {
         let open = self.open();
         let mut known = Vec::new();
@@ -90,13 +89,13 @@ impl File {
 }
 
 impl OpenFile {
-    /// At the end: it is a hint, so who does not hear of it is no matter.
+    /// At the end: it is a hint, so a server that does not receive it does not matter.
     pub fn forget_all(&self) {
         let ready = std::mem::take(&mut *self.ready.lock());
         let _ = self.tell_to_forget(self.shares(&ready));
     }
 
-    /// What each server has of ranges; of those that several have, what is first looked for there.
+    /// Returns each server's part of ranges; of replicated ones, the part of the preferred server.
     fn shares(&self, ranges: &[Range<u64>]) -> Vec<Share> {
         let mut shares: Vec<Share> = self.layout.holders().map(|server| (server, Vec::new())).collect();
         for (index, range) in ranges.iter().enumerate() {

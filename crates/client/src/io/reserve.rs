@@ -1,9 +1,9 @@
-//! Reserving room for a file.
+//! Reservation of space for a file.
 //!
-//! A write that returns has its room on the servers' storage, so room is reserved by writing zeros beyond the end of the file.
-//! The servers are asked first whether they have as much, so that a reservation that cannot be had usually writes nothing. Holes
-//! within the file keep none: zeros that were written cannot be told from bytes that were not, and to write them again
-//! could destroy what others write at the same time.
+//! A write that returns has its space on the servers' storage, so space is reserved by writing zeros beyond the end of the
+//! file. The client first asks the servers whether they have enough space, so that a failing reservation usually writes
+//! nothing. Holes within the file get no space: written zeros look like unwritten bytes, and writing them again could
+//! destroy concurrent writes.
 
 use pario_types::ErrorKind;
 use pario_wire::message::Failure;
@@ -13,15 +13,15 @@ use crate::client_core::unexpected;
 use crate::error::{Error, Result};
 use crate::file::File;
 
-/// Bytes that are written at once.
+/// The number of bytes written at once.
 const PIECE: u64 = 4 << 20;
 
 impl File {
-    /// Makes the file at least that long, with room for every byte beyond its present end. If the room cannot be had, the file
-    /// may have become longer.
+    /// Makes the file at least that long, with space for every byte beyond its present end. If there is not enough space,
+    /// the file may have become longer.
     ///
     /// # Errors
-    /// [`ErrorKind::NoSpace`] if a server has not enough room.
+    /// [`ErrorKind::NoSpace`] if a server has not enough space.
     pub fn reserve(&self, size: u64) -> Result<()> {
         let old = self.len()?;
         if size <= old {
@@ -38,7 +38,7 @@ impl File {
         Ok(())
     }
 
-    /// Whether each server has the room that the file takes there more if it grows.
+    /// Checks that each server has the space that the file needs there to grow.
     fn check_room(&self, old: u64, size: u64) -> Result<()> {
         let open = self.open();
         let requests: Vec<_> = open.layout.holders().map(|server| (server, Request::StorageSpace)).collect();

@@ -20,10 +20,10 @@ const WINDOW: usize = 4;
 const MESSAGE: usize = 1 << 20;
 const RANGES: usize = 4096;
 
-/// A server whose bytes have other replicas has this fraction of the time to answer.
+/// The fraction of the time for which a server waits whose bytes have other replicas.
 pub(crate) const REPLACEABLE_SHARE: u32 = 4;
 
-/// A server that does not know a view this often in a row, though it was told, keeps too few of them.
+/// The number of times in a row that a server may not know a view that was sent to it.
 const TRIES: u32 = 1000;
 
 pub(crate) struct ServerPipeline<'a> {
@@ -32,24 +32,24 @@ pub(crate) struct ServerPipeline<'a> {
     file: FileId,
     /// Accesses through the pool, before all messages.
     mapped: Option<MappedIo>,
-    /// Goes by messages; in the order of memory.
+    /// Chunks for messages, in the order of memory.
     rest: VecDeque<Chunk>,
     sent: VecDeque<PendingRequest>,
-    /// Was read, but may lie beyond the end of the file.
+    /// Chunks that were read, but may lie beyond the end of the file.
     unconfirmed: Vec<Chunk>,
-    /// How often in a row the server did not know the view.
+    /// The number of times in a row that the server did not know the view.
     unknown: u32,
-    /// When the server last answered.
+    /// The time of the server's last reply.
     since: Instant,
-    /// How long an answer may take.
+    /// The time limit of a reply.
     patience: Duration,
-    /// Other servers have replicas of the bytes, so the access does not wait until this one is back.
+    /// Whether other servers have replicas of the bytes, so that the access does not wait until this one is back.
     is_replaceable: bool,
-    /// It failed: other replicas are used.
+    /// Whether it failed, so that other replicas are used.
     failed: bool,
 }
 
-/// A request without an answer yet.
+/// A request without a reply.
 struct PendingRequest {
     request: Request,
     content: RequestContent,
@@ -59,7 +59,7 @@ enum RequestContent {
     /// Groups of the mapped I/O.
     Groups(Vec<usize>),
     Chunks(Vec<Chunk>),
-    /// That the server remembers a view.
+    /// A request to remember a view.
     View(Vec<u8>),
 }
 
@@ -101,7 +101,7 @@ impl<'a> ServerPipeline<'a> {
         self.guard.server_connection.server
     }
 
-    /// Moves at once what needs no message.
+    /// Moves the bytes that need no message.
     pub fn begin(&mut self, mut chunks: Vec<Chunk>, access: &mut Access<'_, '_>) {
         chunks.sort_unstable_by_key(|chunk| (chunk.segment, chunk.at));
         match &*self.guard.server_connection.pool() {
@@ -142,7 +142,7 @@ impl<'a> ServerPipeline<'a> {
 
     fn next(&mut self, access: &Access<'_, '_>) -> Option<PendingRequest> {
         if let Some(mapped) = &mut self.mapped {
-            // One at a time: a lent block has to be filled before anything else is waited for.
+            // Only one at a time: a lent block has to be filled before any other wait.
             if !self.sent.is_empty() {
                 return None;
             }
@@ -199,11 +199,11 @@ impl<'a> ServerPipeline<'a> {
         chunks
     }
 
-    /// Waits for the next answer.
+    /// Waits for the next reply.
     pub fn receive(&mut self, access: &mut Access<'_, '_>) -> Result<()> {
         let deadline = self.since + self.patience;
         let Some(first) = self.sent.front() else { return Ok(()) };
-        // Memory of bytes beyond the end of the file is left alone.
+        // The memory of bytes beyond the end of the file is not changed.
         let mut aside = Vec::new();
         let (lent, beside) = (&mut *access, &mut aside);
         let received = self.guard.receive_into(
@@ -238,7 +238,7 @@ impl<'a> ServerPipeline<'a> {
         if let (RequestContent::Groups(content), Reply::Failed(_), true) =
             (&sent.content, &reply, access.memory.is_read())
         {
-            // There may be no room in the pool because nothing can be stored; messages can still be read.
+            // The pool may be full because nothing can be stored; messages can still read.
             self.mapped.as_mut().expect("only a mapped asks for slots").give_up(content);
             return Ok(());
         }
@@ -268,7 +268,7 @@ impl<'a> ServerPipeline<'a> {
             (RequestContent::View(_), Reply::Done) => return Ok(()),
             (RequestContent::Chunks(chunks), Reply::NoView) if self.unknown < TRIES => {
                 self.unknown += 1;
-                // Unless it is on its way again.
+                // Unless it is being sent again.
                 if !self.sent.iter().any(|sent| matches!(sent.content, RequestContent::View(_))) {
                     self.guard.forget_views();
                 }
@@ -281,8 +281,7 @@ impl<'a> ServerPipeline<'a> {
         Err(unexpected(self.server(), &sent.request, &reply))
     }
 
-    /// Connects again and begins again with all that is not done. Everything that is asked here can be done
-    /// twice.
+    /// Reconnects and restarts all unfinished requests. All requests here can be done twice.
     fn recover(&mut self, error: pario_transport::Error, access: &mut Access<'_, '_>) -> Result<()> {
         let chunks = self.take_remaining();
         if self.is_replaceable {
@@ -305,7 +304,7 @@ impl<'a> ServerPipeline<'a> {
         self.failed = true;
     }
 
-    /// All that is not done.
+    /// All unfinished chunks.
     pub fn take_remaining(&mut self) -> Vec<Chunk> {
         let mut chunks = std::mem::take(&mut self.unconfirmed);
         chunks.extend(self.rest.drain(..));

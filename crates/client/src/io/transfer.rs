@@ -23,7 +23,7 @@ use crate::io::server_pipeline::ServerPipeline;
 use crate::metadata::open_file::OpenFile;
 use crate::replicas::selection::to_lock;
 
-/// Does the whole access: how many leading bytes of it there were.
+/// Performs the whole access; returns the number of its leading bytes that exist.
 pub(crate) fn transfer(open: &OpenFile, memory: Memory<'_, '_>, ahead: u16) -> Result<usize> {
     let mut access = Access { memory, ceiling: None, needs_size: false, ahead };
     let mut from = SegmentPosition::default();
@@ -42,8 +42,7 @@ pub(crate) fn transfer(open: &OpenFile, memory: Memory<'_, '_>, ahead: u16) -> R
     Ok(access.memory.leading(access.ceiling.unwrap_or(u64::MAX)))
 }
 
-/// Writes what goes to several servers, at a time when nobody else does. Should it turn out that somebody could, it is written
-/// again.
+/// Writes replicated bytes under a lock. If the lock was lost meanwhile, it writes them again.
 fn write_replicas(
     open: &OpenFile,
     shares: Vec<Vec<Chunk>>,
@@ -66,7 +65,7 @@ fn write_replicas(
     }
 }
 
-/// Moves planned chunks, asking for the file's size if that is needed.
+/// Moves planned chunks, and asks for the file's size if that is needed.
 fn run_all_io(open: &OpenFile, shares: Vec<Vec<Chunk>>, access: &mut Access<'_, '_>) -> Result<()> {
     let mut left: Work = open.layout.holders().zip(shares).collect();
     left.retain(|(_, chunks)| !chunks.is_empty());
@@ -82,7 +81,7 @@ fn run_all_io(open: &OpenFile, shares: Vec<Vec<Chunk>>, access: &mut Access<'_, 
     let begun = Instant::now();
     let mut outcome = Ok(());
     while outcome.is_ok() && !left.is_empty() {
-        // From then on a server that fails is waited for, and told about.
+        // From then on a failing server is waited for, and its error is returned.
         let may_fail_over = access.memory.is_read() && begun.elapsed() < open.core.options.deadline;
         outcome = run_io(open, std::mem::take(&mut left), may_fail_over, access).and_then(|remaining| {
             left = remaining;
@@ -105,13 +104,13 @@ fn run_all_io(open: &OpenFile, shares: Vec<Vec<Chunk>>, access: &mut Access<'_, 
     outcome
 }
 
-/// Servers, and what is to be moved between memory and them.
+/// Servers, and the chunks to move between memory and them.
 pub(crate) type Work = Vec<(ServerId, Vec<Chunk>)>;
 
-/// Moves chunks until all are done, or it has to be asked how large the file is, or a server fails that others can stand
-/// in for, if these are `hopeful`: then those that are left, each with the server that it is to be had from.
+/// Moves chunks until all are done, or the file's size is needed, or a server fails that others can replace, if these are
+/// `hopeful`. Then returns the remaining chunks, each with the server to read it from.
 fn run_io(open: &OpenFile, mut work: Work, may_fail_over: bool, access: &mut Access<'_, '_>) -> Result<Work> {
-    // Turns are taken in this order, each once.
+    // The pipelines are served in this order, each once per turn.
     work = merged(work);
     let mut pipelines = Vec::with_capacity(work.len());
     let mut stranded = Vec::new();
@@ -127,7 +126,7 @@ fn run_io(open: &OpenFile, mut work: Work, may_fail_over: bool, access: &mut Acc
             Err(error) => return Err(error),
         }
     }
-    // Only now that all can be reached: a write that not all servers can hear of is heard of by none.
+    // Writes start only when all servers are connected: a write that cannot reach all servers reaches none.
     let (mut pipelines, chunks): (Vec<_>, Vec<_>) = pipelines.into_iter().unzip();
     pipelines.iter_mut().zip(chunks).for_each(|(pipeline, chunks)| pipeline.begin(chunks, access));
     let servers: Vec<ServerId> = pipelines.iter().map(ServerPipeline::server).collect();
@@ -145,7 +144,7 @@ fn run_io(open: &OpenFile, mut work: Work, may_fail_over: bool, access: &mut Acc
         waiting = false;
         for pipeline in pipelines.iter_mut().filter(|pipeline| pipeline.is_waiting()) {
             waiting = true;
-            // What the others answer is taken in as well, so that their connections can go on being used.
+            // The replies of the others are received as well, so that their connections stay usable.
             if let Err(error) = pipeline.receive(access) {
                 failure.get_or_insert(error);
             }
@@ -166,7 +165,7 @@ fn run_io(open: &OpenFile, mut work: Work, may_fail_over: bool, access: &mut Acc
     Ok(merged(left))
 }
 
-/// Each server once, and only those that have something to do.
+/// Each server once, and only those with chunks.
 fn merged(mut work: Work) -> Work {
     work.sort_by_key(|(server, _)| *server);
     work.dedup_by(|(server, more), (before, chunks)| {
@@ -180,8 +179,8 @@ fn merged(mut work: Work) -> Work {
     work
 }
 
-/// With which of these servers, which are in order, an access begins that would like to begin with a certain one: if that
-/// is not among them, with the next.
+/// Returns the server, of these in order, with which an access begins that prefers a certain one: that one or else the
+/// next.
 pub(crate) fn starting_index(servers: &[ServerId], wanted: ServerId) -> usize {
     servers.iter().position(|server| *server >= wanted).unwrap_or(0)
 }

@@ -26,27 +26,27 @@ use crate::io::named_view::{NamedView, UserData, is_worth_naming};
 use crate::io::plan::{ReplicaChoice, first_piece};
 use crate::io::transfer::{starting_index, transfer};
 
-/// Most blocks that are asked for at once.
+/// The largest number of blocks in one request.
 const ASKED: usize = 64;
 
-/// A block that was gone again this often goes by way of a buffer.
+/// A block that was evicted this often is accessed through a buffer.
 const TRIES: usize = 4;
 
-/// Bytes of the buffer for what does not go straight.
+/// Bytes of the buffer for accesses that cannot be direct.
 const STAGE: u64 = 4 << 20;
 
 /// The part of an access in one block.
 #[derive(Clone)]
 struct BlockSpan {
     place: u16,
-    /// Bytes of the block; `None` if the server has no pool for us.
+    /// Bytes of the block; `None` if the server has no pool for this client.
     size: Option<u64>,
     block: u64,
-    /// From its first to its last byte in the block.
+    /// Its range in the block, from its first to its last byte.
     within: Range<u64>,
-    /// Where in the file the first is.
+    /// The file offset of its first byte.
     offset: Offset,
-    /// Where in the view, and how many.
+    /// Its position in the view, and the number of bytes.
     at: Pos,
     len: u64,
 }
@@ -58,13 +58,13 @@ struct ViewIo<'a> {
     at: Pos,
     len: u64,
     buffer: &'a UserBuffer,
-    /// Where in the buffer's data it begins.
+    /// Its offset in the buffer's data.
     from: u64,
     write: bool,
 }
 
 impl File {
-    /// Writes data bytes of the program's memory, from `from` on, where a view shows them from `at` on.
+    /// Writes data bytes of the program's memory, from `from` on, through a view from `at` on.
     pub fn write_user_buffer(
         &self,
         view: &View,
@@ -77,8 +77,8 @@ impl File {
         self.through(&ViewIo { view, at, len, buffer, from, write: true }).map(|_| ())
     }
 
-    /// Reads bytes that a view shows, from `at` on, to data bytes of the program's memory from `from` on: as many
-    /// as there are before the first that lies beyond the end of the file.
+    /// Reads bytes that a view selects, from `at` on, to data bytes of the program's memory from `from` on: as many as
+    /// there are before the first that lies beyond the end of the file.
     pub fn read_user_buffer(
         &self,
         view: &View,
@@ -108,7 +108,7 @@ impl File {
         let outcome = self.acquire_and_move(access, missed).and_then(|mut left| {
             let there = remote.map_or(Ok(access.len), |remote| self.by_named_view(access, remote))?;
             left.sort_unstable_by_key(|span| span.at);
-            // In order, and no further than to the end of the file: what was read beyond it was zeros.
+            // The bytes are in order, and end at the end of the file: bytes read beyond it were zeros.
             for span in left {
                 let moved = self.copy_buffered(access, span.at, span.len)?;
                 if moved < span.len {
@@ -123,7 +123,7 @@ impl File {
         outcome
     }
 
-    /// Moves what lies on servers whose pools are out of reach; how many leading bytes of the access there are.
+    /// Moves the bytes on servers whose pools are not mapped; returns the number of leading bytes of the access that exist.
     fn by_named_view(&self, access: &ViewIo<'_>, remote: Vec<bool>) -> Result<u64> {
         let seen = StripedView::new(access.view, &self.striping()).expect("the view is monotone");
         let ViewIo { at, len, buffer, from, write, .. } = *access;
@@ -153,7 +153,7 @@ impl File {
         }
     }
 
-    /// Moves what is where it was last seen in a pool; the rest, but for what lies on servers without.
+    /// Moves the bytes in remembered slots of a pool; returns the rest, except bytes on servers without a pool.
     fn copy_hits(&self, access: &ViewIo<'_>, remote: Option<&[bool]>) -> Vec<BlockSpan> {
         let mut missed = Vec::new();
         let (mut at, end) = (access.at, Pos(access.at.0 + access.len));
@@ -168,7 +168,8 @@ impl File {
         missed
     }
 
-    /// Whether all bytes of an access to a placed file are in mapped pools, and none would have to be written to several.
+    /// Whether all bytes of an access to a placed file are in mapped pools, and none would have to be written to several
+    /// servers.
     fn is_all_mapped(&self, access: &ViewIo<'_>) -> bool {
         if !access.view.is_monotone() || (access.write && self.layout().has_replicas()) {
             return false;
@@ -184,8 +185,8 @@ impl File {
         true
     }
 
-    /// The part of the view from `at` on that lies in one block, or in one stripe of a server without a pool. It is read if
-    /// several servers have it.
+    /// Returns the part of the view from `at` on that lies in one block, or in one stripe of a server without a pool. It is
+    /// for a read if several servers have it.
     fn span(&self, view: &View, at: Pos, end: Pos) -> BlockSpan {
         let open = self.open();
         let offset = view.select(at).expect("checked against the view");
@@ -211,13 +212,13 @@ impl File {
         }
     }
 
-    /// Moves a span's bytes if its block is where it was last seen, and for reads if they are within the file.
+    /// Moves a span's bytes if its block is in its remembered slot, and for reads if they are within the file.
     fn move_span(&self, access: &ViewIo<'_>, span: &BlockSpan) -> bool {
         let open = self.open();
         let mark = access.write.then(|| open.begin_write(span.place));
         let pool = open.server_connection(span.place).pool();
         let moved = pool.as_ref().is_some_and(|pool| {
-            // A server that came back may have blocks of another size.
+            // A restarted server may have blocks of another size.
             let found = pool.find(open.file, span.block).filter(|_| span.size == Some(pool.block()));
             let Some(guard) = found else { return false };
             let range = span.within.start as u32..span.within.end as u32;
@@ -244,7 +245,7 @@ impl File {
         moved
     }
 
-    /// Asks the servers where missed blocks are and moves their bytes; those that are left.
+    /// Asks the servers for the slots of missing blocks and moves their bytes; returns the remaining ones.
     fn acquire_and_move(&self, access: &ViewIo<'_>, missed: Vec<BlockSpan>) -> Result<Vec<BlockSpan>> {
         let mut by_server: BTreeMap<ServerId, Vec<BlockSpan>> = BTreeMap::new();
         for span in missed {
@@ -257,7 +258,7 @@ impl File {
             let spans = &by_server[server];
             let place = spans[0].place;
             for batch in spans.chunks(ASKED) {
-                // Others may have asked for the same blocks meanwhile.
+                // Other clients may have requested the same blocks meanwhile.
                 let mut batch = batch.to_vec();
                 batch.retain(|span| !self.move_span(access, span));
                 for _ in 0..TRIES {
@@ -266,7 +267,7 @@ impl File {
                     }
                     match self.ask(place, access.write, &batch) {
                         Ok(()) => {}
-                        // There may be no room in the pool because nothing can be stored; messages can be read.
+                        // The pool may be full because nothing can be stored; messages can still read.
                         Err(_) if !access.write => break,
                         Err(e) => return Err(e),
                     }
@@ -278,7 +279,7 @@ impl File {
         Ok(left)
     }
 
-    /// Learns where blocks of one server are.
+    /// Learns the slots of blocks of one server.
     fn ask(&self, place: u16, write: bool, spans: &[BlockSpan]) -> Result<()> {
         let open = self.open();
         let mut blocks: Vec<BlockRange> = Vec::new();
@@ -307,7 +308,7 @@ impl File {
         Ok(())
     }
 
-    /// Moves a part of the access piece by piece, by way of a buffer if it does not lie together in memory.
+    /// Moves a part of the access piece by piece, through a buffer if it is not contiguous in memory.
     fn copy_buffered(&self, access: &ViewIo<'_>, at: Pos, len: u64) -> Result<u64> {
         let from = access.from + (at.0 - access.at.0);
         let in_place = match access.write {

@@ -6,7 +6,7 @@ use pario_layout::{PlacementMapId, Striping};
 use pario_types::{FileId, Stamp};
 use pario_wire::message::{Attributes, InodeKind};
 
-/// What there is to know of a file or directory.
+/// The attributes of a file or directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Metadata {
     attributes: Attributes,
@@ -18,7 +18,7 @@ impl Metadata {
         Metadata { attributes, len }
     }
 
-    /// Its number in the partition, which nothing else ever has.
+    /// Its id in the partition, which is never reused.
     pub fn id(&self) -> FileId {
         self.attributes.file
     }
@@ -49,43 +49,43 @@ impl Metadata {
         self.attributes.table
     }
 
-    /// How a file, or what its table leaves out, is striped over servers; `None` for a directory.
+    /// The striping of a file, or of its unplaced bytes; `None` for a directory.
     pub fn striping(&self) -> Option<Striping> {
         self.is_file().then_some(self.attributes.striping)
     }
 
-    /// When it was last read, as far as somebody said so.
+    /// The time of the last read that a client reported.
     pub fn accessed(&self) -> SystemTime {
         time(self.attributes.accessed)
     }
 
-    /// When its content last changed; of a file as of the last close of a writer.
+    /// The time of the last change of its content; for a file as of the last close of a writer.
     pub fn modified(&self) -> SystemTime {
         time(self.attributes.modified)
     }
 
-    /// When its content or attributes last changed.
+    /// The time of the last change of content or attributes.
     pub fn changed(&self) -> SystemTime {
         time(self.attributes.changed)
     }
 
-    /// When it was made.
+    /// The time of its creation.
     pub fn created(&self) -> SystemTime {
         time(self.attributes.created)
     }
 
-    /// How many have it open.
+    /// The number of clients that have it open.
     pub fn opens(&self) -> u32 {
         self.attributes.opens
     }
 
-    /// How many entries a directory has.
+    /// The number of entries of a directory.
     pub fn entries(&self) -> u64 {
         self.attributes.entries
     }
 }
 
-/// The time of a moment.
+/// Converts a time stamp to a system time.
 pub(crate) fn time(Stamp(nanoseconds): Stamp) -> SystemTime {
     let distance = Duration::from_nanos(nanoseconds.unsigned_abs());
     let time = match nanoseconds {
@@ -95,7 +95,7 @@ pub(crate) fn time(Stamp(nanoseconds): Stamp) -> SystemTime {
     time.unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
-/// The moment of a time; the nearest there is, if it is centuries away.
+/// Converts a system time to a time stamp; the nearest one if it is out of range.
 pub(crate) fn stamp(time: SystemTime) -> Stamp {
     let clamp = |distance: Duration| i64::try_from(distance.as_nanos()).unwrap_or(i64::MAX);
     Stamp(match time.duration_since(SystemTime::UNIX_EPOCH) {

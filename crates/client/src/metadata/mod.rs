@@ -1,4 +1,4 @@
-//! Names, attributes and open files: what the metadata server knows, and what a client keeps of it.
+//! Names, attributes and open files: the requests to the metadata server, and the client's own copy of its replies.
 
 pub(crate) mod attributes;
 pub(crate) mod names;

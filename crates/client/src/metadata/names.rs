@@ -1,4 +1,4 @@
-//! Names: directories and what is in them.
+//! Names: directories and their entries.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::metadata::open_file::{OpenFile, ask_size};
 use crate::metadata::open_options::OpenOptions;
 use crate::partition::Partition;
 
-/// Entries that are asked for at once.
+/// The number of entries in one request.
 const PAGE: u32 = 1024;
 
 /// The permission bits of new directories.
@@ -34,24 +34,24 @@ impl Partition {
         Ok(File::new(open))
     }
 
-    /// What there is to know of a file or directory.
+    /// Returns the attributes of a file or directory.
     pub fn metadata(&self, path: &str) -> Result<Metadata> {
         let attributes = self.attributes(&Request::Lookup { path: absolute(path) })?;
         resolve(&self.core, attributes)
     }
 
-    /// Where the bytes of a file are, by the servers.
+    /// Returns the layout of a file on the servers.
     pub fn layout(&self, metadata: &Metadata) -> Result<Option<Layout>> {
         let found = metadata.striping().map(|striping| self.core.layout(striping, metadata.table()));
         found.transpose()
     }
 
-    /// The same of an inode.
+    /// The same for an inode.
     pub fn layout_of(&self, inode: &Inode) -> Result<Layout> {
         self.core.layout(inode.attributes.striping, inode.attributes.table)
     }
 
-    /// What is in a directory, in order of names.
+    /// Returns the entries of a directory, in order of names.
     pub fn read_dir(&self, path: &str) -> ReadDir {
         ReadDir {
             core: Arc::clone(&self.core),
@@ -62,7 +62,7 @@ impl Partition {
         }
     }
 
-    /// Makes a directory in one that is there.
+    /// Creates a directory; its parent must exist.
     pub fn create_dir(&self, path: &str) -> Result<()> {
         self.create_dir_as(path, DIRECTORY_MODE)
     }
@@ -72,7 +72,7 @@ impl Partition {
         self.make_directory(path, mode, false)
     }
 
-    /// Makes a directory and those above it, as far as they are not there.
+    /// Creates a directory and the missing ones above it.
     pub fn create_dir_all(&self, path: &str) -> Result<()> {
         self.make_directory(path, DIRECTORY_MODE, true)
     }
@@ -82,7 +82,7 @@ impl Partition {
         self.attributes(&Request::MakeDirectory { path, mode, parents }).map(|_| ())
     }
 
-    /// Removes a file's name. Processes that have it open can go on using it.
+    /// Removes a file's name. Processes that have it open can still use it.
     pub fn remove_file(&self, path: &str) -> Result<()> {
         self.core.call_metadata(&Request::Unlink { path: absolute(path) }).map(|_| ())
     }
@@ -92,7 +92,7 @@ impl Partition {
         self.core.call_metadata(&Request::RemoveDirectory { path: absolute(path) }).map(|_| ())
     }
 
-    /// Removes a directory with all that is in it; what is gone already is no error.
+    /// Removes a directory with all its entries; entries that are already removed are no error.
     pub fn remove_dir_all(&self, path: &str) -> Result<()> {
         // Directories on the way down; each is removed when it is found empty.
         let mut pending = vec![absolute(path)];
@@ -108,7 +108,7 @@ impl Partition {
             }
             if inner.is_empty() {
                 pending.pop();
-                // Somebody may have put something there meanwhile, which then has to go as well.
+                // Another client may have added an entry meanwhile, which then has to be removed as well.
                 match self.remove_dir(&directory) {
                     Err(error) if error.kind() == ErrorKind::NotEmpty => pending.push(directory),
                     outcome if pending.is_empty() => outcome?,
@@ -121,13 +121,12 @@ impl Partition {
         Ok(())
     }
 
-    /// Gives a file or directory another name. A file there is replaced, and an empty directory by a
-    /// directory.
+    /// Renames a file or directory. It replaces a file, or an empty directory by a directory.
     pub fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.rename_with(from, to, true)
     }
 
-    /// The same, but nothing is replaced: something of the new name is an error.
+    /// The same, but an existing file or directory of the new name is an error.
     pub fn rename_new(&self, from: &str, to: &str) -> Result<()> {
         self.rename_with(from, to, false)
     }
@@ -144,7 +143,7 @@ impl Partition {
         self.attributes(&request).map(|_| ())
     }
 
-    /// Sets the times of the last access and change; `None` leaves one alone.
+    /// Sets the times of the last access and change; `None` does not change one.
     pub fn set_times(
         &self,
         path: &str,
@@ -177,7 +176,7 @@ impl DirEntry {
         &self.entry.name
     }
 
-    /// Its number in the partition, which nothing else ever has.
+    /// Its id in the partition, which is never reused.
     pub fn id(&self) -> FileId {
         self.entry.attributes.file
     }
@@ -187,8 +186,8 @@ impl DirEntry {
         self.entry.attributes.kind == InodeKind::Directory
     }
 
-    /// What there is to know of it, as of when the directory was read. The length of a file that somebody
-    /// writes has to be asked for.
+    /// Its attributes at the time when the directory was read. The length of a file that a client writes needs a request to
+    /// the servers.
     pub fn metadata(&self) -> Result<Metadata> {
         resolve(&self.core, self.entry.attributes)
     }
@@ -200,7 +199,7 @@ impl std::fmt::Debug for DirEntry {
     }
 }
 
-/// The entries of a directory. They are asked for in pages, so what changes meanwhile may or may not be seen.
+/// The entries of a directory. They are requested in pages, so concurrent changes may or may not be visible.
 pub struct ReadDir {
     core: Arc<ClientCore>,
     path: String,
@@ -241,7 +240,7 @@ impl Iterator for ReadDir {
     }
 }
 
-/// Finds out the length, if the metadata server does not know it, and tells it.
+/// Computes the length, if the metadata server does not know it, and reports it there.
 fn resolve(core: &ClientCore, attributes: Attributes) -> Result<Metadata> {
     let len = match (attributes.kind, attributes.size) {
         (InodeKind::Directory, _) => 0,
@@ -250,7 +249,7 @@ fn resolve(core: &ClientCore, attributes: Attributes) -> Result<Metadata> {
             let file = attributes.file;
             let layout = core.layout(attributes.striping, attributes.table)?;
             let size = ask_size(core, file, &layout)?;
-            // Of use to others only: that this did not work, or came too late, is nothing to this one.
+            // The report only helps other clients: a failure or a late report does not matter here.
             let _ = core.call_metadata(&Request::ReportSize { file, size, seen });
             size
         }
@@ -265,7 +264,7 @@ fn tolerate(outcome: Result<()>, kinds: &[ErrorKind]) -> Result<()> {
     }
 }
 
-/// Paths are absolute within the partition; the first slash may be left out, and more than one counts as one.
+/// Paths are absolute within the partition; the first slash may be left out, and several slashes count as one.
 pub(crate) fn absolute(path: &str) -> String {
     let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
     format!("/{}", names.join("/"))

@@ -22,16 +22,16 @@ use crate::metadata::attributes::time;
 use crate::metadata::truncate::PAUSE;
 use crate::metadata::unsynced::{UnsyncedWrites, WriteRecord};
 
-/// How long a file that is dropped without being closed may wait for the metadata server.
+/// The time for which a file that is dropped without a close may wait for the metadata server.
 const DROPPED: Duration = Duration::from_secs(1);
 
-/// A metadata server that forgets a table this often before the file is created makes too many snapshots.
+/// The number of times that the metadata server may forget a table before the file is created.
 const TABLE_TRIES: u32 = 8;
 
-/// Blocks of a server that are asked for in advance.
+/// Blocks of a server that are requested in advance.
 const AHEAD: u16 = 16;
 
-/// Most blocks of a server that a growing file asks for beyond those that are used now.
+/// The largest number of blocks of a server that a growing file requests beyond those that it uses now.
 const MOST_AHEAD: u16 = 64;
 
 pub(crate) struct OpenFile {
@@ -40,21 +40,21 @@ pub(crate) struct OpenFile {
     pub layout: Layout,
     access: OpenAccess,
     unsynced: UnsyncedWrites,
-    /// When it was last written to from here; 0: never.
+    /// The time of the last write through this client; 0: never.
     modified: AtomicI64,
-    /// Where the last access ended.
+    /// The end of the last access.
     next: AtomicU64,
-    /// Blocks that writes through views have asked servers for.
+    /// The number of blocks that writes through views have requested from servers.
     asked: AtomicU32,
     /// The place of the holder with which accesses begin.
     start: AtomicU16,
-    /// The place of the server that is asked first for bytes that several have, plus 1; 0 if there is none.
+    /// The place of the server that is read first where several have the bytes, plus 1; 0 if there is none.
     pub home: AtomicU32,
-    /// Of each set of servers the places in the order in which they are asked.
+    /// For each set of servers the places in the order in which they are read.
     pub preferences: OnceLock<Box<[Box<[u16]>]>>,
     /// Its size when it was opened, if that was known.
     size: Option<u64>,
-    /// Ranges that servers keep ready for it.
+    /// Ranges that servers have prefetched for it.
     pub ready: Mutex<Vec<Range<u64>>>,
     is_closed: bool,
 }
@@ -66,8 +66,8 @@ pub(crate) struct WriteMark {
 }
 
 impl OpenFile {
-    /// Opens as the request says; whether that created the file, which is placed by the table then. A file of which a
-    /// truncation has still to be resolved is waited for.
+    /// Opens the file. Returns whether the open created it; a new file is placed by the table. The open waits while a
+    /// truncation of the file is not yet resolved.
     pub fn ask(
         core: &Arc<ClientCore>,
         request: &Request,
@@ -117,8 +117,8 @@ impl OpenFile {
         Ok((open, created))
     }
 
-    /// Tells holders in which order their bytes will first be used, where it is another than they have anyway. It is
-    /// advice: who cannot be told at once keeps them as usual.
+    /// Sends holders the order in which their bytes are first used, where it differs from the order of the part. It is
+    /// advice: a holder that does not answer at once stores its part in the usual order.
     pub fn arrange(&self) {
         for (server, ranges) in self.layout.orders() {
             let range =
@@ -158,7 +158,7 @@ impl OpenFile {
         self
     }
 
-    /// The same file by way of another client, for moving bytes while it is open.
+    /// Returns the same file through another client, to move bytes while it is open.
     pub fn alias(core: &Arc<ClientCore>, of: &OpenFile) -> OpenFile {
         OpenFile {
             core: Arc::clone(core),
@@ -174,7 +174,7 @@ impl OpenFile {
             size: None,
             ready: Mutex::default(),
             start: AtomicU16::new(of.start.load(Ordering::Relaxed)),
-            // It was never opened.
+            // This client never opened it.
             is_closed: true,
         }
     }
@@ -187,7 +187,8 @@ impl OpenFile {
         if self.access == OpenAccess::Write { Err(Error::NotOpenFor("reading")) } else { Ok(()) }
     }
 
-    /// Before every write: an error if the file is not open for that, or if a truncation that failed may still destroy it.
+    /// Called before every write: fails if the file is not open for writing, or if a truncation that failed may still
+    /// destroy the write.
     #[inline]
     pub fn writes(&self) -> Result<()> {
         if is_forked() {
@@ -205,8 +206,8 @@ impl OpenFile {
         &self.core.connections[usize::from(self.layout.server(place).0)]
     }
 
-    /// For each holder whether its pool is out of reach; `None` if none is. Those that nobody has spoken to yet are
-    /// asked.
+    /// Returns for each holder whether its pool is not mapped; `None` if all are. Connects to holders that have not been
+    /// used yet.
     pub fn remote(&self) -> Result<Option<Vec<bool>>> {
         let places = 0..self.layout.count();
         for server_connection in places
@@ -227,7 +228,7 @@ impl OpenFile {
         self.server_connection(self.start.load(Ordering::Relaxed)).server
     }
 
-    /// The server that is asked first for bytes that several have, from the next access on if that is the first.
+    /// Sets the server that is read first where several have the bytes; it takes effect if no access came before.
     pub fn set_home(&self, server: ServerId) {
         let place = self.layout.place(server).map_or(0, |place| u32::from(place) + 1);
         self.home.store(place, Ordering::Relaxed);
@@ -250,38 +251,38 @@ impl OpenFile {
         mark
     }
 
-    /// After it, whether it worked or not: a sync may have come in between.
+    /// Called after a write, whether it worked or not: a sync may have come in between.
     #[inline]
     pub fn has_written(&self, mark: WriteMark) {
         self.note(&mark);
     }
 
-    /// The file is as of now; after a write, however many servers it went to.
+    /// Records the time of a write, however many servers it went to.
     #[inline]
     pub fn touch(&self) {
         self.modified.store(Stamp::now().0, Ordering::Relaxed);
     }
 
-    /// When that was last.
+    /// The time of the last write.
     pub fn modified(&self) -> Option<SystemTime> {
         let modified = self.modified.load(Ordering::Relaxed);
         (modified != 0).then(|| time(Stamp(modified)))
     }
 
-    /// An access has ended here.
+    /// Records the end of an access.
     #[inline]
     pub fn at(&self, offset: u64) {
         self.next.store(offset, Ordering::Relaxed);
     }
 
-    /// How many blocks of each server to ask for beyond those of an access that begins here: some if it goes on where
-    /// the last one ended.
+    /// Returns the number of blocks of each server to request beyond those of an access that begins here: some if the
+    /// access is sequential.
     pub fn ahead(&self, offset: u64) -> u16 {
         if offset > 0 && self.next.load(Ordering::Relaxed) == offset { AHEAD } else { 0 }
     }
 
-    /// The same for a write through a view that asks for so many blocks of a server: a file grows on as it has grown so far, in
-    /// general, but a small one does not get many blocks that it never uses.
+    /// The same for a write through a view that requests so many blocks of a server: a file usually continues to grow as
+    /// before, but a small file does not get many blocks that it never uses.
     pub fn ahead_of_growth(&self, blocks: usize) -> u16 {
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
         let before = self.asked.fetch_add(blocks, Ordering::Relaxed);
@@ -304,13 +305,13 @@ impl OpenFile {
         self.ask_holders()
     }
 
-    /// The size by asking all who hold it.
+    /// The size, computed from all holders.
     pub fn ask_holders(&self) -> Result<u64> {
         ask_size(&self.core, self.file, &self.layout)
     }
 
-    /// The size of a file that nobody writes, if the metadata server knows it: then a holder that is away, all of whose bytes
-    /// others have as well, is not missed.
+    /// The size of a file that no client writes, if the metadata server knows it: then a holder that is down does not
+    /// matter if others have all of its bytes.
     fn settled_size(&self) -> Result<Option<u64>> {
         let request = Request::ListInodes { after: FileId(self.file.0 - 1), most: 1 };
         match self.core.call_metadata(&request)? {
@@ -325,8 +326,8 @@ impl OpenFile {
         }
     }
 
-    /// Has servers write what is in their caches to storage: all of them to the medium if `durable`, else
-    /// those that were written to from here.
+    /// Makes servers write their caches to storage: all of them to the medium if `durable`, else those that were written to
+    /// through this client.
     pub fn sync(&self, durable: bool) -> Result<()> {
         self.core.settle_truncation(self.file)?;
         let _in_progress = self.unsynced.begin_sync();
@@ -341,7 +342,7 @@ impl OpenFile {
         }
         let names = self.core.metadata;
         if durable && self.layout.place(names).is_none() {
-            // Its journal, which holds that the file is there.
+            // The server's journal contains the creation of the file.
             requests.push((names, Request::Sync { file: self.file, durable }));
         }
         let outcome = self.core.call_all(&requests);
@@ -373,7 +374,7 @@ impl OpenFile {
         }
     }
 
-    /// Tells the metadata server that this open is over, after everything written is in storage.
+    /// Reports the end of this open to the metadata server, after all written bytes are in storage.
     pub fn close(mut self) -> Result<()> {
         let synced = self.sync(false);
         self.forget_all();
@@ -384,7 +385,7 @@ impl OpenFile {
             _ => None,
         };
         self.is_closed = true;
-        // Should the answer not come, the next connection says that it is open no longer.
+        // If the reply is lost, the next connection reports that the file is no longer open.
         let closed = self.core.call_about_opens(&self.close_request(size), |reply| {
             self.core.closed(self.file, self.access);
             reply
@@ -399,8 +400,8 @@ impl OpenFile {
 }
 
 impl Drop for OpenFile {
-    /// Does not wait for storage: the next sync or close of the file by this process covers the writes. If the metadata server does not answer at once its connection
-    /// is given up: with the next one it hears what is open.
+    /// Does not wait for storage: the next sync or close of the file by this process covers the writes. If the metadata server
+    /// does not answer at once, its connection is closed: the next one reports the open files.
     fn drop(&mut self) {
         if self.is_closed {
             return;
@@ -428,7 +429,7 @@ impl Drop for OpenFile {
     }
 }
 
-/// A file's size, by asking all who hold it.
+/// A file's size, computed from all holders.
 pub(crate) fn ask_size(core: &ClientCore, file: FileId, layout: &Layout) -> Result<u64> {
     let requests: Vec<_> = layout.holders().map(|server| (server, Request::End { file })).collect();
     let mut size = 0;

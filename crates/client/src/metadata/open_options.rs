@@ -1,4 +1,4 @@
-//! How a file is opened.
+//! The options of an open.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use pario_wire::message::{CreateMode, LayoutRequest, OpenAccess};
 
 use crate::error::{Error, Result};
 
-/// How a file is opened, and what a new one is to be like. As in [`std::fs::OpenOptions`], plus striping.
+/// The options of an open and the properties of a new file. As in [`std::fs::OpenOptions`], plus striping.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     read: bool,
@@ -28,7 +28,7 @@ impl Default for OpenOptions {
 }
 
 impl OpenOptions {
-    /// For nothing yet: say at least [`read`](OpenOptions::read) or [`write`](OpenOptions::write).
+    /// Options without any access: set at least [`read`](OpenOptions::read) or [`write`](OpenOptions::write).
     pub fn new() -> OpenOptions {
         OpenOptions {
             read: false,
@@ -42,31 +42,31 @@ impl OpenOptions {
         }
     }
 
-    /// For reading.
+    /// Opens the file for reading.
     pub fn read(&mut self, read: bool) -> &mut OpenOptions {
         self.read = read;
         self
     }
 
-    /// For writing.
+    /// Opens the file for writing.
     pub fn write(&mut self, write: bool) -> &mut OpenOptions {
         self.write = write;
         self
     }
 
-    /// Created if it is not there.
+    /// Creates the file if it does not exist.
     pub fn create(&mut self, create: bool) -> &mut OpenOptions {
         self.create = create;
         self
     }
 
-    /// Created, and it must not be there; counts more than [`create`](OpenOptions::create).
+    /// Creates the file; it must not exist. Takes precedence over [`create`](OpenOptions::create).
     pub fn create_new(&mut self, create: bool) -> &mut OpenOptions {
         self.create_new = create;
         self
     }
 
-    /// Empty after opening.
+    /// Truncates the file to 0 bytes.
     pub fn truncate(&mut self, truncate: bool) -> &mut OpenOptions {
         self.truncate = truncate;
         self
@@ -78,13 +78,13 @@ impl OpenOptions {
         self
     }
 
-    /// Bytes of a new file's stripes; 0: as the partition says.
+    /// Bytes of a new file's stripes; 0: the partition's default.
     pub fn stripe(&mut self, bytes: u64) -> &mut OpenOptions {
         self.layout_request.stripe = bytes;
         self
     }
 
-    /// Over how many servers a new file is striped; 0: as the partition says.
+    /// The number of servers over which a new file is striped; 0: the partition's default.
     pub fn stripe_count(&mut self, servers: u16) -> &mut OpenOptions {
         self.layout_request.count = servers;
         self
@@ -96,7 +96,7 @@ impl OpenOptions {
         self
     }
 
-    /// Places a new file: extents of it are kept by the servers that the table names, in as many copies; the rest is striped.
+    /// Places a new file: the servers in the table hold its extents, each a replica; the rest is striped.
     pub fn table(&mut self, table: PlacementMap) -> &mut OpenOptions {
         self.layout_request.table = Some(table.id());
         self.table = Some(Arc::new(table));

@@ -1,4 +1,4 @@
-//! A number that programs share, kept by one of the servers.
+//! A counter that programs share, on one of the servers.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use pario_wire::{Reply, Request};
 use crate::client_core::{ClientCore, unexpected};
 use crate::error::Result;
 
-/// A number that all who know its key share. It belongs to the client that sets it first, and is lost when that
-/// client's connection breaks or the server ends: who uses it then gets an error.
+/// A counter that all processes with its key share. It belongs to the client that sets it first, and is lost when that
+/// client's connection breaks or the server ends: then every use of it fails.
 #[derive(Clone)]
 pub struct Counter {
     core: Arc<ClientCore>,
@@ -23,17 +23,17 @@ impl Counter {
         Counter { core: Arc::clone(core), server, key }
     }
 
-    /// Makes it this; what it was before, 0 if it was not there.
+    /// Sets the counter; returns its value before, 0 if it did not exist.
     pub fn set(&self, value: u64) -> Result<u64> {
         self.change(CounterChange::Set(value))
     }
 
-    /// Makes it so much more, modulo 2^64; what it was before.
+    /// Adds to the counter, modulo 2^64; returns its value before.
     pub fn add(&self, more: u64) -> Result<u64> {
         self.change(CounterChange::Add(more.cast_signed()))
     }
 
-    /// Ends it; it is no error if it is not there.
+    /// Removes the counter; it is no error if it does not exist.
     pub fn remove(&self) -> Result<()> {
         self.change(CounterChange::Drop).map(|_| ())
     }

@@ -11,19 +11,19 @@ use crate::client_core::{ClientCore, unexpected};
 use crate::error::Result;
 use crate::partition::Partition;
 
-/// Layouts that are remembered.
+/// The number of cached layouts.
 const MOST: usize = 16;
 
 #[derive(Default)]
 pub(crate) struct TableCache {
-    /// The last ones first.
+    /// The most recent ones first.
     layouts: Mutex<Vec<(PlacementMapId, Layout)>>,
-    /// The bytes of a table that a file is about to be opened with.
+    /// The bytes of the table of a file that is about to be opened.
     sent_table: Mutex<Option<(PlacementMapId, Vec<u8>)>>,
 }
 
 impl ClientCore {
-    /// Tells the metadata server a table by which files may be placed.
+    /// Sends the metadata server a table by which files can be placed.
     pub fn put_table(&self, table: &PlacementMap) -> Result<()> {
         let bytes = table.to_bytes();
         let id = PlacementMapId::of(&bytes);
@@ -32,7 +32,7 @@ impl ClientCore {
         Ok(())
     }
 
-    /// Where the bytes of a file are.
+    /// Returns the layout of a file.
     pub fn layout(&self, striping: Striping, table: Option<PlacementMapId>) -> Result<Layout> {
         let Some(table) = table else { return Ok(striping.into()) };
         let known = |(id, layout): &&(PlacementMapId, Layout)| *id == table && *layout.striping() == striping;
@@ -62,15 +62,15 @@ impl ClientCore {
 }
 
 impl Partition {
-    /// Whether a file that has this table could be opened without asking for the table.
+    /// Whether a file with this table could be opened without a request for the table.
     pub fn knows_table(&self, table: PlacementMapId) -> bool {
         let tables = &self.core.tables;
         let sent_table = tables.sent_table.lock().as_ref().is_some_and(|(id, _)| *id == table);
         sent_table || tables.layouts.lock().iter().any(|(id, _)| *id == table)
     }
 
-    /// The bytes of the table of a file that is opened next, from a process that has it. Bytes of no table do no harm: then
-    /// it is asked for.
+    /// Sets the bytes of the table of the next opened file, from a process that has it. Invalid bytes do no harm: then the
+    /// client requests the table.
     pub fn tell_table(&self, bytes: Vec<u8>) {
         *self.core.tables.sent_table.lock() = Some((PlacementMapId::of(&bytes), bytes));
     }

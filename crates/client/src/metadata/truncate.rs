@@ -17,20 +17,20 @@ use crate::client_core::{ClientCore, unexpected};
 use crate::error::{Error, Result};
 use crate::metadata::open_file::OpenFile;
 
-/// Between attempts to truncate or open a file that is in the middle of another truncation.
+/// The pause between attempts to truncate or open a file that is being truncated.
 pub(crate) const PAUSE: Duration = Duration::from_millis(10);
 
 /// Truncations of this client that failed and are not known to be over.
 #[derive(Default)]
 pub(crate) struct FailedTruncations {
-    /// How many there are, to be looked at before every write.
+    /// Their number, which is read before every write.
     count: AtomicUsize,
     /// Their files and ids; 0 where the metadata server did not answer.
     files: Mutex<BTreeMap<FileId, TruncationId>>,
 }
 
 impl FailedTruncations {
-    /// Whether there are any, of whatever file.
+    /// Whether there are any, of any file.
     #[inline]
     fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
@@ -56,7 +56,7 @@ impl FailedTruncations {
 }
 
 impl ClientCore {
-    /// Makes sure that no truncation which failed here is applied to the file any more. An error if that cannot be known.
+    /// Makes sure that no truncation which failed here is applied to the file any more. Fails if that cannot be known.
     #[inline]
     pub fn settle_truncation(&self, file: FileId) -> Result<()> {
         if self.failed_truncations.is_empty() { Ok(()) } else { self.abort_truncation(file) }
@@ -76,8 +76,8 @@ impl ClientCore {
 }
 
 impl OpenFile {
-    /// Makes the file that long. After an error it may have its old size, the new one, or be truncated on some of its servers;
-    /// what is written afterwards stays.
+    /// Sets the size of the file. After an error it may have its old size, the new one, or be truncated on some of its
+    /// servers; later writes stay.
     pub fn set_len(&self, size: u64) -> Result<()> {
         let (core, file) = (&self.core, self.file);
         let truncation = self.begin_truncate(size)?;
@@ -115,10 +115,10 @@ impl OpenFile {
         }
     }
 
-    /// From now on nothing is written to the file before the truncation is known to be over. Often that is known at once.
+    /// From now on no write to the file is allowed before the truncation is known to be over. Often that is known at once.
     fn truncate_failed(&self, truncation: TruncationId) {
         self.core.failed_truncations.insert(self.file, truncation);
-        // If this fails, the next write tries again, and says why it fails.
+        // If this fails, the next write tries again, and returns the error.
         let _ = self.core.settle_truncation(self.file);
     }
 }

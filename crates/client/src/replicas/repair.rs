@@ -120,7 +120,7 @@ impl OpenFile {
 /// A server's replica of a piece.
 struct ReplicaBytes {
     bytes: Vec<u8>,
-    /// How many of them lie before the end of its part.
+    /// The number of its bytes before the end of the part.
     reach: u64,
 }
 
@@ -130,7 +130,7 @@ impl OpenFile {
         let mut copies: Vec<_> = places.iter().map(|place| self.read_replica(*place, piece)).collect();
         let readable: Vec<&ReplicaBytes> = copies.iter().flatten().collect();
         let alike = |copy: &ReplicaBytes| readable.iter().filter(|other| other.bytes == copy.bytes).count();
-        // Of equals the last is the largest.
+        // Of equal ones the last is the largest.
         let best = readable.iter().rev().max_by_key(|copy| (alike(copy), copy.reach));
         let Some((right, reach)) = best.map(|copy| (&copy.bytes, copy.reach)) else {
             return Err(copies.swap_remove(0).err().expect("none can be read"));
@@ -150,7 +150,7 @@ impl OpenFile {
         for range in ranges.iter().filter(|_| repair) {
             let within = (range.start - piece.start) as usize..(range.end - piece.start) as usize;
             let bytes = &right[within.clone()];
-            // A correct replica is not written again, so it keeps its place in storage.
+            // A correct replica is not written again, so it keeps its location in storage.
             let is_right = |copy: &ReplicaBytes| copy.bytes[within.clone()] == *bytes && copy.reach >= reach;
             let wrong = places.iter().zip(&copies).filter(|(_, copy)| !copy.as_ref().is_ok_and(is_right));
             wrong

@@ -25,7 +25,7 @@ use crate::io::plan::Chunk;
 use crate::io::transfer::Work;
 use crate::metadata::open_file::OpenFile;
 
-/// Between attempts to lock.
+/// The pause between attempts to lock.
 const FIRST_PAUSE: Duration = Duration::from_micros(100);
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
@@ -46,7 +46,7 @@ impl OpenFile {
                 let mut places = self.layout.places(set).to_vec();
                 let spread = self.core.client.0 % places.len().max(1) as u128;
                 places.rotate_left(spread as usize);
-                // Those in front keep their order.
+                // The servers in front keep their order.
                 places.sort_by_key(|place| (u32::from(*place) + 1 != home, !is_local(place)));
                 places.into()
             };
@@ -54,7 +54,7 @@ impl OpenFile {
         })
     }
 
-    /// The place of the server from which bytes of a set are best read, whether it can be asked or not.
+    /// The place of the preferred server of a set, whether it is down or not.
     pub fn first_choice(&self, set: u16) -> u16 {
         self.preferences()[usize::from(set)][0]
     }
@@ -66,8 +66,8 @@ impl OpenFile {
         *up.unwrap_or(&places[0])
     }
 
-    /// Whether all of these chunks of a read, which were to come from one server, could come from others that are
-    /// not down. Each lies within a stretch of the file.
+    /// Whether all of these chunks of a read, which one server was to deliver, could come from others that are not down.
+    /// Each lies within one extent of the file.
     pub fn have_others(&self, server: ServerId, chunks: &[Chunk], offset_of: impl Fn(&Chunk) -> u64) -> bool {
         let here = self.layout.place(server);
         self.layout.has_replicas()
@@ -79,7 +79,7 @@ impl OpenFile {
             })
     }
 
-    /// Where chunks that are left over are to be read instead.
+    /// Returns the servers from which the remaining chunks are to be read instead.
     pub fn read_elsewhere(&self, chunks: Vec<Chunk>, offset_of: impl Fn(&Chunk) -> u64) -> Work {
         let elsewhere = |chunk: Chunk| {
             let offset = offset_of(&chunk);
@@ -93,8 +93,8 @@ impl OpenFile {
         chunks.into_iter().map(elsewhere).collect()
     }
 
-    /// Has chunks of a read come from the copies that reach furthest, for a server that lost its storage has nothing where
-    /// others have bytes; whether any is to come from another server now.
+    /// Redirects chunks of a read to the replicas that reach furthest, because a server that lost its storage has nothing
+    /// where others have bytes. Returns whether any chunk is to come from another server now.
     pub fn read_furthest(&self, work: &mut Work, offset_of: impl Fn(&Chunk) -> u64) -> bool {
         let mut ends = BTreeMap::new();
         let mut moved = Vec::new();
@@ -145,8 +145,8 @@ impl OpenFile {
         asked.ok()
     }
 
-    /// Keeps writers of copies from ranges that are in order and apart, also those who only look if it is for `writing`;
-    /// waits for them.
+    /// Locks ranges, which are sorted and disjoint, against writers of replicas, and if it is for `writing` also against
+    /// checks; waits for the lock.
     pub fn lock_replicas(&self, ranges: &[message::ByteRange], writing: bool) -> Result<ReplicaLock> {
         let server = self.layout.server(0);
         let begun = Instant::now();
@@ -169,8 +169,8 @@ impl OpenFile {
         }
     }
 
-    /// Gives it up; whether it was held all the time. If not, the server was killed meanwhile, and others may have written.
-    /// `equal`: all copies of what was locked are.
+    /// Releases the lock; returns whether it was held all the time. If not, the server was killed meanwhile, and others may
+    /// have written. `equal`: all replicas of the locked bytes are equal.
     pub fn unlock_replicas(&self, lock: ReplicaLock, equal: bool) -> Result<bool> {
         let ReplicaLock { server, lock } = lock;
         let request = if equal { Request::Unlock { lock } } else { Request::MarkDivergent { lock } };

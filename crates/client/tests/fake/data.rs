@@ -24,9 +24,9 @@ pub struct Data {
     slots: u32,
     pool: Mutex<Option<Pool>>,
     parts: Mutex<HashMap<FileId, Vec<u8>>>,
-    /// The view that is remembered, and for how many accesses.
+    /// The remembered view, and for how many accesses.
     view: Mutex<Option<(StripedView, u32)>>,
-    /// What it was asked to prefetch and took, and how many ranges it takes.
+    /// The prefetch requests that it accepted, and its limit.
     pub kept: Mutex<Vec<ByteRange>>,
     pub most_kept: AtomicUsize,
     locked: AtomicBool,
@@ -56,7 +56,7 @@ impl Data {
         *self.pool.lock().unwrap() = pool;
     }
 
-    /// As if the server's host had been started anew: nothing of the pool is left.
+    /// As if the server's host had restarted: the pool is empty.
     pub fn lose_pool(&self) {
         if let Some(pool) = self.pool.lock().unwrap().take() {
             pool.discard().expect("removed");
@@ -68,7 +68,7 @@ impl Data {
         self.pool.lock().unwrap().clone()
     }
 
-    /// Does a request about data; `None` if it is about names.
+    /// Performs a request about data; `None` if it is about names.
     pub fn apply(
         &self,
         request: &Request,
@@ -153,7 +153,7 @@ impl Data {
         })
     }
 
-    /// Where the bytes are; `None` if the view is not the one that is remembered, and that not for long.
+    /// Returns the location of the bytes; `None` if the view is not the remembered one.
     fn ranges(&self, what: &ByteSelection) -> Option<Vec<ByteRange>> {
         let (view, at, len, bytes) = match what {
             ByteSelection::Ranges(ranges) => return Some(ranges.clone()),
@@ -249,7 +249,7 @@ impl Data {
         let mut slots = Vec::new();
         for block in runs.iter().flat_map(|run| (0..u64::from(run.count)).map(|i| run.first + i)) {
             let mut found = pool.get(file, block);
-            // The first is waited for: at least one there has to be.
+            // The first block is waited for: the reply needs at least one.
             while slots.is_empty() && matches!(found, Lookup::Busy | Lookup::Full) {
                 self.flush(pool.next_dirty(4));
                 std::thread::yield_now();

@@ -1,5 +1,5 @@
-//! Servers of a partition in this process: the real protocol and real pools over a store that is a map. They
-//! can be told to break connections, to stay silent, and to lose their caches.
+//! Servers of a partition in this process: the real protocol and real pools over a store that is a map. They can be made to
+//! break connections, to stay silent, and to lose their caches.
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
 mod data;
@@ -36,18 +36,18 @@ pub struct Setup {
     pub stripe: u64,
     /// Slots of each pool; 0: there are none.
     pub slots: u32,
-    /// Those that are on other hosts.
+    /// Servers on other hosts.
     pub tcp: &'static [u16],
 }
 
-/// What all servers of a partition share.
+/// The state that all servers of a partition share.
 pub struct Shared {
     setup: Setup,
     partition: PartitionId,
     secret: Secret,
     names: Mutex<Names>,
     data: Vec<Data>,
-    /// Of a thousand chances to break a connection, how many are taken.
+    /// The probability, in thousandths, that a connection is broken at an opportunity.
     breaking: AtomicU64,
     random: AtomicU64,
     silent: AtomicBool,
@@ -83,7 +83,7 @@ impl Fake {
         Fake::start_as(setup, PARTITION, SECRET)
     }
 
-    /// The same for a partition that somebody else has named.
+    /// The same for a partition with a given name.
     pub fn start_as(setup: Setup, partition: PartitionId, secret: [u8; 32]) -> Fake {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -118,7 +118,7 @@ impl Fake {
         Fake { shared, directory, target, listeners }
     }
 
-    /// Sets how many ranges each server takes to prefetch.
+    /// Sets the number of ranges that each server accepts to prefetch.
     pub fn take_ranges(&self, most: &[usize]) {
         self.shared
             .data
@@ -127,7 +127,7 @@ impl Fake {
             .for_each(|(data, most)| data.most_kept.store(*most, Ordering::Relaxed));
     }
 
-    /// What each server keeps for clients.
+    /// The ranges that each server has prefetched for clients.
     pub fn kept(&self) -> Vec<Vec<ByteRange>> {
         self.shared.data.iter().map(|data| data.kept.lock().unwrap().clone()).collect()
     }
@@ -144,12 +144,12 @@ impl Fake {
         Partition::connect_to(self.target(), options).expect("connected")
     }
 
-    /// From now on breaks connections at so many of a thousand chances.
+    /// From now on breaks connections with this probability in thousandths.
     pub fn break_connections(&self, of_a_thousand: u64) {
         self.shared.breaking.store(of_a_thousand, Ordering::Relaxed);
     }
 
-    /// From now on answers nothing.
+    /// From now on answers no request.
     pub fn be_silent(&self) {
         self.shared.silent.store(true, Ordering::Relaxed);
     }
@@ -161,13 +161,13 @@ impl Fake {
         }
     }
 
-    /// A server's process is replaced by one that does not find the pool of the one before.
+    /// Replaces a server's process by one that does not find the previous pool.
     pub fn lose_cache(&self, server: ServerId) {
         self.shared.data[usize::from(server.0)].lose_pool();
         self.hang_up();
     }
 
-    /// How many files are open.
+    /// The number of open files.
     pub fn opens(&self) -> usize {
         self.shared.names.lock().unwrap().opens()
     }
@@ -204,7 +204,7 @@ fn listen(directory: &Path, server: ServerId, tcp: bool) -> (Listener, Address) 
     (Listener::Unix(socket), Address::Unix(path))
 }
 
-/// One who is let in.
+/// A client that is accepted.
 struct Session<'a> {
     shared: &'a Shared,
     server: ServerId,
@@ -230,7 +230,7 @@ impl Shared {
     }
 
     fn serve(&self, stream: Arc<Stream>, server: ServerId) {
-        // However a session ends: the client sees a closed connection.
+        // However a session ends, the client sees a closed connection.
         if let Ok(mut session) = self.greet(&stream, server) {
             let _ = session.run();
             if let (Some(pool), Some(ledger)) = (self.data[usize::from(server.0)].pool(), session.ledger) {
@@ -305,9 +305,9 @@ impl Shared {
         Ok(ledger)
     }
 
-    /// A chance to break the connection.
+    /// An opportunity to break the connection.
     fn maybe_break(&self) -> io::Result<()> {
-        // A linear congruential generator: good enough for luck.
+        // A linear congruential generator is random enough here.
         let step = |seen: u64| Some(seen.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407));
         let drawn = self.random.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).unwrap_or(0);
         if (drawn >> 33) % 1000 < self.breaking.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! A name space as simple as can be, which does nothing twice.
+//! A minimal name space, which does nothing twice.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,7 +15,7 @@ pub struct Names {
     next: u64,
     paths: BTreeMap<String, Attributes>,
     held: HashMap<ClientId, Vec<OpenFileEntry>>,
-    /// What was done, and whether what it opened or closed still counts.
+    /// The requests that were done, and whether their opens and closes are still valid.
     done: HashMap<(ClientId, RequestId), (Reply, bool)>,
     /// The last truncation's id, and those that have not ended.
     truncation: u64,

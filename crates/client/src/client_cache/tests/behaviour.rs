@@ -12,7 +12,7 @@ use super::world::{FILE, SimulatedServers};
 
 const BLOCK: u64 = 256;
 
-/// Blocks are staged by the watermarks, or when somebody asks for it.
+/// Blocks are staged by the watermarks, or on request.
 fn options(blocks: u64) -> TierOptions {
     TierOptions { bytes: blocks * BLOCK, block: BLOCK, high: 50, low: 25, settle: Duration::from_secs(1000) }
 }
@@ -30,7 +30,7 @@ fn wait_while(shared: &Shared, is_so: impl Fn(&State) -> bool) {
     }
 }
 
-/// Whether something may be leased at the first server.
+/// Whether the first server may grant leases.
 fn believes(state: &State) -> bool {
     let file = &state.files[&(1, FILE)];
     let held = [file.leases.get(&ServerId(0)), file.suspended.get(&ServerId(0))];
@@ -103,7 +103,8 @@ fn a_scattered_block_is_staged_now_and_then() {
     assert_eq!(world.bytes(), expected);
 }
 
-/// Nobody wants what a process has whose connection breaks: it goes on with it, also with what is clean.
+/// No other client requests the blocks of a process whose connection breaks: it continues with them, also with the clean
+/// ones.
 #[test]
 fn a_broken_connection_costs_nothing() {
     let (world, shared, file) = one(8);
@@ -238,7 +239,7 @@ fn a_drop_that_cannot_stage_reports_the_loss_to_the_file() {
     assert_eq!(world.state().reported_losses, 1);
 }
 
-/// Who cannot store what is recalled gives it up all the same, and says so. The rest is kept.
+/// A process that cannot store recalled bytes releases them all the same, and reports it. The rest stays.
 #[test]
 fn nobody_waits_for_what_cannot_be_stored() {
     let (world, _shared, file) = one(4);
@@ -255,7 +256,7 @@ fn nobody_waits_for_what_cannot_be_stored() {
     assert_eq!(byte(&world, 0), Some(0));
 }
 
-/// Blocks alternate between two servers, at one of which the process is cut off.
+/// Blocks alternate between two servers; the process is disconnected from one of them.
 #[test]
 fn what_a_process_still_had_when_it_was_cut_off_is_lost_and_told_of() {
     let (world, shared, file) = one(8);
@@ -268,7 +269,7 @@ fn what_a_process_still_had_when_it_was_cut_off_is_lost_and_told_of() {
     assert!(error.to_string().contains("server 1 let them go on"), "{error}");
     assert_eq!([0, 1, 2].map(|index| byte(&world, index * BLOCK)), [Some(1), Some(2), Some(1)]);
     file.flush().expect("it was told");
-    // And it goes on as if nothing had happened.
+    // It then continues as if nothing had happened.
     let mut bytes = [0; 2 * BLOCK as usize];
     assert_eq!(file.read_at(&mut bytes, 0).expect("read"), bytes.len());
     assert_eq!((bytes[0], bytes[BLOCK as usize]), (1, 2));
@@ -277,7 +278,7 @@ fn what_a_process_still_had_when_it_was_cut_off_is_lost_and_told_of() {
     assert_eq!(world.bytes(), [3; 4 * BLOCK as usize]);
 }
 
-/// Nobody was there to take it, and when somebody is, others have got at it.
+/// No server accepted the bytes, and when one does, other clients have had access.
 #[test]
 fn what_could_not_be_stored_before_others_got_at_it_is_not_stored_later() {
     let (world, shared, file) = one(8);
@@ -296,7 +297,7 @@ fn what_could_not_be_stored_before_others_got_at_it_is_not_stored_later() {
     assert_eq!(byte(&world, 2 * BLOCK), Some(3));
 }
 
-/// The same where nobody has got at it meanwhile.
+/// The same where no other client has had access meanwhile.
 #[test]
 fn what_could_not_be_stored_before_is_stored_later() {
     let (world, shared, file) = one(8);
@@ -333,7 +334,7 @@ fn recalls_wait_for_a_hold() {
     assert_eq!(byte(&world, 9), Some(1));
 }
 
-/// The recall of a lease may be heard before the lease.
+/// The recall of a lease may arrive before the lease.
 #[test]
 fn a_lease_that_is_recalled_before_it_is_answered_is_not_believed() {
     let (world, shared, file) = one(4);
@@ -342,7 +343,7 @@ fn a_lease_that_is_recalled_before_it_is_answered_is_not_believed() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             world.wait_while(|state| state.grants == 0);
-            // It may come after the writer, who asks again.
+            // It may arrive after the writer, which asks again.
             assert_eq!(world.read(0, 100)[10..], [1; 90]);
         });
         file.write_at(&[2; 10], 0).expect("written");
@@ -352,7 +353,7 @@ fn a_lease_that_is_recalled_before_it_is_answered_is_not_believed() {
     assert_eq!(world.read(0, 10), [2; 10]);
 }
 
-/// What was fetched under a lease is of no use under the next one.
+/// Bytes that were fetched under a lease are useless under the next one.
 #[test]
 fn bytes_that_come_too_late_are_not_believed() {
     let (world, shared, file) = one(4);
@@ -401,7 +402,7 @@ fn clean_blocks_stay_for_the_same_team() {
     let after = shared.lock().counters;
     assert_eq!((after.fetched_blocks, after.leases), (before.fetched_blocks, before.leases));
     file.close(true).expect("closed");
-    // Until somebody wants them.
+    // They stay until another client requests them.
     world.write(0, &[2; 600]);
     assert_eq!(shared.lock().files.len(), 0);
 }
@@ -445,7 +446,7 @@ fn what_makes_no_sense_is_refused() {
     servers(options(8), 2).expect("another team may");
 }
 
-/// Whoever changes what is there counts up, all at the same time. Nothing is lost.
+/// All threads increment the same bytes at the same time. No increment is lost.
 #[test]
 fn counts_of_two_teams_and_a_stranger_add_up() {
     const ROUNDS: u8 = 200;

@@ -13,7 +13,7 @@ use super::world::{FILE, SimulatedServers};
 
 const REACH: u64 = 400;
 
-/// TeamConnections 1 has two processes, whose blocks alternate; team 2 has one.
+/// Team 1 has two processes, whose blocks alternate; team 2 has one.
 const MEMBERS: [u128; 3] = [1, 1, 2];
 
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ enum Act {
         at: u64,
         len: u64,
     },
-    /// The process of team 2 writes, or reads, bytes that lie apart.
+    /// The process of team 2 writes, or reads, bytes in separate pieces.
     Scatter {
         at: u64,
         count: u64,
@@ -39,7 +39,7 @@ enum Act {
         count: u64,
         gap: u64,
     },
-    /// Reads, changes and writes while it is held.
+    /// Reads, changes and writes while the range is held.
     Modify {
         at: u64,
         len: u64,
@@ -70,7 +70,7 @@ enum Act {
         team: u128,
         server: u16,
     },
-    /// A server lets others go on without a team's processes, which have stored everything.
+    /// A server lets other clients continue without a team's processes, which have stored everything.
     CutOff {
         team: u128,
         server: u16,
@@ -122,7 +122,7 @@ impl Trial {
         (0..len).map(|i| (i as u8).wrapping_mul(31).wrapping_add(self.mark)).collect()
     }
 
-    /// An access of a team, cut where another of its processes goes on.
+    /// An access of a team, divided where another of its processes continues.
     fn parts(&self, team: u128, at: u64, len: u64) -> Vec<(usize, u64, u64)> {
         let (mut parts, mut from) = (Vec::new(), at);
         while from < at + len {
@@ -221,7 +221,7 @@ impl Trial {
                 self.model.resize(size as usize, 0);
             }
             Act::StrangerCuts { size } => {
-                // What is dirty beyond is staged first, so nothing of it comes later.
+                // Dirty bytes beyond the size are staged first, so that none of them arrives later.
                 self.world.cut(size);
                 self.model.resize(size as usize, 0);
             }
@@ -234,7 +234,7 @@ impl Trial {
             }
             Act::Break { team, server } => {
                 self.world.kill(team, ServerId(server));
-                // Else the next one who wants something would not wait for them.
+                // Otherwise the next request would not wait for them.
                 self.world.wait_while(|state| state.is_away(team, ServerId(server)));
             }
             Act::CutOff { team, server } => self.cut_off(team, ServerId(server)),
@@ -246,7 +246,7 @@ impl Trial {
         }
     }
 
-    /// Everything is stored, and is not theirs any more; waits until they know.
+    /// Everything is stored, and the leases are gone; waits until the processes know.
     fn cut_off(&self, team: u128, server: ServerId) {
         let members: Vec<usize> = (0..3).filter(|member| MEMBERS[*member] == team).collect();
         for member in &members {

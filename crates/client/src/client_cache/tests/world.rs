@@ -35,13 +35,13 @@ pub struct SimulatedState {
     numbers: u64,
     /// The servers' caches are on the same host.
     pub near: bool,
-    /// A lease is only what was asked for.
+    /// A lease covers only the requested range.
     pub stingy: bool,
-    /// Writes wait until this is so no more.
+    /// Writes wait while this is set.
     pub slow: bool,
-    /// Reads have their bytes, but are not answered.
+    /// Reads have their bytes, but no reply.
     pub slow_reads: bool,
-    /// Leases are not answered before somebody else has recalled them.
+    /// Lease requests get no reply before another client has recalled the lease.
     pub late_leases: bool,
     /// Writes fail.
     pub broken: bool,
@@ -51,12 +51,12 @@ pub struct SimulatedState {
     pub mute: bool,
     /// They can, but not now.
     pub late: bool,
-    /// What a server says is good for this long.
+    /// The time for which a reply confirms the leases.
     pub good: Option<Duration>,
     pub reads: u64,
     pub writes: u64,
     pub grants: u64,
-    /// How many wait for an answer.
+    /// The number of requests that wait for a reply.
     pub waiting: u32,
 }
 
@@ -68,7 +68,7 @@ struct SimulatedMailbox {
     connection: Option<u64>,
 }
 
-/// The owner of a mailbox: a process, known by a number, and a server.
+/// The owner of a mailbox: a process, identified by a number, and a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Owner {
     process: usize,
@@ -76,7 +76,7 @@ struct Owner {
     server: ServerId,
 }
 
-/// A recall that was not answered by all.
+/// A recall that some mailboxes have not answered.
 struct Recalled {
     number: u64,
     team: u128,
@@ -191,7 +191,7 @@ impl SimulatedServers {
         self.changed.notify_all();
     }
 
-    /// Keeps whoever asked waiting as long as this is so.
+    /// Delays all replies as long as this is set.
     fn answer<'a>(
         &'a self,
         mut state: MutexGuard<'a, SimulatedState>,
@@ -206,7 +206,7 @@ impl SimulatedServers {
         state
     }
 
-    /// Waits until nobody but this team has a lease of the range.
+    /// Waits until only this team has a lease of the range.
     fn demand<'a>(
         &'a self,
         mut state: MutexGuard<'a, SimulatedState>,
@@ -238,7 +238,7 @@ impl SimulatedState {
         stored[at as usize..end].copy_from_slice(bytes);
     }
 
-    /// Recalls what others than this team have of a range; whether there was something.
+    /// Recalls the leases that other teams have of a range; returns whether there were any.
     fn recall(&mut self, team: Option<u128>, server: ServerId, file: FileId, local: &Range<u64>) -> bool {
         let Some(leases) = self.leases.get(&(server, file)) else { return false };
         let overlaps = |held: &Ranges| held.iter().any(|one| one.start < local.end && local.start < one.end);
@@ -267,13 +267,13 @@ impl SimulatedState {
             }
             let (team, gone) = (*holder, 0..FURTHEST);
             self.recalls.push(Recalled { number, team, server, file, range, missing, gone });
-            // Nobody waits for them.
+            // No client waits for them.
             away.into_iter().for_each(|owner| self.remove_mailbox(owner));
         }
         !holders.is_empty()
     }
 
-    /// A mailbox gives up a range.
+    /// A mailbox releases a range.
     fn give_up(&mut self, mailbox: Owner, number: u64, gone: &Range<u64>) {
         let Some(index) = self.recalls.iter().position(|one| one.number == number) else { return };
         let one = &mut self.recalls[index];
@@ -289,7 +289,7 @@ impl SimulatedState {
         }
     }
 
-    /// A mailbox has given up everything, and is not known any more; a team without any has no leases.
+    /// A mailbox has released everything, and is removed; a team without mailboxes has no leases.
     fn remove_mailbox(&mut self, owner: Owner) {
         self.mailboxes.retain(|one| one.owner != owner);
         let owed = self.recalls.iter().filter(|one| one.missing.contains(&owner));
@@ -424,7 +424,7 @@ impl ServerIo for SimulatedIo {
                 return Err(failed(ErrorKind::Protocol, "no mailbox"));
             }
             let others = state.recall(Some(self.team), server, FILE, &range);
-            // What is recalled of this team is not granted again before that is over.
+            // A range that is being recalled from this team is not granted again before that is over.
             let overlaps = |one: &Recalled| {
                 one.team == self.team
                     && one.server == server
@@ -468,7 +468,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// The mailbox, as long as the connection is there.
+    /// Returns the mailbox, as long as its connection exists.
     fn mine<'a>(&self, state: &'a mut SimulatedState) -> Result<&'a mut SimulatedMailbox> {
         let mine = state.find(self.owner).filter(|one| one.connection == Some(self.connection));
         mine.ok_or_else(|| failed(ErrorKind::Unreachable, "the connection is broken"))
